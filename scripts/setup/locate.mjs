@@ -1,0 +1,196 @@
+/**
+ * Where TensorFlow's two libraries may lie, and which of those places is used. This is the one search:
+ * set-up, the doctor and the running package all ask here. It only looks at files; it runs nothing,
+ * writes nothing, and loads nothing.
+ *
+ * Order: SHOAL_TF_DIR, the per-user cache, the Python installation that set-up wrote down.
+ * SHOAL_TF=cache or SHOAL_TF=python restricts the search to that one.
+ */
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { basename, dirname, join, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { SetupError } from './errors.mjs';
+
+const LOCK_FILE = fileURLToPath(new URL('../../tensorflow.lock.json', import.meta.url));
+
+/** The name of a platform as the lock file spells it. A C library other than glibc is a platform of its own. */
+export function platformKey() {
+  const key = `${process.platform}-${process.arch}`;
+  return process.platform === 'linux' && isMusl() ? `${key}-musl` : key;
+}
+
+function isMusl() {
+  const arch = process.arch === 'arm64' ? 'aarch64' : 'x86_64';
+  const glibc = ['/lib64/ld-linux-x86-64.so.2', '/lib/ld-linux-aarch64.so.1'];
+  return existsSync(`/lib/ld-musl-${arch}.so.1`) && !glibc.some((file) => existsSync(file));
+}
+
+export function readLock(file = LOCK_FILE) {
+  return JSON.parse(readFileSync(file, 'utf8'));
+}
+
+/** The pinned wheel and libraries of one platform. */
+export function pinFor(lock, platform) {
+  const pin = lock.platforms[platform];
+  if (pin) return { ...pin, platform, version: lock.version };
+  const known = Object.keys(lock.platforms).join(', ');
+  throw new SetupError(
+    'SHOAL_UNSUPPORTED',
+    'unknown-platform',
+    `no TensorFlow ${lock.version} is pinned for the platform ${platform} (there is one for ${known})`,
+    {
+      hint: platform.endsWith('-musl')
+        ? 'TensorFlow needs glibc: use a Debian, Ubuntu or Red Hat based system or image instead of a musl one.'
+        : 'Use one of these platforms, or set SHOAL_TF_DIR to a folder with libtensorflow_cc and libtensorflow_framework.',
+    },
+  );
+}
+
+/** The per-user cache that all checkouts share. */
+export function cacheDir(env = process.env) {
+  if (env.SHOAL_CACHE) return resolve(env.SHOAL_CACHE);
+  if (env.XDG_CACHE_HOME) return resolve(env.XDG_CACHE_HOME, 'shoal');
+  return process.platform === 'darwin'
+    ? join(homedir(), 'Library/Caches/shoal')
+    : join(homedir(), '.cache/shoal');
+}
+
+/** The folder of one pinned TensorFlow inside the cache. */
+export function installDir(pin, env = process.env) {
+  return join(cacheDir(env), `tensorflow-${pin.version}-${pin.platform}`);
+}
+
+/** The file in which set-up writes down the Python installation whose libraries may be used. */
+export function pythonRecordFile(pin, env = process.env) {
+  return join(cacheDir(env), `python-tensorflow-${pin.platform}.json`);
+}
+
+/**
+ * Searches all places.
+ * @returns {{ found?: { dir: string, ccPath: string, frameworkPath: string, source: string, version?: string },
+ *   searched: { place: string, found: boolean, why: string }[], pin: object }}
+ */
+export function search({ env = process.env, lock = readLock(), platform = platformKey() } = {}) {
+  const searched = [];
+  const wanted = env.SHOAL_TF || undefined;
+  if (wanted !== undefined && wanted !== 'python' && wanted !== 'cache') {
+    throw new SetupError('SHOAL_CONFIG', 'bad-setting', `SHOAL_TF is ${JSON.stringify(wanted)}`, {
+      hint: 'Set SHOAL_TF to "python" or "cache", or unset it.',
+    });
+  }
+  const pin = lock.platforms[platform] ? pinFor(lock, platform) : undefined;
+  const names = libraryNames(pin);
+
+  if (env.SHOAL_TF_DIR) {
+    // An explicit wish that cannot be met is an error, never a reason to take another library silently.
+    const found = lookInDir(env.SHOAL_TF_DIR, names, pin, searched);
+    return { found, searched, pin };
+  }
+  searched.push({ place: 'SHOAL_TF_DIR', found: false, why: 'not set' });
+  if (pin === undefined) pinFor(lock, platform);
+
+  const steps = {
+    cache: () => lookInCache(pin, env, searched),
+    python: () => lookInRecord(pin, env, searched, wanted),
+  };
+  for (const [source, step] of Object.entries(steps)) {
+    if (wanted !== undefined && wanted !== source) {
+      searched.push({ place: source, found: false, why: `passed over, SHOAL_TF is ${wanted}` });
+      continue;
+    }
+    const found = step();
+    if (found) return { found, searched, pin };
+  }
+  return { found: undefined, searched, pin };
+}
+
+function libraryNames(pin) {
+  if (pin) return { cc: pin.libraries.cc.file, framework: pin.libraries.framework.file };
+  return process.platform === 'darwin'
+    ? { cc: 'libtensorflow_cc.2.dylib', framework: 'libtensorflow_framework.2.dylib' }
+    : { cc: 'libtensorflow_cc.so.2', framework: 'libtensorflow_framework.so.2' };
+}
+
+function lookInDir(given, names, pin, searched) {
+  for (const dir of [resolve(given), resolve(given, 'tensorflow')]) {
+    const missing = missingLibraries(dir, names);
+    searched.push({ place: `SHOAL_TF_DIR ${dir}`, found: missing === '', why: missing });
+    if (missing === '') return place('SHOAL_TF_DIR', dir, names, versionOf(dir, pin));
+  }
+  return undefined;
+}
+
+function lookInCache(pin, env, searched) {
+  const dir = installDir(pin, env);
+  const names = libraryNames(pin);
+  const why = missingLibraries(dir, names) || wrongSize(dir, pin);
+  searched.push({ place: `cache ${dir}`, found: why === '', why });
+  return why === '' ? place('cache', dir, names, pin.version) : undefined;
+}
+
+function lookInRecord(pin, env, searched, wanted) {
+  const file = pythonRecordFile(pin, env);
+  const record = readRecord(file);
+  if (record === undefined) {
+    searched.push({
+      place: 'python',
+      found: false,
+      why: `set-up has written down no Python TensorFlow (${file})`,
+    });
+    return undefined;
+  }
+  const names = libraryNames(pin);
+  const other = wanted !== 'python' && record.version !== pin.version;
+  const why =
+    missingLibraries(record.dir, names) ||
+    (other ? `version ${record.version}, the pinned one is ${pin.version}` : '');
+  searched.push({ place: `python ${record.dir}`, found: why === '', why });
+  return why === '' ? place('python', record.dir, names, record.version) : undefined;
+}
+
+/** A record that cannot be parsed is as good as none: set-up writes it anew. */
+function readRecord(file) {
+  try {
+    const { dir, version } = JSON.parse(readFileSync(file, 'utf8'));
+    return typeof dir === 'string' && typeof version === 'string' ? { dir, version } : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function place(source, dir, names, version) {
+  return { dir, ccPath: join(dir, names.cc), frameworkPath: join(dir, names.framework), source, version };
+}
+
+/** What is missing in a folder, as a phrase; empty when both libraries are there. */
+function missingLibraries(dir, names) {
+  if (!existsSync(dir)) return 'there is no such folder';
+  const missing = [names.cc, names.framework].filter((name) => sizeOf(join(dir, name)) === undefined);
+  return missing.length === 0 ? '' : `${missing.join(' and ')} not there`;
+}
+
+/** Sizes are compared, not hashes: set-up has verified the hashes, and this runs at every start. */
+function wrongSize(dir, pin) {
+  for (const { file, size } of [pin.libraries.cc, pin.libraries.framework]) {
+    const actual = sizeOf(join(dir, file));
+    if (actual !== size) return `${file} has ${actual} bytes instead of ${size}`;
+  }
+  return '';
+}
+
+function sizeOf(file) {
+  const stat = statSync(file, { throwIfNoEntry: false });
+  return stat?.isFile() ? stat.size : undefined;
+}
+
+/** The version of a foreign folder: from the Python package's metadata beside it, or by the pinned sizes. */
+function versionOf(dir, pin) {
+  if (basename(dir) === 'tensorflow') {
+    for (const entry of readdirSync(dirname(dir))) {
+      const match = /^tensorflow(?:_cpu|_intel|_macos|_aarch64)?-(.+)\.dist-info$/.exec(entry);
+      if (match) return match[1];
+    }
+  }
+  return pin && wrongSize(dir, pin) === '' ? pin.version : undefined;
+}

@@ -1,0 +1,55 @@
+/**
+ * Finds TensorFlow's libraries on this machine. The search itself is shared with the set-up scripts,
+ * which run before any TypeScript does; this file gives it Shoal's types and errors.
+ */
+import { cacheDir, type LibraryPlace, type SearchedPlace, search } from '../../scripts/setup/locate.mjs';
+import { messageOf, type ShoalCode, ShoalError } from '../errors/errors.js';
+
+export type { LibrarySource, SearchedPlace } from '../../scripts/setup/locate.mjs';
+
+export interface LocatedLibrary extends LibraryPlace {
+  readonly searched: readonly SearchedPlace[];
+  /** The version that this Shoal is made for. */
+  readonly pinnedVersion: string | undefined;
+}
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** The folder in which set-up keeps what it fetched. */
+export function cacheFolder(env: Environment = process.env): string {
+  return cacheDir(env);
+}
+
+/** Where the libraries are; throws SHOAL_LIBRARY with every place searched when they are nowhere. */
+export function locateTensorFlow(env: Environment = process.env): LocatedLibrary {
+  const { found, searched, pin } = searchPlaces(env);
+  if (found) return { ...found, searched, pinnedVersion: pin?.version };
+  const places = searched.map(({ place, why }) => `\n  - ${place}: ${why}`).join('');
+  throw new ShoalError('SHOAL_LIBRARY', `TensorFlow's libraries were not found. Searched:${places}`, {
+    hint: hintFor(env),
+  });
+}
+
+/** The search without an error when nothing is found, for whoever reports on it. */
+export function searchPlaces(env: Environment = process.env): ReturnType<typeof search> {
+  try {
+    return search({ env });
+  } catch (error) {
+    throw asShoalError(error);
+  }
+}
+
+function hintFor(env: Environment): string {
+  if (env.SHOAL_TF_DIR) return 'Point SHOAL_TF_DIR at the folder that holds both libraries, or unset it.';
+  if (env.SHOAL_TF === 'python') {
+    return 'Run `npx shoal setup` with SHOAL_TF=python, in the Python environment that has TensorFlow.';
+  }
+  return 'Run `npx shoal setup`; it fetches them once for all checkouts of this user.';
+}
+
+/** The set-up scripts throw errors of their own class, with the same codes. */
+export function asShoalError(error: unknown): unknown {
+  if (!(error instanceof Error) || error.name !== 'SetupError') return error;
+  const { code, hint } = error as Error & { code: ShoalCode; hint?: string };
+  return new ShoalError(code, messageOf(error), { hint, cause: error });
+}
