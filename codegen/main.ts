@@ -1,0 +1,29 @@
+/**
+ * `npm run codegen -- [protos|ops …] [--check]`: writes the generated folders, or with --check compares
+ * them with what the generators say, names the files that differ, and exits 1 if there are any.
+ */
+import { dirname } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { differences, type GeneratedFolder, write } from './output.js';
+
+const GENERATORS: Readonly<Record<string, () => Promise<readonly GeneratedFolder[]>>> = {
+  protos: async () => [(await import('./protos.js')).generateProtos()],
+};
+
+const root = dirname(dirname(fileURLToPath(import.meta.url)));
+const args = process.argv.slice(2);
+const check = args.includes('--check');
+const asked = args.filter((arg) => arg !== '--check');
+
+for (const name of asked.length > 0 ? asked : Object.keys(GENERATORS)) {
+  const generate = GENERATORS[name];
+  if (!generate) {
+    console.error(`no generator is called ${name}; there are: ${Object.keys(GENERATORS).join(', ')}`);
+    process.exit(2);
+  }
+  for (const output of await generate()) {
+    const differing = (check ? differences : write)(root, output);
+    for (const path of differing) console.log(check ? `differs: ${path}` : `wrote ${path}`);
+    if (check && differing.length > 0) process.exitCode = 1;
+  }
+}

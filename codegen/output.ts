@@ -1,0 +1,57 @@
+/**
+ * What a generator produces and what is done with it: the whole content of one folder, written in place
+ * of what is there, or compared with it. A generator owns its folders; hand-written files never live there.
+ */
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, join, relative } from 'node:path';
+
+export interface GeneratedFolder {
+  /** The folder, relative to the root of the repository. */
+  readonly folder: string;
+  /** File content by path inside the folder. */
+  readonly files: ReadonlyMap<string, string>;
+}
+
+function filesUnder(folder: string): string[] {
+  if (!existsSync(folder)) return [];
+  return readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => relative(folder, join(entry.parentPath, entry.name)));
+}
+
+/** The paths (from the root) whose content differs, that are missing, or that should not be there. */
+export function differences(root: string, output: GeneratedFolder): string[] {
+  const folder = join(root, output.folder);
+  const present = new Set(filesUnder(folder));
+  const differing: string[] = [];
+  for (const [path, content] of output.files) {
+    if (!present.delete(path) || readFileSync(join(folder, path), 'utf8') !== content) {
+      differing.push(join(output.folder, path));
+    }
+  }
+  for (const path of present) differing.push(join(output.folder, path));
+  return differing.sort();
+}
+
+function removeIfEmpty(folder: string): void {
+  if (readdirSync(folder).length > 0) return;
+  rmdirSync(folder);
+  removeIfEmpty(dirname(folder));
+}
+
+/** Makes the folder hold exactly the generated files; files that are right already keep their times. */
+export function write(root: string, output: GeneratedFolder): string[] {
+  const differing = differences(root, output);
+  for (const path of differing) {
+    const content = output.files.get(relative(output.folder, path));
+    const target = join(root, path);
+    if (content === undefined) {
+      rmSync(target);
+      removeIfEmpty(dirname(target));
+      continue;
+    }
+    mkdirSync(dirname(target), { recursive: true });
+    writeFileSync(target, content);
+  }
+  return differing;
+}

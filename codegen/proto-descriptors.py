@@ -1,0 +1,59 @@
+"""Prints, as one serialized FileDescriptorSet, the proto files named as arguments and all they import.
+
+The descriptors are read from the bytes literal in TensorFlow's *_pb2.py files by parsing them, not by
+importing TensorFlow (which takes seconds).
+"""
+
+import ast
+import importlib
+import importlib.util
+import os
+import sys
+
+from google.protobuf import descriptor_pb2
+
+
+def tensorflow_root():
+    spec = importlib.util.find_spec('tensorflow')
+    if spec is None or not spec.submodule_search_locations:
+        sys.exit('this Python has no tensorflow package')
+    return os.path.dirname(list(spec.submodule_search_locations)[0])
+
+
+def embedded_bytes(path):
+    with open(path, encoding='utf-8') as file:
+        tree = ast.parse(file.read())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and getattr(node.func, 'attr', '') == 'AddSerializedFile':
+            return ast.literal_eval(node.args[0])
+    sys.exit(f'{path} embeds no descriptor')
+
+
+def load(name, root):
+    module = name.removesuffix('.proto') + '_pb2'
+    if name.startswith('google/protobuf/'):
+        return importlib.import_module(module.replace('/', '.')).DESCRIPTOR.serialized_pb
+    if name.startswith('xla/'):
+        module = 'tensorflow/compiler/' + module
+    return embedded_bytes(os.path.join(root, module + '.py'))
+
+
+def main():
+    root = tensorflow_root()
+    files = {}
+
+    def add(name):
+        if name in files:
+            return
+        descriptor = descriptor_pb2.FileDescriptorProto.FromString(load(name, root))
+        for dependency in descriptor.dependency:
+            add(dependency)
+        files[name] = descriptor
+
+    for name in sys.argv[1:]:
+        add(name)
+    result = descriptor_pb2.FileDescriptorSet(file=files.values())
+    sys.stdout.buffer.write(result.SerializeToString(deterministic=True))
+
+
+main()
