@@ -1,0 +1,38 @@
+/**
+ * crc32c as TensorFlow's files use it, and the mask that it puts over a stored one.
+ *
+ * Long inputs go to native code (SIMD). A call into it costs as much as some hundred bytes in JavaScript,
+ * so the very short inputs of record headers are done here by table.
+ */
+import { crc32c as nativeCrc32c } from '@node-rs/crc32';
+
+const SHORT = 32;
+const POLYNOMIAL = 0x82f63b78;
+const MASK_DELTA = 0xa282ead8;
+
+const TABLE: Int32Array = Int32Array.from({ length: 256 }, (_, byte) => {
+  let crc = byte;
+  for (let bit = 0; bit < 8; bit++) crc = crc & 1 ? (crc >>> 1) ^ POLYNOMIAL : crc >>> 1;
+  return crc;
+});
+
+function shortCrc32c(bytes: Uint8Array, seed: number): number {
+  let crc = ~seed;
+  for (let i = 0; i < bytes.length; i++) crc = (crc >>> 8) ^ TABLE[(crc ^ bytes[i]!) & 0xff]!;
+  return ~crc >>> 0;
+}
+
+/** The crc32c of `bytes`; with `seed` the crc of what came before, that of both together. */
+export function crc32c(bytes: Uint8Array, seed = 0): number {
+  return bytes.length <= SHORT ? shortCrc32c(bytes, seed) : nativeCrc32c(bytes, seed);
+}
+
+/** What a file stores for `crc`: a crc over bytes that contain crcs would otherwise be weak. */
+export function maskCrc(crc: number): number {
+  return (((crc >>> 15) | (crc << 17)) + MASK_DELTA) >>> 0;
+}
+
+export function unmaskCrc(masked: number): number {
+  const rotated = (masked - MASK_DELTA) >>> 0;
+  return ((rotated >>> 17) | (rotated << 15)) >>> 0;
+}

@@ -1,0 +1,115 @@
+/**
+ * A cursor over bytes that may be damaged: no read goes past the end, and whatever is wrong is a
+ * SHOAL_CORRUPT error that names the source and the offset.
+ */
+import { ShoalError } from '../errors/errors.js';
+
+const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+export class ByteReader {
+  readonly bytes: Uint8Array;
+  /** What the bytes are, for error messages: a file, a block of a file. */
+  readonly source: string;
+  offset: number;
+  readonly end: number;
+  readonly #view: DataView;
+
+  constructor(bytes: Uint8Array, source: string, start = 0, end = bytes.length) {
+    this.bytes = bytes;
+    this.source = source;
+    this.offset = start;
+    this.end = end;
+    this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  }
+
+  get remaining(): number {
+    return this.end - this.offset;
+  }
+
+  corrupt(what: string): ShoalError {
+    return new ShoalError('SHOAL_CORRUPT', `${this.source}: ${what} at byte ${this.offset}`);
+  }
+
+  #advance(count: number, what: string): number {
+    if (count > this.end - this.offset) {
+      throw this.corrupt(`${what} needs ${count} bytes but ${this.remaining} are left`);
+    }
+    const at = this.offset;
+    this.offset = at + count;
+    return at;
+  }
+
+  u8(what = 'a byte'): number {
+    return this.bytes[this.#advance(1, what)]!;
+  }
+
+  fixed32(what = 'a 32-bit number'): number {
+    return this.#view.getUint32(this.#advance(4, what), true);
+  }
+
+  fixed64(what = 'a 64-bit number'): bigint {
+    return this.#view.getBigUint64(this.#advance(8, what), true);
+  }
+
+  /** A varint that must fit a safe integer: lengths, offsets, counts. */
+  varint(what = 'a varint'): number {
+    let value = 0;
+    let scale = 1;
+    for (let i = 0; i < 8; i++) {
+      const byte = this.u8(what);
+      value += (byte & 0x7f) * scale;
+      if (byte < 0x80) {
+        if (value > Number.MAX_SAFE_INTEGER) break;
+        return value;
+      }
+      scale *= 128;
+    }
+    throw this.corrupt(`${what} is larger than 2^53`);
+  }
+
+  /** Any varint of 64 bits, unsigned. */
+  bigVarint(what = 'a varint'): bigint {
+    let low = 0;
+    let scale = 1;
+    for (let i = 0; i < 7; i++) {
+      const byte = this.u8(what);
+      low += (byte & 0x7f) * scale;
+      if (byte < 0x80) return BigInt(low);
+      scale *= 128;
+    }
+    let value = BigInt(low);
+    for (let shift = 49n; shift <= 63n; shift += 7n) {
+      const byte = this.u8(what);
+      value |= BigInt(byte & 0x7f) << shift;
+      if (byte < 0x80) return BigInt.asUintN(64, value);
+    }
+    throw this.corrupt(`${what} has more than ten bytes`);
+  }
+
+  /** The next `count` bytes, as a view. */
+  take(count: number, what = 'bytes'): Uint8Array {
+    const at = this.#advance(count, what);
+    return this.bytes.subarray(at, at + count);
+  }
+
+  utf8(count: number, what = 'text'): string {
+    const start = this.offset;
+    try {
+      return decoder.decode(this.take(count, what));
+    } catch (cause) {
+      if (cause instanceof ShoalError) throw cause;
+      this.offset = start;
+      throw this.corrupt(`${what} is not UTF-8`);
+    }
+  }
+
+  skip(count: number, what = 'bytes'): void {
+    this.#advance(count, what);
+  }
+
+  /** A reader of the next `count` bytes alone; this one goes on behind them. */
+  sub(count: number, what: string): ByteReader {
+    const at = this.#advance(count, what);
+    return new ByteReader(this.bytes, this.source, at, at + count);
+  }
+}
