@@ -1,0 +1,106 @@
+/**
+ * The one way in from a fresh clone: `node scripts/bootstrap.mjs start|test|bench|lab|setup [...args]`.
+ * It needs Node, and Python 3 with pip; it installs the npm packages and TensorFlow where they are
+ * missing, then runs what was asked. When all is there it only looks, in a few milliseconds.
+ */
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { ensurePackages } from './house/install.mjs';
+import { ensureOracle } from './house/oracle.mjs';
+import { summarize } from './house/test-summary.mjs';
+import { describeError, exitCodeOf, SetupError } from './setup/errors.mjs';
+import { fetchTensorFlow } from './setup/fetch.mjs';
+import { interruptible, runAttached } from './setup/processes.mjs';
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url)).replace(/\/$/, '');
+const OLDEST_NODE = [20, 19];
+/** Blocking calls into TensorFlow wait on threads of libuv's pool; its default of four is soon used up. */
+const THREAD_POOL = '64';
+
+const SCRIPTS = { start: 'examples/quickstart.ts', bench: 'bench/main.ts', lab: 'lab/main.ts' };
+
+async function main([command, ...args]) {
+  checkNode();
+  if (command === 'test') return await test(args);
+  if (command === 'setup') {
+    await prepare({ oracle: args.includes('--oracle') });
+    return 0;
+  }
+  const script = SCRIPTS[command];
+  if (!script) {
+    throw new SetupError(
+      'SHOAL_INVALID_ARGUMENT',
+      'usage',
+      `unknown command ${JSON.stringify(command ?? '')}`,
+      {
+        hint: 'node scripts/bootstrap.mjs start|test|bench|lab|setup [...args]',
+      },
+    );
+  }
+  const environment = await prepare({ oracle: command === 'bench' });
+  if (!existsSync(join(ROOT, script))) {
+    throw new SetupError('SHOAL_NOT_FOUND', 'no-script', `this checkout has no ${script}`);
+  }
+  const loader = pathToFileURL(join(ROOT, 'node_modules/tsx/dist/loader.mjs')).href;
+  return await runAttached(process.execPath, ['--import', loader, join(ROOT, script), ...args], {
+    env: environment,
+  });
+}
+
+/** Everything that a run needs, and the environment to run it in. */
+async function prepare({ oracle }) {
+  const say = (line) => process.stderr.write(`shoal: ${line}\n`);
+  return await interruptible(async (signal) => {
+    await ensurePackages(ROOT, { signal, say });
+    const library = await fetchTensorFlow({ signal, say });
+    if (library.fetched) say(`TensorFlow ${library.version} is in ${library.dir}`);
+    const python = oracle ? await ensureOracle({ signal, say }) : undefined;
+    return {
+      ...process.env,
+      UV_THREADPOOL_SIZE: process.env.UV_THREADPOOL_SIZE || THREAD_POOL,
+      ...(python ? { SHOAL_ORACLE_PYTHON: python } : {}),
+    };
+  });
+}
+
+async function test(args) {
+  const environment = await prepare({ oracle: true });
+  const scratch = mkdtempSync(join(tmpdir(), 'shoal-test-'));
+  const report = join(scratch, 'report.json');
+  try {
+    const vitest = join(ROOT, 'node_modules/vitest/vitest.mjs');
+    const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${report}`];
+    const code = await runAttached(process.execPath, [vitest, 'run', ...reporters, ...args], {
+      cwd: ROOT,
+      env: environment,
+    });
+    const { line } = summarize(
+      existsSync(report) ? JSON.parse(readFileSync(report, 'utf8')) : undefined,
+      code,
+    );
+    process.stdout.write(`${line}\n`);
+    return code;
+  } finally {
+    rmSync(scratch, { recursive: true, force: true });
+  }
+}
+
+function checkNode() {
+  const [major, minor] = process.versions.node.split('.').map(Number);
+  if (major > OLDEST_NODE[0] || (major === OLDEST_NODE[0] && minor >= OLDEST_NODE[1])) return;
+  throw new SetupError(
+    'SHOAL_UNSUPPORTED',
+    'old-node',
+    `this is Node ${process.versions.node}; Shoal needs ${OLDEST_NODE.join('.')} or later`,
+    { hint: 'Install a newer Node.' },
+  );
+}
+
+try {
+  process.exitCode = await main(process.argv.slice(2));
+} catch (error) {
+  process.stderr.write(`${describeError(error)}\n`);
+  process.exitCode = exitCodeOf(error);
+}

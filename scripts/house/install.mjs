@@ -1,0 +1,72 @@
+/**
+ * Installs the npm packages when they are not what package-lock.json says. npm leaves its own account of
+ * what it installed in node_modules/.package-lock.json; comparing the two costs milliseconds.
+ */
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { SetupError } from '../setup/errors.mjs';
+import { cacheDir } from '../setup/locate.mjs';
+import { withLock } from '../setup/lock-file.mjs';
+import { run } from '../setup/processes.mjs';
+import { seconds } from '../setup/progress.mjs';
+
+export async function ensurePackages(root, { env = process.env, signal, waitMs, say = () => {} } = {}) {
+  if (packagesAreCurrent(root)) return;
+  const name = createHash('sha256').update(root).digest('hex').slice(0, 12);
+  const lock = join(cacheDir(env), `packages-${name}.lock`);
+  await withLock(lock, { what: 'npm packages', waitMs, signal, say }, async () => {
+    if (packagesAreCurrent(root)) return;
+    const started = Date.now();
+    say('installing npm packages');
+    const [command, ...args] = env.npm_execpath ? [process.execPath, env.npm_execpath] : ['npm'];
+    const { code, output, missing } = await run(command, [...args, 'ci', '--no-audit', '--no-fund'], {
+      cwd: root,
+      env: npmEnvironment(env),
+      signal,
+    });
+    if (missing) {
+      throw new SetupError('SHOAL_UNSUPPORTED', 'no-npm', 'there is no npm on the PATH', {
+        hint: 'Install npm; it usually comes with Node.',
+      });
+    }
+    if (code !== 0) {
+      throw new SetupError(
+        'SHOAL_UNREACHABLE',
+        'npm-failed',
+        `npm ci failed (exit ${code}):\n${output.trim()}`,
+        {
+          hint: 'Check the network and npm’s settings (`npm config list`), then run this again.',
+        },
+      );
+    }
+    say(`npm packages installed (${seconds(Date.now() - started)})`);
+  });
+}
+
+/** Whether every package that the lock file demands is installed in that version. */
+export function packagesAreCurrent(root) {
+  const wanted = readPackages(join(root, 'package-lock.json'));
+  const installed = readPackages(join(root, 'node_modules', '.package-lock.json'));
+  if (wanted === undefined || installed === undefined) return false;
+  return Object.entries(wanted).every(([path, { version, optional }]) => {
+    // Optional packages are mostly the binaries of other platforms; those that are there must still match.
+    if (path === '' || (optional && !installed[path])) return true;
+    return installed[path]?.version === version;
+  });
+}
+
+function readPackages(file) {
+  try {
+    return JSON.parse(readFileSync(file, 'utf8')).packages;
+  } catch (error) {
+    if (error.code === 'ENOENT') return undefined;
+    throw error;
+  }
+}
+
+/** An npm started by another npm would take the outer one's settings for its own; drop what is about this run. */
+function npmEnvironment(env) {
+  const drop = /^npm_(?:lifecycle|package|command|config_(?:argv|prefix|local_prefix|global))/;
+  return Object.fromEntries(Object.entries(env).filter(([name]) => !drop.test(name)));
+}

@@ -1,0 +1,98 @@
+/**
+ * The oracle: a Python environment with the TensorFlow that tests compare Shoal with. It lives in the
+ * per-user cache, named after its requirements, so that checkouts share it and a changed pin makes another.
+ *
+ * The stamp is written last: an environment without one was interrupted, and is made anew.
+ */
+import { createHash } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { SetupError } from '../setup/errors.mjs';
+import { cacheDir, platformKey } from '../setup/locate.mjs';
+import { withLock } from '../setup/lock-file.mjs';
+import { run } from '../setup/processes.mjs';
+import { seconds } from '../setup/progress.mjs';
+import { findPython, pip } from '../setup/python.mjs';
+
+const REQUIREMENTS = fileURLToPath(new URL('./oracle-requirements.txt', import.meta.url));
+
+/** The Python of the oracle, made if need be. SHOAL_ORACLE_PYTHON names one that is ready already. */
+export async function ensureOracle({ env = process.env, signal, waitMs, say = () => {} } = {}) {
+  if (env.SHOAL_ORACLE_PYTHON) return env.SHOAL_ORACLE_PYTHON;
+  const hash = createHash('sha256')
+    .update(await readFile(REQUIREMENTS))
+    .digest('hex')
+    .slice(0, 12);
+  const dir = join(cacheDir(env), `oracle-${hash}-${platformKey()}`);
+  const python = join(dir, 'bin', 'python');
+  const stamp = join(dir, 'shoal-oracle.json');
+  const ready = () => existsSync(stamp) && existsSync(python);
+  if (ready()) return python;
+  return await withLock(`${dir}.lock`, { what: 'the test oracle', waitMs, signal, say }, async () => {
+    if (!ready()) await make(dir, python, stamp, { env, signal, say });
+    return python;
+  });
+}
+
+async function make(dir, python, stamp, { env, signal, say }) {
+  const started = Date.now();
+  const base = await findPython({ env, signal });
+  checkVersion(base);
+  say(`making the test oracle (Python ${base.version} with TensorFlow, about 2 GB) in ${dir}`);
+  await rm(dir, { recursive: true, force: true });
+  await mkdir(dir, { recursive: true });
+  const { code, output } = await run(base.command, ['-m', 'venv', dir], { env, signal });
+  if (code !== 0) {
+    throw new SetupError(
+      'SHOAL_UNSUPPORTED',
+      'no-venv',
+      `${base.executable} cannot make an environment:\n${output}`,
+      {
+        hint: 'Debian, Ubuntu: apt-get install python3-venv. Or set SHOAL_ORACLE_PYTHON to a Python with TensorFlow.',
+      },
+    );
+  }
+  const what = 'installing the test oracle';
+  const args = [
+    'install',
+    '--quiet',
+    '--no-cache-dir',
+    '--no-deps',
+    '--only-binary=:all:',
+    '-r',
+    REQUIREMENTS,
+  ];
+  const reminder = setInterval(() => say(`${what}: ${seconds(Date.now() - started)} so far`), 10_000);
+  try {
+    await pip({ command: python }, args, { what, env, signal });
+  } finally {
+    clearInterval(reminder);
+  }
+  // The first import also compiles the modules that tests import, once instead of in several tests at a time.
+  const tried = await run(python, ['-c', 'import tensorflow, tensorboard'], { env, signal });
+  if (tried.code !== 0) {
+    throw new SetupError(
+      'SHOAL_LIBRARY',
+      'oracle-unusable',
+      `the test oracle does not import:\n${tried.output.trim()}`,
+      {
+        hint: 'Set SHOAL_PYTHON to another Python, or SHOAL_ORACLE_PYTHON to one that has TensorFlow.',
+      },
+    );
+  }
+  await writeFile(stamp, JSON.stringify({ python: base.version, made: new Date().toISOString() }));
+  say(`the test oracle is ready (${seconds(Date.now() - started)})`);
+}
+
+function checkVersion({ executable, version }) {
+  const minor = Number(version.split('.')[1]);
+  if (minor >= 11 && minor <= 13) return;
+  throw new SetupError(
+    'SHOAL_UNSUPPORTED',
+    'oracle-python',
+    `${executable} is Python ${version}; the test oracle needs 3.11, 3.12 or 3.13`,
+    { hint: 'Set SHOAL_PYTHON to such a Python, or SHOAL_ORACLE_PYTHON to one that has TensorFlow already.' },
+  );
+}

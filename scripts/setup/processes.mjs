@@ -1,0 +1,93 @@
+/** Runs other programs: output captured, ended when the signal aborts, never left behind. */
+import { spawn } from 'node:child_process';
+import { constants } from 'node:os';
+import { SetupError } from './errors.mjs';
+
+const KILL_AFTER_MS = 5_000;
+
+/**
+ * Runs a program to its end and returns what it printed.
+ * @returns {Promise<{ code: number, output: string, missing: boolean }>} `missing`: there is no such program
+ */
+export function run(command, args, { env = process.env, cwd, signal } = {}) {
+  signal?.throwIfAborted();
+  return new Promise((resolve, reject) => {
+    const child = spawn(command, args, { env, cwd, stdio: ['ignore', 'pipe', 'pipe'] });
+    let output = '';
+    const keep = (chunk) => {
+      output += chunk;
+    };
+    child.stdout.setEncoding('utf8').on('data', keep);
+    child.stderr.setEncoding('utf8').on('data', keep);
+    const release = endWith(signal, child);
+    child.on('error', (error) => {
+      release();
+      if (error.code === 'ENOENT' || error.code === 'EACCES')
+        resolve({ code: 127, output: '', missing: true });
+      else reject(error);
+    });
+    child.on('close', (code, killer) => {
+      release();
+      if (signal?.aborted) reject(signal.reason);
+      else resolve({ code: exitCode(code, killer), output, missing: false });
+    });
+  });
+}
+
+/** Runs a program on this terminal and returns its exit code. It gets the signals that reach this process. */
+export function runAttached(command, args, { env = process.env, cwd, stdio = 'inherit' } = {}) {
+  return new Promise((resolve, reject) => {
+    const child = spawn(command, args, { env, cwd, stdio });
+    let timer;
+    const pass = (name) => {
+      // A terminal sends SIGINT to the whole group by itself; a second one would cut the child's clean-up short.
+      if (name !== 'SIGINT' || !process.stdin.isTTY) child.kill(name);
+      timer ??= setTimeout(() => child.kill('SIGKILL'), KILL_AFTER_MS * 2);
+    };
+    const names = ['SIGINT', 'SIGTERM', 'SIGHUP'];
+    for (const name of names) process.on(name, pass);
+    const release = () => {
+      clearTimeout(timer);
+      for (const name of names) process.off(name, pass);
+    };
+    child.on('error', (error) => {
+      release();
+      reject(error);
+    });
+    child.on('close', (code, killer) => {
+      release();
+      resolve(exitCode(code, killer));
+    });
+  });
+}
+
+/** Runs `task` with an AbortSignal that SIGINT, SIGTERM and SIGHUP abort, so that its clean-up happens. */
+export async function interruptible(task) {
+  const controller = new AbortController();
+  const abort = (name) =>
+    controller.abort(new SetupError('SHOAL_ABORTED', 'interrupted', `set-up was interrupted by ${name}`));
+  const names = ['SIGINT', 'SIGTERM', 'SIGHUP'];
+  for (const name of names) process.on(name, abort);
+  try {
+    return await task(controller.signal);
+  } finally {
+    for (const name of names) process.off(name, abort);
+  }
+}
+
+function exitCode(code, killer) {
+  return code ?? 128 + (constants.signals[killer] ?? 0);
+}
+
+function endWith(signal, child) {
+  let timer;
+  const end = () => {
+    child.kill('SIGTERM');
+    timer = setTimeout(() => child.kill('SIGKILL'), KILL_AFTER_MS);
+  };
+  signal?.addEventListener('abort', end, { once: true });
+  return () => {
+    clearTimeout(timer);
+    signal?.removeEventListener('abort', end);
+  };
+}

@@ -1,0 +1,102 @@
+/** Python as set-up needs it: which one, whether it has pip, and whether it has TensorFlow. */
+import { dirname, join } from 'node:path';
+import { SetupError } from './errors.mjs';
+import { run } from './processes.mjs';
+
+const PIP_HINT =
+  'Install pip for it (Debian, Ubuntu: apt-get install python3-pip python3-venv; macOS: brew install python), ' +
+  'or set SHOAL_PYTHON to a Python that has it.';
+
+/** The first Python 3 found: SHOAL_PYTHON if set, else python3 or python on the PATH. */
+export async function findPython({ env = process.env, signal } = {}) {
+  const candidates = env.SHOAL_PYTHON ? [env.SHOAL_PYTHON] : ['python3', 'python'];
+  for (const command of candidates) {
+    const code = 'import sys; print(sys.executable); print("%d.%d.%d" % sys.version_info[:3])';
+    const { code: exit, output } = await run(command, ['-c', code], { env, signal });
+    const [executable, version] = output.trim().split('\n');
+    if (exit === 0 && executable && version?.startsWith('3.')) return { command, executable, version };
+  }
+  throw new SetupError(
+    'SHOAL_UNSUPPORTED',
+    'no-python',
+    `no Python 3 was found (tried ${candidates.join(', ')}); set-up fetches TensorFlow with Python's pip`,
+    {
+      hint:
+        'Install Python 3 with pip (Debian, Ubuntu: apt-get install python3-pip python3-venv; macOS: brew install python), ' +
+        'set SHOAL_PYTHON to one, or set SHOAL_TF_DIR to a folder that already holds the libraries.',
+    },
+  );
+}
+
+/** The version of pip in a Python; throws when it has none. */
+export async function findPip(python, { env = process.env, signal } = {}) {
+  const { code, output } = await run(python.command, ['-m', 'pip', '--version'], { env, signal });
+  const version = /^pip (\S+)/m.exec(output)?.[1];
+  if (code === 0 && version) return version;
+  throw new SetupError('SHOAL_UNSUPPORTED', 'no-pip', `${python.executable} has no pip`, { hint: PIP_HINT });
+}
+
+/** The TensorFlow that a Python has, found without importing it; undefined when it has none. */
+export async function findPythonTensorFlow(python, { env = process.env, signal } = {}) {
+  const code = [
+    'import importlib.util, importlib.metadata as m, json',
+    's = importlib.util.find_spec("tensorflow")',
+    'v = None',
+    'for n in ("tensorflow", "tensorflow-cpu", "tensorflow-intel", "tensorflow-macos"):',
+    '  try: v = v or m.version(n)',
+    '  except m.PackageNotFoundError: pass',
+    'print(json.dumps([s.origin if s else None, v]))',
+  ].join('\n');
+  const { code: exit, output } = await run(python.command, ['-c', code], { env, signal });
+  if (exit !== 0) return undefined;
+  const [origin, version] = JSON.parse(output.trim().split('\n').at(-1));
+  return origin && version ? { dir: dirname(origin), version } : undefined;
+}
+
+/** Runs `pip`; turns its failures into coded errors that say what to do. */
+export async function pip(python, args, { what, env = process.env, signal }) {
+  const base = ['-m', 'pip', '--disable-pip-version-check', '--no-input'];
+  const { code, output } = await run(python.command, [...base, ...args], { env, signal });
+  if (code !== 0) throw pipError(what, code, output);
+}
+
+const NETWORK =
+  /NewConnectionError|ConnectTimeoutError|ReadTimeout|ProxyError|SSLError|Name or service not known|name resolution|Network is unreachable|Connection (?:refused|reset|aborted)|Remote end closed|IncompleteRead/i;
+
+/** The error for a failed pip: which of the usual causes it was is only to be read from its output. */
+export function pipError(what, code, output) {
+  const tail = output.trim().split('\n').slice(-6).join('\n  ');
+  const message = (said) => `${what}: ${said}; pip (exit ${code}) said:\n  ${tail}`;
+  if (/No space left on device|Errno 28/.test(output)) {
+    return new SetupError('SHOAL_NO_SPACE', 'full-disk', message('the disk is full'), {
+      hint: 'Free some space, or set SHOAL_CACHE to a folder on a larger disk.',
+    });
+  }
+  if (NETWORK.test(output)) {
+    return new SetupError(
+      'SHOAL_UNREACHABLE',
+      'no-network',
+      message('the package index could not be reached'),
+      {
+        hint: 'Check the network, proxy and certificates (pip reads HTTPS_PROXY, PIP_INDEX_URL, PIP_CERT), then run set-up again.',
+      },
+    );
+  }
+  if (/No matching distribution|Could not find a version/.test(output)) {
+    return new SetupError(
+      'SHOAL_NOT_FOUND',
+      'not-offered',
+      message('no package index that pip asks offers it'),
+      {
+        hint: 'Check pip’s settings (`python3 -m pip config list`, PIP_INDEX_URL, PIP_FIND_LINKS, PIP_NO_INDEX).',
+      },
+    );
+  }
+  return new SetupError('SHOAL_LIBRARY', 'pip-failed', message('pip failed'), {
+    hint: 'Mend what pip complains of, then run set-up again.',
+  });
+}
+
+export function venvPython(dir) {
+  return join(dir, 'bin', 'python');
+}
