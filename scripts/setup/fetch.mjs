@@ -182,10 +182,15 @@ async function publish(unpacked, target, work) {
   await rm(work, { recursive: true, force: true });
 }
 
-async function checkSpace(pin, haveWheel, env) {
+/** The bytes that have to be free in the cache for a set-up. */
+export function spaceNeeded(pin, haveWheel = false) {
   const libraries = pin.libraries.cc.size + pin.libraries.framework.size;
   // pip copies the wheel out of its temporary folder, so for a moment there are two.
-  const needed = haveWheel ? libraries : Math.max(2 * pin.wheel.size, pin.wheel.size + libraries);
+  return haveWheel ? libraries : Math.max(2 * pin.wheel.size, pin.wheel.size + libraries);
+}
+
+async function checkSpace(pin, haveWheel, env) {
+  const needed = spaceNeeded(pin, haveWheel);
   const dir = cacheDir(env);
   const { bavail, bsize } = await statfs(dir);
   const free = bavail * bsize;
@@ -196,6 +201,14 @@ async function checkSpace(pin, haveWheel, env) {
     `TensorFlow ${pin.version} needs ${megabytes(needed)} MB in ${dir} while it is set up, and ${megabytes(free)} MB are free`,
     { hint: 'Free some space, or set SHOAL_CACHE to a folder on a larger disk.' },
   );
+}
+
+/** The space was checked, but others write to the same disk. */
+function diskFilled(target, cause) {
+  return new SetupError('SHOAL_NO_SPACE', 'full-disk', `the disk became full while ${target} was written`, {
+    hint: 'Free some space, or set SHOAL_CACHE to a folder on a larger disk.',
+    cause,
+  });
 }
 
 /** What lies in a folder; files that vanish while it is counted do not matter, this is for display. */

@@ -1,5 +1,5 @@
 /** Python as set-up needs it: which one, whether it has pip, and whether it has TensorFlow. */
-import { dirname, join } from 'node:path';
+import { dirname } from 'node:path';
 import { SetupError } from './errors.mjs';
 import { run } from './processes.mjs';
 
@@ -95,8 +95,4 @@ export function pipError(what, code, output) {
   return new SetupError('SHOAL_LIBRARY', 'pip-failed', message('pip failed'), {
     hint: 'Mend what pip complains of, then run set-up again.',
   });
-}
-
-export function venvPython(dir) {
-  return join(dir, 'bin', 'python');
 }

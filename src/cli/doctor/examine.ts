@@ -1,0 +1,28 @@
+/** Asks every check. They only look: nothing is fetched, changed, or loaded. */
+import { checkCpu } from './cpu.js';
+import { checkDisk } from './disk.js';
+import type { Diagnosis } from './finding.js';
+import { checkGpu } from './gpu.js';
+import { checkLibrary } from './library.js';
+import { checkNamespaces } from './namespaces.js';
+import { checkNode } from './node.js';
+import { checkPlatform } from './platform.js';
+import { checkPython } from './python.js';
+import { checkThreadPool } from './threads.js';
+
+export async function examine(env: Readonly<NodeJS.ProcessEnv> = process.env): Promise<Diagnosis> {
+  const library = checkLibrary(env);
+  const haveLibrary = library.status === 'ok';
+  const findings = await Promise.all([
+    checkPlatform(env),
+    checkNode(process.versions.node),
+    library,
+    checkCpu(),
+    checkGpu(),
+    checkThreadPool(),
+    checkDisk(env, haveLibrary),
+    checkNamespaces(),
+    checkPython(env, haveLibrary),
+  ]);
+  return { usable: findings.every(({ status }) => status !== 'problem'), findings };
+}

@@ -1,0 +1,26 @@
+/** The doctor's findings for a person. */
+import type { SearchedPlace } from '../../native/locate.js';
+import type { Diagnosis } from './finding.js';
+
+export function formatFindings({ usable, findings }: Diagnosis): string {
+  const width = Math.max(...findings.map(({ name }) => name.length));
+  const lines = findings.flatMap(({ name, status, summary, mend, details }) => [
+    `${status.padEnd(8)} ${name.padEnd(width)}  ${summary}`,
+    ...searchedLines(details.searched, width),
+    ...(mend === undefined ? [] : [indent(width, `mend: ${mend}`)]),
+  ]);
+  const problems = findings.filter(({ status }) => status === 'problem').length;
+  const verdict = usable ? 'Shoal can run here.' : `Shoal cannot run here: ${problems} to mend, see above.`;
+  return [...lines, '', verdict].join('\n');
+}
+
+function searchedLines(searched: unknown, width: number): string[] {
+  if (!Array.isArray(searched)) return [];
+  return (searched as SearchedPlace[]).map(({ place, found, why }) =>
+    indent(width, `searched ${place}: ${found ? 'there' : why}`),
+  );
+}
+
+function indent(width: number, text: string): string {
+  return `${' '.repeat(width + 11)}${text}`;
+}
