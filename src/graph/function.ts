@@ -1,0 +1,190 @@
+/**
+ * Graph functions: a piece of graph under a name, called by datasets, cond and while. The body is built
+ * in a graph of its own. What it uses of the graph around it is captured: it becomes a further input of
+ * the function, and the caller passes the value.
+ */
+import { invalid } from '../errors/errors.js';
+import { packOutputs } from '../native/buffer.js';
+import { Handle } from '../native/handle.js';
+import { C } from '../native/library.js';
+import { checked } from '../native/status.js';
+import type { DType } from '../tensor/dtype.js';
+import type { PartialShape } from '../tensor/shape.js';
+import type { FunctionRef } from './attributes.js';
+import { currentGraph, Graph } from './graph.js';
+import { type Operation, Output } from './operation.js';
+
+export interface ArgumentSpec {
+  readonly dtype: DType;
+  readonly shape?: PartialShape;
+  readonly name?: string;
+}
+
+/** The graph of a function's body. */
+export class FunctionGraph extends Graph {
+  readonly outer: Graph;
+  readonly #captures = new Map<Output, Output>();
+  /** Ops that must run though no result needs them. */
+  readonly sideEffects: Operation[] = [];
+
+  constructor(outer: Graph) {
+    super();
+    this.outer = outer;
+    this.seed = outer.seed;
+  }
+
+  override capture(output: Output): Output {
+    if (output.graph === this) return output;
+    const known = this.#captures.get(output);
+    if (known) return known;
+    const source = this.outer.capture(output);
+    const inner = this.placeholder({
+      dtype: source.dtype,
+      shape: source.shape,
+      name: `captured/${this.#captures.size}`,
+    });
+    this.#captures.set(output, inner);
+    return inner;
+  }
+
+  placeholder({ dtype, shape = null, name }: ArgumentSpec): Output {
+    // Outside of all scopes: an argument has no device, no control input, no prefix.
+    return this.op('Placeholder', [], { dtype, shape }, { name: name ?? 'arg' }).output();
+  }
+
+  /** Outer outputs that the body uses, in the order of the extra arguments. */
+  get captures(): readonly { readonly outer: Output; readonly inner: Output }[] {
+    return [...this.#captures].map(([outer, inner]) => ({ outer, inner }));
+  }
+}
+
+export class GraphFunction implements FunctionRef {
+  readonly functionName: string;
+  readonly inputs: readonly ArgumentSpec[];
+  readonly outputs: readonly { readonly dtype: DType; readonly shape: PartialShape }[];
+  /** Outputs of the surrounding graph that a call appends to its arguments. */
+  readonly captures: readonly Output[];
+  readonly stateful: boolean;
+  /** The body, kept for whoever differentiates it. */
+  readonly body: FunctionGraph;
+  readonly bodyInputs: readonly Output[];
+  readonly bodyOutputs: readonly Output[];
+
+  constructor(parts: Omit<GraphFunction, 'stateful'> & { stateful: boolean }) {
+    this.functionName = parts.functionName;
+    this.inputs = parts.inputs;
+    this.outputs = parts.outputs;
+    this.captures = parts.captures;
+    this.stateful = parts.stateful;
+    this.body = parts.body;
+    this.bodyInputs = parts.bodyInputs;
+    this.bodyOutputs = parts.bodyOutputs;
+  }
+}
+
+export interface TraceOptions {
+  readonly name: string;
+  /** Captures that must come first and in this order, so that two functions share a signature. */
+  readonly captureFirst?: readonly Output[];
+}
+
+/** Traces `body` into a function of the current graph. */
+export function traceFunction(
+  specs: readonly ArgumentSpec[],
+  body: (...args: Output[]) => Output | readonly Output[] | undefined,
+  options: TraceOptions,
+): GraphFunction {
+  const outer = currentGraph();
+  const graph = new FunctionGraph(outer);
+  return graph.asDefault(() => {
+    const args = specs.map((spec, i) => graph.placeholder({ name: `arg_${i}`, ...spec }));
+    for (const output of options.captureFirst ?? []) graph.capture(output);
+    const returned = body(...args);
+    const results = returned === undefined ? [] : returned instanceof Output ? [returned] : [...returned];
+    // A function may not return an argument, nor one tensor twice: each result is an op of its own.
+    const outputs = results.map((result) => graph.op('Identity', [result], {}, { name: 'result' }).output());
+    return finishFunction(graph, args, outputs, specs, options.name);
+  });
+}
+
+function finishFunction(
+  graph: FunctionGraph,
+  args: readonly Output[],
+  outputs: readonly Output[],
+  specs: readonly ArgumentSpec[],
+  name: string,
+): GraphFunction {
+  const api = C();
+  const captures = graph.captures;
+  const inputs = [...args, ...captures.map(({ inner }) => inner)];
+  const ops = graph.operations();
+  const stateful = ops.some((op) => op.type !== 'Placeholder' && graph.opDef(op.type).isStateful);
+  const effects = new Set(graph.sideEffects);
+  const controls = BigUint64Array.from(effects, (op) => op.pointer);
+  const pointer = checked((status) =>
+    api.TF_GraphToFunctionWithControlOutputs(
+      graph.pointer,
+      name.replace(/[^A-Za-z0-9_]/g, '_'),
+      1,
+      -1,
+      null,
+      inputs.length,
+      packOutputs(inputs),
+      outputs.length,
+      packOutputs(outputs),
+      null,
+      controls.length,
+      controls,
+      null,
+      null,
+      null,
+      status,
+    ),
+  );
+  const handle = new Handle('function', pointer, (p) => api.TF_DeleteFunction(p));
+  try {
+    const functionName = api.TF_FunctionName(pointer);
+    copyFunctions(graph, graph.outer);
+    checked((status) => api.TF_GraphCopyFunction(graph.outer.pointer, pointer, null, status));
+    graph.outer.addFunctionName(functionName);
+    return new GraphFunction({
+      functionName,
+      inputs: specs,
+      outputs: outputs.map(({ dtype, shape }) => ({ dtype, shape })),
+      captures: captures.map(({ outer }) => outer),
+      stateful,
+      body: graph,
+      bodyInputs: inputs,
+      bodyOutputs: outputs,
+    });
+  } finally {
+    handle.dispose();
+  }
+}
+
+/** Functions that a body calls must be in the graph that calls the body. */
+function copyFunctions(from: Graph, to: Graph): void {
+  const api = C();
+  const count = api.TF_GraphNumFunctions(from.pointer);
+  if (count === 0) return;
+  const pointers = new BigUint64Array(count);
+  const found = checked((status) => api.TF_GraphGetFunctions(from.pointer, pointers, count, status));
+  for (const pointer of pointers.subarray(0, found)) {
+    try {
+      checked((status) => api.TF_GraphCopyFunction(to.pointer, pointer, null, status));
+      to.addFunctionName(api.TF_FunctionName(pointer));
+    } finally {
+      api.TF_DeleteFunction(pointer);
+    }
+  }
+}
+
+/** The arguments of a call: what the caller gives, then what the body captured. */
+export function callArguments(fn: GraphFunction, args: readonly Output[]): Output[] {
+  if (args.length !== fn.inputs.length) {
+    throw invalid(
+      `Function ${fn.functionName} takes ${fn.inputs.length} arguments, ${args.length} were given`,
+    );
+  }
+  return [...args, ...fn.captures];
+}

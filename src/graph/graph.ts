@@ -1,0 +1,296 @@
+/**
+ * A graph of operations. `graph.op` makes any op that the library knows; everything friendlier is built
+ * on it. Several graphs may exist at once; `asDefault` says which one ops without inputs go to.
+ */
+import { fromBinary, toBinary } from '@bufbuild/protobuf';
+import { invalid } from '../errors/errors.js';
+import { fillBuffer, packOutputs } from '../native/buffer.js';
+import type { Pointer } from '../native/c-api.js';
+import { Handle } from '../native/handle.js';
+import { C } from '../native/library.js';
+import { giveStatus, takeStatus, throwStatus } from '../native/status.js';
+import { type GraphDef, GraphDefSchema, type OpDef } from '../proto/generated/graph_pb.js';
+import { type Attrs, attrSetter } from './attributes.js';
+import { resolveDevice } from './device.js';
+import { type ImportOptions, type ImportResult, importGraphDef } from './import-graph-def.js';
+import { checkOpName, NameTable } from './names.js';
+import { opDef } from './op-def.js';
+import { Operation, type Output } from './operation.js';
+import { activeScope, type DeviceScope, inScope, type Scope, scopeOf } from './scope.js';
+
+export type OpInput = Output | readonly Output[];
+
+export interface OpOptions {
+  /** The op's name within the current name scope; a number is added when it is taken. */
+  readonly name?: string | undefined;
+  readonly device?: string | undefined;
+  readonly controlInputs?: readonly Operation[] | undefined;
+}
+
+export class Graph {
+  readonly #handle: Handle;
+  readonly #names = new NameTable();
+  readonly #operations = new Map<Pointer, Operation>();
+  readonly #collections = new Map<string, unknown[]>();
+  readonly #functions = new Set<string>();
+  /** Graph-level seed, as tf.set_random_seed; null when none was set. */
+  seed: number | null = null;
+  #opCount = 0;
+
+  constructor() {
+    this.#handle = new Handle('graph', C().TF_NewGraph(), (pointer) => C().TF_DeleteGraph(pointer));
+  }
+
+  get pointer(): Pointer {
+    return this.#handle.pointer;
+  }
+
+  /** Throws when the graph was disposed. */
+  assertAlive(): void {
+    void this.#handle.pointer;
+  }
+
+  /** How many ops were made through this object: TensorFlow 1 derives op seeds from it. */
+  get opCount(): number {
+    return this.#opCount;
+  }
+
+  /** Adds one op. `inputs` in the order of the op's definition, a list input as an array. */
+  op(type: string, inputs: readonly OpInput[] = [], attrs: Attrs = {}, options: OpOptions = {}): Operation {
+    const def = this.opDef(type);
+    const scope = scopeOf(this);
+    const own = inputs.map((input) => this.#ownInput(input));
+    this.#checkArity(def, own);
+    const setters = Object.entries(attrs).flatMap(([name, value]) => {
+      if (value === undefined) return [];
+      const attr = def.attr.find((candidate) => candidate.name === name);
+      if (!attr && !name.startsWith('_')) {
+        const known = def.attr.map((candidate) => candidate.name).join(', ') || 'none';
+        throw invalid(`Op ${type} has no attribute '${name}'; it has ${known}`, { op: type });
+      }
+      return [attrSetter(type, name, attr?.type ?? guessAttrType(value), value)];
+    });
+    const base = options.name ?? type;
+    const name = base.endsWith('/') ? base.slice(0, -1) : this.#names.unique(scope.prefix + base);
+    checkOpName(name);
+    const colocated = scope.colocation;
+    const device = colocated
+      ? mergeOwn(options.device, colocated.device)
+      : resolveDevice(scope.devices, { type, name, attrs }, options.device ?? '');
+    const controls = [...scope.controlInputs, ...(options.controlInputs ?? [])];
+    for (const control of controls) this.#assertOwn(control);
+
+    const api = C();
+    const description = api.TF_NewOperation(this.pointer, type, name);
+    if (device) api.TF_SetDevice(description, device);
+    for (const input of own) {
+      if (Array.isArray(input)) api.TF_AddInputList(description, packOutputs(input), input.length);
+      else api.TF_AddInput(description, input as Output);
+    }
+    for (const control of new Set(controls)) api.TF_AddControlInput(description, control.pointer);
+    if (colocated) api.TF_ColocateWith(description, colocated.pointer);
+    let failed: { error: unknown } | undefined;
+    try {
+      for (const set of setters) set(description);
+    } catch (error) {
+      failed = { error };
+    }
+    // The description is TensorFlow's until it is finished, which frees it whatever comes of it.
+    const status = takeStatus();
+    let pointer: Pointer;
+    try {
+      pointer = api.TF_FinishOperation(description, status);
+      if (failed) throw failed.error;
+      throwStatus(status, { op: name });
+    } finally {
+      giveStatus(status);
+    }
+    this.#opCount += 1;
+    return this.#remember(new Operation(this, pointer, name, type));
+  }
+
+  /** The definition of an op type or of a function of this graph. */
+  opDef(type: string): OpDef {
+    return opDef(this.pointer, type, (name) => this.#functions.has(name));
+  }
+
+  #ownInput(input: OpInput): OpInput {
+    if (Array.isArray(input)) return input.map((one) => this.capture(one as Output));
+    return this.capture(input as Output);
+  }
+
+  /** An output as this graph sees it. A function's graph takes outputs of outer graphs in as inputs. */
+  capture(output: Output): Output {
+    if (output.graph !== this) {
+      throw invalid(`${output} belongs to another graph`, {
+        hint: 'Build all ops of a model in one graph: graph.asDefault(() => …).',
+      });
+    }
+    return output;
+  }
+
+  #assertOwn(op: Operation): void {
+    if (op.graph !== this) throw invalid(`${op} belongs to another graph`);
+  }
+
+  #checkArity(def: OpDef, inputs: readonly OpInput[]): void {
+    if (inputs.length === def.inputArg.length) return;
+    const names = def.inputArg.map((arg) => arg.name).join(', ') || 'none';
+    throw invalid(
+      `Op ${def.name} takes ${def.inputArg.length} inputs (${names}), ${inputs.length} were given`,
+    );
+  }
+
+  #remember(op: Operation): Operation {
+    this.#operations.set(op.pointer, op);
+    return op;
+  }
+
+  /** The Operation of a native node. */
+  operationAt(pointer: Pointer): Operation {
+    return this.#operations.get(pointer) ?? this.#remember(new Operation(this, pointer));
+  }
+
+  /** The op of this name; throws when there is none. */
+  operation(name: string): Operation {
+    const pointer = C().TF_GraphOperationByName(this.pointer, name);
+    if (!pointer) throw invalid(`The graph has no op named '${name}'`);
+    return this.operationAt(pointer);
+  }
+
+  hasOperation(name: string): boolean {
+    return Boolean(C().TF_GraphOperationByName(this.pointer, name));
+  }
+
+  /** A tensor by name: `op:0`; `op` alone means its first output. */
+  output(name: string): Output {
+    const match = /^(.+?)(?::(\d+))?$/.exec(name);
+    if (!match) throw invalid(`'${name}' does not name a tensor`);
+    return this.operation(match[1] as string).output(Number(match[2] ?? 0));
+  }
+
+  /** All ops, in the order in which they were added. */
+  operations(): Operation[] {
+    const found: Operation[] = [];
+    const position = new BigUint64Array(1);
+    for (;;) {
+      const pointer = C().TF_GraphNextOperation(this.pointer, position);
+      if (!pointer) return found;
+      found.push(this.operationAt(pointer));
+    }
+  }
+
+  uniqueName(name: string): string {
+    return this.#names.unique(scopeOf(this).prefix + name);
+  }
+
+  /** Makes this the graph that ops go to while `body` runs. */
+  asDefault<T>(body: () => T): T {
+    return inScope(scopeOf(this), body);
+  }
+
+  /** Runs `body` with names under `name/`. A name that ends with a slash re-enters that very scope. */
+  nameScope<T>(name: string, body: (prefix: string) => T): T {
+    const scope = scopeOf(this);
+    let prefix: string;
+    if (name === '') prefix = '';
+    else if (name.endsWith('/')) prefix = name;
+    else {
+      checkOpName(name);
+      prefix = `${this.#names.unique(scope.prefix + name)}/`;
+    }
+    return this.#within({ prefix }, () => body(prefix));
+  }
+
+  /** Runs `body` with ops on a device; null clears what outer scopes asked for. */
+  device<T>(device: DeviceScope | null, body: () => T): T {
+    return this.#within({ devices: device === null ? [] : [...scopeOf(this).devices, device] }, body);
+  }
+
+  /** Runs `body` so that its ops wait for `ops`; null clears what outer scopes asked for. */
+  controlDependencies<T>(ops: readonly (Operation | Output)[] | null, body: () => T): T {
+    const own = ops?.map((op) => (op instanceof Operation ? op : op.op));
+    return this.#within({ controlInputs: own ? [...scopeOf(this).controlInputs, ...own] : [] }, body);
+  }
+
+  /** Runs `body` with ops on the device of `op`, whatever the device scopes say. */
+  colocateWith<T>(op: Operation | Output, body: () => T): T {
+    return this.#within({ colocation: op instanceof Operation ? op : op.op }, body);
+  }
+
+  #within<T>(change: Partial<Scope>, body: () => T): T {
+    return inScope({ ...scopeOf(this), ...change }, body);
+  }
+
+  addToCollection(name: string, item: unknown): void {
+    const items = this.#collections.get(name);
+    if (items) items.push(item);
+    else this.#collections.set(name, [item]);
+  }
+
+  getCollection<T = unknown>(name: string): T[] {
+    return [...(this.#collections.get(name) ?? [])] as T[];
+  }
+
+  get collectionNames(): string[] {
+    return [...this.#collections.keys()];
+  }
+
+  /** Tells the graph that a function of this name is its own. */
+  addFunctionName(name: string): void {
+    this.#functions.add(name);
+  }
+
+  toGraphDefBytes(): Uint8Array {
+    return fillBuffer((buffer, status) => C().TF_GraphToGraphDef(this.pointer, buffer, status));
+  }
+
+  toGraphDef(): GraphDef {
+    return fromBinary(GraphDefSchema, this.toGraphDefBytes());
+  }
+
+  /** Adds the nodes of a GraphDef, under a prefix, with inputs and control inputs rewired as asked. */
+  importGraphDef(def: GraphDef | Uint8Array, options: ImportOptions = {}): ImportResult {
+    const bytes = def instanceof Uint8Array ? def : toBinary(GraphDefSchema, def);
+    const result = importGraphDef(this, bytes, options);
+    for (const op of this.operations()) this.#names.reserve(op.name);
+    return result;
+  }
+
+  /** Frees the graph. Sessions on it keep working; making ops does not. */
+  dispose(): void {
+    this.#handle.dispose();
+  }
+
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+}
+
+function mergeOwn(own: string | undefined, colocated: string): string {
+  return own ?? colocated;
+}
+
+/** Attributes that begin with an underscore are not in the definition: their type is the value's. */
+function guessAttrType(value: unknown): string {
+  if (typeof value === 'boolean') return 'bool';
+  if (typeof value === 'number') return Number.isInteger(value) ? 'int' : 'float';
+  if (typeof value === 'bigint') return 'int';
+  if (Array.isArray(value)) return value.every((item) => typeof item === 'string') ? 'list(string)' : 'shape';
+  return 'string';
+}
+
+let fallback: Graph | undefined;
+
+/** The graph of the current scope; outside of any, the process's default graph. */
+export function currentGraph(): Graph {
+  const active = activeScope();
+  if (active) return active.graph;
+  fallback ??= new Graph();
+  return fallback;
+}
+
+/** Starts a new default graph, as TensorFlow 1's reset_default_graph. The old one lives while it is used. */
+export function resetDefaultGraph(): void {
+  fallback = undefined;
+}

@@ -1,0 +1,117 @@
+/** Bytes in and out of native memory. */
+import { setFlagsFromString } from 'node:v8';
+import koffi from 'koffi';
+import type { Pointer } from './c-api.js';
+import { countHandle } from './handle.js';
+import { C, library } from './library.js';
+import { checked } from './status.js';
+
+/** A copy of `length` bytes at `pointer`. */
+export function readBytes(pointer: Pointer, length: number): Uint8Array {
+  const bytes = new Uint8Array(length);
+  if (length > 0) library().libc.memcpy(bytes, pointer, length);
+  return bytes;
+}
+
+export function copyBytes(
+  to: Pointer | NodeJS.TypedArray,
+  from: Pointer | NodeJS.TypedArray,
+  length: number,
+): void {
+  if (length > 0) library().libc.memcpy(to, from, length);
+}
+
+/**
+ * An ArrayBuffer over native memory, without a copy. It is valid only while the memory is: its owner
+ * detaches it before freeing.
+ */
+export function viewBytes(pointer: Pointer, length: number): ArrayBuffer {
+  return koffi.view(pointer, length);
+}
+
+let detachBuffer: ((buffer: ArrayBuffer) => void) | undefined;
+
+/**
+ * Makes every view of the buffer empty, so that nothing reads memory that is about to be freed. False
+ * where the engine does not offer it: memory over foreign pointers cannot be transferred, so this asks
+ * V8 by its own name for the operation.
+ */
+export function detach(buffer: ArrayBuffer): boolean {
+  try {
+    if (detachBuffer === undefined) {
+      setFlagsFromString('--allow-natives-syntax');
+      try {
+        detachBuffer = new Function('buffer', '%ArrayBufferDetach(buffer)') as (buffer: ArrayBuffer) => void;
+      } finally {
+        setFlagsFromString('--no-allow-natives-syntax');
+      }
+    }
+    detachBuffer(buffer);
+  } catch {
+    // Node without this intrinsic: the caller leaves the memory to the garbage collector.
+  }
+  return buffer.byteLength === 0;
+}
+
+/** A TF_Buffer is {data, length, deallocator}; this reads the first two. */
+function bufferBytes(buffer: Pointer): Uint8Array {
+  const head = new BigUint64Array(2);
+  library().libc.memcpy(head, buffer, 16);
+  return readBytes(head[0] as bigint, Number(head[1]));
+}
+
+/** Runs a call that fills a TF_Buffer, and returns a copy of what it holds. */
+export function fillBuffer(fill: (buffer: Pointer, status: Pointer) => void): Uint8Array {
+  const buffer = C().TF_NewBuffer();
+  countHandle('buffer', 1);
+  try {
+    checked((status) => fill(buffer, status));
+    return bufferBytes(buffer);
+  } finally {
+    freeBuffer(buffer);
+  }
+}
+
+export function newBuffer(bytes?: Uint8Array): Pointer {
+  countHandle('buffer', 1);
+  return bytes ? C().TF_NewBufferFromString(bytes, bytes.length) : C().TF_NewBuffer();
+}
+
+export function freeBuffer(buffer: Pointer): void {
+  C().TF_DeleteBuffer(buffer);
+  countHandle('buffer', -1);
+}
+
+/** Copies a TF_Buffer's bytes and frees it. */
+export function takeBuffer(buffer: Pointer): Uint8Array {
+  try {
+    return bufferBytes(buffer);
+  } finally {
+    freeBuffer(buffer);
+  }
+}
+
+/** The OpList of every op that the library registers, serialized. */
+export function allOps(): Uint8Array {
+  countHandle('buffer', 1);
+  return takeBuffer(C().TF_GetAllOpList());
+}
+
+/** TF_Output[] as C lays it out: a pointer and an int, padded to 16 bytes. */
+export function packOutputs(
+  outputs: readonly { readonly oper: Pointer; readonly index: number }[],
+): BigUint64Array {
+  const packed = new BigUint64Array(outputs.length * 2);
+  outputs.forEach((output, i) => {
+    packed[2 * i] = output.oper;
+    packed[2 * i + 1] = BigInt(output.index);
+  });
+  return packed;
+}
+
+export function unpackOutputs(packed: BigUint64Array): { oper: Pointer; index: number }[] {
+  return Array.from({ length: packed.length / 2 }, (_, i) => ({
+    oper: packed[2 * i] as bigint,
+    index: Number((packed[2 * i + 1] as bigint) & 0xffffffffn),
+  }));
+}

@@ -1,0 +1,186 @@
+/**
+ * Loads TensorFlow's two libraries, once, at first use.
+ *
+ * Three things happen around the load. The library is pinned, because unloading it at exit crashes.
+ * File descriptor 2 points elsewhere while its static initialisers run, because they write to the
+ * terminal whatever the log level; `SHOAL_TF_LOG` (0 to 3, or `debug`) keeps them and TensorFlow's
+ * later lines. And every declared symbol is looked for before the first call, so that a library that
+ * is too old is refused by name of what it lacks.
+ */
+import koffi, { type LibraryHandle } from 'koffi';
+import { messageOf, ShoalError } from '../errors/errors.js';
+import { type CApi, type CName, DECLARATIONS, type Pointer } from './c-api.js';
+import { type LocatedLibrary, locateTensorFlow } from './locate.js';
+
+const RTLD_LAZY = 1;
+const RTLD_NODELETE = process.platform === 'darwin' ? 0x80 : 0x1000;
+const O_WRONLY = 1;
+
+/** C functions that are not TensorFlow's. */
+export interface CRuntime {
+  readonly memcpy: (
+    to: Pointer | NodeJS.TypedArray,
+    from: Pointer | NodeJS.TypedArray,
+    bytes: number,
+  ) => void;
+}
+
+export interface Library {
+  readonly C: CApi;
+  readonly libc: CRuntime;
+  readonly cc: LibraryHandle;
+  readonly framework: LibraryHandle;
+  readonly located: LocatedLibrary;
+}
+
+let loaded: Library | undefined;
+
+/** The library, loaded at the first call. */
+export function library(): Library {
+  loaded ??= load(locateTensorFlow());
+  return loaded;
+}
+
+/** TensorFlow's C API. */
+export function C(): CApi {
+  return (loaded ?? library()).C;
+}
+
+export function isLibraryLoaded(): boolean {
+  return loaded !== undefined;
+}
+
+/**
+ * Loads the library on a thread of the pool, so that the event loop goes on meanwhile. Optional: the
+ * first use loads it in place.
+ */
+export async function preloadLibrary(): Promise<void> {
+  if (loaded) return;
+  const located = locateTensorFlow();
+  setLogLevel();
+  const dlopen = koffi.load(null).func('dlopen', 'void *', ['str', 'int']);
+  const restore = silenceStderr();
+  try {
+    await new Promise<void>((resolve, reject) => {
+      dlopen.async(located.ccPath, RTLD_LAZY | RTLD_NODELETE, (error: Error | null) =>
+        error ? reject(error) : resolve(),
+      );
+    });
+  } finally {
+    restore();
+  }
+  loaded ??= load(located);
+}
+
+function load(located: LocatedLibrary): Library {
+  setLogLevel();
+  const restore = silenceStderr();
+  try {
+    const framework = koffi.load(located.frameworkPath, { lazy: true });
+    const cc = koffi.load(located.ccPath, { lazy: true });
+    pin(located);
+    const types = cTypes();
+    const missing: string[] = [];
+    const bind = ([name, [result, args]]: [string, (typeof DECLARATIONS)[CName]]) => {
+      for (const lib of [cc, framework]) {
+        try {
+          return [
+            name,
+            lib.func(
+              name,
+              types[result],
+              args.map((kind) => types[kind]),
+            ),
+          ];
+        } catch {
+          // Not in this one of the two; reported below when it is in neither.
+        }
+      }
+      missing.push(name);
+      return [name, undefined];
+    };
+    const api = Object.fromEntries(
+      (Object.entries(DECLARATIONS) as [CName, (typeof DECLARATIONS)[CName]][]).map(bind),
+    ) as CApi;
+    if (missing.length > 0) {
+      throw new ShoalError(
+        'SHOAL_LIBRARY',
+        `The TensorFlow library in ${located.dir} lacks ${missing.length} symbols: ${missing.join(', ')}`,
+        {
+          hint: 'It is too old or not a full build. Run `npx shoal setup`, or point SHOAL_TF_DIR elsewhere.',
+        },
+      );
+    }
+    const memcpy = cc.func('memcpy', 'void *', ['void *', 'void *', 'size_t']);
+    return { C: api, libc: { memcpy }, cc, framework, located };
+  } catch (error) {
+    if (error instanceof ShoalError) throw error;
+    throw new ShoalError(
+      'SHOAL_LIBRARY',
+      `TensorFlow could not be loaded from ${located.dir}: ${messageOf(error)}`,
+      {
+        cause: error,
+        hint: 'Run `npx shoal doctor` to see what this machine has.',
+      },
+    );
+  } finally {
+    restore();
+  }
+}
+
+function cTypes() {
+  const out = koffi.struct({ oper: 'void *', index: 'int' });
+  return {
+    void: 'void',
+    ptr: 'void *',
+    int: 'int',
+    i64: 'int64_t',
+    size: 'size_t',
+    f32: 'float',
+    u8: 'uint8_t',
+    str: 'str',
+    out,
+  } as const;
+}
+
+/** Keeps the libraries mapped until the process is gone. */
+function pin(located: LocatedLibrary): void {
+  const dlopen = koffi.load(null).func('dlopen', 'void *', ['str', 'int']);
+  for (const path of [located.frameworkPath, located.ccPath]) dlopen(path, RTLD_LAZY | RTLD_NODELETE);
+}
+
+function logLevelAsked(): string | undefined {
+  const asked = process.env.SHOAL_TF_LOG;
+  return asked === undefined || asked === '' ? undefined : asked;
+}
+
+function setLogLevel(): void {
+  const asked = logLevelAsked();
+  if (asked === undefined) {
+    process.env.TF_CPP_MIN_LOG_LEVEL ??= '3';
+  } else if (asked === 'debug') {
+    process.env.TF_CPP_MIN_LOG_LEVEL = '0';
+    process.env.TF_CPP_MAX_VLOG_LEVEL ??= '1';
+  } else {
+    process.env.TF_CPP_MIN_LOG_LEVEL = asked;
+  }
+}
+
+/** Points file descriptor 2 at /dev/null; the function it returns points it back. */
+function silenceStderr(): () => void {
+  if (logLevelAsked() !== undefined) return () => {};
+  const self = koffi.load(null);
+  const dup = self.func('dup', 'int', ['int']);
+  const dup2 = self.func('dup2', 'int', ['int', 'int']);
+  const open = self.func('open', 'int', ['str', 'int']);
+  const close = self.func('close', 'int', ['int']);
+  const saved = dup(2);
+  const sink = open('/dev/null', O_WRONLY);
+  if (saved < 0 || sink < 0) return () => {};
+  dup2(sink, 2);
+  close(sink);
+  return () => {
+    dup2(saved, 2);
+    close(saved);
+  };
+}

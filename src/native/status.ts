@@ -1,0 +1,81 @@
+/** TensorFlow's statuses, and how they become errors. */
+import { type ShoalError, TensorFlowError, TF_CODE_NAMES, type TfCodeName } from '../errors/errors.js';
+import type { Pointer } from './c-api.js';
+import { countHandle } from './handle.js';
+import { C } from './library.js';
+
+/** What the caller knows about the call that failed. */
+export interface CallContext {
+  readonly op?: string | undefined;
+  readonly hint?: string | undefined;
+}
+
+// Statuses are used for the length of one call; a few are kept rather than made anew for each.
+const KEPT_STATUSES = 64;
+const idle: Pointer[] = [];
+
+export function takeStatus(): Pointer {
+  countHandle('status', 1);
+  return idle.pop() ?? C().TF_NewStatus();
+}
+
+export function giveStatus(status: Pointer): void {
+  countHandle('status', -1);
+  // A status that holds an error is not reused: a call that succeeds need not reset it.
+  if (idle.length < KEPT_STATUSES && C().TF_GetCode(status) === 0) idle.push(status);
+  else C().TF_DeleteStatus(status);
+}
+
+/** Calls `f` with a status, and throws what the status says if it is not OK. */
+export function checked<T>(f: (status: Pointer) => T, context?: CallContext): T {
+  const status = takeStatus();
+  try {
+    const result = f(status);
+    throwStatus(status, context);
+    return result;
+  } finally {
+    giveStatus(status);
+  }
+}
+
+export function throwStatus(status: Pointer, context?: CallContext): void {
+  const error = statusError(status, context);
+  if (error) throw error;
+}
+
+/** The error that a status stands for, or undefined when it is OK. */
+export function statusError(status: Pointer, context: CallContext = {}): ShoalError | undefined {
+  const code = C().TF_GetCode(status);
+  if (code === 0) return undefined;
+  return tensorFlowError(code, C().TF_Message(status), context);
+}
+
+export function tensorFlowError(code: number, message: string, context: CallContext = {}): TensorFlowError {
+  const name = (TF_CODE_NAMES[code] ?? 'UNKNOWN') as TfCodeName;
+  const text = message.trimEnd();
+  const device = /\/job:[\w-]+(?:\/replica:\d+)?\/task:\d+(?:\/device:\w+:\d+)?/.exec(text)?.[0];
+  const task = device && /\/job:[\w-]+/.exec(device)?.[0] + (/\/task:\d+/.exec(device)?.[0] ?? '');
+  return new TensorFlowError(name, text, {
+    op: context.op ?? opIn(text),
+    device,
+    task,
+    hint: context.hint ?? hintFor(name, text),
+  });
+}
+
+function opIn(message: string): string | undefined {
+  const node = /\{\{node ([^}\s]+)\}\}/.exec(message) ?? /\[\[node ([^\s\]]+)/.exec(message);
+  return node?.[1];
+}
+
+function hintFor(code: TfCodeName, message: string): string | undefined {
+  if (/Could not find variable|Error while reading resource variable|uninitialized/.test(message)) {
+    const variable = /(?:Could not find variable|resource variable) ([^\s.]+)/.exec(message)?.[1];
+    const which = variable ? `Variable ${variable} has` : 'A variable has';
+    return `${which} no value yet: run tf.globalVariablesInitializer(), or restore a checkpoint, first.`;
+  }
+  if (code === 'UNAVAILABLE') return 'A task is gone or cannot be reached; it may come back elsewhere.';
+  if (code === 'DEADLINE_EXCEEDED')
+    return 'A step took longer than its timeoutMs: a task may be frozen or cut off.';
+  return undefined;
+}

@@ -1,0 +1,86 @@
+/** What a run gives back: any nesting of outputs, ops and names, answered in the same nesting. */
+import { invalid } from '../errors/errors.js';
+import type { Graph } from '../graph/graph.js';
+import { Operation, Output } from '../graph/operation.js';
+import type { DType } from '../tensor/dtype.js';
+import type { Tensor } from '../tensor/tensor.js';
+
+/** Something that stands for an output, such as a variable. */
+export interface Fetchable<D extends DType = DType> {
+  toOutput(): Output<D>;
+}
+
+/** An output or a tensor's name gives a Tensor, an operation runs and gives undefined. */
+export type Fetch = Output | Operation | Fetchable | string | null | undefined;
+export type Fetches = Fetch | readonly Fetches[] | { readonly [key: string]: Fetches };
+
+export type FetchResult<F> =
+  F extends Output<infer D>
+    ? Tensor<D>
+    : F extends Operation
+      ? undefined
+      : F extends Fetchable<infer D>
+        ? Tensor<D>
+        : F extends string
+          ? Tensor
+          : F extends null | undefined
+            ? F
+            : F extends readonly unknown[]
+              ? { -readonly [K in keyof F]: FetchResult<F[K]> }
+              : F extends object
+                ? { -readonly [K in keyof F]: FetchResult<F[K]> }
+                : never;
+
+export interface FetchPlan {
+  readonly outputs: readonly Output[];
+  readonly targets: readonly Operation[];
+  /** Puts the fetched values into the nesting that was asked for. */
+  readonly assemble: (values: readonly Tensor[]) => unknown;
+}
+
+const isFetchable = (value: object): value is Fetchable =>
+  typeof (value as Partial<Fetchable>).toOutput === 'function';
+
+export function planFetches(graph: Graph, fetches: Fetches): FetchPlan {
+  const outputs: Output[] = [];
+  const positions = new Map<Output, number>();
+  const targets = new Set<Operation>();
+
+  const fetchOutput = (output: Output): ((values: readonly Tensor[]) => unknown) => {
+    if (output.graph !== graph) throw invalid(`${output} is not of this session's graph`);
+    let at = positions.get(output);
+    if (at === undefined) {
+      at = outputs.length;
+      positions.set(output, at);
+      outputs.push(output);
+    }
+    const position = at;
+    return (values) => values[position];
+  };
+
+  const plan = (fetch: Fetches, path: string): ((values: readonly Tensor[]) => unknown) => {
+    if (fetch === null || fetch === undefined) return () => fetch;
+    if (fetch instanceof Output) return fetchOutput(fetch);
+    if (fetch instanceof Operation) {
+      if (fetch.graph !== graph) throw invalid(`${fetch} is not of this session's graph`);
+      targets.add(fetch);
+      return () => undefined;
+    }
+    if (typeof fetch === 'string') return fetchOutput(graph.output(fetch));
+    if (typeof fetch !== 'object') {
+      throw invalid(`Fetch ${path || 'given'} is a ${typeof fetch}; it must be an output, an op or a name`);
+    }
+    if (isFetchable(fetch)) return fetchOutput(fetch.toOutput());
+    if (Array.isArray(fetch)) {
+      const parts = fetch.map((child, i) => plan(child, `${path}[${i}]`));
+      return (values) => parts.map((part) => part(values));
+    }
+    const entries = Object.entries(fetch).map(
+      ([key, child]) => [key, plan(child, `${path}.${key}`)] as const,
+    );
+    return (values) => Object.fromEntries(entries.map(([key, part]) => [key, part(values)]));
+  };
+
+  const assemble = plan(fetches, '');
+  return { outputs, targets: [...targets], assemble };
+}

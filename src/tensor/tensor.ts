@@ -1,0 +1,250 @@
+/**
+ * A value: element type, shape, elements.
+ *
+ * Small tensors live in JavaScript memory and need no care. A tensor that TensorFlow made and that is
+ * larger than COPY_LIMIT stays in TensorFlow's memory and is seen through `data` without a copy; it is
+ * freed by `dispose`, or by the garbage collector once neither the tensor nor any array taken from it
+ * is reachable. TensorFlow may share that memory with a variable: treat `data` as read-only.
+ */
+import { invalid } from '../errors/errors.js';
+import { copyBytes, detach, viewBytes } from '../native/buffer.js';
+import type { Pointer } from '../native/c-api.js';
+import { Handle } from '../native/handle.js';
+import { C } from '../native/library.js';
+import {
+  type DataOf,
+  DTYPES,
+  type DType,
+  dtypeFromNumber,
+  dtypeNumber,
+  dtypeRow,
+  type ElementOf,
+} from './dtype.js';
+import {
+  dtypeOfValue,
+  type Elements,
+  flatten,
+  isTypedArray,
+  type NestedValue,
+  shapeOfValue,
+  unflatten,
+  wordsPerElement,
+} from './literal.js';
+import { checkShape, formatShape, type Shape, sizeOf } from './shape.js';
+import { packStrings, readStrings, writeStrings } from './strings.js';
+
+/** Up to this many bytes a fetched tensor is copied into JavaScript memory. */
+export const COPY_LIMIT = 32 * 1024;
+
+export interface TensorOptions<D extends DType = DType> {
+  readonly dtype?: D;
+  readonly shape?: Shape;
+}
+
+export type TensorLike = Tensor | NestedValue;
+
+export class Tensor<D extends DType = DType> {
+  readonly dtype: D;
+  readonly shape: Shape;
+  readonly #elements: Elements | undefined;
+  /** Present when the elements live in TensorFlow's memory. */
+  readonly #handle: Handle | undefined;
+  #disposed = false;
+
+  private constructor(dtype: D, shape: Shape, elements: Elements | undefined, handle?: Handle) {
+    this.dtype = dtype;
+    this.shape = shape;
+    this.#elements = elements;
+    this.#handle = handle;
+  }
+
+  /**
+   * A tensor of a scalar, nested arrays, or a typed array (flat, with `shape`). A typed array of the
+   * tensor's own type is taken as it is, not copied.
+   */
+  static of<D extends DType = DType>(value: NestedValue, options: TensorOptions<D> = {}): Tensor<D> {
+    const dtype = (options.dtype ?? dtypeOfValue(value)) as D;
+    dtypeNumber(dtype);
+    const natural = shapeOfValue(value, dtype);
+    const shape = options.shape ?? natural;
+    checkShape(shape, 'A tensor');
+    const size = sizeOf(shape);
+    const given = sizeOf(natural);
+    const { array: ArrayType } = DTYPES[dtype];
+    if (isTypedArray(value) && ArrayType !== undefined && value instanceof ArrayType) {
+      const expected = size * wordsPerElement(dtype);
+      const isRaw =
+        value.length === expected && (options.shape !== undefined || wordsPerElement(dtype) === 1);
+      if (isRaw) return new Tensor(dtype, shape, value);
+    }
+    if (given !== size) {
+      throw invalid(`A tensor of shape ${formatShape(shape)} has ${size} elements, ${given} were given`);
+    }
+    return new Tensor(dtype, shape, flatten(value, dtype, size));
+  }
+
+  static zeros<D extends DType = 'float32'>(shape: Shape, dtype: D = 'float32' as D): Tensor<D> {
+    checkShape(shape, 'A tensor');
+    const { array: ArrayType } = dtypeRow(dtype);
+    const size = sizeOf(shape) * wordsPerElement(dtype);
+    if (dtype === 'string') return new Tensor(dtype, shape, new Array<string>(size).fill(''));
+    if (!ArrayType) throw invalid(`There is no zero of type ${dtype}`);
+    return new Tensor(dtype, shape, new ArrayType(size));
+  }
+
+  /** Takes ownership of a TF_Tensor. */
+  static fromNative(pointer: Pointer): Tensor {
+    const api = C();
+    const dtype = dtypeFromNumber(api.TF_TensorType(pointer));
+    const rank = api.TF_NumDims(pointer);
+    const shape: number[] = [];
+    for (let axis = 0; axis < rank; axis++) shape.push(Number(api.TF_Dim(pointer, axis)));
+    const { array: ArrayType, size: elementSize } = DTYPES[dtype];
+    const count = sizeOf(shape);
+    if (dtype === 'string') {
+      const strings = count === 0 ? [] : readStrings(api.TF_TensorData(pointer), count);
+      api.TF_DeleteTensor(pointer);
+      return new Tensor(dtype, shape, strings);
+    }
+    if (!ArrayType) return new Tensor(dtype, shape, undefined, new Handle('tensor', pointer, freeTensor));
+    const bytes = count * elementSize;
+    if (bytes <= COPY_LIMIT) {
+      const elements = new ArrayType(count * wordsPerElement(dtype));
+      if (bytes > 0) copyBytes(elements, api.TF_TensorData(pointer), bytes);
+      api.TF_DeleteTensor(pointer);
+      return new Tensor(dtype, shape, elements);
+    }
+    const memory = viewBytes(api.TF_TensorData(pointer), bytes);
+    return new Tensor(dtype, shape, new ArrayType(memory), new Handle('tensor', pointer, freeTensor, memory));
+  }
+
+  get size(): number {
+    return sizeOf(this.shape);
+  }
+
+  get rank(): number {
+    return this.shape.length;
+  }
+
+  /** The elements, flat, in row-major order, without a copy. */
+  get data(): DataOf<D> {
+    const elements = this.#live();
+    if (!isTypedArray(elements)) {
+      throw invalid(`A ${this.dtype} tensor has no typed array behind it`, {
+        hint: 'Use toArray(), or bytes() for the raw strings.',
+      });
+    }
+    return elements as DataOf<D>;
+  }
+
+  /** The elements of a string tensor as bytes. */
+  bytes(): Uint8Array[] {
+    if (this.dtype !== 'string') throw invalid(`bytes() is for string tensors; this one is ${this.dtype}`);
+    const encoder = new TextEncoder();
+    return (this.#live() as (string | Uint8Array)[]).map((s) =>
+      typeof s === 'string' ? encoder.encode(s) : s,
+    );
+  }
+
+  /** Nested JavaScript arrays; a scalar for rank 0. */
+  toArray(): unknown {
+    return unflatten(this.#live(), this.shape, this.dtype);
+  }
+
+  /** The only element. */
+  item(): ElementOf<D> {
+    if (this.size !== 1) {
+      throw invalid(`item() is for one element; this tensor has shape ${formatShape(this.shape)}`);
+    }
+    return unflatten(this.#live(), [], this.dtype) as ElementOf<D>;
+  }
+
+  /** The only element as a number, whatever numeric type it has. */
+  number(): number {
+    const value: unknown = this.item();
+    if (typeof value === 'bigint' && !Number.isSafeInteger(Number(value))) {
+      throw invalid(`${value} is too large for a number; use item()`);
+    }
+    if (typeof value !== 'number' && typeof value !== 'bigint' && typeof value !== 'boolean') {
+      throw invalid(`A ${this.dtype} is not a number`);
+    }
+    return Number(value);
+  }
+
+  /** The same elements under another shape. */
+  reshape(shape: Shape): Tensor<D> {
+    checkShape(shape, 'A tensor');
+    if (sizeOf(shape) !== this.size) {
+      throw invalid(`${this.size} elements do not fill shape ${formatShape(shape)}`);
+    }
+    return new Tensor(this.dtype, shape, this.#live(), this.#handle);
+  }
+
+  /**
+   * A TF_Tensor for one call, and what to do with it afterwards. Memory that is TensorFlow's already is
+   * lent; JavaScript's is copied.
+   */
+  lend(): { pointer: Pointer; owned: boolean } {
+    if (this.#handle && this.#sharesWholeHandle()) return { pointer: this.#handle.pointer, owned: false };
+    const elements = this.#live();
+    const block = isTypedArray(elements) ? elements : packStrings(elements);
+    const dims = BigInt64Array.from(this.shape, BigInt);
+    const pointer = C().TF_AllocateTensor(dtypeNumber(this.dtype), dims, dims.length, block.byteLength);
+    if (block.byteLength > 0) {
+      const memory = C().TF_TensorData(pointer);
+      if (this.dtype === 'string') writeStrings(memory, block as Uint8Array);
+      else copyBytes(memory, block, block.byteLength);
+    }
+    return { pointer, owned: true };
+  }
+
+  /** A reshaped tensor shares memory, but the TF_Tensor behind it has the shape it was made with. */
+  #sharesWholeHandle(): boolean {
+    const pointer = (this.#handle as Handle).pointer;
+    const api = C();
+    return (
+      api.TF_NumDims(pointer) === this.shape.length &&
+      this.shape.every((dim, axis) => Number(api.TF_Dim(pointer, axis)) === dim)
+    );
+  }
+
+  #live(): Elements {
+    if (this.#disposed || this.#handle?.disposed) throw (this.#handle as Handle).disposedError();
+    if (this.#elements === undefined) {
+      throw invalid(`A ${this.dtype} tensor is a reference into TensorFlow; its elements cannot be read`);
+    }
+    return this.#elements;
+  }
+
+  /**
+   * Frees TensorFlow's memory at once, and arrays taken from `data` become empty. Where the engine cannot
+   * empty them, the memory stays until they are collected.
+   */
+  dispose(): void {
+    if (!this.#handle || this.#disposed) return;
+    this.#disposed = true;
+    if (isTypedArray(this.#elements) && !detach(this.#elements.buffer as ArrayBuffer)) return;
+    this.#handle.dispose();
+  }
+
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+
+  toString(): string {
+    return `Tensor(${this.dtype} ${formatShape(this.shape)})`;
+  }
+}
+
+function freeTensor(pointer: Pointer): void {
+  C().TF_DeleteTensor(pointer);
+}
+
+/** Whatever the user gave, as a tensor. */
+export function toTensor<D extends DType>(value: TensorLike, options: TensorOptions<D> = {}): Tensor<D> {
+  if (!(value instanceof Tensor)) return Tensor.of(value, options);
+  if (options.dtype !== undefined && options.dtype !== value.dtype) {
+    throw invalid(`A ${options.dtype} tensor is wanted, ${value} was given`);
+  }
+  return value as Tensor<D>;
+}
