@@ -1,0 +1,187 @@
+/** A world of tasks around the membership reducer: virtual time, virtual network, no sockets. */
+import { birth, judgeOrder, messageTo, reduce } from '../membership.js';
+import type { Identity } from '../membership-map.js';
+import type { Contact, Effect, Event, Membership, MembershipSettings, Message } from '../membership-types.js';
+import { isWatched } from '../membership-watch.js';
+import { parseTaskId, type TaskId } from '../task-id.js';
+
+export interface Process {
+  /** `ps1` for the first life of a task, `ps1#2` for its second. */
+  readonly label: string;
+  readonly task: TaskId;
+  readonly address: string;
+  state: Membership;
+  condition: 'running' | 'frozen' | 'gone';
+  readonly backlog: (() => void)[];
+}
+
+export interface WorldOptions {
+  readonly contacts: readonly Contact[];
+  readonly chief: TaskId | undefined;
+  readonly settings: MembershipSettings;
+  readonly onEffect?: (process: Process, effect: Effect, now: number) => void;
+  /** The delay of one message in ms; one by default. */
+  readonly delay?: () => number;
+}
+
+interface Job {
+  readonly at: number;
+  readonly run: () => void;
+}
+
+export class World {
+  now = 0;
+  readonly processes: Process[] = [];
+  readonly #jobs: Job[] = [];
+  readonly #cuts = new Set<string>();
+
+  constructor(readonly options: WorldOptions) {}
+
+  start(task: TaskId, how: { address?: string; clock?: number } = {}): Process {
+    const { contacts, chief, settings } = this.options;
+    const { job, index } = parseTaskId(task);
+    const lives = this.processes.filter((other) => other.task === task).length + 1;
+    const label = `${job}${index}${lives > 1 ? `#${lives}` : ''}`;
+    const address = how.address ?? contacts.find((contact) => contact.task === task)?.address ?? `${label}:1`;
+    const seen = contacts.flatMap((contact) => {
+      const other = this.#at(contact.address);
+      const isSilent =
+        other === undefined || other.condition !== 'running' || this.#isCut(address, other.address);
+      const entry = isSilent ? undefined : other.state.members.get(task);
+      return entry === undefined ? [] : [entry];
+    });
+    const incarnation =
+      seen.length > 0 ? Math.max(...seen.map((entry) => entry.incarnation)) + 1 : (how.clock ?? 100);
+    const first = Math.min(incarnation, ...seen.map((entry) => entry.first));
+    const self = { task, incarnation, first, nonce: `n${this.processes.length}`, agentAddress: address };
+    const rest = { serverAddress: `${label}:9`, host: label, pid: 1000 + this.processes.length };
+    const state = birth({ self: { ...self, ...rest }, chief, contacts, settings, now: this.now });
+    const process: Process = { label, task, address, state, condition: 'running', backlog: [] };
+    this.processes.push(process);
+    this.dispatch(process, { type: 'start', now: this.now });
+    this.#tickForEver(process);
+    return process;
+  }
+
+  kill(process: Process): void {
+    process.condition = 'gone';
+    const { self } = process.state;
+    for (const other of this.processes) {
+      const isLinked = isWatched(process.state, other.task) && !this.#isCut(process.address, other.address);
+      if (other.condition === 'running' && isLinked) {
+        this.#after(1, () => this.dispatch(other, { type: 'disconnected', now: this.now, peer: self }));
+      }
+    }
+  }
+
+  freeze(process: Process): void {
+    process.condition = 'frozen';
+  }
+
+  thaw(process: Process): void {
+    process.condition = 'running';
+    for (const late of process.backlog.splice(0)) late();
+  }
+
+  cut(a: string, b: string): void {
+    this.#cuts.add([a, b].sort().join(' '));
+  }
+
+  heal(): void {
+    this.#cuts.clear();
+  }
+
+  order(chief: Process, to: Process): string | undefined {
+    const { state, refused } = judgeOrder(to.state, chief.state.self);
+    to.state = state;
+    return refused;
+  }
+
+  dispatch(process: Process, event: Event): void {
+    if (process.condition === 'gone') return;
+    if (process.condition === 'frozen') {
+      if (event.type !== 'tick')
+        process.backlog.push(() => this.dispatch(process, { ...event, now: this.now }));
+      return;
+    }
+    const { state, effects } = reduce(process.state, event);
+    process.state = state;
+    for (const effect of effects) {
+      this.options.onEffect?.(process, effect, this.now);
+      if (effect.type === 'exit') this.kill(process);
+      if (effect.type === 'heartbeat' || effect.type === 'probe' || effect.type === 'announce')
+        this.#send(process, effect);
+    }
+  }
+
+  /** Lets time pass. */
+  run(ms: number): void {
+    const end = this.now + ms;
+    for (let next = this.#jobs[0]; next !== undefined && next.at <= end; next = this.#jobs[0]) {
+      this.#jobs.shift();
+      this.now = next.at;
+      next.run();
+    }
+    this.now = end;
+  }
+
+  #send(from: Process, effect: Extract<Effect, { address: string }>): void {
+    const whole = effect.type === 'announce';
+    const delay = this.options.delay ?? (() => 1);
+    const message = messageTo(from.state, whole);
+    const known = from.state.members.get(effect.to);
+    const peer: Identity | undefined = known?.agentAddress === effect.address ? known : undefined;
+    const fail = (failure: 'refused' | 'timeout', after: number) => {
+      if (peer === undefined) return;
+      this.#after(after, () =>
+        this.dispatch(from, {
+          type: 'unreachable',
+          now: this.now,
+          peer,
+          failure,
+          fresh: effect.type !== 'heartbeat',
+        }),
+      );
+    };
+    this.#after(delay(), () => {
+      const to = this.#at(effect.address);
+      const isCut = this.#isCut(from.address, effect.address);
+      if (isCut || to?.condition === 'frozen') fail('timeout', 2 * this.options.settings.heartbeatMs);
+      else if (to === undefined) fail('refused', delay());
+      if (isCut || to === undefined) return;
+      this.dispatch(to, { type: 'heard', now: this.now, via: 'request', message });
+      if (to.condition !== 'running') return;
+      const answer: Message = messageTo(to.state, whole, message.from);
+      this.#after(delay(), () =>
+        this.dispatch(from, {
+          type: 'heard',
+          now: this.now,
+          via: whole ? 'announce' : 'heartbeat',
+          message: answer,
+        }),
+      );
+    });
+  }
+
+  #tickForEver(process: Process): void {
+    this.#after(this.options.settings.heartbeatMs / 2, () => {
+      if (process.condition === 'gone') return;
+      this.dispatch(process, { type: 'tick', now: this.now });
+      this.#tickForEver(process);
+    });
+  }
+
+  #after(ms: number, run: () => void): void {
+    const at = this.now + ms;
+    // In order of time, and of calling among the simultaneous.
+    this.#jobs.splice(this.#jobs.findLastIndex((job) => job.at <= at) + 1, 0, { at, run });
+  }
+
+  #at(address: string): Process | undefined {
+    return this.processes.findLast((process) => process.address === address && process.condition !== 'gone');
+  }
+
+  #isCut(a: string, b: string): boolean {
+    return this.#cuts.has([a, b].sort().join(' '));
+  }
+}
