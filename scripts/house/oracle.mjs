@@ -43,7 +43,7 @@ async function make(dir, python, stamp, { env, signal, say }) {
   say(`making the test oracle (Python ${base.version} with TensorFlow, about 2 GB) in ${dir}`);
   await rm(dir, { recursive: true, force: true });
   await mkdir(dir, { recursive: true });
-  const { code, output } = await run(base.command, ['-m', 'venv', dir], { env, signal });
+  const { code, output } = await run(base.executable, ['-m', 'venv', dir], { env, signal });
   if (code !== 0) {
     throw new SetupError(
       'SHOAL_UNSUPPORTED',
@@ -66,7 +66,7 @@ async function make(dir, python, stamp, { env, signal, say }) {
   ];
   const reminder = setInterval(() => say(`${what}: ${seconds(Date.now() - started)} so far`), 10_000);
   try {
-    await pip({ command: python }, args, { what, env, signal });
+    await pip({ executable: python }, args, { what, env, signal });
   } finally {
     clearInterval(reminder);
   }

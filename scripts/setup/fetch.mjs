@@ -12,7 +12,7 @@ import { SetupError } from './errors.mjs';
 import { cacheDir, installDir, pinFor, platformKey, pythonRecordFile, readLock, search } from './locate.mjs';
 import { withLock } from './lock-file.mjs';
 import { megabytes, startProgress } from './progress.mjs';
-import { findPip, findPython, findPythonTensorFlow, pip } from './python.mjs';
+import { findPython, findPythonTensorFlow, pip } from './python.mjs';
 import { extractEntry, listWheel, sha256Of } from './wheel.mjs';
 
 /** The headers that the C API consists of: its own, and the few that they include for plain C. */
@@ -53,7 +53,9 @@ export async function fetchTensorFlow(options = {}) {
       const work = `${target}.setup`;
       await mkdir(work, { recursive: true });
       const wheel = await obtainWheel(pin, python, work, { env, signal, say });
-      await unpack(pin, wheel, join(work, 'unpacked'), { signal });
+      await unpack(pin, wheel, join(work, 'unpacked'), { signal }).catch((error) => {
+        throw error.code === 'ENOSPC' ? diskFilled(target, error) : error;
+      });
       await publish(join(work, 'unpacked'), target, work);
       return { ...look().found, fetched: true };
     },
@@ -99,7 +101,6 @@ async function obtainWheel(pin, python, work, { env, signal, say }) {
     say('going on with the wheel that an earlier set-up downloaded');
     return wheel;
   }
-  await findPip(python, { env, signal });
   await download(pin, python, join(work, `pip-${process.pid}`), wheel, { env, signal });
   return wheel;
 }

@@ -30,10 +30,14 @@ export async function findPython({ env = process.env, signal } = {}) {
 
 /** The version of pip in a Python; throws when it has none. */
 export async function findPip(python, { env = process.env, signal } = {}) {
-  const { code, output } = await run(python.command, ['-m', 'pip', '--version'], { env, signal });
+  const { code, output } = await run(python.executable, ['-m', 'pip', '--version'], { env, signal });
   const version = /^pip (\S+)/m.exec(output)?.[1];
   if (code === 0 && version) return version;
-  throw new SetupError('SHOAL_UNSUPPORTED', 'no-pip', `${python.executable} has no pip`, { hint: PIP_HINT });
+  throw noPip(python);
+}
+
+function noPip({ executable }) {
+  return new SetupError('SHOAL_UNSUPPORTED', 'no-pip', `${executable} has no pip`, { hint: PIP_HINT });
 }
 
 /** The TensorFlow that a Python has, found without importing it; undefined when it has none. */
@@ -47,7 +51,7 @@ export async function findPythonTensorFlow(python, { env = process.env, signal }
     '  except m.PackageNotFoundError: pass',
     'print(json.dumps([s.origin if s else None, v]))',
   ].join('\n');
-  const { code: exit, output } = await run(python.command, ['-c', code], { env, signal });
+  const { code: exit, output } = await run(python.executable, ['-c', code], { env, signal });
   if (exit !== 0) return undefined;
   const [origin, version] = JSON.parse(output.trim().split('\n').at(-1));
   return origin && version ? { dir: dirname(origin), version } : undefined;
@@ -56,7 +60,8 @@ export async function findPythonTensorFlow(python, { env = process.env, signal }
 /** Runs `pip`; turns its failures into coded errors that say what to do. */
 export async function pip(python, args, { what, env = process.env, signal }) {
   const base = ['-m', 'pip', '--disable-pip-version-check', '--no-input'];
-  const { code, output } = await run(python.command, [...base, ...args], { env, signal });
+  const { code, output } = await run(python.executable, [...base, ...args], { env, signal });
+  if (code !== 0 && /No module named pip/.test(output)) throw noPip(python);
   if (code !== 0) throw pipError(what, code, output);
 }
 
@@ -64,7 +69,7 @@ const NETWORK =
   /NewConnectionError|ConnectTimeoutError|ReadTimeout|ProxyError|SSLError|Name or service not known|name resolution|Network is unreachable|Connection (?:refused|reset|aborted)|Remote end closed|IncompleteRead/i;
 
 /** The error for a failed pip: which of the usual causes it was is only to be read from its output. */
-export function pipError(what, code, output) {
+function pipError(what, code, output) {
   const tail = output.trim().split('\n').slice(-6).join('\n  ');
   const message = (said) => `${what}: ${said}; pip (exit ${code}) said:\n  ${tail}`;
   if (/No space left on device|Errno 28/.test(output)) {

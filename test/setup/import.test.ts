@@ -1,0 +1,31 @@
+/** Importing has no effects: nothing is printed, TensorFlow is not loaded, nothing keeps the process alive. */
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { expect, test } from 'vitest';
+import { locateTensorFlow } from '../../src/native/locate.js';
+import { ROOT, startNode } from './run-setup.js';
+
+const modules = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' })
+  .filter((file) => file.endsWith('.ts') && !file.endsWith('.test.ts') && !file.includes('/testing/'))
+  .map((file) => pathToFileURL(join(ROOT, 'src', file)).href);
+
+test.runIf(process.platform === 'linux')(
+  'importing every module prints nothing and loads no library',
+  async () => {
+    const body = `
+    import { readFileSync } from 'node:fs';
+    for (const url of ${JSON.stringify(modules)}) await import(url);
+    process.stdout.write('loaded: ' + readFileSync('/proc/self/maps', 'utf8').includes('libtensorflow'));`;
+    const loader = pathToFileURL(join(ROOT, 'node_modules/tsx/dist/loader.mjs')).href;
+    const { code, stdout, stderr } = await startNode(
+      ['--import', loader, '--input-type=module', '-e', body],
+      {
+        SHOAL_TF_DIR: locateTensorFlow().dir,
+      },
+    ).ended;
+    expect(stderr).toBe('');
+    expect(stdout).toBe('loaded: false');
+    expect(code).toBe(0);
+  },
+);

@@ -1,0 +1,89 @@
+/** Starts the set-up script as a process of its own, on a cache and a package index of the test's. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { PLATFORM } from './fake-tensorflow.js';
+
+export const ROOT = fileURLToPath(new URL('../../', import.meta.url));
+export const SETUP = fileURLToPath(new URL('../../scripts/setup/main.mjs', import.meta.url));
+
+export interface Ended {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export interface Started {
+  readonly child: ChildProcess;
+  readonly ended: Promise<Ended>;
+  /** What it has said on stderr so far. */
+  readonly said: () => string;
+}
+
+export interface SetupRun {
+  readonly lockFile?: string | undefined;
+  readonly cache: string;
+  readonly index?: string | undefined;
+  readonly args?: readonly string[] | undefined;
+  readonly platform?: string | undefined;
+  readonly env?: Readonly<Record<string, string | undefined>> | undefined;
+}
+
+export function startSetup({
+  lockFile,
+  cache,
+  index,
+  args = [],
+  platform = PLATFORM,
+  env = {},
+}: SetupRun): Started {
+  const lock = lockFile === undefined ? [] : ['--lock', lockFile, '--platform', platform];
+  return startNode([SETUP, ...lock, ...args], {
+    SHOAL_CACHE: cache,
+    PIP_FIND_LINKS: undefined,
+    PIP_INDEX_URL: index ?? 'http://127.0.0.1:9/simple',
+    ...env,
+  });
+}
+
+/** This process's environment less what points Shoal or Node anywhere, plus `extra`. */
+export function childEnvironment(extra: Readonly<Record<string, string | undefined>>): NodeJS.ProcessEnv {
+  const foreign = /^(?:SHOAL_|UV_|NODE_OPTIONS|VITEST|npm_)/;
+  return {
+    ...Object.fromEntries(Object.entries(process.env).filter(([name]) => !foreign.test(name))),
+    ...extra,
+  };
+}
+
+/** Starts Node in such an environment. */
+export function startNode(
+  args: readonly string[],
+  env: Readonly<Record<string, string | undefined>>,
+): Started {
+  const child = spawn(process.execPath, args, {
+    env: childEnvironment(env),
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let stdout = '';
+  let stderr = '';
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    stdout += text;
+  });
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    stderr += text;
+  });
+  const ended = new Promise<Ended>((resolve, reject) => {
+    child.on('error', reject);
+    child.on('close', (code, signal) => resolve({ code, signal, stdout, stderr }));
+  });
+  return { child, ended, said: () => stderr };
+}
+
+/** Waits for a condition; fails by name when it does not come about. */
+export async function until(what: string, condition: () => boolean, timeoutMs = 20_000): Promise<void> {
+  const deadline = Date.now() + timeoutMs;
+  while (!condition()) {
+    if (Date.now() > deadline) throw new Error(`waited ${timeoutMs} ms in vain until ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}

@@ -1,0 +1,314 @@
+/** Set-up as real processes: the good path, several at once, and every way of going wrong. */
+import { execFileSync, spawnSync } from 'node:child_process';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import {
+  type FakeTensorFlow,
+  makeFakeTensorFlow,
+  type PackageIndex,
+  servePackages,
+} from './fake-tensorflow.js';
+import { childEnvironment, SETUP, type SetupRun, startSetup, until } from './run-setup.js';
+
+let scratch: string;
+let fake: FakeTensorFlow;
+let cache: string;
+let count = 0;
+const servers: PackageIndex[] = [];
+
+beforeAll(() => {
+  scratch = mkdtempSync(join(tmpdir(), 'shoal-setup-'));
+  fake = makeFakeTensorFlow(join(scratch, 'wheel'));
+});
+
+afterAll(() => rmSync(scratch, { recursive: true, force: true }));
+
+beforeEach(() => {
+  cache = join(scratch, `cache-${count++}`);
+});
+
+afterEach(async () => {
+  await Promise.all(servers.splice(0).map((server) => server.close()));
+  rmSync(cache, { recursive: true, force: true });
+});
+
+async function serve(pauseMs = 0, tensorflow = fake): Promise<PackageIndex> {
+  const server = await servePackages(tensorflow.wheelFile, pauseMs);
+  servers.push(server);
+  return server;
+}
+
+const start = (run: Partial<SetupRun> = {}) => startSetup({ lockFile: fake.lockFile, cache, ...run });
+const installed = () => join(cache, 'tensorflow-0.0.7-test-any');
+
+/** A lock file that differs from the true one. */
+function alteredLock(alter: (lock: FakeTensorFlow['lock']) => void): string {
+  const lock = structuredClone(fake.lock);
+  alter(lock);
+  const file = join(scratch, `lock-${count++}.json`);
+  writeFileSync(file, JSON.stringify(lock));
+  return file;
+}
+
+describe('an undisturbed set-up', () => {
+  test('leaves the two libraries and the C headers in the cache, and nothing else', async () => {
+    const index = await serve();
+    const { code, stdout, stderr } = await start({ index: index.url }).ended;
+    expect(stderr).toContain('downloading TensorFlow 0.0.7');
+    expect(code).toBe(0);
+    expect(JSON.parse(stdout)).toMatchObject({
+      dir: installed(),
+      source: 'cache',
+      version: '0.0.7',
+      fetched: true,
+    });
+    expect(readdirSync(cache)).toEqual(['tensorflow-0.0.7-test-any']);
+    expect(readdirSync(installed()).sort()).toEqual([
+      'include',
+      'libtensorflow_cc.so.2',
+      'libtensorflow_framework.so.2',
+    ]);
+    expect(readFileSync(join(installed(), 'include/tensorflow/c/c_api.h'), 'utf8')).toBe('/* header */');
+  });
+
+  test('does nothing, and needs no Python, when the libraries are there', async () => {
+    const index = await serve();
+    await start({ index: index.url }).ended;
+    const again = await start({ env: { PATH: '/nowhere' } }).ended;
+    expect(again.stderr).toBe('');
+    expect(JSON.parse(again.stdout)).toMatchObject({ dir: installed(), fetched: false });
+  });
+
+  test('replaces a library in the cache that has been cut short', async () => {
+    const index = await serve();
+    await start({ index: index.url }).ended;
+    writeFileSync(join(installed(), 'libtensorflow_cc.so.2'), 'short');
+    const { stdout } = await start({ index: index.url }).ended;
+    expect(JSON.parse(stdout)).toMatchObject({ fetched: true });
+    expect(readFileSync(join(installed(), 'libtensorflow_cc.so.2')).length).toBe(3_000_000);
+  });
+});
+
+describe('two set-ups at once', () => {
+  test('download once; the second waits, says for whom, and finds the libraries', async () => {
+    const index = await serve(50);
+    const first = start({ index: index.url });
+    await until('the first downloads', () => index.open() === 1);
+    const second = start({ index: index.url });
+    const [one, two] = await Promise.all([first.ended, second.ended]);
+    expect([one.code, two.code]).toEqual([0, 0]);
+    expect(index.downloads()).toBe(1);
+    expect(two.stderr).toContain(`waiting for process ${first.child.pid}`);
+    expect(JSON.parse(two.stdout)).toMatchObject({ dir: installed(), fetched: false });
+  });
+
+  test('started in the same instant on an empty cache download once', async () => {
+    const index = await serve();
+    const ended = await Promise.all([1, 2, 3].map(() => start({ index: index.url }).ended));
+    expect(ended.map(({ code }) => code)).toEqual([0, 0, 0]);
+    expect(index.downloads()).toBe(1);
+  });
+
+  test('do not wait for ever: past its deadline the second gives up and names the first', async () => {
+    const index = await serve(100);
+    const first = start({ index: index.url });
+    await until('the first downloads', () => index.open() === 1);
+    const second = await start({ index: index.url, args: ['--wait', '0.3'] }).ended;
+    expect(second.code).toBe(1);
+    expect(second.stderr).toContain('SHOAL_TIMEOUT (busy)');
+    expect(second.stderr).toContain(`process ${first.child.pid}`);
+    expect((await first.ended).code).toBe(0);
+  });
+});
+
+describe('an interrupted set-up', () => {
+  test('killed while it downloads is begun again', async () => {
+    const slow = await serve(100);
+    const first = start({ index: slow.url });
+    await until('the download is under way', () => slow.open() === 1);
+    first.child.kill('SIGKILL');
+    expect((await first.ended).signal).toBe('SIGKILL');
+    expect(existsSync(installed())).toBe(false);
+    const index = await serve();
+    const { code, stdout } = await start({ index: index.url }).ended;
+    expect(code).toBe(0);
+    expect(JSON.parse(stdout)).toMatchObject({ fetched: true });
+    expect(readdirSync(cache)).toEqual(['tensorflow-0.0.7-test-any']);
+  });
+
+  test('killed while it unpacks goes on with the wheel that it had', async () => {
+    const large = makeFakeTensorFlow(join(scratch, 'large'), 200_000_000);
+    const index = await serve(0, large);
+    const first = start({ lockFile: large.lockFile, index: index.url });
+    const begun = join(`${installed()}.setup`, 'unpacked', 'libtensorflow_cc.so.2');
+    await until('the unpacking is under way', () => existsSync(begun));
+    first.child.kill('SIGKILL');
+    expect((await first.ended).signal).toBe('SIGKILL');
+    expect(existsSync(installed())).toBe(false);
+    const { code, stderr } = await start({ lockFile: large.lockFile, index: index.url }).ended;
+    expect(code).toBe(0);
+    expect(stderr).toContain('going on with the wheel');
+    expect(index.downloads()).toBe(1);
+    expect(readdirSync(cache)).toEqual(['tensorflow-0.0.7-test-any']);
+  });
+
+  test('by Ctrl-C exits with 130, ends pip, and leaves neither lock nor library', async () => {
+    const index = await serve(100);
+    const run = start({ index: index.url });
+    await until('the download is under way', () => index.open() === 1);
+    run.child.kill('SIGINT');
+    const { code, stderr } = await run.ended;
+    expect(code).toBe(130);
+    expect(stderr).toContain('SHOAL_ABORTED (interrupted)');
+    await until('pip has hung up', () => index.open() === 0);
+    expect(readdirSync(cache)).toEqual(['tensorflow-0.0.7-test-any.setup']);
+    expect(readdirSync(join(cache, 'tensorflow-0.0.7-test-any.setup'))).toEqual([]);
+  });
+
+  test('leaves a lock that is broken even when its process id was given to another process', async () => {
+    const index = await serve();
+    mkdirSync(cache, { recursive: true });
+    const holder = { token: 'x', pid: process.pid, host: hostName(), started: '1', what: 'earlier' };
+    writeFileSync(`${installed()}.lock`, JSON.stringify(holder));
+    const { code } = await start({ index: index.url, args: ['--wait', '5'] }).ended;
+    expect(code).toBe(0);
+  });
+});
+
+describe('a set-up that cannot succeed says why, and what to do', () => {
+  async function failure(run: Partial<SetupRun>): Promise<string> {
+    const { code, stderr } = await start(run).ended;
+    expect(code).toBe(1);
+    expect(stderr).toContain('hint: ');
+    expect(existsSync(installed())).toBe(false);
+    return stderr;
+  }
+
+  test('the wheel has another hash', async () => {
+    const index = await serve();
+    const lockFile = alteredLock((lock) => {
+      lock.platforms['test-any']!.wheel.sha256 = '0'.repeat(64);
+    });
+    expect(await failure({ index: index.url, lockFile })).toContain(
+      'SHOAL_CORRUPT (wrong-hash): tensorflow_cpu-0.0.7',
+    );
+    expect(readdirSync(`${installed()}.setup`)).toEqual([]);
+  });
+
+  test('a library in the wheel has another hash', async () => {
+    const index = await serve();
+    const lockFile = alteredLock((lock) => {
+      lock.platforms['test-any']!.libraries.cc.sha256 = '0'.repeat(64);
+    });
+    expect(await failure({ index: index.url, lockFile })).toContain('(wrong-hash): libtensorflow_cc.so.2');
+  });
+
+  test('there is no Python', async () => {
+    expect(await failure({ env: { PATH: '/nowhere' } })).toContain('SHOAL_UNSUPPORTED (no-python)');
+  });
+
+  test('Python has no pip', async () => {
+    const bare = join(scratch, 'bare');
+    execFileSync(process.env.SHOAL_ORACLE_PYTHON ?? 'python3', ['-m', 'venv', '--without-pip', bare]);
+    const env = { SHOAL_PYTHON: join(bare, 'bin/python') };
+    expect(await failure({ env })).toContain('SHOAL_UNSUPPORTED (no-pip)');
+  });
+
+  test('the package index cannot be reached', async () => {
+    expect(await failure({ index: 'http://127.0.0.1:9/simple' })).toContain('SHOAL_UNREACHABLE (no-network)');
+  });
+
+  test('the package index does not have the wheel', async () => {
+    const env = { PIP_NO_INDEX: '1', PIP_FIND_LINKS: join(scratch, 'bare') };
+    expect(await failure({ env })).toContain('SHOAL_NOT_FOUND (not-offered)');
+  });
+
+  test('the disk is too small, seen before anything is downloaded', async () => {
+    const index = await serve();
+    const lockFile = alteredLock((lock) => {
+      lock.platforms['test-any']!.libraries.cc.size = 1e15;
+    });
+    expect(await failure({ index: index.url, lockFile })).toContain('SHOAL_NO_SPACE (full-disk)');
+    expect(index.downloads()).toBe(0);
+  });
+
+  test.runIf(process.platform === 'linux')(
+    'the disk becomes full while the libraries are unpacked',
+    async () => {
+      const lockFile = alteredLock((lock) => {
+        // A lock that promises little is let through: as good as another program that takes the space meanwhile.
+        lock.platforms['test-any']!.libraries.cc.size = 1;
+      });
+      mkdirSync(cache, { recursive: true });
+      const setup = [process.execPath, SETUP, '--lock', lockFile, '--platform', 'test-any']
+        .map(quote)
+        .join(' ');
+      const script = `mount -t tmpfs -o size=1m tmpfs ${quote(cache)} && ${setup}; ls ${quote(cache)}/*.setup >&2`;
+      const run = spawnSync('unshare', ['--user', '--map-root-user', '--mount', 'sh', '-c', script], {
+        env: childEnvironment({
+          SHOAL_CACHE: cache,
+          PIP_NO_INDEX: '1',
+          PIP_FIND_LINKS: join(scratch, 'wheel'),
+        }),
+        encoding: 'utf8',
+      });
+      expect(run.stderr).toContain('SHOAL_NO_SPACE (full-disk)');
+      expect(run.stderr).not.toContain('unpacked');
+    },
+  );
+
+  test('nothing is pinned for the platform', async () => {
+    const stderr = await failure({ platform: 'sunos-sparc' });
+    expect(stderr).toContain('SHOAL_UNSUPPORTED (unknown-platform)');
+    expect(stderr).toContain('sunos-sparc');
+  });
+
+  test('SHOAL_TF_DIR leads nowhere', async () => {
+    const stderr = await failure({ env: { SHOAL_TF_DIR: '/nowhere/tf' } });
+    expect(stderr).toContain('SHOAL_LIBRARY (not-found)');
+    expect(stderr).toContain('/nowhere/tf: there is no such folder');
+  });
+
+  test('SHOAL_TF has an unknown value', async () => {
+    expect(await failure({ env: { SHOAL_TF: 'conda' } })).toContain('SHOAL_CONFIG (bad-setting)');
+  });
+});
+
+describe('a Python TensorFlow', () => {
+  const oracle = () => ({ SHOAL_PYTHON: process.env.SHOAL_ORACLE_PYTHON });
+
+  test('of the pinned version is used instead of a download, and later without Python', async () => {
+    const first = await start({ lockFile: undefined, env: oracle() }).ended;
+    expect(first.stderr).toContain('using TensorFlow 2.21.0');
+    expect(JSON.parse(first.stdout)).toMatchObject({ source: 'python', version: '2.21.0', fetched: false });
+    const later = await start({ lockFile: undefined, env: { PATH: '/nowhere' } }).ended;
+    expect(JSON.parse(later.stdout)).toMatchObject({ source: 'python', version: '2.21.0' });
+  });
+
+  test('that SHOAL_TF=python asks for and that is not there is an error', async () => {
+    const bare = join(scratch, 'bare-tf');
+    execFileSync(process.env.SHOAL_ORACLE_PYTHON ?? 'python3', ['-m', 'venv', '--without-pip', bare]);
+    const env = { SHOAL_TF: 'python', SHOAL_PYTHON: join(bare, 'bin/python') };
+    const { code, stderr } = await start({ env }).ended;
+    expect(code).toBe(1);
+    expect(stderr).toContain('SHOAL_LIBRARY (no-python-tensorflow)');
+  });
+});
+
+function quote(word: string): string {
+  return `'${word}'`;
+}
+
+function hostName(): string {
+  return execFileSync(process.execPath, ['-p', 'os.hostname()'], { encoding: 'utf8' }).trim();
+}
