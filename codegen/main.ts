@@ -8,6 +8,7 @@ import { differences, type GeneratedFolder, write } from './output.js';
 
 const GENERATORS: Readonly<Record<string, () => Promise<readonly GeneratedFolder[]>>> = {
   protos: async () => [(await import('./protos.js')).generateProtos()],
+  ops: async () => [(await import('./ops.js')).generateOps()],
 };
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));

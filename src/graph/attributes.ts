@@ -34,9 +34,8 @@ export type AttrValue =
   | Tensor
   | FunctionRef
   | PartialShape
-  | readonly string[]
-  | readonly Uint8Array[]
-  | readonly bigint[]
+  | readonly (string | Uint8Array)[]
+  | readonly (number | bigint)[]
   | readonly boolean[]
   | readonly Tensor[]
   | readonly FunctionRef[]

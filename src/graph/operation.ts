@@ -99,7 +99,12 @@ export class Operation {
   }
 }
 
-export class Output<D extends DType = DType> implements COutput {
+/** Something that stands for an output: an Output itself, a variable. */
+export interface OutputLike<D extends DType = DType> {
+  toOutput(): Output<D>;
+}
+
+export class Output<D extends DType = DType> implements COutput, OutputLike<D> {
   readonly op: Operation;
   readonly index: number;
   readonly dtype: D;
@@ -109,6 +114,10 @@ export class Output<D extends DType = DType> implements COutput {
     this.op = op;
     this.index = index;
     this.dtype = dtypeFromNumber(C().TF_OperationOutputType(this)) as D;
+  }
+
+  toOutput(): this {
+    return this;
   }
 
   get oper(): Pointer {

@@ -1,17 +1,11 @@
 /** What a run gives back: any nesting of outputs, ops and names, answered in the same nesting. */
 import { invalid } from '../errors/errors.js';
 import type { Graph } from '../graph/graph.js';
-import { Operation, Output } from '../graph/operation.js';
-import type { DType } from '../tensor/dtype.js';
+import { Operation, Output, type OutputLike } from '../graph/operation.js';
 import type { Tensor } from '../tensor/tensor.js';
 
-/** Something that stands for an output, such as a variable. */
-export interface Fetchable<D extends DType = DType> {
-  toOutput(): Output<D>;
-}
-
 /** An output or a tensor's name gives a Tensor, an operation runs and gives undefined. */
-export type Fetch = Output | Operation | Fetchable | string | null | undefined;
+export type Fetch = Output | Operation | OutputLike | string | null | undefined;
 export type Fetches = Fetch | readonly Fetches[] | { readonly [key: string]: Fetches };
 
 export type FetchResult<F> =
@@ -19,7 +13,7 @@ export type FetchResult<F> =
     ? Tensor<D>
     : F extends Operation
       ? undefined
-      : F extends Fetchable<infer D>
+      : F extends OutputLike<infer D>
         ? Tensor<D>
         : F extends string
           ? Tensor
@@ -38,8 +32,8 @@ export interface FetchPlan {
   readonly assemble: (values: readonly Tensor[]) => unknown;
 }
 
-const isFetchable = (value: object): value is Fetchable =>
-  typeof (value as Partial<Fetchable>).toOutput === 'function';
+const isOutputLike = (value: object): value is OutputLike =>
+  typeof (value as Partial<OutputLike>).toOutput === 'function';
 
 export function planFetches(graph: Graph, fetches: Fetches): FetchPlan {
   const outputs: Output[] = [];
@@ -70,7 +64,7 @@ export function planFetches(graph: Graph, fetches: Fetches): FetchPlan {
     if (typeof fetch !== 'object') {
       throw invalid(`Fetch ${path || 'given'} is a ${typeof fetch}; it must be an output, an op or a name`);
     }
-    if (isFetchable(fetch)) return fetchOutput(fetch.toOutput());
+    if (isOutputLike(fetch)) return fetchOutput(fetch.toOutput());
     if (Array.isArray(fetch)) {
       const parts = fetch.map((child, i) => plan(child, `${path}[${i}]`));
       return (values) => parts.map((part) => part(values));

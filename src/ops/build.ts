@@ -1,0 +1,142 @@
+/**
+ * From what a user passes to an op of the graph: literals become constants of the type that the op's
+ * definition and the other inputs call for.
+ */
+import { invalid } from '../errors/errors.js';
+import type { Attrs } from '../graph/attributes.js';
+import { currentGraph, type Graph, type OpInput, type OpOptions } from '../graph/graph.js';
+import type { Operation, Output, OutputLike } from '../graph/operation.js';
+import { activeScope } from '../graph/scope.js';
+import type { OpDef, OpDef_ArgDef } from '../proto/generated/graph_pb.js';
+import { type DType, dtypeFromNumber } from '../tensor/dtype.js';
+import { dtypeOfValue, type NestedValue } from '../tensor/literal.js';
+import { Tensor, type TensorLike } from '../tensor/tensor.js';
+
+/** What an op takes: an output of the graph, something that stands for one, or a literal. */
+export type Operand<D extends DType = DType> = OutputLike<D> | TensorLike;
+
+export type BuildOptions = OpOptions;
+
+export const isOutputLike = (value: unknown): value is OutputLike =>
+  typeof value === 'object' &&
+  value !== null &&
+  typeof (value as Partial<OutputLike>).toOutput === 'function';
+
+/** Makes an op of any type; `inputs` in the order of its definition. */
+export function build(
+  type: string,
+  inputs: readonly (Operand | readonly Operand[])[],
+  attrs: Attrs = {},
+  options: BuildOptions = {},
+): Operation {
+  const graph = graphFor(inputs);
+  const def = graph.opDef(type);
+  const resolved: OpInput[] = inputs.map((input, i) => {
+    const arg = def.inputArg[i];
+    if (!arg) throw invalid(`Op ${type} takes ${def.inputArg.length} inputs, ${inputs.length} were given`);
+    if (arg.numberAttr === '' && arg.typeListAttr === '') {
+      return toOutput(graph, input as Operand, () => literalType(def, arg, input as Operand, inputs, attrs));
+    }
+    if (!Array.isArray(input)) throw invalid(`Input '${arg.name}' of ${type} is a list of tensors`);
+    return input.map((one: Operand) => toOutput(graph, one, () => literalType(def, arg, one, inputs, attrs)));
+  });
+  return graph.op(type, resolved, attrs, {
+    name: options.name,
+    device: options.device,
+    controlInputs: options.controlInputs,
+  });
+}
+
+/** The graph that an op with these inputs belongs to. */
+function graphFor(inputs: readonly unknown[]): Graph {
+  const active = activeScope();
+  if (active) return active.graph;
+  for (const input of inputs) {
+    const first = Array.isArray(input) ? input.find(isOutputLike) : input;
+    if (isOutputLike(first)) return first.toOutput().graph;
+  }
+  return currentGraph();
+}
+
+function toOutput(graph: Graph, operand: Operand, dtype: () => DType): Output {
+  if (isOutputLike(operand)) return operand.toOutput();
+  return constantIn(graph, operand, operand instanceof Tensor ? operand.dtype : dtype());
+}
+
+export function constantIn(graph: Graph, value: TensorLike, dtype?: DType, options: OpOptions = {}): Output {
+  const tensor = value instanceof Tensor ? value : Tensor.of(value, dtype ? { dtype } : {});
+  return graph
+    .op('Const', [], { value: tensor, dtype: tensor.dtype }, { name: 'Const', ...options })
+    .output();
+}
+
+/** Whatever was given, as an output of the current graph. */
+export function asOutput<D extends DType = DType>(operand: Operand<D>, dtype?: D): Output<D> {
+  if (isOutputLike(operand)) {
+    const output = operand.toOutput() as Output<D>;
+    if (dtype !== undefined && output.dtype !== dtype)
+      throw invalid(`${output} is given where ${dtype} is wanted`);
+    return output;
+  }
+  return constantIn(currentGraph(), operand, dtype) as Output<D>;
+}
+
+/** The element type of a literal for this input. */
+function literalType(
+  def: OpDef,
+  arg: OpDef_ArgDef,
+  literal: Operand,
+  inputs: readonly (Operand | readonly Operand[])[],
+  attrs: Attrs,
+): DType {
+  if (arg.type !== 0) return dtypeFromNumber(arg.type);
+  const natural = dtypeOfValue(literal as NestedValue);
+  if (arg.typeAttr === '') return natural;
+  const asked = attrs[arg.typeAttr];
+  if (typeof asked === 'string') return asked as DType;
+  const sibling = siblingType(def, arg.typeAttr, inputs);
+  if (sibling) return sibling;
+  const attr = def.attr.find(({ name }) => name === arg.typeAttr);
+  const fallback = attr?.defaultValue?.value;
+  if (natural === 'float32' && fallback?.case === 'type') return dtypeFromNumber(fallback.value);
+  const allowed = attr?.allowedValues?.value;
+  if (allowed?.case !== 'list' || allowed.value.type.length === 0) return natural;
+  const types = allowed.value.type.map(dtypeFromNumber);
+  if (types.includes(natural)) return natural;
+  return types.includes('int32') ? 'int32' : (types[0] as DType);
+}
+
+/** The type of the first graph output among the inputs that share the type attribute. */
+function siblingType(def: OpDef, typeAttr: string, inputs: readonly unknown[]): DType | undefined {
+  for (const [i, arg] of def.inputArg.entries()) {
+    if (arg.typeAttr !== typeAttr) continue;
+    const input = inputs[i];
+    const candidates = Array.isArray(input) ? input : [input];
+    for (const candidate of candidates) {
+      if (isOutputLike(candidate)) return candidate.toOutput().dtype;
+      if (candidate instanceof Tensor) return candidate.dtype;
+    }
+  }
+  return undefined;
+}
+
+/** The outputs of an op by name. */
+export function named(op: Operation, names: readonly string[]): Record<string, Output> {
+  return Object.fromEntries(names.map((name, i) => [name, op.output(i)]));
+}
+
+/** The same where some outputs are lists: [name, TensorFlow's name, whether it is a list]. */
+export function lists(
+  op: Operation,
+  names: readonly (readonly [string, string, boolean])[],
+): Record<string, Output | Output[]> {
+  let at = 0;
+  return Object.fromEntries(
+    names.map(([name, tfName, list]) => {
+      const length = list ? op.outputListLength(tfName) : 1;
+      const outputs = op.outputs.slice(at, at + length);
+      at += length;
+      return [name, list ? outputs : (outputs[0] as Output)];
+    }),
+  );
+}
