@@ -1,5 +1,5 @@
 /**
- * The one way in from a fresh clone: `node scripts/bootstrap.mjs start|test|bench|lab|setup [...args]`.
+ * The one way in from a fresh clone: `node scripts/bootstrap.mjs start|test|bench|lab|codegen|setup [...args]`.
  * It needs Node, and Python 3 with pip; it installs the npm packages and TensorFlow where they are
  * missing, then runs what was asked. When all is there it only looks, in a few milliseconds.
  */
@@ -19,7 +19,12 @@ const OLDEST_NODE = [20, 19];
 /** Blocking calls into TensorFlow wait on threads of libuv's pool; its default of four is soon used up. */
 const THREAD_POOL = '64';
 
-const SCRIPTS = { start: 'examples/quickstart.ts', bench: 'bench/main.ts', lab: 'lab/main.ts' };
+const SCRIPTS = {
+  start: { file: 'examples/quickstart.ts', oracle: false },
+  bench: { file: 'bench/main.ts', oracle: true },
+  lab: { file: 'lab/main.ts', oracle: false },
+  codegen: { file: 'codegen/main.ts', oracle: true },
+};
 
 async function main([command, ...args]) {
   checkNode();
@@ -35,16 +40,16 @@ async function main([command, ...args]) {
       'usage',
       `unknown command ${JSON.stringify(command ?? '')}`,
       {
-        hint: 'node scripts/bootstrap.mjs start|test|bench|lab|setup [...args]',
+        hint: 'node scripts/bootstrap.mjs start|test|bench|lab|codegen|setup [...args]',
       },
     );
   }
-  const environment = await prepare({ oracle: command === 'bench' });
-  if (!existsSync(join(ROOT, script))) {
-    throw new SetupError('SHOAL_NOT_FOUND', 'no-script', `this checkout has no ${script}`);
-  }
+  const environment = await prepare({ oracle: script.oracle });
+  const file = join(ROOT, script.file);
+  if (!existsSync(file))
+    throw new SetupError('SHOAL_NOT_FOUND', 'no-script', `this checkout has no ${script.file}`);
   const loader = pathToFileURL(join(ROOT, 'node_modules/tsx/dist/loader.mjs')).href;
-  return await runAttached(process.execPath, ['--import', loader, join(ROOT, script), ...args], {
+  return await runAttached(process.execPath, ['--import', loader, file, ...args], {
     env: environment,
   });
 }
