@@ -1,0 +1,214 @@
+/** The lab itself: what a host sees and hears, and what it does not. */
+import { fileURLToPath } from 'node:url';
+import { sleep } from '../../src/async/deadline.js';
+import { isShoalError, ShoalError } from '../../src/errors/errors.js';
+import type { Context, Experiment } from '../experiment.js';
+import type { Lab, LabHost, LabProcess } from '../hosts.js';
+import { processStat } from '../proc.js';
+
+const ECHO = fileURLToPath(new URL('../echo.mjs', import.meta.url));
+const SILENCE_MS = 600;
+const DISK_BYTES = 16 << 20;
+
+export const experiment: Experiment = {
+  name: 'hosts',
+  description: 'hosts have networks and disks of their own, and can be frozen, cut, slowed, filled, wiped',
+  flags: {
+    hosts: { type: 'string', default: '3', description: 'how many hosts' },
+    deep: { type: 'boolean', default: false, description: "search a host's whole tree for another's file" },
+  },
+  async run(ctx) {
+    const lab = await ctx.lab({ hosts: Number(ctx.flags.hosts), diskBytes: DISK_BYTES });
+    ctx.log(`${lab.hosts.length} hosts, ${lab.isolated ? 'in namespaces' : 'in directories'}: ${lab.name}`);
+    await files(ctx, lab);
+    await network(ctx, lab);
+    await freezing(ctx, lab);
+    await disks(ctx, lab);
+  },
+};
+
+async function files(ctx: Context, lab: Lab): Promise<void> {
+  const [a, b] = [lab.host(0), lab.host(1)];
+  await a.writeFile('secret/of-a', 'a');
+  await a.exec('sh', ['-c', 'echo a >"$TMPDIR/of-a"']);
+  ctx.equal('a host reads its own file', (await a.readFile('secret/of-a')).toString(), 'a');
+  ctx.equal("the other host's disk is empty", await b.listFiles(), []);
+  const tmp = await b.exec('sh', ['-c', 'ls "$TMPDIR"/of-a']);
+  ctx.check("the other host's temp directory does not show it", tmp.code !== 0);
+  if (!lab.isolated) return;
+  ctx.equal('the disk has one path on every host', new Set(lab.hosts.map(({ disk }) => disk)).size, 1);
+  // The lab's own directory holds the disks of all; a host sees of it just the way to its own.
+  ctx.equal('the place of the disks shows nothing else', await b.listFiles(`${b.disk}/..`), ['disk']);
+  if (ctx.flags.deep !== true) return;
+  const search = 'find / -path /proc -prune -o -path /sys -prune -o -name of-a -print 2>/dev/null';
+  const { stdout } = await b.exec('sh', ['-c', search], { timeoutMs: 300_000 });
+  ctx.equal('no path on the other host leads to it', stdout.trim(), '');
+}
+
+async function serve(host: LabHost): Promise<{ server: LabProcess; port: string }> {
+  const server = host.start(process.execPath, [ECHO, 'serve', host.address]);
+  const port = (await server.waitFor(/port (\d+)/))[1] ?? '';
+  return { server, port };
+}
+
+const replies = (talk: LabProcess) => talk.output.match(/^reply /gm)?.length ?? 0;
+const complaints = (talk: LabProcess) => talk.output.match(/^(error .*|end)$/gm) ?? [];
+
+/** What is heard within the time. */
+async function hearsMore(talk: LabProcess, ms: number): Promise<number> {
+  const before = replies(talk);
+  await sleep(ms);
+  return replies(talk) - before;
+}
+
+async function network(ctx: Context, lab: Lab): Promise<void> {
+  const [a, b] = [lab.host(0), lab.host(1)];
+  const { server, port } = await serve(b);
+  await using _server = server;
+  await using talk = a.start(process.execPath, [ECHO, 'talk', b.address, port]);
+  await talk.waitFor(/reply 3/);
+  ctx.check('addresses reach each other', replies(talk) > 0, `${a.address} to ${b.address}`);
+
+  if (!lab.isolated) {
+    for (const [what, act] of [
+      ['cut', () => b.cut()],
+      ['slow', () => b.slow({ delayMs: 10 })],
+      ['split', () => lab.split([a], [b])],
+    ] as const) {
+      const error: unknown = await act().catch((reason: unknown) => reason);
+      ctx.check(`${what} says that it cannot be done`, isShoalError(error, 'SHOAL_UNSUPPORTED'));
+    }
+    return;
+  }
+
+  const outside = await a.exec('ip', ['route', 'get', '192.0.2.1']);
+  ctx.check('there is no route out', outside.code !== 0, outside.stderr.trim());
+
+  const named = a.start(process.execPath, [ECHO, 'talk', b.name, port]);
+  await named.waitFor(/reply 1/);
+  ctx.check('names reach each other', replies(named) > 0, `${a.name} to ${b.name}`);
+  named.kill();
+
+  await b.cut();
+  // What was under way when the cable was pulled is heard before the silence begins.
+  await sleep(50);
+  ctx.equal('a cut host is silent', await hearsMore(talk, SILENCE_MS), 0);
+  ctx.equal('silent, not reset', complaints(talk), []);
+  await using late = a.start(process.execPath, [ECHO, 'talk', b.address, port]);
+  await sleep(SILENCE_MS);
+  ctx.equal('a call to a cut host hears nothing', late.output, '');
+  const healed = performance.now();
+  await b.heal();
+  const before = replies(talk);
+  while (replies(talk) === before && performance.now() - healed < 20_000) await sleep(5);
+  ctx.check('a healed host answers on the same connection', replies(talk) > before);
+  ctx.measure('from heal to the first answer', performance.now() - healed, 'ms');
+
+  await lab.split([a], [b]);
+  await sleep(50);
+  ctx.equal('hosts of two groups do not hear each other', await hearsMore(talk, SILENCE_MS), 0);
+  await lab.join();
+  const joined = performance.now();
+  while ((await hearsMore(talk, 20)) === 0 && performance.now() - joined < 20_000);
+  ctx.check('joined again, they do', replies(talk) > before);
+  talk.kill();
+
+  await slowness(ctx, a, b, port);
+}
+
+async function roundTrip(
+  from: LabHost,
+  to: LabHost,
+  port: string,
+  bytes: number,
+  timeoutMs = 20_000,
+): Promise<number> {
+  const args = [ECHO, 'rate', to.address, port, String(bytes)];
+  const { stdout, stderr } = await from.exec(process.execPath, args, { timeoutMs });
+  const took = /took ([\d.]+)/.exec(stdout)?.[1];
+  if (took === undefined) {
+    throw new ShoalError('SHOAL_UNREACHABLE', `no answer from ${to.name}: ${stdout}${stderr}`);
+  }
+  return Number(took);
+}
+
+async function slowness(ctx: Context, a: LabHost, b: LabHost, port: string): Promise<void> {
+  const plain = await roundTrip(a, b, port, 1);
+  try {
+    await b.slow({ delayMs: 50 });
+  } catch (error) {
+    if (!isShoalError(error, 'SHOAL_UNSUPPORTED')) throw error;
+    ctx.log(error.message);
+    return;
+  }
+  const delayed = await roundTrip(a, b, port, 1);
+  ctx.measure('connect and one byte, there and back', plain, 'ms');
+  ctx.measure('the same with 50 ms each way', delayed, 'ms');
+  // A connection is one round trip, the byte another: four times the delay.
+  ctx.check('a delay is felt on every way', delayed - plain > 180, `${(delayed - plain).toFixed(0)} ms more`);
+
+  await b.slow({ rateMbit: 8 });
+  const bytes = 500_000;
+  const throttled = await roundTrip(a, b, port, bytes);
+  ctx.measure('500 kB there and back at 8 Mbit/s', throttled, 'ms');
+  ctx.check('a rate is kept', throttled > 400, 'one way alone takes 500 ms');
+
+  await b.slow({ lossPct: 100 });
+  const lost: unknown = await roundTrip(a, b, port, 1, 1500).catch((reason: unknown) => reason);
+  ctx.check('with every packet lost nothing comes through', isShoalError(lost, 'SHOAL_TIMEOUT'));
+
+  await b.unslow();
+  const again = await roundTrip(a, b, port, 1);
+  ctx.check('at full speed again the delay is gone', again < delayed, `${again.toFixed(1)} ms`);
+}
+
+async function freezing(ctx: Context, lab: Lab): Promise<void> {
+  const [a, b] = [lab.host(0), lab.host(1)];
+  const { server, port } = await serve(b);
+  await using frozen = server;
+  await using talk = a.start(process.execPath, [ECHO, 'talk', b.address, port]);
+  await talk.waitFor(/reply 1/);
+  await b.freeze(frozen);
+  ctx.equal('a frozen process stands still', (await processStat(frozen.pid))?.state, 'T');
+  await sleep(50);
+  ctx.equal('and is silent', await hearsMore(talk, SILENCE_MS), 0);
+  ctx.equal('its connections stay', complaints(talk), []);
+  const before = replies(talk);
+  await b.thaw(frozen);
+  await sleep(SILENCE_MS);
+  ctx.check('thawed, it answers', replies(talk) > before);
+  frozen.kill('SIGKILL');
+  const { signal } = await frozen.ended();
+  ctx.equal('a killed process is gone by that signal', signal, 'SIGKILL');
+  const deadline = performance.now() + 10_000;
+  while (complaints(talk).length === 0 && performance.now() < deadline) await sleep(10);
+  ctx.check('and its connections end', complaints(talk).length > 0, complaints(talk).join(', '));
+}
+
+async function disks(ctx: Context, lab: Lab): Promise<void> {
+  const [a, b] = [lab.host(0), lab.host(1)];
+  await b.writeFile('of-b', 'b');
+  const write = () => a.exec('dd', ['if=/dev/zero', 'of=more', 'bs=64k', 'count=1']);
+  if (lab.isolated) {
+    await a.fillDisk();
+    const full = await write();
+    ctx.check(
+      'a full disk says so',
+      /No space left on device/.test(full.stderr),
+      full.stderr.trim().split('\n')[0],
+    );
+    ctx.equal('what it held is still there', (await a.readFile('secret/of-a')).toString(), 'a');
+    const other = await b.exec('dd', ['if=/dev/zero', 'of=more', 'bs=64k', 'count=1']);
+    ctx.equal("the other host's disk is not full", other.code, 0);
+    await a.freeDisk();
+    ctx.equal('a freed disk takes files', (await write()).code, 0);
+  } else {
+    const error: unknown = await a.fillDisk().catch((reason: unknown) => reason);
+    ctx.check('fill says that it cannot be done', isShoalError(error, 'SHOAL_UNSUPPORTED'));
+  }
+  await a.wipeDisk();
+  ctx.equal('a wiped disk is empty', await a.listFiles(), []);
+  const tmp = await a.exec('sh', ['-c', 'cat "$TMPDIR/of-a"']);
+  ctx.check('and so is the temp directory', tmp.code !== 0);
+  ctx.equal("the other host's disk is not", (await b.readFile('of-b')).toString(), 'b');
+}

@@ -1,0 +1,91 @@
+/** `npm run lab -- NAME`: lists and runs the experiments. Exits 0 only if everything that one asserts held. */
+import { type ParseArgsConfig, parseArgs } from 'node:util';
+import { messageOf } from '../src/errors/errors.js';
+import {
+  type Experiment,
+  experimentNames,
+  type FlagValues,
+  loadExperiment,
+  type Report,
+  runExperiment,
+  tell,
+} from './experiment.js';
+
+const USAGE = `npm run lab -- NAME [--json] [flags]    runs an experiment on hosts made for it
+npm run lab -- NAME --help              tells its flags
+npm run lab                             lists the experiments
+
+  --json        one JSON object a line: logs, checks, measures, and a summary
+  --directories hosts are directories even where namespaces are allowed (or SHOAL_LAB=directories)
+`;
+
+async function list(): Promise<string> {
+  const lines: string[] = [];
+  for (const name of await experimentNames()) {
+    lines.push(`  ${name.padEnd(20)} ${(await loadExperiment(name)).description}`);
+  }
+  return `${USAGE}\nExperiments:\n${lines.join('\n')}\n`;
+}
+
+function help({ name, description, flags = {} }: Experiment): string {
+  const lines = Object.entries(flags).map(([flag, { type, description: text, default: value }]) => {
+    const left = `--${flag}${type === 'string' ? ' VALUE' : ''}`;
+    return `  ${left.padEnd(20)} ${text}${value === undefined ? '' : ` (${value})`}`;
+  });
+  return [`${name}: ${description}`, ...lines, ''].join('\n');
+}
+
+const COMMON = {
+  json: { type: 'boolean' },
+  directories: { type: 'boolean' },
+  help: { type: 'boolean' },
+} as const;
+
+function parseFlags(args: readonly string[], { flags = {} }: Experiment): FlagValues {
+  const options: NonNullable<ParseArgsConfig['options']> = { ...COMMON };
+  for (const [flag, { type }] of Object.entries(flags)) options[flag] = { type };
+  const { values } = parseArgs({ args: [...args], options, allowPositionals: false });
+  return values as FlagValues;
+}
+
+async function main(args: readonly string[]): Promise<number> {
+  const [name, ...rest] = args;
+  if (name === undefined || name.startsWith('-')) {
+    process.stdout.write(await list());
+    return name === undefined || name === '--help' ? 0 : 2;
+  }
+  let experiment: Experiment;
+  let flags: FlagValues;
+  try {
+    experiment = await loadExperiment(name);
+    flags = parseFlags(rest, experiment);
+  } catch (error) {
+    process.stderr.write(`${messageOf(error)}\n`);
+    return 2;
+  }
+  if (flags.help === true) {
+    process.stdout.write(help(experiment));
+    return 0;
+  }
+  if (flags.directories === true) process.env.SHOAL_LAB = 'directories';
+
+  const interrupt = new AbortController();
+  let exitCode = 1;
+  const onSignal = (signal: NodeJS.Signals) => {
+    exitCode = signal === 'SIGINT' ? 130 : 143;
+    // The second one does not wait; the lab's guard still cleans up.
+    if (interrupt.signal.aborted) process.exit(exitCode);
+    interrupt.abort(signal);
+  };
+  process.on('SIGINT', onSignal);
+  process.on('SIGTERM', onSignal);
+
+  const json = flags.json === true;
+  if (!json) process.stdout.write(`${experiment.name}: ${experiment.description}\n`);
+  const report = (line: Report) => process.stdout.write(`${json ? JSON.stringify(line) : tell(line)}\n`);
+  const { held } = await runExperiment(experiment, { flags, signal: interrupt.signal, report });
+  return held ? 0 : exitCode;
+}
+
+// A process of an experiment that was forgotten must not keep the runner waiting.
+process.exit(await main(process.argv.slice(2)));
