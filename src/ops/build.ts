@@ -12,8 +12,12 @@ import { type DType, dtypeFromNumber } from '../tensor/dtype.js';
 import { dtypeOfValue, type NestedValue } from '../tensor/literal.js';
 import { Tensor, type TensorLike } from '../tensor/tensor.js';
 
-/** What an op takes: an output of the graph, something that stands for one, or a literal. */
-export type Operand<D extends DType = DType> = OutputLike<D> | TensorLike;
+/**
+ * What an op takes: an output of the graph, something that stands for one, or a literal. The type
+ * parameter says which element type is meant, for the types of results to follow; an output whose type
+ * TypeScript does not know is taken too, and TensorFlow checks it.
+ */
+export type Operand<D extends DType = DType> = OutputLike<D> | OutputLike | TensorLike;
 
 export type BuildOptions = OpOptions;
 

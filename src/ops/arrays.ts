@@ -1,0 +1,213 @@
+/** Shapes and pieces: reshape, slice, join, split, gather, pad. */
+import { invalid } from '../errors/errors.js';
+import type { OpOptions } from '../graph/graph.js';
+import type { Output } from '../graph/operation.js';
+import type { DType } from '../tensor/dtype.js';
+import type { Shape } from '../tensor/shape.js';
+import { Tensor } from '../tensor/tensor.js';
+import { asOutput, isOutputLike, type Operand } from './build.js';
+import { asShape } from './creation.js';
+import * as raw from './generated/index.js';
+
+const int32 = (value: number | readonly number[]): Tensor =>
+  Tensor.of(Array.isArray(value) ? Int32Array.from(value as number[]) : (value as number), {
+    dtype: 'int32',
+  });
+
+/** A number, a list of numbers, or a tensor: as indices. */
+const indexTensor = (value: Operand | readonly number[]): Operand =>
+  typeof value === 'number' || (Array.isArray(value) && value.every((item) => typeof item === 'number'))
+    ? int32(value as number | number[])
+    : (value as Operand);
+
+export const identity = <D extends DType>(x: Operand<D>, options?: OpOptions): Output<D> =>
+  raw.identity(x, options);
+/** `x`, through which no gradient flows. */
+export const stopGradient = <D extends DType>(x: Operand<D>, options?: OpOptions): Output<D> =>
+  raw.stopGradient(x, options);
+
+/** The shape at run time. */
+export const shape = (x: Operand, dtype: 'int32' | 'int64' = 'int32', options?: OpOptions): Output =>
+  raw.shape(x, { outType: dtype, ...options });
+export const rank = (x: Operand, options?: OpOptions): Output<'int32'> => raw.rank(x, options);
+export const size = (x: Operand, dtype: 'int32' | 'int64' = 'int32', options?: OpOptions): Output =>
+  raw.size(x, { outType: dtype, ...options });
+
+/** The same elements in another shape; one size may be -1. */
+export const reshape = <D extends DType>(
+  x: Operand<D>,
+  to: Shape | Operand,
+  options?: OpOptions,
+): Output<D> => raw.reshape(x, asShape(to), options);
+export const flatten = <D extends DType>(x: Operand<D>): Output<D> => reshape(x, [-1]);
+
+export const expandDims = <D extends DType>(x: Operand<D>, axis: number, options?: OpOptions): Output<D> =>
+  raw.expandDims(x, int32(axis), options);
+export const squeeze = <D extends DType>(
+  x: Operand<D>,
+  axis: readonly number[] = [],
+  options?: OpOptions,
+): Output<D> => raw.squeeze(x, { squeezeDims: axis, ...options });
+
+/** Axes in another order; reversed when no order is given. */
+export function transpose<D extends DType>(
+  x: Operand<D>,
+  permutation?: readonly number[] | Operand,
+): Output<D> {
+  const output = asOutput(x);
+  if (permutation !== undefined) return raw.transpose(output, indexTensor(permutation)) as Output<D>;
+  if (output.rank !== null) {
+    return raw.transpose(
+      output,
+      int32(Array.from({ length: output.rank }, (_, i) => (output.rank as number) - 1 - i)),
+    ) as Output<D>;
+  }
+  const last = raw.sub(raw.rank(output), asOutput(1, 'int32'));
+  return raw.transpose(output, raw.range(last, asOutput(-1, 'int32'), asOutput(-1, 'int32'))) as Output<D>;
+}
+
+export function concat(inputs: readonly Operand[], axis: number | Operand = 0, options?: OpOptions): Output {
+  if (inputs.length === 0) throw invalid('concat needs at least one tensor');
+  return inputs.length === 1
+    ? identity(inputs[0] as Operand, options)
+    : raw.concatV2(inputs, indexTensor(axis), options);
+}
+
+export const stack = (inputs: readonly Operand[], axis = 0, options?: OpOptions): Output =>
+  raw.pack(inputs, { axis, ...options });
+
+/** The slices along an axis; their number must be known. */
+export function unstack(x: Operand, axis = 0, options?: OpOptions): Output[] {
+  const output = asOutput(x);
+  const num = output.shape?.at(axis);
+  if (num === undefined || num === null)
+    throw invalid(`unstack needs to know the size of axis ${axis} of ${output}`);
+  return raw.unpack(output, { num, axis, ...options });
+}
+
+/** Equal parts by number, or parts of the sizes given. */
+export function split(
+  x: Operand,
+  parts: number | readonly number[],
+  axis = 0,
+  options?: OpOptions,
+): Output[] {
+  if (typeof parts === 'number') return raw.split(int32(axis), x, { numSplit: parts, ...options });
+  return raw.splitV(x, int32(parts), int32(axis), { numSplit: parts.length, ...options });
+}
+
+/** A block: from `begin`, of `size`; -1 for all the rest of an axis. */
+export const slice = <D extends DType>(
+  x: Operand<D>,
+  begin: readonly number[] | Operand,
+  size: readonly number[] | Operand,
+  options?: OpOptions,
+): Output<D> => raw.slice(x, indexTensor(begin), indexTensor(size), options);
+
+export interface StridedSliceOptions extends OpOptions {
+  readonly strides?: readonly number[] | Operand;
+  readonly beginMask?: number;
+  readonly endMask?: number;
+  readonly ellipsisMask?: number;
+  readonly newAxisMask?: number;
+  readonly shrinkAxisMask?: number;
+}
+
+export function stridedSlice<D extends DType>(
+  x: Operand<D>,
+  begin: readonly number[] | Operand,
+  end: readonly number[] | Operand,
+  { strides, ...rest }: StridedSliceOptions = {},
+): Output<D> {
+  const start = asOutput(indexTensor(begin));
+  const steps = strides === undefined ? raw.onesLike(start) : indexTensor(strides);
+  return raw.stridedSlice(x, start, indexTensor(end), steps, rest);
+}
+
+export interface GatherOptions extends OpOptions {
+  readonly axis?: number;
+  readonly batchDims?: number;
+}
+
+export const gather = <D extends DType>(
+  x: Operand<D>,
+  indices: Operand,
+  { axis = 0, batchDims = 0, ...rest }: GatherOptions = {},
+): Output<D> => raw.gatherV2(x, integers(indices), int32(axis), { batchDims, ...rest });
+
+export const gatherND = <D extends DType>(x: Operand<D>, indices: Operand, options?: OpOptions): Output<D> =>
+  raw.gatherNd(x, integers(indices), options);
+
+export const scatterND = (
+  indices: Operand,
+  updates: Operand,
+  shape: Shape | Operand,
+  options?: OpOptions,
+): Output => raw.scatterNd(integers(indices), updates, asShape(shape), options);
+
+/** Literals as int32 indices. */
+function integers(value: Operand): Operand {
+  return isOutputLike(value) || value instanceof Tensor || ArrayBuffer.isView(value)
+    ? value
+    : Tensor.of(value, { dtype: 'int32' });
+}
+
+/** Pads each axis by [before, after]. */
+export function pad<D extends DType>(
+  x: Operand<D>,
+  paddings: readonly (readonly [number, number])[] | Operand,
+  { value = 0, mode = 'constant' }: { value?: Operand; mode?: 'constant' | 'reflect' | 'symmetric' } = {},
+): Output<D> {
+  const amounts = Array.isArray(paddings) ? Tensor.of(paddings, { dtype: 'int32' }) : (paddings as Operand);
+  if (mode !== 'constant')
+    return raw.mirrorPad(x, amounts, { mode: mode.toUpperCase() as 'REFLECT' | 'SYMMETRIC' });
+  return (value === 0 ? raw.pad(x, amounts) : raw.padV2(x, amounts, value)) as Output<D>;
+}
+
+export const tile = <D extends DType>(
+  x: Operand<D>,
+  reps: readonly number[] | Operand,
+  options?: OpOptions,
+): Output<D> => raw.tile(x, indexTensor(reps), options);
+export const reverse = <D extends DType>(
+  x: Operand<D>,
+  axis: readonly number[],
+  options?: OpOptions,
+): Output<D> => raw.reverseV2(x, int32(axis), options);
+export const broadcastTo = <D extends DType>(
+  x: Operand<D>,
+  to: Shape | Operand,
+  options?: OpOptions,
+): Output<D> => raw.broadcastTo(x, asShape(to), options);
+
+/** The largest k of each row, in order, with their places. */
+export const topk = (
+  x: Operand,
+  k: number | Operand = 1,
+  sorted = true,
+): { values: Output; indices: Output } => raw.topKV2(x, indexTensor(k), { sorted });
+
+/** The distinct values in order of first appearance, and for each element the place of its value. */
+export const unique = (x: Operand, dtype: 'int32' | 'int64' = 'int32'): { y: Output; idx: Output } =>
+  raw.unique(x, { outIdx: dtype });
+
+/** The rows for which the mask is true. */
+export function booleanMask(x: Operand, mask: Operand): Output {
+  const output = asOutput(x);
+  const flags = asOutput(mask, 'bool');
+  const maskRank = flags.rank;
+  if (maskRank === null) throw invalid(`booleanMask needs to know the rank of the mask ${flags}`);
+  const rows =
+    maskRank === 1
+      ? output
+      : reshape(
+          output,
+          concat(
+            [[-1], raw.slice(raw.shape(output), int32([maskRank]), int32([-1]))].map((part) =>
+              indexTensor(part as Operand),
+            ),
+          ),
+        );
+  const places = squeeze(raw.whereOp(reshape(flags, [-1])), [1]);
+  return gather(rows, places);
+}

@@ -1,0 +1,192 @@
+/** cond and while, as graph functions: both branches are traced, one runs. */
+import { invalid } from '../errors/errors.js';
+import { callArguments, type GraphFunction, traceFunction } from '../graph/function.js';
+import type { OpOptions } from '../graph/graph.js';
+import { Output } from '../graph/operation.js';
+import type { DType } from '../tensor/dtype.js';
+import { formatShape, type PartialShape } from '../tensor/shape.js';
+import { asOutput, build, type Operand } from './build.js';
+
+type Branch = () => Operand | readonly Operand[];
+
+const asList = (value: Operand | readonly Operand[]): Output[] =>
+  Array.isArray(value) && value.some((item) => item instanceof Output || typeof item === 'object')
+    ? value.map((item: Operand) => asOutput(item))
+    : [asOutput(value as Operand)];
+
+/** The functions behind an If or a While op, for whoever differentiates it. */
+const functionsOf = new WeakMap<object, readonly GraphFunction[]>();
+
+export function functionsOfOp(op: object): readonly GraphFunction[] | undefined {
+  return functionsOf.get(op);
+}
+
+/** Traces functions until all capture the same outputs in the same order: they share one signature. */
+function traceTogether(
+  traces: readonly ((captureFirst: readonly Output[]) => GraphFunction)[],
+): GraphFunction[] {
+  const first = traces.map((trace) => trace([]));
+  const union = [...new Set(first.flatMap((fn) => fn.captures))];
+  if (first.every((fn) => fn.captures.length === union.length && fn.captures.every((c, i) => c === union[i])))
+    return first;
+  return traces.map((trace) => trace(union));
+}
+
+/** The value of `then` where the scalar condition holds, else of `otherwise`; only that branch runs. */
+export function cond(pred: Operand, then: Branch, otherwise: Branch, options: OpOptions = {}): Output[] {
+  const predicate = asOutput(pred, 'bool');
+  const trace = (name: string, branch: Branch) => (captureFirst: readonly Output[]) =>
+    traceFunction([], () => asList(branch()), { name, captureFirst });
+  const [thenFn, elseFn] = traceTogether([trace('cond_true', then), trace('cond_false', otherwise)]) as [
+    GraphFunction,
+    GraphFunction,
+  ];
+  checkSame('The branches of cond', thenFn, elseFn);
+  const stateful = thenFn.stateful || elseFn.stateful;
+  const op = build(
+    stateful ? 'If' : 'StatelessIf',
+    [predicate, callArguments(thenFn, [])],
+    {
+      Tcond: 'bool',
+      Tout: thenFn.outputs.map(({ dtype }) => dtype),
+      then_branch: thenFn,
+      else_branch: elseFn,
+      output_shapes: thenFn.outputs.map(({ shape }, i) =>
+        commonShape(shape, (elseFn.outputs[i] as { shape: PartialShape }).shape),
+      ),
+    },
+    { name: 'cond', ...options },
+  );
+  functionsOf.set(op, [thenFn, elseFn]);
+  return [...op.outputs];
+}
+
+/** One value from `cond`. */
+export function condOne(
+  pred: Operand,
+  then: () => Operand,
+  otherwise: () => Operand,
+  options?: OpOptions,
+): Output {
+  return cond(
+    pred,
+    () => [then()],
+    () => [otherwise()],
+    options,
+  )[0] as Output;
+}
+
+export interface WhileOptions extends OpOptions {
+  /** Stops after this many rounds whatever the condition says. */
+  readonly maximumIterations?: number;
+  /** Static shapes of the loop variables where they change from round to round. */
+  readonly shapeInvariants?: readonly PartialShape[];
+}
+
+/** Repeats `body` on the loop variables while `condition` of them holds; gives their last values. */
+export function whileLoop(
+  condition: (...vars: Output[]) => Operand,
+  body: (...vars: Output[]) => Operand | readonly Operand[],
+  initial: readonly Operand[],
+  options: WhileOptions = {},
+): Output[] {
+  const { maximumIterations, shapeInvariants, ...rest } = options;
+  if (initial.length === 0) throw invalid('A while loop needs at least one loop variable');
+  const counted = maximumIterations !== undefined;
+  const vars = initial.map((value) => asOutput(value));
+  const shapes = shapeInvariants ?? vars.map(({ shape }) => shape);
+  const start = counted ? [asOutput(0, 'int32'), ...vars] : vars;
+  const specs = [
+    ...(counted ? [{ dtype: 'int32' as DType, shape: [] as PartialShape }] : []),
+    ...vars.map(({ dtype }, i) => ({ dtype, shape: shapes[i] as PartialShape })),
+  ];
+  const test = (captureFirst: readonly Output[]) =>
+    traceFunction(
+      specs,
+      (...args) => {
+        const own = counted ? args.slice(1) : args;
+        const holds = asOutput(condition(...own), 'bool');
+        if (!counted) return holds;
+        return build('LogicalAnd', [
+          build('Less', [args[0] as Output, maximumIterations]).output(),
+          holds,
+        ]).output();
+      },
+      { name: 'while_cond', captureFirst },
+    );
+  const step = (captureFirst: readonly Output[]) =>
+    traceFunction(
+      specs,
+      (...args) => {
+        const own = counted ? args.slice(1) : args;
+        const next = asList(body(...own));
+        checkLoopVars(own, next);
+        return counted ? [build('AddV2', [args[0] as Output, 1]).output(), ...next] : next;
+      },
+      { name: 'while_body', captureFirst },
+    );
+  const [condFn, bodyFn] = traceLoop(test, step);
+  const inputs = [...start, ...bodyFn.captures];
+  const op = build(
+    condFn.stateful || bodyFn.stateful ? 'While' : 'StatelessWhile',
+    [inputs],
+    {
+      T: inputs.map(({ dtype }) => dtype),
+      cond: condFn,
+      body: bodyFn,
+      output_shapes: [...specs.map(({ shape }) => shape), ...bodyFn.captures.map(({ shape }) => shape)],
+    },
+    { name: 'while', ...rest },
+  );
+  functionsOf.set(op, [condFn, bodyFn]);
+  return op.outputs.slice(counted ? 1 : 0, start.length);
+}
+
+/**
+ * A While op hands its inputs round: the body must return what it was given beyond the loop variables,
+ * so it is traced once more with its captures as results.
+ */
+function traceLoop(
+  test: (captureFirst: readonly Output[]) => GraphFunction,
+  step: (captureFirst: readonly Output[]) => GraphFunction,
+): [GraphFunction, GraphFunction] {
+  const [condFn, bodyFn] = traceTogether([test, step]) as [GraphFunction, GraphFunction];
+  if (bodyFn.captures.length === 0) return [condFn, bodyFn];
+  const captures = bodyFn.captures;
+  const passing = traceFunction(
+    bodyFn.inputs,
+    (...args) => {
+      const inner = build(bodyFn.functionName, [...args, ...captures]);
+      return [...inner.outputs, ...captures.map((capture) => capture)];
+    },
+    { name: 'while_body', captureFirst: captures },
+  );
+  return [condFn, passing];
+}
+
+function checkSame(what: string, a: GraphFunction, b: GraphFunction): void {
+  const show = (fn: GraphFunction) =>
+    fn.outputs.map(({ dtype, shape }) => `${dtype} ${formatShape(shape)}`).join(', ');
+  if (
+    a.outputs.length !== b.outputs.length ||
+    a.outputs.some(({ dtype }, i) => dtype !== b.outputs[i]?.dtype)
+  ) {
+    throw invalid(
+      `${what} must give values of the same types: one gives (${show(a)}), the other (${show(b)})`,
+    );
+  }
+}
+
+function checkLoopVars(before: readonly Output[], after: readonly Output[]): void {
+  if (before.length !== after.length || before.some(({ dtype }, i) => dtype !== after[i]?.dtype)) {
+    const show = (list: readonly Output[]) => list.map(({ dtype }) => dtype).join(', ');
+    throw invalid(
+      `The body of a while loop must return its loop variables: (${show(before)}), it returns (${show(after)})`,
+    );
+  }
+}
+
+function commonShape(a: PartialShape, b: PartialShape): PartialShape {
+  if (a === null || b === null || a.length !== b.length) return null;
+  return a.map((dim, i) => (dim === b[i] ? dim : null));
+}

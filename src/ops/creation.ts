@@ -1,0 +1,164 @@
+/** Tensors out of nothing: constants, placeholders, ranges, fills. */
+import type { OpOptions } from '../graph/graph.js';
+import { currentGraph } from '../graph/graph.js';
+import type { Operation, Output } from '../graph/operation.js';
+import type { DType } from '../tensor/dtype.js';
+import { dtypeOfValue, type NestedValue } from '../tensor/literal.js';
+import { isFullyDefined, type PartialShape, type Shape } from '../tensor/shape.js';
+import { Tensor, type TensorLike } from '../tensor/tensor.js';
+import { asOutput, constantIn, type Operand } from './build.js';
+import * as raw from './generated/index.js';
+
+export interface ConstantOptions<D extends DType = DType> extends OpOptions {
+  readonly dtype?: D;
+  readonly shape?: Shape;
+}
+
+/** A constant. Numbers are float32 unless `dtype` says otherwise; one value fills `shape`. */
+export function constant<D extends DType = DType>(
+  value: TensorLike,
+  options: ConstantOptions<D> = {},
+): Output<D> {
+  const { dtype, shape, ...rest } = options;
+  if (value instanceof Tensor) return constantIn(currentGraph(), value, undefined, rest) as Output<D>;
+  const isFill = shape !== undefined && !Array.isArray(value) && !ArrayBuffer.isView(value);
+  const tensor = Tensor.of(value, {
+    dtype: dtype ?? (dtypeOfValue(value as NestedValue) as D),
+    ...(shape && !isFill ? { shape } : {}),
+  });
+  if (isFill)
+    return raw.fill(constantIn(currentGraph(), Tensor.of(Int32Array.from(shape))), tensor, rest) as Output<D>;
+  return constantIn(currentGraph(), tensor, undefined, rest) as Output<D>;
+}
+
+export const scalar = constant;
+
+/** A value that a run is given. */
+export function placeholder<D extends DType = 'float32'>(
+  options: { readonly dtype?: D; readonly shape?: PartialShape } & OpOptions = {},
+): Output<D> {
+  const { dtype = 'float32' as D, shape = null, ...rest } = options;
+  return raw.placeholder({ dtype, shape, ...rest }) as Output<D>;
+}
+
+/** A placeholder with a value for runs that feed none. */
+export function placeholderWithDefault(input: Operand, shape: PartialShape, options: OpOptions = {}): Output {
+  return raw.placeholderWithDefault(input, { shape, ...options });
+}
+
+export function zeros<D extends DType = 'float32'>(
+  shape: Shape | Operand,
+  dtype: D = 'float32' as D,
+): Output<D> {
+  return filled(shape, 0, dtype);
+}
+
+export function ones<D extends DType = 'float32'>(
+  shape: Shape | Operand,
+  dtype: D = 'float32' as D,
+): Output<D> {
+  return filled(shape, 1, dtype);
+}
+
+function filled<D extends DType>(shape: Shape | Operand, value: 0 | 1, dtype: D): Output<D> {
+  const element = dtype === 'bool' ? value === 1 : dtype === 'string' ? '' : value;
+  return raw.fill(asShape(shape), Tensor.of(element, { dtype })) as Output<D>;
+}
+
+export function fill<D extends DType = DType>(
+  shape: Shape | Operand,
+  value: Operand<D>,
+  options: OpOptions = {},
+): Output<D> {
+  return raw.fill(asShape(shape), value, options) as Output<D>;
+}
+
+/** A shape as a tensor: numbers become an int32 vector, also when there are none. */
+export function asShape(shape: Shape | Operand): Output {
+  return Array.isArray(shape) && shape.every((dim) => typeof dim === 'number')
+    ? constantIn(currentGraph(), Tensor.of(Int32Array.from(shape as number[])))
+    : asOutput(shape as Operand);
+}
+
+export const zerosLike = <D extends DType>(x: Operand<D>, options: OpOptions = {}): Output<D> =>
+  raw.zerosLike(x, options);
+export const onesLike = <D extends DType>(x: Operand<D>, options: OpOptions = {}): Output<D> => {
+  const output = asOutput(x);
+  if (isFullyDefined(output.shape)) return ones(output.shape, output.dtype);
+  return raw.fill(
+    raw.shape(output),
+    Tensor.of(output.dtype === 'bool' ? true : 1, { dtype: output.dtype }),
+    options,
+  ) as Output<D>;
+};
+
+/** Numbers from `start` up to but not including `limit`. */
+export function range(start: Operand, limit: Operand, delta: Operand = 1, dtype: DType = 'int32'): Output {
+  return raw.range(
+    asOutput(start, typed(start, dtype)),
+    asOutput(limit, typed(limit, dtype)),
+    asOutput(delta, typed(delta, dtype)),
+  );
+}
+
+const typed = (operand: Operand, dtype: DType): DType | undefined =>
+  typeof operand === 'number' || typeof operand === 'bigint' ? dtype : undefined;
+
+export const linspace = (start: Operand, stop: Operand, num: Operand): Output =>
+  raw.linSpace(start, stop, num);
+
+export function oneHot(
+  indices: Operand,
+  depth: Operand,
+  {
+    onValue = 1,
+    offValue = 0,
+    dtype = 'float32',
+    axis = -1,
+  }: { onValue?: number; offValue?: number; dtype?: DType; axis?: number } = {},
+): Output {
+  return raw.oneHot(
+    indices,
+    asOutput(depth, typed(depth, 'int32')),
+    asOutput(onValue, dtype),
+    asOutput(offValue, dtype),
+    { axis },
+  );
+}
+
+export const eye = (rows: number, columns = rows, dtype: DType = 'float32'): Output => {
+  const size = Math.min(rows, columns);
+  const diagonal = raw.matrixDiag(ones([size], dtype));
+  return rows === columns
+    ? diagonal
+    : raw.pad(
+        diagonal,
+        Tensor.of(
+          [
+            [0, rows - size],
+            [0, columns - size],
+          ],
+          { dtype: 'int32' },
+        ),
+      );
+};
+
+/** An op that does nothing but wait for the current control dependencies. */
+export const noOp = (options: OpOptions = {}): Operation => raw.noOp(options);
+
+/** An op that is done when all of `ops` are. */
+export function group(ops: readonly (Operation | Output)[], options: OpOptions = {}): Operation {
+  return currentGraphOf(ops).controlDependencies(ops, () => raw.noOp({ name: 'group_deps', ...options }));
+}
+
+function currentGraphOf(ops: readonly (Operation | Output)[]) {
+  return ops[0]?.graph ?? currentGraph();
+}
+
+/** `x`, after `ops`. */
+export function withDependencies<D extends DType>(
+  ops: readonly (Operation | Output)[],
+  x: Output<D>,
+): Output<D> {
+  return x.graph.controlDependencies(ops, () => raw.identity(x));
+}

@@ -1,0 +1,204 @@
+/** Arithmetic, comparisons, logic, element by element with broadcasting; matrix products; reductions. */
+import { invalid } from '../errors/errors.js';
+import type { OpOptions } from '../graph/graph.js';
+import type { Output } from '../graph/operation.js';
+import { type DType, isComplex, isFloating } from '../tensor/dtype.js';
+import { Tensor } from '../tensor/tensor.js';
+import { asOutput, isOutputLike, type Operand } from './build.js';
+import * as raw from './generated/index.js';
+
+type Unary = <D extends DType = DType>(x: Operand<D>, options?: OpOptions) => Output<D>;
+type Binary = <D extends DType = DType>(a: Operand<D>, b: Operand<D>, options?: OpOptions) => Output<D>;
+type Comparison = (a: Operand, b: Operand, options?: OpOptions) => Output<'bool'>;
+
+export const add: Binary = (a, b, options) => raw.addV2(a, b, options) as never;
+export const sub: Binary = (a, b, options) => raw.sub(a, b, options) as never;
+export const mul: Binary = (a, b, options) => raw.mul(a, b, options) as never;
+/** True division: of floats. */
+export const div: Binary = (a, b, options) => raw.realDiv(a, b, options) as never;
+export const floorDiv: Binary = (a, b, options) => raw.floorDiv(a, b, options) as never;
+export const mod: Binary = (a, b, options) => raw.floorMod(a, b, options) as never;
+/** a / b, and 0 where b is 0. */
+export const divNoNan: Binary = (a, b, options) => raw.divNoNan(a, b, options) as never;
+export const pow: Binary = (a, b, options) => raw.pow(a, b, options) as never;
+export const maximum: Binary = (a, b, options) => raw.maximum(a, b, options) as never;
+export const minimum: Binary = (a, b, options) => raw.minimum(a, b, options) as never;
+export const squaredDifference: Binary = (a, b, options) => raw.squaredDifference(a, b, options) as never;
+export const atan2: Binary = (a, b, options) => raw.atan2(a, b, options) as never;
+
+export const neg: Unary = (x, options) => raw.neg(x, options) as never;
+export const abs = (x: Operand, options?: OpOptions): Output => {
+  const output = asOutput(x);
+  return isComplex(output.dtype)
+    ? raw.complexAbs(output, { tout: output.dtype === 'complex64' ? 'float32' : 'float64', ...options })
+    : raw.abs(output, options);
+};
+export const sign: Unary = (x, options) => raw.sign(x, options) as never;
+export const square: Unary = (x, options) => raw.square(x, options) as never;
+export const sqrt: Unary = (x, options) => raw.sqrt(x, options) as never;
+export const rsqrt: Unary = (x, options) => raw.rsqrt(x, options) as never;
+export const reciprocal: Unary = (x, options) => raw.reciprocal(x, options) as never;
+export const exp: Unary = (x, options) => raw.exp(x, options) as never;
+export const expm1: Unary = (x, options) => raw.expm1(x, options) as never;
+export const log: Unary = (x, options) => raw.log(x, options) as never;
+export const log1p: Unary = (x, options) => raw.log1p(x, options) as never;
+export const sin: Unary = (x, options) => raw.sin(x, options) as never;
+export const cos: Unary = (x, options) => raw.cos(x, options) as never;
+export const tan: Unary = (x, options) => raw.tan(x, options) as never;
+export const asin: Unary = (x, options) => raw.asin(x, options) as never;
+export const acos: Unary = (x, options) => raw.acos(x, options) as never;
+export const atan: Unary = (x, options) => raw.atan(x, options) as never;
+export const sinh: Unary = (x, options) => raw.sinh(x, options) as never;
+export const cosh: Unary = (x, options) => raw.cosh(x, options) as never;
+export const tanh: Unary = (x, options) => raw.tanh(x, options) as never;
+export const floor: Unary = (x, options) => raw.floor(x, options) as never;
+export const ceil: Unary = (x, options) => raw.ceil(x, options) as never;
+/** To the nearest; halves to even. */
+export const round: Unary = (x, options) => raw.round(x, options) as never;
+export const erf: Unary = (x, options) => raw.erf(x, options) as never;
+export const lgamma: Unary = (x, options) => raw.lgamma(x, options) as never;
+
+export const equal: Comparison = (a, b, options) => raw.equal(a, b, options) as never;
+export const notEqual: Comparison = (a, b, options) => raw.notEqual(a, b, options) as never;
+export const greater: Comparison = (a, b, options) => raw.greater(a, b, options);
+export const greaterEqual: Comparison = (a, b, options) => raw.greaterEqual(a, b, options);
+export const less: Comparison = (a, b, options) => raw.less(a, b, options);
+export const lessEqual: Comparison = (a, b, options) => raw.lessEqual(a, b, options);
+export const logicalAnd: Comparison = (a, b, options) => raw.logicalAnd(a, b, options);
+export const logicalOr: Comparison = (a, b, options) => raw.logicalOr(a, b, options);
+export const logicalNot = (x: Operand, options?: OpOptions): Output<'bool'> => raw.logicalNot(x, options);
+export const logicalXor: Comparison = (a, b, options) => {
+  const [x, y] = [asOutput(a, 'bool'), asOutput(b, 'bool')];
+  return raw.notEqual(x, y, options) as never;
+};
+export const isNan = (x: Operand, options?: OpOptions): Output<'bool'> => raw.isNan(x, options);
+export const isInf = (x: Operand, options?: OpOptions): Output<'bool'> => raw.isInf(x, options);
+export const finite = (x: Operand, options?: OpOptions): Output<'bool'> => raw.isFinite(x, options);
+
+/** `a` where the condition holds, else `b`; all three broadcast. */
+export const where: (condition: Operand, a: Operand, b: Operand, options?: OpOptions) => Output = (
+  condition,
+  a,
+  b,
+  options,
+) => raw.selectV2(condition, a, b, options);
+
+export function clipByValue<D extends DType>(x: Operand<D>, low: Operand<D>, high: Operand<D>): Output<D> {
+  return maximum(minimum(x, high), low) as Output<D>;
+}
+
+export function cast<D extends DType>(x: Operand, dtype: D, options?: OpOptions): Output<D> {
+  const output = asOutput(x);
+  return (output.dtype === dtype ? output : raw.cast(output, { dstT: dtype, ...options })) as Output<D>;
+}
+
+export interface MatMulOptions extends OpOptions {
+  readonly transposeA?: boolean;
+  readonly transposeB?: boolean;
+}
+
+/** The matrix product; of the innermost two axes where there are more, with the others broadcast. */
+export function matMul<D extends DType = DType>(
+  a: Operand<D>,
+  b: Operand<D>,
+  options: MatMulOptions = {},
+): Output<D> {
+  const { transposeA = false, transposeB = false, ...rest } = options;
+  const [x, y] = isOutputLike(a)
+    ? [a.toOutput(), asOutput(b, a.toOutput().dtype)]
+    : isOutputLike(b)
+      ? [asOutput(a, b.toOutput().dtype), b.toOutput()]
+      : [asOutput(a), asOutput(b)];
+  if (x.rank === 2 && y.rank === 2) return raw.matMul(x, y, { transposeA, transposeB, ...rest }) as Output<D>;
+  return raw.batchMatMulV2(x, y, { adjX: transposeA, adjY: transposeB, ...rest }) as Output<D>;
+}
+
+export interface ReduceOptions extends OpOptions {
+  /** Axes to reduce; all of them when left out. Negative ones count from the end. */
+  readonly axis?: number | readonly number[] | Output | undefined;
+  readonly keepDims?: boolean;
+}
+
+type Reducer = (x: Operand, axis: Operand, attrs: { keepDims?: boolean } & OpOptions) => Output;
+
+/** The axes of a reduction as a tensor; all axes when none are named. */
+export function reductionAxes(x: Output, axis: ReduceOptions['axis']): Operand {
+  if (axis !== undefined) {
+    if (typeof axis === 'object' && !Array.isArray(axis)) return axis as Output;
+    const axes = Array.isArray(axis) ? (axis as number[]) : [axis as number];
+    for (const one of axes) {
+      if (x.rank !== null && (one < -x.rank || one >= x.rank)) {
+        throw invalid(`Axis ${one} is out of range for ${x}`);
+      }
+    }
+    return Tensor.of(Array.isArray(axis) ? Int32Array.from(axes) : (axes[0] as number), { dtype: 'int32' });
+  }
+  if (x.rank !== null) return Tensor.of(Int32Array.from({ length: x.rank }, (_, i) => i));
+  return raw.range(asOutput(0, 'int32'), raw.rank(x), asOutput(1, 'int32'));
+}
+
+const reduce =
+  (reducer: Reducer) =>
+  <D extends DType = DType>(x: Operand<D>, options: ReduceOptions = {}): Output<D> => {
+    const { axis, keepDims = false, ...rest } = options;
+    const output = asOutput(x);
+    return reducer(output, reductionAxes(output, axis), { keepDims, ...rest }) as Output<D>;
+  };
+
+export const sum = reduce((x, axis, attrs) => raw.sum(x, axis, attrs));
+export const mean = reduce((x, axis, attrs) => raw.mean(x, axis, attrs));
+export const prod = reduce((x, axis, attrs) => raw.prod(x, axis, attrs));
+export const max = reduce((x, axis, attrs) => raw.max(x, axis, attrs));
+export const min = reduce((x, axis, attrs) => raw.min(x, axis, attrs));
+export const all = reduce((x, axis, attrs) => raw.all(x, axis, attrs));
+export const any = reduce((x, axis, attrs) => raw.any(x, axis, attrs));
+
+/** log(sum(exp(x))), without overflow. */
+export function logSumExp(x: Operand, options: ReduceOptions = {}): Output {
+  const output = asOutput(x);
+  const peak = max(output, { ...options, keepDims: true });
+  const safe = raw.stopGradient(where(finite(peak), peak, raw.zerosLike(peak)));
+  const kept = add(log(sum(exp(sub(output, safe)), { axis: options.axis, keepDims: true })), safe);
+  return options.keepDims ? kept : sum(kept, { axis: options.axis });
+}
+
+/** The mean and the variance over some axes. */
+export function moments(x: Operand, options: ReduceOptions = {}): { mean: Output; variance: Output } {
+  const output = asOutput(x);
+  const center = mean(output, { axis: options.axis, keepDims: true });
+  const variance = mean(squaredDifference(output, raw.stopGradient(center)), options);
+  return { mean: options.keepDims ? center : mean(output, options), variance };
+}
+
+export function argMax(x: Operand, axis = 0, dtype: 'int32' | 'int64' = 'int64'): Output {
+  return raw.argMax(x, Tensor.of(axis, { dtype: 'int32' }), { outputType: dtype });
+}
+
+export function argMin(x: Operand, axis = 0, dtype: 'int32' | 'int64' = 'int64'): Output {
+  return raw.argMin(x, Tensor.of(axis, { dtype: 'int32' }), { outputType: dtype });
+}
+
+export interface CumulateOptions extends OpOptions {
+  readonly axis?: number;
+  readonly exclusive?: boolean;
+  readonly reverse?: boolean;
+}
+
+export const cumsum = (x: Operand, { axis = 0, ...rest }: CumulateOptions = {}): Output =>
+  raw.cumsum(x, Tensor.of(axis, { dtype: 'int32' }), rest);
+export const cumprod = (x: Operand, { axis = 0, ...rest }: CumulateOptions = {}): Output =>
+  raw.cumprod(x, Tensor.of(axis, { dtype: 'int32' }), rest);
+
+/** The sum of many tensors of one shape. */
+export const addN = (inputs: readonly Operand[], options?: OpOptions): Output =>
+  inputs.length === 1 ? asOutput(inputs[0] as Operand) : raw.addN(inputs, options);
+
+/** Half the sum of squares: the usual penalty on weights. */
+export const l2Loss = (x: Operand, options?: OpOptions): Output => raw.l2Loss(x, options);
+
+/** The Euclidean norm; over all axes unless some are named. */
+export function norm(x: Operand, options: ReduceOptions = {}): Output {
+  const output = asOutput(x);
+  const squares = isFloating(output.dtype) ? square(output) : square(abs(output));
+  return sqrt(sum(squares, options));
+}

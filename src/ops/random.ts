@@ -1,0 +1,80 @@
+/** Random tensors. Seeds as TensorFlow takes them: of the graph, of the op, or both; none at all is random. */
+import { currentGraph, type OpOptions } from '../graph/graph.js';
+import type { Output } from '../graph/operation.js';
+import { type DType, isInteger } from '../tensor/dtype.js';
+import type { Shape } from '../tensor/shape.js';
+import { asOutput, type Operand } from './build.js';
+import { asShape } from './creation.js';
+import * as raw from './generated/index.js';
+import { add, mul } from './math.js';
+
+/** The graph seed that TensorFlow takes when only an op has one. */
+const DEFAULT_GRAPH_SEED = 87654321;
+
+export interface RandomOptions<D extends DType = DType> extends OpOptions {
+  readonly dtype?: D;
+  readonly seed?: number | undefined;
+}
+
+/** The pair of seeds for an op. */
+export function opSeeds(seed: number | undefined): { seed: number; seed2: number } {
+  const graph = currentGraph();
+  if (graph.seed !== null) {
+    const pair = { seed: graph.seed, seed2: seed ?? graph.opCount };
+    // (0, 0) would mean "no seed".
+    return pair.seed === 0 && pair.seed2 === 0 ? { seed: 0, seed2: 2 ** 31 - 1 } : pair;
+  }
+  return seed === undefined ? { seed: 0, seed2: 0 } : { seed: DEFAULT_GRAPH_SEED, seed2: seed };
+}
+
+/** Sets the seed of the current graph. */
+export function setRandomSeed(seed: number): void {
+  currentGraph().seed = seed;
+}
+
+export function randomUniform<D extends DType = 'float32'>(
+  shape: Shape | Operand,
+  low: number | bigint = 0,
+  high: number | bigint = 1,
+  { dtype = 'float32' as D, seed, ...rest }: RandomOptions<D> = {},
+): Output<D> {
+  if (isInteger(dtype)) {
+    return raw.randomUniformInt(asShape(shape), asOutput(low, dtype), asOutput(high, dtype), {
+      ...opSeeds(seed),
+      ...rest,
+    }) as Output<D>;
+  }
+  const unit = raw.randomUniform(asShape(shape), { dtype, ...opSeeds(seed), ...rest });
+  if (low === 0 && high === 1) return unit as Output<D>;
+  return add(mul(unit, Number(high) - Number(low)), Number(low)) as Output<D>;
+}
+
+export function randomNormal<D extends DType = 'float32'>(
+  shape: Shape | Operand,
+  mean = 0,
+  stddev = 1,
+  { dtype = 'float32' as D, seed, ...rest }: RandomOptions<D> = {},
+): Output<D> {
+  return add(
+    mul(raw.randomStandardNormal(asShape(shape), { dtype, ...opSeeds(seed), ...rest }), stddev),
+    mean,
+  ) as Output<D>;
+}
+
+/** Normal, with values beyond two standard deviations drawn again. */
+export function truncatedNormal<D extends DType = 'float32'>(
+  shape: Shape | Operand,
+  mean = 0,
+  stddev = 1,
+  { dtype = 'float32' as D, seed, ...rest }: RandomOptions<D> = {},
+): Output<D> {
+  return add(
+    mul(raw.truncatedNormal(asShape(shape), { dtype, ...opSeeds(seed), ...rest }), stddev),
+    mean,
+  ) as Output<D>;
+}
+
+/** The rows in random order. */
+export function randomShuffle(x: Operand, { seed, ...rest }: RandomOptions = {}): Output {
+  return raw.randomShuffle(x, { ...opSeeds(seed), ...rest });
+}
