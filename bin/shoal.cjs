@@ -23,6 +23,8 @@ const load = existsSync(source)
 load
   .then(({ main }) => main(process.argv.slice(2)))
   .catch((error) => {
-    process.stderr.write(`${error?.stack ?? error}\n`);
+    const bare = error?.code === 'ERR_MODULE_NOT_FOUND' && !existsSync(join(__dirname, '../node_modules'));
+    const hint = '\n  hint: This checkout has no packages. Run `node scripts/bootstrap.mjs setup` first.';
+    process.stderr.write(bare ? `${error.message}${hint}\n` : `${error?.stack ?? error}\n`);
     process.exitCode = 1;
   });

@@ -19,29 +19,30 @@ export async function ensurePackages(root, { env = process.env, signal, waitMs, 
     if (packagesAreCurrent(root)) return;
     const started = Date.now();
     say('installing npm packages');
-    const [command, ...args] = env.npm_execpath ? [process.execPath, env.npm_execpath] : ['npm'];
-    const { code, output, missing } = await run(command, [...args, 'ci', '--no-audit', '--no-fund'], {
-      cwd: root,
-      env: npmEnvironment(env),
-      signal,
-    });
-    if (missing) {
+    const npm = (...args) => runNpm(root, args, { env, signal });
+    let result = await npm('ci');
+    // `npm ci` refuses a lock file that does not list the binaries of every platform, as one is that was made
+    // where the package registry lacks some of them. `npm install` keeps to the same lock file and lets that pass.
+    if (result.code !== 0 && /\bEUSAGE\b/.test(result.output)) result = await npm('install', '--no-save');
+    if (result.missing) {
       throw new SetupError('SHOAL_UNSUPPORTED', 'no-npm', 'there is no npm on the PATH', {
         hint: 'Install npm; it usually comes with Node.',
       });
     }
-    if (code !== 0) {
-      throw new SetupError(
-        'SHOAL_UNREACHABLE',
-        'npm-failed',
-        `npm ci failed (exit ${code}):\n${output.trim()}`,
-        {
-          hint: 'Check the network and npm’s settings (`npm config list`), then run this again.',
-        },
-      );
+    if (result.code !== 0) {
+      const said = result.output.trim();
+      throw new SetupError('SHOAL_UNREACHABLE', 'npm-failed', `npm failed (exit ${result.code}):\n${said}`, {
+        hint: 'Check the network and npm’s settings (`npm config list`), then run this again.',
+      });
     }
     say(`npm packages installed (${seconds(Date.now() - started)})`);
   });
+}
+
+async function runNpm(root, args, { env, signal }) {
+  const [command, ...first] = env.npm_execpath ? [process.execPath, env.npm_execpath] : ['npm'];
+  const all = [...first, ...args, '--no-audit', '--no-fund'];
+  return await run(command, all, { cwd: root, env: npmEnvironment(env), signal });
 }
 
 /** Whether every package that the lock file demands is installed in that version. */
