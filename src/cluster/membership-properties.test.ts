@@ -94,7 +94,11 @@ const happening = fc.oneof(
   fc.record({ what: fc.constantFrom('cut', 'heal', 'wait'), whom: fc.nat(15), ms: fc.nat(15_000) }),
 );
 
-function live(delays: readonly number[], happenings: readonly { what: string; whom: number; ms: number }[]) {
+function live(
+  delays: readonly number[],
+  happenings: readonly { what: string; whom: number; ms: number }[],
+  whole = true,
+) {
   const contacts = tasks.map((task, i) => ({ task, address: `h${i}:1` }));
   const settings = { heartbeatMs: 500, suspectAfterMs: 2500, deadAfterMs: 10_000, retryMs: 2000 };
   const epochs = new Map<string, number>();
@@ -128,6 +132,11 @@ function live(delays: readonly number[], happenings: readonly { what: string; wh
   }
   world.heal();
   for (const process of world.processes) if (process.condition === 'frozen') world.thaw(process);
+  // Two lives of one task with nobody else in the world cannot know of each other: the rest comes back.
+  for (const task of tasks) {
+    const isThere = world.processes.some((other) => other.task === task && other.condition !== 'gone');
+    if (!isThere && whole) world.start(task);
+  }
   world.run(30_000);
   return world.processes.filter(({ condition }) => condition === 'running');
 }
@@ -162,7 +171,11 @@ describe('any life of a cluster, once the network is whole again', { timeout: 60
   it('lets everybody hold the living for alive and the dead for dead', () => {
     fc.assert(
       fc.property(life, ([delays, happenings]) => {
-        const running = live(delays, happenings);
+        const running = live(
+          delays,
+          happenings.filter(({ what }) => what !== 'twin'),
+          false,
+        );
         const alive = new Set(running.map(({ task }) => task));
         for (const { label, state } of running) {
           for (const { task, status } of state.members.values()) {

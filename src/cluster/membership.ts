@@ -47,7 +47,7 @@ export function birth({ self, chief, contacts, settings, now }: BirthOptions): M
   return {
     self: { task, incarnation, nonce },
     chief,
-    contacts: contacts.filter((contact) => contact.task !== task),
+    contacts: contacts.filter(({ address }) => address !== self.agentAddress),
     settings,
     members: new Map([[task, { ...entry, status: 'alive', lastSeen: now, greeting: undefined }]]),
     epoch: epochOf([entry]),
@@ -130,7 +130,9 @@ function tick(draft: Draft, step: number | null | undefined): void {
   }
   for (const contact of draft.base.contacts) {
     const status = draft.members.get(contact.task)?.status;
-    if ((status === undefined || status === 'dead') && draft.isDueWithBackoff(contact.address)) {
+    // At the address that this task would have had there may be another life of it.
+    const isOpen = status === undefined || status === 'dead' || contact.task === draft.self.task;
+    if (isOpen && draft.isDueWithBackoff(contact.address)) {
       draft.announce(contact);
     }
   }

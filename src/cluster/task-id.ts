@@ -1,8 +1,7 @@
 /** The name of a task, `/job:ps/task:1`, as a branded string: the one key by which tasks are known. */
 import { invalid } from '../errors/errors.js';
 
-declare const brand: unique symbol;
-export type TaskId = string & { readonly [brand]: 'TaskId' };
+export type TaskId = string & { readonly ' brand': 'TaskId' };
 
 export interface TaskName {
   readonly job: string;

@@ -58,6 +58,7 @@ export function play(script: string): string {
     if (process === undefined) throw new Error(`nobody called ${label} was started`);
     return process;
   };
+  const place = (name: string) => (name.includes(':') ? name : find(name).address);
   const note = (process: Process, effect: Effect, now: number) => {
     const text = told(effect);
     if (text !== undefined) out.push(`${String(now).padStart(7)} ms  ${process.label} ${text}`);
@@ -99,7 +100,7 @@ export function play(script: string): string {
         the()[verb](find(first));
         break;
       case 'cut':
-        the().cut(find(first).address, find(second).address);
+        the().cut(place(first), place(second));
         break;
       case 'heal':
         the().heal();

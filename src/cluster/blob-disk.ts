@@ -1,0 +1,158 @@
+/** Blobs as files below one directory: look up, read ranges, list, remove. Writing is in blob-upload.ts. */
+import { createHash } from 'node:crypto';
+import { constants } from 'node:fs';
+import { type FileHandle, open, readdir, rm, rmdir } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { ShoalError } from '../errors/errors.js';
+import { type BlobName, blobName, locate, RESERVED } from './blob-names.js';
+
+export interface BlobInfo {
+  readonly name: string;
+  readonly size: number;
+  readonly modifiedMs: number;
+  /** Changes when the blob does. */
+  readonly etag: string;
+}
+
+export interface OpenBlob extends BlobInfo {
+  readonly file: FileHandle;
+}
+
+const CHUNK_BYTES = 1 << 20;
+
+export function notFound(name: string, cause?: unknown): ShoalError {
+  return new ShoalError('SHOAL_NOT_FOUND', `there is no blob ${name}`, { cause });
+}
+
+const MISSING: ReadonlySet<string> = new Set(['ENOENT', 'ENOTDIR', 'EISDIR', 'ELOOP', 'ENXIO']);
+
+export function codeOf(error: unknown): string {
+  return String((error as NodeJS.ErrnoException | undefined)?.code ?? '');
+}
+
+/** Opens a blob for reading. The caller closes the file. */
+export async function openBlob(root: string, name: BlobName): Promise<OpenBlob> {
+  const path = await locate(root, name);
+  let file: FileHandle;
+  try {
+    // Not blocking: a pipe that somebody left there would else wait for its writer.
+    file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  } catch (error) {
+    throw MISSING.has(codeOf(error)) ? notFound(name, error) : error;
+  }
+  const stat = await file.stat({ bigint: true });
+  if (!stat.isFile()) {
+    await file.close();
+    throw notFound(name);
+  }
+  const etag = `"${stat.size.toString(36)}-${stat.mtimeNs.toString(36)}-${stat.ino.toString(36)}"`;
+  return { file, name, size: Number(stat.size), modifiedMs: Number(stat.mtimeMs), etag };
+}
+
+export async function statBlob(root: string, name: BlobName): Promise<BlobInfo> {
+  const { file, ...info } = await openBlob(root, name);
+  await file.close();
+  return info;
+}
+
+/** The bytes of an open file from `start` up to `end`, in chunks of bounded size. */
+export async function* readRange(
+  file: FileHandle,
+  start: number,
+  end: number,
+  signal?: AbortSignal,
+): AsyncGenerator<Uint8Array> {
+  for (let at = start; at < end; ) {
+    signal?.throwIfAborted();
+    const want = Math.min(CHUNK_BYTES, end - at);
+    const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(want), 0, want, at);
+    if (bytesRead === 0) throw new ShoalError('SHOAL_CORRUPT', 'a blob became shorter while it was read');
+    at += bytesRead;
+    yield buffer.subarray(0, bytesRead);
+  }
+}
+
+export async function digestBlob(root: string, name: BlobName, signal?: AbortSignal) {
+  const { file, size } = await openBlob(root, name);
+  try {
+    const hash = createHash('sha256');
+    for await (const chunk of readRange(file, 0, size, signal)) hash.update(chunk);
+    return { size, sha256: hash.digest('hex') };
+  } finally {
+    await file.close();
+  }
+}
+
+/** Removes a blob and the directories that this leaves empty; tells whether it was there. */
+export async function removeBlob(root: string, name: BlobName): Promise<boolean> {
+  const path = await locate(root, name);
+  try {
+    await rm(path);
+  } catch (error) {
+    if (MISSING.has(codeOf(error)) || codeOf(error) === 'ERR_FS_EISDIR') return false;
+    throw error;
+  }
+  for (let parent = dirname(path); parent.length > root.length; parent = dirname(parent)) {
+    // Not empty, or removed by somebody else: either way there is nothing left to tidy.
+    if (
+      await rmdir(parent).then(
+        () => false,
+        () => true,
+      )
+    )
+      break;
+  }
+  return true;
+}
+
+export interface ListOptions {
+  readonly prefix?: string;
+  /** Continue after this name. */
+  readonly after?: string | undefined;
+  readonly limit?: number;
+}
+
+/** Names that begin with the prefix, directory by directory in order of their parts, a page at a time. */
+export async function listBlobs(root: string, { prefix = '', after, limit = 1000 }: ListOptions) {
+  const blobs: BlobInfo[] = [];
+  const start = prefix.slice(0, prefix.lastIndexOf('/') + 1).replace(/\/$/, '');
+  if (start !== '') await locate(root, blobName(start));
+  for await (const name of walk(root, start)) {
+    if (!name.startsWith(prefix) || (after !== undefined && compareNames(name, after) <= 0)) continue;
+    if (blobs.length === limit) return { blobs, next: blobs[blobs.length - 1]!.name };
+    // A file that went away between the two looks is as good as never seen.
+    const info = await statBlob(root, name).catch(() => undefined);
+    if (info !== undefined) blobs.push(info);
+  }
+  return { blobs, next: null };
+}
+
+function compareNames(a: string, b: string): number {
+  const [left, right] = [a.split('/'), b.split('/')];
+  for (let i = 0; i < Math.min(left.length, right.length); i++) {
+    if (left[i] !== right[i]) return left[i]! < right[i]! ? -1 : 1;
+  }
+  return left.length - right.length;
+}
+
+async function* walk(root: string, folder: string): AsyncGenerator<BlobName> {
+  const entries = await readdir(join(root, folder), { withFileTypes: true }).catch((error: unknown) => {
+    if (MISSING.has(codeOf(error))) return [];
+    throw error;
+  });
+  for (const entry of entries.sort((a, b) => (a.name < b.name ? -1 : 1))) {
+    const name = folder === '' ? entry.name : `${folder}/${entry.name}`;
+    if (entry.isDirectory() && name !== RESERVED) yield* walk(root, name);
+    else if (entry.isFile() && isName(name)) yield blobName(name);
+  }
+}
+
+/** Whether a file that lies in the root could have been put there under its name. */
+function isName(name: string): boolean {
+  try {
+    blobName(name);
+    return true;
+  } catch {
+    return false;
+  }
+}
