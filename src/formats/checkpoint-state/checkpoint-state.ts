@@ -1,0 +1,75 @@
+/**
+ * The file `checkpoint`, which says which checkpoints of a directory there are and which is the newest. It is a
+ * CheckpointState in protobuf's text format. Paths in it are relative to its directory, or absolute.
+ */
+import { isAbsolute, join, relative, resolve } from 'node:path';
+import { create } from '@bufbuild/protobuf';
+import { fromText, toText } from '@bufbuild/protobuf/txtpb';
+import { messageOf, ShoalError } from '../../errors/errors.js';
+import { CheckpointStateSchema } from '../../proto/generated/checkpoint_pb.js';
+
+export const CHECKPOINT_STATE_FILE = 'checkpoint';
+
+export interface CheckpointState {
+  /** The prefix of the newest checkpoint; empty if there is none. */
+  readonly modelCheckpointPath: string;
+  /** All that are kept, oldest first, the newest included. */
+  readonly allModelCheckpointPaths: readonly string[];
+  /** When each of them was made, in seconds since 1970; as many as there are paths, or none. */
+  readonly allModelCheckpointTimestamps: readonly number[];
+  /** When the last one was made that is kept for good; 0 if none is. */
+  readonly lastPreservedTimestamp: number;
+}
+
+/** @param source the name of the file, for error messages. */
+export function parseCheckpointState(text: string, source = CHECKPOINT_STATE_FILE): CheckpointState {
+  try {
+    const state = fromText(CheckpointStateSchema, text);
+    return {
+      modelCheckpointPath: state.modelCheckpointPath,
+      allModelCheckpointPaths: state.allModelCheckpointPaths,
+      allModelCheckpointTimestamps: state.allModelCheckpointTimestamps,
+      lastPreservedTimestamp: state.lastPreservedTimestamp,
+    };
+  } catch (cause) {
+    throw new ShoalError('SHOAL_CORRUPT', `${source} is not a checkpoint state: ${messageOf(cause)}`, {
+      hint: 'delete it, or name a checkpoint instead of its directory',
+      cause,
+    });
+  }
+}
+
+export function formatCheckpointState(state: CheckpointState): string {
+  return toText(
+    CheckpointStateSchema,
+    create(CheckpointStateSchema, {
+      modelCheckpointPath: state.modelCheckpointPath,
+      allModelCheckpointPaths: [...state.allModelCheckpointPaths],
+      allModelCheckpointTimestamps: [...state.allModelCheckpointTimestamps],
+      lastPreservedTimestamp: state.lastPreservedTimestamp,
+    }),
+  );
+}
+
+function mapPaths(state: CheckpointState, change: (path: string) => string): CheckpointState {
+  return {
+    ...state,
+    modelCheckpointPath: state.modelCheckpointPath && change(state.modelCheckpointPath),
+    allModelCheckpointPaths: state.allModelCheckpointPaths.map(change),
+  };
+}
+
+/** The state with the paths as one opens them, for one that was read in `directory`. */
+export function resolvePaths(state: CheckpointState, directory: string): CheckpointState {
+  return mapPaths(state, (path) => (isAbsolute(path) ? path : join(directory, path)));
+}
+
+/** The state as it is written in `directory`: paths below it are relative, so that the directory can be moved. */
+export function relativePaths(state: CheckpointState, directory: string): CheckpointState {
+  const root = resolve(directory);
+  return mapPaths(state, (path) => {
+    const inside = relative(root, resolve(path));
+    const outside = inside === '' || inside === '..' || inside.startsWith('../') || isAbsolute(inside);
+    return outside ? resolve(path) : inside;
+  });
+}

@@ -1,0 +1,128 @@
+/**
+ * Builds the bytes of tf.train.Example and tf.train.SequenceExample from plain objects. The messages are
+ * written right away, without message objects in between: floats are copied as they lie in memory.
+ */
+import { putVarint, varintLength } from '../../bytes/varint.js';
+import { type FeatureInput, type FeatureList, toFeatureList } from './features.js';
+
+export type FeatureInputs = Readonly<Record<string, FeatureInput>>;
+export type FeatureListInputs = Readonly<Record<string, readonly FeatureInput[]>>;
+
+/** The first byte of a length-delimited field. */
+const tag = (field: number) => (field << 3) | 2;
+const FIELD_OF_KIND = { bytes: 1, float: 2, int64: 3 } as const;
+
+/** A message that knows its size before it is written; a parent needs it for its own length. */
+interface Sized {
+  readonly size: number;
+  write(target: Buffer, at: number): number;
+}
+
+/** A length-delimited field: its first byte, the length, the content. */
+function field(number: number, content: Sized): Sized {
+  return {
+    size: 1 + varintLength(content.size) + content.size,
+    write(target, at) {
+      target[at++] = tag(number);
+      return content.write(target, putVarint(target, at, content.size));
+    },
+  };
+}
+
+function sequence(parts: readonly Sized[]): Sized {
+  return {
+    size: parts.reduce((sum, part) => sum + part.size, 0),
+    write(target, at) {
+      for (const part of parts) at = part.write(target, at);
+      return at;
+    },
+  };
+}
+
+function text(value: string): Sized {
+  const size = Buffer.byteLength(value);
+  return { size, write: (target, at) => at + target.write(value, at, size, 'utf8') };
+}
+
+function raw(value: Uint8Array): Sized {
+  return {
+    size: value.length,
+    write(target, at) {
+      target.set(value, at);
+      return at + value.length;
+    },
+  };
+}
+
+function varints(values: ArrayLike<bigint | number>): Sized {
+  let size = 0;
+  for (let i = 0; i < values.length; i++) size += int64Length(values[i]!);
+  return {
+    size,
+    write(target, at) {
+      for (let i = 0; i < values.length; i++) at = putInt64(target, at, values[i]!);
+      return at;
+    },
+  };
+}
+
+/** Most ids are small: those take the path of numbers. */
+function int64Length(value: bigint | number): number {
+  const number = Number(value);
+  return number >= 0 && number <= Number.MAX_SAFE_INTEGER
+    ? varintLength(number)
+    : varintLength(BigInt(value));
+}
+
+function putInt64(target: Uint8Array, at: number, value: bigint | number): number {
+  const number = Number(value);
+  return putVarint(target, at, number >= 0 && number <= Number.MAX_SAFE_INTEGER ? number : BigInt(value));
+}
+
+function listContent(list: FeatureList): Sized {
+  if (list.kind === 'bytes') {
+    return sequence(
+      list.values.map((value) => field(1, typeof value === 'string' ? text(value) : raw(value))),
+    );
+  }
+  if (list.values.length === 0) return sequence([]);
+  if (list.kind === 'int64') return field(1, varints(list.values));
+  const { buffer, byteOffset, byteLength } = list.values;
+  return field(1, raw(new Uint8Array(buffer, byteOffset, byteLength)));
+}
+
+function feature(name: string, input: FeatureInput): Sized {
+  const list = toFeatureList(name, input);
+  return field(FIELD_OF_KIND[list.kind], listContent(list));
+}
+
+/** A map field, as entries of key and value. */
+function mapEntries<T>(
+  values: Readonly<Record<string, T>>,
+  contentOf: (name: string, value: T) => Sized,
+): Sized {
+  return sequence(
+    Object.entries(values).map(([name, value]) =>
+      field(1, sequence([field(1, text(name)), field(2, contentOf(name, value))])),
+    ),
+  );
+}
+
+function toBytes(message: Sized): Uint8Array {
+  const target = Buffer.allocUnsafeSlow(message.size);
+  message.write(target, 0);
+  return target;
+}
+
+/** The bytes of a tf.train.Example. */
+export function encodeExample(features: FeatureInputs): Uint8Array {
+  return toBytes(field(1, mapEntries(features, feature)));
+}
+
+/** The bytes of a tf.train.SequenceExample: features of the whole, and lists with a feature for each step. */
+export function encodeSequenceExample(context: FeatureInputs, featureLists: FeatureListInputs): Uint8Array {
+  const lists = mapEntries(featureLists, (name, steps) =>
+    sequence(steps.map((step) => field(1, feature(name, step)))),
+  );
+  return toBytes(sequence([field(1, mapEntries(context, feature)), field(2, lists)]));
+}

@@ -1,0 +1,66 @@
+/**
+ * What a feature of an example is in JavaScript, and the three kinds of lists that it is in the file.
+ *
+ * number → float, bigint → int64, string and Uint8Array → bytes; one of them, an array of them, or a typed array.
+ */
+import { invalid } from '../../errors/errors.js';
+
+export type FeatureInput =
+  | number
+  | bigint
+  | string
+  | Uint8Array
+  | readonly number[]
+  | readonly bigint[]
+  | readonly (string | Uint8Array)[]
+  | Float32Array
+  | Float64Array
+  | Int32Array
+  | BigInt64Array
+  | BigUint64Array;
+
+/** A parsed feature; null if it is there but says nothing about its kind. */
+export type FeatureValue = Float32Array | BigInt64Array | Uint8Array[] | null;
+
+export type FeatureList =
+  | { readonly kind: 'bytes'; readonly values: readonly (string | Uint8Array)[] }
+  | { readonly kind: 'float'; readonly values: Float32Array }
+  | {
+      readonly kind: 'int64';
+      readonly values: BigInt64Array | BigUint64Array | Int32Array | readonly bigint[];
+    };
+
+export function toFeatureList(name: string, input: FeatureInput): FeatureList {
+  switch (typeof input) {
+    case 'number':
+      return { kind: 'float', values: Float32Array.of(input) };
+    case 'bigint':
+      return { kind: 'int64', values: [input] };
+    case 'string':
+      return { kind: 'bytes', values: [input] };
+  }
+  if (input instanceof Uint8Array) return { kind: 'bytes', values: [input] };
+  if (input instanceof Float32Array) return { kind: 'float', values: input };
+  if (input instanceof Float64Array) return { kind: 'float', values: Float32Array.from(input) };
+  if (input instanceof BigInt64Array || input instanceof BigUint64Array || input instanceof Int32Array) {
+    return { kind: 'int64', values: input };
+  }
+  if (Array.isArray(input)) return listOf(name, input);
+  throw invalid(`the feature ${name} is neither numbers, bigints, strings nor bytes`);
+}
+
+function listOf(name: string, values: readonly unknown[]): FeatureList {
+  const isBytes = (value: unknown) => typeof value === 'string' || value instanceof Uint8Array;
+  if (values.length === 0) {
+    throw invalid(`the feature ${name} is an empty array, which has no kind`, {
+      hint: 'give an empty Float32Array or BigInt64Array, or leave the feature out',
+    });
+  }
+  if (values.every((value) => typeof value === 'number'))
+    return { kind: 'float', values: Float32Array.from(values) };
+  if (values.every((value) => typeof value === 'bigint')) return { kind: 'int64', values };
+  if (values.every(isBytes)) return { kind: 'bytes', values: values as (string | Uint8Array)[] };
+  throw invalid(
+    `the feature ${name} mixes kinds: all its values must be numbers, bigints, or strings and bytes`,
+  );
+}

@@ -1,0 +1,79 @@
+/**
+ * Where a format reads from: files by name, in ranges. A directory is one; a store that fetches ranges from
+ * other machines is another.
+ */
+import { type FileHandle, open } from 'node:fs/promises';
+import { join } from 'node:path';
+import { messageOf, ShoalError } from '../errors/errors.js';
+
+export interface RangeReader {
+  /** The size of a file; SHOAL_NOT_FOUND if there is none of that name. */
+  size(file: string): Promise<number>;
+  /**
+   * `length` bytes at `offset`, or an error: never fewer. With `into` (of that length) the bytes may be put
+   * there and `into` be returned, which saves the caller a copy.
+   */
+  read(file: string, offset: number, length: number, into?: Uint8Array): Promise<Uint8Array>;
+}
+
+/** Reads the files of a directory. Handles stay open until it is closed. */
+export class DirectoryReader implements RangeReader {
+  readonly #directory: string;
+  readonly #handles = new Map<string, Promise<FileHandle>>();
+
+  constructor(directory = '.') {
+    this.#directory = directory;
+  }
+
+  async size(file: string): Promise<number> {
+    return (await (await this.#open(file)).stat()).size;
+  }
+
+  async read(file: string, offset: number, length: number, into?: Uint8Array): Promise<Uint8Array> {
+    const handle = await this.#open(file);
+    const target = into ?? Buffer.allocUnsafeSlow(length);
+    for (let done = 0; done < length; ) {
+      const { bytesRead } = await handle.read(target, done, length - done, offset + done);
+      if (bytesRead === 0) {
+        throw new ShoalError(
+          'SHOAL_CORRUPT',
+          `${file} ends at byte ${offset + done}, ${length - done} bytes too early`,
+          {
+            hint: 'the file was cut off; use another copy of it',
+          },
+        );
+      }
+      done += bytesRead;
+    }
+    return target;
+  }
+
+  async close(): Promise<void> {
+    const handles = [...this.#handles.values()];
+    this.#handles.clear();
+    for (const opening of handles) {
+      const handle = await opening.catch(() => undefined);
+      await handle?.close();
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  #open(file: string): Promise<FileHandle> {
+    const present = this.#handles.get(file);
+    if (present) return present;
+    const opening = open(join(this.#directory, file)).catch((cause: unknown) => {
+      this.#handles.delete(file);
+      const missing = (cause as NodeJS.ErrnoException).code === 'ENOENT';
+      throw new ShoalError(
+        missing ? 'SHOAL_NOT_FOUND' : 'SHOAL_UNREACHABLE',
+        `${file} can not be opened in ${this.#directory}: ${messageOf(cause)}`,
+        { cause },
+      );
+    });
+    this.#handles.set(file, opening);
+    return opening;
+  }
+}

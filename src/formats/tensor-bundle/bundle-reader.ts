@@ -1,0 +1,287 @@
+/**
+ * Reads tensors, or slices of them, from a bundle, wherever its files are. A slice that is wanted may lie
+ * across several that were saved. Bytes are read in bounded chunks, the next one while the last is checked,
+ * and go straight to where they belong when they are contiguous there.
+ */
+import { throwIfAborted } from '../../async/deadline.js';
+import { crc32c } from '../../bytes/crc32c.js';
+import { invalid, ShoalError } from '../../errors/errors.js';
+import { DataType } from '../../proto/generated/graph_pb.js';
+import type { RangeReader } from '../range-reader.js';
+import { type BundleIndex, type BundlePiece, type BundleTensor, tensorOf } from './bundle-index.js';
+import { dtypeName, elementBytes } from './dtypes.js';
+import { readIndexFile } from './index-file.js';
+import { dataFile, indexFile } from './naming.js';
+import { type Run, sharedRuns } from './regions.js';
+import { type Box, boxOf, elementCount, type TensorSlice } from './slice.js';
+import { decodeStrings } from './string-layout.js';
+
+const CHUNK_BYTES = 8 << 20;
+/** Without verification, gaps between wanted runs up to this size are read rather than skipped. */
+const GAP_BYTES = 64 << 10;
+const MAX_INDEX_BYTES = 1 << 30;
+
+export interface ReadOptions {
+  /** The part that is wanted; the whole tensor by default. */
+  readonly slice?: TensorSlice | undefined;
+  /** Where the bytes go, of just the right size; a fresh array by default. */
+  readonly into?: Uint8Array | undefined;
+  /**
+   * Check the crc32c of every saved piece that is touched, which means to read such a piece whole (the
+   * default). Without it only the wanted ranges are read, for callers that verify in another way.
+   */
+  readonly verify?: boolean | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** A stretch of a piece's bytes, to be read in order; the wanted runs in it, in bytes. */
+interface Span {
+  readonly start: number;
+  readonly end: number;
+  readonly runs: Iterator<Run>;
+}
+
+export class BundleReader {
+  readonly prefix: string;
+  readonly index: BundleIndex;
+  readonly #files: RangeReader;
+
+  private constructor(files: RangeReader, prefix: string, index: BundleIndex) {
+    this.#files = files;
+    this.prefix = prefix;
+    this.index = index;
+  }
+
+  static async open(files: RangeReader, prefix: string): Promise<BundleReader> {
+    const name = indexFile(prefix);
+    const size = await files.size(name);
+    if (size > MAX_INDEX_BYTES)
+      throw new ShoalError('SHOAL_CORRUPT', `${name}: ${size} bytes are too many for an index`);
+    return new BundleReader(files, prefix, readIndexFile(await files.read(name, 0, size), name));
+  }
+
+  tensor(name: string): BundleTensor {
+    return tensorOf(this.index, name, this.prefix);
+  }
+
+  /** The bytes of a tensor of any dtype but string, row by row as TensorFlow holds them. */
+  async read(name: string, options: ReadOptions = {}): Promise<Uint8Array> {
+    const tensor = this.tensor(name);
+    const each = elementBytes(tensor.dtype);
+    if (each === undefined) {
+      throw invalid(`${name} is a tensor of ${dtypeName(tensor.dtype)}, which has no plain bytes`, {
+        hint: tensor.dtype === DataType.DT_STRING ? 'read it with readStrings' : undefined,
+      });
+    }
+    const wanted = boxOf(tensor.shape, options.slice);
+    const total = elementCount(wanted.lengths) * each;
+    if (options.into && options.into.length !== total) {
+      throw invalid(`${name} needs ${total} bytes, the target has ${options.into.length}`);
+    }
+    const pieces = touchedPieces(tensor, wanted);
+    const covered = pieces.reduce((sum, { shared }) => sum + shared, 0);
+    if (covered * each !== total) throw this.#notWhole(tensor);
+    for (const { piece } of pieces) await this.#checkBounds(name, piece);
+    const target = options.into ?? Buffer.allocUnsafeSlow(total);
+    for (const { piece, box } of pieces) {
+      await this.#readPiece(tensor, piece, scaledRuns(sharedRuns(box, wanted), each), target, options);
+    }
+    return target;
+  }
+
+  /** The elements of a tensor of strings, row by row. */
+  async readStrings(name: string, options: Omit<ReadOptions, 'into' | 'verify'> = {}): Promise<Uint8Array[]> {
+    const tensor = this.tensor(name);
+    if (tensor.dtype !== DataType.DT_STRING) {
+      throw invalid(`${name} is a tensor of ${dtypeName(tensor.dtype)}, not of strings`, {
+        hint: 'read it with read',
+      });
+    }
+    const wanted = boxOf(tensor.shape, options.slice);
+    const pieces = touchedPieces(tensor, wanted);
+    const count = elementCount(wanted.lengths);
+    if (pieces.reduce((sum, { shared }) => sum + shared, 0) !== count) throw this.#notWhole(tensor);
+    const result: Uint8Array[] = [];
+    for (const { piece, box } of pieces) {
+      throwIfAborted(`reading ${tensor.name}`, options.signal);
+      const values = await this.#readStringPiece(tensor, piece, elementCount(box.lengths));
+      for (const run of sharedRuns(box, wanted)) {
+        for (let i = 0; i < run.count; i++) result[run.to + i] = values[run.from + i]!;
+      }
+    }
+    return result;
+  }
+
+  /** Reads a tensor for its checksums alone, in bounded memory (strings: one piece at a time). */
+  async verify(name: string, options: Pick<ReadOptions, 'signal'> = {}): Promise<void> {
+    const tensor = this.tensor(name);
+    for (const piece of tensor.pieces) {
+      if (tensor.dtype === DataType.DT_STRING) {
+        await this.#readStringPiece(tensor, piece, elementCount(boxOf(tensor.shape, piece.slice).lengths));
+      } else {
+        await this.#checkBounds(name, piece);
+        await this.#readPiece(tensor, piece, [].values(), new Uint8Array(0), { ...options, verify: true });
+      }
+    }
+  }
+
+  #file(piece: BundlePiece): string {
+    return dataFile(this.prefix, piece.shard, this.index.shards);
+  }
+
+  #corrupt(file: string, what: string): ShoalError {
+    return new ShoalError('SHOAL_CORRUPT', `${file}: ${what}`, {
+      hint: 'the checkpoint is damaged; use another copy of it or an older one',
+    });
+  }
+
+  #notWhole(tensor: BundleTensor): ShoalError {
+    return this.#corrupt(
+      indexFile(this.prefix),
+      `the saved slices of ${tensor.name} do not make up what is wanted`,
+    );
+  }
+
+  /** Before anything is allocated for a piece: its file must have it. */
+  async #checkBounds(name: string, piece: BundlePiece): Promise<void> {
+    const file = this.#file(piece);
+    const size = await this.#files.size(file);
+    if (piece.offset + piece.size > size) {
+      throw this.#corrupt(file, `${name} ends at byte ${piece.offset + piece.size}, the file at ${size}`);
+    }
+  }
+
+  async #readStringPiece(tensor: BundleTensor, piece: BundlePiece, count: number): Promise<Uint8Array[]> {
+    await this.#checkBounds(tensor.name, piece);
+    const file = this.#file(piece);
+    const bytes = await this.#files.read(file, piece.offset, piece.size);
+    const { values, crc32c: crc } = decodeStrings(bytes, count, `${file} (${tensor.name})`);
+    if (piece.size > 0 && crc !== piece.crc32c)
+      throw this.#corrupt(file, `${tensor.name} does not match its checksum`);
+    return values;
+  }
+
+  /** Reads what the runs want of a piece; they are in bytes, ascending in `from`. */
+  async #readPiece(
+    tensor: BundleTensor,
+    piece: BundlePiece,
+    runs: Iterator<Run>,
+    target: Uint8Array,
+    options: ReadOptions,
+  ): Promise<void> {
+    const verify = options.verify ?? true;
+    const spans = verify ? [{ start: 0, end: piece.size, runs }] : spansOf(runs);
+    const file = this.#file(piece);
+    let crc = 0;
+    for (const span of spans) {
+      const scatter = new Scatter(span.runs, target);
+      let next = this.#readChunk(file, piece, span, span.start, scatter);
+      while (next) {
+        throwIfAborted(`reading ${tensor.name}`, options.signal);
+        const { at, bytes, placed } = await next.done;
+        // Before the next read is placed: placing it goes by how far the runs have been served.
+        if (!placed) scatter.copy(at, bytes);
+        const following = at + bytes.length;
+        next = following < span.end ? this.#readChunk(file, piece, span, following, scatter) : undefined;
+        if (verify) crc = crc32c(bytes, crc);
+      }
+    }
+    if (verify && crc !== piece.crc32c)
+      throw this.#corrupt(file, `${tensor.name} does not match its checksum`);
+  }
+
+  /** Starts the read of the chunk at `at`. It is wrapped so that a failure is seen only where it is awaited. */
+  #readChunk(file: string, piece: BundlePiece, span: Span, at: number, scatter: Scatter) {
+    if (at >= span.end) return undefined;
+    const length = Math.min(CHUNK_BYTES, span.end - at);
+    const into = scatter.direct(at, length);
+    const done = this.#files.read(file, piece.offset + at, length, into).then((bytes) => {
+      if (bytes.length !== length)
+        throw this.#corrupt(file, `${bytes.length} bytes came instead of ${length}`);
+      if (into && bytes !== into) into.set(bytes);
+      return { at, bytes, placed: into !== undefined };
+    });
+    done.catch(() => undefined);
+    return { done };
+  }
+}
+
+/** Puts chunks of a piece, which come in order, to where the runs want them. */
+class Scatter {
+  readonly #runs: Iterator<Run>;
+  readonly #target: Uint8Array;
+  #run: Run | undefined;
+
+  constructor(runs: Iterator<Run>, target: Uint8Array) {
+    this.#runs = runs;
+    this.#target = target;
+    this.#run = this.#next();
+  }
+
+  #next(): Run | undefined {
+    const result = this.#runs.next();
+    return result.done ? undefined : result.value;
+  }
+
+  /** The place of a chunk that lies within one run, so that it can be read right there. */
+  direct(at: number, length: number): Uint8Array | undefined {
+    const run = this.#run;
+    if (!run || at < run.from || at + length > run.from + run.count) return undefined;
+    const to = run.to + at - run.from;
+    if (at + length === run.from + run.count) this.#run = this.#next();
+    return this.#target.subarray(to, to + length);
+  }
+
+  copy(at: number, bytes: Uint8Array): void {
+    const end = at + bytes.length;
+    while (this.#run && this.#run.from < end) {
+      const run = this.#run;
+      const from = Math.max(run.from, at);
+      const to = Math.min(run.from + run.count, end);
+      this.#target.set(bytes.subarray(from - at, to - at), run.to + from - run.from);
+      if (to < run.from + run.count) return;
+      this.#run = this.#next();
+    }
+  }
+}
+
+function touchedPieces(
+  tensor: BundleTensor,
+  wanted: Box,
+): { piece: BundlePiece; box: Box; shared: number }[] {
+  return tensor.pieces
+    .map((piece) => {
+      const box = boxOf(tensor.shape, piece.slice);
+      return { piece, box, shared: sharedCount(box, wanted) };
+    })
+    .filter(({ shared }) => shared > 0);
+}
+
+function sharedCount(a: Box, b: Box): number {
+  return a.lengths.reduce((product, length, d) => {
+    const start = Math.max(a.starts[d]!, b.starts[d]!);
+    const end = Math.min(a.starts[d]! + length, b.starts[d]! + b.lengths[d]!);
+    return product * Math.max(0, end - start);
+  }, 1);
+}
+
+function* scaledRuns(runs: Iterable<Run>, each: number): Generator<Run> {
+  for (const run of runs) yield { from: run.from * each, to: run.to * each, count: run.count * each };
+}
+
+/** Runs gathered to stretches that are worth one read each. */
+function* spansOf(runs: Iterator<Run>): Generator<Span> {
+  let gathered: Run[] = [];
+  let end = 0;
+  for (let result = runs.next(); !result.done; result = runs.next()) {
+    const run = result.value;
+    const first = gathered[0];
+    if (first && (run.from - end > GAP_BYTES || end - first.from > CHUNK_BYTES)) {
+      yield { start: first.from, end, runs: gathered.values() };
+      gathered = [];
+    }
+    gathered.push(run);
+    end = run.from + run.count;
+  }
+  if (gathered[0]) yield { start: gathered[0].from, end, runs: gathered.values() };
+}

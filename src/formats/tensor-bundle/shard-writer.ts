@@ -1,0 +1,166 @@
+/**
+ * Writes one data file of a bundle as a stream: the bytes of the tensors one behind the other, unaligned, as
+ * TensorFlow does. Large chunks are passed on as they are, small ones are gathered, so no tensor is copied
+ * whole; the checksums are taken as the bytes go by, in pieces that do not hold up the event loop.
+ */
+import { createHash } from 'node:crypto';
+import { setImmediate } from 'node:timers/promises';
+import { crc32c } from '../../bytes/crc32c.js';
+import { invalid } from '../../errors/errors.js';
+import { DataType } from '../../proto/generated/graph_pb.js';
+import { type BundleIndex, type BundleTensor, combine } from './bundle-index.js';
+import { dtypeName, elementBytes } from './dtypes.js';
+import { boxOf, elementCount, isWhole, type TensorSlice } from './slice.js';
+import { stringsHead } from './string-layout.js';
+
+/** Takes bytes in order. It is done with a chunk when its promise resolves; the next comes only then. */
+export interface ByteSink {
+  write(chunk: Uint8Array): Promise<void> | void;
+}
+
+export interface ShardTensor {
+  readonly dtype: DataType;
+  /** Of the whole tensor, also when only a slice of it is written. */
+  readonly shape: readonly number[];
+  readonly slice?: TensorSlice | undefined;
+}
+
+export type ByteChunks = Uint8Array | Iterable<Uint8Array> | AsyncIterable<Uint8Array>;
+
+export interface FinishedShard {
+  readonly size: number;
+  /** In hexadecimal, if it was asked for. */
+  readonly sha256: string | undefined;
+  /** Of this shard alone: one data file. */
+  readonly index: BundleIndex;
+}
+
+/** Chunks up to this size are gathered; larger ones go to the sink as they are. */
+const GATHER_BYTES = 1 << 20;
+const SMALL_BYTES = 64 << 10;
+/** The most that is checksummed in one go: about a millisecond. */
+const STEP_BYTES = 4 << 20;
+
+export class BundleShardWriter {
+  readonly #sink: ByteSink;
+  readonly #hash: ReturnType<typeof createHash> | undefined;
+  readonly #tensors = new Map<string, BundleTensor>();
+  #gathered: Uint8Array | undefined;
+  #gatheredBytes = 0;
+  #size = 0;
+  #state: 'open' | 'busy' | 'broken' | 'finished' = 'open';
+
+  constructor(sink: ByteSink, options: { readonly sha256?: boolean } = {}) {
+    this.#sink = sink;
+    this.#hash = options.sha256 ? createHash('sha256') : undefined;
+  }
+
+  /** Writes a tensor of any dtype but string. `data` may be a view of live memory: it is read once, in order. */
+  async add(name: string, tensor: ShardTensor, data: ByteChunks): Promise<void> {
+    const each = elementBytes(tensor.dtype);
+    if (each === undefined)
+      throw invalid(`${name}: ${dtypeName(tensor.dtype)} has no plain bytes to be saved`);
+    const expected = each * elementCount(boxOf(tensor.shape, tensor.slice).lengths);
+    await this.#exclusively(name, async () => {
+      const offset = this.#size;
+      let crc = 0;
+      for await (const chunk of data instanceof Uint8Array ? [data] : data)
+        crc = await this.#write(chunk, crc);
+      if (this.#size - offset !== expected) {
+        throw invalid(
+          `${name} (${dtypeName(tensor.dtype)}, [${tensor.shape}]) has ${expected} bytes, ${this.#size - offset} were given`,
+        );
+      }
+      this.#record(name, tensor, offset, crc);
+    });
+  }
+
+  async addStrings(
+    name: string,
+    tensor: Omit<ShardTensor, 'dtype'>,
+    values: readonly (Uint8Array | string)[],
+  ): Promise<void> {
+    const expected = elementCount(boxOf(tensor.shape, tensor.slice).lengths);
+    if (values.length !== expected) {
+      throw invalid(
+        `${name} (string, [${tensor.shape}]) has ${expected} elements, ${values.length} were given`,
+      );
+    }
+    await this.#exclusively(name, async () => {
+      const offset = this.#size;
+      const encoded = values.map((value) => (typeof value === 'string' ? Buffer.from(value) : value));
+      const { head, crc32c: headCrc } = stringsHead(encoded.map((value) => value.length));
+      await this.#write(head, 0);
+      let crc = headCrc;
+      for (const value of encoded) crc = await this.#write(value, crc);
+      this.#record(name, { ...tensor, dtype: DataType.DT_STRING }, offset, crc);
+    });
+  }
+
+  async finish(): Promise<FinishedShard> {
+    await this.#exclusively(undefined, () => this.#flush());
+    this.#state = 'finished';
+    return {
+      size: this.#size,
+      sha256: this.#hash?.digest('hex'),
+      index: { shards: 1, tensors: this.#tensors },
+    };
+  }
+
+  /** One call at a time, and none after a failure: bytes of a torn tensor may be in the file. */
+  async #exclusively(name: string | undefined, work: () => Promise<void>): Promise<void> {
+    if (this.#state !== 'open') {
+      const reason = this.#state === 'busy' ? 'an earlier call has not ended' : `it is ${this.#state}`;
+      throw invalid(`the shard can not be written to: ${reason}`, {
+        hint: 'await each call; drop a writer that failed',
+      });
+    }
+    if (name === '' || name?.startsWith('\0')) throw invalid('the name of a saved tensor may not be empty');
+    this.#state = 'busy';
+    try {
+      await work();
+      this.#state = 'open';
+    } catch (error) {
+      this.#state = 'broken';
+      throw error;
+    }
+  }
+
+  #record(name: string, tensor: ShardTensor, offset: number, crc: number): void {
+    const { dtype, shape } = tensor;
+    const slice = tensor.slice && !isWhole(shape, tensor.slice) ? tensor.slice : undefined;
+    const piece = { slice, shard: 0, offset, size: this.#size - offset, crc32c: crc };
+    this.#tensors.set(name, combine(this.#tensors.get(name), { name, dtype, shape, pieces: [piece] }));
+  }
+
+  /** Passes bytes on and gives their crc, continued from `crc`. */
+  async #write(chunk: Uint8Array, crc: number): Promise<number> {
+    for (let at = 0; at < chunk.length; at += STEP_BYTES) {
+      const step = chunk.subarray(at, at + STEP_BYTES);
+      crc = crc32c(step, crc);
+      this.#hash?.update(step);
+      this.#size += step.length;
+      if (step.length <= SMALL_BYTES) await this.#gather(step);
+      else {
+        await this.#flush();
+        await this.#sink.write(step);
+        await setImmediate();
+      }
+    }
+    return crc;
+  }
+
+  async #gather(chunk: Uint8Array): Promise<void> {
+    if (this.#gatheredBytes + chunk.length > GATHER_BYTES) await this.#flush();
+    this.#gathered ??= Buffer.allocUnsafeSlow(GATHER_BYTES);
+    this.#gathered.set(chunk, this.#gatheredBytes);
+    this.#gatheredBytes += chunk.length;
+  }
+
+  async #flush(): Promise<void> {
+    if (!this.#gathered || this.#gatheredBytes === 0) return;
+    const chunk = this.#gathered.subarray(0, this.#gatheredBytes);
+    this.#gatheredBytes = 0;
+    await this.#sink.write(chunk);
+  }
+}

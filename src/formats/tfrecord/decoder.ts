@@ -1,0 +1,134 @@
+/**
+ * Finds the records in a stream of bytes that comes in chunks of any size. No I/O: bytes are pushed in, records
+ * come out, as views of the chunks where they lie within one.
+ *
+ * Memory is bounded by the chunks that a record spans; a length is believed only when its checksum is right.
+ */
+import { crc32c, maskCrc } from '../../bytes/crc32c.js';
+import { ShoalError } from '../../errors/errors.js';
+import { FOOTER_BYTES, HEADER_BYTES } from './record.js';
+
+export interface DecoderOptions {
+  /** What the bytes are, for error messages: the name of the file. */
+  readonly source: string;
+  /**
+   * What to do about a record whose data does not match its checksum: stop with an error (the default), or
+   * leave it out and count it. A length that does not match its checksum always stops: nobody knows where the
+   * next record begins.
+   */
+  readonly onCorrupt?: 'throw' | 'skip' | undefined;
+  /** Take a stream that ends within a record for ended before it, as a file has that is being written. */
+  readonly allowPartialEnd?: boolean | undefined;
+  /** A longer record is taken for corrupt. */
+  readonly maxRecordBytes?: number | undefined;
+}
+
+export interface DecodedRecord {
+  readonly data: Uint8Array;
+  /** Where the record's frame starts in the (uncompressed) stream. */
+  readonly offset: number;
+}
+
+const DEFAULT_MAX_RECORD_BYTES = 2 ** 30;
+
+export class RecordDecoder {
+  readonly #source: string;
+  readonly #skip: boolean;
+  readonly #allowPartialEnd: boolean;
+  readonly #maxRecordBytes: number;
+  #chunks: Uint8Array[] = [];
+  /** The bytes in the chunks. */
+  #held = 0;
+  /** How many bytes must be held before it is worth looking again. */
+  #wanted = HEADER_BYTES;
+  /** The offset in the stream of the first byte held. */
+  #offset = 0;
+  #skipped = 0;
+
+  constructor(options: DecoderOptions) {
+    this.#source = options.source;
+    this.#skip = options.onCorrupt === 'skip';
+    this.#allowPartialEnd = options.allowPartialEnd ?? false;
+    this.#maxRecordBytes = options.maxRecordBytes ?? DEFAULT_MAX_RECORD_BYTES;
+  }
+
+  /** The records that were left out because they were corrupt. */
+  get skipped(): number {
+    return this.#skipped;
+  }
+
+  /** The offset behind the last whole record. */
+  get offset(): number {
+    return this.#offset;
+  }
+
+  /** Takes a chunk, which is kept and may not change any more; gives the records that are whole with it. */
+  *push(chunk: Uint8Array): Generator<DecodedRecord> {
+    this.#chunks.push(chunk);
+    this.#held += chunk.length;
+    if (this.#held < this.#wanted) return;
+    const bytes = this.#chunks.length === 1 ? chunk : Buffer.concat(this.#chunks, this.#held);
+    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    let at = 0;
+    try {
+      for (;;) {
+        const left = bytes.length - at;
+        if (left < HEADER_BYTES) {
+          this.#wanted = HEADER_BYTES;
+          return;
+        }
+        const length = this.#length(bytes, view, at);
+        const end = at + HEADER_BYTES + length;
+        if (bytes.length - end < FOOTER_BYTES) {
+          this.#wanted = HEADER_BYTES + length + FOOTER_BYTES;
+          return;
+        }
+        const data = bytes.subarray(at + HEADER_BYTES, end);
+        const start = at;
+        if (view.getUint32(end, true) === maskCrc(crc32c(data))) {
+          at = end + FOOTER_BYTES;
+          yield { data, offset: this.#offset + start };
+        } else if (this.#skip) {
+          at = end + FOOTER_BYTES;
+          this.#skipped++;
+        } else {
+          throw this.#corrupt(start, `the ${length} bytes of a record do not match their checksum`, 'skip');
+        }
+      }
+    } finally {
+      this.#chunks = at < bytes.length ? [bytes.subarray(at)] : [];
+      this.#held = bytes.length - at;
+      this.#offset += at;
+    }
+  }
+
+  /** To be called when the stream has ended. */
+  end(): void {
+    if (this.#held === 0 || this.#allowPartialEnd) return;
+    if (this.#skip && this.#held >= HEADER_BYTES) {
+      this.#skipped++;
+      return;
+    }
+    throw this.#corrupt(0, `the stream ends within a record, after ${this.#held} of its bytes`);
+  }
+
+  #length(bytes: Uint8Array, view: DataView, at: number): number {
+    if (view.getUint32(at + 8, true) !== maskCrc(crc32c(bytes.subarray(at, at + 8)))) {
+      throw this.#corrupt(at, 'the length of a record does not match its checksum');
+    }
+    const length = view.getUint32(at, true) + view.getUint32(at + 4, true) * 2 ** 32;
+    if (length > this.#maxRecordBytes) {
+      throw this.#corrupt(at, `a record of ${length} bytes is longer than ${this.#maxRecordBytes} allows`);
+    }
+    return length;
+  }
+
+  #corrupt(at: number, what: string, way?: 'skip'): ShoalError {
+    return new ShoalError('SHOAL_CORRUPT', `${this.#source}: ${what}, at byte ${this.#offset + at}`, {
+      hint:
+        way === 'skip'
+          ? "pass onCorrupt: 'skip' to leave such records out"
+          : 'is it a TFRecord file, and is its compression the one that was given?',
+    });
+  }
+}

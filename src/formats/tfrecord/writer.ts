@@ -1,0 +1,97 @@
+/**
+ * Writes TFRecord files. Records are gathered to chunks of some 100 KB, so that neither a system call nor a
+ * promise is paid for each; a write waits only when the disk (or the compressor) is behind.
+ */
+import { createWriteStream } from 'node:fs';
+import { PassThrough, type Transform, type Writable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { messageOf, ShoalError } from '../../errors/errors.js';
+import { type Compression, compressor } from './compression.js';
+import { FOOTER_BYTES, HEADER_BYTES, putRecord } from './record.js';
+
+const GATHER_BYTES = 256 << 10;
+
+export interface TFRecordWriteOptions {
+  readonly compression?: Compression | undefined;
+  /** Of zlib, 0 to 9. */
+  readonly level?: number | undefined;
+}
+
+export class TFRecordWriter {
+  readonly #name: string;
+  readonly #input: Transform;
+  readonly #done: Promise<void>;
+  #buffer = Buffer.allocUnsafeSlow(GATHER_BYTES);
+  #used = 0;
+  #failed: ShoalError | undefined;
+  #closed = false;
+  #records = 0;
+
+  /** @param target a path, which is overwritten, or a stream, which is ended by close(). */
+  constructor(target: string | Writable, options: TFRecordWriteOptions = {}) {
+    this.#name = typeof target === 'string' ? target : 'the stream';
+    const compression = options.compression ?? 'none';
+    this.#input = compression === 'none' ? new PassThrough() : compressor(compression, options.level);
+    const output = typeof target === 'string' ? createWriteStream(target) : target;
+    this.#done = pipeline(this.#input, output).catch((cause: unknown) => {
+      const full = (cause as NodeJS.ErrnoException).code === 'ENOSPC';
+      const code = full ? 'SHOAL_NO_SPACE' : 'SHOAL_UNREACHABLE';
+      this.#failed = new ShoalError(code, `${this.#name} can not be written: ${messageOf(cause)}`, { cause });
+    });
+  }
+
+  /** How many records have been written. */
+  get records(): number {
+    return this.#records;
+  }
+
+  /** Appends a record; its bytes are copied. Await it: it waits when the target is slower than the caller. */
+  async write(data: Uint8Array): Promise<void> {
+    if (this.#closed) throw new ShoalError('SHOAL_DISPOSED', `${this.#name} is closed`);
+    if (this.#failed) throw this.#failed;
+    const framed = HEADER_BYTES + data.length + FOOTER_BYTES;
+    this.#records++;
+    if (framed > this.#buffer.length - this.#used) {
+      await this.#drain();
+      if (framed > GATHER_BYTES) {
+        const large = Buffer.allocUnsafeSlow(framed);
+        putRecord(large, 0, data);
+        await this.#send(large);
+        return;
+      }
+    }
+    this.#used = putRecord(this.#buffer, this.#used, data);
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return this.#settled();
+    this.#closed = true;
+    if (!this.#failed) await this.#drain();
+    this.#input.end();
+    await this.#settled();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  async #settled(): Promise<void> {
+    await this.#done;
+    if (this.#failed) throw this.#failed;
+  }
+
+  async #drain(): Promise<void> {
+    if (this.#used === 0) return;
+    const chunk = this.#buffer.subarray(0, this.#used);
+    // The stream keeps the chunk for as long as it needs it.
+    this.#buffer = Buffer.allocUnsafeSlow(GATHER_BYTES);
+    this.#used = 0;
+    await this.#send(chunk);
+  }
+
+  async #send(chunk: Uint8Array): Promise<void> {
+    if (this.#input.write(chunk)) return;
+    await Promise.race([new Promise((resolve) => this.#input.once('drain', resolve)), this.#done]);
+    if (this.#failed) throw this.#failed;
+  }
+}
