@@ -5,7 +5,7 @@
  *
  *   relay.ts TAP TAP
  */
-import { type FileHandle, open } from 'node:fs/promises';
+import { constants, openSync, readSync, writeSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import koffi from 'koffi';
 import { ShoalError } from '../src/errors/errors.js';
@@ -13,60 +13,84 @@ import type { NetworkTraits } from './host.js';
 
 const TUNSETIFF = 0x400454ca;
 const IFF_TAP_WITHOUT_HEADER = 0x1002;
-/** As many frames wait for their time as in netem's default queue for a slow line; more are lost. */
-const QUEUE_FRAMES = 1000;
-const FRAME_BYTES = 65_536;
+const POLLIN = 1;
+/** A frame is at most an Ethernet header and a 1500-byte packet. */
+const FRAME_BYTES = 2048;
+/** As many frames wait for their time; more are lost. */
+const QUEUE_FRAMES = 10_000;
+/** Frames taken from one tap before the other, and the timers, have their turn. */
+const BURST_FRAMES = 64;
 
-async function openTap(name: string): Promise<FileHandle> {
-  const tap = await open('/dev/net/tun', 'r+');
-  const ioctl = koffi.load(null).func('int ioctl(int fd, unsigned long request, ...)');
+const libc = koffi.load(null);
+const ioctl = libc.func('int ioctl(int fd, unsigned long request, ...)');
+const poll = libc.func('int poll(void *fds, unsigned long count, int timeout)');
+
+function openTap(name: string): number {
+  const tap = openSync('/dev/net/tun', constants.O_RDWR | constants.O_NONBLOCK);
   const request = Buffer.alloc(40);
   request.write(name, 'ascii');
   request.writeUInt16LE(IFF_TAP_WITHOUT_HEADER, 16);
-  if (ioctl(tap.fd, TUNSETIFF, 'void *', request) !== 0) {
+  if (ioctl(tap, TUNSETIFF, 'void *', request) !== 0) {
     throw new ShoalError('SHOAL_UNSUPPORTED', `the tap ${name} could not be made (error ${koffi.errno()})`);
   }
   return tap;
 }
 
+/** Waits, off the main thread, until one of the taps has a frame. */
+async function waitForFrames(taps: readonly number[]): Promise<void> {
+  const fds = Buffer.alloc(8 * taps.length);
+  taps.forEach((tap, i) => {
+    fds.writeInt32LE(tap, 8 * i);
+    fds.writeInt16LE(POLLIN, 8 * i + 4);
+  });
+  await new Promise<void>((resolve, reject) => {
+    poll.async(fds, taps.length, -1, (error: Error | null) => (error ? reject(error) : resolve()));
+  });
+}
+
+/** A tap that is being set up or taken away has no frames and takes none. */
+function unlessQuiet(error: unknown): undefined {
+  const { code } = error as NodeJS.ErrnoException;
+  if (code === 'EAGAIN' || code === 'EIO') return undefined;
+  throw error;
+}
+
 class Direction {
-  readonly #from: FileHandle;
-  readonly #to: FileHandle;
+  readonly #from: number;
+  readonly #to: number;
   readonly #traits: () => NetworkTraits;
   readonly #queue: { readonly due: number; readonly frame: Buffer }[] = [];
   #lineFree = 0;
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(from: FileHandle, to: FileHandle, traits: () => NetworkTraits) {
+  constructor(from: number, to: number, traits: () => NetworkTraits) {
     this.#from = from;
     this.#to = to;
     this.#traits = traits;
   }
 
-  async run(): Promise<never> {
-    const buffer = Buffer.allocUnsafe(FRAME_BYTES);
-    for (;;) {
-      let bytesRead: number;
+  /** Takes in the frames that have come. */
+  receive(): void {
+    for (let i = 0; i < BURST_FRAMES; i++) {
+      const frame = Buffer.allocUnsafe(FRAME_BYTES);
+      let length: number | undefined;
       try {
-        ({ bytesRead } = await this.#from.read(buffer, 0, FRAME_BYTES, null));
+        length = readSync(this.#from, frame);
       } catch (error) {
-        // The tap exists from the first moment, but carries frames only once the hub has set it up.
-        if ((error as NodeJS.ErrnoException).code !== 'EIO') throw error;
-        await new Promise((resolve) => setTimeout(resolve, 1));
-        continue;
+        length = unlessQuiet(error);
       }
-      this.#accept(Buffer.from(buffer.subarray(0, bytesRead)));
+      if (length === undefined) break;
+      this.#accept(frame.subarray(0, length));
     }
+    if (this.#timer === undefined) this.#deliver();
   }
 
   #accept(frame: Buffer): void {
     const { delayMs = 0, lossPct = 0, rateMbit } = this.#traits();
     if (Math.random() * 100 < lossPct || this.#queue.length >= QUEUE_FRAMES) return;
-    const now = performance.now();
     const sendMs = rateMbit === undefined ? 0 : (frame.length * 8) / (rateMbit * 1000);
-    this.#lineFree = Math.max(now, this.#lineFree) + sendMs;
+    this.#lineFree = Math.max(performance.now(), this.#lineFree) + sendMs;
     this.#queue.push({ due: this.#lineFree + delayMs, frame });
-    if (this.#timer === undefined) this.#deliver();
   }
 
   #deliver = (): void => {
@@ -78,10 +102,11 @@ class Direction {
         return;
       }
       this.#queue.shift();
-      this.#to.write(head.frame, 0, head.frame.length, null).catch((error: NodeJS.ErrnoException) => {
-        // A cable that is being set up or taken away loses frames.
-        if (error.code !== 'EIO') throw error;
-      });
+      try {
+        writeSync(this.#to, head.frame);
+      } catch (error) {
+        unlessQuiet(error);
+      }
     }
   };
 }
@@ -91,13 +116,18 @@ const lines = createInterface({ input: process.stdin });
 lines.on('line', (line) => {
   traits = JSON.parse(line) as NetworkTraits;
 });
-// A read of a silent tap never returns, so there is nothing to wait for.
+// The wait for a frame on a silent cable never returns, so there is nothing to wait for.
 lines.on('close', () => process.exit(0));
 
 const [near = 'a0', far = 'b0'] = process.argv.slice(2);
-const taps = [await openTap(near), await openTap(far)] as const;
+const taps = [openTap(near), openTap(far)] as const;
+const directions = [
+  new Direction(taps[0], taps[1], () => traits),
+  new Direction(taps[1], taps[0], () => traits),
+];
 console.log('ready');
-await Promise.race([
-  new Direction(taps[0], taps[1], () => traits).run(),
-  new Direction(taps[1], taps[0], () => traits).run(),
-]);
+for (;;) {
+  await waitForFrames(taps);
+  for (const direction of directions) direction.receive();
+  await new Promise((resolve) => setImmediate(resolve));
+}
