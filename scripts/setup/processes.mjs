@@ -34,15 +34,23 @@ export function run(command, args, { env = process.env, cwd, signal } = {}) {
   });
 }
 
-/** Runs a program on this terminal and returns its exit code. It gets the signals that reach this process. */
-export function runAttached(command, args, { env = process.env, cwd, stdio = 'inherit' } = {}) {
+/**
+ * Runs a program on this terminal and returns its exit code. A signal that ends this process ends the
+ * program and all that it started. On a terminal Ctrl-C reaches the whole group by itself; elsewhere the
+ * program gets a group of its own, because it may die before its children without telling them.
+ */
+export function runAttached(command, args, { env = process.env, cwd } = {}) {
+  const grouped = !process.stdin.isTTY;
   return new Promise((resolve, reject) => {
-    const child = spawn(command, args, { env, cwd, stdio });
+    const child = spawn(command, args, { env, cwd, stdio: 'inherit', detached: grouped });
+    const send = (name) => {
+      if (grouped) killGroup(child.pid, name);
+      else if (name !== 'SIGINT') child.kill(name);
+    };
     let timer;
     const pass = (name) => {
-      // A terminal sends SIGINT to the whole group by itself; a second one would cut the child's clean-up short.
-      if (name !== 'SIGINT' || !process.stdin.isTTY) child.kill(name);
-      timer ??= setTimeout(() => child.kill('SIGKILL'), KILL_AFTER_MS * 2);
+      send(name);
+      timer ??= setTimeout(() => send('SIGKILL'), KILL_AFTER_MS);
     };
     const names = ['SIGINT', 'SIGTERM', 'SIGHUP'];
     for (const name of names) process.on(name, pass);
@@ -55,10 +63,19 @@ export function runAttached(command, args, { env = process.env, cwd, stdio = 'in
       reject(error);
     });
     child.on('close', (code, killer) => {
+      if (grouped && timer !== undefined) killGroup(child.pid, 'SIGKILL');
       release();
       resolve(exitCode(code, killer));
     });
   });
+}
+
+function killGroup(leader, name) {
+  try {
+    process.kill(-leader, name);
+  } catch (error) {
+    if (error.code !== 'ESRCH') throw error;
+  }
 }
 
 /** Runs `task` with an AbortSignal that SIGINT, SIGTERM and SIGHUP abort, so that its clean-up happens. */
