@@ -86,6 +86,8 @@ export interface TraceOptions {
   readonly name: string;
   /** Captures that must come first and in this order, so that two functions share a signature. */
   readonly captureFirst?: readonly Output[];
+  /** Gives what was captured back as further results, as the body of a loop must. */
+  readonly returnCaptures?: boolean;
 }
 
 /** Traces `body` into a function of the current graph. */
@@ -101,6 +103,7 @@ export function traceFunction(
     for (const output of options.captureFirst ?? []) graph.capture(output);
     const returned = body(...args);
     const results = returned === undefined ? [] : returned instanceof Output ? [returned] : [...returned];
+    if (options.returnCaptures) results.push(...graph.captures.map(({ inner }) => inner));
     // A function may not return an argument, nor one tensor twice: each result is an op of its own.
     const outputs = results.map((result) => graph.op('Identity', [result], {}, { name: 'result' }).output());
     return finishFunction(graph, args, outputs, specs, options.name);

@@ -71,8 +71,10 @@ export class Graph {
       return [attrSetter(type, name, attr?.type ?? guessAttrType(value), value)];
     });
     const base = options.name ?? type;
+    // A name that ends with a slash is taken as it is, outside of the name scope.
     const name = base.endsWith('/') ? base.slice(0, -1) : this.#names.unique(scope.prefix + base);
     checkOpName(name);
+    if (base.endsWith('/')) this.#names.reserve(name);
     const colocated = scope.colocation;
     const device = colocated
       ? mergeOwn(options.device, colocated.device)

@@ -26,12 +26,14 @@ export interface Scope {
   readonly devices: readonly DeviceScope[];
   readonly controlInputs: readonly Operation[];
   readonly colocation: Operation | undefined;
+  /** What other rooms hang on the scope, by their own symbol: variable scopes, for one. */
+  readonly extras: Readonly<Record<symbol, unknown>>;
 }
 
 const storage = new AsyncLocalStorage<Scope>();
 
 export function rootScope(graph: Graph): Scope {
-  return { graph, prefix: '', devices: [], controlInputs: [], colocation: undefined };
+  return { graph, prefix: '', devices: [], controlInputs: [], colocation: undefined, extras: {} };
 }
 
 export function activeScope(): Scope | undefined {
@@ -42,6 +44,12 @@ export function activeScope(): Scope | undefined {
 export function scopeOf(graph: Graph): Scope {
   const active = storage.getStore();
   return active?.graph === graph ? active : rootScope(graph);
+}
+
+/** Runs `body` with something more hung on the current scope of the graph. */
+export function withExtra<T>(graph: Graph, key: symbol, value: unknown, body: () => T): T {
+  const scope = scopeOf(graph);
+  return storage.run({ ...scope, extras: { ...scope.extras, [key]: value } }, body);
 }
 
 export function inScope<T>(scope: Scope, body: () => T): T {

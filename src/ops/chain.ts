@@ -107,9 +107,10 @@ declare module '../graph/operation.js' {
 
 type AnyFunction = (...args: unknown[]) => unknown;
 
-/** Gives a class the chain methods; its instances must be operands. */
+/** Gives a class the chain methods that it does not define itself; its instances must be operands. */
 export function installChain(prototype: object): void {
   const define = (name: string, method: AnyFunction) => {
+    if (Object.hasOwn(prototype, name)) return;
     Object.defineProperty(prototype, name, { value: method, writable: true, configurable: true });
   };
   for (const [name, f] of Object.entries({ ...UNARY, ...BINARY, ...OTHERS })) {

@@ -123,9 +123,9 @@ export function whileLoop(
         checkLoopVars(own, next);
         return counted ? [build('AddV2', [args[0] as Output, 1]).output(), ...next] : next;
       },
-      { name: 'while_body', captureFirst },
+      { name: 'while_body', captureFirst, returnCaptures: true },
     );
-  const [condFn, bodyFn] = traceLoop(test, step);
+  const [condFn, bodyFn] = traceTogether([test, step]) as [GraphFunction, GraphFunction];
   const inputs = [...start, ...bodyFn.captures];
   const op = build(
     condFn.stateful || bodyFn.stateful ? 'While' : 'StatelessWhile',
@@ -140,28 +140,6 @@ export function whileLoop(
   );
   functionsOf.set(op, [condFn, bodyFn]);
   return op.outputs.slice(counted ? 1 : 0, start.length);
-}
-
-/**
- * A While op hands its inputs round: the body must return what it was given beyond the loop variables,
- * so it is traced once more with its captures as results.
- */
-function traceLoop(
-  test: (captureFirst: readonly Output[]) => GraphFunction,
-  step: (captureFirst: readonly Output[]) => GraphFunction,
-): [GraphFunction, GraphFunction] {
-  const [condFn, bodyFn] = traceTogether([test, step]) as [GraphFunction, GraphFunction];
-  if (bodyFn.captures.length === 0) return [condFn, bodyFn];
-  const captures = bodyFn.captures;
-  const passing = traceFunction(
-    bodyFn.inputs,
-    (...args) => {
-      const inner = build(bodyFn.functionName, [...args, ...captures]);
-      return [...inner.outputs, ...captures.map((capture) => capture)];
-    },
-    { name: 'while_body', captureFirst: captures },
-  );
-  return [condFn, passing];
 }
 
 function checkSame(what: string, a: GraphFunction, b: GraphFunction): void {

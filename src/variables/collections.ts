@@ -1,0 +1,20 @@
+/** The names of TensorFlow's standard graph collections. */
+export const GraphKeys = {
+  globalVariables: 'variables',
+  trainableVariables: 'trainable_variables',
+  localVariables: 'local_variables',
+  metricVariables: 'metric_variables',
+  movingAverageVariables: 'moving_average_variables',
+  globalStep: 'global_step',
+  losses: 'losses',
+  regularizationLosses: 'regularization_losses',
+  summaries: 'summaries',
+  updateOps: 'update_ops',
+  tableInitializers: 'table_initializer',
+  queueRunners: 'queue_runners',
+  trainOp: 'train_op',
+  initOp: 'init_op',
+  readyOp: 'ready_op',
+  localInitOp: 'local_init_op',
+  savers: 'savers',
+} as const;

@@ -1,0 +1,115 @@
+/** First values of variables, by TensorFlow's rules. */
+import { invalid } from '../errors/errors.js';
+import type { Output } from '../graph/operation.js';
+import { reshape, slice, transpose } from '../ops/arrays.js';
+import { constant, fill, ones, zeros } from '../ops/creation.js';
+import * as raw from '../ops/generated/index.js';
+import { mul } from '../ops/math.js';
+import { randomNormal, randomUniform, truncatedNormal } from '../ops/random.js';
+import { type DType, isFloating } from '../tensor/dtype.js';
+import { type Shape, sizeOf } from '../tensor/shape.js';
+import { Tensor, type TensorLike } from '../tensor/tensor.js';
+
+/** Makes the first value of a variable; `partition` tells which part of a whole it is for. */
+export type Initializer = (shape: Shape, dtype: DType) => Output;
+
+export const zerosInitializer = (): Initializer => (shape, dtype) => zeros(shape, dtype);
+export const onesInitializer = (): Initializer => (shape, dtype) => ones(shape, dtype);
+
+/** A constant; one value fills the shape. */
+export const constantInitializer =
+  (value: TensorLike): Initializer =>
+  (shape, dtype) => {
+    if (value instanceof Tensor) {
+      return value.rank === 0 ? fill(shape, constant(value)) : reshape(constant(value), shape);
+    }
+    const isScalar = !Array.isArray(value) && !ArrayBuffer.isView(value);
+    return isScalar ? fill(shape, constant(value, { dtype })) : reshape(constant(value, { dtype }), shape);
+  };
+
+interface Seeded {
+  readonly seed?: number;
+}
+
+export const randomUniformInitializer =
+  (low = -0.05, high = 0.05, { seed }: Seeded = {}): Initializer =>
+  (shape, dtype) =>
+    randomUniform(shape, low, high, { dtype, seed });
+
+export const randomNormalInitializer =
+  (mean = 0, stddev = 1, { seed }: Seeded = {}): Initializer =>
+  (shape, dtype) =>
+    randomNormal(shape, mean, stddev, { dtype, seed });
+
+export const truncatedNormalInitializer =
+  (mean = 0, stddev = 1, { seed }: Seeded = {}): Initializer =>
+  (shape, dtype) =>
+    truncatedNormal(shape, mean, stddev, { dtype, seed });
+
+export interface VarianceScalingOptions extends Seeded {
+  readonly scale?: number;
+  readonly mode?: 'fanIn' | 'fanOut' | 'fanAvg';
+  readonly distribution?: 'uniform' | 'normal' | 'truncatedNormal';
+}
+
+/** The standard deviation of a normal cut at two standard deviations. */
+const TRUNCATED_STDDEV = 0.87962566103423978;
+
+/** Scaled by the number of inputs and outputs of the weights, so that signals keep their size. */
+export const varianceScaling =
+  ({
+    scale = 1,
+    mode = 'fanIn',
+    distribution = 'truncatedNormal',
+    seed,
+  }: VarianceScalingOptions = {}): Initializer =>
+  (shape, dtype) => {
+    const { fanIn, fanOut } = fans(shape);
+    const fan = mode === 'fanIn' ? fanIn : mode === 'fanOut' ? fanOut : (fanIn + fanOut) / 2;
+    const variance = scale / Math.max(1, fan);
+    if (distribution === 'uniform') {
+      const limit = Math.sqrt(3 * variance);
+      return randomUniform(shape, -limit, limit, { dtype, seed });
+    }
+    if (distribution === 'normal') return randomNormal(shape, 0, Math.sqrt(variance), { dtype, seed });
+    return truncatedNormal(shape, 0, Math.sqrt(variance) / TRUNCATED_STDDEV, { dtype, seed });
+  };
+
+export const glorotUniform = ({ seed }: Seeded = {}): Initializer =>
+  varianceScaling({ mode: 'fanAvg', distribution: 'uniform', ...(seed === undefined ? {} : { seed }) });
+export const glorotNormal = ({ seed }: Seeded = {}): Initializer =>
+  varianceScaling({
+    mode: 'fanAvg',
+    distribution: 'truncatedNormal',
+    ...(seed === undefined ? {} : { seed }),
+  });
+export const heUniform = ({ seed }: Seeded = {}): Initializer =>
+  varianceScaling({ scale: 2, distribution: 'uniform', ...(seed === undefined ? {} : { seed }) });
+export const heNormal = ({ seed }: Seeded = {}): Initializer =>
+  varianceScaling({ scale: 2, distribution: 'truncatedNormal', ...(seed === undefined ? {} : { seed }) });
+
+/** Rows or columns that are orthonormal. */
+export const orthogonal =
+  ({ gain = 1, seed }: Seeded & { readonly gain?: number } = {}): Initializer =>
+  (shape, dtype) => {
+    if (shape.length < 2) throw invalid('An orthogonal initializer needs at least two axes');
+    const columns = shape.at(-1) as number;
+    const rows = sizeOf(shape.slice(0, -1));
+    const tall = [Math.max(rows, columns), Math.min(rows, columns)];
+    const { q, r } = raw.qr(randomNormal(tall, 0, 1, { dtype, seed }), { fullMatrices: false });
+    // The sign of the diagonal makes the decomposition unique, hence the result uniform.
+    const unique = mul(q, raw.sign(raw.matrixDiagPart(r)));
+    const matrix = rows < columns ? transpose(unique, [1, 0]) : unique;
+    return mul(reshape(slice(matrix, [0, 0], [rows, columns]), shape), gain);
+  };
+
+function fans(shape: Shape): { fanIn: number; fanOut: number } {
+  if (shape.length === 0) return { fanIn: 1, fanOut: 1 };
+  if (shape.length === 1) return { fanIn: shape[0] as number, fanOut: shape[0] as number };
+  const field = sizeOf(shape.slice(0, -2));
+  return { fanIn: (shape.at(-2) as number) * field, fanOut: (shape.at(-1) as number) * field };
+}
+
+/** What a variable gets when nobody says: Glorot's uniform for floats, else zeros. */
+export const defaultInitializer: Initializer = (shape, dtype) =>
+  isFloating(dtype) ? glorotUniform()(shape, dtype) : zeros(shape, dtype);

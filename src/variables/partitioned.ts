@@ -1,0 +1,128 @@
+/** Variables in parts: one in name, several in memory, each part where the device scopes put it. */
+import { invalid } from '../errors/errors.js';
+import { currentGraph } from '../graph/graph.js';
+import type { Output, OutputLike } from '../graph/operation.js';
+import { concat, slice as sliceOf } from '../ops/arrays.js';
+import { asOutput, type Operand } from '../ops/build.js';
+import { DTYPES, type DType } from '../tensor/dtype.js';
+import { type Shape, sizeOf } from '../tensor/shape.js';
+import { Variable } from './variable.js';
+
+/** Into how many parts to cut each axis; at most one may be above 1. */
+export type Partitioner = (shape: Shape, dtype: DType) => readonly number[];
+
+/** As many parts as told, along an axis. */
+export const fixedSizePartitioner =
+  (shards: number, axis = 0): Partitioner =>
+  (shape) =>
+    shape.map((size, i) => (i === axis ? Math.max(1, Math.min(shards, size)) : 1));
+
+/** As many parts as it takes for none to be larger than `maxShardBytes`. */
+export const variableAxisSizePartitioner =
+  (
+    maxShardBytes: number,
+    { axis = 0, maxShards = Number.POSITIVE_INFINITY }: { axis?: number; maxShards?: number } = {},
+  ): Partitioner =>
+  (shape, dtype) => {
+    const size = shape[axis] ?? 1;
+    const sliceBytes = (sizeOf(shape) / Math.max(1, size)) * DTYPES[dtype].size;
+    const perShard = Math.max(1, Math.floor(maxShardBytes / Math.max(1, sliceBytes)));
+    const shards = Math.min(Math.ceil(size / perShard), maxShards, size);
+    return shape.map((_, i) => (i === axis ? Math.max(1, shards) : 1));
+  };
+
+/** One part a ps, but none below `minSliceBytes`. */
+export const minMaxVariablePartitioner =
+  (
+    maxPartitions: number,
+    { axis = 0, minSliceBytes = 256 * 1024 }: { axis?: number; minSliceBytes?: number } = {},
+  ): Partitioner =>
+  (shape, dtype) => {
+    const bytes = sizeOf(shape) * DTYPES[dtype].size;
+    const shards = Math.max(1, Math.min(maxPartitions, Math.ceil(bytes / minSliceBytes), shape[axis] ?? 1));
+    return shape.map((_, i) => (i === axis ? shards : 1));
+  };
+
+interface CreateOptions {
+  readonly name: string;
+  readonly shape: Shape;
+  readonly dtype: DType;
+  readonly partitioner: Partitioner;
+  /** The first value of a part of this shape, or of the whole. */
+  readonly make: (shape: Shape) => Operand;
+  readonly trainable: boolean;
+  readonly collections?: readonly string[];
+}
+
+export class PartitionedVariable implements OutputLike {
+  readonly name: string;
+  readonly shape: Shape;
+  readonly dtype: DType;
+  /** The axis that was cut. */
+  readonly axis: number;
+  readonly parts: readonly Variable[];
+  #whole: Output | undefined;
+
+  private constructor(name: string, shape: Shape, dtype: DType, axis: number, parts: readonly Variable[]) {
+    this.name = name;
+    this.shape = shape;
+    this.dtype = dtype;
+    this.axis = axis;
+    this.parts = parts;
+  }
+
+  static create(options: CreateOptions): PartitionedVariable {
+    const { name, shape, dtype, partitioner, make } = options;
+    const cuts = partitioner(shape, dtype);
+    if (cuts.length !== shape.length || cuts.filter((cut) => cut > 1).length > 1) {
+      throw invalid(`A partitioner must cut one axis of variable '${name}'; it gave [${cuts.join(', ')}]`);
+    }
+    const axis = Math.max(
+      0,
+      cuts.findIndex((cut) => cut > 1),
+    );
+    let offset = 0;
+    const parts = splitSizes(shape[axis] ?? 1, cuts[axis] ?? 1).map((size, i) => {
+      const partShape = shape.map((dim, at) => (at === axis ? size : dim));
+      const start = shape.map((_, at) => (at === axis ? offset : 0));
+      offset += size;
+      return new Variable({
+        name: `${name}/part_${i}`,
+        initialValue: () => firstValue(make, partShape, start),
+        trainable: options.trainable,
+        ...(options.collections ? { collections: options.collections } : {}),
+        sliceInfo: { fullName: name, fullShape: shape, offset: start, shape: partShape },
+      });
+    });
+    return new PartitionedVariable(name, shape, dtype, axis, parts);
+  }
+
+  /** The whole, joined. For tables use lookups, which read only the rows that they need. */
+  toOutput(): Output {
+    if (this.parts[0]?.graph !== currentGraph()) return this.#join();
+    this.#whole ??= this.#join();
+    return this.#whole;
+  }
+
+  #join(): Output {
+    return concat(this.parts, this.axis);
+  }
+
+  toString(): string {
+    return `PartitionedVariable('${this.name}', ${this.dtype} ${JSON.stringify(this.shape)}, ${this.parts.length} parts)`;
+  }
+}
+
+/** As TensorFlow cuts: the first parts take the remainder. */
+export function splitSizes(size: number, parts: number): number[] {
+  const base = Math.floor(size / parts);
+  return Array.from({ length: parts }, (_, i) => base + (i < size % parts ? 1 : 0));
+}
+
+/** A first value made for a part, or cut out of one that has the shape of the whole. */
+function firstValue(make: (shape: Shape) => Operand, shape: Shape, start: readonly number[]): Operand {
+  const value = asOutput(make(shape));
+  const same =
+    value.shape?.length === shape.length && value.shape.every((dim, i) => dim === null || dim === shape[i]);
+  return same ? value : sliceOf(value, start, shape);
+}

@@ -1,0 +1,199 @@
+/** Variables by name: `tf.variable`, scopes of names, reuse, as TensorFlow 1's get_variable. */
+import { invalid } from '../errors/errors.js';
+import { currentGraph, type Graph } from '../graph/graph.js';
+import { scopeOf, withExtra } from '../graph/scope.js';
+import type { Operand } from '../ops/build.js';
+import type { DType } from '../tensor/dtype.js';
+import { formatShape, type Shape } from '../tensor/shape.js';
+import { Tensor, type TensorLike } from '../tensor/tensor.js';
+import { GraphKeys } from './collections.js';
+import { constantInitializer, defaultInitializer, type Initializer } from './initializers.js';
+import { PartitionedVariable, type Partitioner } from './partitioned.js';
+import { Variable } from './variable.js';
+
+interface ScopeSettings {
+  /** Ends with a slash, or is empty. */
+  readonly prefix: string;
+  /** false: names must be free; true: they must be taken; 'auto': either. */
+  readonly reuse: boolean | 'auto';
+  readonly initializer: Initializer | undefined;
+  readonly partitioner: Partitioner | undefined;
+}
+
+const SCOPE = Symbol('shoal.variableScope');
+const ROOT: ScopeSettings = { prefix: '', reuse: false, initializer: undefined, partitioner: undefined };
+
+const settingsOf = (graph: Graph): ScopeSettings =>
+  (scopeOf(graph).extras[SCOPE] as ScopeSettings | undefined) ?? ROOT;
+
+/** The variables of each graph by name. */
+const stores = new WeakMap<Graph, Map<string, Variable | PartitionedVariable>>();
+
+function storeOf(graph: Graph): Map<string, Variable | PartitionedVariable> {
+  let store = stores.get(graph);
+  if (!store) {
+    store = new Map();
+    stores.set(graph, store);
+  }
+  return store;
+}
+
+export interface VariableScopeOptions {
+  readonly reuse?: boolean | 'auto';
+  readonly initializer?: Initializer;
+  readonly partitioner?: Partitioner;
+}
+
+/** Runs `body` with variables (and ops) named under `name/`. */
+export function variableScope<T>(name: string, body: () => T, options: VariableScopeOptions = {}): T {
+  const graph = currentGraph();
+  const outer = settingsOf(graph);
+  const inner: ScopeSettings = {
+    prefix: name === '' ? outer.prefix : `${outer.prefix}${name}/`,
+    reuse: options.reuse ?? outer.reuse,
+    initializer: options.initializer ?? outer.initializer,
+    partitioner: options.partitioner ?? outer.partitioner,
+  };
+  const run = () => withExtra(graph, SCOPE, inner, body);
+  return name === '' ? graph.asDefault(run) : graph.nameScope(name, run);
+}
+
+export interface GetVariableOptions<D extends DType = DType> {
+  readonly shape?: Shape;
+  readonly dtype?: D;
+  /** What makes the first value, or the value itself. */
+  readonly initializer?: Initializer | TensorLike;
+  readonly trainable?: boolean;
+  readonly collections?: readonly string[];
+  /** Splits the variable into parts that may live on different tasks. */
+  readonly partitioner?: Partitioner | null;
+}
+
+/**
+ * The variable of this name in the current variable scope, made if the scope's reuse allows it. Where the
+ * scope or the call has a partitioner use `partitionedVariable`.
+ */
+export function variable<D extends DType = 'float32'>(
+  name: string,
+  options: GetVariableOptions<D> = {},
+): Variable<D> {
+  const made = getVariable(name, { ...options, partitioner: null });
+  return made as Variable<D>;
+}
+
+/** The same, split by a partitioner. */
+export function partitionedVariable(name: string, options: GetVariableOptions): PartitionedVariable {
+  const partitioner = options.partitioner ?? settingsOf(currentGraph()).partitioner;
+  if (!partitioner) throw invalid(`Variable '${name}' is to be partitioned, but there is no partitioner`);
+  return getVariable(name, { ...options, partitioner }) as PartitionedVariable;
+}
+
+/** Either, as the partitioner of the call or of the scope says. */
+export function getVariable<D extends DType = 'float32'>(
+  name: string,
+  options: GetVariableOptions<D> = {},
+): Variable | PartitionedVariable {
+  const graph = rootGraph(currentGraph());
+  const settings = settingsOf(graph);
+  const fullName = settings.prefix + name;
+  const store = storeOf(graph);
+  const known = store.get(fullName);
+  if (known) {
+    if (settings.reuse === false) {
+      throw invalid(`Variable '${fullName}' exists already`, {
+        hint: 'Give it another name, or share it: tf.variableScope(name, fn, { reuse: true }).',
+      });
+    }
+    checkSame(known, options);
+    return known;
+  }
+  if (settings.reuse === true) throw invalid(`Variable '${fullName}' is to be reused, but does not exist`);
+  const { shape, make } = initialValue(fullName, options, settings.initializer);
+  const partitioner =
+    options.partitioner === null ? undefined : (options.partitioner ?? settings.partitioner);
+  const common = {
+    trainable: options.trainable ?? true,
+    ...(options.collections ? { collections: options.collections } : {}),
+  };
+  const made = partitioner
+    ? PartitionedVariable.create({
+        ...common,
+        name: fullName,
+        shape,
+        dtype: options.dtype ?? 'float32',
+        partitioner,
+        make,
+      })
+    : new Variable({ ...common, name: fullName, initialValue: () => make(shape) });
+  store.set(fullName, made);
+  return made;
+}
+
+/** Variables belong to the outermost graph, also when they are asked for inside a function. */
+function rootGraph(graph: Graph): Graph {
+  const outer = (graph as { outer?: Graph }).outer;
+  return outer ? rootGraph(outer) : graph;
+}
+
+function initialValue(
+  name: string,
+  options: GetVariableOptions,
+  inherited: Initializer | undefined,
+): { shape: Shape; make: (shape: Shape) => Operand } {
+  const dtype = options.dtype ?? 'float32';
+  const given = options.initializer;
+  if (given !== undefined && typeof given !== 'function') {
+    const value = given instanceof Tensor ? given : Tensor.of(given, { dtype });
+    const shape = options.shape ?? value.shape;
+    // One element fills any part; a whole value is cut where the variable is.
+    return {
+      shape,
+      make: (part) =>
+        constantInitializer(value.size === 1 ? value.reshape([]) : value)(
+          value.size === 1 ? part : shape,
+          dtype,
+        ),
+    };
+  }
+  if (!options.shape) throw invalid(`Variable '${name}' needs a shape or a first value`);
+  const initializer = (given as Initializer | undefined) ?? inherited ?? defaultInitializer;
+  return { shape: options.shape, make: (part) => initializer(part, dtype) };
+}
+
+function checkSame(known: Variable | PartitionedVariable, options: GetVariableOptions): void {
+  if (options.shape && formatShape(options.shape) !== formatShape(known.shape)) {
+    throw invalid(
+      `Variable '${known.name}' has shape ${formatShape(known.shape)}, it is asked for with ${formatShape(options.shape)}`,
+    );
+  }
+  if (options.dtype && options.dtype !== known.dtype) {
+    throw invalid(`Variable '${known.name}' is ${known.dtype}, it is asked for as ${options.dtype}`);
+  }
+}
+
+export interface NewVariableOptions<D extends DType = DType> {
+  /** Made unique in the current name scope, as TensorFlow 1's tf.Variable does. */
+  readonly name?: string;
+  readonly dtype?: D;
+  readonly trainable?: boolean;
+  readonly collections?: readonly string[];
+}
+
+/** A variable of its own, never shared: `tf.newVariable(tf.zeros([10]))`. */
+export function newVariable<D extends DType = DType>(
+  initial: Operand | (() => Operand),
+  { name = 'Variable', ...rest }: NewVariableOptions<D> = {},
+): Variable<D> {
+  const graph = rootGraph(currentGraph());
+  const unique = graph.uniqueName(name);
+  const made = new Variable<D>({ ...rest, name: unique, initialValue: initial });
+  storeOf(graph).set(unique, made as unknown as Variable);
+  return made;
+}
+
+export const globalVariables = (graph: Graph = currentGraph()): Variable[] =>
+  graph.getCollection(GraphKeys.globalVariables);
+export const trainableVariables = (graph: Graph = currentGraph()): Variable[] =>
+  graph.getCollection(GraphKeys.trainableVariables);
+export const localVariables = (graph: Graph = currentGraph()): Variable[] =>
+  graph.getCollection(GraphKeys.localVariables);

@@ -1,0 +1,208 @@
+/**
+ * A resource variable: TensorFlow keeps its value, on the device of its handle, under its name. Reading
+ * it makes an op; a read made where nothing else is asked for (no control dependencies) is shared.
+ */
+import { create, toBinary } from '@bufbuild/protobuf';
+import { invalid } from '../errors/errors.js';
+import { currentGraph, type Graph, type OpOptions } from '../graph/graph.js';
+import type { Operation, Output, OutputLike } from '../graph/operation.js';
+import { scopeOf } from '../graph/scope.js';
+import { asOutput, type Operand } from '../ops/build.js';
+import { type ChainMethods, installChain } from '../ops/chain.js';
+import * as raw from '../ops/generated/index.js';
+import { SaveSliceInfoDefSchema, VariableDefSchema } from '../proto/generated/graph_pb.js';
+import type { DType } from '../tensor/dtype.js';
+import { isFullyDefined, type PartialShape, type Shape } from '../tensor/shape.js';
+import { GraphKeys } from './collections.js';
+
+/** Which part of a larger variable this one is; checkpoints keep the whole under one name. */
+export interface SliceInfo {
+  readonly fullName: string;
+  readonly fullShape: Shape;
+  readonly offset: readonly number[];
+  readonly shape: Shape;
+}
+
+export interface VariableOptions<D extends DType = DType> {
+  /** The first value, or what makes it. */
+  readonly initialValue: Operand | (() => Operand);
+  /** The whole name, as checkpoints have it. */
+  readonly name: string;
+  readonly dtype?: D;
+  readonly trainable?: boolean;
+  readonly collections?: readonly string[];
+  readonly sliceInfo?: SliceInfo;
+  readonly device?: string;
+}
+
+// biome-ignore lint/suspicious/noUnsafeDeclarationMerging: the methods of the interface are installed below
+export class Variable<D extends DType = DType> implements OutputLike<D> {
+  readonly graph: Graph;
+  readonly name: string;
+  readonly dtype: D;
+  readonly shape: PartialShape;
+  readonly trainable: boolean;
+  /** The resource itself: what optimizers update and gradients are taken of. */
+  readonly handle: Output<'resource'>;
+  readonly initialValue: Output<D>;
+  /** The op that gives the variable its first value. */
+  readonly initializer: Operation;
+  readonly sliceInfo: SliceInfo | undefined;
+  /** The shared read. */
+  readonly #read: Output<D>;
+  readonly #isInitialized: Output<'bool'>;
+
+  constructor(options: VariableOptions<D>) {
+    const graph = currentGraph();
+    this.graph = graph;
+    this.name = options.name;
+    this.trainable = options.trainable ?? true;
+    this.sliceInfo = options.sliceInfo;
+    const { name } = this;
+    const exact = (suffix: string): string => `${name}${suffix}/`;
+    // A variable is made once, whatever waits around the place where it is made.
+    const made = graph.controlDependencies(null, () => {
+      const initial = graph.nameScope(`${name}/Initializer/`, () =>
+        asOutput<D>(
+          typeof options.initialValue === 'function' ? options.initialValue() : options.initialValue,
+          options.dtype,
+        ),
+      );
+      const handle = raw.varHandleOp({
+        dtype: initial.dtype,
+        shape: initial.shape,
+        sharedName: name,
+        name: exact(''),
+        ...(options.device ? { device: options.device } : {}),
+      });
+      return graph.colocateWith(handle, () => ({
+        initial,
+        handle,
+        initializer: raw.assignVariableOp(handle, initial, { name: exact('/Assign') }),
+        isInitialized: raw.varIsInitializedOp(handle, { name: exact('/IsInitialized/VarIsInitializedOp') }),
+        read: raw.readVariableOp(handle, { dtype: initial.dtype, name: exact('/Read/ReadVariableOp') }),
+      }));
+    });
+    this.initialValue = made.initial;
+    this.dtype = made.initial.dtype;
+    this.shape = made.initial.shape;
+    this.handle = made.handle as Output<'resource'>;
+    this.initializer = made.initializer;
+    this.#isInitialized = made.isInitialized;
+    this.#read = made.read as Output<D>;
+    const collections = options.collections ?? [GraphKeys.globalVariables];
+    for (const collection of collections) graph.addToCollection(collection, this);
+    if (this.trainable && collections.includes(GraphKeys.globalVariables)) {
+      graph.addToCollection(GraphKeys.trainableVariables, this);
+    }
+  }
+
+  get device(): string {
+    return this.handle.op.device;
+  }
+
+  get op(): Operation {
+    return this.handle.op;
+  }
+
+  /** The static shape where all of it is known, which optimizers need. */
+  get fullShape(): Shape {
+    if (!isFullyDefined(this.shape)) throw invalid(`The shape of variable '${this.name}' is not fully known`);
+    return this.shape;
+  }
+
+  /** The value; read where the current control dependencies say. */
+  toOutput(): Output<D> {
+    const graph = currentGraphFor(this.graph);
+    if (graph === this.graph && scopeOf(graph).controlInputs.length === 0) return this.#read;
+    return this.read();
+  }
+
+  /** A read of its own, ordered by the current control dependencies. */
+  read(options: OpOptions = {}): Output<D> {
+    const graph = currentGraphFor(this.graph);
+    const op = () =>
+      raw.readVariableOp(this.handle, { dtype: this.dtype, name: 'ReadVariableOp', ...options });
+    // Within a function the handle is an argument, and there is nothing to be placed with.
+    return (graph === this.graph ? graph.colocateWith(this.handle, op) : op()) as Output<D>;
+  }
+
+  /** Some rows of the value, without reading the rest. */
+  gather(indices: Operand, options: OpOptions = {}): Output<D> {
+    return raw.resourceGather(this.handle, indices, { dtype: this.dtype, ...options }) as Output<D>;
+  }
+
+  isInitialized(): Output<'bool'> {
+    return this.#isInitialized;
+  }
+
+  assign(value: Operand<D>, options: OpOptions = {}): Operation {
+    return raw.assignVariableOp(this.handle, asOutput(value, this.dtype), {
+      validateShape: true,
+      ...options,
+    });
+  }
+
+  assignAdd(value: Operand<D>, options: OpOptions = {}): Operation {
+    return raw.assignAddVariableOp(this.handle, asOutput(value, this.dtype), options);
+  }
+
+  assignSub(value: Operand<D>, options: OpOptions = {}): Operation {
+    return raw.assignSubVariableOp(this.handle, asOutput(value, this.dtype), options);
+  }
+
+  scatterUpdate(indices: Operand, updates: Operand<D>, options: OpOptions = {}): Operation {
+    return raw.resourceScatterUpdate(this.handle, indices, asOutput(updates, this.dtype), options);
+  }
+
+  scatterAdd(indices: Operand, updates: Operand<D>, options: OpOptions = {}): Operation {
+    return raw.resourceScatterAdd(this.handle, indices, asOutput(updates, this.dtype), options);
+  }
+
+  /** The VariableDef that MetaGraphs carry in their collections. */
+  toCollectionBytes(): Uint8Array {
+    return toBinary(
+      VariableDefSchema,
+      create(VariableDefSchema, {
+        variableName: this.handle.name,
+        initialValueName: this.initialValue.name,
+        initializerName: this.initializer.name,
+        snapshotName: this.#read.name,
+        isResource: true,
+        trainable: this.trainable,
+        ...(this.sliceInfo
+          ? {
+              saveSliceInfoDef: create(SaveSliceInfoDefSchema, {
+                fullName: this.sliceInfo.fullName,
+                fullShape: this.sliceInfo.fullShape.map(BigInt),
+                varOffset: this.sliceInfo.offset.map(BigInt),
+                varShape: this.sliceInfo.shape.map(BigInt),
+              }),
+            }
+          : {}),
+      }),
+    );
+  }
+
+  toString(): string {
+    return `Variable('${this.name}', ${this.dtype} ${JSON.stringify(this.shape)})`;
+  }
+}
+
+// biome-ignore lint/correctness/noUnusedVariables: the declarations of a class and its interface must agree
+export interface Variable<D extends DType = DType> extends Omit<ChainMethods, 'gather'> {}
+
+installChain(Variable.prototype);
+function currentGraphFor(graph: Graph): Graph {
+  const active = currentGraph();
+  // Outside of any scope ops go to the graph of their inputs.
+  return scopeOf(active).graph === active && isWithin(active, graph) ? active : graph;
+}
+
+/** Whether `inner` is `outer` or the graph of a function within it. */
+function isWithin(inner: Graph, outer: Graph): boolean {
+  for (let graph: Graph | undefined = inner; graph; graph = (graph as { outer?: Graph }).outer) {
+    if (graph === outer) return true;
+  }
+  return false;
+}
