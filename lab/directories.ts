@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { ShoalError } from '../src/errors/errors.js';
 import { type HostSpec, LabHost } from './host.js';
 import type { Ground, GroundOptions } from './namespaces.js';
-import { subnetOf } from './naming.js';
+import { markOf, subnetOf } from './naming.js';
 import type { Launch, StartOptions } from './process.js';
 
 const FIRST = 10;
@@ -84,7 +84,7 @@ export async function directoryGround(
     await mkdir(join(place, 'tmp'));
     // Linux answers on all of 127/8, other systems on one address only.
     const address = platform === 'linux' ? `${subnetOf(options.slot, 127)}.${FIRST + i}` : '127.0.0.1';
-    hosts.push(new DirectoryHost(spec, address, place, `/${options.name}/`));
+    hosts.push(new DirectoryHost(spec, address, place, markOf(options.name)));
   }
   return {
     hosts,

@@ -5,8 +5,8 @@
 #   guard.sh NAME DIRECTORY
 #
 # A process lives in the lab when its mount namespace shows a mount out of the lab's directory (the
-# private /tmp of a host), or, where hosts are directories only, when its environment carries the lab's
-# mark. The name holds the owner's pid and start time, so no process of another lab can match.
+# private /tmp of a host), or when its environment carries the lab's mark (what holds the network, and, where
+# hosts are directories only, whatever runs on them). The name holds the owner's pid and start time, so no process of another lab can match.
 # This must run outside the hosts' mount namespaces: there the directory holds no mounts to wander into.
 set -u
 name=$1 directory=$2

@@ -11,7 +11,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { withDeadline } from '../src/async/deadline.js';
 import { ShoalError } from '../src/errors/errors.js';
-import { formatLabName, listLabs, ownerIsAlive } from './naming.js';
+import { formatLabName, listLabs, markOf, ownerIsAlive } from './naming.js';
 
 const SCRIPT = fileURLToPath(new URL('./guard.sh', import.meta.url));
 const END_MS = 30_000;
@@ -70,7 +70,7 @@ export class Guard {
 
   /** Sets a guard over a lab; from here on the owner may die at any moment. */
   static async start(name: string, directory: string): Promise<Guard> {
-    await writeFile(join(directory, 'mark'), `SHOAL_LAB_MARK=/${name}/\n`);
+    await writeFile(join(directory, 'mark'), `SHOAL_LAB_MARK=${markOf(name)}\n`);
     return new Guard(name, directory);
   }
 

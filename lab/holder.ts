@@ -18,13 +18,14 @@ export class Holder {
   #stderr = '';
   #wake: () => void = () => {};
 
-  constructor(what: string, argv: readonly string[]) {
+  /** The mark lets the guard find a holder that did not end by itself. */
+  constructor(what: string, argv: readonly string[], mark: string) {
     this.#what = what;
     const [command = '', ...args] = argv;
     this.#child = spawn(command, args, {
       detached: true,
       cwd: '/',
-      env: { ...process.env, PATH: searchPath() },
+      env: { ...process.env, PATH: searchPath(), SHOAL_LAB_MARK: mark },
       stdio: ['pipe', 'pipe', 'pipe'],
     });
     this.#child.stdout?.setEncoding('utf8').on('data', (text: string) => {

@@ -46,7 +46,8 @@ describe.each(MODES)('a lab on %s', (mode) => {
 
   it('leaves nothing when it is disposed of', async () => {
     const lab = await Lab.create({ hosts: 2, mode, warn });
-    const sleeper = lab.host('h1').start('sleep', ['1000']);
+    const sleeper = lab.host('h1').start('sh', ['-c', 'echo here; exec sleep 1000']);
+    await sleeper.waitFor(/here/);
     const { directory } = lab;
     await lab.dispose();
     await lab.dispose();

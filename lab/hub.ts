@@ -7,12 +7,13 @@
  * (relay.ts) take the cable's place at the bridge.
  */
 import { writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { invalid, ShoalError } from '../src/errors/errors.js';
 import { type Ability, findTool, runTool } from './ability.js';
 import { Holder } from './holder.js';
 import { checkTraits, type NetworkTraits } from './host.js';
+import { markOf } from './naming.js';
 
 type NamespaceAbility = Extract<Ability, { kind: 'namespaces' }>;
 
@@ -37,6 +38,7 @@ interface Cable {
 export class Hub {
   readonly holder: Holder;
   readonly #directory: string;
+  readonly #mark: string;
   /** Enters the hub's network and nothing else: the relay is a program on the owner's disk. */
   readonly #enter: () => readonly string[];
   readonly #ip: string;
@@ -46,6 +48,7 @@ export class Hub {
   private constructor(holder: Holder, { tools, user }: NamespaceAbility, directory: string) {
     this.holder = holder;
     this.#directory = directory;
+    this.#mark = markOf(basename(directory));
     const intoUser = user ? ['--user', '--preserve-credentials'] : [];
     this.#enter = () => [tools.nsenter, '-t', String(holder.pid), ...intoUser, '--net', '--'];
     this.#ip = tools.ip;
@@ -54,7 +57,8 @@ export class Hub {
   static async start(ability: NamespaceAbility, directory: string): Promise<Hub> {
     const { tools, user } = ability;
     const flags = user ? ['--user', '--map-root-user', '--net'] : ['--net'];
-    const holder = new Holder('the hub', [tools.unshare, ...flags, 'sh', HUB_SCRIPT, directory]);
+    const mark = markOf(basename(directory));
+    const holder = new Holder('the hub', [tools.unshare, ...flags, 'sh', HUB_SCRIPT, directory], mark);
     await holder.says('up');
     return new Hub(holder, ability, directory);
   }
@@ -185,7 +189,7 @@ export class Hub {
     const { index } = cable;
     const tsx = import.meta.resolve('tsx');
     const program = [process.execPath, '--import', tsx, RELAY_SCRIPT, `a${index}`, `b${index}`];
-    const relay = new Holder(`the slow cable of ${name}`, [...this.#enter(), ...program]);
+    const relay = new Holder(`the slow cable of ${name}`, [...this.#enter(), ...program], this.#mark);
     try {
       relay.tell(JSON.stringify(traits));
       await relay.says('ready');

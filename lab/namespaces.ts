@@ -14,7 +14,7 @@ import { type Ability, runTool } from './ability.js';
 import { Holder } from './holder.js';
 import { type HostSpec, LabHost, type NetworkTraits } from './host.js';
 import { Hub } from './hub.js';
-import { subnetOf } from './naming.js';
+import { markOf, subnetOf } from './naming.js';
 import type { Launch, StartOptions } from './process.js';
 import type { Visible } from './visible.js';
 
@@ -195,7 +195,7 @@ export async function namespaceGround(ability: NamespaceAbility, options: Ground
     const shown = options.visible.flatMap(({ target, source }) => [target, source]);
     const hostHolders = options.hosts.map(({ name, diskBytes = 0 }) => {
       const script = ['sh', HOST_SCRIPT, directory, name, String(diskBytes), options.outerTmp, ...shown];
-      return new Holder(`host ${name}`, [...unshare, ...script]);
+      return new Holder(`host ${name}`, [...unshare, ...script], markOf(options.name));
     });
     holders.push(...hostHolders);
     await Promise.all(hostHolders.map((holder) => holder.says('up')));

@@ -74,6 +74,11 @@ export async function claimLab(base: string, random: () => number = Math.random)
   });
 }
 
+/** What the environment's SHOAL_LAB_MARK is for processes of a lab that its mounts do not tell. */
+export function markOf(name: string): string {
+  return `/${name}/`;
+}
+
 /** The /24 network of a slot within a network with an 8-bit prefix: 10 on a bridge, 127 on loopback. */
 export function subnetOf(slot: number, first: 10 | 127): string {
   return `${first}.${64 + (slot >> 8)}.${slot & 255}`;

@@ -14,6 +14,7 @@ import type { NetworkTraits } from './host.js';
 const TUNSETIFF = 0x400454ca;
 const IFF_TAP_WITHOUT_HEADER = 0x1002;
 const POLLIN = 1;
+const POLL_MS = 100;
 /** A frame is at most an Ethernet header and a 1500-byte packet. */
 const FRAME_BYTES = 2048;
 /** As many frames wait for their time; more are lost. */
@@ -36,7 +37,7 @@ function openTap(name: string): number {
   return tap;
 }
 
-/** Waits, off the main thread, until one of the taps has a frame. */
+/** Waits, off the main thread, until one of the taps has a frame, or a while: a waiting thread delays exit. */
 async function waitForFrames(taps: readonly number[]): Promise<void> {
   const fds = Buffer.alloc(8 * taps.length);
   taps.forEach((tap, i) => {
@@ -44,7 +45,7 @@ async function waitForFrames(taps: readonly number[]): Promise<void> {
     fds.writeInt16LE(POLLIN, 8 * i + 4);
   });
   await new Promise<void>((resolve, reject) => {
-    poll.async(fds, taps.length, -1, (error: Error | null) => (error ? reject(error) : resolve()));
+    poll.async(fds, taps.length, POLL_MS, (error: Error | null) => (error ? reject(error) : resolve()));
   });
 }
 
@@ -116,7 +117,6 @@ const lines = createInterface({ input: process.stdin });
 lines.on('line', (line) => {
   traits = JSON.parse(line) as NetworkTraits;
 });
-// The wait for a frame on a silent cable never returns, so there is nothing to wait for.
 lines.on('close', () => process.exit(0));
 
 const [near = 'a0', far = 'b0'] = process.argv.slice(2);

@@ -1,12 +1,14 @@
 /** Starts an owner of a lab (owner.ts), lets it end in some way, and looks for what it left. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { readdir, readlink } from 'node:fs/promises';
+import { readdir, readFile, readlink } from 'node:fs/promises';
+import { basename } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { withDeadline } from '../../src/async/deadline.js';
 import { ShoalError } from '../../src/errors/errors.js';
 import type { LabMode } from '../hosts.js';
+import { markOf } from '../naming.js';
 import { isRunning, until } from '../proc.js';
 import type { Belongings } from './owner.js';
 
@@ -40,11 +42,13 @@ export async function leftovers({ directory, pids, networks }: Belongings): Prom
   const left: string[] = [];
   if (existsSync(directory)) left.push(`directory ${directory}`);
   for (const pid of pids) if (await isRunning(pid)) left.push(`process ${pid}`);
-  if (networks.length > 0) {
-    for (const pid of await readdir('/proc')) {
-      const network = /^\d+$/.test(pid) ? await readlink(`/proc/${pid}/ns/net`).catch(() => '') : '';
-      if (networks.includes(network)) left.push(`process ${pid} in ${network}`);
-    }
+  const mark = `SHOAL_LAB_MARK=${markOf(basename(directory))}`;
+  for (const pid of await readdir('/proc').catch(() => [])) {
+    if (!/^\d+$/.test(pid)) continue;
+    const network = await readlink(`/proc/${pid}/ns/net`).catch(() => '');
+    if (networks.includes(network)) left.push(`process ${pid} in ${network}`);
+    const environment = await readFile(`/proc/${pid}/environ`, 'latin1').catch(() => '');
+    if (environment.includes(mark)) left.push(`process ${pid} with the mark`);
   }
   return left;
 }

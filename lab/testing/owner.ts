@@ -4,6 +4,7 @@
  *   owner.ts namespaces|directories stay|exit|throw
  */
 import { readlink } from 'node:fs/promises';
+import { isShoalError } from '../../src/errors/errors.js';
 import { Lab, type LabMode } from '../hosts.js';
 
 export interface Belongings {
@@ -30,6 +31,13 @@ for (const host of lab.hosts) {
   pids.push(...[...stubborn.output.matchAll(/pid (\d+)/g)].map((match) => Number(match[1])));
   if (lab.isolated) networks.push(await readlink(`/proc/${stubborn.pid}/ns/net`));
 }
+// A slow cable may be a process of its own.
+await lab
+  .host(0)
+  .slow({ delayMs: 1 })
+  .catch((error: unknown) => {
+    if (!isShoalError(error, 'SHOAL_UNSUPPORTED')) throw error;
+  });
 const { isolated, directory, guardPid } = lab;
 const belongings: Belongings = { isolated, directory, guardPid, pids, networks };
 console.log(JSON.stringify(belongings));
