@@ -11,14 +11,13 @@ export function getGlobalStep(graph: Graph = currentGraph()): Variable<'int64'> 
 
 export function createGlobalStep(graph: Graph = currentGraph()): Variable<'int64'> {
   if (getGlobalStep(graph)) throw invalid('The graph has a global step already');
-  return graph.asDefault(
-    () =>
-      new Variable<'int64'>({
-        name: 'global_step',
-        initialValue: () => zeros([], 'int64'),
-        trainable: false,
-        collections: [GraphKeys.globalVariables, GraphKeys.globalStep],
-      }),
+  return graph.asDefault(() =>
+    Variable.create<'int64'>({
+      name: 'global_step',
+      initialValue: () => zeros([], 'int64'),
+      trainable: false,
+      collections: [GraphKeys.globalVariables, GraphKeys.globalStep],
+    }),
   );
 }
 

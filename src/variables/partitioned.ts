@@ -86,7 +86,7 @@ export class PartitionedVariable implements OutputLike {
       const partShape = shape.map((dim, at) => (at === axis ? size : dim));
       const start = shape.map((_, at) => (at === axis ? offset : 0));
       offset += size;
-      return new Variable({
+      return Variable.create({
         name: `${name}/part_${i}`,
         initialValue: () => firstValue(make, partShape, start),
         trainable: options.trainable,

@@ -124,7 +124,7 @@ export function getVariable<D extends DType = 'float32'>(
         partitioner,
         make,
       })
-    : new Variable({ ...common, name: fullName, initialValue: () => make(shape) });
+    : Variable.create({ ...common, name: fullName, initialValue: () => make(shape) });
   store.set(fullName, made);
   return made;
 }
@@ -186,7 +186,7 @@ export function newVariable<D extends DType = DType>(
 ): Variable<D> {
   const graph = rootGraph(currentGraph());
   const unique = graph.uniqueName(name);
-  const made = new Variable<D>({ ...rest, name: unique, initialValue: initial });
+  const made = Variable.create<D>({ ...rest, name: unique, initialValue: initial });
   storeOf(graph).set(unique, made as unknown as Variable);
   return made;
 }

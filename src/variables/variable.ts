@@ -10,7 +10,7 @@ import { scopeOf } from '../graph/scope.js';
 import { asOutput, type Operand } from '../ops/build.js';
 import { type ChainMethods, installChain } from '../ops/chain.js';
 import * as raw from '../ops/generated/index.js';
-import { SaveSliceInfoDefSchema, VariableDefSchema } from '../proto/generated/graph_pb.js';
+import { SaveSliceInfoDefSchema, type VariableDef, VariableDefSchema } from '../proto/generated/graph_pb.js';
 import type { DType } from '../tensor/dtype.js';
 import { isFullyDefined, type PartialShape, type Shape } from '../tensor/shape.js';
 import { GraphKeys } from './collections.js';
@@ -35,6 +35,18 @@ export interface VariableOptions<D extends DType = DType> {
   readonly device?: string;
 }
 
+interface VariableParts<D extends DType> {
+  readonly graph: Graph;
+  readonly name: string;
+  readonly trainable: boolean;
+  readonly handle: Output;
+  readonly initialValue: Output<D>;
+  readonly initializer: Operation;
+  readonly isInitialized: Output<'bool'>;
+  readonly read: Output;
+  readonly sliceInfo: SliceInfo | undefined;
+}
+
 // biome-ignore lint/suspicious/noUnsafeDeclarationMerging: the methods of the interface are installed below
 export class Variable<D extends DType = DType> implements OutputLike<D> {
   readonly graph: Graph;
@@ -52,49 +64,75 @@ export class Variable<D extends DType = DType> implements OutputLike<D> {
   readonly #read: Output<D>;
   readonly #isInitialized: Output<'bool'>;
 
-  constructor(options: VariableOptions<D>) {
+  private constructor(parts: VariableParts<D>) {
+    this.graph = parts.graph;
+    this.name = parts.name;
+    this.trainable = parts.trainable;
+    this.sliceInfo = parts.sliceInfo;
+    this.initialValue = parts.initialValue;
+    this.dtype = parts.initialValue.dtype;
+    this.shape = parts.initialValue.shape;
+    this.handle = parts.handle as Output<'resource'>;
+    this.initializer = parts.initializer;
+    this.#read = parts.read as Output<D>;
+    this.#isInitialized = parts.isInitialized;
+  }
+
+  /** Adds a variable to the current graph. */
+  static create<D extends DType = DType>(options: VariableOptions<D>): Variable<D> {
     const graph = currentGraph();
-    this.graph = graph;
-    this.name = options.name;
-    this.trainable = options.trainable ?? true;
-    this.sliceInfo = options.sliceInfo;
-    const { name } = this;
+    const { name } = options;
     const exact = (suffix: string): string => `${name}${suffix}/`;
     // A variable is made once, whatever waits around the place where it is made.
-    const made = graph.controlDependencies(null, () => {
-      const initial = graph.nameScope(`${name}/Initializer/`, () =>
+    const parts = graph.controlDependencies(null, () => {
+      const initialValue = graph.nameScope(`${name}/Initializer/`, () =>
         asOutput<D>(
           typeof options.initialValue === 'function' ? options.initialValue() : options.initialValue,
           options.dtype,
         ),
       );
-      const handle = raw.varHandleOp({
-        dtype: initial.dtype,
-        shape: initial.shape,
-        sharedName: name,
-        name: exact(''),
-        ...(options.device ? { device: options.device } : {}),
-      });
+      const { dtype, shape } = initialValue;
+      const device = options.device ? { device: options.device } : {};
+      const handle = raw.varHandleOp({ dtype, shape, sharedName: name, name: exact(''), ...device });
       return graph.colocateWith(handle, () => ({
-        initial,
+        initialValue,
         handle,
-        initializer: raw.assignVariableOp(handle, initial, { name: exact('/Assign') }),
+        initializer: raw.assignVariableOp(handle, initialValue, { name: exact('/Assign') }),
         isInitialized: raw.varIsInitializedOp(handle, { name: exact('/IsInitialized/VarIsInitializedOp') }),
-        read: raw.readVariableOp(handle, { dtype: initial.dtype, name: exact('/Read/ReadVariableOp') }),
+        read: raw.readVariableOp(handle, { dtype, name: exact('/Read/ReadVariableOp') }),
       }));
     });
-    this.initialValue = made.initial;
-    this.dtype = made.initial.dtype;
-    this.shape = made.initial.shape;
-    this.handle = made.handle as Output<'resource'>;
-    this.initializer = made.initializer;
-    this.#isInitialized = made.isInitialized;
-    this.#read = made.read as Output<D>;
+    const trainable = options.trainable ?? true;
+    const made = new Variable<D>({ ...parts, graph, name, trainable, sliceInfo: options.sliceInfo });
     const collections = options.collections ?? [GraphKeys.globalVariables];
-    for (const collection of collections) graph.addToCollection(collection, this);
-    if (this.trainable && collections.includes(GraphKeys.globalVariables)) {
-      graph.addToCollection(GraphKeys.trainableVariables, this);
+    for (const collection of collections) graph.addToCollection(collection, made);
+    if (trainable && collections.includes(GraphKeys.globalVariables)) {
+      graph.addToCollection(GraphKeys.trainableVariables, made);
     }
+    return made;
+  }
+
+  /** A variable whose nodes are in the graph already, as a MetaGraphDef describes it. */
+  static existing(graph: Graph, def: VariableDef, prefix = ''): Variable {
+    const handle = graph.output(prefix + def.variableName);
+    const name = prefix + def.variableName.replace(/:\d+$/, '');
+    const info = def.saveSliceInfoDef;
+    return new Variable({
+      graph,
+      name,
+      trainable: def.trainable,
+      handle,
+      initialValue: graph.output(prefix + def.initialValueName),
+      initializer: graph.operation(prefix + def.initializerName),
+      isInitialized: graph.asDefault(() => raw.varIsInitializedOp(handle)),
+      read: graph.output(prefix + def.snapshotName),
+      sliceInfo: info && {
+        fullName: info.fullName,
+        fullShape: info.fullShape.map(Number),
+        offset: info.varOffset.map(Number),
+        shape: info.varShape.map(Number),
+      },
+    });
   }
 
   get device(): string {

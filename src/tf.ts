@@ -1,0 +1,11 @@
+/** The `tf` of `import { tf } from 'shoal'`: TensorFlow's names for building graphs. */
+
+export * from './gradients/index.js';
+export { traceFunction } from './graph/function.js';
+export { currentGraph as getDefaultGraph, Graph, resetDefaultGraph } from './graph/graph.js';
+export { colocateWith, controlDependencies, device, nameScope } from './graph/scopes.js';
+export * from './ops/index.js';
+export { Session } from './session/session.js';
+export { Tensor } from './tensor/tensor.js';
+export * from './variables/index.js';
+export { exportMetaGraph, importMetaGraph } from './variables/meta-graph.js';

@@ -1,0 +1,163 @@
+/**
+ * MetaGraphDefs: a graph with its collections, as TensorFlow writes them into `.meta` files. Variables
+ * come back as variables, ops and tensors as what they are, strings and numbers as they were.
+ */
+import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
+import { invalid } from '../errors/errors.js';
+import { currentGraph, type Graph } from '../graph/graph.js';
+import type { ImportOptions } from '../graph/import-graph-def.js';
+import { Operation, Output } from '../graph/operation.js';
+import { C } from '../native/library.js';
+import { type OpDef, OpListSchema, VariableDefSchema } from '../proto/generated/graph_pb.js';
+import {
+  type CollectionDef,
+  CollectionDefSchema,
+  type MetaGraphDef,
+  MetaGraphDefSchema,
+} from '../proto/generated/model_pb.js';
+import { GraphKeys } from './collections.js';
+import { Variable } from './variable.js';
+
+export interface ExportOptions {
+  readonly graph?: Graph;
+  readonly tags?: readonly string[];
+  /** Which collections to write; all when left out. */
+  readonly collections?: readonly string[];
+  /** Leaves out devices, so that the graph can be placed anywhere. */
+  readonly clearDevices?: boolean;
+  readonly saverDef?: MessageInitShape<typeof MetaGraphDefSchema>['saverDef'];
+  readonly signatureDef?: MessageInitShape<typeof MetaGraphDefSchema>['signatureDef'];
+}
+
+export function exportMetaGraph(options: ExportOptions = {}): MetaGraphDef {
+  const graph = options.graph ?? currentGraph();
+  const graphDef = graph.toGraphDef();
+  if (options.clearDevices) for (const node of graphDef.node) node.device = '';
+  const types = [...new Set(graphDef.node.map((node) => node.op))].sort();
+  const isFunction = new Set(graphDef.library?.function.map((fn) => fn.signature?.name));
+  const ops: OpDef[] = types.filter((type) => !isFunction.has(type)).map((type) => graph.opDef(type));
+  const collectionDef: Record<string, CollectionDef> = {};
+  for (const name of options.collections ?? graph.collectionNames) {
+    const encoded = encodeCollection(graph.getCollection(name));
+    if (encoded) collectionDef[name] = encoded;
+  }
+  return create(MetaGraphDefSchema, {
+    metaInfoDef: {
+      strippedOpList: create(OpListSchema, { op: ops }),
+      tags: [...(options.tags ?? [])],
+      tensorflowVersion: C().TF_Version(),
+      strippedDefaultAttrs: false,
+    },
+    graphDef,
+    collectionDef,
+    ...(options.saverDef ? { saverDef: options.saverDef } : {}),
+    ...(options.signatureDef ? { signatureDef: options.signatureDef } : {}),
+  });
+}
+
+export const metaGraphBytes = (meta: MetaGraphDef): Uint8Array => toBinary(MetaGraphDefSchema, meta);
+
+interface CollectionItem {
+  toCollectionBytes(): Uint8Array;
+}
+
+const hasBytes = (item: unknown): item is CollectionItem =>
+  typeof item === 'object' &&
+  item !== null &&
+  typeof (item as Partial<CollectionItem>).toCollectionBytes === 'function';
+
+/** Items of one kind make a list of that kind; what TensorFlow cannot hold is left out. */
+function encodeCollection(items: readonly unknown[]): CollectionDef | undefined {
+  if (items.length === 0) return undefined;
+  const list = <T>(convert: (item: unknown) => T | undefined): T[] | undefined => {
+    const converted = items.map(convert);
+    return converted.some((item) => item === undefined) ? undefined : (converted as T[]);
+  };
+  const nodes = list((item) => (item instanceof Output || item instanceof Operation ? item.name : undefined));
+  if (nodes) return create(CollectionDefSchema, { kind: { case: 'nodeList', value: { value: nodes } } });
+  const bytes = list((item) => {
+    if (hasBytes(item)) return item.toCollectionBytes();
+    return typeof item === 'string' ? new TextEncoder().encode(item) : undefined;
+  });
+  if (bytes) return create(CollectionDefSchema, { kind: { case: 'bytesList', value: { value: bytes } } });
+  const ints = list((item) =>
+    typeof item === 'bigint' || Number.isSafeInteger(item) ? BigInt(item as number) : undefined,
+  );
+  if (ints) return create(CollectionDefSchema, { kind: { case: 'int64List', value: { value: ints } } });
+  const floats = list((item) => (typeof item === 'number' ? item : undefined));
+  if (floats) return create(CollectionDefSchema, { kind: { case: 'floatList', value: { value: floats } } });
+  return undefined;
+}
+
+/** Collections whose bytes are VariableDefs. */
+const VARIABLE_COLLECTIONS: ReadonlySet<string> = new Set([
+  GraphKeys.globalVariables,
+  GraphKeys.trainableVariables,
+  GraphKeys.localVariables,
+  GraphKeys.metricVariables,
+  GraphKeys.movingAverageVariables,
+  GraphKeys.globalStep,
+]);
+
+/** Adds a MetaGraphDef's nodes and collections to a graph. */
+export function importMetaGraph(
+  meta: MetaGraphDef | Uint8Array,
+  { graph = currentGraph(), ...options }: ImportOptions & { readonly graph?: Graph } = {},
+): MetaGraphDef {
+  const def = meta instanceof Uint8Array ? fromBinary(MetaGraphDefSchema, meta) : meta;
+  if (!def.graphDef) throw invalid('The MetaGraphDef has no graph');
+  graph.importGraphDef(def.graphDef, options);
+  const prefix = options.prefix ? `${options.prefix.replace(/\/$/, '')}/` : '';
+  const variables = new Map<string, Variable>();
+  for (const [name, collection] of Object.entries(def.collectionDef)) {
+    for (const item of decodeCollection(graph, name, collection, prefix, variables))
+      graph.addToCollection(name, item);
+  }
+  return def;
+}
+
+function decodeCollection(
+  graph: Graph,
+  name: string,
+  { kind }: CollectionDef,
+  prefix: string,
+  variables: Map<string, Variable>,
+): unknown[] {
+  switch (kind.case) {
+    case 'nodeList':
+      return kind.value.value.map((node) =>
+        /:\d+$/.test(node) ? graph.output(prefix + node) : graph.operation(prefix + node),
+      );
+    case 'bytesList':
+      if (VARIABLE_COLLECTIONS.has(name)) {
+        return kind.value.value.map((bytes) => importVariable(graph, bytes, prefix, variables));
+      }
+      return kind.value.value.map((bytes) => new TextDecoder().decode(bytes));
+    case 'int64List':
+    case 'floatList':
+      return kind.value.value;
+    default:
+      return [];
+  }
+}
+
+/** One Variable for each name, however many collections it is in. */
+function importVariable(
+  graph: Graph,
+  bytes: Uint8Array,
+  prefix: string,
+  known: Map<string, Variable>,
+): Variable {
+  const def = fromBinary(VariableDefSchema, bytes);
+  let variable = known.get(def.variableName);
+  if (!variable) {
+    if (!def.isResource) {
+      throw invalid(
+        `Variable '${def.variableName}' of the MetaGraphDef is a reference variable, which is not supported`,
+      );
+    }
+    variable = Variable.existing(graph, def, prefix);
+    known.set(def.variableName, variable);
+  }
+  return variable;
+}
