@@ -67,14 +67,15 @@ async function adoptPython(pin, python, { env, signal, say }) {
   if (env.SHOAL_TF === 'cache') return false;
   const installed = await findPythonTensorFlow(python, { env, signal });
   const asked = env.SHOAL_TF === 'python';
-  const library = installed && join(installed.dir, pin.libraries.cc.file);
-  if (!installed || !existsSync(library)) {
+  const files = Object.values(pin.libraries).map(({ file }) => file);
+  const missing = installed ? files.find((file) => !existsSync(join(installed.dir, file))) : files[0];
+  if (!installed || missing) {
     if (!asked) return false;
     throw new SetupError(
       'SHOAL_LIBRARY',
       'no-python-tensorflow',
       installed
-        ? `TensorFlow ${installed.version} of ${python.executable} has no ${library}`
+        ? `TensorFlow ${installed.version} in ${installed.dir} has no ${missing}`
         : `SHOAL_TF=python, but ${python.executable} has no TensorFlow`,
       { hint: `Run \`${python.command} -m pip install ${pin.package}==${pin.version}\`, or unset SHOAL_TF.` },
     );
