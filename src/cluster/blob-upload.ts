@@ -116,6 +116,7 @@ export class Uploads {
   ): Promise<Published> {
     const path = this.#partial(name, id);
     if (
+      (size > 0 || !ifAbsent) &&
       !this.#active.has(path) &&
       (await this.offset(name, id)) === 0 &&
       (await this.#isThere(name, size, sha256))

@@ -149,8 +149,10 @@ export class World {
       if (isCut || to?.condition === 'frozen') fail('timeout', 2 * this.options.settings.heartbeatMs);
       else if (to === undefined) fail('refused', delay());
       if (isCut || to === undefined) return;
+      const isFrozen = to.condition === 'frozen';
       this.dispatch(to, { type: 'heard', now: this.now, via: 'request', message });
-      if (to.condition !== 'running') return;
+      // Also when what it heard makes it go: its last words are what it knows.
+      if (isFrozen) return;
       const answer: Message = messageTo(to.state, whole, message.from);
       this.#after(delay(), () =>
         this.dispatch(from, {

@@ -1,0 +1,74 @@
+/** Reading requests within bounds: JSON bodies of limited size and time, numbers in queries, byte ranges. */
+import type { IncomingMessage } from 'node:http';
+import { invalid, ShoalError } from '../errors/errors.js';
+
+export interface BodyLimits {
+  readonly maxBytes: number;
+  readonly timeoutMs: number;
+}
+
+/** The whole body as JSON; an empty body is undefined. */
+export async function readJson(
+  request: IncomingMessage,
+  { maxBytes, timeoutMs }: BodyLimits,
+): Promise<unknown> {
+  const tooLarge = () => invalid(`the body of the request is larger than ${maxBytes} bytes`);
+  if (Number(request.headers['content-length'] ?? 0) > maxBytes) throw tooLarge();
+  const late = new ShoalError(
+    'SHOAL_TIMEOUT',
+    `the body of the request did not arrive within ${timeoutMs} ms`,
+  );
+  const timer = setTimeout(() => request.destroy(late), timeoutMs);
+  try {
+    const chunks: Buffer[] = [];
+    let size = 0;
+    for await (const chunk of request as AsyncIterable<Buffer>) {
+      size += chunk.byteLength;
+      if (size > maxBytes) throw tooLarge();
+      chunks.push(chunk);
+    }
+    const text = new TextDecoder('utf-8', { fatal: true }).decode(Buffer.concat(chunks));
+    return text === '' ? undefined : JSON.parse(text);
+  } catch (cause) {
+    if (cause instanceof SyntaxError || cause instanceof TypeError) {
+      throw invalid('the body of the request is not JSON', { cause });
+    }
+    throw cause;
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** A whole number from the query, or undefined. */
+export function countIn(query: URLSearchParams, name: string): number | undefined {
+  const text = query.get(name);
+  if (text === null) return undefined;
+  const value = /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN;
+  if (!Number.isSafeInteger(value)) throw invalid(`${name} in the query is no whole number`);
+  return value;
+}
+
+export function queryOf(request: IncomingMessage): URLSearchParams {
+  const url = request.url ?? '';
+  const at = url.indexOf('?');
+  return new URLSearchParams(at < 0 ? '' : url.slice(at + 1));
+}
+
+export interface ByteRange {
+  readonly start: number;
+  /** One past the last byte. */
+  readonly end: number;
+}
+
+/**
+ * The one range that a Range header asks for: the whole when there is no header or it is of another kind,
+ * undefined when it lies outside.
+ */
+export function rangeOf(header: string | undefined, size: number): ByteRange | undefined {
+  const match = /^bytes=(\d{0,16})-(\d{0,16})$/.exec(header ?? '');
+  if (match === null || match[0] === 'bytes=-') return { start: 0, end: size };
+  const [, first = '', last = ''] = match;
+  const start = first === '' ? Math.max(0, size - Number(last)) : Number(first);
+  const end = first === '' || last === '' ? size : Math.min(size, Number(last) + 1);
+  return start < end ? { start, end } : undefined;
+}

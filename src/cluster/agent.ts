@@ -1,0 +1,309 @@
+/**
+ * The agent: the HTTP server in each task. It says how the task is, exchanges membership, carries out the
+ * chief's orders, keeps blobs and shows metrics. It decides nothing about membership itself: what it hears
+ * goes to the hooks, and their answer goes back.
+ *
+ * Nobody is looked at before the credentials are: without them every request, whatever its path, gets the
+ * same 401 with the same body.
+ */
+import { mkdirSync } from 'node:fs';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
+import type { AddressInfo, Socket } from 'node:net';
+import { resolve } from 'node:path';
+import { getRequestListener, type HttpBindings } from '@hono/node-server';
+import { Hono } from 'hono';
+import { invalid, messageOf, ShoalError } from '../errors/errors.js';
+import { type Address, formatAddress, isLoopback } from './address.js';
+import { readJson } from './agent-requests.js';
+import { blobRoutes } from './blob-routes.js';
+import { Uploads } from './blob-upload.js';
+import type { Identity } from './membership-map.js';
+import type { Message } from './membership-types.js';
+import { isAuthorised, mayClaim, type Security, serverTls } from './security.js';
+import type { TaskId } from './task-id.js';
+import {
+  type ClusterStatus,
+  checked,
+  ExchangeSchema,
+  encodeError,
+  type Health,
+  OrderName,
+  OrderSchema,
+} from './wire.js';
+
+export interface AgentLimits {
+  /** Requests under way at once, of all kinds; more get 503. */
+  readonly maxRequests: number;
+  /** Blob transfers under way at once. */
+  readonly maxTransfers: number;
+  readonly maxConnections: number;
+  readonly maxOrderBytes: number;
+  readonly maxMessageBytes: number;
+  readonly maxBlobBytes: number;
+  readonly bodyTimeoutMs: number;
+  readonly idleMs: number;
+}
+
+export const AGENT_LIMITS: AgentLimits = {
+  maxRequests: 1024,
+  maxTransfers: 64,
+  maxConnections: 8192,
+  maxOrderBytes: 64 << 20,
+  maxMessageBytes: 16 << 20,
+  maxBlobBytes: 2 ** 43,
+  bodyTimeoutMs: 30_000,
+  idleMs: 60_000,
+};
+
+export interface OrderContext {
+  readonly from: Identity;
+  /** Fires when the chief has hung up or the agent closes. */
+  readonly signal: AbortSignal;
+}
+
+/** Carries out an order; the payload is unchecked, the result goes back as JSON. */
+export type OrderHandler = (payload: unknown, context: OrderContext) => Promise<unknown> | unknown;
+
+export interface AgentHooks {
+  health(): Health;
+  status(): ClusterStatus;
+  /** Takes in a peer's message and gives the answer; `whole` when maps are exchanged. */
+  exchange(message: Message, whole: boolean): Message;
+  /** Why an order of this sender is refused; undefined when it counts. */
+  judge(from: Identity): string | undefined;
+  /** The standing connection of a peer has ended. */
+  disconnected?(peer: Identity): void;
+  /** The metrics in Prometheus' text form. */
+  metrics?(): string | Promise<string>;
+}
+
+export interface AgentOptions {
+  readonly cluster: string;
+  readonly listen: Address;
+  readonly security: Security;
+  readonly hooks: AgentHooks;
+  /** The directory of the blobs; without it there are none. */
+  readonly blobRoot?: string | undefined;
+  readonly limits?: Partial<AgentLimits>;
+}
+
+type Env = { Bindings: HttpBindings };
+
+export class Agent {
+  readonly address: Address;
+  /** The HTTP server, for those who add a protocol of their own to it. */
+  readonly server: Server;
+  readonly uploads: Uploads | undefined;
+  readonly #orders: Map<string, OrderHandler>;
+  readonly #closing: AbortController;
+  readonly #active: () => number;
+
+  constructor(server: Server, address: Address, parts: AgentParts) {
+    this.server = server;
+    this.address = address;
+    this.uploads = parts.uploads;
+    this.#orders = parts.orders;
+    this.#closing = parts.closing;
+    this.#active = parts.active;
+  }
+
+  /** Registers what an order does. Each name once. */
+  onOrder(name: string, handler: OrderHandler): void {
+    checked(OrderName, name, 'order');
+    if (this.#orders.has(name)) throw invalid(`order ${name} has a handler already`);
+    this.#orders.set(name, handler);
+  }
+
+  /** Takes no more calls, lets those under way end for `graceMs`, then ends them. */
+  async close({ graceMs = 2000 }: { readonly graceMs?: number } = {}): Promise<void> {
+    const closed = new Promise<void>((done) => this.server.close(() => done()));
+    this.#closing.abort(new ShoalError('SHOAL_ABORTED', 'the agent is closing'));
+    this.server.closeIdleConnections();
+    const end = Date.now() + graceMs;
+    while (this.#active() > 0 && Date.now() < end) await new Promise((tick) => setTimeout(tick, 10));
+    this.server.closeAllConnections();
+    await closed;
+  }
+}
+
+interface AgentParts {
+  readonly uploads: Uploads | undefined;
+  readonly orders: Map<string, OrderHandler>;
+  readonly closing: AbortController;
+  readonly active: () => number;
+}
+
+export async function startAgent(options: AgentOptions): Promise<Agent> {
+  const { security, listen } = options;
+  if (security.kind === 'none' && !isLoopback(listen.host)) {
+    throw new ShoalError(
+      'SHOAL_CONFIG',
+      `an agent without credentials cannot listen on ${formatAddress(listen)}, only on loopback`,
+      {
+        hint: 'make certificates with `shoal certs`, or give all tasks the same SHOAL_CLUSTER_TOKEN',
+      },
+    );
+  }
+  const limits = { ...AGENT_LIMITS, ...options.limits };
+  const root = options.blobRoot === undefined ? undefined : resolve(options.blobRoot);
+  if (root !== undefined) mkdirSync(root, { recursive: true });
+  const uploads = root === undefined ? undefined : new Uploads(root);
+  const orders = new Map<string, OrderHandler>();
+  const closing = new AbortController();
+  const app = routes(options, limits, orders, closing.signal);
+  if (root !== undefined && uploads !== undefined) {
+    app.route('/', blobRoutes({ root, uploads, maxBlobBytes: limits.maxBlobBytes, idleMs: limits.idleMs }));
+  }
+  const gate = new Gate(security, limits);
+  const listener = getRequestListener(app.fetch, { overrideGlobalObjects: false });
+  const serve = (request: IncomingMessage, response: ServerResponse) => {
+    if (gate.admits(request, response)) void listener(request, response);
+  };
+  const http = { headersTimeout: 10_000, requestTimeout: 0, keepAliveTimeout: 75_000, maxHeaderSize: 16_384 };
+  const server: Server =
+    security.kind === 'tls'
+      ? createTlsServer({ ...http, ...serverTls(security) }, serve)
+      : createServer(http, serve);
+  server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
+    if (!gate.admits(request, response)) return;
+    response.writeContinue();
+    void listener(request, response);
+  });
+  server.maxConnections = limits.maxConnections;
+  const address = await bind(server, listen);
+  return new Agent(server, address, { uploads, orders, closing, active: () => gate.active });
+}
+
+function bind(server: Server, { host, port }: Address): Promise<Address> {
+  return new Promise((done, fail) => {
+    server.once('error', (cause) => {
+      const where = formatAddress({ host, port });
+      fail(new ShoalError('SHOAL_CONFIG', `cannot listen on ${where}: ${messageOf(cause)}`, { cause }));
+    });
+    server.listen({ host, port, backlog: 511 }, () => {
+      // A later error is that of one connection, which the other end notices.
+      server.removeAllListeners('error').on('error', () => {});
+      done({ host, port: (server.address() as AddressInfo).port });
+    });
+  });
+}
+
+/** Turns away who may not enter, and who comes when the house is full. */
+class Gate {
+  active = 0;
+  #transfers = 0;
+
+  constructor(
+    readonly security: Security,
+    readonly limits: AgentLimits,
+  ) {}
+
+  admits(request: IncomingMessage, response: ServerResponse): boolean {
+    if (!isAuthorised(this.security, request)) {
+      deny(response, 401, '{"error":"unauthorized"}');
+      return false;
+    }
+    const isTransfer = /^\/(blobs|uploads|digests)\b/.test(request.url ?? '');
+    if (
+      this.active >= this.limits.maxRequests ||
+      (isTransfer && this.#transfers >= this.limits.maxTransfers)
+    ) {
+      response.setHeader('retry-after', '1');
+      const busy = new ShoalError('SHOAL_UNREACHABLE', 'too many requests at once');
+      deny(response, 503, encodeError(busy).body);
+      return false;
+    }
+    this.active++;
+    if (isTransfer) this.#transfers++;
+    response.once('close', () => {
+      this.active--;
+      if (isTransfer) this.#transfers--;
+    });
+    return true;
+  }
+}
+
+/** Answers without reading the body: the connection ends, so that nobody has to. */
+function deny(response: ServerResponse, status: number, body: string): void {
+  response.writeHead(status, {
+    'content-type': 'application/json',
+    'content-length': Buffer.byteLength(body),
+    connection: 'close',
+  });
+  response.end(body);
+}
+
+function routes(
+  options: AgentOptions,
+  limits: AgentLimits,
+  orders: ReadonlyMap<string, OrderHandler>,
+  closing: AbortSignal,
+) {
+  const { cluster, hooks, security } = options;
+  const standing = new WeakMap<Socket, Identity>();
+  const app = new Hono<Env>();
+  const claim = (request: IncomingMessage, name: string, task: TaskId) => {
+    if (name !== cluster) {
+      throw new ShoalError('SHOAL_FORBIDDEN', `this task is of cluster ${cluster}, not of ${name}`, {
+        hint: 'two clusters share an address: check the ports, or the cluster names',
+      });
+    }
+    if (!mayClaim(security, request, task)) {
+      throw new ShoalError('SHOAL_FORBIDDEN', `the certificate of the caller does not speak for ${task}`);
+    }
+  };
+
+  app.get('/health', (c) => c.json(hooks.health()));
+  app.get('/membership', (c) => c.json(hooks.status()));
+  app.get('/metrics', async (c) =>
+    c.body((await hooks.metrics?.()) ?? '', 200, {
+      'content-type': 'text/plain; version=0.0.4; charset=utf-8',
+    }),
+  );
+
+  app.post('/membership/:kind{announce|heartbeat|probe}', async (c) => {
+    const { incoming } = c.env;
+    const kind = c.req.param('kind');
+    const bounds = { maxBytes: limits.maxMessageBytes, timeoutMs: limits.bodyTimeoutMs };
+    const { cluster: name, message } = checked(ExchangeSchema, await readJson(incoming, bounds), 'message');
+    const { task, incarnation, nonce } = message.from;
+    claim(incoming, name, task);
+    if (kind === 'heartbeat') {
+      const isKnown = standing.has(incoming.socket);
+      standing.set(incoming.socket, { task, incarnation, nonce });
+      if (!isKnown) {
+        incoming.socket.once('close', () => hooks.disconnected?.(standing.get(incoming.socket)!));
+      }
+    }
+    return c.json(hooks.exchange(message, kind === 'announce'));
+  });
+
+  app.post('/orders/:name', async (c) => {
+    const { incoming, outgoing } = c.env;
+    const name = checked(OrderName, c.req.param('name'), 'order');
+    const bounds = { maxBytes: limits.maxOrderBytes, timeoutMs: limits.bodyTimeoutMs };
+    const order = checked(OrderSchema, await readJson(incoming, bounds), 'order');
+    claim(incoming, order.cluster, order.from.task);
+    const refused = hooks.judge(order.from);
+    if (refused !== undefined) {
+      throw new ShoalError('SHOAL_FORBIDDEN', `order ${name} is refused: ${refused}`);
+    }
+    const handler = orders.get(name);
+    if (handler === undefined) throw new ShoalError('SHOAL_NOT_FOUND', `this task knows no order ${name}`);
+    const gone = new AbortController();
+    outgoing.once('close', () => gone.abort(new ShoalError('SHOAL_ABORTED', 'the chief has hung up')));
+    const signal = AbortSignal.any([gone.signal, closing]);
+    return c.json({ result: (await handler(order.payload, { from: order.from, signal })) ?? null });
+  });
+
+  app.notFound((c) => {
+    const { status, body } = encodeError(new ShoalError('SHOAL_NOT_FOUND', 'there is no such thing here'));
+    return c.body(body, status as 404, { 'content-type': 'application/json' });
+  });
+  app.onError((error, c) => {
+    const { status, body } = encodeError(error);
+    return c.body(body, status as 500, { 'content-type': 'application/json' });
+  });
+  return app;
+}

@@ -1,0 +1,285 @@
+/** The blobs of a peer: streams that go on where they were cut, and are checked end to end. */
+import { createHash, randomUUID } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
+import { backoffMs } from '../async/backoff.js';
+import { sleep } from '../async/deadline.js';
+import { invalid, isShoalError, messageOf, ShoalError } from '../errors/errors.js';
+import type { BlobInfo } from './blob-disk.js';
+import { blobName, blobPath } from './blob-names.js';
+import { type HttpPeer, isPassing, PeerError } from './http-peer.js';
+import { BlobInfoSchema, BlobListSchema, checked, DigestSchema, UploadSchema } from './wire.js';
+
+export interface BlobCallOptions {
+  readonly signal?: AbortSignal | undefined;
+  /** For small calls the deadline; for streams, how long nothing may move. */
+  readonly timeoutMs?: number;
+}
+
+export interface ReadOptions extends BlobCallOptions {
+  readonly start?: number;
+  /** One past the last byte; the end of the blob unless told. */
+  readonly end?: number | undefined;
+  /** Of the bytes that are read: checked at the end. */
+  readonly sha256?: string | undefined;
+}
+
+export interface WriteOptions extends BlobCallOptions {
+  readonly size?: number | undefined;
+  /** Do not replace a blob that is there. */
+  readonly ifAbsent?: boolean;
+  /** The same id goes on with an upload that an earlier process began. */
+  readonly uploadId?: string;
+}
+
+/** Gives the bytes from an offset on; asked again, with a later offset, when the connection was cut. */
+export type BlobSource = (offset: number) => AsyncIterable<Uint8Array>;
+
+export interface Written {
+  /** False when `ifAbsent` found a blob. */
+  readonly published: boolean;
+  readonly size: number;
+  readonly sha256: string;
+}
+
+const TIMEOUT_MS = 30_000;
+/** Attempts that move no byte. */
+const ATTEMPTS = 5;
+
+export class BlobClient {
+  readonly #peer: HttpPeer;
+
+  constructor(peer: HttpPeer) {
+    this.#peer = peer;
+  }
+
+  /** What the peer knows of a blob; undefined when it has none of that name. */
+  async stat(name: string, options: BlobCallOptions = {}): Promise<BlobInfo | undefined> {
+    try {
+      const answer = await this.#peer.callAgain({
+        ...bounds(options),
+        method: 'HEAD',
+        path: at('blobs', name),
+      });
+      answer.resume();
+      return infoOf(name, answer);
+    } catch (error) {
+      // An answer to HEAD has no body, so a missing blob shows by its status alone.
+      if (error instanceof PeerError && error.status === 404) return undefined;
+      throw error;
+    }
+  }
+
+  /** The bytes of a blob. A change of the blob under way is an error, not a mixture. */
+  async *read(name: string, options: ReadOptions = {}): AsyncGenerator<Uint8Array> {
+    const { start = 0, end, sha256, signal } = options;
+    const hash = sha256 === undefined ? undefined : createHash('sha256');
+    let offset = start;
+    let etag: string | undefined;
+    for (let attempt = 0; end === undefined || offset < end; attempt++) {
+      try {
+        const answer = await this.#open(name, offset, end, etag, options);
+        if (answer === undefined) break;
+        etag ??= answer.headers.etag;
+        for await (const chunk of answer as AsyncIterable<Buffer>) {
+          hash?.update(chunk);
+          offset += chunk.byteLength;
+          attempt = 0;
+          yield chunk;
+        }
+        break;
+      } catch (error) {
+        const cut = isShoalError(error) ? isPassing(error) : true;
+        if (!cut || attempt + 1 >= ATTEMPTS || signal?.aborted) throw this.#broken(name, offset, error);
+        await sleep(backoffMs(attempt, { baseMs: 50, maxMs: 2000 }), signal);
+      }
+    }
+    const found = hash?.digest('hex');
+    if (found !== sha256) {
+      throw new ShoalError(
+        'SHOAL_CORRUPT',
+        `blob ${name} of ${this.#peer.label} has sha256 ${found}, expected ${sha256}`,
+        {
+          task: this.#peer.task,
+        },
+      );
+    }
+  }
+
+  async readAll(name: string, options: ReadOptions & { readonly maxBytes?: number } = {}): Promise<Buffer> {
+    const { maxBytes = 256 << 20 } = options;
+    const chunks: Uint8Array[] = [];
+    let size = 0;
+    for await (const chunk of this.read(name, options)) {
+      size += chunk.byteLength;
+      if (size > maxBytes)
+        throw invalid(`blob ${name} is larger than ${maxBytes} bytes: read it as a stream`);
+      chunks.push(chunk);
+    }
+    return Buffer.concat(chunks);
+  }
+
+  /** Streams a blob to the peer, which publishes it when the sha256 of what arrived is that of what was sent. */
+  async write(name: string, source: BlobSource | Uint8Array, options: WriteOptions = {}): Promise<Written> {
+    const { signal, ifAbsent = false, uploadId = randomUUID() } = options;
+    const size = source instanceof Uint8Array ? source.byteLength : options.size;
+    const from: BlobSource = source instanceof Uint8Array ? (offset) => slices(source, offset) : source;
+    const hash = createHash('sha256');
+    let hashed = 0;
+    const pass = async function* (offset: number): AsyncGenerator<Uint8Array> {
+      let position = offset;
+      for await (const chunk of from(offset)) {
+        // What is sent a second time has been counted the first time.
+        if (position + chunk.byteLength > hashed) {
+          hash.update(chunk.subarray(Math.max(0, hashed - position)));
+          hashed = position + chunk.byteLength;
+        }
+        position += chunk.byteLength;
+        yield chunk;
+      }
+    };
+    let offset = options.uploadId === undefined ? 0 : await this.#offset(name, uploadId, options);
+    for await (const chunk of offset > 0 ? first(from(0), offset) : []) {
+      hash.update(chunk);
+      hashed += chunk.byteLength;
+    }
+    for (let attempt = 0; ; attempt++) {
+      const before = offset;
+      try {
+        offset = await this.#append(name, uploadId, before, size, pass(before), options);
+        break;
+      } catch (error) {
+        if (!isPassing(error) || signal?.aborted) throw error;
+        offset = await this.#offset(name, uploadId, options);
+        if (offset > before) attempt = 0;
+        if (attempt + 1 >= ATTEMPTS) throw error;
+        await sleep(backoffMs(attempt, { baseMs: 50, maxMs: 2000 }), signal);
+      }
+    }
+    const sha256 = hash.digest('hex');
+    const path = `${at('uploads', name)}?id=${uploadId}&size=${hashed}&sha256=${sha256}&if_absent=${Number(ifAbsent)}`;
+    const answer = await this.#peer.callAgain({ ...bounds(options), method: 'POST', path });
+    answer.resume();
+    return { published: answer.statusCode !== 412, size: hashed, sha256 };
+  }
+
+  /** Removes a blob; one that is not there is removed already. */
+  async remove(name: string, options: BlobCallOptions = {}): Promise<void> {
+    (await this.#peer.callAgain({ ...bounds(options), method: 'DELETE', path: at('blobs', name) })).resume();
+  }
+
+  /** Size and sha256 as the peer reads them from its disk. */
+  async digest(name: string, options: BlobCallOptions = {}) {
+    const answer = await this.#peer.json({
+      ...bounds({ timeoutMs: 600_000, ...options }),
+      path: at('digests', name),
+    });
+    return checked(DigestSchema, answer, `answer of ${this.#peer.label}`);
+  }
+
+  async *list(
+    prefix = '',
+    options: BlobCallOptions & { readonly pageSize?: number } = {},
+  ): AsyncGenerator<BlobInfo> {
+    const { pageSize = 1000 } = options;
+    for (let after: string | null = ''; after !== null; ) {
+      const query = new URLSearchParams({ prefix, limit: String(pageSize), ...(after !== '' && { after }) });
+      const answer = await this.#peer.json({ ...bounds(options), path: `/blobs?${query}` });
+      const page = checked(BlobListSchema, answer, `answer of ${this.#peer.label}`);
+      yield* page.blobs;
+      after = page.next;
+    }
+  }
+
+  async #open(
+    name: string,
+    offset: number,
+    end: number | undefined,
+    etag: string | undefined,
+    options: ReadOptions,
+  ) {
+    const isWhole = offset === 0 && end === undefined;
+    const answer = await this.#peer.call({
+      ...bounds(options),
+      path: at('blobs', name),
+      headers: {
+        ...(isWhole ? {} : { range: `bytes=${offset}-${end === undefined ? '' : end - 1}` }),
+        ...(etag === undefined ? {} : { 'if-match': etag }),
+      },
+    });
+    const { timeoutMs = TIMEOUT_MS } = options;
+    const late = () =>
+      answer.destroy(new ShoalError('SHOAL_UNREACHABLE', `nothing moved for ${timeoutMs} ms`));
+    answer.setTimeout(timeoutMs, late);
+    if (answer.statusCode === 412) {
+      answer.resume();
+      throw new ShoalError('SHOAL_CORRUPT', `blob ${name} of ${this.#peer.label} changed while it was read`);
+    }
+    if (answer.statusCode !== 416) return answer;
+    answer.resume();
+    if (offset === Number(/\*\/(\d+)$/.exec(answer.headers['content-range'] ?? '')?.[1])) return undefined;
+    throw invalid(`blob ${name} of ${this.#peer.label} has no byte ${offset}`);
+  }
+
+  async #append(
+    name: string,
+    id: string,
+    offset: number,
+    size: number | undefined,
+    body: AsyncIterable<Uint8Array>,
+    options: WriteOptions,
+  ): Promise<number> {
+    const path = `${at('uploads', name)}?id=${id}&offset=${offset}${size === undefined ? '' : `&size=${size}`}`;
+    const answer = await this.#peer.json({ ...bounds(options), method: 'PUT', path, body, once: true });
+    return checked(UploadSchema, answer, `answer of ${this.#peer.label}`).offset;
+  }
+
+  async #offset(name: string, id: string, options: BlobCallOptions): Promise<number> {
+    const answer = await this.#peer.json({ ...bounds(options), path: `${at('uploads', name)}?id=${id}` });
+    return checked(UploadSchema, answer, `answer of ${this.#peer.label}`).offset;
+  }
+
+  #broken(name: string, offset: number, cause: unknown): ShoalError {
+    if (isShoalError(cause)) return cause;
+    const what = `the stream of blob ${name} broke at byte ${offset}: ${messageOf(cause)}`;
+    return new PeerError('SHOAL_UNREACHABLE', 'reset', `${this.#peer.label}: ${what}`, {
+      task: this.#peer.task,
+      cause,
+    });
+  }
+}
+
+function at(kind: 'blobs' | 'uploads' | 'digests', name: string): string {
+  return `/${kind}/${blobPath(blobName(name))}`;
+}
+
+function bounds({ signal, timeoutMs = TIMEOUT_MS }: BlobCallOptions) {
+  return { signal, timeoutMs };
+}
+
+function infoOf(name: string, { headers }: IncomingMessage): BlobInfo {
+  return checked(
+    BlobInfoSchema,
+    {
+      name,
+      size: Number(headers['content-length']),
+      modifiedMs: Number(headers['x-modified-ms']),
+      etag: headers.etag,
+    },
+    'head of a blob',
+  );
+}
+
+async function* slices(bytes: Uint8Array, offset: number): AsyncGenerator<Uint8Array> {
+  const step = 1 << 20;
+  for (let at = offset; at < bytes.byteLength; at += step) yield bytes.subarray(at, at + step);
+}
+
+/** The first `size` bytes of a stream. */
+async function* first(source: AsyncIterable<Uint8Array>, size: number): AsyncGenerator<Uint8Array> {
+  let left = size;
+  for await (const chunk of source) {
+    yield chunk.subarray(0, left);
+    left -= chunk.byteLength;
+    if (left <= 0) return;
+  }
+}

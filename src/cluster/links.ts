@@ -1,0 +1,145 @@
+/**
+ * The outgoing side of membership: one standing connection to each peer that this task calls, a fresh one for
+ * probes and announcements. At most one call of a kind is under way to an address, so a silent peer costs
+ * one waiting request, not a queue.
+ */
+import { isShoalError, messageOf } from '../errors/errors.js';
+import { AgentClient } from './agent-client.js';
+import { PeerError } from './http-peer.js';
+import { messageTo } from './membership.js';
+
+import type { Effect, Event, Membership } from './membership-types.js';
+import type { Security } from './security.js';
+import type { TaskId } from './task-id.js';
+
+export type Call = Extract<Effect, { type: 'heartbeat' | 'probe' | 'announce' }>;
+
+export interface LinkOptions {
+  readonly cluster: string;
+  readonly security: Security;
+  readonly timeoutMs: number;
+  readonly state: () => Membership;
+  readonly dispatch: (event: Event) => void;
+  readonly now: () => number;
+  /** A peer turned this task away, which time alone will not mend. */
+  readonly onRefusal: (address: string, reason: string) => void;
+}
+
+interface Standing {
+  readonly client: AgentClient;
+  readonly task: TaskId;
+}
+
+export class Links {
+  readonly #options: LinkOptions;
+  readonly #standing = new Map<string, Standing>();
+  readonly #underWay = new Map<string, { again: boolean }>();
+  readonly #problems = new Map<string, string>();
+  readonly #stop = new AbortController();
+
+  constructor(options: LinkOptions) {
+    this.#options = options;
+  }
+
+  /** Why an address could not be reached the last time; undefined when it could. */
+  problem(address: string): string | undefined {
+    return this.#problems.get(address);
+  }
+
+  /** Makes the call and feeds what comes of it back in. Never rejects. */
+  async call(call: Call): Promise<void> {
+    const key = `${call.type} ${call.address}`;
+    const underWay = this.#underWay.get(key);
+    if (underWay !== undefined) {
+      // What an announcement says may have changed since it left: once more when it is back.
+      underWay.again = call.type === 'announce';
+      return;
+    }
+    const mine = { again: false };
+    this.#underWay.set(key, mine);
+    await this.#once(call);
+    this.#underWay.delete(key);
+    if (mine.again && !this.#stop.signal.aborted) await this.call(call);
+  }
+
+  async #once({ type, to, address }: Call): Promise<void> {
+    const { state, dispatch, now, timeoutMs } = this.#options;
+    const known = state().members.get(to);
+    const peer = known?.agentAddress === address ? known : undefined;
+    const isStanding = type === 'heartbeat';
+    const client = isStanding ? this.#stand(to, address) : this.#client(to, address);
+    try {
+      const message = messageTo(state(), type === 'announce');
+      const answer = await client.exchange(type, message, { timeoutMs, signal: this.#stop.signal });
+      this.#problems.delete(address);
+      dispatch({
+        type: 'heard',
+        now: now(),
+        via: type === 'announce' ? 'announce' : 'heartbeat',
+        message: answer,
+      });
+    } catch (error) {
+      if (this.#stop.signal.aborted) return;
+      this.#note(address, error);
+      const failure = error instanceof PeerError ? error.failure : 'other';
+      if (peer !== undefined)
+        dispatch({ type: 'unreachable', now: now(), peer, failure, fresh: !isStanding });
+    } finally {
+      if (!isStanding) client.close();
+    }
+  }
+
+  #note(address: string, error: unknown): void {
+    const problem = messageOf(error).split('\n', 1)[0]!;
+    if (this.#problems.get(address) !== problem && isShoalError(error, 'SHOAL_FORBIDDEN')) {
+      this.#options.onRefusal(address, messageOf(error));
+    }
+    this.#problems.set(address, problem);
+  }
+
+  /** The standing connection to an address, made when there is none for that task. */
+  #stand(task: TaskId, address: string): AgentClient {
+    const known = this.#standing.get(address);
+    if (known?.task === task) return known.client;
+    known?.client.close();
+    const client = this.#client(task, address, () => this.#disconnected(task, address));
+    this.#standing.set(address, { client, task });
+    return client;
+  }
+
+  #disconnected(task: TaskId, address: string): void {
+    const member = this.#options.state().members.get(task);
+    if (member?.agentAddress !== address) return;
+    this.#options.dispatch({ type: 'disconnected', now: this.#options.now(), peer: member });
+  }
+
+  #client(task: TaskId, address: string, onDisconnect?: () => void): AgentClient {
+    const { security, cluster } = this.#options;
+    return new AgentClient({
+      address,
+      task,
+      security,
+      cluster,
+      maxSockets: 1,
+      ...(onDisconnect && { onDisconnect }),
+    });
+  }
+
+  /** Hangs up where nobody of the cluster is any more. */
+  prune(): void {
+    const members = this.#options.state().members;
+    for (const [address, { client, task }] of this.#standing) {
+      const member = members.get(task);
+      if (member?.agentAddress === address && member.status !== 'left') continue;
+      client.close();
+      this.#standing.delete(address);
+    }
+  }
+
+  /** Hangs up everywhere. */
+  close(): void {
+    this.#stop.abort();
+    for (const { client } of this.#standing.values()) client.close();
+    this.#standing.clear();
+  }
+}
