@@ -118,6 +118,20 @@ describe('a writer and a reader', () => {
     );
   });
 
+  test('a length before its content is right whatever the length', () => {
+    for (const size of [0, 1, 127, 128, 16_383, 16_384, 100_000]) {
+      const content = new Uint8Array(size).fill(7);
+      const bytes = new ByteWriter(0)
+        .u8(9)
+        .lengthPrefixed((writer) => writer.bytes(content))
+        .u8(8)
+        .take();
+      const reader = new ByteReader(bytes, 'test', 1);
+      expect(reader.take(reader.varint())).toEqual(content);
+      expect(reader.u8()).toBe(8);
+    }
+  });
+
   test('a writer starts afresh after its bytes were taken', () => {
     const writer = new ByteWriter().u8(1);
     const first = writer.take();

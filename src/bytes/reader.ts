@@ -12,14 +12,12 @@ export class ByteReader {
   readonly source: string;
   offset: number;
   readonly end: number;
-  readonly #view: DataView;
 
   constructor(bytes: Uint8Array, source: string, start = 0, end = bytes.length) {
     this.bytes = bytes;
     this.source = source;
     this.offset = start;
     this.end = end;
-    this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   }
 
   get remaining(): number {
@@ -44,11 +42,15 @@ export class ByteReader {
   }
 
   fixed32(what = 'a 32-bit number'): number {
-    return this.#view.getUint32(this.#advance(4, what), true);
+    const at = this.#advance(4, what);
+    const { bytes } = this;
+    // A DataView for each reader would cost more than it saves: readers are short-lived and many.
+    return (bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16) | (bytes[at + 3]! << 24)) >>> 0;
   }
 
   fixed64(what = 'a 64-bit number'): bigint {
-    return this.#view.getBigUint64(this.#advance(8, what), true);
+    const low = this.fixed32(what);
+    return BigInt(low) | (BigInt(this.fixed32(what)) << 32n);
   }
 
   /** A varint that must fit a safe integer: lengths, offsets, counts. */

@@ -1,18 +1,16 @@
 /**
  * A byte buffer that grows as it is written. Its bytes are taken once, as a view without a copy.
  */
-import { MAX_VARINT_BYTES, putVarint } from './varint.js';
+import { MAX_VARINT_BYTES, putVarint, varintLength } from './varint.js';
 
 const encoder = new TextEncoder();
 
 export class ByteWriter {
   #bytes: Uint8Array;
-  #view: DataView;
   #length = 0;
 
   constructor(capacity = 256) {
     this.#bytes = new Uint8Array(capacity);
-    this.#view = new DataView(this.#bytes.buffer);
   }
 
   get length(): number {
@@ -27,7 +25,6 @@ export class ByteWriter {
       const grown = new Uint8Array(Math.max(needed, this.#bytes.length * 2, 64));
       grown.set(this.#bytes.subarray(0, start));
       this.#bytes = grown;
-      this.#view = new DataView(grown.buffer);
     }
     return start;
   }
@@ -41,16 +38,17 @@ export class ByteWriter {
 
   fixed32(value: number): this {
     const at = this.#reserve(4);
-    this.#view.setUint32(at, value, true);
+    const bytes = this.#bytes;
+    bytes[at] = value;
+    bytes[at + 1] = value >>> 8;
+    bytes[at + 2] = value >>> 16;
+    bytes[at + 3] = value >>> 24;
     this.#length = at + 4;
     return this;
   }
 
   fixed64(value: bigint): this {
-    const at = this.#reserve(8);
-    this.#view.setBigUint64(at, BigInt.asUintN(64, value), true);
-    this.#length = at + 8;
-    return this;
+    return this.fixed32(Number(value & 0xffffffffn)).fixed32(Number((value >> 32n) & 0xffffffffn));
   }
 
   varint(value: number | bigint): this {
@@ -72,11 +70,25 @@ export class ByteWriter {
     return this;
   }
 
-  /** Bytes that the caller fills in at once; they are zero or rubbish until then. */
-  claim(count: number): Uint8Array {
-    const at = this.#reserve(count);
-    this.#length = at + count;
-    return this.#bytes.subarray(at, at + count);
+  /** What `write` writes, with its length as a varint before it. */
+  lengthPrefixed(write: (writer: this) => void): this {
+    const at = this.#reserve(1);
+    this.#length = at + 1;
+    write(this);
+    const length = this.#length - at - 1;
+    const prefix = varintLength(length);
+    if (prefix > 1) {
+      this.#reserve(prefix - 1);
+      this.#bytes.copyWithin(at + prefix, at + 1, this.#length);
+      this.#length += prefix - 1;
+    }
+    putVarint(this.#bytes, at, length);
+    return this;
+  }
+
+  /** Forgets what was written but keeps the memory; what peek() gave is overwritten then. */
+  reset(): void {
+    this.#length = 0;
   }
 
   /** What has been written so far, as a view that stays right only until the next write. */
@@ -88,7 +100,6 @@ export class ByteWriter {
   take(capacity = 0): Uint8Array {
     const taken = this.peek();
     this.#bytes = new Uint8Array(capacity);
-    this.#view = new DataView(this.#bytes.buffer);
     this.#length = 0;
     return taken;
   }

@@ -109,9 +109,9 @@ function mapEntries<T>(
 }
 
 function toBytes(message: Sized): Uint8Array {
-  const target = Buffer.allocUnsafeSlow(message.size);
-  message.write(target, 0);
-  return target;
+  const bytes = new Uint8Array(message.size);
+  message.write(Buffer.from(bytes.buffer), 0);
+  return bytes;
 }
 
 /** The bytes of a tf.train.Example. */

@@ -6,10 +6,9 @@ import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { compareBytes } from '../../bytes/compare.js';
 import { maskCrc, unmaskCrc } from '../../bytes/crc32c.js';
 import { ByteReader } from '../../bytes/reader.js';
+import { ByteWriter } from '../../bytes/writer.js';
 import { ShoalError } from '../../errors/errors.js';
 import {
-  type BundleEntryProto,
-  BundleEntryProtoSchema,
   BundleHeaderProto_Endianness,
   BundleHeaderProtoSchema,
 } from '../../proto/generated/checkpoint_pb.js';
@@ -17,27 +16,27 @@ import { Table } from '../sstable/table.js';
 import { TableWriter } from '../sstable/table-writer.js';
 import type { BundleIndex, BundlePiece, BundleTensor } from './bundle-index.js';
 import { dtypeName, elementBytes } from './dtypes.js';
-import { boxOf, elementCount, sliceFromProto, sliceToProto, type TensorSlice } from './slice.js';
+import { type BundleEntry, decodeEntry, writeEntry } from './entry-codec.js';
+import { boxOf, elementCount, type TensorSlice } from './slice.js';
 import { decodeSliceKey, encodeSliceKey } from './slice-key.js';
 
 const FORMAT_VERSION = 1;
+const MAX_ELEMENT_BYTES = 16;
 const HEADER_KEY = new Uint8Array(0);
 
 /** The bytes of the index, equal to what TensorFlow writes for the same tensors. */
 export function writeIndexFile(index: BundleIndex): Uint8Array {
-  const entries: { key: Uint8Array; value: BundleEntryProto }[] = [];
+  const encoder = new TextEncoder();
+  const entries: { key: Uint8Array; value: BundleEntry }[] = [];
   for (const tensor of index.tensors.values()) {
-    const sliced = tensor.pieces.some((piece) => piece.slice !== undefined);
-    const key = new TextEncoder().encode(tensor.name);
-    if (!sliced) {
+    const key = encoder.encode(tensor.name);
+    if (tensor.pieces.every((piece) => piece.slice === undefined)) {
       entries.push({ key, value: entryOf(tensor, tensor.shape, tensor.pieces[0]!) });
       continue;
     }
-    const slices = tensor.pieces.map((piece) => sliceToProto(piece.slice!));
-    entries.push({
-      key,
-      value: create(BundleEntryProtoSchema, { dtype: tensor.dtype, shape: shapeProto(tensor.shape), slices }),
-    });
+    const { dtype, shape } = tensor;
+    const slices = tensor.pieces.map((piece) => piece.slice!);
+    entries.push({ key, value: { dtype, shape, slices, shard: 0, offset: 0, size: 0, maskedCrc: 0 } });
     for (const piece of tensor.pieces) {
       const { lengths } = boxOf(tensor.shape, piece.slice);
       entries.push({
@@ -54,23 +53,18 @@ export function writeIndexFile(index: BundleIndex): Uint8Array {
     version: { producer: FORMAT_VERSION },
   });
   table.add(HEADER_KEY, toBinary(BundleHeaderProtoSchema, header));
-  for (const { key, value } of entries) table.add(key, toBinary(BundleEntryProtoSchema, value));
+  const bytes = new ByteWriter();
+  for (const { key, value } of entries) {
+    bytes.reset();
+    writeEntry(bytes, value);
+    table.add(key, bytes.peek());
+  }
   return table.finish();
 }
 
-function shapeProto(shape: readonly number[]) {
-  return { dim: shape.map((size) => ({ size: BigInt(size) })) };
-}
-
-function entryOf(tensor: BundleTensor, shape: readonly number[], piece: BundlePiece): BundleEntryProto {
-  return create(BundleEntryProtoSchema, {
-    dtype: tensor.dtype,
-    shape: shapeProto(shape),
-    shardId: piece.shard,
-    offset: BigInt(piece.offset),
-    size: BigInt(piece.size),
-    crc32c: maskCrc(piece.crc32c),
-  });
+function entryOf(tensor: BundleTensor, shape: readonly number[], piece: BundlePiece): BundleEntry {
+  const { shard, offset, size } = piece;
+  return { dtype: tensor.dtype, shape, shard, offset, size, maskedCrc: maskCrc(piece.crc32c), slices: [] };
 }
 
 /** @param source the name of the file, for error messages. */
@@ -87,9 +81,9 @@ class IndexReader {
   }
 
   read(table: Table): BundleIndex {
-    const whole = new Map<string, BundleEntryProto>();
+    const whole = new Map<string, BundleEntry>();
     /** By the key, as a string of bytes. */
-    const slices = new Map<string, BundleEntryProto>();
+    const slices = new Map<string, BundleEntry>();
     let first = true;
     for (const { key, value } of table.entries()) {
       if (first) {
@@ -98,10 +92,10 @@ class IndexReader {
         first = false;
       } else if (key[0] === 0) {
         decodeSliceKey(new ByteReader(key, `${this.#source} (key of a slice)`));
-        slices.set(Buffer.from(key).toString('latin1'), this.#parse(value));
+        slices.set(Buffer.from(key).toString('latin1'), decodeEntry(value, this.#source));
       } else {
         const name = new ByteReader(key, this.#source).utf8(key.length, 'the name of a tensor');
-        whole.set(name, this.#parse(value));
+        whole.set(name, decodeEntry(value, this.#source));
       }
     }
     if (first) throw this.#corrupt('it is empty');
@@ -115,14 +109,6 @@ class IndexReader {
     return new ShoalError('SHOAL_CORRUPT', `${this.#source}: ${what}`, {
       hint: 'the index of the checkpoint is damaged; use another copy or an older checkpoint',
     });
-  }
-
-  #parse(value: Uint8Array): BundleEntryProto {
-    try {
-      return fromBinary(BundleEntryProtoSchema, value);
-    } catch (cause) {
-      throw new ShoalError('SHOAL_CORRUPT', `${this.#source}: an entry can not be parsed`, { cause });
-    }
   }
 
   #readHeader(value: Uint8Array): void {
@@ -144,23 +130,19 @@ class IndexReader {
     this.#shards = header.numShards;
   }
 
-  #shape(name: string, entry: BundleEntryProto): number[] {
-    const shape = entry.shape?.dim.map((dim) => Number(dim.size)) ?? [];
-    const possible = shape.every((size) => Number.isSafeInteger(size) && size >= 0);
-    if (entry.shape?.unknownRank || !possible || !Number.isSafeInteger(elementCount(shape) * 16)) {
+  #checkShape(name: string, shape: readonly number[]): void {
+    if (!Number.isSafeInteger(elementCount(shape) * MAX_ELEMENT_BYTES)) {
       throw this.#corrupt(`${name} has the impossible shape [${shape}]`);
     }
-    return shape;
   }
 
-  #tensor(name: string, entry: BundleEntryProto, slices: Map<string, BundleEntryProto>): BundleTensor {
-    const shape = this.#shape(name, entry);
-    const { dtype } = entry;
+  #tensor(name: string, entry: BundleEntry, slices: Map<string, BundleEntry>): BundleTensor {
+    const { dtype, shape } = entry;
+    this.#checkShape(name, shape);
     if (entry.slices.length === 0) {
       return { name, dtype, shape, pieces: [this.#piece(name, shape, undefined, entry)] };
     }
-    const pieces = entry.slices.map((proto) => {
-      const slice = sliceFromProto(proto);
+    const pieces = entry.slices.map((slice) => {
       if (slice.length !== shape.length) throw this.#corrupt(`a slice of ${name} has another rank than it`);
       const key = Buffer.from(encodeSliceKey(name, slice)).toString('latin1');
       const found = slices.get(key);
@@ -176,24 +158,22 @@ class IndexReader {
     name: string,
     full: readonly number[],
     slice: TensorSlice | undefined,
-    entry: BundleEntryProto,
+    entry: BundleEntry,
   ): BundlePiece {
-    const shape = this.#shape(name, entry);
+    const { shape, shard, offset, size } = entry;
+    this.#checkShape(name, shape);
     const lengths = this.#sliceShape(name, full, slice);
     if (shape.length !== lengths.length || shape.some((size, i) => size !== lengths[i])) {
       throw this.#corrupt(`a slice of ${name} has the shape [${shape}] instead of [${lengths}]`);
     }
-    const offset = Number(entry.offset);
-    const size = Number(entry.size);
-    const inRange = offset >= 0 && size >= 0 && Number.isSafeInteger(offset + size);
-    if (!inRange || entry.shardId < 0 || entry.shardId >= this.#shards) {
+    if (!Number.isSafeInteger(offset + size) || shard >= this.#shards) {
       throw this.#corrupt(`${name} lies outside the data files`);
     }
     const each = elementBytes(entry.dtype);
     if (each !== undefined && size !== each * elementCount(shape)) {
       throw this.#corrupt(`${name} (${dtypeName(entry.dtype)}, [${shape}]) can not have ${size} bytes`);
     }
-    return { slice, shard: entry.shardId, offset, size, crc32c: unmaskCrc(entry.crc32c) };
+    return { slice, shard, offset, size, crc32c: unmaskCrc(entry.maskedCrc) };
   }
 
   #sliceShape(name: string, shape: readonly number[], slice: TensorSlice | undefined): readonly number[] {

@@ -4,13 +4,7 @@
  * `all` and an extent that happens to cover the dimension mean the same region but are written differently, so
  * a slice is kept as it was found.
  */
-import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { invalid, type ShoalError } from '../../errors/errors.js';
-import {
-  type TensorSliceProto,
-  type TensorSliceProto_ExtentSchema,
-  TensorSliceProtoSchema,
-} from '../../proto/generated/graph_pb.js';
 
 export type Extent = 'all' | { readonly start: number; readonly length: number };
 export type TensorSlice = readonly Extent[];
@@ -86,19 +80,4 @@ export function parseShapeAndSlice(text: string): { shape: number[]; slice: Tens
   });
   boxOf(shape, slice);
   return { shape, slice };
-}
-
-export function sliceToProto(slice: TensorSlice): TensorSliceProto {
-  const extent = slice.map((one): MessageInitShape<typeof TensorSliceProto_ExtentSchema> => {
-    if (one === 'all') return {};
-    return { start: BigInt(one.start), hasLengthHack: { case: 'length', value: BigInt(one.length) } };
-  });
-  return create(TensorSliceProtoSchema, { extent });
-}
-
-export function sliceFromProto(proto: TensorSliceProto): TensorSlice {
-  return proto.extent.map((extent): Extent => {
-    if (extent.hasLengthHack.case === undefined) return 'all';
-    return { start: Number(extent.start), length: Number(extent.hasLengthHack.value) };
-  });
 }
