@@ -132,7 +132,17 @@ class NamespaceHost extends LabHost {
   }
 
   async #resize(bytes: number): Promise<void> {
-    await runTool([...this.#enter(), 'mount', '-o', `remount,size=${bytes}`, this.disk]);
+    // With a source named, mount does not add the options of before, which may not be valid in a user namespace.
+    await runTool([
+      ...this.#enter(),
+      'mount',
+      '-t',
+      'tmpfs',
+      '-o',
+      `remount,size=${bytes}`,
+      'disk',
+      this.disk,
+    ]);
   }
 }
 
