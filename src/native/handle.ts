@@ -5,6 +5,7 @@
  */
 import { ShoalError } from '../errors/errors.js';
 import type { Pointer } from './c-api.js';
+import { holdBytes, releaseBytes } from './pressure.js';
 
 export type HandleKind =
   | 'graph'
@@ -18,21 +19,29 @@ export type HandleKind =
 
 interface LiveHandle {
   readonly kind: HandleKind;
-  readonly site: { readonly stack?: string };
+  readonly origin: string;
 }
 
 const live = new Map<number, LiveHandle>();
 const counts = new Map<HandleKind, number>();
 let lastId = 0;
 
-const collected = new FinalizationRegistry<{ id: number; kind: HandleKind; free: () => void }>((orphan) => {
-  forget(orphan.id, orphan.kind);
-  orphan.free();
+interface Orphan {
+  readonly id: number;
+  readonly kind: HandleKind;
+  readonly bytes: number;
+  readonly free: () => void;
+}
+
+const collected = new FinalizationRegistry<Orphan>(({ id, kind, bytes, free }) => {
+  forget(id, kind);
+  releaseBytes(bytes);
+  free();
 });
 
-function remember(kind: HandleKind, site: { readonly stack?: string }): number {
+function remember(kind: HandleKind, origin: string): number {
   lastId += 1;
-  live.set(lastId, { kind, site });
+  live.set(lastId, { kind, origin });
   countHandle(kind, 1);
   return lastId;
 }
@@ -67,39 +76,59 @@ export function liveHandles(): Readonly<Record<HandleKind | 'total', number>> {
   return result;
 }
 
-/** Every live handle with the stack that made it. */
-export function listLiveHandles(): { kind: HandleKind; createdAt: string }[] {
-  return [...live.values()].map(({ kind, site }) => ({ kind, createdAt: describeSite(site) }));
+/** Every live handle with where it comes from. */
+export function listLiveHandles(): { kind: HandleKind; origin: string }[] {
+  return [...live.values()].map(({ kind, origin }) => ({ kind, origin }));
 }
 
 const OWN_FILES = /[/\\](src|dist)[/\\](native|tensor|graph|session)[/\\]/;
 
-function describeSite(site: { readonly stack?: string }): string {
-  const frames = (site.stack ?? '')
+/**
+ * The nearest frame of the stack that is not of these rooms. Made text at once: a stack that is kept as
+ * V8 captured it keeps everything alive that its frames refer to.
+ */
+function callSite(): string {
+  const { stack = '' } = new Error();
+  const frames = stack
     .split('\n')
     .slice(1)
     .map((line) => line.trim().replace(/^at /, ''));
   return frames.find((frame) => !OWN_FILES.test(frame)) ?? frames[0] ?? 'an unknown place';
 }
 
+export interface HandleOptions {
+  /** The object whose collection frees the pointer; the Handle itself unless given. */
+  readonly keeper?: object;
+  /** Native memory behind the pointer, where it is much. */
+  readonly bytes?: number;
+  /** Where it comes from; the place in the program that made it unless given. */
+  readonly origin?: string;
+}
+
 export class Handle {
   readonly kind: HandleKind;
+  readonly #bytes: number;
   readonly #id: number;
-  readonly #site: { readonly stack?: string } = {};
+  readonly #origin: string;
   readonly #free: (pointer: Pointer) => void;
   #pointer: Pointer | undefined;
 
-  /**
-   * `keeper` is the object whose collection frees the pointer; the Handle itself unless given. `free`
-   * must not refer to the keeper.
-   */
-  constructor(kind: HandleKind, pointer: Pointer, free: (pointer: Pointer) => void, keeper?: object) {
+  /** `free` must not refer to the keeper, which would never be collected then. */
+  constructor(
+    kind: HandleKind,
+    pointer: Pointer,
+    free: (pointer: Pointer) => void,
+    options: HandleOptions = {},
+  ) {
+    const { keeper = this, bytes = 0 } = options;
     this.kind = kind;
     this.#pointer = pointer;
     this.#free = free;
-    Error.captureStackTrace(this.#site, Handle);
-    this.#id = remember(kind, this.#site);
-    collected.register(keeper ?? this, { id: this.#id, kind, free: () => free(pointer) }, this);
+    this.#bytes = bytes;
+    this.#origin = options.origin ?? callSite();
+    this.#id = remember(kind, this.#origin);
+    collected.register(keeper, { id: this.#id, kind, bytes, free: () => free(pointer) }, this);
+    holdBytes(bytes);
   }
 
   get disposed(): boolean {
@@ -113,10 +142,7 @@ export class Handle {
 
   /** What a use after `dispose` throws. */
   disposedError(): ShoalError {
-    return new ShoalError(
-      'SHOAL_DISPOSED',
-      `This ${this.kind} was disposed; it was made at ${describeSite(this.#site)}`,
-    );
+    return new ShoalError('SHOAL_DISPOSED', `This ${this.kind} was disposed; it comes from ${this.#origin}`);
   }
 
   /** Gives up ownership without freeing: the pointer's new owner frees it. */
@@ -125,6 +151,7 @@ export class Handle {
     this.#pointer = undefined;
     collected.unregister(this);
     forget(this.#id, this.kind);
+    releaseBytes(this.#bytes);
     return pointer;
   }
 

@@ -349,7 +349,9 @@ class NativeRun {
     if (this.#runOptions !== null) freeBuffer(this.#runOptions);
     const metadata = this.#metadata === null ? undefined : takeBuffer(this.#metadata);
     if (error) return { error, values: [] };
-    const values = Array.from(this.#results, (pointer) => Tensor.fromNative(pointer));
+    const values = this.#call.outputs.map((output, i) =>
+      Tensor.fromNative(this.#results[i] as Pointer, `a run of ${output.name}`),
+    );
     if (metadata) this.#onMetadata?.(fromBinary(RunMetadataSchema, metadata));
     return { error: undefined, values };
   }

@@ -92,8 +92,8 @@ export class Tensor<D extends DType = DType> {
     return new Tensor(dtype, shape, new ArrayType(size));
   }
 
-  /** Takes ownership of a TF_Tensor. */
-  static fromNative(pointer: Pointer): Tensor {
+  /** Takes ownership of a TF_Tensor; `origin` says in messages where it comes from. */
+  static fromNative(pointer: Pointer, origin?: string): Tensor {
     const api = C();
     const dtype = dtypeFromNumber(api.TF_TensorType(pointer));
     const rank = api.TF_NumDims(pointer);
@@ -101,12 +101,14 @@ export class Tensor<D extends DType = DType> {
     for (let axis = 0; axis < rank; axis++) shape.push(Number(api.TF_Dim(pointer, axis)));
     const { array: ArrayType, size: elementSize } = DTYPES[dtype];
     const count = sizeOf(shape);
+    const named = origin === undefined ? {} : { origin };
     if (dtype === 'string') {
       const strings = count === 0 ? [] : readStrings(api.TF_TensorData(pointer), count);
       api.TF_DeleteTensor(pointer);
       return new Tensor(dtype, shape, strings);
     }
-    if (!ArrayType) return new Tensor(dtype, shape, undefined, new Handle('tensor', pointer, freeTensor));
+    if (!ArrayType)
+      return new Tensor(dtype, shape, undefined, new Handle('tensor', pointer, freeTensor, named));
     const bytes = count * elementSize;
     if (bytes <= COPY_LIMIT) {
       const elements = new ArrayType(count * wordsPerElement(dtype));
@@ -115,7 +117,12 @@ export class Tensor<D extends DType = DType> {
       return new Tensor(dtype, shape, elements);
     }
     const memory = viewBytes(api.TF_TensorData(pointer), bytes);
-    return new Tensor(dtype, shape, new ArrayType(memory), new Handle('tensor', pointer, freeTensor, memory));
+    return new Tensor(
+      dtype,
+      shape,
+      new ArrayType(memory),
+      new Handle('tensor', pointer, freeTensor, { keeper: memory, bytes, ...named }),
+    );
   }
 
   get size(): number {
