@@ -4,34 +4,36 @@
  * error names the op and its way to the loss.
  */
 import { invalid, ShoalError } from '../errors/errors.js';
+import { FunctionGraph } from '../graph/function.js';
 import type { Graph } from '../graph/graph.js';
 import type { Operation, Output } from '../graph/operation.js';
 import { asOutput, isOutputLike, type Operand } from '../ops/build.js';
 import { onesLike, zerosLike } from '../ops/creation.js';
-import { type DType, isComplex, isFloating } from '../tensor/dtype.js';
+import * as raw from '../ops/generated/index.js';
+import type { DType } from '../tensor/dtype.js';
+import { broadcastShapes, formatShape } from '../tensor/shape.js';
 import { PartitionedVariable } from '../variables/partitioned.js';
 import { Variable } from '../variables/variable.js';
-import { aggregate, type Gradient, toDense } from './indexed-slices.js';
+import { aggregate, type Gradient, IndexedSlices, toDense } from './indexed-slices.js';
 import { nativeGradient } from './native.js';
-import { gradientOf } from './registry.js';
+import { findPaths, isDifferentiableType, type Paths } from './paths.js';
+import { type GradientContext, gradientOf } from './registry.js';
+
+export { isDifferentiableType } from './paths.js';
 
 export interface GradientOptions {
   /** The gradients that flow into the ys; ones when left out. */
-  readonly gradYs?: readonly (Operand | null)[];
-  /** Treated as constants. */
-  readonly stopGradients?: readonly (Output | Variable)[];
+  readonly gradYs?: readonly (Operand | IndexedSlices | null)[];
+  /** Treated as constants: nothing flows back through them. Their own gradients can still be asked for. */
+  readonly stopGradients?: readonly Differentiable[];
   /** What an x that no y depends on gets. */
   readonly unconnected?: 'none' | 'zero';
+  /** Puts the ops of a gradient on the device of the op that it is of. */
+  readonly colocateGradientsWithOps?: boolean;
   readonly name?: string;
 }
 
 export type Differentiable = Output | Variable;
-
-/** The handle of a variable, or the output itself. */
-const target = (x: Differentiable): Output => (x instanceof Variable ? x.handle : x);
-
-export const isDifferentiableType = (dtype: DType): boolean =>
-  isFloating(dtype) || isComplex(dtype) || dtype === 'resource' || dtype === 'variant';
 
 /** d(sum of ys) / dx for each x; null where no y depends on it. */
 export function gradients(
@@ -40,18 +42,45 @@ export function gradients(
   options: GradientOptions = {},
 ): (Gradient | null)[] {
   const losses = (Array.isArray(ys) ? ys : [ys as Differentiable]).map((y: Differentiable) => y.toOutput());
-  if (losses.length === 0 || xs.length === 0) return [];
-  for (const x of xs) {
-    if (x instanceof PartitionedVariable || !isOutputLike(x)) {
-      throw invalid(
-        'Gradients are taken of outputs and variables; take those of a partitioned variable of its parts',
-      );
-    }
-  }
-  const graph = (losses[0] as Output).graph;
+  const graph = losses[0]?.graph;
+  if (graph === undefined || xs.length === 0) return xs.map(() => null);
+  checkLosses(graph, losses, options);
   return graph.asDefault(() =>
     graph.nameScope(options.name ?? 'gradients', () => walk(graph, losses, xs, options)),
   );
+}
+
+function checkLosses(graph: Graph, losses: readonly Output[], { gradYs }: GradientOptions): void {
+  if (gradYs && gradYs.length !== losses.length) {
+    throw invalid(`gradYs has ${gradYs.length} entries for ${losses.length} ys`, {
+      hint: 'Give one for each y; null stands for ones.',
+    });
+  }
+  for (const loss of losses) {
+    if (loss.graph !== graph) throw invalid(`${loss} and ${losses[0]} are of different graphs`);
+    if (!isDifferentiableType(loss.dtype) || loss.dtype === 'resource') {
+      throw invalid(`The gradient of ${loss} cannot be taken: it is ${loss.dtype}`, {
+        op: loss.op.name,
+        hint: 'A loss is of floating or complex type; a cast to one does not make integers differentiable.',
+      });
+    }
+  }
+}
+
+/** What gradients of `x` are collected at: a variable's handle, an outer tensor's stand-in in a function. */
+function targetOf(graph: Graph, x: Differentiable): Output | undefined {
+  if (x instanceof PartitionedVariable || !isOutputLike(x)) {
+    throw invalid('Gradients are taken of outputs and variables', {
+      hint: 'Of a partitioned variable take those of its parts.',
+    });
+  }
+  const own = x instanceof Variable ? x.handle : x;
+  if (own.graph === graph) return own;
+  for (let outer = graph; outer instanceof FunctionGraph; outer = outer.outer) {
+    if (outer.outer !== own.graph) continue;
+    return (graph as FunctionGraph).captures.find((capture) => capture.outer === own)?.inner;
+  }
+  throw invalid(`${own} is not of the graph of the loss`);
 }
 
 function walk(
@@ -60,102 +89,97 @@ function walk(
   xs: readonly Differentiable[],
   options: GradientOptions,
 ): (Gradient | null)[] {
-  const targets = xs.map(target);
-  const stops = new Set((options.stopGradients ?? []).map((stop) => target(stop)));
-  const between = opsBetween(losses, targets, stops);
-  const pending = countConsumers(losses, between);
-  const flowing = new Map<Output, Gradient[]>();
-  const push = (output: Output, gradient: Gradient) => {
-    const list = flowing.get(output);
-    if (list) list.push(gradient);
-    else flowing.set(output, [gradient]);
-  };
-  const wanted = new Set(targets);
-  const results = new Map<Output, Gradient>();
-
+  const targets = xs.map((x) => targetOf(graph, x));
+  const present = targets.filter((target) => target !== undefined);
+  const stops = new Set((options.stopGradients ?? []).map((stop) => targetOf(graph, stop)));
+  const paths = findPaths(losses, present, stops as ReadonlySet<Output>);
+  const flow = new Flow();
   losses.forEach((loss, i) => {
-    if (!isDifferentiableType(loss.dtype))
-      throw invalid(`A gradient of ${loss} cannot be taken: it is ${loss.dtype}`);
-    const given = options.gradYs?.[i];
-    push(loss, given === null || given === undefined ? onesLike(loss) : asOutput(given, loss.dtype));
+    if (paths.active.has(loss)) flow.push(loss, incoming(loss, options.gradYs?.[i]));
   });
 
-  const ready = [...between.keys()].filter((op) => pending.get(op) === 0);
+  const pending = countConsumers(paths);
+  const ready = [...pending.keys()].filter((op) => pending.get(op) === 0);
+  let done = 0;
   for (let op = ready.pop(); op; op = ready.pop()) {
+    done += 1;
     const current = op;
     const grads = current.outputs.map((output) => {
-      const list = flowing.get(output);
-      if (!list) return undefined;
-      flowing.delete(output);
-      const sum = aggregate(list);
-      if (wanted.has(output)) results.set(output, sum);
-      return sum;
+      const sum = flow.sum(output);
+      return stops.has(output) ? undefined : sum;
     });
-    const isSource = current.outputs.every((output) => stops.has(output)) || current.inputs.length === 0;
-    const inputs = isSource
-      ? []
-      : graph.nameScope(`${current.name.split('/').at(-1)}_grad`, () =>
-          inputGradients(current, grads, between),
-        );
-    current.inputs.forEach((input, i) => {
-      const gradient = inputs[i];
-      if (gradient && between.has(input.op) && !stops.has(input)) push(input, gradient);
-      if (between.has(input.op)) release(input.op, pending, ready);
-    });
-  }
-  return targets.map((x) => results.get(x) ?? unconnected(x, options));
-}
-
-function unconnected(x: Output, options: GradientOptions): Gradient | null {
-  if (options.unconnected !== 'zero' || x.dtype === 'resource') return null;
-  return zerosLike(x);
-}
-
-/** Ops on a path from a target to a loss, each with the op that it feeds on that path. */
-function opsBetween(
-  losses: readonly Output[],
-  targets: readonly Output[],
-  stops: ReadonlySet<Output>,
-): Map<Operation, Operation | undefined> {
-  const consumer = new Map<Operation, Operation | undefined>();
-  const order: Operation[] = [];
-  const stack = losses.map(({ op }) => op);
-  for (const op of stack) consumer.set(op, undefined);
-  for (let op = stack.pop(); op; op = stack.pop()) {
-    order.push(op);
-    for (const input of op.inputs) {
-      if (consumer.has(input.op) || !isDifferentiableType(input.dtype)) continue;
-      consumer.set(input.op, op);
-      stack.push(input.op);
+    const inputs = current.inputs;
+    if (grads.some((grad) => grad !== undefined)) {
+      const needed = inputs.map((input) => paths.active.has(input));
+      const found = withinOp(graph, current, options, () => inputGradients(current, grads, needed, paths));
+      found.forEach((gradient, i) => {
+        if (gradient && needed[i]) flow.push(inputs[i] as Output, gradient);
+      });
+    }
+    for (const { op: source } of inputs) {
+      const left = pending.get(source);
+      if (left === undefined) continue;
+      pending.set(source, left - 1);
+      if (left === 1) ready.push(source);
     }
   }
-  // Forward from the targets, among what the losses reach.
-  const consumers = new Map<Operation, Operation[]>();
-  for (const op of order) {
-    for (const input of op.inputs) {
-      if (!consumer.has(input.op) || !isDifferentiableType(input.dtype) || stops.has(input)) continue;
-      const list = consumers.get(input.op);
-      if (list) list.push(op);
-      else consumers.set(input.op, [op]);
-    }
-  }
-  const between = new Map<Operation, Operation | undefined>();
-  const forward = targets.map(({ op }) => op).filter((op) => consumer.has(op));
-  for (let op = forward.pop(); op; op = forward.pop()) {
-    if (between.has(op)) continue;
-    between.set(op, consumer.get(op));
-    forward.push(...(consumers.get(op) ?? []));
-  }
-  return between;
+  if (done < pending.size) throw cycleError(pending);
+  return targets.map(
+    (target, i) => (target && flow.sum(target)) ?? unconnected(xs[i] as Differentiable, options),
+  );
 }
 
-/** How many inputs of ops in between each op feeds: its gradients are whole when all have been handled. */
-function countConsumers(
-  _losses: readonly Output[],
-  between: ReadonlyMap<Operation, unknown>,
-): Map<Operation, number> {
-  const pending = new Map<Operation, number>([...between.keys()].map((op) => [op, 0]));
-  for (const op of between.keys()) {
+/** Gradients on their way, by the tensor that they are of. */
+class Flow {
+  readonly #parts = new Map<Output, Gradient[]>();
+
+  push(output: Output, gradient: Gradient): void {
+    const parts = this.#parts.get(output);
+    if (parts) parts.push(gradient);
+    else this.#parts.set(output, [gradient]);
+  }
+
+  /** What has come so far, as one; made once. */
+  sum(output: Output): Gradient | undefined {
+    const parts = this.#parts.get(output);
+    if (!parts) return undefined;
+    const sum = aggregate(parts);
+    if (parts.length > 1) this.#parts.set(output, [sum]);
+    return sum;
+  }
+}
+
+function incoming(loss: Output, given: Operand | IndexedSlices | null | undefined): Gradient {
+  if (given === null || given === undefined) return onesLike(loss);
+  if (given instanceof IndexedSlices) return given;
+  const gradient = asOutput(given, loss.dtype);
+  const isPossible =
+    loss.shape === null ||
+    gradient.shape === null ||
+    (loss.rank === gradient.rank &&
+      broadcastShapes(loss.shape, gradient.shape)?.every(
+        (dim, i) => dim === null || [dim, null].includes(loss.shape?.[i] as number | null),
+      ));
+  if (!isPossible) {
+    throw invalid(
+      `The gradient that flows into ${loss} has shape ${formatShape(gradient.shape)}, not ${formatShape(loss.shape)}`,
+    );
+  }
+  return gradient;
+}
+
+function unconnected(x: Differentiable, options: GradientOptions): Gradient | null {
+  if (options.unconnected !== 'zero') return null;
+  if (x instanceof Variable || x.dtype !== 'resource') return zerosLike(x.toOutput());
+  const dtype = x.op.attr('dtype');
+  return typeof dtype === 'string' ? zerosLike(raw.readVariableOp(x, { dtype: dtype as DType })) : null;
+}
+
+/** How many inputs of ops on the paths each such op feeds: its gradients are whole when all are handled. */
+function countConsumers({ ops }: Paths): Map<Operation, number> {
+  const pending = new Map<Operation, number>();
+  for (const op of ops.keys()) pending.set(op, 0);
+  for (const op of ops.keys()) {
     for (const input of op.inputs) {
       const count = pending.get(input.op);
       if (count !== undefined) pending.set(input.op, count + 1);
@@ -164,28 +188,36 @@ function countConsumers(
   return pending;
 }
 
-function release(op: Operation, pending: Map<Operation, number>, ready: Operation[]): void {
-  const left = (pending.get(op) as number) - 1;
-  pending.set(op, left);
-  if (left === 0) ready.push(op);
+function cycleError(pending: ReadonlyMap<Operation, number>): ShoalError {
+  const stuck = [...pending].find(([, left]) => left > 0)?.[0] as Operation;
+  return new ShoalError('SHOAL_NO_GRADIENT', `The graph has a cycle through ${stuck}`, {
+    op: stuck.name,
+    hint: 'Loops of Enter and NextIteration ops have no gradient here: build loops with tf.whileLoop.',
+  });
+}
+
+function withinOp<T>(graph: Graph, op: Operation, options: GradientOptions, body: () => T): T {
+  const named = () => graph.nameScope(`${op.name.slice(op.name.lastIndexOf('/') + 1)}_grad`, body);
+  return options.colocateGradientsWithOps ? graph.colocateWith(op, named) : named();
 }
 
 function inputGradients(
   op: Operation,
   grads: readonly (Gradient | undefined)[],
-  between: ReadonlyMap<Operation, Operation | undefined>,
+  needed: readonly boolean[],
+  paths: Paths,
 ): readonly (Gradient | null | undefined)[] {
-  if (grads.every((grad) => grad === undefined)) return [];
   const gradient = gradientOf(op.type);
   if (gradient === null) return [];
-  if (gradient === undefined) return fallback(op, grads, between);
+  const dense = () => grads.map((grad) => grad && toDense(grad));
+  if (gradient === undefined) {
+    const found = nativeGradient(op, dense(), needed);
+    if (!found) throw missing(op, paths);
+    return found;
+  }
+  const context: GradientContext = { needed, gradients };
   const result =
-    typeof gradient === 'function'
-      ? gradient(
-          op,
-          grads.map((grad) => grad && toDense(grad)),
-        )
-      : gradient.slices(op, grads);
+    typeof gradient === 'function' ? gradient(op, dense(), context) : gradient.slices(op, grads, context);
   if (result.length !== op.inputs.length) {
     throw new ShoalError(
       'SHOAL_INTERNAL',
@@ -196,20 +228,18 @@ function inputGradients(
   return result;
 }
 
-function fallback(
-  op: Operation,
-  grads: readonly (Gradient | undefined)[],
-  between: ReadonlyMap<Operation, Operation | undefined>,
-): readonly (Gradient | null)[] {
-  const dense = grads.map((grad) => grad && toDense(grad));
-  const relevant = op.inputs.map((input) => between.has(input.op) && isDifferentiableType(input.dtype));
-  const found = nativeGradient(op, dense, relevant);
-  if (found) return found;
-  const path = [`${op.name} (${op.type})`];
-  for (let at = between.get(op); at && path.length < 12; at = between.get(at))
-    path.push(`${at.name} (${at.type})`);
-  throw new ShoalError('SHOAL_NO_GRADIENT', `There is no gradient for op ${op.type} '${op.name}'`, {
-    op: op.name,
-    hint: `It lies on the way to the loss: ${path.join(' → ')}. Put tf.stopGradient around what need not be trained.`,
-  });
+const SHOWN_PATH = 12;
+
+function missing(op: Operation, paths: Paths): ShoalError {
+  const way: string[] = [];
+  for (let at: Operation | undefined = op; at; at = paths.ops.get(at)) way.push(`${at.name} (${at.type})`);
+  const shown =
+    way.length > SHOWN_PATH
+      ? [...way.slice(0, SHOWN_PATH - 2), `… ${way.length - SHOWN_PATH + 1} more …`, way.at(-1)]
+      : way;
+  return new ShoalError(
+    'SHOAL_NO_GRADIENT',
+    `There is no gradient for op ${op.type} '${op.name}', which is on the way to the loss: ${shown.join(' → ')}`,
+    { op: op.name, hint: 'Put tf.stopGradient around what need not be trained.' },
+  );
 }

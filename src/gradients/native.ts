@@ -1,34 +1,83 @@
-/** TensorFlow's own C++ gradients, for ops without one in TypeScript. */
+/**
+ * TensorFlow's own C++ gradients, for ops without one in TypeScript.
+ *
+ * The library's walk goes from ys to xs by every path, and the inputs of one op may depend on each other.
+ * So the op is copied, alone, into a graph of its own with placeholders around it; what the library adds
+ * there is brought back with the placeholders and the copy replaced by the real tensors.
+ */
+import { create, toBinary } from '@bufbuild/protobuf';
 import { isShoalError } from '../errors/errors.js';
+import { Graph } from '../graph/graph.js';
+import { importGraphDef } from '../graph/import-graph-def.js';
 import type { Operation, Output } from '../graph/operation.js';
 import { packOutputs, unpackOutputs } from '../native/buffer.js';
 import { C } from '../native/library.js';
 import { checked } from '../native/status.js';
+import { GraphDefSchema } from '../proto/generated/graph_pb.js';
 
 /** The gradients of the inputs of one op; undefined when the library has no gradient for it. */
 export function nativeGradient(
   op: Operation,
   grads: readonly (Output | undefined)[],
-  relevant: readonly boolean[],
+  needed: readonly boolean[],
 ): (Output | null)[] | undefined {
-  const { graph } = op;
-  const ys = op.outputs.filter((_, i) => grads[i] !== undefined);
-  const dxs = grads.filter((grad) => grad !== undefined);
-  const xs = op.inputs.filter((_, i) => relevant[i]);
-  if (xs.length === 0 || ys.length === 0) return op.inputs.map(() => null);
-  // The walk of the library stops at its xs: fresh names for the inputs keep it to this one op.
+  const flowing = op.outputs.filter((_, i) => grads[i] !== undefined);
+  if (!needed.includes(true) || flowing.length === 0) return op.inputs.map(() => null);
+  const lone = new Graph();
+  try {
+    const around = (name: string, { dtype, shape }: Output) =>
+      lone.op('Placeholder', [], { dtype, shape }, { name }).output();
+    const inputs = op.inputs.map((input, i) => around(`input_${i}`, input));
+    const incoming = grads.map((grad, i) => grad && around(`grad_${i}`, grad));
+    const copy = copyOp(lone, op, inputs);
+    const ys = flowing.map(({ index }) => copy.output(index));
+    const xs = inputs.filter((_, i) => needed[i]);
+    const dys = incoming.filter((grad) => grad !== undefined);
+    const found = addGradients(lone, ys, xs, dys);
+    if (!found) return undefined;
+    const real = new Map<string, Output>();
+    for (const [i, input] of inputs.entries()) real.set(input.name, op.inputs[i] as Output);
+    for (const [i, grad] of incoming.entries()) if (grad) real.set(grad.name, grads[i] as Output);
+    for (const output of copy.outputs) real.set(output.name, op.output(output.index));
+    const brought = bringOver(lone, op.graph, real, found);
+    let at = 0;
+    return needed.map((isNeeded) => (isNeeded ? (brought[at++] ?? null) : null));
+  } finally {
+    lone.dispose();
+  }
+}
+
+/** The same op, attributes and all, on other inputs. */
+function copyOp(graph: Graph, op: Operation, inputs: readonly Output[]): Operation {
+  const def = op.nodeDef();
+  const node = { ...def, name: 'op', device: '', input: inputs.map(({ name }) => name) };
+  const { _class: _, ...attr } = node.attr;
+  const alone = create(GraphDefSchema, { node: [{ ...node, attr }], versions: { producer: 2000 } });
+  const inputMap = Object.fromEntries(inputs.map((input) => [input.name, input]));
+  const { operations } = importGraphDef(graph, toBinary(GraphDefSchema, alone), {
+    inputMap,
+    returnOperations: ['op'],
+  });
+  return operations[0] as Operation;
+}
+
+function addGradients(
+  graph: Graph,
+  ys: readonly Output[],
+  xs: readonly Output[],
+  dys: readonly Output[],
+): (Output | null)[] | undefined {
   const results = new BigUint64Array(xs.length * 2);
-  const prefix = graph.uniqueName('native');
   try {
     checked((status) =>
       C().TF_AddGradientsWithPrefix(
         graph.pointer,
-        prefix,
+        'native',
         packOutputs(ys),
         ys.length,
         packOutputs(xs),
         xs.length,
-        packOutputs(dxs),
+        packOutputs(dys),
         status,
         results,
       ),
@@ -38,9 +87,28 @@ export function nativeGradient(
       return undefined;
     throw error;
   }
-  const found = unpackOutputs(results).map(({ oper, index }) =>
+  return unpackOutputs(results).map(({ oper, index }) =>
     oper === 0n ? null : graph.operationAt(oper).output(index),
   );
+}
+
+/** Copies what was added to the lone graph into the real one. */
+function bringOver(
+  lone: Graph,
+  graph: Graph,
+  real: ReadonlyMap<string, Output>,
+  found: readonly (Output | null)[],
+): (Output | null)[] {
+  const strangers = new Set([...real.keys()].map((name) => name.slice(0, name.lastIndexOf(':'))));
+  const def = lone.toGraphDef();
+  const added = { ...def, node: def.node.filter(({ name }) => !strangers.has(name)) };
+  const wanted = found.filter((output): output is Output => output !== null && !real.has(output.name));
+  // The prefix is this import's own: no later name can meet one of these.
+  const { outputs } = importGraphDef(graph, toBinary(GraphDefSchema, added), {
+    prefix: graph.uniqueName('native'),
+    inputMap: Object.fromEntries(real),
+    returnOutputs: wanted.map(({ name }) => name),
+  });
   let at = 0;
-  return relevant.map((isRelevant) => (isRelevant ? (found[at++] ?? null) : null));
+  return found.map((output) => output && (real.get(output.name) ?? (outputs[at++] as Output)));
 }

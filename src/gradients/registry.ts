@@ -1,16 +1,37 @@
 /**
  * The gradients of ops, by op type. A gradient function is given the op and the gradients of its outputs
  * (undefined where nothing flowed back) and returns one gradient for each input, null where there is none.
+ * Each family of ops is a table in a file of its own.
  */
 import type { Operation, Output } from '../graph/operation.js';
 import { arithmeticGradients } from './arithmetic.js';
+import { arrayGradients } from './arrays.js';
 import { controlFlowGradients } from './control-flow.js';
+import { convGradients } from './conv.js';
+import { gatherGradients } from './gather.js';
+import type { GradientOptions } from './gradients.js';
 import type { Gradient } from './indexed-slices.js';
+import { nnGradients } from './nn.js';
+import { randomGradients } from './random.js';
+import { segmentGradients } from './segment.js';
+import { sparseGradients } from './sparse.js';
 import { variableGradients } from './variables.js';
+
+export interface GradientContext {
+  /** For each input whether its gradient is wanted; what is returned for the others is dropped. */
+  readonly needed: readonly boolean[];
+  /** The reverse walk itself, for ops that call functions: `gradients` of a body's graph. */
+  readonly gradients: (
+    ys: readonly Output[],
+    xs: readonly Output[],
+    options?: GradientOptions,
+  ) => (Gradient | null)[];
+}
 
 export type GradientFunction = (
   op: Operation,
   grads: readonly (Output | undefined)[],
+  context: GradientContext,
 ) => readonly (Gradient | null | undefined)[];
 
 /** For the few ops that pass sparse gradients on as they are. */
@@ -18,6 +39,7 @@ export interface SliceGradientFunction {
   readonly slices: (
     op: Operation,
     grads: readonly (Gradient | undefined)[],
+    context: GradientContext,
   ) => readonly (Gradient | null | undefined)[];
 }
 
@@ -26,7 +48,14 @@ export type GradientTable = Readonly<Record<string, GradientFunction | SliceGrad
 
 const GRADIENTS: GradientTable = {
   ...arithmeticGradients,
+  ...arrayGradients,
   ...controlFlowGradients,
+  ...convGradients,
+  ...gatherGradients,
+  ...nnGradients,
+  ...randomGradients,
+  ...segmentGradients,
+  ...sparseGradients,
   ...variableGradients,
 };
 
@@ -39,5 +68,12 @@ export function gradientOf(type: string): GradientTable[string] | undefined {
 export function registeredGradients(): string[] {
   return Object.keys(GRADIENTS)
     .filter((type) => GRADIENTS[type] !== null)
+    .sort();
+}
+
+/** The op types through which nothing flows back. */
+export function opsWithoutGradient(): string[] {
+  return Object.keys(GRADIENTS)
+    .filter((type) => GRADIENTS[type] === null)
     .sort();
 }
