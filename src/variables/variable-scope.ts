@@ -11,7 +11,7 @@ import { constantInitializer, defaultInitializer, type Initializer } from './ini
 import { PartitionedVariable, type Partitioner } from './partitioned.js';
 import { Variable } from './variable.js';
 
-interface ScopeSettings {
+export interface ScopeSettings {
   /** Ends with a slash, or is empty. */
   readonly prefix: string;
   /** false: names must be free; true: they must be taken; 'auto': either. */
@@ -25,6 +25,9 @@ const ROOT: ScopeSettings = { prefix: '', reuse: false, initializer: undefined, 
 
 const settingsOf = (graph: Graph): ScopeSettings =>
   (scopeOf(graph).extras[SCOPE] as ScopeSettings | undefined) ?? ROOT;
+
+/** The variable scope that the caller is in. Every entry into a scope has an object of its own. */
+export const currentVariableScope = (graph: Graph = currentGraph()): ScopeSettings => settingsOf(graph);
 
 /** The variables of each graph by name. */
 const stores = new WeakMap<Graph, Map<string, Variable | PartitionedVariable>>();
