@@ -1,5 +1,5 @@
 /** Attributes of ops: from JavaScript values to TensorFlow's and back. */
-import { fromBinary } from '@bufbuild/protobuf';
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { invalid, isShoalError } from '../errors/errors.js';
 import { fillBuffer } from '../native/buffer.js';
 import type { Pointer } from '../native/c-api.js';
@@ -58,9 +58,9 @@ export function attrSetter(op: string, name: string, type: string, value: AttrVa
   switch (base) {
     case 'int': {
       const ints = BigInt64Array.from(values, (v) => {
-        if (typeof v === 'bigint') return v;
+        if (typeof v === 'bigint' && BigInt.asIntN(64, v) === v) return v;
         if (typeof v === 'number' && Number.isSafeInteger(v)) return BigInt(v);
-        throw wrong('a whole number');
+        throw wrong('a whole number of 64 bits');
       });
       if (list) return (d) => C().TF_SetAttrIntList(d, name, ints, length);
       return (d) => C().TF_SetAttrInt(d, name, ints[0] as bigint);
@@ -100,8 +100,8 @@ export function attrSetter(op: string, name: string, type: string, value: AttrVa
     }
     case 'shape': {
       const shapes = values.map((v) => {
-        if (v === null || Array.isArray(v)) return v as PartialShape;
-        throw wrong('a shape such as [2, null]');
+        if (v === null || (Array.isArray(v) && v.every(isDimension))) return v as PartialShape;
+        throw wrong('a shape such as [2, null], or null');
       });
       if (list) return (d) => setShapeList(d, name, shapes);
       const only = shapes[0] as PartialShape;
@@ -113,14 +113,29 @@ export function attrSetter(op: string, name: string, type: string, value: AttrVa
       return (d) => setTensors(d, name, values as readonly Tensor[], list);
     }
     case 'func': {
-      if (list) throw invalid(`Attribute '${name}' of ${op} is a list of functions, which is not supported`);
-      const ref = value as FunctionRef;
-      if (typeof ref?.functionName !== 'string') throw wrong('a function of the graph');
+      const refs = values as readonly FunctionRef[];
+      if (refs.some((ref) => typeof ref?.functionName !== 'string')) throw wrong('a function of the graph');
+      if (list) return (d) => setFunctionList(d, name, refs);
+      const ref = refs[0] as FunctionRef;
       return (d) => C().TF_SetAttrFuncName(d, name, ref.functionName, Buffer.byteLength(ref.functionName));
     }
     default:
       throw invalid(`Attribute '${name}' of ${op} has the unknown type ${type}`);
   }
+}
+
+/** A size of a static shape: -1 and null are unknown ones. */
+const isDimension = (dim: unknown): boolean =>
+  dim === null || (Number.isSafeInteger(dim) && (dim as number) >= -1);
+
+/** C has a call for one function only; the message that describes any attribute takes a list. */
+function setFunctionList(description: Pointer, name: string, refs: readonly FunctionRef[]): void {
+  const func = refs.map(({ functionName }) => ({ name: functionName }));
+  const bytes = toBinary(
+    AttrValueSchema,
+    create(AttrValueSchema, { value: { case: 'list', value: { func } } }),
+  );
+  checked((status) => C().TF_SetAttrValueProto(description, name, bytes, bytes.length, status));
 }
 
 function setStringList(description: Pointer, name: string, strings: readonly Uint8Array[]): void {
@@ -186,11 +201,14 @@ export function readAttr(op: Operation, name: string): AttrValue | undefined {
   return fromProto(fromBinary(AttrValueSchema, bytes));
 }
 
+// A byte order mark is part of the string.
+const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
+
 /** Integers come as numbers where they are safe, strings as text; a tensor's proto is not decoded here. */
 export function fromProto({ value }: ProtoAttrValue): AttrValue | undefined {
   switch (value.case) {
     case 's':
-      return new TextDecoder().decode(value.value);
+      return decoder.decode(value.value);
     case 'i':
       return safeInt(value.value);
     case 'f':
@@ -204,7 +222,7 @@ export function fromProto({ value }: ProtoAttrValue): AttrValue | undefined {
       return { functionName: value.value.name };
     case 'list': {
       const { s, i, f, b, type, shape, func } = value.value;
-      if (s.length > 0) return s.map((text) => new TextDecoder().decode(text));
+      if (s.length > 0) return s.map((text) => decoder.decode(text));
       if (i.length > 0) return i.map(safeInt) as number[];
       if (f.length > 0) return f;
       if (b.length > 0) return b;

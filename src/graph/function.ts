@@ -13,6 +13,7 @@ import type { PartialShape } from '../tensor/shape.js';
 import type { FunctionRef } from './attributes.js';
 import { currentGraph, Graph } from './graph.js';
 import { type Operation, Output } from './operation.js';
+import { inScope, rootScope } from './scope.js';
 
 export interface ArgumentSpec {
   readonly dtype: DType;
@@ -49,7 +50,9 @@ export class FunctionGraph extends Graph {
 
   placeholder({ dtype, shape = null, name }: ArgumentSpec): Output {
     // Outside of all scopes: an argument has no device, no control input, no prefix.
-    return this.op('Placeholder', [], { dtype, shape }, { name: name ?? 'arg' }).output();
+    return inScope(rootScope(this), () =>
+      this.op('Placeholder', [], { dtype, shape }, { name: name ?? 'arg' }).output(),
+    );
   }
 
   /** Outer outputs that the body uses, in the order of the extra arguments. */
@@ -84,10 +87,14 @@ export class GraphFunction implements FunctionRef {
 
 export interface TraceOptions {
   readonly name: string;
-  /** Captures that must come first and in this order, so that two functions share a signature. */
-  readonly captureFirst?: readonly Output[];
-  /** Gives what was captured back as further results, as the body of a loop must. */
-  readonly returnCaptures?: boolean;
+}
+
+/** A body that is traced but no function yet: what it captures can still grow. */
+export interface TracedBody {
+  readonly graph: FunctionGraph;
+  readonly specs: readonly ArgumentSpec[];
+  readonly args: readonly Output[];
+  readonly results: readonly Output[];
 }
 
 /** Traces `body` into a function of the current graph. */
@@ -96,30 +103,39 @@ export function traceFunction(
   body: (...args: Output[]) => Output | readonly Output[] | undefined,
   options: TraceOptions,
 ): GraphFunction {
-  const outer = currentGraph();
-  const graph = new FunctionGraph(outer);
+  return finishFunction(traceBody(specs, body), options);
+}
+
+export function traceBody(
+  specs: readonly ArgumentSpec[],
+  body: (...args: Output[]) => Output | readonly Output[] | undefined,
+): TracedBody {
+  const graph = new FunctionGraph(currentGraph());
   return graph.asDefault(() => {
     const args = specs.map((spec, i) => graph.placeholder({ name: `arg_${i}`, ...spec }));
-    for (const output of options.captureFirst ?? []) graph.capture(output);
     const returned = body(...args);
     const results = returned === undefined ? [] : returned instanceof Output ? [returned] : [...returned];
-    if (options.returnCaptures) results.push(...graph.captures.map(({ inner }) => inner));
-    // A function may not return an argument, nor one tensor twice: each result is an op of its own.
-    const outputs = results.map((result) => graph.op('Identity', [result], {}, { name: 'result' }).output());
-    return finishFunction(graph, args, outputs, specs, options.name);
+    return { graph, specs, args, results: results.map((result) => graph.capture(result)) };
   });
 }
 
-function finishFunction(
-  graph: FunctionGraph,
-  args: readonly Output[],
-  outputs: readonly Output[],
-  specs: readonly ArgumentSpec[],
-  name: string,
-): GraphFunction {
+export interface FinishOptions extends TraceOptions {
+  /** All captures in this order, the body's own among them, so that several functions share a signature. */
+  readonly captures?: readonly Output[];
+  /** Gives what was captured back as further results, as the body of a loop must. */
+  readonly returnCaptures?: boolean;
+}
+
+/** Makes a traced body a function of the graph around it. */
+export function finishFunction(traced: TracedBody, options: FinishOptions): GraphFunction {
+  const { graph, specs, args } = traced;
   const api = C();
-  const captures = graph.captures;
-  const inputs = [...args, ...captures.map(({ inner }) => inner)];
+  const captures = options.captures ?? graph.captures.map(({ outer }) => outer);
+  const captured = captures.map((output) => graph.capture(output));
+  const inputs = [...args, ...captured];
+  const results = [...traced.results, ...(options.returnCaptures ? captured : [])];
+  // A function may not return an argument, nor one tensor twice: each result is an op of its own.
+  const outputs = results.map((result) => graph.op('Identity', [result], {}, { name: 'result' }).output());
   const ops = graph.operations();
   const stateful = ops.some((op) => op.type !== 'Placeholder' && graph.opDef(op.type).isStateful);
   const effects = new Set(graph.sideEffects);
@@ -127,7 +143,7 @@ function finishFunction(
   const pointer = checked((status) =>
     api.TF_GraphToFunctionWithControlOutputs(
       graph.pointer,
-      name.replace(/[^A-Za-z0-9_]/g, '_'),
+      options.name.replace(/[^A-Za-z0-9_]/g, '_'),
       1,
       -1,
       null,
@@ -149,12 +165,11 @@ function finishFunction(
     const functionName = api.TF_FunctionName(pointer);
     copyFunctions(graph, graph.outer);
     checked((status) => api.TF_GraphCopyFunction(graph.outer.pointer, pointer, null, status));
-    graph.outer.addFunctionName(functionName);
     return new GraphFunction({
       functionName,
       inputs: specs,
       outputs: outputs.map(({ dtype, shape }) => ({ dtype, shape })),
-      captures: captures.map(({ outer }) => outer),
+      captures,
       stateful,
       body: graph,
       bodyInputs: inputs,
@@ -172,13 +187,13 @@ function copyFunctions(from: Graph, to: Graph): void {
   if (count === 0) return;
   const pointers = new BigUint64Array(count);
   const found = checked((status) => api.TF_GraphGetFunctions(from.pointer, pointers, count, status));
-  for (const pointer of pointers.subarray(0, found)) {
-    try {
+  const functions = pointers.subarray(0, found);
+  try {
+    for (const pointer of functions) {
       checked((status) => api.TF_GraphCopyFunction(to.pointer, pointer, null, status));
-      to.addFunctionName(api.TF_FunctionName(pointer));
-    } finally {
-      api.TF_DeleteFunction(pointer);
     }
+  } finally {
+    for (const pointer of functions) api.TF_DeleteFunction(pointer);
   }
 }
 

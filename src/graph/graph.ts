@@ -32,7 +32,6 @@ export class Graph {
   readonly #names = new NameTable();
   readonly #operations = new Map<Pointer, Operation>();
   readonly #collections = new Map<string, unknown[]>();
-  readonly #functions = new Set<string>();
   /** Graph-level seed, as tf.set_random_seed; null when none was set. */
   seed: number | null = null;
   #opCount = 0;
@@ -77,7 +76,7 @@ export class Graph {
     if (base.endsWith('/')) this.#names.reserve(name);
     const colocated = scope.colocation;
     const device = colocated
-      ? mergeOwn(options.device, colocated.device)
+      ? (options.device ?? colocated.device)
       : resolveDevice(scope.devices, { type, name, attrs }, options.device ?? '');
     const controls = [...scope.controlInputs, ...(options.controlInputs ?? [])];
     for (const control of controls) this.#assertOwn(control);
@@ -113,7 +112,7 @@ export class Graph {
 
   /** The definition of an op type or of a function of this graph. */
   opDef(type: string): OpDef {
-    return opDef(this.pointer, type, (name) => this.#functions.has(name));
+    return opDef(this.pointer, type);
   }
 
   #ownInput(input: OpInput): OpInput {
@@ -238,11 +237,6 @@ export class Graph {
     return [...this.#collections.keys()];
   }
 
-  /** Tells the graph that a function of this name is its own. */
-  addFunctionName(name: string): void {
-    this.#functions.add(name);
-  }
-
   toGraphDefBytes(): Uint8Array {
     return fillBuffer((buffer, status) => C().TF_GraphToGraphDef(this.pointer, buffer, status));
   }
@@ -267,10 +261,6 @@ export class Graph {
   [Symbol.dispose](): void {
     this.dispose();
   }
-}
-
-function mergeOwn(own: string | undefined, colocated: string): string {
-  return own ?? colocated;
 }
 
 /** Attributes that begin with an underscore are not in the definition: their type is the value's. */

@@ -8,24 +8,32 @@ import { type OpDef, OpDefSchema } from '../proto/generated/graph_pb.js';
 
 // Registered ops are the library's, not a graph's: one table for the process.
 const registered = new Map<string, OpDef>();
+/** A graph without functions: what it knows of an op holds in every graph. */
+let empty: Pointer | undefined;
 
 /** The definition of an op, or of a function of this graph that is called like one. */
-export function opDef(graph: Pointer, type: string, isFunction: (name: string) => boolean): OpDef {
+export function opDef(graph: Pointer, type: string): OpDef {
   const known = registered.get(type);
   if (known) return known;
-  let def: OpDef;
+  empty ??= C().TF_NewGraph();
+  const common = lookUp(empty, type);
+  if (common) registered.set(type, common);
+  const def = common ?? lookUp(graph, type);
+  if (def) return def;
+  throw new ShoalError('SHOAL_INVALID_ARGUMENT', `The TensorFlow library has no op '${type}'`, {
+    op: type,
+    hint: 'Ops are named as in TensorFlow: MatMul, ReadVariableOp. A custom op needs its library loaded first.',
+  });
+}
+
+function lookUp(graph: Pointer, type: string): OpDef | undefined {
   try {
-    def = fromBinary(
+    return fromBinary(
       OpDefSchema,
       fillBuffer((buffer, status) => C().TF_GraphGetOpDef(graph, type, buffer, status)),
     );
   } catch (error) {
-    if (!isShoalError(error, 'SHOAL_TF_NOT_FOUND')) throw error;
-    throw new ShoalError('SHOAL_INVALID_ARGUMENT', `The TensorFlow library has no op '${type}'`, {
-      cause: error,
-      hint: 'Ops are named as in TensorFlow: MatMul, ReadVariableOp. A custom op needs its library loaded first.',
-    });
+    if (isShoalError(error, 'SHOAL_TF_NOT_FOUND')) return undefined;
+    throw error;
   }
-  if (!isFunction(type)) registered.set(type, def);
-  return def;
 }

@@ -3,7 +3,7 @@ import { invalid } from '../errors/errors.js';
 import type { OpOptions } from '../graph/graph.js';
 import type { Output } from '../graph/operation.js';
 import type { DType } from '../tensor/dtype.js';
-import type { Shape } from '../tensor/shape.js';
+import { broadcastShapes, type Shape } from '../tensor/shape.js';
 import { Tensor } from '../tensor/tensor.js';
 import { asOutput, isOutputLike, type Operand } from './build.js';
 import { asShape } from './creation.js';
@@ -146,7 +146,7 @@ export const scatterND = (
 ): Output => raw.scatterNd(integers(indices), updates, asShape(shape), options);
 
 /** Literals as int32 indices. */
-function integers(value: Operand): Operand {
+export function integers(value: Operand): Operand {
   return isOutputLike(value) || value instanceof Tensor || ArrayBuffer.isView(value)
     ? value
     : Tensor.of(value, { dtype: 'int32' });
@@ -197,6 +197,10 @@ export function booleanMask(x: Operand, mask: Operand): Output {
   const flags = asOutput(mask, 'bool');
   const maskRank = flags.rank;
   if (maskRank === null) throw invalid(`booleanMask needs to know the rank of the mask ${flags}`);
+  const leading = output.shape?.slice(0, maskRank);
+  if (leading && broadcastShapes(leading, flags.shape) === undefined) {
+    throw invalid(`The mask ${flags} does not fit the leading axes of ${output}`);
+  }
   const rows =
     maskRank === 1
       ? output

@@ -1,6 +1,13 @@
 /** cond and while, as graph functions: both branches are traced, one runs. */
 import { invalid } from '../errors/errors.js';
-import { callArguments, type GraphFunction, traceFunction } from '../graph/function.js';
+import {
+  callArguments,
+  type FinishOptions,
+  finishFunction,
+  type GraphFunction,
+  type TracedBody,
+  traceBody,
+} from '../graph/function.js';
 import type { OpOptions } from '../graph/graph.js';
 import { Output } from '../graph/operation.js';
 import type { DType } from '../tensor/dtype.js';
@@ -21,26 +28,26 @@ export function functionsOfOp(op: object): readonly GraphFunction[] | undefined 
   return functionsOf.get(op);
 }
 
-/** Traces functions until all capture the same outputs in the same order: they share one signature. */
-function traceTogether(
-  traces: readonly ((captureFirst: readonly Output[]) => GraphFunction)[],
-): GraphFunction[] {
-  const first = traces.map((trace) => trace([]));
-  const union = [...new Set(first.flatMap((fn) => fn.captures))];
-  if (first.every((fn) => fn.captures.length === union.length && fn.captures.every((c, i) => c === union[i])))
-    return first;
-  return traces.map((trace) => trace(union));
+interface Body extends FinishOptions {
+  readonly traced: TracedBody;
+}
+
+/** Makes functions that capture the same outputs in the same order: they share one signature. */
+function finishTogether(bodies: readonly Body[]): GraphFunction[] {
+  const captures = [
+    ...new Set(bodies.flatMap(({ traced }) => traced.graph.captures.map(({ outer }) => outer))),
+  ];
+  return bodies.map(({ traced, ...options }) => finishFunction(traced, { ...options, captures }));
 }
 
 /** The value of `then` where the scalar condition holds, else of `otherwise`; only that branch runs. */
 export function cond(pred: Operand, then: Branch, otherwise: Branch, options: OpOptions = {}): Output[] {
   const predicate = asOutput(pred, 'bool');
-  const trace = (name: string, branch: Branch) => (captureFirst: readonly Output[]) =>
-    traceFunction([], () => asList(branch()), { name, captureFirst });
-  const [thenFn, elseFn] = traceTogether([trace('cond_true', then), trace('cond_false', otherwise)]) as [
-    GraphFunction,
-    GraphFunction,
-  ];
+  const trace = (branch: Branch) => traceBody([], () => asList(branch()));
+  const [thenFn, elseFn] = finishTogether([
+    { name: 'cond_true', traced: trace(then) },
+    { name: 'cond_false', traced: trace(otherwise) },
+  ]) as [GraphFunction, GraphFunction];
   checkSame('The branches of cond', thenFn, elseFn);
   const stateful = thenFn.stateful || elseFn.stateful;
   const op = build(
@@ -70,8 +77,8 @@ export function condOne(
 ): Output {
   return cond(
     pred,
-    () => [then()],
-    () => [otherwise()],
+    () => asOutput(then()),
+    () => asOutput(otherwise()),
     options,
   )[0] as Output;
 }
@@ -100,32 +107,23 @@ export function whileLoop(
     ...(counted ? [{ dtype: 'int32' as DType, shape: [] as PartialShape }] : []),
     ...vars.map(({ dtype }, i) => ({ dtype, shape: shapes[i] as PartialShape })),
   ];
-  const test = (captureFirst: readonly Output[]) =>
-    traceFunction(
-      specs,
-      (...args) => {
-        const own = counted ? args.slice(1) : args;
-        const holds = asOutput(condition(...own), 'bool');
-        if (!counted) return holds;
-        return build('LogicalAnd', [
-          build('Less', [args[0] as Output, maximumIterations]).output(),
-          holds,
-        ]).output();
-      },
-      { name: 'while_cond', captureFirst },
-    );
-  const step = (captureFirst: readonly Output[]) =>
-    traceFunction(
-      specs,
-      (...args) => {
-        const own = counted ? args.slice(1) : args;
-        const next = asList(body(...own));
-        checkLoopVars(own, next);
-        return counted ? [build('AddV2', [args[0] as Output, 1]).output(), ...next] : next;
-      },
-      { name: 'while_body', captureFirst, returnCaptures: true },
-    );
-  const [condFn, bodyFn] = traceTogether([test, step]) as [GraphFunction, GraphFunction];
+  const test = traceBody(specs, (...args) => {
+    const own = counted ? args.slice(1) : args;
+    const holds = asOutput(condition(...own), 'bool');
+    if (!counted) return holds;
+    const more = build('Less', [args[0] as Output, maximumIterations]).output();
+    return build('LogicalAnd', [more, holds]).output();
+  });
+  const step = traceBody(specs, (...args) => {
+    const own = counted ? args.slice(1) : args;
+    const next = asList(body(...own));
+    checkLoopVars(own, next);
+    return counted ? [build('AddV2', [args[0] as Output, 1]).output(), ...next] : next;
+  });
+  const [condFn, bodyFn] = finishTogether([
+    { name: 'while_cond', traced: test },
+    { name: 'while_body', traced: step, returnCaptures: true },
+  ]) as [GraphFunction, GraphFunction];
   const inputs = [...start, ...bodyFn.captures];
   const op = build(
     condFn.stateful || bodyFn.stateful ? 'While' : 'StatelessWhile',
@@ -162,6 +160,24 @@ function checkLoopVars(before: readonly Output[], after: readonly Output[]): voi
       `The body of a while loop must return its loop variables: (${show(before)}), it returns (${show(after)})`,
     );
   }
+  for (const [i, { shape }] of before.entries()) {
+    const next = (after[i] as Output).shape;
+    if (isAtLeastAsExact(next, shape)) continue;
+    throw invalid(
+      `Loop variable ${i} has shape ${formatShape(shape)} before a round and ${formatShape(next)} after it`,
+      { hint: 'Say which sizes change: shapeInvariants, with null for each of them.' },
+    );
+  }
+}
+
+/** Whether everything that `loose` knows holds for `shape` too. */
+function isAtLeastAsExact(shape: PartialShape, loose: PartialShape): boolean {
+  if (loose === null) return true;
+  return (
+    shape !== null &&
+    shape.length === loose.length &&
+    loose.every((dim, axis) => dim === null || dim === shape[axis])
+  );
 }
 
 function commonShape(a: PartialShape, b: PartialShape): PartialShape {

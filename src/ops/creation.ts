@@ -1,12 +1,13 @@
 /** Tensors out of nothing: constants, placeholders, ranges, fills. */
+import { invalid } from '../errors/errors.js';
 import type { OpOptions } from '../graph/graph.js';
 import { currentGraph } from '../graph/graph.js';
 import type { Operation, Output } from '../graph/operation.js';
 import type { DType } from '../tensor/dtype.js';
 import { dtypeOfValue, type NestedValue } from '../tensor/literal.js';
 import { isFullyDefined, type PartialShape, type Shape } from '../tensor/shape.js';
-import { Tensor, type TensorLike } from '../tensor/tensor.js';
-import { asOutput, constantIn, type Operand } from './build.js';
+import { Tensor, type TensorLike, toTensor } from '../tensor/tensor.js';
+import { asOutput, constantIn, isOutputLike, type Operand } from './build.js';
 import * as raw from './generated/index.js';
 
 export interface ConstantOptions<D extends DType = DType> extends OpOptions {
@@ -20,7 +21,10 @@ export function constant<D extends DType = DType>(
   options: ConstantOptions<D> = {},
 ): Output<D> {
   const { dtype, shape, ...rest } = options;
-  if (value instanceof Tensor) return constantIn(currentGraph(), value, undefined, rest) as Output<D>;
+  if (value instanceof Tensor) {
+    const tensor = toTensor(value, dtype ? { dtype } : {});
+    return constantIn(currentGraph(), shape ? tensor.reshape(shape) : tensor, undefined, rest) as Output<D>;
+  }
   const isFill = shape !== undefined && !Array.isArray(value) && !ArrayBuffer.isView(value);
   const tensor = Tensor.of(value, {
     dtype: dtype ?? (dtypeOfValue(value as NestedValue) as D),
@@ -61,6 +65,7 @@ export function ones<D extends DType = 'float32'>(
 }
 
 function filled<D extends DType>(shape: Shape | Operand, value: 0 | 1, dtype: D): Output<D> {
+  if (dtype === 'string' && value === 1) throw invalid('There is no one of type string');
   const element = dtype === 'bool' ? value === 1 : dtype === 'string' ? '' : value;
   return raw.fill(asShape(shape), Tensor.of(element, { dtype })) as Output<D>;
 }
@@ -94,10 +99,11 @@ export const onesLike = <D extends DType>(x: Operand<D>, options: OpOptions = {}
 
 /** Numbers from `start` up to but not including `limit`. */
 export function range(start: Operand, limit: Operand, delta: Operand = 1, dtype: DType = 'int32'): Output {
+  const given = [start, limit, delta].find(isOutputLike)?.toOutput().dtype ?? dtype;
   return raw.range(
-    asOutput(start, typed(start, dtype)),
-    asOutput(limit, typed(limit, dtype)),
-    asOutput(delta, typed(delta, dtype)),
+    asOutput(start, typed(start, given)),
+    asOutput(limit, typed(limit, given)),
+    asOutput(delta, typed(delta, given)),
   );
 }
 

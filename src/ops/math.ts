@@ -110,7 +110,11 @@ export function matMul<D extends DType = DType>(
       ? [asOutput(a, b.toOutput().dtype), b.toOutput()]
       : [asOutput(a), asOutput(b)];
   if (x.rank === 2 && y.rank === 2) return raw.matMul(x, y, { transposeA, transposeB, ...rest }) as Output<D>;
-  return raw.batchMatMulV2(x, y, { adjX: transposeA, adjY: transposeB, ...rest }) as Output<D>;
+  // The op for batches takes adjoints: a conjugate of the conjugate is a transpose.
+  const [left, right] = isComplex(x.dtype)
+    ? [transposeA ? raw.conj(x) : x, transposeB ? raw.conj(y) : y]
+    : [x, y];
+  return raw.batchMatMulV2(left, right, { adjX: transposeA, adjY: transposeB, ...rest }) as Output<D>;
 }
 
 export interface ReduceOptions extends OpOptions {

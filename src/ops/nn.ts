@@ -3,10 +3,11 @@ import { invalid } from '../errors/errors.js';
 import type { OpOptions } from '../graph/graph.js';
 import type { Output } from '../graph/operation.js';
 import type { DType } from '../tensor/dtype.js';
-import { reshape, transpose } from './arrays.js';
+import { Tensor } from '../tensor/tensor.js';
+import { integers, reshape, transpose } from './arrays.js';
 import { asOutput, type Operand } from './build.js';
 import * as raw from './generated/index.js';
-import { abs as absolute, add, exp, log1p, maximum, mul, neg, sub } from './math.js';
+import { add, exp, greaterEqual, log1p, maximum, mul, neg, sub, where } from './math.js';
 
 export const relu = <D extends DType>(x: Operand<D>, options?: OpOptions): Output<D> => raw.relu(x, options);
 export const relu6 = <D extends DType>(x: Operand<D>, options?: OpOptions): Output<D> =>
@@ -52,20 +53,18 @@ export function softmaxCrossEntropyWithLogits(labels: Operand, logits: Operand, 
   const x = asOutput(logits);
   const y = asOutput(labels, x.dtype);
   if (x.rank === 2) return raw.softmaxCrossEntropyWithLogits(x, y, options).loss;
-  const classes = x.shape?.at(-1) ?? -1;
-  const flat = raw.softmaxCrossEntropyWithLogits(
-    reshape(x, [-1, classes]),
-    reshape(y, [-1, classes]),
-    options,
-  ).loss;
-  return reshape(
-    flat,
-    raw.slice(
-      raw.shape(x),
-      asOutput([0], 'int32'),
-      raw.reshape(raw.sub(raw.rank(x), asOutput(1, 'int32')), asOutput([1], 'int32')),
-    ),
-  );
+  const flat = raw.softmaxCrossEntropyWithLogits(asRows(x), asRows(y), options).loss;
+  return reshape(flat, raw.stridedSlice(raw.shape(x), int32([0]), int32([-1]), int32([1])));
+}
+
+const int32 = (values: number[]): Tensor => Tensor.of(values, { dtype: 'int32' });
+
+/** All axes but the last made one. */
+function asRows(x: Output): Output {
+  const classes = x.shape?.at(-1);
+  if (typeof classes === 'number') return reshape(x, [-1, classes]);
+  const last = raw.stridedSlice(raw.shape(x), int32([-1]), int32([0]), int32([1]), { endMask: 1 });
+  return reshape(x, raw.concatV2([int32([-1]), last], Tensor.of(0, { dtype: 'int32' })));
 }
 
 /** The same with the number of the right class for a label. */
@@ -75,17 +74,9 @@ export function sparseSoftmaxCrossEntropyWithLogits(
   options?: OpOptions,
 ): Output {
   const x = asOutput(logits);
-  const y = asOutput(
-    labels,
-    typeof labels === 'object' && 'dtype' in (labels as object) ? undefined : 'int32',
-  );
+  const y = asOutput(integers(labels));
   if (x.rank === 2) return raw.sparseSoftmaxCrossEntropyWithLogits(x, y, options).loss;
-  const classes = x.shape?.at(-1) ?? -1;
-  const flat = raw.sparseSoftmaxCrossEntropyWithLogits(
-    reshape(x, [-1, classes]),
-    reshape(y, [-1]),
-    options,
-  ).loss;
+  const flat = raw.sparseSoftmaxCrossEntropyWithLogits(asRows(x), reshape(y, [-1]), options).loss;
   return reshape(flat, raw.shape(y));
 }
 
@@ -93,8 +84,12 @@ export function sparseSoftmaxCrossEntropyWithLogits(
 export function sigmoidCrossEntropyWithLogits(labels: Operand, logits: Operand): Output {
   const x = asOutput(logits);
   const z = asOutput(labels, x.dtype);
-  const positive = maximum(x, raw.zerosLike(x));
-  return add(sub(positive, mul(x, z)), log1p(exp(neg(absolute(x)))));
+  // Selects instead of max and abs: their gradients add up to sigmoid(x) - z at x = 0 too.
+  const zero = raw.zerosLike(x);
+  const isPositive = greaterEqual(x, zero);
+  const positive = where(isPositive, x, zero);
+  const minusSize = where(isPositive, neg(x), x);
+  return add(sub(positive, mul(x, z)), log1p(exp(minusSize)));
 }
 
 export const biasAdd = <D extends DType>(x: Operand<D>, bias: Operand<D>, options?: OpOptions): Output<D> =>
@@ -171,8 +166,10 @@ export function avgPool<D extends DType>(x: Operand<D>, options: PoolOptions = {
 }
 
 /** Whether the right class is among the k likeliest. */
-export const inTopK = (predictions: Operand, targets: Operand, k: number): Output<'bool'> =>
-  raw.inTopKV2(predictions, targets, asOutput(k, asOutput(targets).dtype));
+export function inTopK(predictions: Operand, targets: Operand, k: number): Output<'bool'> {
+  const classes = asOutput(integers(targets));
+  return raw.inTopKV2(predictions, classes, asOutput(k, classes.dtype));
+}
 
 /** Divides by the Euclidean norm along an axis. */
 export function l2Normalize(x: Operand, axis: number | readonly number[], epsilon = 1e-12): Output {

@@ -138,8 +138,20 @@ function storer(dtype: DType): Store {
         const { re, im } = isComplexValue(leaf) ? leaf : { re: toNumber(leaf, dtype), im: 0 };
         return set(array, set(array, at, re), im);
       };
+    case 'opaque':
+      throw invalid(`A ${dtype} tensor is made of raw words only: give a Uint8Array`);
     default:
       return (array, at, leaf) => set(array, at, toNumber(leaf, dtype));
+  }
+}
+
+/** Checks words that are taken as they are, where a type has fewer values than its words. */
+export function checkWords(words: NodeJS.TypedArray, dtype: DType): void {
+  const narrow = dtype === 'bool' || /int[24]$/.test(dtype);
+  if (!narrow) return;
+  const [low, high] = dtype === 'bool' ? [0, 1] : intRange(dtype);
+  for (const word of words as Iterable<number>) {
+    if (word < low || word > high) throw outOfRange(word, dtype, low, high);
   }
 }
 
@@ -168,7 +180,10 @@ function intRange(dtype: DType): [number, number] {
   return unsigned ? [0, 2 ** bits - 1] : [-(2 ** (bits - 1)), 2 ** (bits - 1) - 1];
 }
 
-const show = (leaf: unknown): string => (typeof leaf === 'string' ? JSON.stringify(leaf) : String(leaf));
+const show = (leaf: unknown): string => {
+  if (typeof leaf === 'string') return JSON.stringify(leaf);
+  return isComplexValue(leaf) ? `${leaf.re}+${leaf.im}i` : String(leaf);
+};
 const wrongType = (leaf: unknown, dtype: DType) =>
   invalid(`${show(leaf)} cannot be an element of a ${dtype} tensor`);
 const outOfRange = (leaf: unknown, dtype: DType, low: unknown, high: unknown) =>
@@ -185,7 +200,8 @@ export function unflatten(elements: Elements, shape: Shape, dtype: DType): unkno
   return build(0);
 }
 
-const decoder = new TextDecoder();
+// A byte order mark is part of the string.
+const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
 
 function elementReader(elements: Elements, dtype: DType): (i: number) => unknown {
   const at = (i: number) => elements[i];

@@ -4,11 +4,15 @@
  * offset, so that a string tensor is one piece of memory: one copy makes it and one free ends it, and
  * it may be shared by whoever still refers to it.
  */
+import { invalid } from '../errors/errors.js';
 import { copyBytes, readBytes } from '../native/buffer.js';
 import type { Pointer } from '../native/c-api.js';
 
 export const TSTRING_SIZE = 24;
 const INLINE_CAPACITY = 22;
+/** An offset and a size have 32 bits, of which the size loses two. */
+const MAX_OFFSET = 2 ** 32 - 1;
+const MAX_SIZE = 2 ** 30 - 1;
 
 // The two low bits of the first byte say where the bytes are.
 const SMALL = 0;
@@ -30,6 +34,12 @@ export function packStrings(values: readonly (string | Uint8Array)[]): Uint8Arra
     (sum, bytes) => sum + (bytes.length > INLINE_CAPACITY ? bytes.length + 1 : 0),
     0,
   );
+  const longest = encoded.reduce((size, bytes) => Math.max(size, bytes.length), 0);
+  if (longest > MAX_SIZE || head + tail > MAX_OFFSET) {
+    throw invalid(`Strings of ${head + tail} bytes, the longest of ${longest}, are too large for a tensor`, {
+      hint: 'A string may have up to 1 GB, the strings of one tensor up to 4 GB.',
+    });
+  }
   const block = new Uint8Array(head + tail);
   const words = new DataView(block.buffer);
   let free = head;

@@ -21,6 +21,7 @@ import {
   type ElementOf,
 } from './dtype.js';
 import {
+  checkWords,
   dtypeOfValue,
   type Elements,
   flatten,
@@ -75,7 +76,10 @@ export class Tensor<D extends DType = DType> {
       const expected = size * wordsPerElement(dtype);
       const isRaw =
         value.length === expected && (options.shape !== undefined || wordsPerElement(dtype) === 1);
-      if (isRaw) return new Tensor(dtype, shape, value);
+      if (isRaw) {
+        checkWords(value, dtype);
+        return new Tensor(dtype, shape, value);
+      }
     }
     if (given !== size) {
       throw invalid(`A tensor of shape ${formatShape(shape)} has ${size} elements, ${given} were given`);
