@@ -33,7 +33,11 @@ export class DirectoryReader implements RangeReader {
     const handle = await this.#open(file);
     const target = into ?? Buffer.allocUnsafeSlow(length);
     for (let done = 0; done < length; ) {
-      const { bytesRead } = await handle.read(target, done, length - done, offset + done);
+      const { bytesRead } = await handle
+        .read(target, done, length - done, offset + done)
+        .catch((cause: unknown) => {
+          throw unreachable(file, 'read', this.#directory, cause);
+        });
       if (bytesRead === 0) {
         throw new ShoalError(
           'SHOAL_CORRUPT',
@@ -66,14 +70,18 @@ export class DirectoryReader implements RangeReader {
     if (present) return present;
     const opening = open(join(this.#directory, file)).catch((cause: unknown) => {
       this.#handles.delete(file);
-      const missing = (cause as NodeJS.ErrnoException).code === 'ENOENT';
-      throw new ShoalError(
-        missing ? 'SHOAL_NOT_FOUND' : 'SHOAL_UNREACHABLE',
-        `${file} can not be opened in ${this.#directory}: ${messageOf(cause)}`,
-        { cause },
-      );
+      throw unreachable(file, 'opened', this.#directory, cause);
     });
     this.#handles.set(file, opening);
     return opening;
   }
+}
+
+function unreachable(file: string, what: string, directory: string, cause: unknown): ShoalError {
+  const missing = (cause as NodeJS.ErrnoException).code === 'ENOENT';
+  return new ShoalError(
+    missing ? 'SHOAL_NOT_FOUND' : 'SHOAL_UNREACHABLE',
+    `${file} can not be ${what} in ${directory}: ${messageOf(cause)}`,
+    { cause },
+  );
 }

@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import {
   formatCheckpointState,
@@ -18,6 +19,7 @@ import { dataFile, indexFile } from '../../src/formats/tensor-bundle/naming.js';
 import { BundleShardWriter, type ByteSink } from '../../src/formats/tensor-bundle/shard-writer.js';
 import type { TensorSlice } from '../../src/formats/tensor-bundle/slice.js';
 import { DataType } from '../../src/proto/generated/graph_pb.js';
+import { damaged, valueOrCodedError } from './fuzz.js';
 import { oracle, temporaryDirectory } from './oracle.js';
 
 interface Described {
@@ -137,6 +139,14 @@ describe('a checkpoint that TensorFlow wrote', () => {
     expect(failures[0]).toMatch(
       /sharded\.data-00000-of-00002.*(table|columns|words|bias).*(checksum|bytes)/s,
     );
+  });
+
+  test('with a damaged index gives a value or a coded error', async () => {
+    for (const name of [indexFile('saver/model.ckpt-3'), indexFile('dtypes')]) {
+      const bytes = await readFile(join(folder.path, name));
+      const read = (some: Uint8Array) => valueOrCodedError(() => readIndexFile(some, name));
+      fc.assert(fc.property(damaged(bytes), read), { numRuns: 300 });
+    }
   });
 
   test('has a state file whose paths are as TensorFlow resolves them', async () => {

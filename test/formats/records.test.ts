@@ -2,6 +2,8 @@
 import { createHash } from 'node:crypto';
 import { readFile, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
+import { Readable } from 'node:stream';
+import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { readEvents } from '../../src/formats/events/event-reader.js';
 import { EventFileWriter } from '../../src/formats/events/event-writer.js';
@@ -11,6 +13,7 @@ import { snappyDecode } from '../../src/formats/sstable/snappy.js';
 import { RecordDecoder } from '../../src/formats/tfrecord/decoder.js';
 import { readTFRecords } from '../../src/formats/tfrecord/reader.js';
 import { TFRecordWriter } from '../../src/formats/tfrecord/writer.js';
+import { damaged, expectCoded } from './fuzz.js';
 import { oracle, temporaryDirectory } from './oracle.js';
 
 interface Written {
@@ -154,6 +157,15 @@ describe('event files', () => {
       what.case === 'summary' ? what.value.value.map((value) => [Number(step), value.tag]) : [],
     );
     expect(tags).toEqual([...[0, 1, 2, 3, 4].map((step) => [step, 'loss']), [5, 'weights']]);
+  });
+
+  test('that TensorFlow wrote, damaged, give events or a coded error', async () => {
+    const bytes = await readFile(written.events);
+    const read = async (some: Uint8Array) => {
+      const stream = Readable.from([some]) as AsyncIterable<Uint8Array>;
+      await collect(readEvents(stream, { onCorrupt: 'skip' })).catch(expectCoded);
+    };
+    await fc.assert(fc.asyncProperty(damaged(bytes), read));
   });
 
   test('written here are read by TensorBoard', () => {

@@ -54,29 +54,33 @@ function raw(value: Uint8Array): Sized {
   };
 }
 
-function varints(values: ArrayLike<bigint | number>): Sized {
+/** Integers of 64 bits as their two halves, so that no BigInt is made for any of them. */
+function varints(values: BigInt64Array | BigUint64Array): Sized {
+  const halves = new Uint32Array(values.buffer, values.byteOffset, values.length * 2);
   let size = 0;
-  for (let i = 0; i < values.length; i++) size += int64Length(values[i]!);
+  for (let i = 0; i < halves.length; i += 2) size += lengthOfHalves(halves[i]!, halves[i + 1]!);
   return {
     size,
     write(target, at) {
-      for (let i = 0; i < values.length; i++) at = putInt64(target, at, values[i]!);
+      for (let i = 0; i < halves.length; i += 2) at = putHalves(target, at, halves[i]!, halves[i + 1]!);
       return at;
     },
   };
 }
 
-/** Most ids are small: those take the path of numbers. */
-function int64Length(value: bigint | number): number {
-  const number = Number(value);
-  return number >= 0 && number <= Number.MAX_SAFE_INTEGER
-    ? varintLength(number)
-    : varintLength(BigInt(value));
+function lengthOfHalves(low: number, high: number): number {
+  const bits = high === 0 ? 32 - Math.clz32(low) : 64 - Math.clz32(high);
+  return Math.max(1, Math.ceil(bits / 7));
 }
 
-function putInt64(target: Uint8Array, at: number, value: bigint | number): number {
-  const number = Number(value);
-  return putVarint(target, at, number >= 0 && number <= Number.MAX_SAFE_INTEGER ? number : BigInt(value));
+function putHalves(target: Uint8Array, at: number, low: number, high: number): number {
+  while (high !== 0 || low >= 0x80) {
+    target[at++] = (low & 0x7f) | 0x80;
+    low = ((low >>> 7) | (high << 25)) >>> 0;
+    high >>>= 7;
+  }
+  target[at++] = low;
+  return at;
 }
 
 function listContent(list: FeatureList): Sized {

@@ -27,7 +27,7 @@ export type FeatureList =
   | { readonly kind: 'float'; readonly values: Float32Array }
   | {
       readonly kind: 'int64';
-      readonly values: BigInt64Array | BigUint64Array | Int32Array | readonly bigint[];
+      readonly values: BigInt64Array | BigUint64Array;
     };
 
 export function toFeatureList(name: string, input: FeatureInput): FeatureList {
@@ -35,16 +35,16 @@ export function toFeatureList(name: string, input: FeatureInput): FeatureList {
     case 'number':
       return { kind: 'float', values: Float32Array.of(input) };
     case 'bigint':
-      return { kind: 'int64', values: [input] };
+      return { kind: 'int64', values: BigInt64Array.of(input) };
     case 'string':
       return { kind: 'bytes', values: [input] };
   }
   if (input instanceof Uint8Array) return { kind: 'bytes', values: [input] };
   if (input instanceof Float32Array) return { kind: 'float', values: input };
   if (input instanceof Float64Array) return { kind: 'float', values: Float32Array.from(input) };
-  if (input instanceof BigInt64Array || input instanceof BigUint64Array || input instanceof Int32Array) {
+  if (input instanceof BigInt64Array || input instanceof BigUint64Array)
     return { kind: 'int64', values: input };
-  }
+  if (input instanceof Int32Array) return { kind: 'int64', values: BigInt64Array.from(input, BigInt) };
   if (Array.isArray(input)) return listOf(name, input);
   throw invalid(`the feature ${name} is neither numbers, bigints, strings nor bytes`);
 }
@@ -58,7 +58,8 @@ function listOf(name: string, values: readonly unknown[]): FeatureList {
   }
   if (values.every((value) => typeof value === 'number'))
     return { kind: 'float', values: Float32Array.from(values) };
-  if (values.every((value) => typeof value === 'bigint')) return { kind: 'int64', values };
+  if (values.every((value) => typeof value === 'bigint'))
+    return { kind: 'int64', values: BigInt64Array.from(values) };
   if (values.every(isBytes)) return { kind: 'bytes', values: values as (string | Uint8Array)[] };
   throw invalid(
     `the feature ${name} mixes kinds: all its values must be numbers, bigints, or strings and bytes`,

@@ -172,17 +172,19 @@ export class BundleReader {
     const verify = options.verify ?? true;
     const spans = verify ? [{ start: 0, end: piece.size, runs }] : spansOf(runs);
     const file = this.#file(piece);
+    const scratch = new Scratch();
     let crc = 0;
     for (const span of spans) {
       const scatter = new Scatter(span.runs, target);
-      let next = this.#readChunk(file, piece, span, span.start, scatter);
+      let next = this.#readChunk(file, piece, span, span.start, scatter, scratch);
       while (next) {
         throwIfAborted(`reading ${tensor.name}`, options.signal);
         const { at, bytes, placed } = await next.done;
         // Before the next read is placed: placing it goes by how far the runs have been served.
         if (!placed) scatter.copy(at, bytes);
         const following = at + bytes.length;
-        next = following < span.end ? this.#readChunk(file, piece, span, following, scatter) : undefined;
+        next =
+          following < span.end ? this.#readChunk(file, piece, span, following, scatter, scratch) : undefined;
         if (verify) crc = crc32c(bytes, crc);
       }
     }
@@ -191,18 +193,35 @@ export class BundleReader {
   }
 
   /** Starts the read of the chunk at `at`. It is wrapped so that a failure is seen only where it is awaited. */
-  #readChunk(file: string, piece: BundlePiece, span: Span, at: number, scatter: Scatter) {
+  #readChunk(file: string, piece: BundlePiece, span: Span, at: number, scatter: Scatter, scratch: Scratch) {
     if (at >= span.end) return undefined;
     const length = Math.min(CHUNK_BYTES, span.end - at);
-    const into = scatter.direct(at, length);
+    const place = scatter.direct(at, length);
+    const into = place ?? scratch.next(length);
     const done = this.#files.read(file, piece.offset + at, length, into).then((bytes) => {
-      if (bytes.length !== length)
+      if (bytes.length !== length) {
         throw this.#corrupt(file, `${bytes.length} bytes came instead of ${length}`);
-      if (into && bytes !== into) into.set(bytes);
-      return { at, bytes, placed: into !== undefined };
+      }
+      if (place && bytes !== place) place.set(bytes);
+      return { at, bytes, placed: place !== undefined };
     });
     done.catch(() => undefined);
     return { done };
+  }
+}
+
+/** Memory for chunks that are not read to their place: two buffers, one being filled and one being looked at. */
+class Scratch {
+  readonly #buffers: Uint8Array[] = [];
+  #turn = 0;
+
+  next(length: number): Uint8Array {
+    this.#turn ^= 1;
+    const present = this.#buffers[this.#turn];
+    if (present && present.length >= length) return present.subarray(0, length);
+    const buffer = Buffer.allocUnsafeSlow(length);
+    this.#buffers[this.#turn] = buffer;
+    return buffer;
   }
 }
 

@@ -133,21 +133,39 @@ export class BundleShardWriter {
     this.#tensors.set(name, combine(this.#tensors.get(name), { name, dtype, shape, pieces: [piece] }));
   }
 
-  /** Passes bytes on and gives their crc, continued from `crc`. */
+  /** Passes bytes on and gives their crc, continued from `crc`. While the sink writes, the next step is checked. */
   async #write(chunk: Uint8Array, crc: number): Promise<number> {
-    for (let at = 0; at < chunk.length; at += STEP_BYTES) {
-      const step = chunk.subarray(at, at + STEP_BYTES);
-      crc = crc32c(step, crc);
-      this.#hash?.update(step);
-      this.#size += step.length;
-      if (step.length <= SMALL_BYTES) await this.#gather(step);
-      else {
-        await this.#flush();
-        await this.#sink.write(step);
+    if (chunk.length <= SMALL_BYTES) {
+      await this.#gather(chunk);
+      return this.#check(chunk, crc);
+    }
+    await this.#flush();
+    let writing: Promise<void> | undefined;
+    try {
+      for (let at = 0; at < chunk.length; at += STEP_BYTES) {
+        const step = chunk.subarray(at, at + STEP_BYTES);
+        crc = this.#check(step, crc);
+        await writing;
+        writing = this.#send(step);
         await setImmediate();
       }
+    } finally {
+      await writing;
     }
     return crc;
+  }
+
+  #check(bytes: Uint8Array, crc: number): number {
+    this.#hash?.update(bytes);
+    this.#size += bytes.length;
+    return crc32c(bytes, crc);
+  }
+
+  /** The sink's write as a promise whose failure is seen where it is awaited, and not before. */
+  #send(bytes: Uint8Array): Promise<void> {
+    const writing = (async () => this.#sink.write(bytes))();
+    writing.catch(() => undefined);
+    return writing;
   }
 
   async #gather(chunk: Uint8Array): Promise<void> {
@@ -161,6 +179,6 @@ export class BundleShardWriter {
     if (!this.#gathered || this.#gatheredBytes === 0) return;
     const chunk = this.#gathered.subarray(0, this.#gatheredBytes);
     this.#gatheredBytes = 0;
-    await this.#sink.write(chunk);
+    await this.#send(chunk);
   }
 }
