@@ -1,0 +1,175 @@
+/**
+ * Batch normalisation. In training it normalises by the batch's own mean and variance and puts ops that move
+ * the averages towards them into the collection of update ops; otherwise it normalises by those averages:
+ *
+ *   moving ← moving · momentum + batch · (1 - momentum)
+ *
+ * Run the update ops with each training step: `tf.controlDependencies(graph.getCollection('update_ops'), …)`.
+ */
+import { invalid } from '../errors/errors.js';
+import type { Output } from '../graph/operation.js';
+import { asOutput, isOutputLike, type Operand } from '../ops/build.js';
+import { cond } from '../ops/control-flow.js';
+import { ones, zeros } from '../ops/creation.js';
+import * as raw from '../ops/generated/index.js';
+import { add, moments, mul, rsqrt, sub } from '../ops/math.js';
+import type { TensorLike } from '../tensor/tensor.js';
+import { GraphKeys } from '../variables/collections.js';
+import { type Initializer, onesInitializer, zerosInitializer } from '../variables/initializers.js';
+import type { Variable } from '../variables/variable.js';
+import { variable } from '../variables/variable-scope.js';
+import type { Training } from './dropout.js';
+import { layerScope } from './layer-scope.js';
+import { type Regularizer, regularize } from './regularizers.js';
+import { knownSize, type LayerOptions } from './weights.js';
+
+export interface BatchNormOptions extends LayerOptions {
+  /** The axis of features, which keeps its own mean and variance; the last one. */
+  readonly axis?: number | undefined;
+  readonly momentum?: number | undefined;
+  readonly epsilon?: number | undefined;
+  readonly center?: boolean | undefined;
+  readonly scale?: boolean | undefined;
+  readonly training?: Training | undefined;
+  readonly betaInitializer?: Initializer | TensorLike | undefined;
+  readonly gammaInitializer?: Initializer | TensorLike | undefined;
+  readonly movingMeanInitializer?: Initializer | TensorLike | undefined;
+  readonly movingVarianceInitializer?: Initializer | TensorLike | undefined;
+  readonly betaRegularizer?: Regularizer | undefined;
+  readonly gammaRegularizer?: Regularizer | undefined;
+  /** TensorFlow's one-op form, for images only; it keeps the unbiased variance. Taken where it can be. */
+  readonly fused?: boolean | undefined;
+}
+
+interface Normalisation {
+  readonly x: Output;
+  readonly axis: number;
+  readonly gamma: Output | undefined;
+  readonly beta: Output | undefined;
+  readonly movingMean: Output;
+  readonly movingVariance: Output;
+  readonly epsilon: number;
+  readonly training: Training;
+}
+
+/** What the layer gives, and the mean and variance that it went by. */
+type Normalised = readonly [y: Output, mean: Output, variance: Output];
+
+/** Variables `gamma`, `beta`, `moving_mean`, `moving_variance` under `batch_normalization/`. */
+export function batchNorm(inputs: Operand, options: BatchNormOptions = {}): Output {
+  const { momentum = 0.99, epsilon = 1e-3, center = true, scale = true, training = false } = options;
+  const x = asOutput(inputs);
+  if (x.rank === null) throw invalid(`Layer batchNorm needs to know the rank of ${x}`);
+  const axis = (options.axis ?? -1) < 0 ? (options.axis ?? -1) + x.rank : (options.axis as number);
+  const size = knownSize('batchNorm', x, axis);
+  return layerScope(x, 'batch_normalization', options, () => {
+    const make = (name: string, initializer: Initializer | TensorLike, trainable: boolean): Variable =>
+      variable(name, { shape: [size], dtype: x.dtype, initializer, trainable });
+    const learn = options.trainable ?? true;
+    const gamma = scale ? make('gamma', options.gammaInitializer ?? onesInitializer(), learn) : undefined;
+    const beta = center ? make('beta', options.betaInitializer ?? zerosInitializer(), learn) : undefined;
+    if (gamma && options.gammaRegularizer) regularize(gamma, options.gammaRegularizer);
+    if (beta && options.betaRegularizer) regularize(beta, options.betaRegularizer);
+    const movingMean = make('moving_mean', options.movingMeanInitializer ?? zerosInitializer(), false);
+    const movingVariance = make(
+      'moving_variance',
+      options.movingVarianceInitializer ?? onesInitializer(),
+      false,
+    );
+    const parts: Normalisation = {
+      x,
+      axis,
+      gamma: gamma?.toOutput(),
+      beta: beta?.toOutput(),
+      movingMean: movingMean.toOutput(),
+      movingVariance: movingVariance.toOutput(),
+      epsilon,
+      training,
+    };
+    const [y, mean, variance] = (useFused(parts, options.fused) ? fusedForm : plainForm)(parts);
+    if (training !== false) {
+      moveTowards(movingMean, mean, 1 - momentum);
+      moveTowards(movingVariance, variance, 1 - momentum);
+    }
+    return y;
+  });
+}
+
+function useFused({ x, axis }: Normalisation, asked: boolean | undefined): boolean {
+  const possible = x.rank === 4 && axis === 3 && x.dtype === 'float32';
+  if (asked && !possible) {
+    throw invalid(
+      `Fused batch normalisation is for float32 images [batch, height, width, channels], not ${x}`,
+    );
+  }
+  return asked ?? possible;
+}
+
+/** What `inTraining` or `otherwise` gives, chosen when the graph is built or in each run. */
+function choose(training: Training, inTraining: () => Normalised, otherwise: () => Normalised): Normalised {
+  if (!isOutputLike(training)) return training ? inTraining() : otherwise();
+  return cond(
+    asOutput(training, 'bool'),
+    () => inTraining(),
+    () => otherwise(),
+  ) as unknown as Normalised;
+}
+
+function fusedForm(parts: Normalisation): Normalised {
+  const { x, gamma, beta, movingMean, movingVariance, epsilon, training } = parts;
+  const size = x.shape?.[3] as number;
+  const scale = gamma ?? ones([size]);
+  const offset = beta ?? zeros([size]);
+  return choose(
+    training,
+    () => {
+      const none = zeros([0]);
+      const made = raw.fusedBatchNormV3(x, scale, offset, none, none, { epsilon, isTraining: true });
+      return [made.y, made.batchMean, made.batchVariance];
+    },
+    () => {
+      const made = raw.fusedBatchNormV3(x, scale, offset, movingMean, movingVariance, {
+        epsilon,
+        isTraining: false,
+      });
+      return [made.y, movingMean, movingVariance];
+    },
+  );
+}
+
+function plainForm(parts: Normalisation): Normalised {
+  const { x, axis, training } = parts;
+  const others = Array.from({ length: x.rank as number }, (_, i) => i).filter((i) => i !== axis);
+  const by = (mean: Output, variance: Output): Normalised => [
+    scaleAndShift(parts, mean, variance),
+    mean,
+    variance,
+  ];
+  return choose(
+    training,
+    () => {
+      const { mean, variance } = moments(x, { axis: others });
+      return by(mean, variance);
+    },
+    () => by(parts.movingMean, parts.movingVariance),
+  );
+}
+
+function scaleAndShift(parts: Normalisation, mean: Output, variance: Output): Output {
+  const { x, axis, gamma, beta, epsilon } = parts;
+  const rank = x.rank as number;
+  const along = Array.from({ length: rank - axis }, (_, i) => (i === 0 ? -1 : 1));
+  const stretch = (value: Output): Output => (along.length === 1 ? value : value.reshape(along));
+  const inverse = rsqrt(add(variance, epsilon));
+  const factor = gamma ? mul(inverse, gamma) : inverse;
+  const shift = beta ? sub(beta, mul(mean, factor)) : mul(mean, factor).neg();
+  return add(mul(x, stretch(factor)), stretch(shift));
+}
+
+function moveTowards(moving: Variable, value: Output, rate: number): void {
+  const { graph } = moving;
+  const update = graph.colocateWith(moving.handle, () =>
+    graph.nameScope('AssignMovingAvg', () => moving.assignSub(mul(sub(moving, value), rate))),
+  );
+  graph.addToCollection(GraphKeys.updateOps, update);
+}

@@ -1,0 +1,164 @@
+/**
+ * Rows of a table by id. A table in several parts is asked part by part, each where it lives, and only for the
+ * rows that are needed; an id that occurs often is asked for once, so each row crosses the network once. The
+ * gradient comes back as slices of those rows: the size of the table never matters.
+ */
+import { invalid } from '../errors/errors.js';
+import type { Output } from '../graph/operation.js';
+import { concat, gather, reshape, slice, unique } from '../ops/arrays.js';
+import { asOutput, type Operand } from '../ops/build.js';
+import * as raw from '../ops/generated/index.js';
+import { cast, div, floorDiv, greater, less, maximum, mod, mul, sqrt, sub, sum, where } from '../ops/math.js';
+import { Tensor } from '../tensor/tensor.js';
+import { PartitionedVariable } from '../variables/partitioned.js';
+import { Variable } from '../variables/variable.js';
+import { graphFor } from './graph-for.js';
+
+/** A table: one variable, a variable in parts, or a list of variables (or outputs) that are its parts. */
+export type EmbeddingTable = Variable | PartitionedVariable | Output | readonly (Variable | Output)[];
+
+/** `mod`: id i is in part i mod n. `div`: each part has a run of consecutive ids. */
+export type PartitionStrategy = 'mod' | 'div';
+
+export interface EmbeddingLookupOptions {
+  /**
+   * How ids are spread over the parts. A variable in parts is cut into runs of rows, hence 'div'; for a list
+   * TensorFlow's default is 'mod'.
+   */
+  readonly partitionStrategy?: PartitionStrategy | undefined;
+  /** Rows longer than this are scaled down to it. */
+  readonly maxNorm?: number | undefined;
+  /** Asks for each distinct id once. Leave it out unless the ids are known to differ. */
+  readonly unique?: boolean | undefined;
+  readonly name?: string | undefined;
+}
+
+const STRATEGIES: readonly PartitionStrategy[] = ['mod', 'div'];
+
+/** [ids…] → [ids…, row…] */
+export function embeddingLookup(
+  params: EmbeddingTable,
+  ids: Operand,
+  options: EmbeddingLookupOptions = {},
+): Output {
+  const parts = partsOf(params);
+  const strategy = strategyFor(params, options.partitionStrategy);
+  const wanted = integerIds(ids);
+  return graphFor(wanted).nameScope(options.name ?? 'embedding_lookup', () => {
+    const flat = wanted.rank === 1 ? wanted : reshape(wanted, [-1]);
+    const distinct = (options.unique ?? true) ? unique(flat) : undefined;
+    const rows = lookUp(parts, distinct?.y ?? flat, strategy);
+    const clipped = options.maxNorm === undefined ? rows : clipRows(rows, options.maxNorm);
+    const each = distinct ? gather(clipped, distinct.idx) : clipped;
+    return wanted.rank === 1 ? each : restoreShape(each, wanted, rowShapeOf(parts));
+  });
+}
+
+export function partsOf(params: EmbeddingTable): readonly (Variable | Output)[] {
+  if (params instanceof PartitionedVariable) {
+    if (params.axis !== 0) {
+      throw invalid(`${params} is cut along axis ${params.axis}; a table must be cut along its rows, axis 0`);
+    }
+    return params.parts;
+  }
+  const parts = Array.isArray(params) ? (params as readonly (Variable | Output)[]) : [params as Variable];
+  if (parts.length === 0) throw invalid('An embedding lookup needs a table; the list of its parts is empty');
+  return parts;
+}
+
+function strategyFor(params: EmbeddingTable, asked: PartitionStrategy | undefined): PartitionStrategy {
+  const strategy = asked ?? (params instanceof PartitionedVariable ? 'div' : 'mod');
+  if (!STRATEGIES.includes(strategy)) {
+    throw invalid(`Partition strategy '${strategy}' is not known; there are ${STRATEGIES.join(' and ')}`);
+  }
+  return strategy;
+}
+
+export function integerIds(ids: Operand): Output {
+  const output =
+    typeof ids === 'object' && ('toOutput' in ids || 'dtype' in ids || ArrayBuffer.isView(ids))
+      ? asOutput(ids)
+      : asOutput(ids, 'int32');
+  if (output.dtype !== 'int32' && output.dtype !== 'int64') {
+    throw invalid(`Ids are int32 or int64; ${output} is ${output.dtype}`);
+  }
+  return output;
+}
+
+/** The row of each id, in order. */
+function lookUp(parts: readonly (Variable | Output)[], ids: Output, strategy: PartitionStrategy): Output {
+  if (parts.length === 1) return rowsOf(parts[0] as Variable, ids);
+  const { part, row } = strategy === 'mod' ? byModulo(ids, parts.length) : byRuns(ids, parts);
+  const numPartitions = parts.length;
+  const places = raw.range(Tensor.of(0, { dtype: 'int32' }), raw.size(ids), Tensor.of(1, { dtype: 'int32' }));
+  const rowsWanted = raw.dynamicPartition(row, part, { numPartitions });
+  const placesOf = raw.dynamicPartition(places, part, { numPartitions });
+  const found = parts.map((table, i) => rowsOf(table, rowsWanted[i] as Output));
+  return raw.parallelDynamicStitch(placesOf, found);
+}
+
+/** Gathers where the part lives, so that only the rows asked for travel. */
+function rowsOf(table: Variable | Output, ids: Output): Output {
+  const read = () => (table instanceof Variable ? table.gather(ids) : gather(table, ids));
+  const source = table instanceof Variable ? table.handle : table;
+  // Within a function the table is an argument, and there is nothing to be placed with.
+  return graphFor(ids) === source.graph ? source.graph.colocateWith(source, read) : read();
+}
+
+interface Place {
+  /** Which part, int32. */
+  readonly part: Output;
+  /** Which row of it. */
+  readonly row: Output;
+}
+
+function byModulo(ids: Output, parts: number): Place {
+  return { part: cast(mod(ids, parts), 'int32'), row: floorDiv(ids, parts) };
+}
+
+/** As TensorFlow cuts: the first `extra` parts hold one row more than the others. */
+function byRuns(ids: Output, parts: readonly (Variable | Output)[]): Place {
+  const sizes = parts.map((part) => part.shape?.[0] ?? null);
+  if (sizes.some((size) => size === null)) {
+    throw invalid(`Partition strategy 'div' needs to know how many rows each part has`);
+  }
+  const total = (sizes as number[]).reduce((a, b) => a + b, 0);
+  const base = Math.floor(total / parts.length);
+  const extra = total % parts.length;
+  checkRuns(sizes as number[], base, extra);
+  if (base === 0) return { part: cast(ids, 'int32'), row: raw.zerosLike(ids) };
+  const long = base + 1;
+  const part = maximum(floorDiv(ids, long), floorDiv(sub(ids, extra), base));
+  const row = where(less(part, extra), mod(ids, long), mod(sub(ids, extra), base));
+  return { part: cast(part, 'int32'), row };
+}
+
+function checkRuns(sizes: readonly number[], base: number, extra: number): void {
+  if (sizes.every((size, i) => size === base + (i < extra ? 1 : 0))) return;
+  throw invalid(
+    `The parts of a table have ${sizes.join(', ')} rows; with strategy 'div' the rows are cut evenly, the first parts taking the remainder`,
+  );
+}
+
+/** Scales rows down whose Euclidean norm is above `maxNorm`. */
+function clipRows(rows: Output, maxNorm: number): Output {
+  if (!(maxNorm > 0)) throw invalid(`maxNorm must be above 0, it is ${maxNorm}`);
+  const rank = rows.rank;
+  if (rank === null) throw invalid(`maxNorm needs to know the rank of the rows ${rows}`);
+  const axis = Array.from({ length: rank - 1 }, (_, i) => i + 1);
+  const squares = sum(mul(rows, rows), { axis, keepDims: true });
+  // The square root has no gradient at 0: rows of zeros go around it.
+  const isLong = greater(squares, 0);
+  const norm = where(isLong, sqrt(where(isLong, squares, raw.onesLike(squares))), squares);
+  return div(mul(rows, maxNorm), maximum(norm, maxNorm));
+}
+
+function rowShapeOf(parts: readonly (Variable | Output)[]): readonly (number | null)[] | null {
+  return parts[0]?.shape?.slice(1) ?? null;
+}
+
+function restoreShape(rows: Output, ids: Output, rowShape: readonly (number | null)[] | null): Output {
+  const shape = concat([raw.shape(ids), slice(raw.shape(rows), [1], [-1])], 0);
+  const result = reshape(rows, shape);
+  return ids.shape !== null && rowShape !== null ? result.setShape([...ids.shape, ...rowShape]) : result;
+}

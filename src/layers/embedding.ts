@@ -1,0 +1,33 @@
+/** A layer of rows by id. For tables in parts, and for bags of ids, use the lookups. */
+import type { Output } from '../graph/operation.js';
+import type { Operand } from '../ops/build.js';
+import type { DType } from '../tensor/dtype.js';
+import type { TensorLike } from '../tensor/tensor.js';
+import { type Initializer, randomUniformInitializer } from '../variables/initializers.js';
+import { type EmbeddingLookupOptions, embeddingLookup, integerIds } from './embedding-lookup.js';
+import { layerScope } from './layer-scope.js';
+import type { Regularizer } from './regularizers.js';
+import { checkCount, type LayerOptions, weight } from './weights.js';
+
+export interface EmbeddingOptions extends LayerOptions, Pick<EmbeddingLookupOptions, 'maxNorm' | 'unique'> {
+  readonly dtype?: DType | undefined;
+  readonly embeddingsInitializer?: Initializer | TensorLike | undefined;
+  readonly embeddingsRegularizer?: Regularizer | undefined;
+}
+
+/** [ids…] → [ids…, size]. Variable `embedding/embeddings` [rows, size], in parts where the scope cuts it. */
+export function embedding(ids: Operand, rows: number, size: number, options: EmbeddingOptions = {}): Output {
+  checkCount('embedding', 'the number of rows', rows);
+  checkCount('embedding', 'the size of a row', size);
+  const wanted = integerIds(ids);
+  return layerScope(wanted, 'embedding', options, () => {
+    const table = weight('embeddings', {
+      shape: [rows, size],
+      dtype: options.dtype ?? 'float32',
+      trainable: options.trainable,
+      initializer: options.embeddingsInitializer ?? randomUniformInitializer(),
+      regularizer: options.embeddingsRegularizer,
+    });
+    return embeddingLookup(table, wanted, { maxNorm: options.maxNorm, unique: options.unique });
+  });
+}

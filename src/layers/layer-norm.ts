@@ -1,0 +1,60 @@
+/** Layer normalisation: each row to mean 0 and variance 1, then scaled and shifted. */
+import { invalid } from '../errors/errors.js';
+import type { Output } from '../graph/operation.js';
+import { asOutput, type Operand } from '../ops/build.js';
+import { add, moments, mul, rsqrt, sub } from '../ops/math.js';
+import type { TensorLike } from '../tensor/tensor.js';
+import { type Initializer, onesInitializer, zerosInitializer } from '../variables/initializers.js';
+import { layerScope } from './layer-scope.js';
+import type { Regularizer } from './regularizers.js';
+import { knownSize, type LayerOptions, weight } from './weights.js';
+
+export interface LayerNormOptions extends LayerOptions {
+  /** The axis to normalise over; the last one. */
+  readonly axis?: number | undefined;
+  readonly epsilon?: number | undefined;
+  readonly center?: boolean | undefined;
+  readonly scale?: boolean | undefined;
+  readonly betaInitializer?: Initializer | TensorLike | undefined;
+  readonly gammaInitializer?: Initializer | TensorLike | undefined;
+  readonly betaRegularizer?: Regularizer | undefined;
+  readonly gammaRegularizer?: Regularizer | undefined;
+}
+
+/** Variables `layer_normalization/gamma` and `layer_normalization/beta`, of the axis's size. */
+export function layerNorm(inputs: Operand, options: LayerNormOptions = {}): Output {
+  const { axis = -1, epsilon = 1e-3, center = true, scale = true, trainable } = options;
+  const x = asOutput(inputs);
+  if (x.rank === null) throw invalid(`Layer layerNorm needs to know the rank of ${x}`);
+  const at = axis < 0 ? axis + x.rank : axis;
+  const size = knownSize('layerNorm', x, at);
+  // The parameters lie along the axis and are stretched over the others.
+  const along = Array.from({ length: x.rank - at }, (_, i) => (i === 0 ? size : 1));
+  const parameter = (
+    name: string,
+    initializer: Initializer | TensorLike,
+    regularizer: Regularizer | undefined,
+  ): Output => {
+    const value = weight(name, {
+      shape: [size],
+      dtype: x.dtype,
+      trainable,
+      initializer,
+      regularizer,
+    }).toOutput();
+    return along.length === 1 ? value : value.reshape(along);
+  };
+  return layerScope(x, 'layer_normalization', options, () => {
+    const gamma = scale
+      ? parameter('gamma', options.gammaInitializer ?? onesInitializer(), options.gammaRegularizer)
+      : undefined;
+    const beta = center
+      ? parameter('beta', options.betaInitializer ?? zerosInitializer(), options.betaRegularizer)
+      : undefined;
+    const { mean, variance } = moments(x, { axis: at, keepDims: true });
+    const inverse = rsqrt(add(variance, epsilon));
+    const factor = gamma ? mul(inverse, gamma) : inverse;
+    const normal = mul(sub(x, mean), factor);
+    return beta ? add(normal, beta) : normal;
+  });
+}

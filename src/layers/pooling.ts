@@ -1,0 +1,56 @@
+/** Pooling over images [batch, height, width, channels], and the way from images to rows. */
+import type { OpOptions } from '../graph/graph.js';
+import type { Output } from '../graph/operation.js';
+import { concat, reshape, slice } from '../ops/arrays.js';
+import { asOutput, type Operand } from '../ops/build.js';
+import * as raw from '../ops/generated/index.js';
+import { avgPool, maxPool, type Padding, type Pair } from '../ops/nn.js';
+import { Tensor } from '../tensor/tensor.js';
+import { checkRank } from './weights.js';
+
+export interface PoolingOptions extends OpOptions {
+  readonly padding?: Padding | undefined;
+}
+
+/** The largest value of each window; padding 'valid'. */
+export function maxPooling2d(
+  inputs: Operand,
+  size: Pair = 2,
+  strides: Pair = size,
+  { padding = 'valid', ...rest }: PoolingOptions = {},
+): Output {
+  const x = asOutput(inputs);
+  checkRank('maxPooling2d', x, 4);
+  return maxPool(x, { size, strides, padding, name: 'max_pooling2d', ...rest });
+}
+
+/** The mean of each window, counting only what lies inside of the image; padding 'valid'. */
+export function averagePooling2d(
+  inputs: Operand,
+  size: Pair = 2,
+  strides: Pair = size,
+  { padding = 'valid', ...rest }: PoolingOptions = {},
+): Output {
+  const x = asOutput(inputs);
+  checkRank('averagePooling2d', x, 4);
+  return avgPool(x, { size, strides, padding, name: 'average_pooling2d', ...rest });
+}
+
+/** [batch, …] to [batch, everything else]. */
+export function flatten(inputs: Operand, options: OpOptions = {}): Output {
+  const x = asOutput(inputs);
+  const named = { name: 'flatten', ...options };
+  if (x.shape === null) return reshape(x, rowsOf(x), named);
+  const [batch = 1, ...others] = x.shape;
+  const known = others.every((size) => size !== null);
+  const width = known ? others.reduce<number>((product, size) => product * (size as number), 1) : null;
+  // A size of 0 leaves a -1 undetermined, hence the shape at run time.
+  if (width === 0 && batch === null) return reshape(x, rowsOf(x), named).setShape([null, 0]);
+  if (width !== null) return reshape(x, [batch ?? -1, width], named);
+  if (batch !== null && batch > 0) return reshape(x, [batch, -1], named);
+  return reshape(x, rowsOf(x), named).setShape([batch, null]);
+}
+
+function rowsOf(x: Output): Output {
+  return concat([slice(raw.shape(x), [0], [1]), Tensor.of(Int32Array.of(-1))], 0);
+}

@@ -1,0 +1,49 @@
+/**
+ * Penalties on weights. A layer puts the penalty of a variable into the collection of regularization losses
+ * once, when it makes the variable; `losses.getTotalLoss` adds them to the loss.
+ */
+import type { Output } from '../graph/operation.js';
+import { abs, add, mul, square, sum } from '../ops/math.js';
+import { GraphKeys } from '../variables/collections.js';
+import { PartitionedVariable } from '../variables/partitioned.js';
+import type { Variable } from '../variables/variable.js';
+
+/** The penalty of a weight tensor, a scalar. */
+export type Regularizer = (weights: Output) => Output;
+
+/** scale · Σ|w| */
+export const l1 =
+  (scale = 0.01): Regularizer =>
+  (weights) =>
+    mul(sum(abs(weights)), scale);
+
+/** scale · Σw², as Keras has it. TensorFlow 1's contrib l2_regularizer halves that. */
+export const l2 =
+  (scale = 0.01): Regularizer =>
+  (weights) =>
+    mul(sum(square(weights)), scale);
+
+export const l1l2 =
+  ({ l1: absolute = 0.01, l2: squared = 0.01 } = {}): Regularizer =>
+  (weights) =>
+    add(l1(absolute)(weights), l2(squared)(weights));
+
+/** Adds the penalty of a variable, of each part if it has parts, unless it is there already. */
+export function regularize(variable: Variable | PartitionedVariable, regularizer: Regularizer): void {
+  if (variable instanceof PartitionedVariable) {
+    for (const part of variable.parts) regularize(part, regularizer);
+    return;
+  }
+  const { graph, name } = variable;
+  const scope = `${name}/Regularizer`;
+  if (graph.hasOperation(`${scope}/loss`)) return;
+  const loss = graph.asDefault(() =>
+    graph.colocateWith(variable.handle, () =>
+      graph.nameScope(`${scope}/`, () => {
+        const penalty = regularizer(variable.toOutput());
+        return graph.op('Identity', [penalty], {}, { name: `${scope}/loss/` }).output();
+      }),
+    ),
+  );
+  graph.addToCollection(GraphKeys.regularizationLosses, loss);
+}
