@@ -1,0 +1,67 @@
+/**
+ * TensorFlow's gRPC server in this process. It boots knowing only itself, as task 0 of a job `local`; who
+ * else is there is told with every session (see cluster-config.ts). A server lasts as long as its process:
+ * TensorFlow cannot stop one.
+ */
+import { create, toBinary } from '@bufbuild/protobuf';
+import { ShoalError } from '../errors/errors.js';
+import type { Pointer } from '../native/c-api.js';
+import { Handle } from '../native/handle.js';
+import { C } from '../native/library.js';
+import { type RequestIdRepair, repairRequestIds } from '../native/request-ids.js';
+import { checked } from '../native/status.js';
+import { ServerDefSchema } from '../proto/generated/config_pb.js';
+
+/** The job under which every server boots: its name may not reappear in the clusters that sessions carry. */
+export const BOOT_JOB = 'local';
+
+export interface TensorFlowServerOptions {
+  /** The name or address under which others reach this machine. */
+  readonly host?: string;
+  /** 0 lets the system choose. */
+  readonly port?: number;
+}
+
+export class TensorFlowServer {
+  /** What sessions of this process connect to. */
+  readonly target: string;
+  /** host:port, as others reach it. */
+  readonly address: string;
+  /** Whether healthy steps are safe from colliding request ids. */
+  readonly requestIds: RequestIdRepair;
+  readonly #handle: Handle;
+
+  private constructor(pointer: Pointer, host: string, requestIds: RequestIdRepair) {
+    // Deleting a running server aborts the process: it goes with the process.
+    this.#handle = new Handle('server', pointer, () => {});
+    this.target = C().TF_ServerTarget(pointer);
+    this.requestIds = requestIds;
+    const port = /:(\d+)$/.exec(this.target)?.[1];
+    if (port === undefined) {
+      throw new ShoalError('SHOAL_INTERNAL', `TensorFlow's server gives the address '${this.target}'`);
+    }
+    this.address = `${host.includes(':') ? `[${host}]` : host}:${port}`;
+  }
+
+  static start({ host = '127.0.0.1', port = 0 }: TensorFlowServerOptions = {}): TensorFlowServer {
+    const requestIds = repairRequestIds();
+    const def = create(ServerDefSchema, {
+      cluster: {
+        job: [{ name: BOOT_JOB, tasks: { 0: `${host.includes(':') ? `[${host}]` : host}:${port}` } }],
+      },
+      jobName: BOOT_JOB,
+      taskIndex: 0,
+      protocol: 'grpc',
+    });
+    const bytes = toBinary(ServerDefSchema, def);
+    const pointer = checked((status) => C().TF_NewServer(bytes, bytes.length, status), {
+      hint: port === 0 ? undefined : `Is port ${port} in use?`,
+    });
+    checked((status) => C().TF_ServerStart(pointer, status));
+    return new TensorFlowServer(pointer, host, requestIds);
+  }
+
+  get alive(): boolean {
+    return !this.#handle.disposed;
+  }
+}
