@@ -13,7 +13,7 @@ import {
 import { type DType, dtypeFromNumber, dtypeNumber } from '../tensor/dtype.js';
 import type { PartialShape } from '../tensor/shape.js';
 import { toBytes } from '../tensor/strings.js';
-import { Tensor } from '../tensor/tensor.js';
+import { type LentTensor, Tensor } from '../tensor/tensor.js';
 import type { Operation } from './operation.js';
 
 /** A function of the graph, by name. */
@@ -142,9 +142,9 @@ function setStringList(description: Pointer, name: string, strings: readonly Uin
   // C wants an array of pointers: the bytes lie in one native block for the length of the call.
   const block = Buffer.concat(strings);
   const lengths = BigUint64Array.from(strings, (s) => BigInt(s.length));
-  const memory = Tensor.of(new Uint8Array(block), { shape: [block.length], dtype: 'uint8' }).lend().pointer;
+  const memory = Tensor.of(new Uint8Array(block)).lend();
   try {
-    let at = block.length > 0 ? C().TF_TensorData(memory) : 0n;
+    let at = block.length > 0 ? C().TF_TensorData(memory.pointer) : 0n;
     const pointers = BigUint64Array.from(strings, (s) => {
       const start = at;
       at += BigInt(s.length);
@@ -152,16 +152,16 @@ function setStringList(description: Pointer, name: string, strings: readonly Uin
     });
     C().TF_SetAttrStringList(description, name, pointers, lengths, strings.length);
   } finally {
-    C().TF_DeleteTensor(memory);
+    memory.giveBack();
   }
 }
 
 function setShapeList(description: Pointer, name: string, shapes: readonly PartialShape[]): void {
   const ranks = Int32Array.from(shapes, (shape) => shape?.length ?? -1);
   const dims = shapes.flatMap((shape) => (shape ?? []).map((dim) => BigInt(dim ?? -1)));
-  const memory = Tensor.of(BigInt64Array.from(dims), { dtype: 'int64' }).lend().pointer;
+  const memory = Tensor.of(BigInt64Array.from(dims)).lend();
   try {
-    let at = dims.length > 0 ? C().TF_TensorData(memory) : 0n;
+    let at = dims.length > 0 ? C().TF_TensorData(memory.pointer) : 0n;
     const pointers = BigUint64Array.from(shapes, (shape) => {
       const start = at;
       at += BigInt((shape?.length ?? 0) * 8);
@@ -169,22 +169,23 @@ function setShapeList(description: Pointer, name: string, shapes: readonly Parti
     });
     C().TF_SetAttrShapeList(description, name, pointers, ranks, shapes.length);
   } finally {
-    C().TF_DeleteTensor(memory);
+    memory.giveBack();
   }
 }
 
 function setTensors(description: Pointer, name: string, tensors: readonly Tensor[], list: boolean): void {
-  const lent = tensors.map((tensor) => tensor.lend());
+  const lent: LentTensor[] = [];
   try {
+    for (const tensor of tensors) lent.push(tensor.lend());
     if (list) {
       const pointers = BigUint64Array.from(lent, ({ pointer }) => pointer);
       checked((status) => C().TF_SetAttrTensorList(description, name, pointers, lent.length, status));
     } else {
-      const only = lent[0] as { pointer: Pointer };
+      const only = lent[0] as LentTensor;
       checked((status) => C().TF_SetAttrTensor(description, name, only.pointer, status));
     }
   } finally {
-    for (const { pointer, owned } of lent) if (owned) C().TF_DeleteTensor(pointer);
+    for (const loan of lent) loan.giveBack();
   }
 }
 

@@ -112,6 +112,9 @@ export class Handle {
   readonly #origin: string;
   readonly #free: (pointer: Pointer) => void;
   #pointer: Pointer | undefined;
+  #holds = 0;
+  /** The pointer when it was disposed of while held. */
+  #owed: Pointer | undefined;
 
   /** `free` must not refer to the keeper, which would never be collected then. */
   constructor(
@@ -155,10 +158,27 @@ export class Handle {
     return pointer;
   }
 
+  /** Lends the pointer to a native call: a `dispose` meanwhile frees it only when the call lets go. */
+  hold(): Pointer {
+    const pointer = this.pointer;
+    this.#holds += 1;
+    return pointer;
+  }
+
+  letGo(): void {
+    this.#holds -= 1;
+    if (this.#holds > 0 || this.#owed === undefined) return;
+    const owed = this.#owed;
+    this.#owed = undefined;
+    this.#free(owed);
+  }
+
   /** Frees the native object. Harmless when called again. */
   dispose(): void {
     if (this.#pointer === undefined) return;
-    this.#free(this.release());
+    const pointer = this.release();
+    if (this.#holds > 0) this.#owed = pointer;
+    else this.#free(pointer);
   }
 
   [Symbol.dispose](): void {

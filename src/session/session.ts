@@ -3,27 +3,22 @@
  * thread of the pool, so the event loop goes on. A run that is given up (by time or by signal) rejects
  * at once; what TensorFlow still does of it is counted as abandoned until it returns.
  */
-import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
-import { abortError } from '../async/deadline.js';
+import { create, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
+import type { WaitOptions } from '../async/deadline.js';
 import { invalid, ShoalError } from '../errors/errors.js';
 import { currentGraph, type Graph } from '../graph/graph.js';
 import type { Operation, Output } from '../graph/operation.js';
-import { freeBuffer, newBuffer, packOutputs, takeBuffer } from '../native/buffer.js';
+import { packOutputs } from '../native/buffer.js';
 import type { Pointer } from '../native/c-api.js';
 import { countHandle, Handle } from '../native/handle.js';
 import { C } from '../native/library.js';
 import { checked, giveStatus, statusError, takeStatus } from '../native/status.js';
-import {
-  ConfigProtoSchema,
-  type RunMetadata,
-  RunMetadataSchema,
-  RunOptions_TraceLevel,
-  RunOptionsSchema,
-} from '../proto/generated/config_pb.js';
-import { Tensor, type TensorLike } from '../tensor/tensor.js';
+import { ConfigProtoSchema, type RunMetadata } from '../proto/generated/config_pb.js';
+import type { Tensor, TensorLike } from '../tensor/tensor.js';
 import { type Feed, type Feeds, feed, planFeeds } from './feeds.js';
 import { type Fetches, type FetchPlan, type FetchResult, planFetches } from './fetches.js';
-import { nativeLane } from './lane.js';
+import { type Done, nativeCall } from './native-call.js';
+import { type Call, NativeRun } from './native-run.js';
 
 export interface SessionOptions {
   readonly graph?: Graph;
@@ -52,19 +47,13 @@ export interface Callable<F> {
 /** How long TensorFlow gets to end a run by its own deadline before the run is given up from outside. */
 const GRACE_MS = 250;
 
-interface Call {
-  readonly outputs: readonly Output[];
-  readonly packedOutputs: BigUint64Array;
-  readonly targets: BigUint64Array;
-}
-
 export class Session {
   readonly graph: Graph;
   readonly target: string;
   readonly #handle: Handle;
   /** Native runs that have not returned, given up or not: the session cannot be freed under them. */
   readonly #inFlight = new Set<Promise<void>>();
-  #closed = false;
+  #closing: Promise<void> | undefined;
 
   private constructor(graph: Graph, target: string, pointer: Pointer) {
     this.graph = graph;
@@ -88,7 +77,7 @@ export class Session {
     const graph = options.graph ?? currentGraph();
     const graphPointer = graph.pointer;
     const what = `Opening a session${options.target ? ` at ${options.target}` : ''}`;
-    return nativeCall(what, options, (done) => {
+    const start = (done: Done) => {
       const native = newOptions(options);
       const status = takeStatus();
       C().TF_NewSession.async(graphPointer, native, status, (failure, pointer) => {
@@ -103,11 +92,12 @@ export class Session {
             () => deleteSession(pointer),
           );
       });
-    });
+    };
+    return nativeCall(what, options, { start });
   }
 
   get closed(): boolean {
-    return this.#closed;
+    return this.#closing !== undefined;
   }
 
   /** Runs what is needed for the fetches and gives their values in the same nesting. */
@@ -115,7 +105,9 @@ export class Session {
     try {
       const plan = planFetches(this.graph, fetches);
       const feeds = planFeeds(this.graph, options.feeds);
-      return this.#start(prepare(plan, options.targets), plan, feeds, options) as Promise<FetchResult<F>>;
+      return this.#start(prepare(this.graph, plan, options.targets), plan, feeds, options) as Promise<
+        FetchResult<F>
+      >;
     } catch (error) {
       return Promise.reject(error);
     }
@@ -127,7 +119,7 @@ export class Session {
     options: Pick<RunOptions, 'feeds' | 'targets' | 'timeoutMs'> = {},
   ) {
     const plan = planFetches(this.graph, fetches);
-    const call = prepare(plan, options.targets);
+    const call = prepare(this.graph, plan, options.targets);
     return this.#runInPlace(call, plan, planFeeds(this.graph, options.feeds), options) as FetchResult<F>;
   }
 
@@ -141,7 +133,7 @@ export class Session {
     fixed: Omit<RunOptions, 'feeds'> = {},
   ): Callable<F> {
     const plan = planFetches(this.graph, fetches);
-    const call = prepare(plan, fixed.targets);
+    const call = prepare(this.graph, plan, fixed.targets);
     const bind = (values: TensorLike[]): Feed[] => {
       if (values.length !== placeholders.length) {
         throw invalid(`This callable takes ${placeholders.length} values, ${values.length} were given`);
@@ -161,21 +153,30 @@ export class Session {
 
   #start(call: Call, plan: FetchPlan, feeds: readonly Feed[], options: RunOptions): Promise<unknown> {
     const session = this.#pointer();
-    return nativeCall(describeRun(call, plan), withGrace(options), (done) => {
-      const run = new NativeRun(call, feeds, options);
+    const run = new NativeRun(call, feeds, options);
+    const start = (done: Done) => {
+      // The run may have waited for its turn while the session was closed and freed.
+      if (this.#closing) {
+        run.drop();
+        done(closedError());
+        return;
+      }
       const returned = this.#trackNative();
       C().TF_SessionRun.async(...run.args(session), (failure) => {
         returned();
-        const { error, values } = run.finish(failure);
-        if (error) done(error);
-        else
-          done(
-            null,
-            () => plan.assemble(values),
-            () => dispose(values),
-          );
+        const { error, values, metadata } = run.finish(failure);
+        if (error) {
+          done(error);
+          return;
+        }
+        const value = () => {
+          if (metadata) options.onMetadata?.(metadata);
+          return plan.assemble(values);
+        };
+        done(null, value, () => dispose(values));
       });
-    });
+    };
+    return nativeCall(describeRun(call, plan), withGrace(options), { start, drop: () => run.drop() });
   }
 
   #trackNative(): () => void {
@@ -191,20 +192,17 @@ export class Session {
   }
 
   #runInPlace(call: Call, plan: FetchPlan, feeds: readonly Feed[], options: RunOptions): unknown {
+    const session = this.#pointer();
     const run = new NativeRun(call, feeds, options);
-    let failure: Error | null = null;
-    try {
-      C().TF_SessionRun(...run.args(this.#pointer()));
-    } catch (error) {
-      failure = error as Error;
-    }
-    const { error, values } = run.finish(failure);
+    C().TF_SessionRun(...run.args(session));
+    const { error, values, metadata } = run.finish(null);
     if (error) throw error;
+    if (metadata) options.onMetadata?.(metadata);
     return plan.assemble(values);
   }
 
   #pointer(): Pointer {
-    if (this.#closed) throw new ShoalError('SHOAL_DISPOSED', 'This session was closed');
+    if (this.#closing) throw closedError();
     return this.#handle.pointer;
   }
 
@@ -225,11 +223,14 @@ export class Session {
    * Cancels what runs and frees the session once it has ended. Variables in a server outlive it. With
    * `timeoutMs`, waits no longer than that: a peer that is cut off can hold a close up for seconds.
    */
-  async close(options: { readonly timeoutMs?: number } = {}): Promise<void> {
-    if (this.#closed) return;
-    this.#closed = true;
+  close(options: { readonly timeoutMs?: number } = {}): Promise<void> {
+    this.#closing ??= this.#close(options);
+    return this.#closing;
+  }
+
+  #close(options: { readonly timeoutMs?: number }): Promise<void> {
     const pointer = this.#handle.release();
-    const closing = nativeCall('Closing a session', options, (done) => {
+    const start = (done: Done) => {
       const status = takeStatus();
       C().TF_CloseSession.async(pointer, status, (failure) => {
         const error = failure ?? statusError(status);
@@ -241,18 +242,24 @@ export class Session {
           else done(null, () => undefined);
         });
       });
-    });
-    await closing;
+    };
+    // The runs that it ends may hold every place in the lane.
+    return nativeCall('Closing a session', options, { start, ahead: true });
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }
 
-  /** Frees the session in place; nothing may be running. */
+  /** Frees the session in place, or as `close` does when something is running. */
   dispose(): void {
-    if (this.#closed) return;
-    this.#closed = true;
+    if (this.#closing) return;
+    if (this.#inFlight.size > 0) {
+      // Who must know that the session could not be closed cleanly awaits `close`.
+      this.close().catch(() => {});
+      return;
+    }
+    this.#closing = Promise.resolve();
     const pointer = this.#handle.release();
     try {
       checked((status) => C().TF_CloseSession(pointer, status));
@@ -266,8 +273,12 @@ export class Session {
   }
 }
 
-function prepare(plan: FetchPlan, extra: readonly Operation[] = []): Call {
+const closedError = () => new ShoalError('SHOAL_DISPOSED', 'This session was closed');
+
+function prepare(graph: Graph, plan: FetchPlan, extra: readonly Operation[] = []): Call {
   const targets = new Set([...plan.targets, ...extra]);
+  for (const op of extra)
+    if (op.graph !== graph) throw invalid(`The target ${op} is not of this session's graph`);
   return {
     outputs: plan.outputs,
     packedOutputs: packOutputs(plan.outputs),
@@ -282,90 +293,8 @@ function describeRun(call: Call, plan: FetchPlan): string {
 }
 
 /** TensorFlow ends the run at `timeoutMs` itself where it can; the outer deadline comes a little later. */
-function withGrace({ timeoutMs, signal }: RunOptions): {
-  timeoutMs?: number | undefined;
-  signal?: AbortSignal | undefined;
-} {
+function withGrace({ timeoutMs, signal }: RunOptions): WaitOptions {
   return { timeoutMs: timeoutMs === undefined ? undefined : timeoutMs + GRACE_MS, signal };
-}
-
-/** The native side of one run: lends tensors in, takes tensors out, and frees what it made. */
-class NativeRun {
-  readonly #call: Call;
-  readonly #status = takeStatus();
-  readonly #lent: { pointer: Pointer; owned: boolean }[];
-  readonly #packedFeeds: BigUint64Array;
-  readonly #feedPointers: BigUint64Array;
-  readonly #results: BigUint64Array;
-  readonly #runOptions: Pointer | null;
-  readonly #metadata: Pointer | null;
-  readonly #onMetadata: RunOptions['onMetadata'];
-
-  constructor(call: Call, feeds: readonly Feed[], options: RunOptions) {
-    this.#call = call;
-    this.#lent = feeds.map(({ tensor }) => tensor.lend());
-    this.#packedFeeds = packOutputs(feeds.map(({ output }) => output));
-    this.#feedPointers = BigUint64Array.from(this.#lent, ({ pointer }) => pointer);
-    this.#results = new BigUint64Array(call.outputs.length);
-    this.#onMetadata = options.onMetadata;
-    this.#runOptions = runOptionsBuffer(options);
-    this.#metadata = options.onMetadata ? newBuffer() : null;
-  }
-
-  args(session: Pointer) {
-    return [
-      session,
-      this.#runOptions,
-      this.#packedFeeds,
-      this.#feedPointers,
-      this.#feedPointers.length,
-      this.#call.packedOutputs,
-      this.#results,
-      this.#results.length,
-      this.#call.targets,
-      this.#call.targets.length,
-      this.#metadata,
-      this.#status,
-    ] as [
-      Pointer,
-      Pointer | null,
-      BigUint64Array,
-      BigUint64Array,
-      number,
-      BigUint64Array,
-      BigUint64Array,
-      number,
-      BigUint64Array,
-      number,
-      Pointer | null,
-      Pointer,
-    ];
-  }
-
-  finish(failure: Error | null): { error: Error | undefined; values: Tensor[] } {
-    const error = failure ?? statusError(this.#status);
-    giveStatus(this.#status);
-    for (const { pointer, owned } of this.#lent) if (owned) C().TF_DeleteTensor(pointer);
-    if (this.#runOptions !== null) freeBuffer(this.#runOptions);
-    const metadata = this.#metadata === null ? undefined : takeBuffer(this.#metadata);
-    if (error) return { error, values: [] };
-    const values = this.#call.outputs.map((output, i) =>
-      Tensor.fromNative(this.#results[i] as Pointer, `a run of ${output.name}`),
-    );
-    if (metadata) this.#onMetadata?.(fromBinary(RunMetadataSchema, metadata));
-    return { error: undefined, values };
-  }
-}
-
-function runOptionsBuffer({ timeoutMs, onMetadata }: RunOptions): Pointer | null {
-  if (timeoutMs === undefined && !onMetadata) return null;
-  if (timeoutMs !== undefined && !(timeoutMs > 0))
-    throw invalid(`timeoutMs must be above 0, it is ${timeoutMs}`);
-  const message = create(RunOptionsSchema, {
-    timeoutInMs: BigInt(Math.ceil(timeoutMs ?? 0)),
-    traceLevel: onMetadata ? RunOptions_TraceLevel.FULL_TRACE : RunOptions_TraceLevel.NO_TRACE,
-  });
-  return newBuffer(toBinary(RunOptionsSchema, message));
 }
 
 function newOptions({ target, config }: SessionOptions): Pointer {
@@ -406,86 +335,4 @@ function deleteSession(pointer: Pointer): void {
 
 function dispose(values: readonly Tensor[]): void {
   for (const value of values) value.dispose();
-}
-
-/** `value` is asked for only when the caller still waits; `discard` frees it when nobody does. */
-type Done = {
-  (error: Error): void;
-  (error: null, value: () => unknown, discard?: () => void): void;
-};
-
-/** One native call on a thread of the pool, with a deadline and a signal. */
-function nativeCall<T>(
-  what: string,
-  {
-    timeoutMs,
-    signal,
-  }: { readonly timeoutMs?: number | undefined; readonly signal?: AbortSignal | undefined },
-  start: (done: Done) => void,
-): Promise<T> {
-  return new Promise<T>((resolve, reject) => {
-    if (signal?.aborted) {
-      reject(abortError(what, signal));
-      return;
-    }
-    const lane = nativeLane();
-    let state: 'waiting' | 'running' | 'given-up' | 'done' = 'waiting';
-    let timer: NodeJS.Timeout | undefined;
-    let returned: (() => void) | undefined;
-    const giveUp = (error: ShoalError) => {
-      if (state === 'running') returned = lane.abandon();
-      state = 'given-up';
-      stopWaiting();
-      reject(error);
-    };
-    const onAbort = () => giveUp(abortError(what, signal as AbortSignal));
-    const stopWaiting = () => {
-      if (timer !== undefined) clearTimeout(timer);
-      signal?.removeEventListener('abort', onAbort);
-    };
-    signal?.addEventListener('abort', onAbort, { once: true });
-    if (timeoutMs !== undefined) {
-      timer = setTimeout(() => {
-        giveUp(
-          new ShoalError(
-            'SHOAL_TF_DEADLINE_EXCEEDED',
-            `${what} did not end within ${timeoutMs} ms and was given up`,
-            {
-              hint: 'A task may be frozen or cut off.',
-            },
-          ),
-        );
-      }, timeoutMs);
-    }
-    const launch = (leave: () => void) => {
-      if (state === 'given-up') {
-        leave();
-        return;
-      }
-      state = 'running';
-      const done = (error: Error | null, value?: () => unknown, discard?: () => void) => {
-        leave();
-        if (state === 'given-up') {
-          returned?.();
-          discard?.();
-          return;
-        }
-        state = 'done';
-        stopWaiting();
-        if (error) reject(error);
-        else resolve(value?.() as T);
-      };
-      try {
-        start(done as Done);
-      } catch (error) {
-        done(error as Error);
-      }
-    };
-    try {
-      lane.enter(launch);
-    } catch (error) {
-      stopWaiting();
-      reject(error);
-    }
-  });
 }

@@ -9,7 +9,7 @@
 import { invalid } from '../errors/errors.js';
 import { copyBytes, detach, viewBytes } from '../native/buffer.js';
 import type { Pointer } from '../native/c-api.js';
-import { Handle } from '../native/handle.js';
+import { countHandle, Handle } from '../native/handle.js';
 import { C } from '../native/library.js';
 import {
   type DataOf,
@@ -43,6 +43,14 @@ export interface TensorOptions<D extends DType = DType> {
 }
 
 export type TensorLike = Tensor | NestedValue;
+
+/** A TF_Tensor that is somebody's for the length of a call. */
+export interface LentTensor {
+  readonly pointer: Pointer;
+  /** Whose memory it is: it must stay reachable for as long as the loan lasts. */
+  readonly lender: Tensor | undefined;
+  giveBack(): void;
+}
 
 export class Tensor<D extends DType = DType> {
   readonly dtype: D;
@@ -192,11 +200,14 @@ export class Tensor<D extends DType = DType> {
   }
 
   /**
-   * A TF_Tensor for one call, and what to do with it afterwards. Memory that is TensorFlow's already is
-   * lent; JavaScript's is copied.
+   * A TF_Tensor for one call. Memory that is TensorFlow's already is lent, and outlasts a `dispose` until
+   * it is given back; JavaScript's is copied.
    */
-  lend(): { pointer: Pointer; owned: boolean } {
-    if (this.#handle && this.#sharesWholeHandle()) return { pointer: this.#handle.pointer, owned: false };
+  lend(): LentTensor {
+    const handle = this.#handle;
+    if (handle && this.#sharesWholeHandle()) {
+      return { pointer: handle.hold(), lender: this, giveBack: () => handle.letGo() };
+    }
     const elements = this.#live();
     const block = isTypedArray(elements) ? elements : packStrings(elements);
     const dims = BigInt64Array.from(this.shape, BigInt);
@@ -206,7 +217,12 @@ export class Tensor<D extends DType = DType> {
       if (this.dtype === 'string') writeStrings(memory, block as Uint8Array);
       else copyBytes(memory, block, block.byteLength);
     }
-    return { pointer, owned: true };
+    countHandle('tensor', 1);
+    const giveBack = () => {
+      C().TF_DeleteTensor(pointer);
+      countHandle('tensor', -1);
+    };
+    return { pointer, lender: undefined, giveBack };
   }
 
   /** A reshaped tensor shares memory, but the TF_Tensor behind it has the shape it was made with. */

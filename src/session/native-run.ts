@@ -1,0 +1,130 @@
+/** The native side of one run: lends tensors in, takes tensors out, and frees what it made. */
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
+import type { Output } from '../graph/operation.js';
+import { freeBuffer, newBuffer, packOutputs, takeBuffer } from '../native/buffer.js';
+import type { Pointer } from '../native/c-api.js';
+import { giveStatus, statusError, takeStatus } from '../native/status.js';
+import {
+  type RunMetadata,
+  RunMetadataSchema,
+  RunOptions_TraceLevel,
+  RunOptionsSchema,
+} from '../proto/generated/config_pb.js';
+import { type LentTensor, Tensor } from '../tensor/tensor.js';
+import type { Feed } from './feeds.js';
+import { checkTimeout } from './native-call.js';
+
+/** What a run fetches and runs, as C wants it. */
+export interface Call {
+  readonly outputs: readonly Output[];
+  readonly packedOutputs: BigUint64Array;
+  readonly targets: BigUint64Array;
+}
+
+export interface NativeRunOptions {
+  readonly timeoutMs?: number | undefined;
+  readonly onMetadata?: ((metadata: RunMetadata) => void) | undefined;
+}
+
+export interface RunOutcome {
+  readonly error: Error | undefined;
+  readonly values: readonly Tensor[];
+  readonly metadata: RunMetadata | undefined;
+}
+
+type RunArguments = [
+  session: Pointer,
+  options: Pointer | null,
+  feeds: BigUint64Array,
+  feedValues: BigUint64Array,
+  feedCount: number,
+  fetches: BigUint64Array,
+  fetchValues: BigUint64Array,
+  fetchCount: number,
+  targets: BigUint64Array,
+  targetCount: number,
+  metadata: Pointer | null,
+  status: Pointer,
+];
+
+export class NativeRun {
+  readonly #call: Call;
+  readonly #lent: LentTensor[] = [];
+  readonly #packedFeeds: BigUint64Array;
+  readonly #feedPointers: BigUint64Array;
+  readonly #results: BigUint64Array;
+  readonly #runOptions: Pointer | null;
+  readonly #metadata: Pointer | null;
+  readonly #status: Pointer;
+
+  /** Takes the values of the feeds as they are at this moment. */
+  constructor(call: Call, feeds: readonly Feed[], options: NativeRunOptions) {
+    checkTimeout(options.timeoutMs);
+    this.#call = call;
+    try {
+      for (const { tensor } of feeds) this.#lent.push(tensor.lend());
+    } catch (error) {
+      this.#giveBack();
+      throw error;
+    }
+    this.#packedFeeds = packOutputs(feeds.map(({ output }) => output));
+    this.#feedPointers = BigUint64Array.from(this.#lent, ({ pointer }) => pointer);
+    this.#results = new BigUint64Array(call.outputs.length);
+    this.#runOptions = runOptionsBuffer(options);
+    this.#metadata = options.onMetadata ? newBuffer() : null;
+    this.#status = takeStatus();
+  }
+
+  args(session: Pointer): RunArguments {
+    return [
+      session,
+      this.#runOptions,
+      this.#packedFeeds,
+      this.#feedPointers,
+      this.#feedPointers.length,
+      this.#call.packedOutputs,
+      this.#results,
+      this.#results.length,
+      this.#call.targets,
+      this.#call.targets.length,
+      this.#metadata,
+      this.#status,
+    ];
+  }
+
+  /** What came of the call; frees everything but the values. */
+  finish(failure: Error | null): RunOutcome {
+    const error = failure ?? statusError(this.#status);
+    giveStatus(this.#status);
+    this.#giveBack();
+    if (this.#runOptions !== null) freeBuffer(this.#runOptions);
+    const bytes = this.#metadata === null ? undefined : takeBuffer(this.#metadata);
+    if (error) return { error, values: [], metadata: undefined };
+    const values = this.#call.outputs.map((output, i) =>
+      Tensor.fromNative(this.#results[i] as Pointer, `a run of ${output.name}`),
+    );
+    return { error: undefined, values, metadata: bytes && fromBinary(RunMetadataSchema, bytes) };
+  }
+
+  /** Frees everything of a run that never started. */
+  drop(): void {
+    giveStatus(this.#status);
+    this.#giveBack();
+    if (this.#runOptions !== null) freeBuffer(this.#runOptions);
+    if (this.#metadata !== null) freeBuffer(this.#metadata);
+  }
+
+  #giveBack(): void {
+    for (const loan of this.#lent) loan.giveBack();
+  }
+}
+
+function runOptionsBuffer({ timeoutMs = 0, onMetadata }: NativeRunOptions): Pointer | null {
+  const hasDeadline = timeoutMs > 0 && Number.isFinite(timeoutMs);
+  if (!hasDeadline && !onMetadata) return null;
+  const message = create(RunOptionsSchema, {
+    timeoutInMs: hasDeadline ? BigInt(Math.ceil(timeoutMs)) : 0n,
+    traceLevel: onMetadata ? RunOptions_TraceLevel.FULL_TRACE : RunOptions_TraceLevel.NO_TRACE,
+  });
+  return newBuffer(toBinary(RunOptionsSchema, message));
+}
