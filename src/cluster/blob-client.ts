@@ -125,9 +125,18 @@ export class BlobClient {
     const from: BlobSource = source instanceof Uint8Array ? (offset) => slices(source, offset) : source;
     const hash = createHash('sha256');
     let hashed = 0;
+    let fault: { readonly error: unknown } | undefined;
+    const own = async function* (offset: number): AsyncGenerator<Uint8Array> {
+      try {
+        yield* from(offset);
+      } catch (error) {
+        fault = { error };
+        throw error;
+      }
+    };
     const pass = async function* (offset: number): AsyncGenerator<Uint8Array> {
       let position = offset;
-      for await (const chunk of from(offset)) {
+      for await (const chunk of own(offset)) {
         // What is sent a second time has been counted the first time.
         if (position + chunk.byteLength > hashed) {
           hash.update(chunk.subarray(Math.max(0, hashed - position)));
@@ -148,6 +157,8 @@ export class BlobClient {
         offset = await this.#append(name, uploadId, before, size, pass(before), options);
         break;
       } catch (error) {
+        // A fault of the source is the caller's own: the way to the peer is not to blame.
+        if (fault !== undefined) throw fault.error;
         if (!isPassing(error) || signal?.aborted) throw error;
         offset = await this.#offset(name, uploadId, options);
         if (offset > before) attempt = 0;

@@ -6,7 +6,7 @@
  *   DELETE /blobs/NAME            204 whether it was there or not
  *   GET    /blobs?prefix=&after=&limit=
  *   GET    /digests/NAME          size and sha256, computed from the disk
- *   GET    /uploads/NAME?id=      {offset} that an upload has reached
+ *   GET    /uploads/NAME?id=      {offset} that an upload has reached; ends a request that writes to it
  *   PUT    /uploads/NAME?id=&offset=&size=   appends the body
  *   POST   /uploads/NAME?id=&size=&sha256=&if_absent=   checks and publishes
  *   DELETE /uploads/NAME?id=      forgets an upload
@@ -95,7 +95,7 @@ export function blobRoutes({ root, uploads, maxBlobBytes, idleMs }: BlobRouteOpt
 
   app.get('/uploads/*', async (c) => {
     const { name, id } = uploadIn(c);
-    return c.json({ offset: await uploads.offset(name, id) });
+    return c.json({ offset: await uploads.settledOffset(name, id) });
   });
 
   app.put('/uploads/*', async (c) => {

@@ -7,6 +7,7 @@ import { createHash, type Hash } from 'node:crypto';
 import { constants } from 'node:fs';
 import { type FileHandle, link, lstat, mkdir, open, readdir, rename, rm, statfs } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { invalid, isShoalError, messageOf, ShoalError } from '../errors/errors.js';
 import { type BlobInfo, codeOf, digestBlob, readRange, statBlob } from './blob-disk.js';
 import { type BlobName, locate, RESERVED } from './blob-names.js';
@@ -34,6 +35,7 @@ export type Published = { readonly published: true; readonly blob: BlobInfo } | 
 
 /** Uploads whose hash is kept in memory; for more than these it is computed again from the file. */
 const MAX_REMEMBERED = 1024;
+const GRACE_MS = 1000;
 
 function noSpace(name: string, cause: unknown): ShoalError {
   return new ShoalError('SHOAL_NO_SPACE', `no room for blob ${name}: ${messageOf(cause)}`, {
@@ -62,6 +64,15 @@ export class Uploads {
     const active = this.#active.get(path);
     if (active !== undefined) return active.offset;
     return (await lstat(path).catch(() => undefined))?.size ?? 0;
+  }
+
+  /** The same for somebody who is about to go on: first ends whoever still writes, so that it stands still. */
+  async settledOffset(name: BlobName, id: string): Promise<number> {
+    const path = this.#partial(name, id);
+    // A connection that was cut ends by itself as soon as what it brought is written.
+    await Promise.race([this.#active.get(path)?.idle, delay(GRACE_MS, undefined, { ref: false })]);
+    await this.#free(path);
+    return this.offset(name, id);
   }
 
   /**
@@ -166,12 +177,17 @@ export class Uploads {
     return swept;
   }
 
-  /** Ends whoever holds the upload, then holds it. */
-  async #take(path: string, offset: number): Promise<{ upload: Upload; release: () => void }> {
+  /** Ends whoever holds the upload. */
+  async #free(path: string): Promise<void> {
     for (let held = this.#active.get(path); held?.busy; held = this.#active.get(path)) {
       held.stop.abort(new ShoalError('SHOAL_ABORTED', 'another request goes on with this upload'));
       await held.idle;
     }
+  }
+
+  /** Ends whoever holds the upload, then holds it. */
+  async #take(path: string, offset: number): Promise<{ upload: Upload; release: () => void }> {
+    await this.#free(path);
     const known = this.#active.get(path);
     const { promise, resolve } = withResolvers();
     const stop = new AbortController();
