@@ -34,6 +34,7 @@ export interface Library {
 }
 
 let loaded: Library | undefined;
+let preloading: Promise<void> | undefined;
 
 /** The library, loaded at the first call. */
 export function library(): Library {
@@ -52,10 +53,20 @@ export function isLibraryLoaded(): boolean {
 
 /**
  * Loads the library on a thread of the pool, so that the event loop goes on meanwhile. Optional: the
- * first use loads it in place.
+ * first use loads it in place. What the process itself writes to file descriptor 2 while the library
+ * loads is lost with TensorFlow's lines, unless SHOAL_TF_LOG is set.
  */
 export async function preloadLibrary(): Promise<void> {
   if (loaded) return;
+  preloading ??= preload();
+  try {
+    await preloading;
+  } finally {
+    preloading = undefined;
+  }
+}
+
+async function preload(): Promise<void> {
   const located = locateTensorFlow();
   setLogLevel();
   const dlopen = koffi.load(null).func('dlopen', 'void *', ['str', 'int']);
