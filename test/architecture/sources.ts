@@ -1,0 +1,110 @@
+/** The source files of the package, parsed: what each imports, how long it is, where it says `any`. */
+import { readdirSync, readFileSync } from 'node:fs';
+import { dirname, join, relative, sep } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import ts from 'typescript';
+
+export const SRC = fileURLToPath(new URL('../../src', import.meta.url));
+
+export interface Import {
+  /** The imported file, from src/; undefined for packages and for files outside. */
+  readonly file: string | undefined;
+  readonly specifier: string;
+  /** Types are gone when the program runs, a dynamic import is not part of loading. */
+  readonly kind: 'value' | 'type' | 'dynamic';
+}
+
+export interface SourceFile {
+  /** From src/, with slashes. */
+  readonly path: string;
+  readonly lines: number;
+  readonly imports: readonly Import[];
+  /** Lines on which the type `any` stands. */
+  readonly anyLines: readonly number[];
+}
+
+/** The first folder; files right under src/ are the front of the package. */
+export const roomOf = (path: string): string =>
+  path.includes('/') ? (path.split('/')[0] as string) : 'front';
+
+export const isGenerated = (path: string): boolean => path.includes('/generated/');
+/** Tests and what only they use. */
+export const isForTests = (path: string): boolean => /\.test\.ts$|\/testing\//.test(path);
+
+export function readSources(root = SRC): SourceFile[] {
+  return readdirSync(root, { recursive: true, encoding: 'utf8' })
+    .filter((path) => path.endsWith('.ts'))
+    .map((path) => path.split(sep).join('/'))
+    .sort()
+    .map((path) => parse(path, readFileSync(join(root, path), 'utf8'), root));
+}
+
+export function parse(path: string, text: string, root = SRC): SourceFile {
+  const source = ts.createSourceFile(path, text, ts.ScriptTarget.ES2023, true);
+  const imports: Import[] = [];
+  const anyLines: number[] = [];
+  const add = (specifier: string, kind: Import['kind']) =>
+    imports.push({ file: resolve(path, specifier, root), specifier, kind });
+  const visit = (node: ts.Node): void => {
+    if (ts.isImportDeclaration(node)) add((node.moduleSpecifier as ts.StringLiteral).text, importKind(node));
+    else if (ts.isExportDeclaration(node) && node.moduleSpecifier) {
+      add((node.moduleSpecifier as ts.StringLiteral).text, exportKind(node));
+    } else if (ts.isCallExpression(node) && node.expression.kind === ts.SyntaxKind.ImportKeyword) {
+      const [argument] = node.arguments;
+      if (argument && ts.isStringLiteral(argument)) add(argument.text, 'dynamic');
+    } else if (ts.isImportTypeNode(node) && ts.isLiteralTypeNode(node.argument)) {
+      add((node.argument.literal as ts.StringLiteral).text, 'type');
+    } else if (node.kind === ts.SyntaxKind.AnyKeyword) {
+      anyLines.push(source.getLineAndCharacterOfPosition(node.getStart()).line + 1);
+    }
+    ts.forEachChild(node, visit);
+  };
+  visit(source);
+  return { path, lines: text.split('\n').length - 1, imports, anyLines };
+}
+
+function importKind({ importClause }: ts.ImportDeclaration): 'value' | 'type' {
+  if (!importClause) return 'value';
+  if (importClause.phaseModifier === ts.SyntaxKind.TypeKeyword) return 'type';
+  const { name, namedBindings } = importClause;
+  if (name || !namedBindings || ts.isNamespaceImport(namedBindings)) return 'value';
+  return namedBindings.elements.every((element) => element.isTypeOnly) ? 'type' : 'value';
+}
+
+function exportKind({ isTypeOnly, exportClause }: ts.ExportDeclaration): 'value' | 'type' {
+  if (isTypeOnly) return 'type';
+  if (!exportClause || !ts.isNamedExports(exportClause)) return 'value';
+  return exportClause.elements.every((element) => element.isTypeOnly) ? 'type' : 'value';
+}
+
+function resolve(from: string, specifier: string, root: string): string | undefined {
+  if (!specifier.startsWith('.')) return undefined;
+  const target = relative(root, join(root, dirname(from), specifier))
+    .split(sep)
+    .join('/');
+  return target.startsWith('..') ? undefined : target.replace(/\.js$/, '.ts');
+}
+
+/** One import cycle for every group of files that need each other to load, as a path of files. */
+export function findCycles(files: readonly SourceFile[]): string[][] {
+  const needs = new Map(
+    files.map(({ path, imports }) => [
+      path,
+      imports.flatMap(({ file, kind }) => (file !== undefined && kind === 'value' ? [file] : [])),
+    ]),
+  );
+  const cycles: string[][] = [];
+  const state = new Map<string, 'open' | 'done'>();
+  const walk = (path: string, trail: readonly string[]): void => {
+    if (state.get(path) === 'done') return;
+    if (state.get(path) === 'open') {
+      cycles.push([...trail.slice(trail.indexOf(path)), path]);
+      return;
+    }
+    state.set(path, 'open');
+    for (const next of needs.get(path) ?? []) walk(next, [...trail, path]);
+    state.set(path, 'done');
+  };
+  for (const path of needs.keys()) walk(path, []);
+  return cycles;
+}
