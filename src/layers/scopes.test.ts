@@ -1,0 +1,187 @@
+/** What layers are called, how they share weights, and what they say when they cannot be built. */
+import { describe, expect, it } from 'vitest';
+import { Graph } from '../graph/graph.js';
+import { placeholder } from '../ops/index.js';
+import { Session } from '../session/session.js';
+import { Tensor } from '../tensor/tensor.js';
+import {
+  GraphKeys,
+  globalVariables,
+  globalVariablesInitializer,
+  trainableVariables,
+  variableScope,
+} from '../variables/index.js';
+import { batchNorm, conv2d, dense, flatten, layerNorm, regularizers } from './index.js';
+
+const inGraph = <T>(body: (graph: Graph) => T): T => {
+  using graph = new Graph();
+  return graph.asDefault(() => body(graph));
+};
+const names = (): string[] => globalVariables().map(({ name }) => name);
+const rows = () => placeholder({ shape: [null, 4] });
+
+describe('the names of layers', () => {
+  it('count up as in TensorFlow 1', () => {
+    inGraph(() => {
+      dense(dense(rows(), 3), 2);
+      dense(rows(), 2, { name: 'logits' });
+      batchNorm(rows());
+      layerNorm(rows());
+      conv2d(placeholder({ shape: [null, 8, 8, 1] }), 2, 3);
+      expect(names()).toEqual([
+        'dense/kernel',
+        'dense/bias',
+        'dense_1/kernel',
+        'dense_1/bias',
+        'logits/kernel',
+        'logits/bias',
+        'batch_normalization/gamma',
+        'batch_normalization/beta',
+        'batch_normalization/moving_mean',
+        'batch_normalization/moving_variance',
+        'layer_normalization/gamma',
+        'layer_normalization/beta',
+        'conv2d/kernel',
+        'conv2d/bias',
+      ]);
+    });
+  });
+
+  it('pass over one that was given', () => {
+    inGraph(() => {
+      dense(rows(), 3, { name: 'dense' });
+      dense(rows(), 3);
+      expect(names()).toEqual(['dense/kernel', 'dense/bias', 'dense_1/kernel', 'dense_1/bias']);
+    });
+  });
+
+  it('start again with each entry into a scope', () => {
+    inGraph(() => {
+      const tower = () => dense(dense(rows(), 4), 4);
+      variableScope('a', tower);
+      variableScope('b', tower);
+      expect(names().filter((name) => name.endsWith('kernel'))).toEqual([
+        'a/dense/kernel',
+        'a/dense_1/kernel',
+        'b/dense/kernel',
+        'b/dense_1/kernel',
+      ]);
+    });
+  });
+});
+
+describe('layers that share weights', () => {
+  it('do so in a scope with reuse, and count the penalty once', () => {
+    inGraph((graph) => {
+      const tower = () => dense(rows(), 2, { kernelRegularizer: regularizers.l2() });
+      variableScope('tower', tower);
+      variableScope('tower', tower, { reuse: true });
+      expect(names()).toEqual(['tower/dense/kernel', 'tower/dense/bias']);
+      expect(graph.getCollection(GraphKeys.regularizationLosses)).toHaveLength(1);
+    });
+  });
+
+  it('do so by name with reuse, and give the same results', async () => {
+    using graph = new Graph();
+    await graph.asDefault(async () => {
+      const x = rows();
+      const [one, two] = [dense(x, 2, { name: 'd' }), dense(x, 2, { name: 'd', reuse: true })];
+      await using session = Session.open({ graph });
+      await session.run(globalVariablesInitializer());
+      const values = await session.run([one, two], { feeds: [[x, [[1, 2, 3, 4]]]] });
+      expect(values[0].toArray()).toEqual(values[1].toArray());
+    });
+  });
+
+  it('fail without reuse, and the error says how to share', () => {
+    inGraph(() => {
+      variableScope('tower', () => dense(rows(), 2));
+      expect(() => variableScope('tower', () => dense(rows(), 2))).toThrow(
+        /Variable 'tower\/dense\/kernel' exists already\n.*reuse: true/,
+      );
+    });
+  });
+
+  it('fail when the shapes differ, and the error shows both', () => {
+    inGraph(() => {
+      dense(rows(), 2, { name: 'd' });
+      expect(() => dense(rows(), 3, { name: 'd', reuse: true })).toThrow(/\[4, 2\].*\[4, 3\]/);
+    });
+  });
+});
+
+describe('what optimizers may change', () => {
+  it('leaves out layers that are not trainable, and moving averages', () => {
+    inGraph(() => {
+      dense(rows(), 2, { trainable: false, name: 'frozen' });
+      batchNorm(rows(), { training: true });
+      expect(trainableVariables().map(({ name }) => name)).toEqual([
+        'batch_normalization/gamma',
+        'batch_normalization/beta',
+      ]);
+    });
+  });
+});
+
+describe('a layer that cannot be built', () => {
+  it('says which axis must be known', () => {
+    inGraph(() => {
+      expect(() => dense(placeholder({ shape: [4, null] }), 2)).toThrow(
+        /Layer dense needs to know the size of axis -1 of Output\('Placeholder:0', float32 \[4, \?\]\)/,
+      );
+    });
+  });
+
+  it('says how many axes it takes', () => {
+    inGraph(() => {
+      expect(() => conv2d(rows(), 2, 3)).toThrow(/conv2d takes tensors of 4 axes; .*\[\?, 4\]\) has 2/);
+    });
+  });
+
+  it('refuses units that are no count', () => {
+    inGraph(() => {
+      expect(() => dense(rows(), 2.5)).toThrow(/units must be a whole number from 1, it is 2.5/);
+    });
+  });
+});
+
+describe('flatten', () => {
+  it.each([
+    [
+      [2, 3, 4],
+      [2, 12],
+    ],
+    [
+      [null, 3, 4],
+      [null, 12],
+    ],
+    [
+      [2, null, 4],
+      [2, null],
+    ],
+    [
+      [null, null, 4],
+      [null, null],
+    ],
+    [[5], [5, 1]],
+    [
+      [null, 0],
+      [null, 0],
+    ],
+    [null, [null, null]],
+  ])('takes %j to %j', async (shape, flat) => {
+    using graph = new Graph();
+    await graph.asDefault(async () => {
+      const x = placeholder({ shape });
+      const y = flatten(x);
+      if (shape !== null) expect(y.shape).toEqual(flat);
+      const sizes = shape === null ? [2, 3] : shape.map((size) => size ?? 2);
+      const total = sizes.reduce((a, b) => a * b, 1);
+      await using session = Session.open({ graph });
+      const value = await session.run(y, { feeds: [[x, Tensor.zeros(sizes)]] });
+      const width = sizes.slice(1).reduce((a, b) => a * b, 1);
+      expect(value.shape).toEqual([sizes[0], width]);
+      expect(value.size).toBe(total);
+    });
+  });
+});
