@@ -63,6 +63,7 @@ export const DTYPES = {
   uint4: row(30, 1, Uint8Array, 'int'),
   int2: row(31, 1, Int8Array, 'int'),
   uint2: row(32, 1, Uint8Array, 'int'),
+  float4_e2m1fn: row(33, 1, Uint8Array, 'opaque'),
 } as const satisfies Record<string, DTypeRow>;
 
 export type DType = keyof typeof DTYPES;
@@ -92,7 +93,7 @@ export function dtypeRow(dtype: DType): DTypeRow {
 }
 
 export const isFloating = (dtype: DType): boolean =>
-  ['float', 'half', 'bfloat16'].includes(DTYPES[dtype].kind) || dtype.startsWith('float8');
+  ['float', 'half', 'bfloat16'].includes(DTYPES[dtype].kind) || /^float[48]_/.test(dtype);
 export const isComplex = (dtype: DType): boolean => DTYPES[dtype].kind === 'complex';
 export const isInteger = (dtype: DType): boolean => ['int', 'bigint'].includes(DTYPES[dtype].kind);
 
