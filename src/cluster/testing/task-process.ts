@@ -1,0 +1,70 @@
+/**
+ * One task as a process of its own, for tests: told by TF_CONFIG and SHOAL_* variables, it joins its cluster
+ * and prints one JSON line for each thing that happens. It reads commands, one JSON line each, from stdin.
+ */
+import { createInterface } from 'node:readline';
+import { joinCluster } from '../cluster-task.js';
+import { resolveConfig } from '../config.js';
+import { securityOf } from '../security.js';
+import type { TaskId } from '../task-id.js';
+
+const say = (line: object) => process.stdout.write(`${JSON.stringify({ at: Date.now(), ...line })}\n`);
+
+const config = resolveConfig({ argv: process.argv.slice(2), env: process.env });
+if (config.mode !== 'cluster') throw new Error('a test task needs a cluster');
+
+const task = await joinCluster({
+  spec: config.spec,
+  self: config.task,
+  security: securityOf(config, config.task),
+  serverAddress: '127.0.0.1:9',
+  listen: config.listen.value,
+  settings: { heartbeatMs: config.heartbeatMs.value, deadAfterMs: config.deadAfterMs.value },
+  onNotice: (notice) => say({ notice }),
+});
+task.events.on('*', (event) =>
+  say(
+    'member' in event
+      ? { event: event.type, task: event.member.task, ...event }
+      : { event: event.type, ...event },
+  ),
+);
+task.onOrder('echo', (payload) => payload);
+say({ up: task.task, address: task.agentAddress, incarnation: task.identity.incarnation });
+
+interface Command {
+  readonly id: number;
+  readonly do: string;
+  readonly tasks?: readonly TaskId[];
+  readonly to?: TaskId;
+  readonly timeoutMs?: number;
+}
+
+async function obey({ do: what, tasks = [], to, timeoutMs = 10_000 }: Command): Promise<unknown> {
+  switch (what) {
+    case 'members':
+      return { epoch: task.epoch, members: task.members() };
+    case 'wait':
+      return task.waitFor(tasks, { timeoutMs, onProgress: (progress) => say({ progress }) });
+    case 'order':
+      return task.order(to!, 'echo', 'hello', { timeoutMs });
+    case 'remove':
+      return task.remove(to!);
+    case 'leave':
+      return task.leave();
+    case 'cpu':
+      return process.cpuUsage();
+    default:
+      throw new Error(`no such command: ${what}`);
+  }
+}
+
+createInterface({ input: process.stdin }).on('line', async (line) => {
+  const command = JSON.parse(line) as Command;
+  try {
+    say({ id: command.id, result: (await obey(command)) ?? null });
+  } catch (error) {
+    say({ id: command.id, error: String((error as Error).message), code: (error as { code?: string }).code });
+  }
+  if (command.do === 'leave') process.exit(0);
+});
