@@ -1,0 +1,167 @@
+/**
+ * A session that outlives its peers. For each epoch of the cluster it holds one TensorFlow session over the
+ * ps of the moment; when a ps is replaced the next run opens another, and no process restarts. Nothing here
+ * waits without end: every peer is asked before a session is opened, because TensorFlow waits for ever for one
+ * that is dead or frozen, and runs under way are given up when a ps of theirs is lost.
+ */
+import { connect } from 'node:net';
+import { throwIfAborted } from '../async/deadline.js';
+import { ShoalError } from '../errors/errors.js';
+import type { Graph } from '../graph/graph.js';
+import type { ConfigProto } from '../proto/generated/config_pb.js';
+import type { Fetches, FetchResult } from '../session/fetches.js';
+import { type RunOptions, Session } from '../session/session.js';
+import { parseAddress } from './address.js';
+import { clusterConfig } from './cluster-config.js';
+import type { Member } from './membership-types.js';
+import type { Server } from './server.js';
+import { parseTaskId, type TaskId } from './task-id.js';
+
+export interface ClusterSessionOptions {
+  readonly config?: ConfigProto;
+  /** How long to wait for the ps to be there before a run fails. */
+  readonly waitMs?: number;
+  /** How long one attempt to open a session may take. */
+  readonly openMs?: number;
+  readonly onProgress?: (line: string) => void;
+}
+
+interface Generation {
+  readonly epoch: number;
+  readonly session: Session;
+  /** Fires when a member of this session is lost or replaced. */
+  readonly over: AbortController;
+}
+
+const PROBE_MS = 2000;
+
+export class ClusterSession {
+  readonly graph: Graph;
+  readonly #server: Server;
+  readonly #options: ClusterSessionOptions;
+  readonly #unsubscribe: () => void;
+  #generation: Generation | undefined;
+  #opening: Promise<Generation> | undefined;
+  #closed = false;
+
+  constructor(server: Server, graph: Graph, options: ClusterSessionOptions) {
+    this.#server = server;
+    this.graph = graph;
+    this.#options = options;
+    this.#unsubscribe = server.task.events.on('*', (event) => {
+      const isPs = 'member' in event && parseTaskId(event.member.task).job === 'ps';
+      if (event.type === 'epoch' || (isPs && (event.type === 'lost' || event.type === 'left'))) {
+        const whom = 'member' in event ? event.member.task : 'a ps';
+        this.#retire(`${whom} ${event.type === 'epoch' ? 'was replaced' : 'was lost'}`);
+      }
+    });
+  }
+
+  /** Runs on the session of the current epoch. A loss of a ps fails it with UNAVAILABLE; the next run may work. */
+  async run<const F extends Fetches>(fetches: F, options: RunOptions = {}): Promise<FetchResult<F>> {
+    const { session, over } = await this.current(options.signal);
+    const signal = options.signal ? AbortSignal.any([options.signal, over.signal]) : over.signal;
+    try {
+      const values: unknown = await session.run<Fetches>(fetches, { ...options, signal });
+      return values as FetchResult<F>;
+    } catch (error) {
+      if (over.signal.aborted && !options.signal?.aborted) {
+        throw new ShoalError('SHOAL_TF_UNAVAILABLE', `A run was given up: ${over.signal.reason}`, {
+          cause: error,
+        });
+      }
+      throw error;
+    }
+  }
+
+  /** The session of this epoch, opened if need be when all ps are there. */
+  async current(signal?: AbortSignal): Promise<Generation> {
+    if (this.#closed) throw new ShoalError('SHOAL_DISPOSED', 'This session was closed');
+    throwIfAborted('Opening a session', signal);
+    const generation = this.#generation;
+    if (generation && generation.epoch === this.#server.task.epoch) return generation;
+    this.#opening ??= this.#open(signal).finally(() => {
+      this.#opening = undefined;
+    });
+    return this.#opening;
+  }
+
+  async #open(signal?: AbortSignal): Promise<Generation> {
+    this.#retire('the cluster has changed');
+    const { task } = this.#server;
+    const { waitMs = 120_000, openMs = 15_000, onProgress, config } = this.#options;
+    await task.waitFor(this.#server.psTasks, { timeoutMs: waitMs, signal, onProgress });
+    const epoch = task.epoch;
+    const members = this.#server.psTasks.map((id) => task.member(id) as Member);
+    await Promise.all(members.map((member) => probe(member)));
+    const servers: Record<string, Map<number, string>> = {};
+    const put = (id: TaskId, address: string) => {
+      const { job, index } = parseTaskId(id);
+      const tasks = servers[job] ?? new Map<number, string>();
+      tasks.set(index, address);
+      servers[job] = tasks;
+    };
+    for (const member of members) put(member.task, member.serverAddress as string);
+    put(task.task, this.#server.tensorflow.address);
+    const over = new AbortController();
+    const session = await Session.create({
+      graph: this.graph,
+      target: this.#server.target,
+      config: clusterConfig(servers, config),
+      timeoutMs: openMs,
+      ...(signal ? { signal } : {}),
+    });
+    this.#generation = { epoch, session, over };
+    return this.#generation;
+  }
+
+  /** Ends the session of a past epoch. Its close may take seconds, and nobody waits for it. */
+  #retire(why: string): void {
+    const past = this.#generation;
+    if (!past) return;
+    this.#generation = undefined;
+    past.over.abort(why);
+    past.session.close({ timeoutMs: 30_000 }).catch(() => {
+      // The peers of a past epoch may be gone: there is nothing left to close.
+    });
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#unsubscribe();
+    const last = this.#generation;
+    this.#generation = undefined;
+    await last?.session.close({ timeoutMs: 5_000 });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+}
+
+/** Whether somebody listens at the TensorFlow address of a member. A frozen process is found by its silence. */
+function probe(member: Member): Promise<void> {
+  const { task, serverAddress } = member;
+  if (serverAddress === null) {
+    throw new ShoalError('SHOAL_TF_UNAVAILABLE', `${task} has no TensorFlow server`, { task });
+  }
+  const { host, port } = parseAddress(serverAddress);
+  return new Promise((resolve, reject) => {
+    const socket = connect({ host, port, timeout: PROBE_MS });
+    const fail = (why: string) => {
+      socket.destroy();
+      reject(
+        new ShoalError('SHOAL_TF_UNAVAILABLE', `${task} does not answer at ${serverAddress}: ${why}`, {
+          task,
+        }),
+      );
+    };
+    socket.once('connect', () => {
+      socket.destroy();
+      resolve();
+    });
+    socket.once('timeout', () => fail(`silent for ${PROBE_MS} ms`));
+    socket.once('error', (error) => fail(error.message));
+  });
+}

@@ -1,0 +1,60 @@
+/** A job: a model, its input, how long to train. The same file runs in one process and on a cluster. */
+import { invalid } from '../errors/errors.js';
+import type { Output, OutputLike } from '../graph/operation.js';
+import type { Operand } from '../ops/build.js';
+import type { Optimizer } from '../optimizers/optimizer.js';
+
+export type JobInput = Readonly<Record<string, Output>>;
+
+export interface JobModel {
+  readonly loss: OutputLike;
+  readonly optimizer: Pick<Optimizer, 'minimize'>;
+  /** Values to look at while training, and at the end. */
+  readonly outputs?: Readonly<Record<string, OutputLike>>;
+}
+
+export interface TrainOptions {
+  /** Training ends when the global step is here. */
+  readonly lastStep: number;
+  /** Steps that a worker keeps under way at once, in asynchronous training. */
+  readonly inflight?: number;
+  /** How often to say where training is. */
+  readonly logEverySecs?: number;
+}
+
+export interface JobOptions {
+  readonly name: string;
+  /** The tensors that feed the model. They are computed on each worker. */
+  readonly input?: () => Readonly<Record<string, Operand>>;
+  readonly model: (parts: { readonly input: JobInput }) => JobModel;
+  readonly train: TrainOptions;
+  /** A seed for the graph: every task builds the same graph from it. */
+  readonly seed?: number;
+}
+
+const JOB = Symbol.for('shoal.job');
+
+export interface JobDefinition extends JobOptions {
+  readonly [JOB]: true;
+}
+
+export function defineJob(options: JobOptions): JobDefinition {
+  const { name, model, train } = options;
+  if (!/^[\w.-]{1,100}$/.test(name)) {
+    throw invalid(`A job's name is of letters, digits and . _ -; ${JSON.stringify(name)} is not`);
+  }
+  if (typeof model !== 'function') throw invalid(`Job '${name}' has no model function`);
+  if (!Number.isSafeInteger(train?.lastStep) || train.lastStep < 0) {
+    throw invalid(`Job '${name}' must say at which step training ends: train: { lastStep: 1000 }`);
+  }
+  const { inflight = 1 } = train;
+  if (!Number.isSafeInteger(inflight) || inflight < 1) {
+    throw invalid(`train.inflight of job '${name}' must be a number from 1, it is ${inflight}`);
+  }
+  return { ...options, [JOB]: true };
+}
+
+/** Whether the default export of a file is a job. */
+export function isJob(value: unknown): value is JobDefinition {
+  return typeof value === 'object' && value !== null && (value as Partial<JobDefinition>)[JOB] === true;
+}

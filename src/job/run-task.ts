@@ -1,0 +1,123 @@
+/**
+ * One task of a job, from its start to its end. A ps serves until every worker has said good-bye; a worker
+ * trains until the last step. A signal ends either in good order.
+ */
+import { abortError } from '../async/deadline.js';
+import type { ClusterConfig } from '../cluster/config.js';
+import { replicaDeviceSetter } from '../cluster/device-setter.js';
+import type { Member } from '../cluster/membership-types.js';
+import { type Security, securityOf } from '../cluster/security.js';
+import { Server } from '../cluster/server.js';
+import { parseTaskId } from '../cluster/task-id.js';
+import { messageOf } from '../errors/errors.js';
+import { RecoverableSession } from '../train/recoverable-session.js';
+import type { JobDefinition } from './define-job.js';
+import { trainLoop } from './train-loop.js';
+import { buildTrainingGraph } from './training-graph.js';
+
+export interface RunTaskOptions {
+  readonly config: ClusterConfig;
+  /** The task's own directory: nothing outside of it is written. */
+  readonly dir: string;
+  readonly signal: AbortSignal;
+  readonly log: (line: string) => void;
+  readonly security?: Security;
+}
+
+export const EXIT_INTERRUPTED = 130;
+
+/** Runs the task and says with which code its process is to exit. */
+export async function runTask(job: JobDefinition, options: RunTaskOptions): Promise<number> {
+  const { config, log } = options;
+  const { job: role } = parseTaskId(config.task);
+  let step: number | null = null;
+  const server = await Server.start({
+    spec: config.spec,
+    self: config.task,
+    security: options.security ?? securityOf(config, config.task),
+    clusterName: config.clusterName.value,
+    listen: config.listen.value,
+    tfPort: config.tfPort.value,
+    settings: { heartbeatMs: config.heartbeatMs.value, deadAfterMs: config.deadAfterMs.value },
+    step: () => step,
+    onNotice: log,
+  });
+  log(`agent at ${server.task.agentAddress}, TensorFlow at ${server.tensorflow.address}, pid ${process.pid}`);
+  try {
+    if (role === 'ps') return await serve(server, options);
+    return await train(server, job, options, (now) => {
+      step = now;
+    });
+  } finally {
+    await server.close();
+  }
+}
+
+/** A ps: there until the signal, or until the workers that were there have all left. */
+async function serve(server: Server, { signal, log }: RunTaskOptions): Promise<number> {
+  const isWorker = ({ task }: Member) => parseTaskId(task).job !== 'ps';
+  await new Promise<void>((resolve) => {
+    const look = () => {
+      const workers = server.task.members().filter(isWorker);
+      if (workers.length > 0 && workers.every(({ status }) => status === 'left')) end();
+    };
+    const end = () => {
+      unsubscribe();
+      signal.removeEventListener('abort', end);
+      resolve();
+    };
+    const unsubscribe = server.task.events.on('*', (event) => {
+      if (event.type === 'lost') log(`${event.member.task} is lost (${event.why})`);
+      if (event.type === 'back')
+        log(`${event.member.task} is back${event.replaced ? ', another process' : ''}`);
+      look();
+    });
+    if (signal.aborted) end();
+    else signal.addEventListener('abort', end, { once: true });
+  });
+  log(signal.aborted ? 'stopped' : 'all workers have left; done');
+  return 0;
+}
+
+async function train(
+  server: Server,
+  job: JobDefinition,
+  { signal, log, config }: RunTaskOptions,
+  onStep: (step: number) => void,
+): Promise<number> {
+  const { job: role, index } = parseTaskId(config.task);
+  const device = replicaDeviceSetter({
+    psTasks: server.psTasks.length,
+    workerDevice: `/job:${role}/task:${index}`,
+  });
+  const parts = buildTrainingGraph(job, device);
+  await using cluster = server.session(parts.graph, { onProgress: log });
+  const session = new RecoverableSession({
+    runner: cluster,
+    graph: parts.graph,
+    isChief: server.isChief,
+    stepMs: Math.max(2 * config.deadAfterMs.value, 5_000),
+    signal,
+    log,
+  });
+  try {
+    await session.ready();
+  } catch (error) {
+    if (!signal.aborted) throw error;
+    log(messageOf(abortError('Starting', signal)));
+    return EXIT_INTERRUPTED;
+  }
+  const result = await trainLoop(session, parts, { ...job.train, signal, log, onStep });
+  if (result.interrupted) {
+    log(`stopped at step ${result.step}; ${result.ownSteps} steps were made here`);
+    return EXIT_INTERRUPTED;
+  }
+  const values = await session.run(parts.outputs);
+  const shown = Object.entries(values).map(
+    ([name, tensor]) => `${name} = ${JSON.stringify(tensor.toArray(), plain)}`,
+  );
+  log([`done at step ${result.step}; ${result.ownSteps} steps were made here`, ...shown].join(' · '));
+  return 0;
+}
+
+const plain = (_key: string, value: unknown): unknown => (typeof value === 'bigint' ? Number(value) : value);

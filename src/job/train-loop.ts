@@ -1,0 +1,56 @@
+/** The loop of a worker: steps until the last one, several under way if asked, with a line now and then. */
+import { isShoalError } from '../errors/errors.js';
+import type { RecoverableSession } from '../train/recoverable-session.js';
+import type { TrainOptions } from './define-job.js';
+import type { TrainingGraph } from './training-graph.js';
+
+export interface LoopOptions extends TrainOptions {
+  readonly signal: AbortSignal;
+  readonly log: (line: string) => void;
+  readonly onStep?: (step: number) => void;
+}
+
+export interface LoopResult {
+  /** The global step when this worker stopped. */
+  readonly step: number;
+  /** Steps that this worker made. */
+  readonly ownSteps: number;
+  readonly loss: number | undefined;
+  readonly interrupted: boolean;
+}
+
+export async function trainLoop(
+  session: RecoverableSession,
+  parts: TrainingGraph,
+  options: LoopOptions,
+): Promise<LoopResult> {
+  const { lastStep, inflight = 1, signal, log, onStep, logEverySecs = 5 } = options;
+  const { stepAfter, globalStep, loss } = parts;
+  let step = (await session.run(globalStep)).number();
+  let lastLoss: number | undefined;
+  let ownSteps = 0;
+  let logged = { at: performance.now(), step };
+  onStep?.(step);
+
+  const lane = async () => {
+    while (step < lastStep && !signal.aborted) {
+      const [now, value] = await session.run([stepAfter, loss]);
+      ownSteps += 1;
+      step = Math.max(step, now.number());
+      lastLoss = value.number();
+      onStep?.(step);
+      const elapsed = performance.now() - logged.at;
+      if (elapsed > logEverySecs * 1000) {
+        const rate = ((step - logged.step) / elapsed) * 1000;
+        logged = { at: performance.now(), step };
+        log(`step ${step} of ${lastStep} · ${rate.toFixed(0)} steps/s · loss ${lastLoss.toPrecision(4)}`);
+      }
+    }
+  };
+  try {
+    await Promise.all(Array.from({ length: inflight }, lane));
+  } catch (error) {
+    if (!(signal.aborted && isShoalError(error))) throw error;
+  }
+  return { step, ownSteps, loss: lastLoss, interrupted: signal.aborted && step < lastStep };
+}
