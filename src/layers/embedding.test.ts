@@ -225,7 +225,7 @@ describe('embedding lookups as TensorFlow computes them', () => {
   let expected: { rows: unknown; gradients: unknown[] }[];
   beforeAll(async () => {
     expected = await askOracle('embeddings', cases);
-  });
+  }, 240_000);
 
   it.each(cases.map((one, i) => [one.title, one, i] as const))('%s', async (_title, one, i) => {
     const actual = await compute(one);

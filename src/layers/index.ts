@@ -1,9 +1,4 @@
-/** `tf.layers` with what belongs to it: layers, lookups, regularizers, guards; `losses` and `metrics` by name. */
-export { type BatchNormOptions, batchNorm } from './batch-norm.js';
-export { type Conv2dOptions, conv2d } from './convolution.js';
-export { type DenseOptions, dense } from './dense.js';
-export { type DropoutOptions, dropout, type Training } from './dropout.js';
-export { type EmbeddingOptions, embedding } from './embedding.js';
+/** Layers, lookups, losses, metrics, regularizers and guards against NaN. */
 export {
   type EmbeddingLookupOptions,
   type EmbeddingTable,
@@ -24,10 +19,9 @@ export {
   checkFinite,
   checkNumerics,
 } from './finite.js';
-export { type LayerNormOptions, layerNorm } from './layer-norm.js';
+export * as layers from './layers.js';
+export * from './layers.js';
 export * as losses from './losses/index.js';
 export * as metrics from './metrics/index.js';
-export { averagePooling2d, flatten, maxPooling2d, type PoolingOptions } from './pooling.js';
 export * as regularizers from './regularizers.js';
 export { SparseTensor, type SparseTensorParts } from './sparse-tensor.js';
-export type { Activation, LayerOptions } from './weights.js';

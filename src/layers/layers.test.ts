@@ -234,7 +234,7 @@ const penalties = [
 let expected: Answer[];
 beforeAll(async () => {
   expected = await askOracle<Answer>('layers', [...cases, ...dropouts, ...penalties]);
-});
+}, 240_000);
 
 function expectAnswer(actual: Answer, answer: Answer | undefined): void {
   expectClose(actual.y, answer?.y, 5e-6, 1);

@@ -141,7 +141,7 @@ describe('losses as TensorFlow computes them', () => {
   let expected: unknown[][];
   beforeAll(async () => {
     expected = await askOracle<unknown[]>('losses', cases);
-  });
+  }, 240_000);
 
   it.each(cases.map((one, i) => [one.title, one, i] as const))('%s', async (_title, one, i) => {
     const actual = await compute(one);

@@ -158,7 +158,7 @@ describe('metrics as TensorFlow computes them', () => {
   let expected: { values: number[]; variables: string[] }[];
   beforeAll(async () => {
     expected = await askOracle('metrics', cases);
-  });
+  }, 240_000);
 
   it.each(cases.map((one, i) => [one.title, one, i] as const))('%s', async (_title, one, i) => {
     const actual = await compute(one);

@@ -1,0 +1,9 @@
+/** `tf.layers`: functions that make their variables in the current variable scope, as TensorFlow 1's. */
+export { type BatchNormOptions, batchNorm } from './batch-norm.js';
+export { type Conv2dOptions, conv2d } from './convolution.js';
+export { type DenseOptions, dense } from './dense.js';
+export { type DropoutOptions, dropout, type Training } from './dropout.js';
+export { type EmbeddingOptions, embedding } from './embedding.js';
+export { type LayerNormOptions, layerNorm } from './layer-norm.js';
+export { averagePooling2d, flatten, maxPooling2d, type PoolingOptions } from './pooling.js';
+export type { Activation, LayerOptions } from './weights.js';

@@ -1,0 +1,130 @@
+/**
+ * Writes summaries, graphs and run traces into an event file of a directory that TensorBoard watches. Adding
+ * never waits: events go to disk in the background, after `flushSecs`, with `flush`, and with `close`.
+ */
+import { fromBinary, toBinary } from '@bufbuild/protobuf';
+import { invalid, ShoalError } from '../errors/errors.js';
+import { EventFileWriter, type EventInput } from '../formats/events/event-writer.js';
+import type { Graph } from '../graph/graph.js';
+import { type RunMetadata, RunMetadataSchema } from '../proto/generated/config_pb.js';
+import { SessionLog_SessionStatus, type Summary, SummarySchema } from '../proto/generated/event_pb.js';
+import { type MetaGraphDef, MetaGraphDefSchema } from '../proto/generated/model_pb.js';
+import { Tensor } from '../tensor/tensor.js';
+import { cleanTag } from './ops.js';
+
+export interface FileWriterOptions {
+  /** A graph to write at once. */
+  readonly graph?: Graph | undefined;
+  readonly flushSecs?: number | undefined;
+  /** Added to the file's name. */
+  readonly filenameSuffix?: string | undefined;
+  /** The time in milliseconds since 1970. */
+  readonly now?: (() => number) | undefined;
+}
+
+export type Step = number | bigint;
+export type SessionStatus = 'start' | 'stop' | 'checkpoint';
+
+const STATUSES: Readonly<Record<SessionStatus, SessionLog_SessionStatus>> = {
+  start: SessionLog_SessionStatus.START,
+  stop: SessionLog_SessionStatus.STOP,
+  checkpoint: SessionLog_SessionStatus.CHECKPOINT,
+};
+
+export class FileWriter {
+  readonly logdir: string;
+  readonly #events: EventFileWriter;
+
+  constructor(logdir: string, options: FileWriterOptions = {}) {
+    this.logdir = logdir;
+    this.#events = new EventFileWriter({
+      directory: logdir,
+      suffix: options.filenameSuffix,
+      flushMs: options.flushSecs === undefined ? undefined : options.flushSecs * 1000,
+      now: options.now,
+    });
+    if (options.graph) this.addGraph(options.graph);
+  }
+
+  /** The event file. */
+  get path(): string {
+    return this.#events.path;
+  }
+
+  /** Adds what a summary op gave: the fetched tensor, its bytes, or a Summary. */
+  addSummary(summary: Tensor | Uint8Array | Summary, step: Step): void {
+    const value = summary instanceof Tensor || summary instanceof Uint8Array ? parse(summary) : summary;
+    this.#write({ what: { case: 'summary', value } }, step);
+  }
+
+  /** Adds a number that was computed outside of the graph. */
+  addScalar(tag: string, value: number, step: Step): void {
+    const one = { tag: cleanTag(tag), value: { case: 'simpleValue' as const, value } };
+    this.#write({ what: { case: 'summary', value: { value: [one] } } }, step);
+  }
+
+  addGraph(graph: Graph, step?: Step): void {
+    this.#write({ what: { case: 'graphDef', value: graph.toGraphDefBytes() } }, step);
+  }
+
+  addMetaGraph(meta: MetaGraphDef, step?: Step): void {
+    this.#write({ what: { case: 'metaGraphDef', value: toBinary(MetaGraphDefSchema, meta) } }, step);
+  }
+
+  /** Says where a run of the training begins or ends: TensorBoard drops later steps of a run before it. */
+  addSessionLog(status: SessionStatus, step: Step, details: { readonly checkpointPath?: string } = {}): void {
+    this.#write(
+      {
+        what: {
+          case: 'sessionLog',
+          value: { status: STATUSES[status], checkpointPath: details.checkpointPath ?? '' },
+        },
+      },
+      step,
+    );
+  }
+
+  /** Adds the trace of one run under a tag of its own. */
+  addRunMetadata(metadata: RunMetadata, tag: string, step: Step): void {
+    const runMetadata = toBinary(RunMetadataSchema, metadata);
+    this.#write({ what: { case: 'taggedRunMetadata', value: { tag, runMetadata } } }, step);
+  }
+
+  #write(event: EventInput, step: Step | undefined): void {
+    this.#events.write(step === undefined ? event : { ...event, step: toBigInt(step) });
+  }
+
+  /** Resolves when all that was added is in the file; rejects when the disk refused some of it. */
+  flush(): Promise<void> {
+    return this.#events.flush();
+  }
+
+  close(): Promise<void> {
+    return this.#events.close();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+}
+
+function parse(summary: Tensor | Uint8Array): Summary {
+  if (summary instanceof Tensor && (summary.dtype !== 'string' || summary.size !== 1)) {
+    throw invalid(`${summary} is no summary: a summary op gives one string`);
+  }
+  const bytes = summary instanceof Tensor ? (summary.bytes()[0] as Uint8Array) : summary;
+  try {
+    return fromBinary(SummarySchema, bytes);
+  } catch (cause) {
+    throw new ShoalError('SHOAL_CORRUPT', `These ${bytes.length} bytes are no Summary`, {
+      hint: 'Give what a run fetched from tf.summary.scalar, merge or mergeAll.',
+      cause,
+    });
+  }
+}
+
+function toBigInt(step: Step): bigint {
+  if (typeof step === 'bigint') return step;
+  if (!Number.isSafeInteger(step)) throw invalid(`A step is a whole number, not ${step}`);
+  return BigInt(step);
+}

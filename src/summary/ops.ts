@@ -1,0 +1,117 @@
+/**
+ * Summary ops: each gives a serialized Summary, which a FileWriter puts into an event file for TensorBoard.
+ * They join the collection of summaries, so that `mergeAll` finds them.
+ */
+import { create, toBinary } from '@bufbuild/protobuf';
+import { invalid } from '../errors/errors.js';
+import { currentGraph, type Graph } from '../graph/graph.js';
+import type { Output } from '../graph/operation.js';
+import { activeScope } from '../graph/scope.js';
+import { asOutput, type Operand } from '../ops/build.js';
+import { constant } from '../ops/creation.js';
+import * as raw from '../ops/generated/index.js';
+import { SummaryMetadataSchema } from '../proto/generated/event_pb.js';
+import { Tensor } from '../tensor/tensor.js';
+import { GraphKeys } from '../variables/collections.js';
+
+export interface SummaryOptions {
+  /** The collections that the summary joins; those of `mergeAll` when left out. */
+  readonly collections?: readonly string[] | undefined;
+  /** A first part of the tag, by which TensorBoard groups. */
+  readonly family?: string | undefined;
+}
+
+/** One number by step. */
+export function scalar(name: string, value: Operand, options: SummaryOptions = {}): Output<'string'> {
+  return summary(name, value, options, (tag, x, exact) => {
+    if (x.rank !== null && x.rank !== 0) {
+      throw invalid(`A scalar summary takes one number; ${x} has shape [${x.shape?.join(', ')}]`, {
+        hint: 'Take its mean, or use tf.summary.histogram.',
+      });
+    }
+    return raw.scalarSummary(tag, x, { name: exact });
+  });
+}
+
+/** How numbers are spread, by step. */
+export function histogram(name: string, values: Operand, options: SummaryOptions = {}): Output<'string'> {
+  return summary(name, values, options, (tag, x, exact) => raw.histogramSummary(tag, x, { name: exact }));
+}
+
+export interface ImageSummaryOptions extends SummaryOptions {
+  /** How many images of the batch to keep. */
+  readonly maxOutputs?: number | undefined;
+}
+
+/** Images [batch, height, width, 1, 3 or 4 channels]: uint8 as they are, floats scaled to 0 to 255. */
+export function image(name: string, images: Operand, options: ImageSummaryOptions = {}): Output<'string'> {
+  const { maxOutputs = 3, ...rest } = options;
+  return summary(name, images, rest, (tag, x, exact) => {
+    if (x.rank !== null && x.rank !== 4) {
+      throw invalid(`An image summary takes [batch, height, width, channels], not ${x}`);
+    }
+    return raw.imageSummary(tag, x, {
+      maxImages: maxOutputs,
+      // The colour of pixels that are not finite.
+      badColor: Tensor.of(Uint8Array.of(255, 0, 0, 255)),
+      name: exact,
+    });
+  });
+}
+
+/** Strings, which TensorBoard shows as Markdown; a vector or matrix of them as a table. */
+export function text(name: string, strings: Operand, options: SummaryOptions = {}): Output<'string'> {
+  return summary(name, strings, options, (tag, x, exact) => {
+    if (x.dtype !== 'string') throw invalid(`A text summary takes strings; ${x} is ${x.dtype}`);
+    const metadata = create(SummaryMetadataSchema, { pluginData: { pluginName: 'text' } });
+    const bytes = Tensor.of([toBinary(SummaryMetadataSchema, metadata)], { dtype: 'string' }).reshape([]);
+    return raw.tensorSummaryV2(tag, x, bytes, { name: exact });
+  });
+}
+
+/** Several summaries as one. */
+export function merge(
+  summaries: readonly Operand<'string'>[],
+  options: { readonly collections?: readonly string[]; readonly name?: string } = {},
+): Output<'string'> {
+  if (summaries.length === 0) throw invalid('There are no summaries to merge');
+  const merged = raw.mergeSummary(summaries, { name: options.name ?? 'Merge/MergeSummary' });
+  for (const collection of options.collections ?? []) merged.graph.addToCollection(collection, merged);
+  return merged;
+}
+
+/** All summaries of the collection as one; undefined when there are none. */
+export function mergeAll(
+  collection: string = GraphKeys.summaries,
+  graph: Graph = currentGraph(),
+): Output<'string'> | undefined {
+  const summaries = graph.getCollection<Output<'string'>>(collection);
+  return summaries.length === 0 ? undefined : graph.asDefault(() => merge(summaries));
+}
+
+/** TensorFlow's rule for tags: other characters become underscores, a leading slash goes. */
+export function cleanTag(name: string): string {
+  const cleaned = name.replace(/[^-/\w.]/g, '_').replace(/^\/+/, '');
+  if (cleaned === '') throw invalid(`A summary needs a name; '${name}' has none that could be a tag`);
+  return cleaned;
+}
+
+/** An op named like its tag, which is the name with the name scopes around it. */
+function summary(
+  name: string,
+  value: Operand,
+  options: SummaryOptions,
+  make: (tag: Output<'string'>, x: Output, exactName: string) => Output<'string'>,
+): Output<'string'> {
+  const x = asOutput(value);
+  const graph = activeScope()?.graph ?? x.graph;
+  const family = options.family === undefined ? '' : `${cleanTag(options.family)}/`;
+  const made = graph.nameScope(`${family}${cleanTag(name)}`, (prefix) => {
+    const tag = constant(`${family}${prefix.slice(0, -1)}`, { name: 'tags' }) as Output<'string'>;
+    return make(tag, x, prefix);
+  });
+  for (const collection of options.collections ?? [GraphKeys.summaries]) {
+    graph.addToCollection(collection, made);
+  }
+  return made;
+}
