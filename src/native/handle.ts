@@ -3,6 +3,7 @@
  * garbage collector finds that nobody holds it any more. Live handles are counted by kind and can be
  * listed with the place that made them, so that a leak has a name.
  */
+import { fileURLToPath } from 'node:url';
 import { ShoalError } from '../errors/errors.js';
 import type { Pointer } from './c-api.js';
 import { holdBytes, releaseBytes } from './pressure.js';
@@ -81,7 +82,11 @@ export function listLiveHandles(): { kind: HandleKind; origin: string }[] {
   return [...live.values()].map(({ kind, origin }) => ({ kind, origin }));
 }
 
-const OWN_FILES = /[/\\](src|dist)[/\\](native|tensor|graph|session)[/\\]/;
+/** Rooms through which everybody makes handles: the place of interest is who called them. */
+const THROUGH = ['native', 'tensor', 'graph', 'ops', 'variables', 'session'];
+const ownFolders = THROUGH.map((room) => fileURLToPath(new URL(`../${room}/`, import.meta.url)));
+const isOwn = (frame: string): boolean =>
+  !frame.includes('.test.') && ownFolders.some((folder) => frame.includes(folder));
 
 /**
  * The nearest frame of the stack that is not of these rooms. Made text at once: a stack that is kept as
@@ -93,7 +98,7 @@ function callSite(): string {
     .split('\n')
     .slice(1)
     .map((line) => line.trim().replace(/^at /, ''));
-  return frames.find((frame) => !OWN_FILES.test(frame)) ?? frames[0] ?? 'an unknown place';
+  return frames.find((frame) => !isOwn(frame)) ?? frames[0] ?? 'an unknown place';
 }
 
 export interface HandleOptions {

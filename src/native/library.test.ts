@@ -1,0 +1,61 @@
+import { mkdtempSync, rmSync, symlinkSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { basename, join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { moduleUrl, runProgram } from '../../test/child.js';
+import { locateTensorFlow } from './locate.js';
+
+const RUN = `
+const graph = new Graph();
+const session = Session.open({ graph });
+const sum = graph.asDefault(() => tf.add(1, 2));
+process.stdout.write(String(session.runSync(sum).item()));
+await session.close();`;
+
+describe("TensorFlow's own lines", () => {
+  test('are kept off the terminal, those of the program are not', async () => {
+    const ended = await runProgram(`console.error('before');${RUN}console.error('after');`);
+    expect(ended).toMatchObject({ code: 0, stdout: '3', stderr: 'before\nafter\n' });
+  });
+
+  test('come when SHOAL_TF_LOG asks for them', async () => {
+    const { code, stdout, stderr } = await runProgram(RUN, { env: { SHOAL_TF_LOG: '0' } });
+    expect({ code, stdout }).toEqual({ code: 0, stdout: '3' });
+    expect(stderr).toMatch(/oneDNN|cpu_feature_guard|CPU/);
+  });
+});
+
+test('several preloads at once leave the event loop its turns and the terminal to the program', async () => {
+  const { stderr, stdout } = await runProgram(`
+    const { preloadLibrary, isLibraryLoaded } = await import('${moduleUrl('src/native/library.ts')}');
+    let ticks = 0;
+    const timer = setInterval(() => { ticks += 1; }, 1);
+    await Promise.all([preloadLibrary(), preloadLibrary(), preloadLibrary()]);
+    clearInterval(timer);
+    console.error('after');
+    console.log(isLibraryLoaded(), ticks > 0);${RUN}`);
+  expect({ stderr, stdout }).toEqual({ stderr: 'after\n', stdout: 'true true\n3' });
+});
+
+describe('a library that is not TensorFlow as it should be', () => {
+  let scratch: string;
+  const { ccPath, frameworkPath } = locateTensorFlow();
+  beforeAll(() => {
+    scratch = mkdtempSync(join(tmpdir(), 'shoal-library-'));
+    // The framework library has some functions of the C API: it stands for one that lacks others.
+    for (const path of [ccPath, frameworkPath]) symlinkSync(frameworkPath, join(scratch, basename(path)));
+  });
+  afterAll(() => rmSync(scratch, { recursive: true, force: true }));
+
+  test('is refused by the names of the functions that it lacks, and leaves the terminal alone', async () => {
+    const { stdout, stderr } = await runProgram(
+      `try { new Graph(); } catch ({ code, message }) { console.error('after'); console.log(code, message); }`,
+      { env: { SHOAL_TF_DIR: scratch } },
+    );
+    expect(stdout).toMatch(/^SHOAL_LIBRARY .*lacks \d+ symbols: .*TF_NewGraph.*TF_SessionRun/s);
+    expect(stdout).toContain(scratch);
+    expect(stdout).not.toContain('TF_NewStatus,');
+    expect(stdout).toContain('too old');
+    expect(stderr).toBe('after\n');
+  });
+});

@@ -1,0 +1,151 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type TensorFlowError, TF_CODE_NAMES } from '../errors/errors.js';
+import { Graph } from '../graph/graph.js';
+import { tf } from '../index.js';
+import * as raw from '../ops/generated/index.js';
+import type { Fetches } from '../session/fetches.js';
+import { type RunOptions, Session } from '../session/session.js';
+import { liveHandles } from './handle.js';
+import { tensorFlowError } from './status.js';
+
+describe('every code of TensorFlow', () => {
+  test.each(TF_CODE_NAMES.map((name, code) => [code, name] as const).filter(([code]) => code > 0))(
+    '%i becomes SHOAL_TF_%s',
+    (code, name) => {
+      const error = tensorFlowError(code, 'it went wrong');
+      expect(error).toMatchObject({ code: `SHOAL_TF_${name}`, status: name, name: 'TensorFlowError' });
+      expect(error.message).toContain(`${name}: it went wrong`);
+    },
+  );
+
+  test('that is not known becomes UNKNOWN', () => {
+    expect(tensorFlowError(99, 'odd').code).toBe('SHOAL_TF_UNKNOWN');
+  });
+});
+
+describe('what a message tells', () => {
+  test('the op, the device and the task', () => {
+    const text =
+      'From /job:ps/replica:0/task:1:\nCould not do it\n\t [[{{node layer/MatMul}}]] on /job:ps/replica:0/task:1/device:CPU:0';
+    expect(tensorFlowError(13, text)).toMatchObject({
+      op: 'layer/MatMul',
+      device: '/job:ps/replica:0/task:1',
+      task: '/job:ps/task:1',
+    });
+  });
+
+  test('the op of a function, not the function', () => {
+    expect(tensorFlowError(3, '{{function_node __inference_f_12}} {{node add}} failed').op).toBe('add');
+  });
+
+  test('nothing where there is nothing', () => {
+    expect(tensorFlowError(3, 'no')).toMatchObject({ op: undefined, device: undefined, task: undefined });
+  });
+
+  test('the caller may know the op and a hint better', () => {
+    expect(tensorFlowError(3, '[[{{node a}}]]', { op: 'b', hint: 'try c' })).toMatchObject({
+      op: 'b',
+      hint: 'try c',
+    });
+  });
+
+  test('which variable has no value, and what to do', () => {
+    expect(tensorFlowError(9, 'Could not find variable w. This could mean').hint).toContain('Variable w has');
+  });
+
+  test('that a task is gone or slow', () => {
+    expect(tensorFlowError(14, 'failed to connect').hint).toContain('task');
+    expect(tensorFlowError(4, 'Timed out').hint).toContain('timeoutMs');
+  });
+});
+
+describe('a status from TensorFlow', () => {
+  let graph: Graph;
+  let session: Session;
+  let scratch: string;
+  beforeAll(() => {
+    scratch = mkdtempSync(join(tmpdir(), 'shoal-status-'));
+    graph = new Graph();
+    session = Session.open({ graph });
+  });
+  afterAll(async () => {
+    await session.close();
+    rmSync(scratch, { recursive: true, force: true });
+  });
+
+  async function failure(build: () => Fetches, options: RunOptions = {}): Promise<TensorFlowError> {
+    const fetches = graph.asDefault(build);
+    return session.run(fetches, options).then(
+      () => expect.fail('the run succeeded'),
+      (error: TensorFlowError) => error,
+    );
+  }
+  const emptyQueue = () => raw.fifoQueueV2({ componentTypes: ['float32'] });
+  const dequeue = (queue: ReturnType<typeof emptyQueue>, name = 'take') =>
+    raw.queueDequeueV2(queue, { componentTypes: ['float32'], name });
+
+  test('NOT_FOUND names the file and the op', async () => {
+    const path = join(scratch, 'missing');
+    const error = await failure(() => raw.readFile(path, { name: 'reader' }));
+    expect(error).toMatchObject({ code: 'SHOAL_TF_NOT_FOUND', op: 'reader' });
+    expect(error.message).toContain(path);
+  });
+
+  test('INVALID_ARGUMENT', async () => {
+    const x = graph.asDefault(() => tf.placeholder({ shape: null }));
+    const error = await failure(() => raw.matMul(x, x, { name: 'square' }), { feeds: [[x, [[1, 2, 3]]]] });
+    expect(error).toMatchObject({ code: 'SHOAL_TF_INVALID_ARGUMENT', op: 'square' });
+  });
+
+  test('FAILED_PRECONDITION of a variable without a value says to initialize it', async () => {
+    const error = await failure(() => tf.variable('weights', { shape: [2] }).add(1));
+    expect(error).toMatchObject({ code: 'SHOAL_TF_FAILED_PRECONDITION' });
+    expect(error.hint).toContain('Variable weights has no value yet');
+  });
+
+  test('OUT_OF_RANGE at the end of a queue', async () => {
+    const queue = graph.asDefault(emptyQueue);
+    await session.run(graph.asDefault(() => raw.queueCloseV2(queue)));
+    expect(await failure(() => dequeue(queue))).toMatchObject({ code: 'SHOAL_TF_OUT_OF_RANGE' });
+  });
+
+  test('UNIMPLEMENTED', async () => {
+    const x = graph.asDefault(() => tf.placeholder({ dtype: 'string', shape: [] }));
+    const error = await failure(() => tf.cast(x, 'float32'), { feeds: [[x, 'a']] });
+    expect(error).toMatchObject({ code: 'SHOAL_TF_UNIMPLEMENTED' });
+  });
+
+  test('RESOURCE_EXHAUSTED', async () => {
+    const error = await failure(() => raw.stage([tf.ones([100])], { memoryLimit: 1 }));
+    expect(error).toMatchObject({ code: 'SHOAL_TF_RESOURCE_EXHAUSTED' });
+  });
+
+  test('DATA_LOSS', async () => {
+    writeFileSync(join(scratch, 'bad.index'), 'no table at all '.repeat(8));
+    const error = await failure(() =>
+      raw.restoreV2(join(scratch, 'bad'), ['x'], [''], { dtypes: ['float32'] }),
+    );
+    expect(error).toMatchObject({ code: 'SHOAL_TF_DATA_LOSS' });
+  });
+
+  test('DEADLINE_EXCEEDED when a run takes longer than timeoutMs', async () => {
+    const error = await failure(() => dequeue(emptyQueue()), { timeoutMs: 20 });
+    expect(error).toMatchObject({ code: 'SHOAL_TF_DEADLINE_EXCEEDED' });
+  });
+
+  test('CANCELLED when the session is closed under a run', async () => {
+    const own = Session.open({ graph });
+    const waiting = own.run(graph.asDefault(() => dequeue(emptyQueue())));
+    const ended = expect(waiting).rejects.toMatchObject({ code: 'SHOAL_TF_CANCELLED' });
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    await own.close();
+    await ended;
+  });
+
+  test('leaves no status behind', () => {
+    expect(liveHandles()).toMatchObject({ status: 0, buffer: 0, options: 0 });
+  });
+});
