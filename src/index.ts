@@ -10,6 +10,8 @@ export type { Attrs, AttrValue, FunctionRef } from './graph/attributes.js';
 export { Graph } from './graph/graph.js';
 export { Operation, Output, type OutputLike } from './graph/operation.js';
 export type { DeviceFunction, DeviceScope } from './graph/scope.js';
+export { defineJob, type JobDefinition, type JobOptions } from './job/define-job.js';
+export { runInProcess } from './job/run-local.js';
 export { listLiveHandles, liveHandles } from './native/handle.js';
 export { preloadLibrary } from './native/library.js';
 export type { Feeds } from './session/feeds.js';

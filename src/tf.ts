@@ -1,11 +1,27 @@
 /** The `tf` of `import { tf } from 'shoal'`: TensorFlow's names for building graphs. */
 
+export { replicaDeviceSetter } from './cluster/device-setter.js';
 export * from './gradients/index.js';
 export { traceFunction } from './graph/function.js';
 export { currentGraph as getDefaultGraph, Graph, resetDefaultGraph } from './graph/graph.js';
 export { colocateWith, controlDependencies, device, nameScope } from './graph/scopes.js';
+export {
+  assertFinite,
+  checkFinite,
+  checkNumerics,
+  embeddingLookup,
+  embeddingLookupSparse,
+  layers,
+  losses,
+  metrics,
+  regularizers,
+  SparseTensor,
+  safeEmbeddingLookupSparse,
+} from './layers/index.js';
 export * from './ops/index.js';
+export * as train from './optimizers/index.js';
 export { Session } from './session/session.js';
+export * as summary from './summary/index.js';
 export { Tensor } from './tensor/tensor.js';
 export * from './variables/index.js';
 export { exportMetaGraph, importMetaGraph } from './variables/meta-graph.js';

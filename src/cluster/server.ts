@@ -27,8 +27,7 @@ export class Server {
   }
 
   static async start({ tfPort = 0, ...join }: ServerOptions): Promise<Server> {
-    const own = join.advertise ?? join.spec.addressOf(join.self) ?? '127.0.0.1:0';
-    const { host } = parseAddress(own, `address of ${join.self}`, { allowPortZero: true });
+    const host = serverHost(join);
     const tensorflow = TensorFlowServer.start({ host, port: tfPort });
     const { requestIds } = tensorflow;
     if (!requestIds.repaired) {
@@ -70,4 +69,15 @@ export class Server {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }
+}
+
+/** The name under which others reach this machine: as the agent's, which may be elsewhere than the spec says. */
+function serverHost({ advertise, listen, spec, self }: Omit<JoinOptions, 'serverAddress'>): string {
+  const hostOf = (address: string) =>
+    parseAddress(address, `address of ${self}`, { allowPortZero: true }).host;
+  const everywhere = new Set(['0.0.0.0', '::']);
+  const known = [advertise, listen, spec.addressOf(self)]
+    .filter((address) => address !== undefined)
+    .map(hostOf);
+  return known.find((host) => !everywhere.has(host)) ?? '127.0.0.1';
 }

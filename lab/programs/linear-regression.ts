@@ -1,0 +1,22 @@
+/** Scenario 000's model, for experiments; how far it trains is told by the environment. */
+import { defineJob, tf } from '../../src/index.js';
+
+const lastStep = Number(process.env.LAB_LAST_STEP ?? 2000);
+const inflight = Number(process.env.LAB_INFLIGHT ?? 1);
+
+export default defineJob({
+  name: 'linear-regression',
+  seed: 7,
+  input: () => {
+    const x = tf.randomUniform([100]);
+    return { x, y: x.mul(0.1).add(0.3) };
+  },
+  model({ input }) {
+    const w = tf.newVariable(tf.randomUniform([1], -1, 1), { name: 'W' });
+    const b = tf.newVariable(tf.zeros([1]), { name: 'b' });
+    const { x, y } = input as Record<'x' | 'y', (typeof input)[string]>;
+    const loss = x.mul(w).add(b).sub(y).square().mean();
+    return { loss, optimizer: tf.train.adagrad(0.1), outputs: { W: w, b } };
+  },
+  train: { lastStep, inflight, logEverySecs: 1 },
+});
