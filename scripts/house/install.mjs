@@ -39,7 +39,7 @@ export async function ensurePackages(root, { env = process.env, signal, waitMs, 
   });
 }
 
-async function runNpm(root, args, { env, signal }) {
+export async function runNpm(root, args, { env, signal }) {
   const [command, ...first] = env.npm_execpath ? [process.execPath, env.npm_execpath] : ['npm'];
   const all = [...first, ...args, '--no-audit', '--no-fund'];
   return await run(command, all, { cwd: root, env: npmEnvironment(env), signal });
