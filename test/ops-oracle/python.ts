@@ -1,0 +1,26 @@
+/** Asks a Python program, with real TensorFlow beside it: JSON in, JSON out on the last line that it prints. */
+import { spawn } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+
+export async function askPython<T>(program: string, request: unknown = null): Promise<T> {
+  const python = process.env.SHOAL_ORACLE_PYTHON;
+  if (!python) throw new Error('Set SHOAL_ORACLE_PYTHON to a Python that has tensorflow installed');
+  const child = spawn(python, [fileURLToPath(new URL(program, import.meta.url))], {
+    stdio: ['pipe', 'pipe', 'pipe'],
+    env: { ...process.env, TF_CPP_MIN_LOG_LEVEL: '3', CUDA_VISIBLE_DEVICES: '' },
+  });
+  const output: Buffer[] = [];
+  const errors: Buffer[] = [];
+  child.stdout.on('data', (chunk: Buffer) => output.push(chunk));
+  child.stderr.on('data', (chunk: Buffer) => errors.push(chunk));
+  const ended = new Promise<number | null>((resolve, reject) => {
+    child.on('error', reject);
+    child.on('close', resolve);
+    // A Python that dies early closes the pipe: its exit code and its words tell why.
+    child.stdin.on('error', () => undefined);
+  });
+  child.stdin.end(JSON.stringify(request));
+  const code = await ended;
+  if (code !== 0) throw new Error(`${program} ended with ${code}:\n${Buffer.concat(errors)}`);
+  return JSON.parse(Buffer.concat(output).toString().trimEnd().split('\n').at(-1) as string) as T;
+}
