@@ -6,6 +6,7 @@
  */
 import { threadPool } from '../async/thread-pool.js';
 import { ShoalError } from '../errors/errors.js';
+import { exitAtOnce } from '../native/exit.js';
 
 export class NativeLane {
   readonly #width: number;
@@ -15,6 +16,11 @@ export class NativeLane {
 
   constructor(width = Math.max(1, threadPool().size - 1)) {
     this.#width = width;
+  }
+
+  /** How many calls are on a thread. */
+  get running(): number {
+    return this.#running;
   }
 
   /** How many calls were given up and still hold a thread. */
@@ -55,6 +61,12 @@ let shared: NativeLane | undefined;
 
 /** The lane of this process: the thread pool is one, so the lane is. */
 export function nativeLane(): NativeLane {
-  shared ??= new NativeLane();
+  if (!shared) {
+    const lane = new NativeLane();
+    shared = lane;
+    process.on('exit', (code) => {
+      if (lane.running > 0) exitAtOnce(code);
+    });
+  }
   return shared;
 }
