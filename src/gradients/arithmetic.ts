@@ -1,42 +1,51 @@
-/** Gradients of elementwise arithmetic with two operands. */
-import type { Operation, Output } from '../graph/operation.js';
+/** Gradients of addition, multiplication and division, element by element. */
+import type { Output } from '../graph/operation.js';
 import * as raw from '../ops/generated/index.js';
-import { div, mul, neg, square, sub } from '../ops/math.js';
-import { isComplex } from '../tensor/dtype.js';
-import { unbroadcastPair } from './broadcast.js';
+import { type BinaryRule, binary, unbroadcastPair } from './broadcast.js';
+import { conjugated } from './pieces.js';
 import type { GradientFunction, GradientTable } from './registry.js';
 
-/** A complex derivative acts on a gradient by its conjugate. */
-export const conjugate = (x: Output): Output => (isComplex(x.dtype) ? raw.conj(x) : x);
+const sum = binary((_a, _b, grad, needed) => [needed[0] ? grad : null, needed[1] ? grad : null]);
 
-/** A binary op whose gradients are given for the broadcast shape. */
-const binary =
-  (rule: (a: Output, b: Output, grad: Output, op: Operation) => [Output, Output]): GradientFunction =>
-  (op, [grad]) => {
+/** The signs of the two sides are opposite: the sum over stretched axes comes before the change of sign. */
+const opposite =
+  (rule: (a: Output, b: Output, grad: Output) => Output): GradientFunction =>
+  (op, [grad], { needed }) => {
     if (!grad) return [null, null];
     const [a, b] = op.inputs as [Output, Output];
-    return unbroadcastPair(a, b, ...rule(a, b, grad, op));
+    const slope = rule(a, b, grad);
+    const [left, right] = unbroadcastPair(a, b, needed[0] ? slope : null, needed[1] ? slope : null);
+    return [left, right && raw.neg(right)];
   };
 
-const addGradient = binary((_a, _b, grad) => [grad, grad]);
+/** d(a/b)/da = 1/b and d(a/b)/db = -(a/b)/b. */
+const quotient = (divide: (a: Output, b: Output) => Output): BinaryRule => {
+  return (_a, b, grad, needed, op) => {
+    const left = divide(grad, conjugated(b));
+    return [needed[0] ? left : null, needed[1] ? raw.neg(raw.mul(left, conjugated(op.output()))) : null];
+  };
+};
+
+const realQuotient = binary(quotient((a, b) => raw.realDiv(a, b)));
 
 export const arithmeticGradients: GradientTable = {
-  Add: addGradient,
-  AddV2: addGradient,
-  Sub: binary((_a, _b, grad) => [grad, neg(grad)]),
-  Mul: binary((a, b, grad) => [mul(grad, conjugate(b)), mul(conjugate(a), grad)]),
-  RealDiv: binary((a, b, grad) => {
-    const [x, y] = [conjugate(a), conjugate(b)];
-    return [div(grad, y), mul(grad, div(div(neg(x), y), y))];
-  }),
-  SquaredDifference: binary((a, b, grad) => {
-    const twice = mul(mul(grad, 2), sub(a, b));
-    return [twice, neg(twice)];
-  }),
-  Square: (op, [grad]) => [grad ? mul(grad, mul(conjugate(op.inputs[0] as Output), 2)) : null],
-  Neg: (_op, [grad]) => [grad ? neg(grad) : null],
-  Sqrt: (op, [grad]) => [grad ? raw.sqrtGrad(op.output(), grad) : null],
-  AddN: (op, [grad]) => op.inputs.map(() => grad),
-  Reciprocal: (op, [grad]) => [grad ? neg(mul(grad, square(op.output()))) : null],
   AccumulateNV2: (op, [grad]) => op.inputs.map(() => grad),
+  Add: sum,
+  AddN: (op, [grad]) => op.inputs.map(() => grad),
+  AddV2: sum,
+  Div: realQuotient,
+  DivNoNan: binary(quotient((a, b) => raw.divNoNan(a, b))),
+  Mul: binary((a, b, grad, needed) => [
+    needed[0] ? raw.mul(grad, conjugated(b)) : null,
+    needed[1] ? raw.mul(conjugated(a), grad) : null,
+  ]),
+  // A zero on the right hides whatever is on the left, also in the gradient.
+  MulNoNan: binary((a, b, grad, needed) => [
+    needed[0] ? raw.mulNoNan(grad, b) : null,
+    needed[1] ? raw.mulNoNan(a, grad) : null,
+  ]),
+  Neg: (_op, [grad]) => [grad && raw.neg(grad)],
+  RealDiv: realQuotient,
+  SquaredDifference: opposite((a, b, grad) => raw.mul(raw.mul(grad, 2), raw.sub(a, b))),
+  Sub: opposite((_a, _b, grad) => grad),
 };

@@ -8,13 +8,23 @@ import { arithmeticGradients } from './arithmetic.js';
 import { arrayGradients } from './arrays.js';
 import { controlFlowGradients } from './control-flow.js';
 import { convGradients } from './conv.js';
+import { decompositionGradients } from './decompositions.js';
+import { diagonalGradients } from './diagonals.js';
 import { gatherGradients } from './gather.js';
 import type { GradientOptions } from './gradients.js';
 import type { Gradient } from './indexed-slices.js';
+import { linalgGradients } from './linalg.js';
+import { binaryGradients } from './math-binary.js';
+import { specialGradients } from './math-special.js';
+import { unaryGradients } from './math-unary.js';
+import { matMulGradients } from './matmul.js';
 import { nnGradients } from './nn.js';
 import { randomGradients } from './random.js';
+import { reductionGradients } from './reductions.js';
 import { segmentGradients } from './segment.js';
+import { selectGradients } from './select.js';
 import { sparseGradients } from './sparse.js';
+import { tensorListGradients } from './tensor-lists.js';
 import { variableGradients } from './variables.js';
 
 export interface GradientContext {
@@ -49,13 +59,23 @@ export type GradientTable = Readonly<Record<string, GradientFunction | SliceGrad
 const GRADIENTS: GradientTable = {
   ...arithmeticGradients,
   ...arrayGradients,
+  ...binaryGradients,
   ...controlFlowGradients,
   ...convGradients,
+  ...decompositionGradients,
+  ...diagonalGradients,
   ...gatherGradients,
+  ...linalgGradients,
+  ...matMulGradients,
   ...nnGradients,
   ...randomGradients,
+  ...reductionGradients,
   ...segmentGradients,
+  ...selectGradients,
   ...sparseGradients,
+  ...specialGradients,
+  ...unaryGradients,
+  ...tensorListGradients,
   ...variableGradients,
 };
 

@@ -31,6 +31,9 @@ const ORACLE_TOLERANCE: Readonly<Record<string, number>> = {
 };
 const COARSE_TOLERANCE = 2e-2;
 
+/** Python imports TensorFlow and builds every graph: slow where a machine is busy. */
+const PREPARE_TIMEOUT_MS = 600_000;
+
 export function checkGradients(cases: readonly GradientCase[]): void {
   const known: Instance[] = [];
   const unknown = new Map<number, Instance>();
@@ -46,7 +49,7 @@ export function checkGradients(cases: readonly GradientCase[]): void {
       }
     }
     answers = (await askOracle({ cases: known.map(({ question }) => question) })).cases;
-  });
+  }, PREPARE_TIMEOUT_MS);
   afterAll(async () => {
     for (const instance of [...known, ...unknown.values()]) await instance.close();
   });

@@ -77,7 +77,7 @@ export async function makeInstance(
   };
   const weights = (of: readonly Output[], name: string): Output[] => {
     start();
-    const values = session.runSync([...of], { feeds });
+    const values = of.length > 0 ? session.runSync([...of], { feeds }) : [];
     return graph.asDefault(() =>
       of.map((y, i) => fed(randomLike((values[i] as Tensor).shape, y), `${name}_${i}`)),
     );
@@ -116,7 +116,8 @@ export async function makeInstance(
     },
     async gradients() {
       start();
-      const values = await session.run(dense, { feeds });
+      const isEmpty = dense.every((output) => output === null);
+      const values = isEmpty ? dense.map(() => null) : await session.run(dense, { feeds });
       return values.map((value, i) => ({
         value: (value as Tensor | null) ?? null,
         sparse: (results[i] as Gradient | null) instanceof IndexedSlices,
@@ -156,7 +157,7 @@ function differences(
   const score = (x: Output, changed: Tensor): number => {
     const all = new Map(feeds).set(x, changed);
     if (init.length > 0) session.runSync([], { feeds: all, targets: init });
-    const values = session.runSync([...ys], { feeds: all });
+    const values = ys.length > 0 ? session.runSync([...ys], { feeds: all }) : [];
     let total = 0;
     ys.forEach((_, i) => {
       const [value, weight] = [(values[i] as Tensor).data as Float64Array, numbers(weights[i] as Output)];

@@ -36,10 +36,11 @@ def answer(question):
         tf1.import_graph_def(graph_def, name='')
         tensors = lambda names: [graph.get_tensor_by_name(name) for name in names]
         ys, xs, grad_ys = tensors(question['ys']), tensors(question['xs']), tensors(question['gradYs'])
-        gradients = tf1.gradients(ys, xs, grad_ys)
+        gradients = tf1.gradients(ys, xs, grad_ys) if ys else [None for _ in xs]
         if 'secondGradYs' in question:
             firsts = [gradient for gradient in gradients if gradient is not None]
-            gradients = tf1.gradients(firsts, xs, tensors(question['secondGradYs']))
+            seconds = tensors(question['secondGradYs'])
+            gradients = tf1.gradients(firsts, xs, seconds) if firsts else [None for _ in xs]
         sparse = [isinstance(gradient, tf.IndexedSlices) for gradient in gradients]
         dense = {
             i: tf.convert_to_tensor(gradient) for i, gradient in enumerate(gradients) if gradient is not None

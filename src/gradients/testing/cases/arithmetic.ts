@@ -41,6 +41,37 @@ export const arithmeticCases: readonly GradientCase[] = [
   { op: 'Mul', order: 2, inputs: [f([2, 3]), f([3])] },
   ...binaryCases('RealDiv', [-2, 2], [0.5, 2]),
   { op: 'RealDiv', inputs: [complex([2]), complex([3, 1], [0.5, 2])] },
+  ...binaryCases('Div', [-2, 2], [0.5, 2]),
+  ...binaryCases('DivNoNan', [-2, 2], [0.5, 2]),
+  {
+    op: 'DivNoNan',
+    name: 'by zero',
+    inputs: [f([3]), { shape: [3], values: [0, 1, 0] }],
+    noNumeric: 'a step at zero',
+  },
+  { op: 'DivNoNan', order: 2, inputs: [f([2, 3]), f([3], [0.5, 2])] },
+  {
+    op: 'RealDiv',
+    name: 'by zero',
+    inputs: [
+      { shape: [3], values: [0, 1, -1] },
+      { shape: [3], values: [0, 0, 0] },
+    ],
+    noNumeric: 'a pole',
+  },
+  ...binaryCases('MulNoNan', [-2, 2], [0.5, 2]),
+  {
+    op: 'MulNoNan',
+    name: 'of what is not finite',
+    inputs: [
+      { shape: [3], values: [Number.NaN, Number.POSITIVE_INFINITY, 2] },
+      { shape: [3], values: [0, 0, 3] },
+    ],
+    noNumeric: 'not finite',
+  },
+  { op: 'Neg', inputs: [f([2, 3])] },
+  { op: 'Neg', inputs: [complex([2])] },
+  { op: 'SquaredDifference', order: 2, inputs: [f([2, 3]), f([3])] },
   { op: 'RealDiv', order: 2, inputs: [f([2, 3]), f([3], [0.5, 2])] },
   ...['AddN', 'AccumulateNV2'].flatMap((op) => [
     { op, inputs: [[f([2, 3]), f([2, 3]), f([2, 3])]], attrs: accumulated(op, [2, 3]) },

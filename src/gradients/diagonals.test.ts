@@ -1,0 +1,4 @@
+import { diagonalCases } from './testing/cases/diagonals.js';
+import { checkGradients } from './testing/check.js';
+
+checkGradients(diagonalCases);

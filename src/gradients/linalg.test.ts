@@ -1,0 +1,4 @@
+import { linalgCases } from './testing/cases/linalg.js';
+import { checkGradients } from './testing/check.js';
+
+checkGradients(linalgCases);

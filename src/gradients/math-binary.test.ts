@@ -1,0 +1,4 @@
+import { binaryFunctionCases } from './testing/cases/math-binary.js';
+import { checkGradients } from './testing/check.js';
+
+checkGradients(binaryFunctionCases);

@@ -1,0 +1,4 @@
+import { specialCases } from './testing/cases/math-special.js';
+import { checkGradients } from './testing/check.js';
+
+checkGradients(specialCases);

@@ -1,0 +1,4 @@
+import { unaryCases } from './testing/cases/math-unary.js';
+import { checkGradients } from './testing/check.js';
+
+checkGradients(unaryCases);

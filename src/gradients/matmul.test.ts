@@ -1,0 +1,4 @@
+import { matMulCases } from './testing/cases/matmul.js';
+import { checkGradients } from './testing/check.js';
+
+checkGradients(matMulCases);

@@ -1,0 +1,4 @@
+import { allReductionCases } from './testing/cases/reductions.js';
+import { checkGradients } from './testing/check.js';
+
+checkGradients(allReductionCases);

@@ -1,0 +1,4 @@
+import { selectCases } from './testing/cases/select.js';
+import { checkGradients } from './testing/check.js';
+
+checkGradients(selectCases);
