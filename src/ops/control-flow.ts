@@ -9,7 +9,7 @@ import {
   traceBody,
 } from '../graph/function.js';
 import type { OpOptions } from '../graph/graph.js';
-import { Output } from '../graph/operation.js';
+import { type Operation, Output } from '../graph/operation.js';
 import type { DType } from '../tensor/dtype.js';
 import { formatShape, type PartialShape } from '../tensor/shape.js';
 import { asOutput, build, type Operand } from './build.js';
@@ -21,11 +21,16 @@ const asList = (value: Operand | readonly Operand[]): Output[] =>
     ? value.map((item: Operand) => asOutput(item))
     : [asOutput(value as Operand)];
 
-/** The functions behind an If or a While op, for whoever differentiates it. */
-const functionsOf = new WeakMap<object, readonly GraphFunction[]>();
+/** The functions behind an If, a While or a call, for whoever differentiates it. */
+const functionsOf = new WeakMap<Operation, readonly GraphFunction[]>();
 
-export function functionsOfOp(op: object): readonly GraphFunction[] | undefined {
+export function functionsOfOp(op: Operation): readonly GraphFunction[] | undefined {
   return functionsOf.get(op);
+}
+
+/** Tells which functions an op calls, where it was not made here: a copy of one that was. */
+export function rememberFunctions(op: Operation, functions: readonly GraphFunction[]): void {
+  functionsOf.set(op, functions);
 }
 
 interface Body extends FinishOptions {
@@ -42,11 +47,20 @@ function finishTogether(bodies: readonly Body[]): GraphFunction[] {
 
 /** The value of `then` where the scalar condition holds, else of `otherwise`; only that branch runs. */
 export function cond(pred: Operand, then: Branch, otherwise: Branch, options: OpOptions = {}): Output[] {
-  const predicate = asOutput(pred, 'bool');
   const trace = (branch: Branch) => traceBody([], () => asList(branch()));
+  return condOfBodies(asOutput(pred, 'bool'), trace(then), trace(otherwise), options);
+}
+
+/** `cond` of branches that are traced already. */
+export function condOfBodies(
+  predicate: Output,
+  then: TracedBody,
+  otherwise: TracedBody,
+  options: OpOptions = {},
+): Output[] {
   const [thenFn, elseFn] = finishTogether([
-    { name: 'cond_true', traced: trace(then) },
-    { name: 'cond_false', traced: trace(otherwise) },
+    { name: 'cond_true', traced: then },
+    { name: 'cond_false', traced: otherwise },
   ]) as [GraphFunction, GraphFunction];
   checkSame('The branches of cond', thenFn, elseFn);
   const stateful = thenFn.stateful || elseFn.stateful;
@@ -120,6 +134,16 @@ export function whileLoop(
     checkLoopVars(own, next);
     return counted ? [build('AddV2', [args[0] as Output, 1]).output(), ...next] : next;
   });
+  return whileOfBodies(test, step, start, rest).slice(counted ? 1 : 0);
+}
+
+/** `whileLoop` of a condition and a body that are traced already, with the same arguments. */
+export function whileOfBodies(
+  test: TracedBody,
+  step: TracedBody,
+  start: readonly Output[],
+  options: OpOptions = {},
+): Output[] {
   const [condFn, bodyFn] = finishTogether([
     { name: 'while_cond', traced: test },
     { name: 'while_body', traced: step, returnCaptures: true },
@@ -132,12 +156,31 @@ export function whileLoop(
       T: inputs.map(({ dtype }) => dtype),
       cond: condFn,
       body: bodyFn,
-      output_shapes: [...specs.map(({ shape }) => shape), ...bodyFn.captures.map(({ shape }) => shape)],
+      output_shapes: [
+        ...step.specs.map(({ shape = null }) => shape),
+        ...bodyFn.captures.map(({ shape }) => shape),
+      ],
     },
-    { name: 'while', ...rest },
+    { name: 'while', ...options },
   );
   functionsOf.set(op, [condFn, bodyFn]);
-  return op.outputs.slice(counted ? 1 : 0, start.length);
+  return op.outputs.slice(0, start.length);
+}
+
+/** Calls a function of this graph: an op with its results. */
+export function callFunction(fn: GraphFunction, args: readonly Operand[], options: OpOptions = {}): Output[] {
+  const inputs = callArguments(
+    fn,
+    args.map((arg, i) => asOutput(arg, fn.inputs[i]?.dtype)),
+  );
+  const op = build(
+    fn.stateful ? 'StatefulPartitionedCall' : 'PartitionedCall',
+    [inputs],
+    { Tin: inputs.map(({ dtype }) => dtype), Tout: fn.outputs.map(({ dtype }) => dtype), f: fn },
+    { name: fn.functionName, ...options },
+  );
+  functionsOf.set(op, [fn]);
+  return op.outputs.map((output, i) => output.setShape(fn.outputs[i]?.shape ?? null));
 }
 
 function checkSame(what: string, a: GraphFunction, b: GraphFunction): void {

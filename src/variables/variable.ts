@@ -6,7 +6,7 @@ import { create, toBinary } from '@bufbuild/protobuf';
 import { invalid } from '../errors/errors.js';
 import { currentGraph, type Graph, type OpOptions } from '../graph/graph.js';
 import type { Operation, Output, OutputLike } from '../graph/operation.js';
-import { scopeOf } from '../graph/scope.js';
+import { activeScope, scopeOf } from '../graph/scope.js';
 import { asOutput, type Operand } from '../ops/build.js';
 import { type ChainMethods, installChain } from '../ops/chain.js';
 import * as raw from '../ops/generated/index.js';
@@ -161,13 +161,19 @@ export class Variable<D extends DType = DType> implements OutputLike<D> {
     const graph = currentGraphFor(this.graph);
     const op = () =>
       raw.readVariableOp(this.handle, { dtype: this.dtype, name: 'ReadVariableOp', ...options });
-    // Within a function the handle is an argument, and there is nothing to be placed with.
-    return (graph === this.graph ? graph.colocateWith(this.handle, op) : op()) as Output<D>;
+    // Within a function the handle is an argument: there is nothing to be placed with, nor a known shape.
+    return (
+      graph === this.graph ? graph.colocateWith(this.handle, op) : op().setShape(this.shape)
+    ) as Output<D>;
   }
 
   /** Some rows of the value, without reading the rest. */
   gather(indices: Operand, options: OpOptions = {}): Output<D> {
-    return raw.resourceGather(this.handle, indices, { dtype: this.dtype, ...options }) as Output<D>;
+    const rows = raw.resourceGather(this.handle, indices, { dtype: this.dtype, ...options });
+    const places = rows.op.inputs[1]?.shape ?? null;
+    return (
+      rows.shape === null && places && this.shape ? rows.setShape([...places, ...this.shape.slice(1)]) : rows
+    ) as Output<D>;
   }
 
   isInitialized(): Output<'bool'> {
@@ -232,9 +238,9 @@ export interface Variable<D extends DType = DType> extends Omit<ChainMethods, 'g
 
 installChain(Variable.prototype);
 function currentGraphFor(graph: Graph): Graph {
-  const active = currentGraph();
+  const active = activeScope()?.graph;
   // Outside of any scope ops go to the graph of their inputs.
-  return scopeOf(active).graph === active && isWithin(active, graph) ? active : graph;
+  return active && isWithin(active, graph) ? active : graph;
 }
 
 /** Whether `inner` is `outer` or the graph of a function within it. */
