@@ -28,20 +28,25 @@ export type FetchResult<F> =
 export interface FetchPlan {
   readonly outputs: readonly Output[];
   readonly targets: readonly Operation[];
-  /** Puts the fetched values into the nesting that was asked for. */
-  readonly assemble: (values: readonly Tensor[]) => unknown;
+  /** Puts the fetched values, and those fed values that were asked for, into the nesting. */
+  readonly assemble: (values: readonly Tensor[], fed: readonly Tensor[]) => unknown;
 }
 
 const isOutputLike = (value: object): value is OutputLike =>
   typeof (value as Partial<OutputLike>).toOutput === 'function';
 
-export function planFetches(graph: Graph, fetches: Fetches): FetchPlan {
+type Part = FetchPlan['assemble'];
+
+/** `fed` are the outputs that are fed, in order: TensorFlow does not fetch what it is given. */
+export function planFetches(graph: Graph, fetches: Fetches, fed: readonly Output[] = []): FetchPlan {
   const outputs: Output[] = [];
   const positions = new Map<Output, number>();
   const targets = new Set<Operation>();
 
-  const fetchOutput = (output: Output): ((values: readonly Tensor[]) => unknown) => {
+  const fetchOutput = (output: Output): Part => {
     if (output.graph !== graph) throw invalid(`${output} is not of this session's graph`);
+    const given = fed.indexOf(output);
+    if (given >= 0) return (_, values) => values[given];
     let at = positions.get(output);
     if (at === undefined) {
       at = outputs.length;
@@ -52,7 +57,7 @@ export function planFetches(graph: Graph, fetches: Fetches): FetchPlan {
     return (values) => values[position];
   };
 
-  const plan = (fetch: Fetches, path: string): ((values: readonly Tensor[]) => unknown) => {
+  const plan = (fetch: Fetches, path: string): Part => {
     if (fetch === null || fetch === undefined) return () => fetch;
     if (fetch instanceof Output) return fetchOutput(fetch);
     if (fetch instanceof Operation) {
@@ -67,12 +72,12 @@ export function planFetches(graph: Graph, fetches: Fetches): FetchPlan {
     if (isOutputLike(fetch)) return fetchOutput(fetch.toOutput());
     if (Array.isArray(fetch)) {
       const parts = fetch.map((child, i) => plan(child, `${path}[${i}]`));
-      return (values) => parts.map((part) => part(values));
+      return (values, given) => parts.map((part) => part(values, given));
     }
     const entries = Object.entries(fetch).map(
       ([key, child]) => [key, plan(child, `${path}.${key}`)] as const,
     );
-    return (values) => Object.fromEntries(entries.map(([key, part]) => [key, part(values)]));
+    return (values, given) => Object.fromEntries(entries.map(([key, part]) => [key, part(values, given)]));
   };
 
   const assemble = plan(fetches, '');

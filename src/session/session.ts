@@ -103,8 +103,8 @@ export class Session {
   /** Runs what is needed for the fetches and gives their values in the same nesting. */
   run<const F extends Fetches>(fetches: F, options: RunOptions = {}): Promise<FetchResult<F>> {
     try {
-      const plan = planFetches(this.graph, fetches);
       const feeds = planFeeds(this.graph, options.feeds);
+      const plan = planFetches(this.graph, fetches, outputsOf(feeds));
       return this.#start(prepare(this.graph, plan, options.targets), plan, feeds, options) as Promise<
         FetchResult<F>
       >;
@@ -118,9 +118,14 @@ export class Session {
     fetches: F,
     options: Pick<RunOptions, 'feeds' | 'targets' | 'timeoutMs'> = {},
   ) {
-    const plan = planFetches(this.graph, fetches);
-    const call = prepare(this.graph, plan, options.targets);
-    return this.#runInPlace(call, plan, planFeeds(this.graph, options.feeds), options) as FetchResult<F>;
+    const feeds = planFeeds(this.graph, options.feeds);
+    const plan = planFetches(this.graph, fetches, outputsOf(feeds));
+    return this.#runInPlace(
+      prepare(this.graph, plan, options.targets),
+      plan,
+      feeds,
+      options,
+    ) as FetchResult<F>;
   }
 
   /**
@@ -132,7 +137,7 @@ export class Session {
     placeholders: readonly Output[] = [],
     fixed: Omit<RunOptions, 'feeds'> = {},
   ): Callable<F> {
-    const plan = planFetches(this.graph, fetches);
+    const plan = planFetches(this.graph, fetches, placeholders);
     const call = prepare(this.graph, plan, fixed.targets);
     const bind = (values: TensorLike[]): Feed[] => {
       if (values.length !== placeholders.length) {
@@ -153,6 +158,7 @@ export class Session {
 
   #start(call: Call, plan: FetchPlan, feeds: readonly Feed[], options: RunOptions): Promise<unknown> {
     const session = this.#pointer();
+    if (isEmpty(call)) return Promise.resolve(plan.assemble([], tensorsOf(feeds)));
     const run = new NativeRun(call, feeds, options);
     const start = (done: Done) => {
       // The run may have waited for its turn while the session was closed and freed.
@@ -171,7 +177,7 @@ export class Session {
         }
         const value = () => {
           if (metadata) options.onMetadata?.(metadata);
-          return plan.assemble(values);
+          return plan.assemble(values, tensorsOf(feeds));
         };
         done(null, value, () => dispose(values));
       });
@@ -193,12 +199,13 @@ export class Session {
 
   #runInPlace(call: Call, plan: FetchPlan, feeds: readonly Feed[], options: RunOptions): unknown {
     const session = this.#pointer();
+    if (isEmpty(call)) return plan.assemble([], tensorsOf(feeds));
     const run = new NativeRun(call, feeds, options);
     C().TF_SessionRun(...run.args(session));
     const { error, values, metadata } = run.finish(null);
     if (error) throw error;
     if (metadata) options.onMetadata?.(metadata);
-    return plan.assemble(values);
+    return plan.assemble(values, tensorsOf(feeds));
   }
 
   #pointer(): Pointer {
@@ -285,6 +292,11 @@ function prepare(graph: Graph, plan: FetchPlan, extra: readonly Operation[] = []
     targets: BigUint64Array.from(targets, (op) => op.pointer),
   };
 }
+
+const outputsOf = (feeds: readonly Feed[]): Output[] => feeds.map(({ output }) => output);
+const tensorsOf = (feeds: readonly Feed[]): Tensor[] => feeds.map(({ tensor }) => tensor);
+/** TensorFlow takes a run of nothing for a mistake. */
+const isEmpty = (call: Call): boolean => call.outputs.length === 0 && call.targets.length === 0;
 
 function describeRun(call: Call, plan: FetchPlan): string {
   const names = [...call.outputs.map((output) => output.name), ...plan.targets.map((op) => op.name)];

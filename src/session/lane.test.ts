@@ -1,0 +1,32 @@
+import { expect, test } from 'vitest';
+import { NativeLane } from './lane.js';
+
+test('a lane lets in as many calls as it is wide, and the rest in order as places come free', () => {
+  const lane = new NativeLane(2);
+  const started: number[] = [];
+  const done: (() => void)[] = [];
+  for (const i of [0, 1, 2, 3]) {
+    lane.enter((leave) => {
+      started.push(i);
+      done.push(leave);
+    });
+  }
+  expect(started).toEqual([0, 1]);
+  done[1]?.();
+  expect(started).toEqual([0, 1, 2]);
+  done[0]?.();
+  expect(started).toEqual([0, 1, 2, 3]);
+});
+
+test('a lane whose places are all held by calls that were given up refuses more, until one returns', () => {
+  const lane = new NativeLane(1);
+  lane.enter(() => {});
+  const returned = lane.abandon();
+  expect(lane.abandoned).toBe(1);
+  expect(() => lane.enter(() => {})).toThrowError(
+    expect.objectContaining({ code: 'SHOAL_TF_UNAVAILABLE', message: expect.stringContaining('Restart') }),
+  );
+  returned();
+  expect(lane.abandoned).toBe(0);
+  expect(() => lane.enter(() => {})).not.toThrow();
+});
