@@ -6,13 +6,14 @@
 import { invalid } from '../errors/errors.js';
 import type { Output } from '../graph/operation.js';
 import { concat, gather, reshape, slice, unique } from '../ops/arrays.js';
-import { asOutput, type Operand } from '../ops/build.js';
+import type { Operand } from '../ops/build.js';
 import * as raw from '../ops/generated/index.js';
 import { cast, div, floorDiv, greater, less, maximum, mod, mul, sqrt, sub, sum, where } from '../ops/math.js';
 import { Tensor } from '../tensor/tensor.js';
 import { PartitionedVariable } from '../variables/partitioned.js';
 import { Variable } from '../variables/variable.js';
 import { graphFor } from './graph-for.js';
+import { integers } from './integers.js';
 
 /** A table: one variable, a variable in parts, or a list of variables (or outputs) that are its parts. */
 export type EmbeddingTable = Variable | PartitionedVariable | Output | readonly (Variable | Output)[];
@@ -43,7 +44,7 @@ export function embeddingLookup(
 ): Output {
   const parts = partsOf(params);
   const strategy = strategyFor(params, options.partitionStrategy);
-  const wanted = integerIds(ids);
+  const wanted = integers('Ids', ids);
   return graphFor(wanted).nameScope(options.name ?? 'embedding_lookup', () => {
     const flat = wanted.rank === 1 ? wanted : reshape(wanted, [-1]);
     const distinct = (options.unique ?? true) ? unique(flat) : undefined;
@@ -72,17 +73,6 @@ function strategyFor(params: EmbeddingTable, asked: PartitionStrategy | undefine
     throw invalid(`Partition strategy '${strategy}' is not known; there are ${STRATEGIES.join(' and ')}`);
   }
   return strategy;
-}
-
-export function integerIds(ids: Operand): Output {
-  const output =
-    typeof ids === 'object' && ('toOutput' in ids || 'dtype' in ids || ArrayBuffer.isView(ids))
-      ? asOutput(ids)
-      : asOutput(ids, 'int32');
-  if (output.dtype !== 'int32' && output.dtype !== 'int64') {
-    throw invalid(`Ids are int32 or int64; ${output} is ${output.dtype}`);
-  }
-  return output;
 }
 
 /** The row of each id, in order. */

@@ -4,6 +4,7 @@ import { gradients, IndexedSlices } from '../gradients/index.js';
 import { Graph } from '../graph/graph.js';
 import type { Output } from '../graph/operation.js';
 import { cast, constant, mul, range, raw, reshape, sum } from '../ops/index.js';
+import { ftrl } from '../optimizers/index.js';
 import { Session } from '../session/session.js';
 import { Tensor } from '../tensor/tensor.js';
 import {
@@ -19,6 +20,7 @@ import {
   embedding,
   embeddingLookup,
   embeddingLookupSparse,
+  losses,
   SparseTensor,
   safeEmbeddingLookupSparse,
 } from './index.js';
@@ -249,6 +251,33 @@ describe('a table in parts', () => {
       await session.run(globalVariablesInitializer());
       expect((await session.run(rows)).toArray()).toEqual([6, 2, 0, 3, 4].map((i) => whole[i]));
     });
+  });
+
+  it('trains as one table does: FTRL over three parts moves the same rows to the same place', async () => {
+    const train = async (shards: number): Promise<unknown> => {
+      using graph = new Graph();
+      return await graph.asDefault(async () => {
+        const whole = filled([7, 2], numbers(4)) as number[][];
+        const weights = partitionedVariable('w', {
+          initializer: whole,
+          shape: [7, 2],
+          partitioner: fixedSizePartitioner(shards),
+        });
+        const factors = sparse({ ...bags, values: [0.5, 2, 1.5, 1, 0.25, 3] }, 'float32');
+        const logits = safeEmbeddingLookupSparse(weights, sparse(bags, 'int64'), factors, {
+          combiner: 'sum',
+        });
+        const loss = losses.sparseSoftmaxCrossEntropy([0, 1, 1, 0], logits);
+        const step = ftrl(0.5).minimize(loss);
+        await using session = Session.open({ graph });
+        await session.run(globalVariablesInitializer());
+        const first = (await session.run(loss)).number();
+        for (let i = 0; i < 20; i++) await session.run(step);
+        expect((await session.run(loss)).number()).toBeLessThan(first / 2);
+        return (await session.run(weights)).toArray();
+      });
+    };
+    expectClose(await train(3), await train(1), 1e-5, 1);
   });
 
   it('asks each part for each distinct row once', async () => {

@@ -4,7 +4,8 @@ import type { Operand } from '../ops/build.js';
 import type { DType } from '../tensor/dtype.js';
 import type { TensorLike } from '../tensor/tensor.js';
 import { type Initializer, randomUniformInitializer } from '../variables/initializers.js';
-import { type EmbeddingLookupOptions, embeddingLookup, integerIds } from './embedding-lookup.js';
+import { type EmbeddingLookupOptions, embeddingLookup } from './embedding-lookup.js';
+import { integers } from './integers.js';
 import { layerScope } from './layer-scope.js';
 import type { Regularizer } from './regularizers.js';
 import { checkCount, type LayerOptions, weight } from './weights.js';
@@ -19,7 +20,7 @@ export interface EmbeddingOptions extends LayerOptions, Pick<EmbeddingLookupOpti
 export function embedding(ids: Operand, rows: number, size: number, options: EmbeddingOptions = {}): Output {
   checkCount('embedding', 'the number of rows', rows);
   checkCount('embedding', 'the size of a row', size);
-  const wanted = integerIds(ids);
+  const wanted = integers('Ids', ids);
   return layerScope(wanted, 'embedding', options, () => {
     const table = weight('embeddings', {
       shape: [rows, size],

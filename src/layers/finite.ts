@@ -24,7 +24,8 @@ export function checkFinite(value: Tensor | number, options: CheckFiniteOptions 
   const numbers = typeof value === 'number' ? [value] : numbersOf(value);
   let nan = 0;
   let infinite = 0;
-  for (const number of numbers) {
+  for (let i = 0; i < numbers.length; i++) {
+    const number = numbers[i] as number;
     if (Number.isNaN(number)) nan += 1;
     else if (!Number.isFinite(number)) infinite += 1;
   }
@@ -38,7 +39,9 @@ export function checkFinite(value: Tensor | number, options: CheckFiniteOptions 
   throw new ShoalError('SHOAL_NAN', `${name} ${what}${at}`, { op: options.name, hint: HINT });
 }
 
-function numbersOf(value: Tensor): readonly number[] {
+function numbersOf(value: Tensor): ArrayLike<number> {
+  if (value.dtype === 'float32' || value.dtype === 'float64')
+    return value.data as Float32Array | Float64Array;
   const list: unknown = value.toArray();
   const flat = Array.isArray(list) ? list.flat(Number.POSITIVE_INFINITY) : [list];
   return flat.filter((item): item is number => typeof item === 'number');

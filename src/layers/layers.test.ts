@@ -260,6 +260,16 @@ describe('layers as TensorFlow computes them', () => {
   );
 });
 
+describe('batchNorm told in each run whether it trains', () => {
+  const chosen = cases.flatMap((one, i) => (one.layer === 'batchNorm' ? [[one.title, one, i] as const] : []));
+  it.each(chosen)('%s', async (_title, one, i) => {
+    using graph = new Graph();
+    const flag = graph.asDefault(() => placeholder({ dtype: 'bool', shape: [] }));
+    const training = one.options.training as boolean;
+    expectAnswer(await compute(one, false, { training: flag }, [[flag, training]]), expected[i]);
+  });
+});
+
 describe('dropout', () => {
   it.each(dropouts.map((one, i) => [JSON.stringify(one.options), one, i] as const))(
     'with %s drops what TensorFlow drops, run by run',

@@ -10,6 +10,7 @@ import {
   softmaxCrossEntropyWithLogits,
   sparseSoftmaxCrossEntropyWithLogits,
 } from '../../ops/nn.js';
+import { integers } from '../integers.js';
 import { lossScope } from './loss-scope.js';
 import { checkSameShape, type LossOptions, toRank } from './weighted.js';
 
@@ -47,8 +48,7 @@ export function sparseSoftmaxCrossEntropy(
   const x = asOutput(logits);
   const fitted = { ...options, weights: fitWeights(options.weights, x) };
   return lossScope('sparse_softmax_cross_entropy_loss', x, fitted, () => {
-    const isLiteral = !(typeof labels === 'object' && ('toOutput' in labels || 'dtype' in labels));
-    const given = asOutput(labels, isLiteral && !ArrayBuffer.isView(labels) ? 'int32' : undefined);
+    const given = integers('Labels of sparseSoftmaxCrossEntropy', labels);
     const y = toRank(given, x.rank === null ? null : x.rank - 1);
     if (x.rank !== null && y.rank !== null && y.rank !== x.rank - 1) {
       throw invalid(`sparseSoftmaxCrossEntropy: labels ${given} must have one axis less than logits ${x}`);

@@ -223,6 +223,11 @@ describe('bad input to a loss', () => {
     expect(error.message).toMatch(/Weights of shape \[3\] do not broadcast to losses of shape \[1, 2\]/);
   });
 
+  it('refuses labels that are no class numbers, and says how to convert them', () => {
+    const error = failure(() => losses.sparseSoftmaxCrossEntropy(constant([1.5]), [[1, 2]]));
+    expect(error.message).toMatch(/Labels .* are int32 or int64; .* is float32\n.*cast\('int64'\)/);
+  });
+
   it('refuses smoothing outside of 0 to 1', () => {
     const error = failure(() => losses.sigmoidCrossEntropy([1], [2], { labelSmoothing: 1.5 }));
     expect(error.message).toMatch(/labelSmoothing must be from 0 to 1, it is 1.5/);

@@ -13,8 +13,8 @@ export function mean(values: Operand, options: MetricOptions = {}): Metric {
 /** How often predictions equal labels. */
 export function accuracy(labels: Operand, predictions: Operand, options: MetricOptions = {}): Metric {
   const batch = aligned('accuracy', labels, predictions, options.weights);
-  const y = cast(batch.labels, batch.predictions.dtype);
-  return weightedMean('accuracy', options.name, equal(y, batch.predictions), batch.weights);
+  const p = cast(batch.predictions, batch.labels.dtype);
+  return weightedMean('accuracy', options.name, equal(batch.labels, p), batch.weights);
 }
 
 export function meanSquaredError(labels: Operand, predictions: Operand, options: MetricOptions = {}): Metric {
