@@ -1,0 +1,117 @@
+/**
+ * One task as a child process: in a process group of its own, so that Ctrl-C reaches only the launcher and what
+ * the task itself started goes with it; with a channel to the launcher, whose closing tells it that the
+ * launcher is gone.
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { ShoalError } from '../../errors/errors.js';
+import { readLines } from './lines.js';
+import type { Ending } from './policy.js';
+import type { Side } from './screen.js';
+
+/** Tells a task that a launcher started it; see launcher-watch.ts. */
+export const LAUNCHER_VARIABLE = 'SHOAL_LAUNCHER';
+
+const KEPT_LINES = 20;
+/** How long to wait for the last lines of a process that has ended. */
+const LAST_LINES_MS = 1000;
+
+export interface ChildCommand {
+  readonly command: string;
+  readonly args: readonly string[];
+}
+
+export interface ChildOptions extends ChildCommand {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly onLine: (line: string, side: Side) => void;
+  /** Asked after each chunk: where it gives a promise, the task's output waits for it. */
+  readonly congestion?: (side: Side) => Promise<void> | undefined;
+}
+
+export class TaskChild {
+  readonly pid: number;
+  readonly startedAt = performance.now();
+  /** Settles when the process has ended and its output is read; never rejects. */
+  readonly ended: Promise<Ending>;
+  readonly #child: ChildProcess;
+  readonly #kept: string[] = [];
+
+  constructor(options: ChildOptions) {
+    this.#child = spawn(options.command, options.args, {
+      env: { ...options.env, [LAUNCHER_VARIABLE]: String(process.pid) },
+      stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+      detached: true,
+    });
+    const { pid } = this.#child;
+    if (pid === undefined) {
+      // The reason comes with an event that nobody waits for after this.
+      this.#child.once('error', () => {});
+      throw new ShoalError('SHOAL_UNSUPPORTED', `cannot start ${options.command}`, {
+        hint: 'is the number of processes of this user limited?',
+      });
+    }
+    this.pid = pid;
+    const read = (side: Side) => {
+      const stream = this.#child[side]!;
+      stream.on('data', () => {
+        const clear = options.congestion?.(side);
+        if (clear === undefined) return;
+        stream.pause();
+        void clear.then(() => stream.resume());
+      });
+      return readLines(stream, (line) => {
+        this.#kept.push(line);
+        if (this.#kept.length > KEPT_LINES) this.#kept.shift();
+        options.onLine(line, side);
+      });
+    };
+    this.ended = this.#end([read('stdout'), read('stderr')]);
+  }
+
+  /** The last lines that the task wrote. */
+  get lastLines(): readonly string[] {
+    return this.#kept;
+  }
+
+  get alive(): boolean {
+    return this.#child.exitCode === null && this.#child.signalCode === null;
+  }
+
+  get uptimeMs(): number {
+    return performance.now() - this.startedAt;
+  }
+
+  /** Asks the task to finish. */
+  stop(): void {
+    if (this.alive) this.#child.kill('SIGTERM');
+  }
+
+  /** Ends the task and everything that it started, at once. */
+  kill(): void {
+    try {
+      process.kill(-this.pid, 'SIGKILL');
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException;
+      // macOS says EPERM of a group in which only a zombie is left.
+      if (code !== 'ESRCH' && code !== 'EPERM') throw error;
+    }
+  }
+
+  async #end(outputs: readonly Promise<void>[]): Promise<Ending> {
+    const ending = await new Promise<Ending>((done) => {
+      this.#child.once('exit', (code, signal) => done({ code, signal }));
+      this.#child.once('error', () => done({ code: 1, signal: null }));
+    });
+    // What the task started and left behind would hold its output open.
+    this.kill();
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<void>((done) => {
+      timer = setTimeout(done, LAST_LINES_MS);
+    });
+    await Promise.race([Promise.all(outputs), late]);
+    clearTimeout(timer);
+    this.#child.stdout?.destroy();
+    this.#child.stderr?.destroy();
+    return ending;
+  }
+}

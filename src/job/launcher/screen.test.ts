@@ -1,0 +1,58 @@
+import { describe, expect, test } from 'vitest';
+import { Screen, wantsColour } from './screen.js';
+
+function make(parts: { isTTY?: boolean; columns?: number; env?: Record<string, string> } = {}) {
+  const written: string[] = [];
+  const stream = {
+    write: (text: string) => written.push(text) > 0,
+    isTTY: parts.isTTY,
+    columns: parts.columns,
+  };
+  const screen = new Screen({ stdout: stream, stderr: stream, env: parts.env ?? {} });
+  return { screen, written };
+}
+
+describe('a screen', () => {
+  test('aligns the names of the tasks', () => {
+    const { screen, written } = make();
+    screen.expect(['ps 0', 'worker 10']);
+    screen.line('ps 0', 'hello');
+    expect(written).toEqual(['ps 0      │ hello\n']);
+  });
+
+  test('takes the status line away for a log line and puts it back', () => {
+    const { screen, written } = make({ isTTY: true, env: { NO_COLOR: '1' } });
+    screen.status('step 1');
+    screen.line('ps 0', 'hello');
+    expect(written).toEqual(['\r\x1b[2Kstep 1', '\r\x1b[2K', 'ps 0 │ hello\n', 'step 1']);
+  });
+
+  test('keeps the status line within the width of the terminal', () => {
+    const { screen, written } = make({ isTTY: true, columns: 5 });
+    screen.status('step 123456');
+    expect(written).toEqual(['\r\x1b[2Kstep']);
+  });
+
+  test('has no status line where there is no terminal', () => {
+    const { screen, written } = make();
+    screen.status('step 1');
+    screen.close();
+    expect(written).toEqual([]);
+  });
+
+  test('ends the colour that a task has left switched on', () => {
+    const { screen, written } = make({ isTTY: true });
+    screen.line('ps 0', '\x1b[31mred');
+    expect(written[0]).toBe('\x1b[36mps 0 │\x1b[0m \x1b[31mred\x1b[0m\n');
+  });
+});
+
+test.each([
+  [{ isTTY: true }, {}, true],
+  [{ isTTY: false }, {}, false],
+  [{ isTTY: true }, { NO_COLOR: '1' }, false],
+  [{ isTTY: false }, { FORCE_COLOR: '1' }, true],
+  [{ isTTY: true }, { TERM: 'dumb' }, false],
+])('colours for %o in %o: %s', (stream, env, expected) => {
+  expect(wantsColour({ write: () => true, ...stream }, env)).toBe(expected);
+});

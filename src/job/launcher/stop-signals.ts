@@ -1,0 +1,30 @@
+/** Turns the signals of a terminal into two requests: the first asks to stop in order, the second at once. */
+
+export interface StopSignals {
+  readonly stop: AbortSignal;
+  readonly kill: AbortSignal;
+  /** Gives the signals back to their usual meaning. */
+  dispose(): void;
+}
+
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+
+export function stopSignals(onRequest: (name: string, count: number) => void = () => {}): StopSignals {
+  const stop = new AbortController();
+  const kill = new AbortController();
+  let count = 0;
+  const handle = (name: NodeJS.Signals) => {
+    count++;
+    onRequest(name, count);
+    if (count === 1) stop.abort(name);
+    else kill.abort(name);
+  };
+  for (const name of SIGNALS) process.on(name, handle);
+  return {
+    stop: stop.signal,
+    kill: kill.signal,
+    dispose: () => {
+      for (const name of SIGNALS) process.off(name, handle);
+    },
+  };
+}

@@ -1,0 +1,24 @@
+/** The launcher's options for a cluster of stand-ins, told by JSON-able parts. */
+import { fileURLToPath } from 'node:url';
+import type { LocalClusterOptions } from '../local-cluster.js';
+
+const SCRIPT = fileURLToPath(new URL('./stand-in.mjs', import.meta.url));
+
+export type Given = Pick<LocalClusterOptions, 'dir' | 'env'> & Partial<LocalClusterOptions>;
+
+export function standIns(
+  given: Given & Pick<LocalClusterOptions, 'screen' | 'stop' | 'kill'>,
+): LocalClusterOptions {
+  return {
+    name: 'stand-in',
+    ps: 1,
+    workers: 1,
+    host: '127.0.0.1',
+    entry: (taskDir) => ({ command: process.execPath, args: [SCRIPT, taskDir] }),
+    maxRestarts: 3,
+    wipe: false,
+    graceMs: 60_000,
+    backoff: { baseMs: 10, maxMs: 20 },
+    ...given,
+  };
+}
