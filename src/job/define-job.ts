@@ -8,7 +8,7 @@ export type JobInput = Readonly<Record<string, Output>>;
 
 export interface JobModel {
   readonly loss: OutputLike;
-  readonly optimizer: Pick<Optimizer, 'minimize'>;
+  readonly optimizer: Optimizer;
   /** Values to look at while training, and at the end. */
   readonly outputs?: Readonly<Record<string, OutputLike>>;
 }
@@ -18,14 +18,25 @@ export interface TrainOptions {
   readonly lastStep: number;
   /** Steps that a worker keeps under way at once, in asynchronous training. */
   readonly inflight?: number;
+  /**
+   * Synchronous training: every step is made of one gradient of each worker, or of `replicasToAggregate` of
+   * them, the slowest being left out.
+   */
+  readonly sync?: boolean | { readonly replicasToAggregate: number };
   /** How often to say where training is. */
   readonly logEverySecs?: number;
+}
+
+/** Which of how many workers the graph is built for. */
+export interface Replica {
+  readonly index: number;
+  readonly count: number;
 }
 
 export interface JobOptions {
   readonly name: string;
   /** The tensors that feed the model. They are computed on each worker. */
-  readonly input?: () => Readonly<Record<string, Operand>>;
+  readonly input?: (replica: Replica) => Readonly<Record<string, Operand>>;
   readonly model: (parts: { readonly input: JobInput }) => JobModel;
   readonly train: TrainOptions;
   /** A seed for the graph: every task builds the same graph from it. */
@@ -50,6 +61,9 @@ export function defineJob(options: JobOptions): JobDefinition {
   const { inflight = 1 } = train;
   if (!Number.isSafeInteger(inflight) || inflight < 1) {
     throw invalid(`train.inflight of job '${name}' must be a number from 1, it is ${inflight}`);
+  }
+  if (train.sync && inflight > 1) {
+    throw invalid(`Job '${name}' trains synchronously: its steps wait for each other, so inflight must be 1`);
   }
   return { ...options, [JOB]: true };
 }

@@ -20,7 +20,7 @@ export async function runInProcess(
   options: RunInProcessOptions = {},
 ): Promise<InProcessResult> {
   const { signal = new AbortController().signal, log = () => {} } = options;
-  const parts = buildTrainingGraph(job, null);
+  const parts = buildTrainingGraph(job);
   await using runner = Session.open({ graph: parts.graph });
   const session = new RecoverableSession({ runner, graph: parts.graph, isChief: true, log });
   const result = await trainLoop(session, parts, { ...job.train, signal, log });

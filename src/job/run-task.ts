@@ -12,6 +12,7 @@ import { parseTaskId } from '../cluster/task-id.js';
 import { messageOf } from '../errors/errors.js';
 import { RecoverableSession } from '../train/recoverable-session.js';
 import type { JobDefinition } from './define-job.js';
+import { leadSync } from './lead-sync.js';
 import { trainLoop } from './train-loop.js';
 import { buildTrainingGraph } from './training-graph.js';
 
@@ -85,18 +86,16 @@ async function train(
   { signal, log, config }: RunTaskOptions,
   onStep: (step: number) => void,
 ): Promise<number> {
-  const { job: role, index } = parseTaskId(config.task);
-  const device = replicaDeviceSetter({
-    psTasks: server.psTasks.length,
-    workerDevice: `/job:${role}/task:${index}`,
-  });
-  const parts = buildTrainingGraph(job, device);
+  const workerDevice = config.task;
+  const device = replicaDeviceSetter({ psTasks: server.psTasks.length, workerDevice });
+  const parts = buildTrainingGraph(job, { device, workerDevice, ...replicaOf(config) });
   await using cluster = server.session(parts.graph, { onProgress: log });
   const session = new RecoverableSession({
     runner: cluster,
     graph: parts.graph,
     isChief: server.isChief,
-    stepMs: Math.max(2 * config.deadAfterMs.value, 5_000),
+    // A synchronous step lasts as long as the slowest worker's; the loss of a ps ends it all the same.
+    stepMs: parts.sync ? 600_000 : Math.max(2 * config.deadAfterMs.value, 5_000),
     signal,
     log,
   });
@@ -107,6 +106,7 @@ async function train(
     log(messageOf(abortError('Starting', signal)));
     return EXIT_INTERRUPTED;
   }
+  await using _lead = await leadSync(server, session, parts);
   const result = await trainLoop(session, parts, { ...job.train, signal, log, onStep });
   if (result.interrupted) {
     log(`stopped at step ${result.step}; ${result.ownSteps} steps were made here`);
@@ -118,6 +118,15 @@ async function train(
   );
   log([`done at step ${result.step}; ${result.ownSteps} steps were made here`, ...shown].join(' · '));
   return 0;
+}
+
+/** The workers in order: the chief first where it has a job of its own. */
+function replicaOf({ spec, task }: ClusterConfig): { index: number; count: number } {
+  const workers = spec.tasks
+    .map(({ id }) => id)
+    .filter((id) => !['ps', 'evaluator'].includes(parseTaskId(id).job));
+  const index = workers.indexOf(task);
+  return index < 0 ? { index: workers.length, count: workers.length + 1 } : { index, count: workers.length };
 }
 
 const plain = (_key: string, value: unknown): unknown => (typeof value === 'bigint' ? Number(value) : value);

@@ -1,7 +1,7 @@
 /**
  * Runs that survive the loss of a ps. A run that fails because the cluster changed is run again when the
- * cluster is whole and every variable has a value. The chief gives values to variables that have none; the
- * others wait for it. A step that was half applied when a ps died stays half applied on the survivors.
+ * cluster is whole and every variable has a value. The chief gives values to variables that have none, each task
+ * to those that are its own; the others wait. A step that was half applied when a ps died stays half applied on the survivors.
  */
 import { backoffMs } from '../async/backoff.js';
 import { sleep } from '../async/deadline.js';
@@ -39,6 +39,8 @@ const MAX_ABANDONED = 8;
 export class RecoverableSession {
   readonly #options: RecoverableOptions;
   readonly #variables: readonly Variable[];
+  /** Variables of this task alone, to which it gives values itself. */
+  readonly #local: ReadonlySet<Variable>;
   readonly #uninitialized: Output<'string'>;
   #wasReady = false;
   #recovering: Promise<void> | undefined;
@@ -47,7 +49,8 @@ export class RecoverableSession {
   constructor(options: RecoverableOptions) {
     this.#options = options;
     const { graph } = options;
-    this.#variables = [...globalVariables(graph), ...localVariables(graph)];
+    this.#local = new Set(localVariables(graph));
+    this.#variables = [...globalVariables(graph), ...this.#local];
     this.#uninitialized = graph.asDefault(() => reportUninitializedVariables(this.#variables));
   }
 
@@ -69,7 +72,12 @@ export class RecoverableSession {
       const recovering = this.#recovering;
       if (recovering) await recovering;
       try {
-        return await runner.run(fetches, { timeoutMs: stepMs, ...(signal ? { signal } : {}), ...options });
+        const values: unknown = await runner.run<Fetches>(fetches, {
+          timeoutMs: stepMs,
+          ...(signal ? { signal } : {}),
+          ...options,
+        });
+        return values as FetchResult<F>;
       } catch (error) {
         if (signal?.aborted || options.signal?.aborted || !isRecoverable(error)) throw error;
         this.#options.log?.(`a step failed: ${firstLine(error)}; waiting for the cluster`);
@@ -96,15 +104,16 @@ export class RecoverableSession {
       try {
         const missing = await this.#missing(runner);
         if (missing.length === 0) break;
-        const names = missing.map(({ name }) => name).join(', ');
-        if (isChief) {
-          if (again) log?.(`no value is left of ${names}: starting again from first values`);
+        const mine = isChief ? missing : missing.filter((variable) => this.#local.has(variable));
+        if (mine.length > 0) {
+          if (again) log?.(`no value is left of ${namesOf(mine)}: starting again from first values`);
           await runner.run(
-            missing.map(({ initializer }): Operation => initializer),
+            mine.map(({ initializer }): Operation => initializer),
             { timeoutMs: 60_000, ...(signal ? { signal } : {}) },
           );
           continue;
         }
+        const names = namesOf(missing);
         if (names !== waitingFor) log?.(`waiting for the chief to give values to ${names}`);
         waitingFor = names;
       } catch (error) {
@@ -164,5 +173,7 @@ export function isRecoverable(error: unknown): boolean {
     isShoalError(error, 'SHOAL_DISPOSED')
   );
 }
+
+const namesOf = (variables: readonly Variable[]): string => variables.map(({ name }) => name).join(', ');
 
 const firstLine = (error: unknown): string => messageOf(error).split('\n')[0] as string;

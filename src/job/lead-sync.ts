@@ -1,0 +1,42 @@
+/** The chief's part of synchronous training: it makes the steps of what the workers give. */
+import type { Server } from '../cluster/server.js';
+import { parseTaskId } from '../cluster/task-id.js';
+import { isShoalError } from '../errors/errors.js';
+import type { RecoverableSession } from '../train/recoverable-session.js';
+import type { TrainingGraph } from './training-graph.js';
+
+/** Begins to lead, where this task is the chief; its end releases whoever still waits for a token. */
+export async function leadSync(
+  server: Server,
+  session: RecoverableSession,
+  { sync }: TrainingGraph,
+): Promise<AsyncDisposable> {
+  if (!sync) return { [Symbol.asyncDispose]: async () => {} };
+  await session.run(sync.localStepInitOp);
+  if (!server.isChief) return { [Symbol.asyncDispose]: async () => {} };
+  await session.run(sync.initTokensOp);
+  const over = new AbortController();
+  const unlessOver = (error: unknown): void => {
+    if (!over.signal.aborted || !isShoalError(error)) throw error;
+  };
+  const replacing = new Set<Promise<unknown>>();
+  const unsubscribe = server.task.events.on('lost', ({ member }) => {
+    if (parseTaskId(member.task).job === 'ps') return;
+    const replaced = session.run(sync.replaceTokenOp, { signal: over.signal }).then(() => {}, unlessOver);
+    replacing.add(replaced);
+    void replaced.finally(() => replacing.delete(replaced));
+  });
+  const leading = (async () => {
+    while (!over.signal.aborted) await session.run(sync.syncOp, { signal: over.signal });
+  })().catch(unlessOver);
+  // Whoever disposes hears of a failure; until then it is nobody's to report.
+  leading.catch(() => {});
+  return {
+    async [Symbol.asyncDispose]() {
+      unsubscribe();
+      over.abort('training is over');
+      await Promise.all([leading, ...replacing]);
+      await session.run(sync.releaseOp).catch(unlessOver);
+    },
+  };
+}

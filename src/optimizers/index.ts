@@ -1,0 +1,79 @@
+/** Optimizers, schedules, clipping and averages; and the short ways to make an optimizer. */
+import { AdadeltaOptimizer, type AdadeltaOptions } from './adadelta.js';
+import { AdagradOptimizer, type AdagradOptions } from './adagrad.js';
+import { AdamOptimizer, type AdamOptions } from './adam.js';
+import { AdamWOptimizer, type AdamWOptions } from './adam-w.js';
+import { FtrlOptimizer, type FtrlOptions } from './ftrl.js';
+import { GradientDescentOptimizer } from './gradient-descent.js';
+import type { Hyperparameter } from './hyperparameters.js';
+import { MomentumOptimizer, type MomentumOptions } from './momentum.js';
+import type { OptimizerOptions } from './optimizer.js';
+import { ProximalAdagradOptimizer, type ProximalAdagradOptions } from './proximal-adagrad.js';
+import {
+  ProximalGradientDescentOptimizer,
+  type ProximalGradientDescentOptions,
+} from './proximal-gradient-descent.js';
+import { RmsPropOptimizer, type RmsPropOptions } from './rms-prop.js';
+
+export * from './clipping.js';
+export type { Hyperparameter, Hyperparameters, Scalar, Schedule } from './hyperparameters.js';
+export * from './learning-rate.js';
+export * from './moving-average.js';
+export {
+  type ApplyGradientsOptions,
+  type ComputeGradientsOptions,
+  type GradientAndVariable,
+  Optimizer,
+  type OptimizerOptions,
+  type SlotSpec,
+} from './optimizer.js';
+export { SyncReplicasOptimizer, type SyncReplicasOptions } from './sync-replicas.js';
+export {
+  AdadeltaOptimizer,
+  type AdadeltaOptions,
+  AdagradOptimizer,
+  type AdagradOptions,
+  AdamOptimizer,
+  type AdamOptions,
+  AdamWOptimizer,
+  type AdamWOptions,
+  FtrlOptimizer,
+  type FtrlOptions,
+  GradientDescentOptimizer,
+  MomentumOptimizer,
+  type MomentumOptions,
+  ProximalAdagradOptimizer,
+  type ProximalAdagradOptions,
+  ProximalGradientDescentOptimizer,
+  type ProximalGradientDescentOptions,
+  RmsPropOptimizer,
+  type RmsPropOptions,
+};
+
+export const sgd = (learningRate: Hyperparameter, options?: OptimizerOptions): GradientDescentOptimizer =>
+  new GradientDescentOptimizer(learningRate, options);
+export const momentum = (
+  learningRate: Hyperparameter,
+  momentum: Hyperparameter = 0.9,
+  options?: MomentumOptions,
+): MomentumOptimizer => new MomentumOptimizer(learningRate, momentum, options);
+export const adagrad = (learningRate: Hyperparameter, options?: AdagradOptions): AdagradOptimizer =>
+  new AdagradOptimizer(learningRate, options);
+export const adadelta = (learningRate?: Hyperparameter, options?: AdadeltaOptions): AdadeltaOptimizer =>
+  new AdadeltaOptimizer(learningRate, options);
+export const rmsprop = (learningRate: Hyperparameter, options?: RmsPropOptions): RmsPropOptimizer =>
+  new RmsPropOptimizer(learningRate, options);
+export const adam = (learningRate?: Hyperparameter, options?: AdamOptions): AdamOptimizer =>
+  new AdamOptimizer(learningRate, options);
+export const adamw = (learningRate?: Hyperparameter, options?: AdamWOptions): AdamWOptimizer =>
+  new AdamWOptimizer(learningRate, options);
+export const ftrl = (learningRate: Hyperparameter, options?: FtrlOptions): FtrlOptimizer =>
+  new FtrlOptimizer(learningRate, options);
+export const proximalAdagrad = (
+  learningRate: Hyperparameter,
+  options?: ProximalAdagradOptions,
+): ProximalAdagradOptimizer => new ProximalAdagradOptimizer(learningRate, options);
+export const proximalGradientDescent = (
+  learningRate: Hyperparameter,
+  options?: ProximalGradientDescentOptions,
+): ProximalGradientDescentOptimizer => new ProximalGradientDescentOptimizer(learningRate, options);

@@ -1,0 +1,226 @@
+/**
+ * Synchronous training. Each worker adds its gradients to accumulators beside the variables and waits for a
+ * token; the chief takes the mean of `replicasToAggregate` gradients, applies it with the optimizer behind this
+ * one, counts the step, and hands out a token for each replica. A gradient of a past step is dropped by the
+ * accumulator. Replicas beyond `replicasToAggregate` are backups: the slowest of a step are not waited for.
+ *
+ * A token that died with its worker would be waited for by the others for ever: the chief puts one more into the
+ * queue when a worker is lost (`replaceToken`). A token too many costs a dropped gradient, nothing more.
+ */
+import { invalid } from '../errors/errors.js';
+import { IndexedSlices } from '../gradients/index.js';
+import { currentGraph } from '../graph/graph.js';
+import type { Operation, Output } from '../graph/operation.js';
+import { fill, group, noOp } from '../ops/creation.js';
+import * as raw from '../ops/generated/index.js';
+import { cast } from '../ops/math.js';
+import { Tensor } from '../tensor/tensor.js';
+import { GraphKeys } from '../variables/collections.js';
+import { Variable } from '../variables/variable.js';
+import type {
+  ApplyGradientsOptions,
+  ComputeGradientsOptions,
+  GradientAndVariable,
+  Optimizer,
+} from './optimizer.js';
+
+export interface SyncReplicasOptions {
+  /** How many gradients make a step. */
+  readonly replicasToAggregate: number;
+  /** How many workers there are; those beyond `replicasToAggregate` are backups. */
+  readonly totalNumReplicas?: number;
+  /** Where this worker's own step is kept: its device on a cluster. */
+  readonly workerDevice?: string;
+}
+
+const TOKENS = 'sync_token_q';
+/** Tokens left from lost workers pile up slowly; the queue is only a bound against a fault. */
+const QUEUE_CAPACITY = 100_000;
+
+interface ChiefOps {
+  readonly sync: Operation;
+  readonly replaceToken: Operation;
+  readonly initTokens: Operation;
+  readonly release: Operation;
+  readonly setLocalStep: Operation;
+}
+
+export class SyncReplicasOptimizer {
+  readonly #inner: Optimizer;
+  readonly #required: number;
+  readonly #replicas: number;
+  readonly #workerDevice: string | undefined;
+  #ops: ChiefOps | undefined;
+
+  constructor(inner: Optimizer, options: SyncReplicasOptions) {
+    const { replicasToAggregate, totalNumReplicas = replicasToAggregate, workerDevice } = options;
+    for (const [name, value] of Object.entries({ replicasToAggregate, totalNumReplicas })) {
+      if (!Number.isSafeInteger(value) || value < 1)
+        throw invalid(`${name} must be a number from 1, it is ${value}`);
+    }
+    this.#inner = inner;
+    this.#required = replicasToAggregate;
+    this.#replicas = totalNumReplicas;
+    this.#workerDevice = workerDevice;
+  }
+
+  get #made(): ChiefOps {
+    if (!this.#ops) throw invalid('Call minimize or applyGradients first');
+    return this.#ops;
+  }
+
+  /** The chief runs this again and again: each run makes one step of gradients, when there are enough. */
+  get syncOp(): Operation {
+    return this.#made.sync;
+  }
+
+  /** The chief runs this once for each worker that is lost. */
+  get replaceTokenOp(): Operation {
+    return this.#made.replaceToken;
+  }
+
+  /** The chief runs this before the first step, and again when the queue's ps was lost. */
+  get initTokensOp(): Operation {
+    return this.#made.initTokens;
+  }
+
+  /** The chief runs this after the last step: nobody waits for a token any more. */
+  get releaseOp(): Operation {
+    return this.#made.release;
+  }
+
+  /** Every worker runs this before its first step: it begins where the others are. */
+  get localStepInitOp(): Operation {
+    return this.#made.setLocalStep;
+  }
+
+  computeGradients(loss: Output, options?: ComputeGradientsOptions): GradientAndVariable[] {
+    return this.#inner.computeGradients(loss, options);
+  }
+
+  minimize(loss: Output, options: ComputeGradientsOptions & ApplyGradientsOptions = {}): Operation {
+    return this.applyGradients(this.computeGradients(loss, options), options);
+  }
+
+  /** The op of a worker's step: gives its gradients, waits for the step to be made. */
+  applyGradients(pairs: readonly GradientAndVariable[], options: ApplyGradientsOptions = {}): Operation {
+    const { globalStep, name = 'sync_replicas' } = options;
+    if (!globalStep) throw invalid('Synchronous training needs a globalStep');
+    const graph = currentGraph();
+    return graph.nameScope(name, () => {
+      const localStep = this.#localStep(name);
+      const tokens = graph.colocateWith(globalStep.handle, () =>
+        raw.fifoQueueV2({
+          componentTypes: ['int64'],
+          shapes: [[]],
+          capacity: QUEUE_CAPACITY,
+          sharedName: TOKENS,
+        }),
+      );
+      const given = pairs.filter(
+        (pair): pair is [NonNullable<(typeof pair)[0]>, Variable] => pair[0] !== null,
+      );
+      const shares = given.map(([gradient, variable]) =>
+        graph.colocateWith(variable.handle, () => share(gradient, variable, localStep)),
+      );
+      const trainOp = graph.controlDependencies(
+        shares.map(({ give }) => give),
+        () => {
+          const [token] = graph.colocateWith(globalStep.handle, () =>
+            raw.queueDequeueV2(tokens, { componentTypes: ['int64'] }),
+          );
+          return localStep.assign(token as Output, { name: 'local_step_update' });
+        },
+      );
+      this.#ops = this.#chiefOps(shares, tokens, globalStep as Variable<'int64'>, localStep);
+      return trainOp;
+    });
+  }
+
+  #localStep(name: string): Variable<'int64'> {
+    return Variable.create<'int64'>({
+      name: `${name}_local_step`,
+      initialValue: () => fill([], Tensor.of(0n)),
+      trainable: false,
+      collections: [GraphKeys.localVariables],
+      ...(this.#workerDevice ? { device: this.#workerDevice } : {}),
+    });
+  }
+
+  #chiefOps(
+    shares: readonly Share[],
+    tokens: Output,
+    globalStep: Variable<'int64'>,
+    localStep: Variable,
+  ): ChiefOps {
+    const { graph } = globalStep;
+    const required = Tensor.of(this.#required, { dtype: 'int32' });
+    const averaged = shares.map(
+      ({ variable, take }): GradientAndVariable => [
+        graph.colocateWith(variable.handle, () => take(required)),
+        variable,
+      ],
+    );
+    const update = this.#inner.applyGradients(averaged, { globalStep });
+    const enqueue = (count: number, step: Output) =>
+      count === 0
+        ? noOp()
+        : raw.queueEnqueueManyV2(tokens, [raw.fill(Tensor.of(Int32Array.of(count)), step)], {
+            name: 'hand_out',
+          });
+    const sync = graph.controlDependencies([update], () =>
+      graph.colocateWith(globalStep.handle, () => {
+        const step = globalStep.read();
+        const moved = shares.map(({ variable, advance }) =>
+          graph.colocateWith(variable.handle, () => advance(step)),
+        );
+        return graph.controlDependencies(moved, () => enqueue(this.#replicas, step));
+      }),
+    );
+    const onChief = (count: number) =>
+      graph.colocateWith(globalStep.handle, () => enqueue(count, globalStep.read()));
+    return {
+      sync: group([sync]),
+      replaceToken: onChief(1),
+      initTokens: onChief(Math.max(0, this.#required - this.#replicas)),
+      release: onChief(this.#replicas),
+      setLocalStep: localStep.assign(globalStep.read()),
+    };
+  }
+}
+
+/** One variable's accumulator: what a worker gives, what the chief takes. */
+interface Share {
+  readonly variable: Variable;
+  readonly give: Operation;
+  readonly take: (required: Tensor) => Output | IndexedSlices;
+  readonly advance: (step: Output) => Operation;
+}
+
+function share(gradient: Output | IndexedSlices, variable: Variable, localStep: Variable): Share {
+  const { dtype, shape, name } = variable;
+  const sharedName = `${name}/grad_accum`;
+  if (!(gradient instanceof IndexedSlices)) {
+    const sum = raw.resourceConditionalAccumulator({ dtype, shape, sharedName });
+    return {
+      variable,
+      give: raw.resourceAccumulatorApplyGradient(sum, localStep, gradient),
+      take: (required) => raw.resourceAccumulatorTakeGradient(sum, required, { dtype }),
+      advance: (step) => raw.resourceAccumulatorSetGlobalStep(sum, step),
+    };
+  }
+  const sum = raw.sparseConditionalAccumulator({ dtype, shape, sharedName });
+  const once = gradient.deduplicated();
+  const none = Tensor.of(new BigInt64Array(0));
+  return {
+    variable,
+    give: raw.sparseAccumulatorApplyGradient(sum, localStep, cast(once.indices, 'int64'), once.values, none, {
+      hasKnownShape: false,
+    }),
+    take: (required) => {
+      const { indices, values } = raw.sparseAccumulatorTakeGradient(sum, required, { dtype });
+      return new IndexedSlices(values, indices, gradient.denseShape);
+    },
+    advance: (step) => raw.accumulatorSetGlobalStep(sum, step),
+  };
+}

@@ -1,0 +1,106 @@
+/** Tasks of a job as processes of this machine, for tests. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { createServer } from 'node:net';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const HERE = dirname(fileURLToPath(import.meta.url));
+const ROOT = dirname(dirname(HERE));
+
+/** Ports that were free a moment ago. */
+export async function freePorts(count: number): Promise<number[]> {
+  const servers = await Promise.all(
+    Array.from({ length: count }, () => {
+      const server = createServer();
+      return new Promise<typeof server>((resolve) => server.listen(0, '127.0.0.1', () => resolve(server)));
+    }),
+  );
+  const ports = servers.map((server) => (server.address() as { port: number }).port);
+  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
+  return ports;
+}
+
+export interface TaskProcess {
+  readonly child: ChildProcess;
+  readonly output: () => string;
+  readonly exit: Promise<number | null>;
+  /** Resolves when the output has matched. */
+  said(what: RegExp, timeoutMs?: number): Promise<void>;
+}
+
+export class TaskProcesses implements AsyncDisposable {
+  readonly #program: string;
+  readonly #flags: readonly string[];
+  readonly #env: NodeJS.ProcessEnv;
+  readonly #all: TaskProcess[] = [];
+
+  private constructor(program: string, flags: readonly string[], env: NodeJS.ProcessEnv) {
+    this.#program = program;
+    this.#flags = flags;
+    this.#env = env;
+  }
+
+  static async create(
+    program: string,
+    ps: number,
+    workers: number,
+    env: NodeJS.ProcessEnv = {},
+  ): Promise<TaskProcesses> {
+    const ports = await freePorts(ps + workers);
+    const hosts = ports.map((port) => `127.0.0.1:${port}`);
+    const flags = [`--ps_hosts=${hosts.slice(0, ps)}`, `--worker_hosts=${hosts.slice(ps)}`];
+    return new TaskProcesses(join(HERE, 'programs', program), flags, env);
+  }
+
+  start(job: 'ps' | 'worker', index: number, more: readonly string[] = []): TaskProcess {
+    const args = ['--import', 'tsx', join(HERE, 'programs/task.ts'), this.#program];
+    const child = spawn(
+      process.execPath,
+      [...args, `--job_name=${job}`, `--task_index=${index}`, ...this.#flags, ...more],
+      {
+        cwd: ROOT,
+        env: {
+          ...process.env,
+          UV_THREADPOOL_SIZE: '16',
+          SHOAL_HEARTBEAT_MS: '200',
+          SHOAL_DEAD_AFTER_MS: '4000',
+          ...this.#env,
+        },
+        stdio: ['ignore', 'pipe', 'pipe'],
+      },
+    );
+    let output = '';
+    const watchers = new Set<() => void>();
+    for (const stream of [child.stdout, child.stderr]) {
+      stream?.on('data', (chunk: Buffer) => {
+        output += String(chunk);
+        for (const watch of watchers) watch();
+      });
+    }
+    const exit = new Promise<number | null>((resolve) => child.once('exit', resolve));
+    const said = (what: RegExp, timeoutMs = 60_000) =>
+      new Promise<void>((resolve, reject) => {
+        const end = (settle: () => void) => {
+          clearTimeout(timer);
+          watchers.delete(look);
+          settle();
+        };
+        const look = () => {
+          if (what.test(output)) end(resolve);
+        };
+        const late = () =>
+          end(() => reject(new Error(`${job} ${index} did not say ${what}: ${output.slice(-2000)}`)));
+        const timer = setTimeout(late, timeoutMs);
+        watchers.add(look);
+        look();
+      });
+    const task: TaskProcess = { child, output: () => output, exit, said };
+    this.#all.push(task);
+    return task;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const { child } of this.#all) if (child.exitCode === null) child.kill('SIGKILL');
+    await Promise.all(this.#all.map(({ exit }) => exit));
+  }
+}

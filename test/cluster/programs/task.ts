@@ -1,0 +1,28 @@
+/** One task of the job in the file named first; ends with what `runTask` says. */
+import { resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { resolveConfig } from '../../../src/cluster/config.js';
+import { messageOf } from '../../../src/errors/errors.js';
+import type { JobDefinition } from '../../../src/job/define-job.js';
+import { runTask } from '../../../src/job/run-task.js';
+
+const [file, ...argv] = process.argv.slice(2);
+const { default: job } = (await import(pathToFileURL(resolve(file as string)).href)) as {
+  default: JobDefinition;
+};
+const config = resolveConfig({ argv, env: process.env });
+if (config.mode !== 'cluster') throw new Error('tell the cluster by flags or TF_CONFIG');
+const stop = new AbortController();
+process.on('SIGINT', () => stop.abort('SIGINT'));
+try {
+  process.exitCode = await runTask(job, {
+    config,
+    dir: process.cwd(),
+    signal: stop.signal,
+    log: (line) => console.log(line),
+  });
+} catch (error) {
+  console.log(`failed: ${messageOf(error)}`);
+  process.exitCode = 1;
+}
+process.exit();
