@@ -1,19 +1,42 @@
 /** The tree of commands. Each is declared in a file of its own and its code is loaded when it runs. */
 import { readFileSync } from 'node:fs';
 import { buildApplication, buildRouteMap, text_en } from '@stricli/core';
-import { isShoalError } from '../errors/errors.js';
+import { certsCommands } from './commands/certs.js';
+import { completeCommand, completionCommand } from './commands/completion.js';
+import { configCommand } from './commands/config.js';
 import { doctorCommand } from './commands/doctor.js';
+import { runCommand } from './commands/run.js';
 import { setupCommand } from './commands/setup.js';
-import { describeFailure } from './failure.js';
+import { statusCommand } from './commands/status.js';
+import { taskCommand } from './commands/task.js';
+import type { ShoalContext } from './context.js';
+import { describeFailure, exitCodeOfFailure } from './failure.js';
 
 const packageFile = new URL('../../package.json', import.meta.url);
 
-/** As a shell shows a program that Ctrl-C ended. */
-const INTERRUPTED_EXIT_CODE = 130;
-
-const routes = buildRouteMap({
-  routes: { doctor: doctorCommand, setup: setupCommand },
-  docs: { brief: 'Distributed TensorFlow training in TypeScript, on machines that share no disk.' },
+const routes = buildRouteMap<string, ShoalContext>({
+  routes: {
+    run: runCommand,
+    task: taskCommand,
+    status: statusCommand,
+    config: configCommand,
+    certs: certsCommands,
+    doctor: doctorCommand,
+    setup: setupCommand,
+    completion: completionCommand,
+    complete: completeCommand,
+  },
+  docs: {
+    brief: 'Distributed TensorFlow training in TypeScript, on machines that share no disk.',
+    fullDescription:
+      'Distributed TensorFlow training in TypeScript, on machines that share no disk.\n\n' +
+      'Examples:\n' +
+      '  shoal run job.ts                        in one process\n' +
+      '  shoal run job.ts --ps 2 --workers 3     as a cluster on this machine\n' +
+      '  shoal status --watch                    what that cluster does\n' +
+      '  shoal COMMAND --help                    what a command takes',
+    hideRoute: { complete: true },
+  },
 });
 
 export const application = buildApplication(routes, {
@@ -22,13 +45,14 @@ export const application = buildApplication(routes, {
     getCurrentVersion: async () => JSON.parse(readFileSync(packageFile, 'utf8')).version as string,
   },
   scanner: { caseStyle: 'allow-kebab-for-camel' },
-  documentation: { caseStyle: 'convert-camel-to-kebab' },
+  documentation: { caseStyle: 'convert-camel-to-kebab', onlyRequiredInUsageLine: true },
   localization: {
     text: {
       ...text_en,
       exceptionWhileRunningCommand: describeFailure,
+      exceptionWhileLoadingCommandFunction: describeFailure,
       commandErrorResult: describeFailure,
     },
   },
-  determineExitCode: (error) => (isShoalError(error, 'SHOAL_ABORTED') ? INTERRUPTED_EXIT_CODE : 1),
+  determineExitCode: exitCodeOfFailure,
 });

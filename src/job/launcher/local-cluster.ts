@@ -252,13 +252,16 @@ class LocalCluster {
       if (running.length === 0) continue;
       for (const { child } of running) child!.stop();
       const ended = Promise.all(running.map(({ child }) => child!.ended));
+      const enough = new AbortController();
       const late = await Promise.race([
         ended.then(() => false),
-        sleep(graceMs, kill).then(
+        sleep(graceMs, AbortSignal.any([kill, enough.signal])).then(
           () => true,
           () => true,
         ),
       ]);
+      // A timer that nobody waits for would hold the launcher.
+      enough.abort();
       if (!late) continue;
       for (const { child, label } of running) {
         if (!child!.alive) continue;

@@ -17,7 +17,8 @@ export function standIns(
     entry: (taskDir) => ({ command: process.execPath, args: [SCRIPT, taskDir] }),
     maxRestarts: 3,
     wipe: false,
-    graceMs: 60_000,
+    // Longer than any test: one that waits for it in vain fails.
+    graceMs: 3_600_000,
     backoff: { baseMs: 10, maxMs: 20 },
     ...given,
   };

@@ -1,0 +1,24 @@
+/**
+ * A line through points, on a cluster: two numbers to learn, spread over the ps.
+ *
+ *   npx shoal run examples/linear-regression/job.ts --ps 2 --workers 3 -- --steps 20000
+ */
+import { parseArgs } from 'node:util';
+import { defineJob, tf } from '../../src/index.js';
+
+const { values } = parseArgs({ options: { steps: { type: 'string', default: '50000' } } });
+
+export default defineJob({
+  name: 'linear-regression',
+  input: () => {
+    const x = Float32Array.from({ length: 100 }, () => Math.random());
+    return { x: tf.constant(x), y: tf.constant(x.map((point) => 0.1 * point + 0.3)) };
+  },
+  model({ input: { x, y } }) {
+    const w = tf.variable('W', { shape: [1], initializer: tf.randomUniformInitializer(-1, 1) });
+    const b = tf.variable('b', { shape: [1], initializer: tf.zerosInitializer() });
+    const loss = tf.losses.meanSquared(y!, w.mul(x!).add(b));
+    return { loss, optimizer: tf.train.adagrad(0.01), outputs: { W: w, b } };
+  },
+  train: { lastStep: Number(values.steps) },
+});

@@ -1,0 +1,46 @@
+/** `shoal task`: finds out who this task is, loads the job, runs it, exits. */
+import { join, resolve } from 'node:path';
+import { resolveConfig } from '../../cluster/config.js';
+import { securityOf } from '../../cluster/security.js';
+import { parseTaskId } from '../../cluster/task-id.js';
+import { dieWithLauncher } from '../../job/launcher/launcher-watch.js';
+import { stopSignals } from '../../job/launcher/stop-signals.js';
+import type { ShoalContext } from '../context.js';
+import { loadJob } from '../job/load-job.js';
+import { refuseOpenNetwork } from '../job/network.js';
+import { runHere } from '../job/run-here.js';
+import { taskArguments } from '../task-flags.js';
+import type { TaskCommandFlags } from './task.js';
+
+/** A second signal gives the farewells under way this long. */
+const LAST_WORDS_MS = 500;
+
+export async function runTaskCommand(
+  this: ShoalContext,
+  flags: TaskCommandFlags,
+  file: string,
+): Promise<void> {
+  dieWithLauncher();
+  const signals = stopSignals();
+  signals.kill.addEventListener('abort', () => setTimeout(() => process.exit(130), LAST_WORDS_MS).unref());
+  const log = (line: string): void => this.process.stdout.write(`${line}\n`);
+  const config = resolveConfig({ argv: taskArguments(flags), env: process.env });
+  if (config.mode === 'cluster') refuseOpenNetwork(config);
+  const job = await loadJob(file, this.rest);
+  if (config.mode === 'local') {
+    process.exitCode = await runHere(job, { signal: signals.stop, log });
+    signals.dispose();
+    return;
+  }
+  const { job: role, index } = parseTaskId(config.task);
+  const { runTask } = await import('../../job/run-task.js');
+  const code = await runTask(job, {
+    config,
+    dir: resolve(flags.dir ?? join('.shoal', job.name, `${role}-${index}`)),
+    signal: signals.stop,
+    log,
+    security: securityOf(config, config.task),
+  });
+  // TensorFlow's server has no end of its own: it goes with the process.
+  process.exit(code);
+}

@@ -1,0 +1,77 @@
+/** Finds the cluster that somebody asks about: by an address, by the configuration, by what runs in a directory. */
+import { readdirSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { formatAddress, parseAddress } from '../../cluster/address.js';
+import { type ClusterConfig, resolveConfig } from '../../cluster/config.js';
+import { type Security, securityOf, tokenSecurity } from '../../cluster/security.js';
+import { taskId } from '../../cluster/task-id.js';
+import { ShoalError } from '../../errors/errors.js';
+import { type ClusterFile, readClusterFile } from '../../job/launcher/cluster-file.js';
+import { taskArguments } from '../task-flags.js';
+
+export interface FindOptions {
+  readonly agent?: string | undefined;
+  readonly dir?: string | undefined;
+  readonly certs?: string | undefined;
+  readonly cluster_token_file?: string | undefined;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly cwd: string;
+}
+
+export interface Found {
+  readonly addresses: readonly string[];
+  readonly security: Security;
+}
+
+export function findCluster(options: FindOptions): Found {
+  const { agent, dir, certs, cluster_token_file, env, cwd } = options;
+  const argv = taskArguments({
+    ...(certs !== undefined && { certs }),
+    ...(cluster_token_file !== undefined && { cluster_token_file }),
+  });
+  const config = resolveConfig({ argv, env });
+  const security = securityOf(config, taskId('operator', 0));
+  const running = () => (dir === undefined ? runningIn(join(cwd, '.shoal')) : runningAt(resolve(cwd, dir)));
+  if (agent !== undefined) {
+    const addresses = agent.split(',').map((text) => formatAddress(parseAddress(text.trim(), '--agent')));
+    if (security.kind !== 'none') return { addresses, security };
+    // The token of a cluster on this machine stands in its file.
+    const own = running().find(({ agents }) => addresses.some((address) => agents.includes(address)));
+    return { addresses, security: own === undefined ? security : tokenSecurity(own.token) };
+  }
+  if (dir === undefined && config.mode === 'cluster') return { addresses: bestFirst(config), security };
+  const [only, ...more] = running();
+  if (only === undefined) {
+    throw new ShoalError('SHOAL_NOT_FOUND', `no cluster runs in ${dir ?? join(cwd, '.shoal')}`, {
+      hint: 'name the agent of one of its tasks: shoal status --agent host:port',
+    });
+  }
+  if (more.length > 0) {
+    const names = [only, ...more].map(({ job }) => `--dir .shoal/${job}`);
+    throw new ShoalError('SHOAL_CONFIG', `several clusters run from here`, {
+      hint: `say ${names.join(' or ')}`,
+    });
+  }
+  return { addresses: only.agents, security: tokenSecurity(only.token) };
+}
+
+/** The chief and the ps know the steps of all. */
+function bestFirst({ spec }: ClusterConfig): readonly string[] {
+  const rank = ({ id, job }: { id: string; job: string }) => (id === spec.chief ? 0 : job === 'ps' ? 1 : 2);
+  return [...spec.tasks].sort((a, b) => rank(a) - rank(b)).map(({ address }) => address);
+}
+
+function runningAt(dir: string): readonly ClusterFile[] {
+  const found = readClusterFile(dir);
+  return found === undefined ? [] : [found];
+}
+
+function runningIn(parent: string): readonly ClusterFile[] {
+  let names: readonly string[];
+  try {
+    names = readdirSync(parent);
+  } catch {
+    return [];
+  }
+  return names.flatMap((name) => runningAt(join(parent, name)));
+}

@@ -1,0 +1,92 @@
+/**
+ * Loads a user's job file, TypeScript or JavaScript. `import … from 'shoal'` in it means the Shoal that runs it,
+ * wherever the file lies and whatever is installed there: two copies would not know each other's graphs.
+ */
+import { existsSync, readFileSync, statSync } from 'node:fs';
+import { register } from 'node:module';
+import { extname, resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { messageOf, ShoalError } from '../../errors/errors.js';
+import { isJob, type JobDefinition } from '../../job/define-job.js';
+
+const packageRoot = new URL('../../../', import.meta.url);
+/** A checkout runs its sources, a package its build. */
+const isSource = import.meta.url.endsWith('.ts');
+
+/**
+ * Runs on Node's loader thread. A .ts file in a folder whose package.json does not say so would count as
+ * CommonJS and could not import an ES module; a job is one.
+ */
+const HOOKS = `
+let known;
+export const initialize = (data) => { known = data; };
+export const resolve = async (specifier, context, next) => {
+  const found = await next(known[specifier] ?? specifier, context);
+  const isForeign = found.url.includes('/node_modules/');
+  if (found.format !== 'commonjs' || isForeign || !/\\.tsx?(\\?|$)/.test(found.url)) return found;
+  return { ...found, format: 'module' };
+};`;
+
+function ownEntries(): Readonly<Record<string, string>> {
+  const { name, exports } = JSON.parse(readFileSync(new URL('package.json', packageRoot), 'utf8')) as {
+    readonly name: string;
+    readonly exports: Readonly<Record<string, string | { readonly default: string }>>;
+  };
+  return Object.fromEntries(
+    Object.entries(exports).map(([path, target]) => {
+      const file = typeof target === 'string' ? target : target.default;
+      const place = isSource ? file.replace(/^\.\/dist\/(.*)\.js$/, './src/$1.ts') : file;
+      return [`${name}${path.slice(1)}`, new URL(place, packageRoot).href];
+    }),
+  );
+}
+
+/** The job in `file`; it finds `args` where a program finds its own, in process.argv. */
+export async function loadJob(file: string, args: readonly string[]): Promise<JobDefinition> {
+  const path = resolve(file);
+  if (!existsSync(path) || !statSync(path).isFile()) {
+    throw new ShoalError('SHOAL_NOT_FOUND', `there is no job file ${path}`, {
+      hint: 'name the file whose default export is made by defineJob',
+    });
+  }
+  process.argv = [process.argv[0]!, path, ...args];
+  if (!isSource && ['.ts', '.mts', '.tsx'].includes(extname(path))) {
+    const { register: registerTypeScript } = await import('tsx/esm/api');
+    registerTypeScript();
+  }
+  register(`data:text/javascript,${encodeURIComponent(HOOKS)}`, { data: ownEntries() });
+  const module = await importUser(path);
+  if (!('default' in module)) {
+    const names = Object.keys(module).join(', ');
+    throw notAJob(path, `has no default export${names && ` (it exports ${names})`}`);
+  }
+  const { default: job } = module;
+  if (!isJob(job)) throw notAJob(path, `has a default export that is no job but ${kindOf(job)}`);
+  return job;
+}
+
+async function importUser(path: string): Promise<Readonly<Record<string, unknown>>> {
+  try {
+    return (await import(pathToFileURL(path).href)) as Readonly<Record<string, unknown>>;
+  } catch (error) {
+    if (error instanceof Error && /^(TransformError|SyntaxError)$/.test(error.name)) {
+      const text = messageOf(error).replace(/^Transform failed with .*:\n/, '');
+      throw new ShoalError('SHOAL_INVALID_ARGUMENT', `${path} cannot be compiled:\n${text}`, {
+        cause: error,
+      });
+    }
+    throw error;
+  }
+}
+
+function notAJob(path: string, why: string): ShoalError {
+  return new ShoalError('SHOAL_INVALID_ARGUMENT', `${path} ${why}`, {
+    hint: 'write: export default defineJob({ name, input, model, train })',
+  });
+}
+
+function kindOf(value: unknown): string {
+  if (value === null || value === undefined) return String(value);
+  if (typeof value === 'function') return 'a function';
+  return Array.isArray(value) ? 'a list' : `a plain ${typeof value}`;
+}

@@ -1,0 +1,27 @@
+/** The rule about TensorFlow's own port, which anybody can use who reaches it. */
+import { isLoopback, parseAddress } from '../../cluster/address.js';
+import type { ClusterConfig } from '../../cluster/config.js';
+import { ShoalError } from '../../errors/errors.js';
+
+/** Refuses a task that other machines are to reach, unless its user accepts what that means. */
+export function refuseOpenNetwork({ spec, task, listen, insecureNetwork }: ClusterConfig): void {
+  if (insecureNetwork.value) return;
+  const address = listen.value ?? spec.addressOf(task);
+  if (address === undefined) return;
+  const { host } = parseAddress(address, `address of ${task}`, { allowPortZero: true });
+  refuseOpenHost(host, `${task} at ${address}`);
+}
+
+export function refuseOpenHost(host: string, who: string): void {
+  if (isLoopback(host)) return;
+  throw new ShoalError(
+    'SHOAL_CONFIG',
+    `${who} is reached by other machines, and so is its TensorFlow server`,
+    {
+      hint:
+        'TensorFlow’s port knows no passwords: whoever reaches it can run any graph and read and write files. ' +
+        'On a network where everybody is trusted give --insecure_network or SHOAL_INSECURE_NETWORK=1. ' +
+        'The agents’ certificates and tokens do not protect that port',
+    },
+  );
+}
