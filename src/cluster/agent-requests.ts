@@ -14,11 +14,9 @@ export async function readJson(
 ): Promise<unknown> {
   const tooLarge = () => invalid(`the body of the request is larger than ${maxBytes} bytes`);
   if (Number(request.headers['content-length'] ?? 0) > maxBytes) throw tooLarge();
-  const late = new ShoalError(
-    'SHOAL_TIMEOUT',
-    `the body of the request did not arrive within ${timeoutMs} ms`,
-  );
-  const timer = setTimeout(() => request.destroy(late), timeoutMs);
+  const timer = setTimeout(() => {
+    request.destroy(new ShoalError('SHOAL_TIMEOUT', `the body did not arrive within ${timeoutMs} ms`));
+  }, timeoutMs);
   try {
     const chunks: Buffer[] = [];
     let size = 0;

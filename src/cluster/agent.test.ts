@@ -293,7 +293,7 @@ describe('mutual TLS', () => {
     await issueCert({ dir: theirs, bearer: '/job:ps/task:0' });
     ps = loadTls(ours, self.task);
     worker = loadTls(ours, taskId('worker', 3));
-    operator = loadTls(ours, taskId('chief', 0));
+    operator = loadTls(ours, 'operator');
     foreign = loadTls(theirs, self.task);
   });
   afterAll(() => rmSync(folder, { recursive: true, force: true }));

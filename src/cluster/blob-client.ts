@@ -220,7 +220,8 @@ export class BlobClient {
     const { timeoutMs = TIMEOUT_MS } = options;
     const late = () =>
       answer.destroy(new ShoalError('SHOAL_UNREACHABLE', `nothing moved for ${timeoutMs} ms`));
-    answer.setTimeout(timeoutMs, late);
+    const { socket } = answer;
+    answer.setTimeout(timeoutMs, late).once('close', () => socket.off('timeout', late));
     if (answer.statusCode === 412) {
       answer.resume();
       throw new ShoalError('SHOAL_CORRUPT', `blob ${name} of ${this.#peer.label} changed while it was read`);

@@ -8,6 +8,7 @@ import { taskId } from './task-id.js';
 import {
   DEAD_AFTER_MS,
   HEARTBEAT_MS,
+  PATIENCE_MS,
   ProcessCluster,
   type TaskProcess,
 } from './testing/cluster-processes.js';
@@ -31,7 +32,7 @@ async function running(jobs: Record<string, number>, env: Record<string, string>
   }
   const { tasks } = cluster;
   const answers = await Promise.all(
-    Object.values(made).map((process) => process.ask({ do: 'wait', tasks, timeoutMs: 30_000 })),
+    Object.values(made).map((process) => process.ask({ do: 'wait', tasks, timeoutMs: PATIENCE_MS })),
   );
   for (const answer of answers) expect(answer.error).toBeUndefined();
   return { cluster, at: (task: string) => made[task]! };
@@ -43,11 +44,11 @@ interface Seen {
 }
 const seenBy = async (process: TaskProcess) => (await process.ask({ do: 'members' })).result as Seen;
 
-describe('a cluster of processes', { timeout: 120_000 }, () => {
+describe('a cluster of processes', { timeout: 3 * PATIENCE_MS }, () => {
   it('finds itself, whoever starts first, and says whom it waits for', async () => {
     cluster = await ProcessCluster.make({ ps: 1, worker: 2 });
     const late = cluster.start('worker', 1);
-    const waiting = late.ask({ do: 'wait', tasks: cluster.tasks, timeoutMs: 60_000 });
+    const waiting = late.ask({ do: 'wait', tasks: cluster.tasks, timeoutMs: PATIENCE_MS });
     const { progress } = await late.line('progress', (line) => line.progress !== undefined);
     expect(progress).toContain(`${worker(1)} waits for ${ps(0)}`);
     expect(progress).toContain(worker(0));

@@ -144,7 +144,7 @@ export class ClusterTask {
     this.#links = new Links({
       cluster: this.#cluster,
       security: options.security,
-      timeoutMs: Math.max(2 * this.#settings.heartbeatMs, 250),
+      timeoutMs: Math.max(this.#settings.suspectAfterMs, 500),
       state: () => this.#now(),
       dispatch: (event) => this.#dispatch(event),
       now: () => this.#clock.now(),

@@ -70,6 +70,7 @@ export function markSeen(draft: Draft, entry: Entry): void {
   else {
     const alive = draft.put({ ...member, status: 'alive' });
     if (known.status === 'dead') draft.effects.push({ type: 'back', member: alive, replaced: false });
+    if (known.status === 'suspect') draft.effects.push({ type: 'trusted', member: alive });
   }
 }
 

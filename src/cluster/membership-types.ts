@@ -113,6 +113,8 @@ export type Effect =
   | { readonly type: 'announce'; readonly to: TaskId; readonly address: string }
   | { readonly type: 'joined'; readonly member: Member }
   | { readonly type: 'suspected'; readonly member: Member }
+  /** A suspect was heard of in time. */
+  | { readonly type: 'trusted'; readonly member: Member }
   | { readonly type: 'lost'; readonly member: Member; readonly why: LostWhy }
   /** Alive after it was lost; `replaced` when it is another life. */
   | { readonly type: 'back'; readonly member: Member; readonly replaced: boolean }

@@ -11,7 +11,7 @@ import type { IncomingMessage } from 'node:http';
 import { join } from 'node:path';
 import { type ConnectionOptions, TLSSocket, type TlsOptions } from 'node:tls';
 import { invalid, messageOf, ShoalError } from '../errors/errors.js';
-import { parseTaskId, type TaskId } from './task-id.js';
+import { isTaskId, parseTaskId, type TaskId } from './task-id.js';
 
 export type Security =
   | { readonly kind: 'tls'; readonly ca: string; readonly cert: string; readonly key: string }
@@ -39,23 +39,30 @@ export function bearerOf(task: TaskId): string {
   return `${job}-${index}`;
 }
 
-/** Reads from a directory what `shoal certs` wrote there: for the task, for its job, or for all tasks. */
-export function loadTls(directory: string, task: TaskId): Security {
+/**
+ * Reads from a directory what `shoal certs` wrote there: for the task, for its job or for all tasks; or for
+ * an operator, who looks at a cluster without being part of it.
+ */
+export function loadTls(directory: string, bearer: TaskId | 'operator'): Security {
   const read = (name: string) => readFileSync(join(directory, name), 'utf8');
   let problem: unknown;
-  for (const bearer of [bearerOf(task), parseTaskId(task).job, 'task', 'operator']) {
-    const files = certFiles(bearer);
+  const names = isTaskId(bearer) ? [bearerOf(bearer), parseTaskId(bearer).job, 'task'] : [bearer];
+  for (const name of names) {
+    const files = certFiles(name);
     try {
       return { kind: 'tls', ca: read('ca.crt'), cert: read(files.cert), key: read(files.key) };
     } catch (cause) {
       problem ??= cause;
     }
   }
-  throw new ShoalError('SHOAL_CONFIG', `no certificate for ${task} in ${directory}: ${messageOf(problem)}`, {
-    hint: `make one: shoal certs issue ${task} --dir ${directory}`,
-    task,
-    cause: problem,
-  });
+  throw new ShoalError(
+    'SHOAL_CONFIG',
+    `no certificate for ${bearer} in ${directory}: ${messageOf(problem)}`,
+    {
+      hint: `make one: shoal certs issue ${bearer} --dir ${directory}`,
+      cause: problem,
+    },
+  );
 }
 
 export interface SecuritySettings {
@@ -64,8 +71,8 @@ export interface SecuritySettings {
 }
 
 /** The security that a configuration asks for; certificates go before a token. */
-export function securityOf(settings: SecuritySettings, task: TaskId): Security {
-  if (settings.certs.value !== undefined) return loadTls(settings.certs.value, task);
+export function securityOf(settings: SecuritySettings, bearer: TaskId | 'operator'): Security {
+  if (settings.certs.value !== undefined) return loadTls(settings.certs.value, bearer);
   const { value: token } = settings.clusterToken;
   return token === undefined ? { kind: 'none' } : tokenSecurity(token);
 }

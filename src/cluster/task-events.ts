@@ -3,7 +3,7 @@ import type { Effect } from './membership-types.js';
 
 export type TaskEvent = Extract<
   Effect,
-  { type: 'joined' | 'suspected' | 'lost' | 'back' | 'left' | 'epoch' | 'exit' }
+  { type: 'joined' | 'suspected' | 'trusted' | 'lost' | 'back' | 'left' | 'epoch' | 'exit' }
 >;
 export type TaskEventType = TaskEvent['type'];
 type Listener = (event: TaskEvent) => void;

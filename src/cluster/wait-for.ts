@@ -60,10 +60,10 @@ export function waitForMembers(
       signal?.removeEventListener('abort', onAbort);
       end();
     };
-    const look = () => {
+    const look = (isTime = false) => {
       const tasks = missing();
       if (tasks.length === 0) settle(resolve);
-      else if (tasks.join() !== last) report(tasks);
+      else if (isTime || tasks.join() !== last) report(tasks);
     };
     const onAbort = () => settle(() => reject(abortError(`waiting for ${missing().join(', ')}`, signal!)));
     const unsubscribe = place.events.on('*', (event) => {
@@ -71,9 +71,11 @@ export function waitForMembers(
       else
         settle(() => reject(new ShoalError('SHOAL_ABORTED', `${place.task} lost its place while it waited`)));
     });
-    const rhythm = setInterval(() => report(missing()), progressMs);
+    const rhythm = setInterval(() => look(true), progressMs);
     const deadline = setTimeout(() => {
-      const text = `${place.task} waited ${timeoutMs} ms in vain for ${named(missing())}`;
+      const tasks = missing();
+      if (tasks.length === 0) return settle(resolve);
+      const text = `${place.task} waited ${timeoutMs} ms in vain for ${named(tasks)}`;
       const hint = 'start the missing tasks, or check their addresses, the network and the credentials';
       settle(() => reject(new ShoalError('SHOAL_TIMEOUT', text, { hint, task: place.task })));
     }, timeoutMs);

@@ -22,7 +22,9 @@ export interface Line {
 }
 
 export const HEARTBEAT_MS = 200;
-export const DEAD_AFTER_MS = 2000;
+export const DEAD_AFTER_MS = 4000;
+/** Starting a process takes long where others keep the machine busy; nothing is measured by this. */
+export const PATIENCE_MS = 120_000;
 
 const SCRIPT = fileURLToPath(new URL('./task-process.ts', import.meta.url));
 
@@ -64,7 +66,7 @@ export class TaskProcess {
   }
 
   /** The first line, from `since` on, that fits. */
-  line(what: string, fits: (line: Line) => boolean, since = 0, timeoutMs = 30_000): Promise<Line> {
+  line(what: string, fits: (line: Line) => boolean, since = 0, timeoutMs = PATIENCE_MS): Promise<Line> {
     return new Promise((done, fail) => {
       const look = () => {
         const found = this.lines.find((line) => line.at >= since && fits(line));

@@ -27,6 +27,8 @@ function told(effect: Effect): string | undefined {
       return `sees ${life(effect.member)} at ${effect.member.agentAddress}`;
     case 'suspected':
       return `suspects ${life(effect.member)}`;
+    case 'trusted':
+      return `trusts ${life(effect.member)} again`;
     case 'lost':
       return `lost ${life(effect.member)}: ${effect.why}`;
     case 'back': {

@@ -59,7 +59,8 @@ async function obey({ do: what, tasks = [], to, timeoutMs = 10_000 }: Command): 
   }
 }
 
-createInterface({ input: process.stdin }).on('line', async (line) => {
+const commands = createInterface({ input: process.stdin });
+commands.on('line', async (line) => {
   const command = JSON.parse(line) as Command;
   try {
     say({ id: command.id, result: (await obey(command)) ?? null });
@@ -68,3 +69,5 @@ createInterface({ input: process.stdin }).on('line', async (line) => {
   }
   if (command.do === 'leave') process.exit(0);
 });
+// Whoever started this task is gone: nobody would end it.
+commands.on('close', () => process.exit(1));
