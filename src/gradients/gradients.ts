@@ -100,9 +100,7 @@ function walk(
 
   const pending = countConsumers(paths);
   const ready = [...pending.keys()].filter((op) => pending.get(op) === 0);
-  let done = 0;
   for (let op = ready.pop(); op; op = ready.pop()) {
-    done += 1;
     const current = op;
     const grads = current.outputs.map((output) => {
       const sum = flow.sum(output);
@@ -123,7 +121,6 @@ function walk(
       if (left === 1) ready.push(source);
     }
   }
-  if (done < pending.size) throw cycleError(pending);
   return targets.map(
     (target, i) => (target && flow.sum(target)) ?? unconnected(xs[i] as Differentiable, options),
   );
@@ -188,14 +185,6 @@ function countConsumers({ ops }: Paths): Map<Operation, number> {
   return pending;
 }
 
-function cycleError(pending: ReadonlyMap<Operation, number>): ShoalError {
-  const stuck = [...pending].find(([, left]) => left > 0)?.[0] as Operation;
-  return new ShoalError('SHOAL_NO_GRADIENT', `The graph has a cycle through ${stuck}`, {
-    op: stuck.name,
-    hint: 'Loops of Enter and NextIteration ops have no gradient here: build loops with tf.whileLoop.',
-  });
-}
-
 function withinOp<T>(graph: Graph, op: Operation, options: GradientOptions, body: () => T): T {
   const named = () => graph.nameScope(`${op.name.slice(op.name.lastIndexOf('/') + 1)}_grad`, body);
   return options.colocateGradientsWithOps ? graph.colocateWith(op, named) : named();
@@ -229,6 +218,10 @@ function inputGradients(
 }
 
 const SHOWN_PATH = 12;
+const STOP_HINT = 'Put tf.stopGradient around what need not be trained.';
+const LOOP_HINT =
+  'The loops and conditions of TensorFlow 1 have no gradient here: use tf.whileLoop and tf.cond.';
+const OLD_LOOPS = new Set(['Enter', 'Exit', 'LoopCond', 'Merge', 'NextIteration', 'Switch']);
 
 function missing(op: Operation, paths: Paths): ShoalError {
   const way: string[] = [];
@@ -240,6 +233,6 @@ function missing(op: Operation, paths: Paths): ShoalError {
   return new ShoalError(
     'SHOAL_NO_GRADIENT',
     `There is no gradient for op ${op.type} '${op.name}', which is on the way to the loss: ${shown.join(' → ')}`,
-    { op: op.name, hint: 'Put tf.stopGradient around what need not be trained.' },
+    { op: op.name, hint: OLD_LOOPS.has(op.type) ? LOOP_HINT : STOP_HINT },
   );
 }

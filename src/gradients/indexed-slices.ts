@@ -4,7 +4,7 @@
  */
 import { ShoalError } from '../errors/errors.js';
 import { Output } from '../graph/operation.js';
-import { concat, gather, unique } from '../ops/arrays.js';
+import { concat, expandDims, gather, unique } from '../ops/arrays.js';
 import * as raw from '../ops/generated/index.js';
 import type { DType } from '../tensor/dtype.js';
 
@@ -33,7 +33,13 @@ export class IndexedSlices {
   /** The whole, with zeros in the rows that are not touched. It is as large as the variable. */
   toDense(): Output {
     if (!this.denseShape) {
-      throw new ShoalError('SHOAL_INTERNAL', 'A sparse gradient of unknown shape cannot be made dense');
+      throw new ShoalError(
+        'SHOAL_INVALID_ARGUMENT',
+        'A sparse gradient of unknown shape cannot be made dense',
+        {
+          hint: 'Give IndexedSlices the shape of the whole as their third argument.',
+        },
+      );
     }
     const rows = gather(this.denseShape, 0);
     return raw.unsortedSegmentSum(this.values, this.indices, rows);
@@ -45,27 +51,28 @@ export type Gradient = Output | IndexedSlices;
 export const toDense = (gradient: Gradient): Output =>
   gradient instanceof IndexedSlices ? gradient.toDense() : gradient;
 
-/** The sum of the gradients of one tensor. All sparse: they are put end to end; else they are added. */
+/**
+ * The sum of the gradients of one tensor. Slices are put end to end; where dense gradients come to the same
+ * tensor the slices are added into their sum.
+ */
 export function aggregate(gradients: readonly Gradient[]): Gradient {
   if (gradients.length === 1) return gradients[0] as Gradient;
-  if (gradients.every((gradient) => gradient instanceof IndexedSlices)) {
-    return joinSlices(gradients as readonly IndexedSlices[]);
-  }
-  return raw.addN(gradients.map(toDense));
+  const slices = gradients.filter((gradient) => gradient instanceof IndexedSlices);
+  const dense = gradients.filter((gradient): gradient is Output => !(gradient instanceof IndexedSlices));
+  if (dense.length === 0) return joinSlices(slices);
+  const sum = dense.length === 1 ? (dense[0] as Output) : raw.addN(dense);
+  if (slices.length === 0) return sum;
+  const { indices, values } = joinSlices(slices);
+  return raw.tensorScatterAdd(sum, expandDims(indices, -1), values);
 }
 
 function joinSlices(slices: readonly IndexedSlices[]): IndexedSlices {
-  const wide = slices.some(({ indices }) => indices.dtype === 'int64');
+  if (slices.length === 1) return slices[0] as IndexedSlices;
+  const isWide = slices.some(({ indices }) => indices.dtype === 'int64');
   return new IndexedSlices(
-    concat(
-      slices.map(({ values }) => values),
-      0,
-    ),
-    concat(
-      slices.map(({ indices }) => (wide ? toInt64(indices) : indices)),
-      0,
-    ),
-    slices[0]?.denseShape,
+    concat(slices.map(({ values }) => values)),
+    concat(slices.map(({ indices }) => (isWide ? toInt64(indices) : indices))),
+    slices.find(({ denseShape }) => denseShape)?.denseShape,
   );
 }
 

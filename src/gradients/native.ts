@@ -101,7 +101,12 @@ function bringOver(
 ): (Output | null)[] {
   const strangers = new Set([...real.keys()].map((name) => name.slice(0, name.lastIndexOf(':'))));
   const def = lone.toGraphDef();
-  const added = { ...def, node: def.node.filter(({ name }) => !strangers.has(name)) };
+  // A gradient's ops may wait for what flowed in, whose value they take anyway.
+  const isForeign = (input: string) => input.startsWith('^') && strangers.has(input.slice(1));
+  const node = def.node
+    .filter(({ name }) => !strangers.has(name))
+    .map((one) => ({ ...one, input: one.input.filter((input) => !isForeign(input)) }));
+  const added = { ...def, node };
   const wanted = found.filter((output): output is Output => output !== null && !real.has(output.name));
   // The prefix is this import's own: no later name can meet one of these.
   const { outputs } = importGraphDef(graph, toBinary(GraphDefSchema, added), {

@@ -1,0 +1,366 @@
+/** The reverse walk: what is summed, what is cut, what is told when there is no way. */
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { traceFunction } from '../graph/function.js';
+import { Graph } from '../graph/graph.js';
+import type { Output } from '../graph/operation.js';
+import { cast, constant, gather, placeholder, raw, sum, zeros } from '../ops/index.js';
+import { Session } from '../session/session.js';
+import { Tensor } from '../tensor/tensor.js';
+import {
+  fixedSizePartitioner,
+  globalVariablesInitializer,
+  newVariable,
+  partitionedVariable,
+} from '../variables/index.js';
+import { type GradientOptions, gradients } from './gradients.js';
+import { type Gradient, IndexedSlices, toDense } from './indexed-slices.js';
+
+let graph: Graph;
+beforeEach(() => {
+  graph = new Graph();
+});
+afterEach(() => graph.dispose());
+
+/** Builds gradients in the graph of this test and gives their values; null for none. */
+async function valuesOf(build: () => readonly (Gradient | null)[]): Promise<unknown[]> {
+  const dense = graph.asDefault(() => build().map((found) => found && raw.identity(toDense(found))));
+  const session = Session.open({ graph });
+  try {
+    const initializer = graph.asDefault(() => globalVariablesInitializer());
+    await session.run(initializer);
+    if (dense.every((output) => output === null)) return dense;
+    const values = await session.run(dense as Output[]);
+    return values.map((value: Tensor | null) => value?.toArray() ?? null);
+  } finally {
+    await session.close();
+  }
+}
+
+const number = (value: number): Output => constant(value, { dtype: 'float64' });
+const vector = (...values: number[]): Output => constant(values, { dtype: 'float64' });
+const build = <T>(body: () => T): T => graph.asDefault(body);
+
+describe('sums', () => {
+  test('several losses add up', async () => {
+    const found = await valuesOf(() => {
+      const x = number(3);
+      return gradients([x.mul(2), x.square()], [x]);
+    });
+    expect(found).toEqual([8]);
+  });
+
+  test('one loss given twice counts twice', async () => {
+    const found = await valuesOf(() => {
+      const x = number(3);
+      const y = x.mul(2);
+      return gradients([y, y], [x]);
+    });
+    expect(found).toEqual([4]);
+  });
+
+  test('a tensor that feeds several ops gets the sum, also where one op takes it twice', async () => {
+    const found = await valuesOf(() => {
+      const x = number(3);
+      const y = x.mul(x);
+      return gradients(y.add(y.mul(x)), [x, y]);
+    });
+    expect(found).toEqual([6 + 27, 4]);
+  });
+
+  test('an x that is a y gets ones, and what comes from other ys', async () => {
+    const found = await valuesOf(() => {
+      const x = number(3);
+      const y = x.mul(2);
+      return [...gradients(x, [x]), ...gradients([y, y.square()], [y, x])];
+    });
+    expect(found).toEqual([1, 1 + 12, 26]);
+  });
+
+  test('the outputs of one op are kept apart', async () => {
+    const found = await valuesOf(() => {
+      const x = vector(1, 2, 3);
+      const parts = raw.unpack(x, { num: 3 }) as [Output, Output, Output];
+      return gradients(parts[0].mul(5).add(parts[2].square()), [x, parts[0], parts[1], parts[2]]);
+    });
+    expect(found).toEqual([[5, 0, 6], 5, null, 6]);
+  });
+
+  test('dense and sparse gradients of one variable come to one dense sum', async () => {
+    const found = await valuesOf(() => {
+      const table = newVariable(vector(1, 2, 3), { name: 'table' });
+      const rows = gather(table, constant([2, 0, 2], { dtype: 'int32' }));
+      const result = gradients(sum(rows).add(sum(table.toOutput().mul(10))), [table]);
+      expect(result[0]).not.toBeInstanceOf(IndexedSlices);
+      return result;
+    });
+    expect(found).toEqual([[11, 10, 12]]);
+  });
+
+  test('sparse gradients alone stay sparse, whatever the types of their indices', async () => {
+    const found = await valuesOf(() => {
+      const table = newVariable(vector(1, 2, 3), { name: 'table' });
+      const narrow = gather(table, constant([2], { dtype: 'int32' }));
+      const wide = gather(table, constant([0n, 2n], { dtype: 'int64' }));
+      const result = gradients([narrow, wide], [table]);
+      expect(result[0]).toBeInstanceOf(IndexedSlices);
+      return result;
+    });
+    expect(found).toEqual([[1, 0, 2]]);
+  });
+});
+
+describe('what flows in', () => {
+  test('gradYs are taken in place of ones; null stands for ones', async () => {
+    const found = await valuesOf(() => {
+      const x = vector(1, 2);
+      return gradients([x.mul(2), x.mul(3)], [x], { gradYs: [vector(10, 20), null] });
+    });
+    expect(found).toEqual([[23, 43]]);
+  });
+
+  test('slices may flow in', async () => {
+    const found = await valuesOf(() => {
+      const x = vector(1, 2, 3);
+      const slices = new IndexedSlices(vector(5), constant([1], { dtype: 'int32' }), raw.shape(x));
+      return gradients(raw.identity(x), [x], { gradYs: [slices] });
+    });
+    expect(found).toEqual([[0, 5, 0]]);
+  });
+
+  test.each<[string, GradientOptions['gradYs'], RegExp]>([
+    ['too many', [1, 1], /2 entries for 1 ys/],
+    ['a shape that does not fit', [[1, 2, 3]], /has shape \[3\], not \[2\]/],
+  ])('%s are refused', (_what, gradYs, message) => {
+    expect(() =>
+      build(() => {
+        const x = constant([1, 2]);
+        return gradients(x.mul(2), [x], { gradYs });
+      }),
+    ).toThrow(message);
+  });
+
+  test('a gradient of another type is refused', () => {
+    expect(() =>
+      build(() => {
+        const x = vector(1, 2);
+        return gradients(x.mul(2), [x], { gradYs: [constant([1, 2])] });
+      }),
+    ).toThrow(/float64 is wanted/);
+  });
+});
+
+describe('what is cut', () => {
+  test('stopGradients give partial derivatives', async () => {
+    const found = await valuesOf(() => {
+      const a = number(1);
+      const b = a.mul(2);
+      return [...gradients(a.add(b), [a, b]), ...gradients(a.add(b), [a, b], { stopGradients: [a, b] })];
+    });
+    expect(found).toEqual([3, 1, 1, 1]);
+  });
+
+  test('a stop cuts one output of an op and leaves the others', async () => {
+    const found = await valuesOf(() => {
+      const x = vector(1, 2);
+      const [first, second] = raw.unpack(x, { num: 2 }) as [Output, Output];
+      return gradients(first.add(second), [x], { stopGradients: [first] });
+    });
+    expect(found).toEqual([[0, 1]]);
+  });
+
+  test('a loss that is stopped has no gradient but its own', async () => {
+    const found = await valuesOf(() => {
+      const x = number(1);
+      const y = x.mul(2);
+      return gradients(y, [x, y], { stopGradients: [y] });
+    });
+    expect(found).toEqual([null, 1]);
+  });
+
+  test('an x that no loss depends on gets nothing, or zeros when asked', async () => {
+    const found = await valuesOf(() => {
+      const [x, other] = [number(1), vector(1, 2)];
+      const unused = newVariable(vector(1, 2, 3), { name: 'unused' });
+      return [
+        ...gradients(x.mul(2), [other, unused]),
+        ...gradients(x.mul(2), [other, unused], { unconnected: 'zero' }),
+      ];
+    });
+    expect(found).toEqual([null, null, [0, 0], [0, 0, 0]]);
+  });
+
+  test('nothing flows through whole numbers, nor through steps', async () => {
+    const found = await valuesOf(() => {
+      const x = number(1.5);
+      const whole = cast(x, 'int32');
+      return [...gradients(cast(whole, 'float64'), [x, whole]), ...gradients(raw.floor(x), [x])];
+    });
+    expect(found).toEqual([null, null, null]);
+  });
+
+  test('only what is needed is built', () => {
+    build(() => {
+      const [x, w] = [zeros([2, 3]), zeros([3, 4])];
+      gradients(raw.matMul(x, w), [w]);
+    });
+    expect(graph.operations().filter(({ type }) => type === 'MatMul')).toHaveLength(2);
+  });
+});
+
+describe('again and deep', () => {
+  test('gradients of gradients', async () => {
+    const found = await valuesOf(() => {
+      const x = number(2);
+      const first = gradients(x.pow(5), [x]) as Output[];
+      const second = gradients(first, [x]) as Output[];
+      return [...first, ...second, ...gradients(second, [x])];
+    });
+    expect(found).toEqual([80, 160, 240]);
+  });
+
+  test('a chain of ten thousand ops takes time in proportion to its length', async () => {
+    const seconds = (length: number): number => {
+      const long = new Graph();
+      try {
+        return long.asDefault(() => {
+          const x = constant(1);
+          let y: Output = x;
+          for (let i = 0; i < length; i++) y = raw.neg(y);
+          const start = process.cpuUsage();
+          const [found] = gradients(y, [x]);
+          expect(found).not.toBeNull();
+          const { user, system } = process.cpuUsage(start);
+          return (user + system) / 1e6;
+        });
+      } finally {
+        long.dispose();
+      }
+    };
+    seconds(100);
+    const [short, long] = [seconds(1_250), seconds(10_000)];
+    // Eight times as long: a quadratic walk would need sixty-four times the time.
+    expect(long / short).toBeLessThan(32);
+  });
+});
+
+describe('functions', () => {
+  test('gradients within a function: of its arguments, of outer tensors and variables that it uses', async () => {
+    const found = await valuesOf(() => {
+      const scale = number(10);
+      const unused = number(1);
+      const weight = newVariable(7, { name: 'weight' });
+      const fn = traceFunction(
+        [{ dtype: 'float64', shape: [] }],
+        (x) => {
+          const w = cast(weight.toOutput(), 'float64');
+          const loss = (x as Output).square().mul(scale).mul(w);
+          const [byX, byScale, byUnused, byWeight] = gradients(loss, [x as Output, scale, unused, weight]);
+          expect(byUnused).toBeNull();
+          return [byX, byScale, cast(toDense(byWeight as Gradient), 'float64')] as Output[];
+        },
+        { name: 'differentiated' },
+      );
+      const call = graph.op(
+        'PartitionedCall',
+        [[number(3), ...fn.captures]],
+        { f: fn, Tout: ['float64', 'float64', 'float64'] },
+        {},
+      );
+      return call.outputs;
+    });
+    expect(found).toEqual([2 * 3 * 10 * 7, 9 * 7, 90]);
+  });
+});
+
+describe('errors', () => {
+  test('an op without gradient is named, with its way to the loss', () => {
+    const attempt = () =>
+      build(() => {
+        const x = placeholder({ shape: [2, 2, 3], name: 'picture' });
+        const hue = raw.adjustHue(x, 0.1, { name: 'hue' });
+        return gradients(sum(hue.mul(2)), [x]);
+      });
+    expect(attempt).toThrow(
+      expect.objectContaining({
+        code: 'SHOAL_NO_GRADIENT',
+        op: 'hue',
+        message: expect.stringContaining('hue (AdjustHue) → Mul (Mul) → Sum (Sum)'),
+      }),
+    );
+  });
+
+  test('a long way to the loss is shortened', () => {
+    expect(() =>
+      build(() => {
+        const x = placeholder({ shape: [2, 2, 3] });
+        let y: Output = raw.adjustHue(x, 0.1);
+        for (let i = 0; i < 100; i++) y = raw.neg(y);
+        return gradients(y, [x]);
+      }),
+    ).toThrow(/AdjustHue\) → Neg \(Neg\) → .* → … 90 more … → Neg_99 \(Neg\)/);
+  });
+
+  test('an op without gradient that no x is behind does not matter', async () => {
+    const found = await valuesOf(() => {
+      const x = number(3);
+      const hue = raw.adjustHue(zeros([1, 1, 3]), 0.1);
+      return gradients([x.mul(2), sum(hue)], [x]);
+    });
+    expect(found).toEqual([2]);
+  });
+
+  test('a loss of whole numbers is refused', () => {
+    expect(() =>
+      build(() => {
+        const x = constant([1, 2], { dtype: 'int32' });
+        return gradients(x.mul(2), [x]);
+      }),
+    ).toThrow(/cannot be taken: it is int32/);
+  });
+
+  test('a tensor of another graph is refused', () => {
+    const other = new Graph();
+    try {
+      const stranger = other.asDefault(() => constant(1));
+      expect(() => build(() => gradients(constant(1).mul(2), [stranger]))).toThrow(/not of the graph/);
+    } finally {
+      other.dispose();
+    }
+  });
+
+  test('a partitioned variable is referred to its parts', () => {
+    expect(() =>
+      build(() => {
+        const table = partitionedVariable('table', { shape: [4], partitioner: fixedSizePartitioner(2) });
+        return gradients(constant(1), [table as never]);
+      }),
+    ).toThrow(/its parts/);
+  });
+});
+
+test('gradients are put where the ops are when asked', () => {
+  build(() => {
+    const x = constant(1);
+    const y = graph.device('/job:ps/task:1', () => raw.square(x));
+    gradients(y, [x], { colocateGradientsWithOps: true });
+  });
+  const placed = graph.operations().filter(({ name }) => name.startsWith('gradients/Square_grad/'));
+  expect(placed.length).toBeGreaterThan(0);
+  for (const op of placed) expect(op.device).toBe('/job:ps/task:1');
+});
+
+test('names are those of the ops that the gradients are of', () => {
+  build(() => {
+    const x = constant(1);
+    graph.nameScope('model', () => gradients(raw.square(x, { name: 'loss' }), [x], { name: 'back' }));
+  });
+  expect(graph.operations().some(({ name }) => name.startsWith('model/back/loss_grad/'))).toBe(true);
+});
+
+test('Tensor literals may flow in', async () => {
+  const found = await valuesOf(() => {
+    const x = constant([1, 2]);
+    return gradients(x.mul(2), [x], { gradYs: [Tensor.of([1, 3])] });
+  });
+  expect(found).toEqual([[2, 6]]);
+});
