@@ -1,0 +1,162 @@
+/** Whatever fails, everything native that was made for it is freed: the counts say so. */
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { Graph } from '../src/graph/graph.js';
+import type { Output } from '../src/graph/operation.js';
+import { tf } from '../src/index.js';
+import { liveHandles } from '../src/native/handle.js';
+import * as raw from '../src/ops/generated/index.js';
+import { Session } from '../src/session/session.js';
+import type { Tensor } from '../src/tensor/tensor.js';
+
+const TIMES = 1000;
+
+let graph: Graph;
+let session: Session;
+let x: Output<'float32'>;
+let badReshape: Output;
+let endless: Output;
+let good: Output;
+let text: Output<'string'>;
+
+beforeAll(() => {
+  graph = new Graph();
+  session = Session.open({ graph });
+  graph.asDefault(() => {
+    x = tf.placeholder({ shape: [null], name: 'x' });
+    text = tf.placeholder({ dtype: 'string', shape: null, name: 'text' });
+    badReshape = tf.reshape(x, [7]);
+    good = x.add(1);
+    const queue = raw.fifoQueueV2({ componentTypes: ['float32'] });
+    [endless] = raw.queueDequeueV2(queue, { componentTypes: ['float32'] }) as [Output];
+  });
+});
+afterAll(() => session.close());
+
+const fed = () => ({ feeds: { x: [1, 2], text: ['a string that is longer than twenty-two bytes'] } });
+
+/** The counts of what is freed by hand; graphs without an owner go when the garbage collector finds them. */
+function counts() {
+  const { graph: _graph, total: _total, ...others } = liveHandles();
+  return others;
+}
+
+/** Calls that must fail, each once before counting: the first may load or keep something. */
+async function failing(times: number, attempt: () => unknown): Promise<void> {
+  const once = async () => {
+    try {
+      await attempt();
+    } catch {
+      return;
+    }
+    expect.fail('the call succeeded');
+  };
+  await once();
+  const before = counts();
+  for (let i = 0; i < times; i++) await once();
+  // What a given-up run still holds is freed when TensorFlow returns from it.
+  for (let i = 0; i < 200 && counts().status !== before.status; i++) {
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+  expect(counts()).toEqual(before);
+}
+
+describe(`after ${TIMES} failures nothing is left of`, () => {
+  const disposed = (): Tensor => {
+    const big = session.runSync(graph.output('big:0'));
+    big.dispose();
+    return big;
+  };
+  beforeEach(() => {
+    if (!graph.hasOperation('big')) graph.asDefault(() => tf.fill([100_000], 1, { name: 'big' }));
+  });
+
+  test('runs that TensorFlow fails', () => failing(TIMES, () => session.run(badReshape, fed())));
+  test('runs in place that TensorFlow fails', () => failing(TIMES, () => session.runSync(badReshape, fed())));
+  test('runs with metadata that TensorFlow fails', () =>
+    failing(TIMES, () => session.run(badReshape, { ...fed(), onMetadata: () => {} })));
+  test('runs whose metadata nobody can take', () =>
+    failing(TIMES, () =>
+      session.run(good, {
+        ...fed(),
+        onMetadata: () => {
+          throw new Error('no');
+        },
+      }),
+    ));
+  test('runs without a feed', () => failing(TIMES / 10, () => session.run(badReshape)));
+  test('feeds of a wrong shape', () => failing(TIMES, () => session.run(badReshape, { feeds: { x: 1 } })));
+  test('feeds that were disposed, after others that are good', () => {
+    const gone = disposed();
+    return failing(TIMES, () =>
+      session.run(badReshape, {
+        feeds: [
+          [text, 'x'.repeat(50)],
+          [x, gone],
+        ],
+      }),
+    );
+  });
+  test('a timeout that is none', () =>
+    failing(TIMES, () => session.run(badReshape, { ...fed(), timeoutMs: -1 })));
+  test('a timeout that passes', () => failing(50, () => session.run(endless, { timeoutMs: 1 })));
+  test('a signal that fired', () =>
+    failing(TIMES, () => session.run(badReshape, { ...fed(), signal: AbortSignal.abort() })));
+  test('fetches of another graph', () => {
+    const foreign = new Graph().asDefault(() => tf.constant(1));
+    return failing(TIMES, () => session.run(foreign, fed()));
+  });
+  test('ops with shapes that do not fit', () =>
+    failing(TIMES, () => graph.op('MatMul', [x, x], {}, { name: 'bad' })));
+  test('ops with an attribute of a wrong type', () =>
+    failing(TIMES, () => graph.op('Placeholder', [], { dtype: 7 as never })));
+  test('constants of a tensor that was disposed', () => {
+    const gone = disposed();
+    return failing(TIMES, () => graph.op('Const', [], { dtype: 'float32', value: gone }));
+  });
+  test('ops with a list of strings', () =>
+    failing(TIMES, () => graph.op('MatMul', [x, x], { _class: ['loc:@nowhere', 'x'.repeat(100)] })));
+  test('ops that do not exist', () => failing(TIMES, () => graph.op('NoSuchOp')));
+  test('attributes that do not exist', () =>
+    failing(TIMES, () => {
+      if (x.op.attr('none') === undefined) throw new Error('none');
+    }));
+  test('shapes that contradict', () => failing(TIMES, () => x.setShape([1, 2, 3])));
+  test('imports of what is no GraphDef', () =>
+    failing(TIMES, () => graph.importGraphDef(Uint8Array.from([255, 1, 2]))));
+  test('imports that return what is not there', () =>
+    failing(TIMES, () => graph.importGraphDef(new Uint8Array(), { returnOutputs: ['none:0'] })));
+  test('sessions with a target that is none', () =>
+    failing(TIMES, () => Session.open({ graph, target: 'nowhere://x' })));
+  test('sessions made on a thread, with a target that is none', () =>
+    failing(TIMES, () => Session.create({ graph, target: 'nowhere://x' })));
+});
+
+describe('nothing is left of', () => {
+  test('20,000 runs with feeds and fetches', async () => {
+    const y = graph.asDefault(() => x.mul(2).add(1));
+    const upper = graph.asDefault(() => raw.stringUpper(text));
+    const run = session.callable([y, upper], [x, text]);
+    const words = ['short', 'a string that is longer than twenty-two bytes'];
+    await run([1], words);
+    const before = counts();
+    for (let i = 0; i < 200; i++) {
+      const results = await Promise.all(Array.from({ length: 50 }, (_, j) => run([i, j], words)));
+      expect(results[49]?.[0].toArray()).toEqual([2 * i + 1, 99]);
+      for (let j = 0; j < 50; j++) run.sync([i, j], words);
+    }
+    expect(counts()).toEqual(before);
+  });
+
+  test('graphs that are disposed, with sessions that are closed', async () => {
+    const before = liveHandles();
+    for (let i = 0; i < 20; i++) {
+      using own = new Graph();
+      expect(liveHandles().graph).toBeLessThanOrEqual(before.graph + 1);
+      const y = own.asDefault(() => tf.add(1, i));
+      await using opened = Session.open({ graph: own });
+      expect((await opened.run(y)).item()).toBe(1 + i);
+    }
+    expect(liveHandles().graph).toBeLessThanOrEqual(before.graph);
+    expect(liveHandles().session).toBe(before.session);
+  });
+});
