@@ -28,19 +28,38 @@ const NODE = {
 };
 
 /**
- * All parts.
+ * All parts, fetched side by side.
  * @param {string} root the checkout whose package-lock.json says which packages
  * @param {{ env?: object, signal?: AbortSignal, say?: (line: string) => void }} [options]
- * @returns {Promise<{ command: string[], modules: string }>} how to start Node, and its node_modules
+ * @returns {Promise<{ node: string[], packages: string }>} how to start Node, and the folder of node_modules
  */
-export async function aarch64Parts(root, options = {}) {
-  const debian = await debianPart(options);
-  const node = await nodePart(options);
-  const packages = await packagesPart(root, options);
-  return {
-    command: [join(debian, EMULATOR), '-L', join(debian, 'sysroot'), join(node, 'bin/node')],
-    modules: join(packages, 'node_modules'),
-  };
+export async function aarch64Parts(root, { signal, ...options } = {}) {
+  const [debian, node, packages] = await together(signal, [
+    (either) => debianPart({ ...options, signal: either }),
+    (either) => nodePart({ ...options, signal: either }),
+    (either) => packagesPart(root, { ...options, signal: either }),
+  ]);
+  return { node: [join(debian, EMULATOR), '-L', join(debian, 'sysroot'), join(node, 'bin/node')], packages };
+}
+
+/**
+ * Runs tasks side by side and returns their results. The first that fails aborts the others; its error is
+ * thrown once all have ended, so that nothing goes on behind the caller's back.
+ */
+export async function together(signal, tasks) {
+  const failing = new AbortController();
+  const either = AbortSignal.any(signal ? [signal, failing.signal] : [failing.signal]);
+  const guarded = tasks.map(async (task) => {
+    try {
+      return await task(either);
+    } catch (error) {
+      failing.abort(error);
+      throw error;
+    }
+  });
+  const settled = await Promise.allSettled(guarded);
+  failing.signal.throwIfAborted();
+  return settled.map(({ value }) => value);
 }
 
 /**

@@ -14,7 +14,7 @@ import { fetchTensorFlow } from '../setup/fetch.mjs';
 import { cacheDir } from '../setup/locate.mjs';
 import { interruptible, run } from '../setup/processes.mjs';
 import { seconds } from '../setup/progress.mjs';
-import { aarch64Parts } from './aarch64-parts.mjs';
+import { aarch64Parts, together } from './aarch64-parts.mjs';
 import { runChecks } from './aarch64-run.mjs';
 import { ensurePackages } from './install.mjs';
 
@@ -35,18 +35,19 @@ async function main({ native }) {
   const arch = native ? process.arch : 'arm64';
   const emulated = arch !== process.arch;
   return await interruptible(async (signal) => {
-    const options = { env: fetchEnvironment(), signal, say };
-    await ensurePackages(ROOT, options);
-    await fetchTensorFlow({ ...options, platform: `linux-${arch}` });
-    const { command, modules } = emulated
-      ? await aarch64Parts(ROOT, options)
-      : { command: [process.execPath], modules: join(ROOT, 'node_modules') };
+    const options = { env: fetchEnvironment(), say };
+    await ensurePackages(ROOT, { ...options, signal });
     const scratch = await mkdtemp(join(tmpdir(), 'shoal-aarch64-'));
     try {
-      await stage(join(scratch, 'shoal'), { signal });
-      await symlink(modules, join(scratch, 'node_modules'));
+      const parts = emulated ? aarch64Parts : async () => ({ node: [process.execPath], packages: ROOT });
+      const [{ node, packages }] = await together(signal, [
+        (either) => parts(ROOT, { ...options, signal: either }),
+        (either) => fetchTensorFlow({ ...options, signal: either, platform: `linux-${arch}` }),
+        (either) => stage(join(scratch, 'shoal'), { signal: either }),
+      ]);
+      await symlink(join(packages, 'node_modules'), join(scratch, 'node_modules'));
       say(`ready to run on ${arch}${emulated ? ', emulated' : ''} (${seconds(Date.now() - started)})`);
-      const program = (name, ...args) => [...command, join(scratch, 'shoal/test/aarch64', name), ...args];
+      const program = (name, ...args) => [...node, join(scratch, 'shoal/test/aarch64', name), ...args];
       const { passed, failed } = await runChecks({
         ps: program('ps.mjs'),
         worker: program('worker.mjs', arch),

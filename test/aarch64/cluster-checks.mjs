@@ -7,7 +7,7 @@ import { TensorFlowServer } from '../../dist/cluster/tensorflow-server.js';
 import { tell } from './reporter.mjs';
 
 const TIMEOUT_MS = 60_000;
-const STEPS = 20;
+const STEPS = 8;
 
 /** Scenario 000's model: a line through points, w and b on the ps. */
 function model() {
@@ -60,7 +60,7 @@ export function clusterChecks(answers) {
         for (let i = 0; i < STEPS; i++) await run(session, step);
         const after = await run(session, { loss, globalStep, w });
         assert.equal(after.globalStep.item(), BigInt(STEPS));
-        assert.ok(after.loss.item() < before / 10, `the loss went from ${before} to ${after.loss.item()}`);
+        assert.ok(after.loss.item() < before / 4, `the loss went from ${before} to ${after.loss.item()}`);
         trained = { session, step, w: after.w.toArray() };
       },
     ],
