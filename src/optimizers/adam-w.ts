@@ -1,0 +1,66 @@
+/**
+ * Adam with decoupled weight decay.
+ *
+ *   w ← w − lr·λ·w
+ *   then as Adam
+ *
+ * Follows Keras (`keras.optimizers.AdamW`), its defaults included: the decay is scaled by the learning rate
+ * and reaches all rows of a table, whatever rows the gradient has. TensorFlow 1's contrib optimizer of the
+ * same name did neither. Unlike Keras, rows that repeat in a sparse gradient are summed before they are
+ * squared, as everywhere else here. Slots as Adam's, under the name `AdamW`.
+ */
+import type { IndexedSlices } from '../gradients/index.js';
+import type { Operation, Output } from '../graph/operation.js';
+import { mul } from '../ops/math.js';
+import type { Variable } from '../variables/variable.js';
+import { AdamOptimizer, type AdamOptions } from './adam.js';
+import { checkHyperparameter, type Hyperparameter, type Hyperparameters } from './hyperparameters.js';
+
+export interface AdamWOptions extends AdamOptions {
+  readonly weightDecay?: Hyperparameter;
+  /** Which variables decay; all when left out. Biases and the scales of normalisation often should not. */
+  readonly decays?: (variable: Variable) => boolean;
+}
+
+export class AdamWOptimizer extends AdamOptimizer {
+  readonly #weightDecay: Hyperparameter;
+  readonly #decays: (variable: Variable) => boolean;
+
+  constructor(learningRate: Hyperparameter = 0.001, options: AdamWOptions = {}) {
+    super(learningRate, { epsilon: 1e-7, ...options }, 'AdamW');
+    this.#weightDecay = options.weightDecay ?? 0.004;
+    this.#decays = options.decays ?? (() => true);
+    checkHyperparameter(this.name, 'weight decay', this.#weightDecay, { min: 0 });
+  }
+
+  protected override applyDense(gradient: Output, variable: Variable, values: Hyperparameters): Operation {
+    return this.#afterDecay(gradient, variable, values, () => super.applyDense(gradient, variable, values));
+  }
+
+  protected override applySparse(
+    gradient: IndexedSlices,
+    variable: Variable,
+    values: Hyperparameters,
+  ): Operation {
+    return this.#afterDecay(gradient.values, variable, values, () =>
+      super.applySparse(gradient, variable, values),
+    );
+  }
+
+  /** The weights decay between the computation of the gradient and its application. */
+  #afterDecay(
+    gradient: Output,
+    variable: Variable,
+    values: Hyperparameters,
+    apply: () => Operation,
+  ): Operation {
+    if (!this.#decays(variable)) return apply();
+    const { graph, dtype } = variable;
+    const rate = values.scalar(this.learningRate, dtype, 'learning_rate');
+    const weightDecay = values.scalar(this.#weightDecay, dtype, 'weight_decay');
+    const decayed = graph.controlDependencies([gradient], () =>
+      variable.assignSub(mul(mul(variable.read(), weightDecay), rate)),
+    );
+    return graph.controlDependencies([decayed], apply);
+  }
+}
