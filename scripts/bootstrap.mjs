@@ -1,5 +1,5 @@
 /**
- * The one way in from a fresh clone: `node scripts/bootstrap.mjs start|test|bench|lab|codegen|setup [...args]`.
+ * The one way in from a fresh clone: `node scripts/bootstrap.mjs start|test|bench|lab|codegen|long|setup [...args]`.
  * It needs Node, and Python 3 with pip; it installs the npm packages and TensorFlow where they are
  * missing, then runs what was asked. When all is there it only looks, in a few milliseconds.
  */
@@ -24,6 +24,7 @@ const SCRIPTS = {
   bench: { file: 'bench/main.ts', oracle: true },
   lab: { file: 'lab/main.ts', oracle: false },
   codegen: { file: 'codegen/main.ts', oracle: true },
+  long: { file: 'test/long/main.ts', oracle: false },
 };
 
 async function main([command, ...args]) {
@@ -40,7 +41,7 @@ async function main([command, ...args]) {
       'usage',
       `unknown command ${JSON.stringify(command ?? '')}`,
       {
-        hint: 'node scripts/bootstrap.mjs start|test|bench|lab|codegen|setup [...args]',
+        hint: 'node scripts/bootstrap.mjs start|test|bench|lab|codegen|long|setup [...args]',
       },
     );
   }
