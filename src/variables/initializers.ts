@@ -2,27 +2,50 @@
 import { invalid } from '../errors/errors.js';
 import type { Output } from '../graph/operation.js';
 import { reshape, slice, transpose } from '../ops/arrays.js';
-import { constant, fill, ones, zeros } from '../ops/creation.js';
+import { asShape, constant, fill, ones, zeros } from '../ops/creation.js';
 import * as raw from '../ops/generated/index.js';
-import { mul } from '../ops/math.js';
+import { add, mul } from '../ops/math.js';
 import { randomNormal, randomUniform, truncatedNormal } from '../ops/random.js';
-import { type DType, isFloating } from '../tensor/dtype.js';
+import { DTYPES, type DType, isFloating } from '../tensor/dtype.js';
 import { type Shape, sizeOf } from '../tensor/shape.js';
 import { Tensor, type TensorLike } from '../tensor/tensor.js';
 
 /** Makes the first value of a variable; `partition` tells which part of a whole it is for. */
 export type Initializer = (shape: Shape, dtype: DType) => Output;
 
-export const zerosInitializer = (): Initializer => (shape, dtype) => zeros(shape, dtype);
-export const onesInitializer = (): Initializer => (shape, dtype) => ones(shape, dtype);
+export const zerosInitializer = (): Initializer => (shape, dtype) => filled(shape, 0, dtype);
+export const onesInitializer = (): Initializer => (shape, dtype) => filled(shape, 1, dtype);
+
+/** Fills above this many bytes are kept out of TensorFlow's constant folding. */
+const FOLDING_LIMIT = 64 * 1024;
+
+/**
+ * A tensor of one value. TensorFlow folds a Fill of constants when it prepares a graph, whatever its size,
+ * and keeps the result: a second copy of a large table for as long as the session lives. Empty counts as
+ * stateful, so it is left to run; the value is then added in place.
+ */
+export function filled<D extends DType>(shape: Shape, value: number, dtype: D): Output<D> {
+  const isLarge = isFloating(dtype) && sizeOf(shape) * DTYPES[dtype].size > FOLDING_LIMIT;
+  if (!isLarge) {
+    return value === 0
+      ? zeros(shape, dtype)
+      : value === 1
+        ? ones(shape, dtype)
+        : fill(shape, constant(value, { dtype }));
+  }
+  const empty = raw.empty(asShape(shape), { dtype, init: true });
+  return (value === 0 ? empty : add(empty, value)) as Output<D>;
+}
 
 /** A constant; one value fills the shape. */
 export const constantInitializer =
   (value: TensorLike): Initializer =>
   (shape, dtype) => {
     if (value instanceof Tensor) {
+      if (value.rank === 0 && isFloating(value.dtype)) return filled(shape, value.number(), value.dtype);
       return value.rank === 0 ? fill(shape, constant(value)) : reshape(constant(value), shape);
     }
+    if (typeof value === 'number') return filled(shape, value, dtype);
     const isScalar = !Array.isArray(value) && !ArrayBuffer.isView(value);
     return isScalar ? fill(shape, constant(value, { dtype })) : reshape(constant(value, { dtype }), shape);
   };
