@@ -18,11 +18,11 @@ function convolution(
 ): GradientTable {
   const attrs = (op: Operation): Attrs => sameAttrs(op, attrNames);
   return {
-    [forward]: single((op, grad) => {
+    [forward]: single((op, grad, [forInput, forFilter]) => {
       const [x, filter] = op.inputs as [Output, Output];
       return [
-        make(inputGrad, [shapeOf(x), filter, grad], attrs(op)),
-        make(filterGrad, [x, shapeOf(filter), grad], attrs(op)),
+        forInput ? make(inputGrad, [shapeOf(x), filter, grad], attrs(op)) : null,
+        forFilter ? make(filterGrad, [x, shapeOf(filter), grad], attrs(op)) : null,
       ];
     }),
     [inputGrad]: single((op, grad) => {
@@ -117,8 +117,5 @@ export const convGradients: GradientTable = {
     make('ResizeNearestNeighbor', [grad, imageSize(inputOf(op, 0))], sameAttrs(op, RESIZE)),
     null,
   ]),
-  ResizeBilinearGrad: single((op, grad) => [
-    make('ResizeBilinear', [grad, imageSize(inputOf(op, 0))], sameAttrs(op, RESIZE)),
-    null,
-  ]),
+  ResizeBilinearGrad: null,
 };

@@ -3,6 +3,7 @@ import type { Operation, Output } from '../graph/operation.js';
 import { build } from '../ops/build.js';
 import * as raw from '../ops/generated/index.js';
 import { Tensor } from '../tensor/tensor.js';
+import { batchNormGradients } from './batch-norm.js';
 import { unbroadcastPair } from './broadcast.js';
 import { first, firstOnly, inputOf, int32, sameAttrs, shapeOf, single } from './pieces.js';
 import type { GradientFunction, GradientTable } from './registry.js';
@@ -49,12 +50,9 @@ function isBroadcast(a: Output, b: Output): boolean {
 const softmaxCrossEntropy: GradientFunction = (op, [forLoss, forBackprop]) => {
   const [logits, labels] = op.inputs as [Output, Output];
   const forLogits = logitsGradient(op, forLoss, forBackprop);
-  // The second output is softmax less labels.
-  const shares = [
-    ...(forLoss ? [raw.neg(raw.mul(raw.expandDims(forLoss, lastAxis()), raw.logSoftmax(logits)))] : []),
-  ];
-  const forLabels = shares[0] ?? null;
-  if (forLabels === null || !isBroadcast(logits, labels)) return [forLogits, forLabels];
+  if (!forLoss) return [forLogits, null];
+  const forLabels = raw.neg(raw.mul(raw.expandDims(forLoss, lastAxis()), raw.logSoftmax(logits)));
+  if (!isBroadcast(logits, labels)) return [forLogits, forLabels];
   return unbroadcastPair(logits, labels, forLogits, forLabels);
 };
 
@@ -67,26 +65,6 @@ const biasAddGrad = firstOnly((op, grad) => {
   if (!isChannelsFirst(op)) return raw.broadcastTo(grad, shape);
   const trailing = raw.fill(raw.expandDims(raw.sub(raw.rank(x), int32(2)), int32(0)), int32(1));
   return raw.broadcastTo(raw.reshape(grad, raw.concatV2([raw.shape(grad), trailing], int32(0))), shape);
-});
-
-const NORM_GRADS: Readonly<Record<string, string>> = {
-  FusedBatchNorm: 'FusedBatchNormGrad',
-  FusedBatchNormV2: 'FusedBatchNormGradV2',
-  FusedBatchNormV3: 'FusedBatchNormGradV3',
-};
-
-/** Only the normalised output has a gradient: the moments that the op returns are for moving averages. */
-const fusedBatchNorm = single((op, grad) => {
-  const [x, scale, , mean, variance] = op.inputs as [Output, Output, Output, Output, Output];
-  const training = op.attr('is_training') === true;
-  const saved = training ? [op.output(3), op.output(4)] : [mean, variance];
-  const third = op.type === 'FusedBatchNormV3' ? [op.output(5)] : [];
-  const made = build(
-    NORM_GRADS[op.type] as string,
-    [grad, x, scale, ...(saved as [Output, Output]), ...third],
-    sameAttrs(op, ['epsilon', 'data_format', 'is_training']),
-  );
-  return [made.output(0), made.output(1), made.output(2), null, null];
 });
 
 export const nnGradients: GradientTable = {
@@ -142,9 +120,7 @@ export const nnGradients: GradientTable = {
       sameAttrs(op, ['depth_radius', 'bias', 'alpha', 'beta']),
     ).output(),
   ),
-  FusedBatchNorm: fusedBatchNorm,
-  FusedBatchNormV2: fusedBatchNorm,
-  FusedBatchNormV3: fusedBatchNorm,
+  ...batchNormGradients,
   InTopK: null,
   InTopKV2: null,
 };

@@ -21,9 +21,11 @@ export function inputOf(op: Operation, index: number): Output {
 
 /** The rule of an op with one output that matters: it is asked only when a gradient arrived there. */
 export const single =
-  (rule: (op: Operation, grad: Output) => readonly (Gradient | null)[]): GradientFunction =>
-  (op, [grad]) =>
-    grad ? rule(op, grad) : op.inputs.map(() => null);
+  (
+    rule: (op: Operation, grad: Output, needed: readonly boolean[]) => readonly (Gradient | null)[],
+  ): GradientFunction =>
+  (op, [grad], { needed }) =>
+    grad ? rule(op, grad, needed) : op.inputs.map(() => null);
 
 /** A gradient for the first input, nothing for the others. */
 export const first = (op: Operation, gradient: Gradient): (Gradient | null)[] =>

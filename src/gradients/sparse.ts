@@ -57,23 +57,27 @@ function isTable(x: Output): boolean {
   }
 }
 
-const denseMatMul = single((op, grad) => {
+const denseMatMul = single((op, grad, [, forValues, , forDense]) => {
   const [indices, values, shape, dense] = op.inputs as [Output, Output, Output, Output];
   const adjointA = op.attr('adjoint_a') === true;
   const adjointB = op.attr('adjoint_b') === true;
   const [row, col] = [column(indices, 0), column(indices, 1)];
   const [outer, inner] = adjointA ? [col, row] : [row, col];
-  // The product of one row of the gradient and one of the dense matrix, for each value.
-  const parts = rows(grad, outer);
-  const others = adjointB ? rows(raw.transpose(dense, int32([1, 0])), inner) : conjugated(rows(dense, inner));
-  const product = raw.sum(raw.mul(parts, others), int32(1));
-  const valueGrad = adjointA ? conjugated(product) : product;
-  return [null, valueGrad, null, denseGradient()];
+  return [null, forValues ? valueGradient() : null, null, forDense ? denseGradient() : null];
+
+  /** For each value the product of one row of the gradient and one of the dense matrix. */
+  function valueGradient(): Output {
+    const others = adjointB
+      ? rows(raw.transpose(dense, int32([1, 0])), inner)
+      : conjugated(rows(dense, inner));
+    const product = raw.sum(raw.mul(rows(grad, outer), others), int32(1));
+    return adjointA ? conjugated(product) : product;
+  }
 
   function denseGradient(): Gradient {
     if (isTable(dense) && !adjointB) {
       const weights = raw.expandDims(adjointA ? values : conjugated(values), int32(1));
-      return new IndexedSlices(raw.mul(parts, weights), inner, shapeOf(dense, 'int64'));
+      return new IndexedSlices(raw.mul(rows(grad, outer), weights), inner, shapeOf(dense, 'int64'));
     }
     const whole = raw.sparseTensorDenseMatMul(indices, values, shape, grad, { adjointA: !adjointA });
     return adjointB ? raw.conjugateTranspose(whole, int32([1, 0])) : whole;

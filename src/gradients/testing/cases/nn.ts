@@ -114,7 +114,6 @@ const biases: readonly GradientCase[] = [
   { op: 'BiasAddGrad', inputs: [f([2, 3, 4])], attrs: { data_format: 'NCHW' } },
 ];
 
-const NARROW = 'the kernel is for float32 only';
 const moments = [f32([2], [0.5, 1.5]), f32([2])];
 const none = [
   { ...f32([0]), constant: true },
@@ -130,7 +129,6 @@ const norms: readonly GradientCase[] = [
     op: 'LRN',
     inputs: [f32([2, 2, 2, 5])],
     attrs: { depth_radius: 2, bias: 1.5, alpha: 0.2, beta: 0.75 },
-    noNumeric: NARROW,
   },
   ...['FusedBatchNorm', 'FusedBatchNormV2', 'FusedBatchNormV3'].flatMap((op): GradientCase[] => [
     { op, inputs: [f32([3, 2, 2, 2]), ...moments, ...none], attrs: { epsilon: 0.01 }, outputs: [0] },
@@ -141,6 +139,24 @@ const norms: readonly GradientCase[] = [
       outputs: [0],
     },
   ]),
+  ...['FusedBatchNormGrad', 'FusedBatchNormGradV2', 'FusedBatchNormGradV3'].flatMap((op): GradientCase[] =>
+    [true, false].flatMap((training): GradientCase[] =>
+      ['NHWC', ...(training ? ['NCHW'] : [])].map((data_format) => ({
+        op,
+        name: training ? 'training' : 'given moments',
+        order: 2,
+        inputs: [f32([3, 2, 2, 2]), ...moments, ...(training ? none : given)],
+        build: (inputs) => [
+          build(op.replace('Grad', ''), inputs, {
+            epsilon: 0.01,
+            is_training: training,
+            data_format,
+          }).output(),
+        ],
+        oracleTolerance: 1e-4,
+      })),
+    ),
+  ),
   {
     op: 'FusedBatchNormV3',
     name: 'channels first',
@@ -157,4 +173,10 @@ const norms: readonly GradientCase[] = [
   },
 ];
 
-export const nnCases: readonly GradientCase[] = [...activations, ...classes, ...biases, ...norms];
+export const nnCases: readonly GradientCase[] = [
+  ...activations,
+  ...classes,
+  ...biases,
+  // The kernels are for float32 only.
+  ...norms.map((one) => ({ ...one, step: 0.01 })),
+];
