@@ -24,7 +24,6 @@ import { reductionGradients } from './reductions.js';
 import { segmentGradients } from './segment.js';
 import { selectGradients } from './select.js';
 import { sparseGradients } from './sparse.js';
-import { tensorListGradients } from './tensor-lists.js';
 import { variableGradients } from './variables.js';
 
 export interface GradientContext {
@@ -75,7 +74,6 @@ const GRADIENTS: GradientTable = {
   ...sparseGradients,
   ...specialGradients,
   ...unaryGradients,
-  ...tensorListGradients,
   ...variableGradients,
 };
 
