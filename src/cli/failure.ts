@@ -20,12 +20,15 @@ export function exitCodeOfFailure(error: unknown): number {
   return cause?.code === 'EADDRINUSE' ? TRY_ELSEWHERE : USAGE;
 }
 
-/** Frames of Node and of the loader say nothing about the program; its own files are named as on disk. */
+/** Frames of Node, of the loader and of the command line itself: they say nothing about the program. */
+const IDLE_FRAME =
+  /^ {4}at .*(node:internal\/|\/node_modules\/(tsx|@stricli)\/|data:text\/javascript|\/(src|dist)\/cli\/)/;
+
 export function cleanStack(error: Error): string {
   const stack = error.stack ?? error.message;
   const lines = stack
     .split('\n')
-    .filter((line) => !/^ {4}at .*(node:internal\/|\/node_modules\/(tsx|@stricli)\/)/.test(line))
+    .filter((line) => !IDLE_FRAME.test(line))
     .map((line) => line.replace('file://', ''));
   const cause = error.cause instanceof Error ? [`  [cause]: ${cleanStack(error.cause)}`] : [];
   return [...lines, ...cause].join('\n');

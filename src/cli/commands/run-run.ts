@@ -23,7 +23,8 @@ export async function runRunCommand(this: ShoalContext, flags: RunFlags, file: s
   try {
     if (flags.ps === undefined && flags.workers === undefined) {
       const log = (line: string): void => this.process.stdout.write(`${line}\n`);
-      signals.kill.addEventListener('abort', () => process.exit(130));
+      const { endProcess } = await import('../job/end-process.js');
+      signals.kill.addEventListener('abort', () => void endProcess(130));
       process.exitCode = await runHere(job, { signal: signals.stop, log });
       return;
     }

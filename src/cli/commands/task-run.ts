@@ -4,8 +4,10 @@ import { resolveConfig } from '../../cluster/config.js';
 import { securityOf } from '../../cluster/security.js';
 import { parseTaskId } from '../../cluster/task-id.js';
 import { dieWithLauncher } from '../../job/launcher/launcher-watch.js';
+import { EXIT } from '../../job/launcher/policy.js';
 import { stopSignals } from '../../job/launcher/stop-signals.js';
 import type { ShoalContext } from '../context.js';
+import { describeFailure, exitCodeOfFailure } from '../failure.js';
 import { loadJob } from '../job/load-job.js';
 import { refuseOpenNetwork } from '../job/network.js';
 import { runHere } from '../job/run-here.js';
@@ -22,7 +24,10 @@ export async function runTaskCommand(
 ): Promise<void> {
   dieWithLauncher();
   const signals = stopSignals();
-  signals.kill.addEventListener('abort', () => setTimeout(() => process.exit(130), LAST_WORDS_MS).unref());
+  const { endProcess } = await import('../job/end-process.js');
+  signals.kill.addEventListener('abort', () => {
+    setTimeout(() => void endProcess(EXIT.interrupted), LAST_WORDS_MS).unref();
+  });
   const log = (line: string): void => this.process.stdout.write(`${line}\n`);
   const config = resolveConfig({ argv: taskArguments(flags), env: process.env });
   if (config.mode === 'cluster') refuseOpenNetwork(config);
@@ -40,7 +45,10 @@ export async function runTaskCommand(
     signal: signals.stop,
     log,
     security: securityOf(config, config.task),
+  }).catch((error: unknown) => {
+    this.process.stderr.write(`${describeFailure(error)}\n`);
+    return exitCodeOfFailure(error);
   });
-  // TensorFlow's server has no end of its own: it goes with the process.
-  process.exit(code);
+  // TensorFlow's server has no end of its own, and calls to a peer that is gone may never return.
+  await endProcess(code);
 }
