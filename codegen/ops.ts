@@ -19,6 +19,9 @@ const readCuration = (name: string): Record<string, string> =>
     string
   >;
 
+/** Names of wrappers that the rule for names does not give. */
+export const readOpNames = (): Record<string, string> => readCuration('op-names');
+
 /** Every op that the library lists. */
 export function listOps(): OpDef[] {
   const { op } = fromBinary(OpListSchema, allOps());
@@ -26,7 +29,7 @@ export function listOps(): OpDef[] {
 }
 
 export function generateOps(): GeneratedFolder {
-  const names = readCuration('op-names');
+  const names = readOpNames();
   const summaries = readCuration('op-summaries');
   const groups = new Map<string, OpDef[]>();
   for (const def of listOps()) {

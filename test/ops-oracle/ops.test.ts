@@ -1,0 +1,108 @@
+/** Some hundreds of ops against Python TensorFlow: element types, shapes, values. */
+import fc from 'fast-check';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { messageOf } from '../../src/errors/errors.js';
+import { Graph } from '../../src/graph/graph.js';
+import { Session } from '../../src/session/session.js';
+import type { Tensor } from '../../src/tensor/tensor.js';
+import { noise, type OpCase, op } from './case.js';
+import { CASES } from './cases/index.js';
+import { callWrapper, difference, questionOf, type WireTensor } from './compare.js';
+import { askPython } from './python.js';
+
+type Answer = { readonly outputs: readonly WireTensor[] } | { readonly error: string };
+
+/** Random shapes that broadcast, for ops on pairs. */
+const BROADCASTING = [
+  'AddV2',
+  'Sub',
+  'Mul',
+  'RealDiv',
+  'Maximum',
+  'Minimum',
+  'SquaredDifference',
+  'Less',
+  'Equal',
+];
+const broadcastCases: OpCase[] = fc
+  .sample(
+    fc.record({
+      name: fc.constantFrom(...BROADCASTING),
+      dtype: fc.constantFrom('float32' as const, 'float64' as const),
+      dims: fc.array(fc.tuple(fc.integer({ min: 0, max: 4 }), fc.constantFrom('both', 'left', 'right')), {
+        maxLength: 5,
+      }),
+      cut: fc.nat({ max: 5 }),
+      seed: fc.nat({ max: 1000 }),
+    }),
+    { numRuns: 150, seed: 42 },
+  )
+  .map(({ name, dtype, dims, cut, seed }) => {
+    const left = dims.map(([size, side]) => (side === 'right' ? 1 : size));
+    const right = dims.map(([size, side]) => (side === 'left' ? 1 : size)).slice(Math.min(cut, dims.length));
+    return op(name, [noise(left, -3, 3, dtype, seed), noise(right, 1, 3, dtype, seed + 1)]);
+  });
+
+type Outcome = { readonly values: readonly Tensor[] } | { readonly error: string };
+
+const cases = [...CASES, ...broadcastCases];
+let answers: readonly Answer[];
+let outcomes: readonly Outcome[];
+
+/** TensorFlow prepares the whole graph for every new run: many cases go into one, few graphs stay small. */
+const CASES_PER_RUN = 40;
+
+beforeAll(async () => {
+  const asked = askPython<Answer[]>('ops.py', cases.map(questionOf));
+  outcomes = Array.from({ length: Math.ceil(cases.length / CASES_PER_RUN) }, (_, i) =>
+    evaluate(cases.slice(i * CASES_PER_RUN, (i + 1) * CASES_PER_RUN)),
+  ).flat();
+  answers = await asked;
+});
+
+/** All in one run; one by one when that fails, to tell which of them it is. */
+function evaluate(given: readonly OpCase[]): Outcome[] {
+  using graph = new Graph();
+  using session = Session.open({ graph });
+  try {
+    const outputs = given.map((one) => graph.asDefault(() => callWrapper(one)));
+    return session.runSync(outputs).map((values) => ({ values }));
+  } catch (error) {
+    return given.length === 1 ? [{ error: messageOf(error) }] : given.flatMap((one) => evaluate([one]));
+  }
+}
+
+function disagreement(index: number): string | undefined {
+  const [answer, outcome] = [answers[index] as Answer, outcomes[index] as Outcome];
+  if ('error' in answer) return `Python fails: ${answer.error}`;
+  if ('error' in outcome) return `fails: ${outcome.error}`;
+  const { values } = outcome;
+  if (values.length !== answer.outputs.length)
+    return `${values.length} outputs instead of ${answer.outputs.length}`;
+  for (const [i, theirs] of answer.outputs.entries()) {
+    const found = difference(values[i] as Tensor, theirs, cases[index]?.tolerance);
+    if (found) return `output ${i} ${found}`;
+  }
+  return undefined;
+}
+
+const byOp = new Map<string, number[]>();
+for (const [i, { op: name }] of CASES.entries()) byOp.set(name, [...(byOp.get(name) ?? []), i]);
+
+describe('as in Python', () => {
+  test.each([...byOp])('%s', (_, indices) => {
+    expect(indices.map(disagreement).filter(Boolean)).toEqual([]);
+  });
+
+  test('pairs of any shapes that broadcast', () => {
+    for (let i = CASES.length; i < cases.length; i++) {
+      const given = cases[i] as OpCase;
+      const shapes = given.inputs.map((input) => `[${(input as Tensor).shape}]`).join(' and ');
+      expect(disagreement(i), `${given.op} of ${shapes}`).toBeUndefined();
+    }
+  });
+});
+
+test('are some hundreds of ops', () => {
+  expect(byOp.size).toBeGreaterThan(300);
+});
