@@ -22,6 +22,9 @@ const readCuration = (name: string): Record<string, string> =>
 /** Names of wrappers that the rule for names does not give. */
 export const readOpNames = (): Record<string, string> => readCuration('op-names');
 
+/** What ops do, in a few words. */
+export const readOpSummaries = (): Record<string, string> => readCuration('op-summaries');
+
 /** Every op that the library lists. */
 export function listOps(): OpDef[] {
   const { op } = fromBinary(OpListSchema, allOps());
@@ -30,7 +33,7 @@ export function listOps(): OpDef[] {
 
 export function generateOps(): GeneratedFolder {
   const names = readOpNames();
-  const summaries = readCuration('op-summaries');
+  const summaries = readOpSummaries();
   const groups = new Map<string, OpDef[]>();
   for (const def of listOps()) {
     const group = groupOf(def.name);

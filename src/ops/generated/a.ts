@@ -14,7 +14,7 @@ export function abort(attrs: { readonly errorMsg?: string | Uint8Array; readonly
 }
 
 /**
- * TensorFlow's Abs.
+ * TensorFlow's Abs: size of each element, without its sign
  */
 export function abs<T extends DType = DType>(x: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Abs', [x], {}, attrs).output() as Output<T>;
@@ -57,21 +57,21 @@ export function accumulatorTakeGradient<dtype extends DType = DType>(handle: Ope
 }
 
 /**
- * TensorFlow's Acos.
+ * TensorFlow's Acos: angle whose cosine is x
  */
 export function acos<T extends DType = DType>(x: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Acos', [x], {}, attrs).output() as Output<T>;
 }
 
 /**
- * TensorFlow's Acosh.
+ * TensorFlow's Acosh: inverse of the hyperbolic cosine
  */
 export function acosh<T extends DType = DType>(x: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Acosh', [x], {}, attrs).output() as Output<T>;
 }
 
 /**
- * TensorFlow's Add.
+ * TensorFlow's Add: sum of two tensors (also joins strings)
  */
 export function add<T extends DType = DType>(x: Operand<T>, y: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Add', [x, y], {}, attrs).output() as Output<T>;
@@ -88,7 +88,7 @@ export function addManySparseToTensorsMap(sparseIndices: Operand<'int64'>, spars
 }
 
 /**
- * TensorFlow's AddN.
+ * TensorFlow's AddN: sum of any number of tensors of one shape
  */
 export function addN<T extends DType = DType>(inputs: readonly Operand<T>[], attrs: BuildOptions = {}): Output<T> {
   return build('AddN', [inputs], {}, attrs).output() as Output<T>;
@@ -105,7 +105,7 @@ export function addSparseToTensorsMap(sparseIndices: Operand<'int64'>, sparseVal
 }
 
 /**
- * TensorFlow's AddV2.
+ * TensorFlow's AddV2: sum of two tensors, with broadcasting
  */
 export function addV2<T extends DType = DType>(x: Operand<T>, y: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('AddV2', [x, y], {}, attrs).output() as Output<T>;
@@ -141,7 +141,7 @@ export function adjustSaturation<T extends DType = DType>(images: Operand<T>, sc
 }
 
 /**
- * TensorFlow's All.
+ * TensorFlow's All: logical and along axes
  * @param attrs.keepDims default false
  */
 export function all(input: Operand<'bool'>, reductionIndices: Operand, attrs: { readonly keepDims?: boolean } & BuildOptions = {}): Output<'bool'> {
@@ -170,7 +170,7 @@ export function allToAll<T extends DType = DType>(input: Operand<T>, groupAssign
 }
 
 /**
- * TensorFlow's Angle.
+ * TensorFlow's Angle: argument of complex numbers
  * @param attrs.tout one of float32, float64; default float32
  */
 export function angle(input: Operand, attrs: { readonly tout?: DType } & BuildOptions = {}): Output {
@@ -295,7 +295,7 @@ export function anonymousSeedGenerator(seed: Operand<'int64'>, seed2: Operand<'i
 }
 
 /**
- * TensorFlow's Any.
+ * TensorFlow's Any: logical or along axes
  * @param attrs.keepDims default false
  */
 export function any(input: Operand<'bool'>, reductionIndices: Operand, attrs: { readonly keepDims?: boolean } & BuildOptions = {}): Output<'bool'> {
@@ -459,7 +459,7 @@ export function approximateEqual(x: Operand, y: Operand, attrs: { readonly toler
 }
 
 /**
- * TensorFlow's ArgMax.
+ * TensorFlow's ArgMax: place of the largest element along an axis
  * @param attrs.outputType one of int16, uint16, int32, int64; default int64
  */
 export function argMax(input: Operand, dimension: Operand, attrs: { readonly outputType?: DType } & BuildOptions = {}): Output {
@@ -467,7 +467,7 @@ export function argMax(input: Operand, dimension: Operand, attrs: { readonly out
 }
 
 /**
- * TensorFlow's ArgMin.
+ * TensorFlow's ArgMin: place of the smallest element along an axis
  * @param attrs.outputType one of int32, int64; default int64
  */
 export function argMin(input: Operand, dimension: Operand, attrs: { readonly outputType?: DType } & BuildOptions = {}): Output {
@@ -475,7 +475,7 @@ export function argMin(input: Operand, dimension: Operand, attrs: { readonly out
 }
 
 /**
- * TensorFlow's AsString.
+ * TensorFlow's AsString: numbers written out as text
  * @param attrs.precision default -1
  * @param attrs.scientific default false
  * @param attrs.shortest default false
@@ -487,21 +487,21 @@ export function asString(input: Operand, attrs: { readonly precision?: number | 
 }
 
 /**
- * TensorFlow's Asin.
+ * TensorFlow's Asin: angle whose sine is x
  */
 export function asin<T extends DType = DType>(x: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Asin', [x], {}, attrs).output() as Output<T>;
 }
 
 /**
- * TensorFlow's Asinh.
+ * TensorFlow's Asinh: inverse of the hyperbolic sine
  */
 export function asinh<T extends DType = DType>(x: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Asinh', [x], {}, attrs).output() as Output<T>;
 }
 
 /**
- * TensorFlow's Assert.
+ * TensorFlow's Assert: fails the run with the given data unless the condition holds
  * Stateful.
  * @param attrs.summarize default 3
  */
@@ -554,7 +554,7 @@ export function assignAdd<T extends DType = DType>(ref: Operand<T>, value: Opera
 }
 
 /**
- * TensorFlow's AssignAddVariableOp.
+ * TensorFlow's AssignAddVariableOp: adds a value to a resource variable
  * Stateful.
  */
 export function assignAddVariableOp(resource: Operand<'resource'>, value: Operand, attrs: BuildOptions = {}): Operation {
@@ -570,7 +570,7 @@ export function assignSub<T extends DType = DType>(ref: Operand<T>, value: Opera
 }
 
 /**
- * TensorFlow's AssignSubVariableOp.
+ * TensorFlow's AssignSubVariableOp: subtracts a value from a resource variable
  * Stateful.
  */
 export function assignSubVariableOp(resource: Operand<'resource'>, value: Operand, attrs: BuildOptions = {}): Operation {
@@ -578,7 +578,7 @@ export function assignSubVariableOp(resource: Operand<'resource'>, value: Operan
 }
 
 /**
- * TensorFlow's AssignVariableOp.
+ * TensorFlow's AssignVariableOp: gives a resource variable a value
  * Stateful.
  * @param attrs.validateShape default false
  */
@@ -596,21 +596,21 @@ export function assignVariableXlaConcatND(resource: Operand<'resource'>, inputs:
 }
 
 /**
- * TensorFlow's Atan.
+ * TensorFlow's Atan: angle whose tangent is x
  */
 export function atan<T extends DType = DType>(x: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Atan', [x], {}, attrs).output() as Output<T>;
 }
 
 /**
- * TensorFlow's Atan2.
+ * TensorFlow's Atan2: angle of the point (x, y), in all four quadrants
  */
 export function atan2<T extends DType = DType>(y: Operand<T>, x: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Atan2', [y, x], {}, attrs).output() as Output<T>;
 }
 
 /**
- * TensorFlow's Atanh.
+ * TensorFlow's Atanh: inverse of the hyperbolic tangent
  */
 export function atanh<T extends DType = DType>(x: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Atanh', [x], {}, attrs).output() as Output<T>;
@@ -653,7 +653,7 @@ export function autoShardDataset(inputDataset: Operand<'variant'>, numWorkers: O
 }
 
 /**
- * TensorFlow's AvgPool.
+ * TensorFlow's AvgPool: means over windows of images
  * @param attrs.ksize at least 4
  * @param attrs.strides at least 4
  * @param attrs.dataFormat default "NHWC"

@@ -98,7 +98,7 @@ export function batchCholeskyGrad<T extends DType = DType>(l: Operand<T>, grad: 
 }
 
 /**
- * TensorFlow's BatchDataset.
+ * TensorFlow's BatchDataset: joins consecutive elements of a dataset into batches
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
  * @param attrs.metadata default ""
@@ -198,7 +198,7 @@ export function batchMatMul<T extends DType = DType>(x: Operand<T>, y: Operand<T
 }
 
 /**
- * TensorFlow's BatchMatMulV2.
+ * TensorFlow's BatchMatMulV2: products of stacks of matrices, whose leading axes broadcast
  * @param attrs.adjX default false
  * @param attrs.adjY default false
  * @param attrs.gradX default false
@@ -450,7 +450,7 @@ export function betainc<T extends DType = DType>(a: Operand<T>, b: Operand<T>, x
 }
 
 /**
- * TensorFlow's BiasAdd.
+ * TensorFlow's BiasAdd: adds a vector to every position along the channel axis
  * @param attrs.dataFormat default "NHWC"
  */
 export function biasAdd<T extends DType = DType>(value: Operand<T>, bias: Operand<T>, attrs: { readonly dataFormat?: 'NHWC' | 'NCHW' } & BuildOptions = {}): Output<T> {
@@ -458,7 +458,7 @@ export function biasAdd<T extends DType = DType>(value: Operand<T>, bias: Operan
 }
 
 /**
- * TensorFlow's BiasAddGrad.
+ * TensorFlow's BiasAddGrad: sum of gradients over everything but the channels
  * @param attrs.dataFormat default "NHWC"
  */
 export function biasAddGrad<T extends DType = DType>(outBackprop: Operand<T>, attrs: { readonly dataFormat?: 'NHWC' | 'NCHW' } & BuildOptions = {}): Output<T> {
@@ -473,14 +473,14 @@ export function biasAddV1<T extends DType = DType>(value: Operand<T>, bias: Oper
 }
 
 /**
- * TensorFlow's Bincount.
+ * TensorFlow's Bincount: how often each small integer occurs
  */
 export function bincount<T extends DType = DType>(arr: Operand<'int32'>, size: Operand<'int32'>, weights: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Bincount', [arr, size, weights], {}, attrs).output() as Output<T>;
 }
 
 /**
- * TensorFlow's Bitcast.
+ * TensorFlow's Bitcast: the same bytes read as another type
  * @param attrs.type one of bfloat16, float16, float32, float64, int64, int32, uint8, uint16, uint32, uint64, int8, int16, complex64, complex128, qint8, quint8, qint16, quint16, qint32
  */
 export function bitcast<type extends DType = DType>(input: Operand, attrs: { readonly type: type } & BuildOptions): Output<type> {
@@ -488,21 +488,21 @@ export function bitcast<type extends DType = DType>(input: Operand, attrs: { rea
 }
 
 /**
- * TensorFlow's BitwiseAnd.
+ * TensorFlow's BitwiseAnd: bits that both have
  */
 export function bitwiseAnd<T extends DType = DType>(x: Operand<T>, y: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('BitwiseAnd', [x, y], {}, attrs).output() as Output<T>;
 }
 
 /**
- * TensorFlow's BitwiseOr.
+ * TensorFlow's BitwiseOr: bits that either has
  */
 export function bitwiseOr<T extends DType = DType>(x: Operand<T>, y: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('BitwiseOr', [x, y], {}, attrs).output() as Output<T>;
 }
 
 /**
- * TensorFlow's BitwiseXor.
+ * TensorFlow's BitwiseXor: bits that exactly one has
  */
 export function bitwiseXor<T extends DType = DType>(x: Operand<T>, y: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('BitwiseXor', [x, y], {}, attrs).output() as Output<T>;
@@ -798,14 +798,14 @@ export function broadcastGradientArgs<T extends DType = DType>(s0: Operand<T>, s
 }
 
 /**
- * TensorFlow's BroadcastTo.
+ * TensorFlow's BroadcastTo: repeats along axes of size 1 until the shape fits
  */
 export function broadcastTo<T extends DType = DType>(input: Operand<T>, shape: Operand, attrs: BuildOptions = {}): Output<T> {
   return build('BroadcastTo', [input, shape], {}, attrs).output() as Output<T>;
 }
 
 /**
- * TensorFlow's Bucketize.
+ * TensorFlow's Bucketize: which interval between the boundaries each element falls into
  */
 export function bucketize(input: Operand, attrs: { readonly boundaries: readonly number[] } & BuildOptions): Output<'int32'> {
   return build('Bucketize', [input], { boundaries: attrs.boundaries }, attrs).output() as Output<'int32'>;

@@ -125,7 +125,7 @@ export function calibrationStatisticsSaver(args: readonly Operand[], attrs: { re
 }
 
 /**
- * TensorFlow's Case.
+ * TensorFlow's Case: runs one of several functions, chosen by number
  * Stateful.
  * @param attrs.tout at least 0
  * @param attrs.branches at least 1
@@ -136,7 +136,7 @@ export function caseOp(branchIndex: Operand<'int32'>, input: readonly Operand[],
 }
 
 /**
- * TensorFlow's Cast.
+ * TensorFlow's Cast: converts elements to another type
  * @param attrs.truncate default false
  */
 export function cast<DstT extends DType = DType>(x: Operand, attrs: { readonly dstT: DstT; readonly truncate?: boolean } & BuildOptions): Output<DstT> {
@@ -144,7 +144,7 @@ export function cast<DstT extends DType = DType>(x: Operand, attrs: { readonly d
 }
 
 /**
- * TensorFlow's Ceil.
+ * TensorFlow's Ceil: next whole number above
  */
 export function ceil<T extends DType = DType>(x: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Ceil', [x], {}, attrs).output() as Output<T>;
@@ -174,7 +174,7 @@ export function checkPinned<T extends DType = DType>(tensor: Operand<T>, attrs: 
 }
 
 /**
- * TensorFlow's Cholesky.
+ * TensorFlow's Cholesky: lower triangular factor of positive definite matrices
  */
 export function cholesky<T extends DType = DType>(input: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Cholesky', [input], {}, attrs).output() as Output<T>;
@@ -209,7 +209,7 @@ export function chooseFastestDataset(inputDatasets: readonly Operand<'variant'>[
 }
 
 /**
- * TensorFlow's ClipByValue.
+ * TensorFlow's ClipByValue: limits elements to a range
  */
 export function clipByValue<T extends DType = DType>(t: Operand<T>, clipValueMin: Operand<T>, clipValueMax: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('ClipByValue', [t, clipValueMin, clipValueMax], {}, attrs).output() as Output<T>;
@@ -396,7 +396,7 @@ export function combinedNonMaxSuppression(boxes: Operand<'float32'>, scores: Ope
 }
 
 /**
- * TensorFlow's Complex.
+ * TensorFlow's Complex: complex numbers from real and imaginary parts
  * @param attrs.tout one of complex64, complex128; default complex64
  */
 export function complex(real: Operand, imag: Operand, attrs: { readonly tout?: DType } & BuildOptions = {}): Output {
@@ -404,7 +404,7 @@ export function complex(real: Operand, imag: Operand, attrs: { readonly tout?: D
 }
 
 /**
- * TensorFlow's ComplexAbs.
+ * TensorFlow's ComplexAbs: size of complex numbers
  * @param attrs.tout one of float32, float64; default float32
  */
 export function complexAbs(x: Operand, attrs: { readonly tout?: DType } & BuildOptions = {}): Output {
@@ -483,7 +483,7 @@ export function computeDedupDataTupleMaskV2(attrs: { readonly config: string | U
 }
 
 /**
- * TensorFlow's Concat.
+ * TensorFlow's Concat: joins tensors along an axis
  */
 export function concat<T extends DType = DType>(concatDim: Operand<'int32'>, values: readonly Operand<T>[], attrs: BuildOptions = {}): Output<T> {
   return build('Concat', [concatDim, values], {}, attrs).output() as Output<T>;
@@ -497,7 +497,7 @@ export function concatOffset<shape_type extends DType = DType>(concatDim: Operan
 }
 
 /**
- * TensorFlow's ConcatV2.
+ * TensorFlow's ConcatV2: joins tensors along an axis, which comes last
  */
 export function concatV2<T extends DType = DType>(values: readonly Operand<T>[], axis: Operand, attrs: BuildOptions = {}): Output<T> {
   return build('ConcatV2', [values, axis], {}, attrs).output() as Output<T>;
@@ -573,7 +573,7 @@ export function configureTPUEmbeddingMemory(commonConfig: Operand<'string'>, att
 }
 
 /**
- * TensorFlow's Conj.
+ * TensorFlow's Conj: complex conjugate
  */
 export function conj<T extends DType = DType>(input: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Conj', [input], {}, attrs).output() as Output<T>;
@@ -595,7 +595,7 @@ export function connectTPUEmbeddingHosts(networkConfigs: readonly Operand<'strin
 }
 
 /**
- * TensorFlow's Const.
+ * TensorFlow's Const: a value that is part of the graph
  */
 export function constOp<dtype extends DType = DType>(attrs: { readonly value: Tensor; readonly dtype: dtype } & BuildOptions): Output<dtype> {
   return build('Const', [], { value: attrs.value, dtype: attrs.dtype }, attrs).output() as Output<dtype>;
@@ -610,7 +610,7 @@ export function consumeMutexLock(mutexLock: Operand<'variant'>, attrs: BuildOpti
 }
 
 /**
- * TensorFlow's ControlTrigger.
+ * TensorFlow's ControlTrigger: does nothing, but waits for its control inputs
  */
 export function controlTrigger(attrs: BuildOptions = {}): Operation {
   return build('ControlTrigger', [], {}, attrs);
@@ -629,7 +629,7 @@ export function conv<T extends DType = DType>(input: Operand<T>, filter: Operand
 }
 
 /**
- * TensorFlow's Conv2D.
+ * TensorFlow's Conv2D: convolves images with filters
  * @param attrs.useCudnnOnGpu default true
  * @param attrs.explicitPaddings default []
  * @param attrs.dataFormat default "NHWC"
@@ -640,7 +640,7 @@ export function conv2D<T extends DType = DType>(input: Operand<T>, filter: Opera
 }
 
 /**
- * TensorFlow's Conv2DBackpropFilter.
+ * TensorFlow's Conv2DBackpropFilter: gradient of a convolution for its filter
  * @param attrs.useCudnnOnGpu default true
  * @param attrs.explicitPaddings default []
  * @param attrs.dataFormat default "NHWC"
@@ -662,7 +662,7 @@ export function conv2DBackpropFilterV2<T extends DType = DType>(input: Operand<T
 }
 
 /**
- * TensorFlow's Conv2DBackpropInput.
+ * TensorFlow's Conv2DBackpropInput: gradient of a convolution for its images
  * @param attrs.useCudnnOnGpu default true
  * @param attrs.explicitPaddings default []
  * @param attrs.dataFormat default "NHWC"
@@ -805,14 +805,14 @@ export function copyToMeshGrad<T extends DType = DType>(input: Operand<T>, forwa
 }
 
 /**
- * TensorFlow's Cos.
+ * TensorFlow's Cos: cosine
  */
 export function cos<T extends DType = DType>(x: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Cos', [x], {}, attrs).output() as Output<T>;
 }
 
 /**
- * TensorFlow's Cosh.
+ * TensorFlow's Cosh: hyperbolic cosine
  */
 export function cosh<T extends DType = DType>(x: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Cosh', [x], {}, attrs).output() as Output<T>;
@@ -842,7 +842,7 @@ export function createSummaryFileWriter(writer: Operand<'resource'>, logdir: Ope
 }
 
 /**
- * TensorFlow's CropAndResize.
+ * TensorFlow's CropAndResize: cuts boxes out of images and scales them to one size
  * @param attrs.method default "bilinear"
  * @param attrs.extrapolationValue default 0
  */
@@ -868,7 +868,7 @@ export function cropAndResizeGradImage<T extends DType = DType>(grads: Operand<'
 }
 
 /**
- * TensorFlow's Cross.
+ * TensorFlow's Cross: cross products of vectors of three
  */
 export function cross<T extends DType = DType>(a: Operand<T>, b: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Cross', [a, b], {}, attrs).output() as Output<T>;
@@ -1055,7 +1055,7 @@ export function cudnnRNNV3<T extends DType = DType>(input: Operand<T>, inputH: O
 }
 
 /**
- * TensorFlow's Cumprod.
+ * TensorFlow's Cumprod: running product along an axis
  * @param attrs.exclusive default false
  * @param attrs.reverse default false
  */
@@ -1064,7 +1064,7 @@ export function cumprod<T extends DType = DType>(x: Operand<T>, axis: Operand, a
 }
 
 /**
- * TensorFlow's Cumsum.
+ * TensorFlow's Cumsum: running sum along an axis
  * @param attrs.exclusive default false
  * @param attrs.reverse default false
  */

@@ -304,7 +304,7 @@ export function decodeAndCropJpeg(contents: Operand<'string'>, cropWindow: Opera
 }
 
 /**
- * TensorFlow's DecodeBase64.
+ * TensorFlow's DecodeBase64: bytes from web-safe base64
  */
 export function decodeBase64(input: Operand<'string'>, attrs: BuildOptions = {}): Output<'string'> {
   return build('DecodeBase64', [input], {}, attrs).output() as Output<'string'>;
@@ -319,7 +319,7 @@ export function decodeBmp(contents: Operand<'string'>, attrs: { readonly channel
 }
 
 /**
- * TensorFlow's DecodeCSV.
+ * TensorFlow's DecodeCSV: columns of lines of comma-separated values
  * @param attrs.fieldDelim default ","
  * @param attrs.useQuoteDelim default true
  * @param attrs.naValue default ""
@@ -362,7 +362,7 @@ export function decodeJSONExample(jsonExamples: Operand<'string'>, attrs: BuildO
 }
 
 /**
- * TensorFlow's DecodeJpeg.
+ * TensorFlow's DecodeJpeg: pixels of a JPEG image
  * @param attrs.channels default 0
  * @param attrs.ratio default 1
  * @param attrs.fancyUpscaling default true
@@ -393,7 +393,7 @@ export function decodePaddedRaw<out_type extends DType = DType>(inputBytes: Oper
 }
 
 /**
- * TensorFlow's DecodePng.
+ * TensorFlow's DecodePng: pixels of a PNG image
  * @param attrs.channels default 0
  * @param attrs.dtype one of uint8, uint16; default uint8
  */
@@ -414,7 +414,7 @@ export function decodeProtoV2(bytes: Operand<'string'>, attrs: { readonly messag
 }
 
 /**
- * TensorFlow's DecodeRaw.
+ * TensorFlow's DecodeRaw: bytes of strings read as numbers
  * @param attrs.outType one of float16, float32, float64, int32, uint16, uint8, int16, int8, int64, complex64, complex128, bool, bfloat16
  * @param attrs.littleEndian default true
  */
@@ -558,7 +558,7 @@ export function denseToSparseSetOperation<T extends DType = DType>(set1: Operand
 }
 
 /**
- * TensorFlow's DepthToSpace.
+ * TensorFlow's DepthToSpace: moves channels into blocks of pixels
  * @param attrs.blockSize at least 2
  * @param attrs.dataFormat default "NHWC"
  */
@@ -567,7 +567,7 @@ export function depthToSpace<T extends DType = DType>(input: Operand<T>, attrs: 
 }
 
 /**
- * TensorFlow's DepthwiseConv2dNative.
+ * TensorFlow's DepthwiseConv2dNative: convolves each channel with filters of its own
  * @param attrs.explicitPaddings default []
  * @param attrs.dataFormat default "NHWC"
  * @param attrs.dilations default [1, 1, 1, 1]
@@ -632,7 +632,7 @@ export function deserializeSparse<dtype extends DType = DType>(serializedSparse:
 }
 
 /**
- * TensorFlow's DestroyResourceOp.
+ * TensorFlow's DestroyResourceOp: frees a resource
  * Stateful.
  * @param attrs.ignoreLookupError default true
  */
@@ -656,21 +656,21 @@ export function deviceIndex(attrs: { readonly deviceNames: readonly (string | Ui
 }
 
 /**
- * TensorFlow's Diag.
+ * TensorFlow's Diag: a tensor with the given values on its diagonal
  */
 export function diag<T extends DType = DType>(diagonal: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Diag', [diagonal], {}, attrs).output() as Output<T>;
 }
 
 /**
- * TensorFlow's DiagPart.
+ * TensorFlow's DiagPart: values on the diagonal of a tensor
  */
 export function diagPart<T extends DType = DType>(input: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('DiagPart', [input], {}, attrs).output() as Output<T>;
 }
 
 /**
- * TensorFlow's Digamma.
+ * TensorFlow's Digamma: derivative of the logarithm of the gamma function
  */
 export function digamma<T extends DType = DType>(x: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Digamma', [x], {}, attrs).output() as Output<T>;
@@ -731,14 +731,14 @@ export function distributedSave(dataset: Operand<'variant'>, directory: Operand<
 }
 
 /**
- * TensorFlow's Div.
+ * TensorFlow's Div: quotient; of integers rounded towards zero
  */
 export function div<T extends DType = DType>(x: Operand<T>, y: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Div', [x, y], {}, attrs).output() as Output<T>;
 }
 
 /**
- * TensorFlow's DivNoNan.
+ * TensorFlow's DivNoNan: quotient, 0 where the divisor is 0
  */
 export function divNoNan<T extends DType = DType>(x: Operand<T>, y: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('DivNoNan', [x, y], {}, attrs).output() as Output<T>;
@@ -811,7 +811,7 @@ export function dynamicEnqueueTPUEmbeddingRaggedTensorBatch(sampleSplits: readon
 }
 
 /**
- * TensorFlow's DynamicPartition.
+ * TensorFlow's DynamicPartition: sorts rows into lists by number
  * @param attrs.numPartitions at least 1
  */
 export function dynamicPartition<T extends DType = DType>(data: Operand<T>, partitions: Operand<'int32'>, attrs: { readonly numPartitions: number | bigint } & BuildOptions): Output[] {
@@ -819,7 +819,7 @@ export function dynamicPartition<T extends DType = DType>(data: Operand<T>, part
 }
 
 /**
- * TensorFlow's DynamicStitch.
+ * TensorFlow's DynamicStitch: puts rows from several lists into places
  */
 export function dynamicStitch<T extends DType = DType>(indices: readonly Operand<'int32'>[], data: readonly Operand<T>[], attrs: BuildOptions = {}): Output<T> {
   return build('DynamicStitch', [indices, data], {}, attrs).output() as Output<T>;

@@ -34,14 +34,14 @@ export function eig<Tout extends DType = DType>(input: Operand, attrs: { readonl
 }
 
 /**
- * TensorFlow's Einsum.
+ * TensorFlow's Einsum: sums of products of tensors, by index letters
  */
 export function einsum<T extends DType = DType>(inputs: readonly Operand<T>[], attrs: { readonly equation: string | Uint8Array } & BuildOptions): Output<T> {
   return build('Einsum', [inputs], { equation: attrs.equation }, attrs).output() as Output<T>;
 }
 
 /**
- * TensorFlow's Elu.
+ * TensorFlow's Elu: x where positive, else exp(x) − 1
  */
 export function elu<T extends DType = DType>(features: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Elu', [features], {}, attrs).output() as Output<T>;
@@ -78,7 +78,7 @@ export function emptyTensorMap(attrs: BuildOptions = {}): Output<'variant'> {
 }
 
 /**
- * TensorFlow's EncodeBase64.
+ * TensorFlow's EncodeBase64: web-safe base64 of bytes
  * @param attrs.pad default false
  */
 export function encodeBase64(input: Operand<'string'>, attrs: { readonly pad?: boolean } & BuildOptions = {}): Output<'string'> {
@@ -86,7 +86,7 @@ export function encodeBase64(input: Operand<'string'>, attrs: { readonly pad?: b
 }
 
 /**
- * TensorFlow's EncodeJpeg.
+ * TensorFlow's EncodeJpeg: an image as JPEG
  * @param attrs.format default ""
  * @param attrs.quality default 95
  * @param attrs.progressive default false
@@ -109,7 +109,7 @@ export function encodeJpegVariableQuality(images: Operand<'uint8'>, quality: Ope
 }
 
 /**
- * TensorFlow's EncodePng.
+ * TensorFlow's EncodePng: an image as PNG
  * @param attrs.compression default -1
  */
 export function encodePng(image: Operand, attrs: { readonly compression?: number | bigint } & BuildOptions = {}): Output<'string'> {
@@ -195,7 +195,7 @@ export function enqueueTPUEmbeddingSparseTensorBatch(sampleIndices: readonly Ope
 }
 
 /**
- * TensorFlow's EnsureShape.
+ * TensorFlow's EnsureShape: passes a tensor on if it has the shape, else fails
  */
 export function ensureShape<T extends DType = DType>(input: Operand<T>, attrs: { readonly shape: PartialShape } & BuildOptions): Output<T> {
   return build('EnsureShape', [input], { shape: attrs.shape }, attrs).output() as Output<T>;
@@ -211,7 +211,7 @@ export function enter<T extends DType = DType>(data: Operand<T>, attrs: { readon
 }
 
 /**
- * TensorFlow's Equal.
+ * TensorFlow's Equal: whether elements are the same
  * @param attrs.incompatibleShapeError default true
  */
 export function equal(x: Operand, y: Operand, attrs: { readonly incompatibleShapeError?: boolean } & BuildOptions = {}): Output<'bool'> {
@@ -219,14 +219,14 @@ export function equal(x: Operand, y: Operand, attrs: { readonly incompatibleShap
 }
 
 /**
- * TensorFlow's Erf.
+ * TensorFlow's Erf: error function
  */
 export function erf<T extends DType = DType>(x: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Erf', [x], {}, attrs).output() as Output<T>;
 }
 
 /**
- * TensorFlow's Erfc.
+ * TensorFlow's Erfc: one minus the error function
  */
 export function erfc<T extends DType = DType>(x: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Erfc', [x], {}, attrs).output() as Output<T>;
@@ -263,14 +263,14 @@ export function exit<T extends DType = DType>(data: Operand<T>, attrs: BuildOpti
 }
 
 /**
- * TensorFlow's Exp.
+ * TensorFlow's Exp: e to the power of x
  */
 export function exp<T extends DType = DType>(x: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Exp', [x], {}, attrs).output() as Output<T>;
 }
 
 /**
- * TensorFlow's ExpandDims.
+ * TensorFlow's ExpandDims: inserts an axis of size 1
  */
 export function expandDims<T extends DType = DType>(input: Operand<T>, dim: Operand, attrs: BuildOptions = {}): Output<T> {
   return build('ExpandDims', [input, dim], {}, attrs).output() as Output<T>;
@@ -633,7 +633,7 @@ export function expint<T extends DType = DType>(x: Operand<T>, attrs: BuildOptio
 }
 
 /**
- * TensorFlow's Expm1.
+ * TensorFlow's Expm1: exp(x) − 1, exact for small x
  */
 export function expm1<T extends DType = DType>(x: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Expm1', [x], {}, attrs).output() as Output<T>;

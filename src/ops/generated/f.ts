@@ -6,7 +6,7 @@ import type { PartialShape } from '../../tensor/shape.js';
 import { type BuildOptions, type Operand, build, named } from '../build.js';
 
 /**
- * TensorFlow's FFT.
+ * TensorFlow's FFT: discrete Fourier transform of the last axis
  */
 export function fft<Tcomplex extends DType = DType>(input: Operand<Tcomplex>, attrs: BuildOptions = {}): Output<Tcomplex> {
   return build('FFT', [input], {}, attrs).output() as Output<Tcomplex>;
@@ -47,7 +47,7 @@ export function fifoQueue(attrs: { readonly componentTypes: readonly DType[]; re
 }
 
 /**
- * TensorFlow's FIFOQueueV2.
+ * TensorFlow's FIFOQueueV2: a queue whose elements leave in the order in which they came
  * Stateful.
  * @param attrs.componentTypes at least 1
  * @param attrs.shapes at least 0; default []
@@ -150,7 +150,7 @@ export function fileSystemSetConfiguration(scheme: Operand<'string'>, key: Opera
 }
 
 /**
- * TensorFlow's Fill.
+ * TensorFlow's Fill: a tensor with one value everywhere
  */
 export function fill<T extends DType = DType>(dims: Operand, value: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Fill', [dims, value], {}, attrs).output() as Output<T>;
@@ -286,21 +286,21 @@ export function flatMapDataset(inputDataset: Operand<'variant'>, otherArguments:
 }
 
 /**
- * TensorFlow's Floor.
+ * TensorFlow's Floor: next whole number below
  */
 export function floor<T extends DType = DType>(x: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Floor', [x], {}, attrs).output() as Output<T>;
 }
 
 /**
- * TensorFlow's FloorDiv.
+ * TensorFlow's FloorDiv: quotient rounded down
  */
 export function floorDiv<T extends DType = DType>(x: Operand<T>, y: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('FloorDiv', [x, y], {}, attrs).output() as Output<T>;
 }
 
 /**
- * TensorFlow's FloorMod.
+ * TensorFlow's FloorMod: remainder with the sign of the divisor
  */
 export function floorMod<T extends DType = DType>(x: Operand<T>, y: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('FloorMod', [x, y], {}, attrs).output() as Output<T>;
@@ -437,7 +437,7 @@ export function fusedBatchNormV2<T extends DType = DType, U extends DType = DTyp
 }
 
 /**
- * TensorFlow's FusedBatchNormV3.
+ * TensorFlow's FusedBatchNormV3: normalises each channel over a batch
  * @param attrs.epsilon default 0.0001
  * @param attrs.exponentialAvgFactor default 1
  * @param attrs.dataFormat default "NHWC"

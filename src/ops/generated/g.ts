@@ -22,7 +22,7 @@ export function gruBlockCellGrad<T extends DType = DType>(x: Operand<T>, hPrev: 
 }
 
 /**
- * TensorFlow's Gather.
+ * TensorFlow's Gather: rows by number
  * @param attrs.validateIndices default true
  */
 export function gather<Tparams extends DType = DType>(params: Operand<Tparams>, indices: Operand, attrs: { readonly validateIndices?: boolean } & BuildOptions = {}): Output<Tparams> {
@@ -30,7 +30,7 @@ export function gather<Tparams extends DType = DType>(params: Operand<Tparams>, 
 }
 
 /**
- * TensorFlow's GatherNd.
+ * TensorFlow's GatherNd: elements or slices by their coordinates
  * @param attrs.badIndicesPolicy default ""
  */
 export function gatherNd<Tparams extends DType = DType>(params: Operand<Tparams>, indices: Operand, attrs: { readonly badIndicesPolicy?: string | Uint8Array } & BuildOptions = {}): Output<Tparams> {
@@ -38,7 +38,7 @@ export function gatherNd<Tparams extends DType = DType>(params: Operand<Tparams>
 }
 
 /**
- * TensorFlow's GatherV2.
+ * TensorFlow's GatherV2: slices by number along an axis
  * @param attrs.batchDims default 0
  */
 export function gatherV2<Tparams extends DType = DType>(params: Operand<Tparams>, indices: Operand, axis: Operand, attrs: { readonly batchDims?: number | bigint } & BuildOptions = {}): Output<Tparams> {
@@ -186,14 +186,14 @@ export function globalShuffleDataset(inputDataset: Operand<'variant'>, seed: Ope
 }
 
 /**
- * TensorFlow's Greater.
+ * TensorFlow's Greater: whether a is above b
  */
 export function greater(x: Operand, y: Operand, attrs: BuildOptions = {}): Output<'bool'> {
   return build('Greater', [x, y], {}, attrs).output() as Output<'bool'>;
 }
 
 /**
- * TensorFlow's GreaterEqual.
+ * TensorFlow's GreaterEqual: whether a is at least b
  */
 export function greaterEqual(x: Operand, y: Operand, attrs: BuildOptions = {}): Output<'bool'> {
   return build('GreaterEqual', [x, y], {}, attrs).output() as Output<'bool'>;

@@ -23,7 +23,7 @@ export function hashTable(attrs: { readonly container?: string | Uint8Array; rea
 }
 
 /**
- * TensorFlow's HashTableV2.
+ * TensorFlow's HashTableV2: a table from keys to values, filled once
  * Stateful.
  * @param attrs.container default ""
  * @param attrs.sharedName default ""

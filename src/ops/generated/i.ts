@@ -67,14 +67,14 @@ export function irfftnd(input: Operand, fftLength: Operand<'int32'>, axes: Opera
 }
 
 /**
- * TensorFlow's Identity.
+ * TensorFlow's Identity: the input as it is
  */
 export function identity<T extends DType = DType>(input: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Identity', [input], {}, attrs).output() as Output<T>;
 }
 
 /**
- * TensorFlow's IdentityN.
+ * TensorFlow's IdentityN: all inputs as they are
  */
 export function identityN(input: readonly Operand[], attrs: BuildOptions = {}): Output[] {
   return [...build('IdentityN', [input], {}, attrs).outputs];
@@ -102,7 +102,7 @@ export function identityReaderV2(attrs: { readonly container?: string | Uint8Arr
 }
 
 /**
- * TensorFlow's If.
+ * TensorFlow's If: runs one of two functions, chosen by a condition; both may have effects
  * Stateful.
  * @param attrs.tout at least 0
  * @param attrs.outputShapes default []
@@ -112,7 +112,7 @@ export function ifOp(cond: Operand, input: readonly Operand[], attrs: { readonly
 }
 
 /**
- * TensorFlow's Igamma.
+ * TensorFlow's Igamma: lower regularised incomplete gamma function
  */
 export function igamma<T extends DType = DType>(a: Operand<T>, x: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Igamma', [a, x], {}, attrs).output() as Output<T>;
@@ -143,7 +143,7 @@ export function ignoreErrorsDataset(inputDataset: Operand<'variant'>, attrs: { r
 }
 
 /**
- * TensorFlow's Imag.
+ * TensorFlow's Imag: imaginary part
  * @param attrs.tout one of float32, float64; default float32
  */
 export function imag(input: Operand, attrs: { readonly tout?: DType } & BuildOptions = {}): Output {
@@ -197,7 +197,7 @@ export function inTopK(predictions: Operand<'float32'>, targets: Operand, attrs:
 }
 
 /**
- * TensorFlow's InTopKV2.
+ * TensorFlow's InTopKV2: whether the right class is among the k likeliest
  */
 export function inTopKV2(predictions: Operand<'float32'>, targets: Operand, k: Operand, attrs: BuildOptions = {}): Output<'bool'> {
   return build('InTopKV2', [predictions, targets, k], {}, attrs).output() as Output<'bool'>;
@@ -287,7 +287,7 @@ export function initializeTableFromTextFile(tableHandle: Operand<'string'>, file
 }
 
 /**
- * TensorFlow's InitializeTableFromTextFileV2.
+ * TensorFlow's InitializeTableFromTextFileV2: fills a table from the lines of a file
  * Stateful.
  * @param attrs.keyIndex at least -2
  * @param attrs.valueIndex at least -2
@@ -300,7 +300,7 @@ export function initializeTableFromTextFileV2(tableHandle: Operand<'resource'>, 
 }
 
 /**
- * TensorFlow's InitializeTableV2.
+ * TensorFlow's InitializeTableV2: fills a table from two vectors
  * Stateful.
  */
 export function initializeTableV2(tableHandle: Operand<'resource'>, keys: Operand, values: Operand, attrs: BuildOptions = {}): Operation {
@@ -339,7 +339,7 @@ export function interleaveDataset(inputDataset: Operand<'variant'>, otherArgumen
 }
 
 /**
- * TensorFlow's Inv.
+ * TensorFlow's Inv: 1 / x
  */
 export function inv<T extends DType = DType>(x: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Inv', [x], {}, attrs).output() as Output<T>;
@@ -360,7 +360,7 @@ export function invert<T extends DType = DType>(x: Operand<T>, attrs: BuildOptio
 }
 
 /**
- * TensorFlow's InvertPermutation.
+ * TensorFlow's InvertPermutation: the permutation that undoes another
  */
 export function invertPermutation<T extends DType = DType>(x: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('InvertPermutation', [x], {}, attrs).output() as Output<T>;
@@ -383,21 +383,21 @@ export function isBoostedTreesQuantileStreamResourceInitialized(quantileStreamRe
 }
 
 /**
- * TensorFlow's IsFinite.
+ * TensorFlow's IsFinite: whether elements are neither infinite nor NaN
  */
 export function isFinite(x: Operand, attrs: BuildOptions = {}): Output<'bool'> {
   return build('IsFinite', [x], {}, attrs).output() as Output<'bool'>;
 }
 
 /**
- * TensorFlow's IsInf.
+ * TensorFlow's IsInf: whether elements are infinite
  */
 export function isInf(x: Operand, attrs: BuildOptions = {}): Output<'bool'> {
   return build('IsInf', [x], {}, attrs).output() as Output<'bool'>;
 }
 
 /**
- * TensorFlow's IsNan.
+ * TensorFlow's IsNan: whether elements are NaN
  */
 export function isNan(x: Operand, attrs: BuildOptions = {}): Output<'bool'> {
   return build('IsNan', [x], {}, attrs).output() as Output<'bool'>;
@@ -475,7 +475,7 @@ export function iteratorGetModelProto(iterator: Operand<'resource'>, attrs: Buil
 }
 
 /**
- * TensorFlow's IteratorGetNext.
+ * TensorFlow's IteratorGetNext: next element of a dataset's iterator
  * Stateful.
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
@@ -513,7 +513,7 @@ export function iteratorToStringHandle(resourceHandle: Operand<'resource'>, attr
 }
 
 /**
- * TensorFlow's IteratorV2.
+ * TensorFlow's IteratorV2: an iterator over a dataset
  * Stateful.
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1

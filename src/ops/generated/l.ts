@@ -6,7 +6,7 @@ import type { PartialShape } from '../../tensor/shape.js';
 import { type BuildOptions, type Operand, build, named } from '../build.js';
 
 /**
- * TensorFlow's L2Loss.
+ * TensorFlow's L2Loss: half the sum of squares
  */
 export function l2Loss<T extends DType = DType>(t: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('L2Loss', [t], {}, attrs).output() as Output<T>;
@@ -33,7 +33,7 @@ export function lmdbReader(attrs: { readonly container?: string | Uint8Array; re
 }
 
 /**
- * TensorFlow's LRN.
+ * TensorFlow's LRN: scales elements down by the energy of nearby channels
  * @param attrs.depthRadius default 5
  * @param attrs.bias default 1
  * @param attrs.alpha default 1
@@ -83,7 +83,7 @@ export function latencyStatsDataset(inputDataset: Operand<'variant'>, tag: Opera
 }
 
 /**
- * TensorFlow's LeakyRelu.
+ * TensorFlow's LeakyRelu: x where positive, else x times a small slope
  * @param attrs.alpha default 0.2
  */
 export function leakyRelu<T extends DType = DType>(features: Operand<T>, attrs: { readonly alpha?: number } & BuildOptions = {}): Output<T> {
@@ -131,28 +131,28 @@ export function legacyParallelInterleaveDatasetV2(inputDataset: Operand<'variant
 }
 
 /**
- * TensorFlow's Less.
+ * TensorFlow's Less: whether a is below b
  */
 export function less(x: Operand, y: Operand, attrs: BuildOptions = {}): Output<'bool'> {
   return build('Less', [x, y], {}, attrs).output() as Output<'bool'>;
 }
 
 /**
- * TensorFlow's LessEqual.
+ * TensorFlow's LessEqual: whether a is at most b
  */
 export function lessEqual(x: Operand, y: Operand, attrs: BuildOptions = {}): Output<'bool'> {
   return build('LessEqual', [x, y], {}, attrs).output() as Output<'bool'>;
 }
 
 /**
- * TensorFlow's Lgamma.
+ * TensorFlow's Lgamma: logarithm of the gamma function
  */
 export function lgamma<T extends DType = DType>(x: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Lgamma', [x], {}, attrs).output() as Output<T>;
 }
 
 /**
- * TensorFlow's LinSpace.
+ * TensorFlow's LinSpace: evenly spaced numbers, both ends included
  */
 export function linSpace<T extends DType = DType>(start: Operand<T>, stop: Operand<T>, num: Operand, attrs: BuildOptions = {}): Output<T> {
   return build('LinSpace', [start, stop, num], {}, attrs).output() as Output<T>;
@@ -170,7 +170,7 @@ export function listDataset(tensors: readonly Operand[], attrs: { readonly outpu
 }
 
 /**
- * TensorFlow's ListDiff.
+ * TensorFlow's ListDiff: values of one list that another lacks, with their places
  * @param attrs.outIdx one of int32, int64; default int32
  * @returns out, idx
  */
@@ -362,14 +362,14 @@ export function loadTPUEmbeddingStochasticGradientDescentParameters(parameters: 
 }
 
 /**
- * TensorFlow's Log.
+ * TensorFlow's Log: natural logarithm
  */
 export function log<T extends DType = DType>(x: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Log', [x], {}, attrs).output() as Output<T>;
 }
 
 /**
- * TensorFlow's Log1p.
+ * TensorFlow's Log1p: log(1 + x), exact for small x
  */
 export function log1p<T extends DType = DType>(x: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Log1p', [x], {}, attrs).output() as Output<T>;
@@ -384,7 +384,7 @@ export function logMatrixDeterminant<T extends DType = DType>(input: Operand<T>,
 }
 
 /**
- * TensorFlow's LogSoftmax.
+ * TensorFlow's LogSoftmax: logarithm of the softmax over the last axis
  */
 export function logSoftmax<T extends DType = DType>(logits: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('LogSoftmax', [logits], {}, attrs).output() as Output<T>;
@@ -405,21 +405,21 @@ export function logUniformCandidateSampler(trueClasses: Operand<'int64'>, attrs:
 }
 
 /**
- * TensorFlow's LogicalAnd.
+ * TensorFlow's LogicalAnd: whether both hold
  */
 export function logicalAnd(x: Operand<'bool'>, y: Operand<'bool'>, attrs: BuildOptions = {}): Output<'bool'> {
   return build('LogicalAnd', [x, y], {}, attrs).output() as Output<'bool'>;
 }
 
 /**
- * TensorFlow's LogicalNot.
+ * TensorFlow's LogicalNot: whether it does not hold
  */
 export function logicalNot(x: Operand<'bool'>, attrs: BuildOptions = {}): Output<'bool'> {
   return build('LogicalNot', [x], {}, attrs).output() as Output<'bool'>;
 }
 
 /**
- * TensorFlow's LogicalOr.
+ * TensorFlow's LogicalOr: whether either holds
  */
 export function logicalOr(x: Operand<'bool'>, y: Operand<'bool'>, attrs: BuildOptions = {}): Output<'bool'> {
   return build('LogicalOr', [x, y], {}, attrs).output() as Output<'bool'>;
@@ -450,7 +450,7 @@ export function lookupTableFind<Tout extends DType = DType>(tableHandle: Operand
 }
 
 /**
- * TensorFlow's LookupTableFindV2.
+ * TensorFlow's LookupTableFindV2: values of keys in a table
  * Stateful.
  */
 export function lookupTableFindV2<Tout extends DType = DType>(tableHandle: Operand<'resource'>, keys: Operand, defaultValue: Operand<Tout>, attrs: BuildOptions = {}): Output<Tout> {
@@ -503,7 +503,7 @@ export function lookupTableSize(tableHandle: Operand<'string'>, attrs: BuildOpti
 }
 
 /**
- * TensorFlow's LookupTableSizeV2.
+ * TensorFlow's LookupTableSizeV2: number of entries of a table
  * Stateful.
  */
 export function lookupTableSizeV2(tableHandle: Operand<'resource'>, attrs: BuildOptions = {}): Output<'int64'> {

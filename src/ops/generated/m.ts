@@ -6,7 +6,7 @@ import type { PartialShape } from '../../tensor/shape.js';
 import { type BuildOptions, type Operand, build, lists, named } from '../build.js';
 
 /**
- * TensorFlow's MakeIterator.
+ * TensorFlow's MakeIterator: starts an iterator over a dataset anew
  * Stateful.
  */
 export function makeIterator(dataset: Operand<'variant'>, iterator: Operand<'resource'>, attrs: BuildOptions = {}): Operation {
@@ -44,7 +44,7 @@ export function mapClear(attrs: { readonly capacity?: number | bigint; readonly 
 }
 
 /**
- * TensorFlow's MapDataset.
+ * TensorFlow's MapDataset: applies a function to every element of a dataset
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
  * @param attrs.useInterOpParallelism default true
@@ -143,7 +143,7 @@ export function mapUnstageNoKey(indices: Operand<'int32'>, attrs: { readonly cap
 }
 
 /**
- * TensorFlow's MatMul.
+ * TensorFlow's MatMul: product of two matrices, either transposed on request
  * @param attrs.transposeA default false
  * @param attrs.transposeB default false
  * @param attrs.gradA default false
@@ -169,28 +169,28 @@ export function matchingFilesDataset(patterns: Operand<'string'>, attrs: BuildOp
 }
 
 /**
- * TensorFlow's MatrixBandPart.
+ * TensorFlow's MatrixBandPart: keeps some diagonals of matrices and zeroes the rest
  */
 export function matrixBandPart<T extends DType = DType>(input: Operand<T>, numLower: Operand, numUpper: Operand, attrs: BuildOptions = {}): Output<T> {
   return build('MatrixBandPart', [input, numLower, numUpper], {}, attrs).output() as Output<T>;
 }
 
 /**
- * TensorFlow's MatrixDeterminant.
+ * TensorFlow's MatrixDeterminant: determinants
  */
 export function matrixDeterminant<T extends DType = DType>(input: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('MatrixDeterminant', [input], {}, attrs).output() as Output<T>;
 }
 
 /**
- * TensorFlow's MatrixDiag.
+ * TensorFlow's MatrixDiag: matrices with the given diagonals
  */
 export function matrixDiag<T extends DType = DType>(diagonal: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('MatrixDiag', [diagonal], {}, attrs).output() as Output<T>;
 }
 
 /**
- * TensorFlow's MatrixDiagPart.
+ * TensorFlow's MatrixDiagPart: diagonals of matrices
  */
 export function matrixDiagPart<T extends DType = DType>(input: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('MatrixDiagPart', [input], {}, attrs).output() as Output<T>;
@@ -235,7 +235,7 @@ export function matrixExponential<T extends DType = DType>(input: Operand<T>, at
 }
 
 /**
- * TensorFlow's MatrixInverse.
+ * TensorFlow's MatrixInverse: inverses of square matrices
  * @param attrs.adjoint default false
  */
 export function matrixInverse<T extends DType = DType>(input: Operand<T>, attrs: { readonly adjoint?: boolean } & BuildOptions = {}): Output<T> {
@@ -250,7 +250,7 @@ export function matrixLogarithm<T extends DType = DType>(input: Operand<T>, attr
 }
 
 /**
- * TensorFlow's MatrixSetDiag.
+ * TensorFlow's MatrixSetDiag: matrices with their diagonals replaced
  */
 export function matrixSetDiag<T extends DType = DType>(input: Operand<T>, diagonal: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('MatrixSetDiag', [input, diagonal], {}, attrs).output() as Output<T>;
@@ -272,7 +272,7 @@ export function matrixSetDiagV3<T extends DType = DType>(input: Operand<T>, diag
 }
 
 /**
- * TensorFlow's MatrixSolve.
+ * TensorFlow's MatrixSolve: solves systems of linear equations
  * @param attrs.adjoint default false
  */
 export function matrixSolve<T extends DType = DType>(matrix: Operand<T>, rhs: Operand<T>, attrs: { readonly adjoint?: boolean } & BuildOptions = {}): Output<T> {
@@ -295,7 +295,7 @@ export function matrixSquareRoot<T extends DType = DType>(input: Operand<T>, att
 }
 
 /**
- * TensorFlow's MatrixTriangularSolve.
+ * TensorFlow's MatrixTriangularSolve: solves triangular systems of equations
  * @param attrs.lower default true
  * @param attrs.adjoint default false
  */
@@ -304,7 +304,7 @@ export function matrixTriangularSolve<T extends DType = DType>(matrix: Operand<T
 }
 
 /**
- * TensorFlow's Max.
+ * TensorFlow's Max: largest element along axes
  * @param attrs.keepDims default false
  */
 export function max<T extends DType = DType>(input: Operand<T>, reductionIndices: Operand, attrs: { readonly keepDims?: boolean } & BuildOptions = {}): Output<T> {
@@ -321,7 +321,7 @@ export function maxIntraOpParallelismDataset(inputDataset: Operand<'variant'>, m
 }
 
 /**
- * TensorFlow's MaxPool.
+ * TensorFlow's MaxPool: largest elements of windows of images
  * @param attrs.ksize at least 4
  * @param attrs.strides at least 4
  * @param attrs.explicitPaddings default []
@@ -362,7 +362,7 @@ export function maxPool3DGradGrad<T extends DType = DType>(origInput: Operand<T>
 }
 
 /**
- * TensorFlow's MaxPoolGrad.
+ * TensorFlow's MaxPoolGrad: gradient of a max pooling
  * @param attrs.ksize at least 4
  * @param attrs.strides at least 4
  * @param attrs.explicitPaddings default []
@@ -439,14 +439,14 @@ export function maxPoolWithArgmax<T extends DType = DType>(input: Operand<T>, at
 }
 
 /**
- * TensorFlow's Maximum.
+ * TensorFlow's Maximum: larger of two elements
  */
 export function maximum<T extends DType = DType>(x: Operand<T>, y: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Maximum', [x, y], {}, attrs).output() as Output<T>;
 }
 
 /**
- * TensorFlow's Mean.
+ * TensorFlow's Mean: mean along axes
  * @param attrs.keepDims default false
  */
 export function mean<T extends DType = DType>(input: Operand<T>, reductionIndices: Operand, attrs: { readonly keepDims?: boolean } & BuildOptions = {}): Output<T> {
@@ -470,14 +470,14 @@ export function mergeDedupData(integerTensor: Operand, floatTensor: Operand, att
 }
 
 /**
- * TensorFlow's MergeSummary.
+ * TensorFlow's MergeSummary: joins summaries into one
  */
 export function mergeSummary(inputs: readonly Operand<'string'>[], attrs: BuildOptions = {}): Output<'string'> {
   return build('MergeSummary', [inputs], {}, attrs).output() as Output<'string'>;
 }
 
 /**
- * TensorFlow's MergeV2Checkpoints.
+ * TensorFlow's MergeV2Checkpoints: joins the shards of a checkpoint on one disk
  * Stateful.
  * @param attrs.deleteOldDirs default true
  * @param attrs.allowMissingFiles default false
@@ -498,7 +498,7 @@ export function mfcc(spectrogram: Operand<'float32'>, sampleRate: Operand<'int32
 }
 
 /**
- * TensorFlow's Min.
+ * TensorFlow's Min: smallest element along axes
  * @param attrs.keepDims default false
  */
 export function min<T extends DType = DType>(input: Operand<T>, reductionIndices: Operand, attrs: { readonly keepDims?: boolean } & BuildOptions = {}): Output<T> {
@@ -506,14 +506,14 @@ export function min<T extends DType = DType>(input: Operand<T>, reductionIndices
 }
 
 /**
- * TensorFlow's Minimum.
+ * TensorFlow's Minimum: smaller of two elements
  */
 export function minimum<T extends DType = DType>(x: Operand<T>, y: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Minimum', [x, y], {}, attrs).output() as Output<T>;
 }
 
 /**
- * TensorFlow's MirrorPad.
+ * TensorFlow's MirrorPad: pads with reflections of the tensor itself
  */
 export function mirrorPad<T extends DType = DType>(input: Operand<T>, paddings: Operand, attrs: { readonly mode: 'REFLECT' | 'SYMMETRIC' } & BuildOptions): Output<T> {
   return build('MirrorPad', [input, paddings], { mode: attrs.mode }, attrs).output() as Output<T>;
@@ -554,7 +554,7 @@ export function modelDataset(inputDataset: Operand<'variant'>, attrs: { readonly
 }
 
 /**
- * TensorFlow's Mul.
+ * TensorFlow's Mul: product, element by element
  */
 export function mul<T extends DType = DType>(x: Operand<T>, y: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Mul', [x, y], {}, attrs).output() as Output<T>;
@@ -615,7 +615,7 @@ export function multiDeviceIteratorToStringHandle(multiDeviceIterator: Operand<'
 }
 
 /**
- * TensorFlow's Multinomial.
+ * TensorFlow's Multinomial: draws classes by their unnormalised log probabilities
  * Stateful.
  * @param attrs.seed default 0
  * @param attrs.seed2 default 0

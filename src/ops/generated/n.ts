@@ -44,7 +44,7 @@ export function nearestNeighbors(points: Operand<'float32'>, centers: Operand<'f
 }
 
 /**
- * TensorFlow's Neg.
+ * TensorFlow's Neg: −x
  */
 export function neg<T extends DType = DType>(x: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Neg', [x], {}, attrs).output() as Output<T>;
@@ -74,7 +74,7 @@ export function nextIteration<T extends DType = DType>(data: Operand<T>, attrs: 
 }
 
 /**
- * TensorFlow's NoOp.
+ * TensorFlow's NoOp: does nothing, but waits for its control inputs
  */
 export function noOp(attrs: BuildOptions = {}): Operation {
   return build('NoOp', [], {}, attrs);
@@ -105,7 +105,7 @@ export function nonMaxSuppressionV2(boxes: Operand, scores: Operand, maxOutputSi
 }
 
 /**
- * TensorFlow's NonMaxSuppressionV3.
+ * TensorFlow's NonMaxSuppressionV3: boxes that do not overlap better ones too much
  */
 export function nonMaxSuppressionV3(boxes: Operand, scores: Operand, maxOutputSize: Operand<'int32'>, iouThreshold: Operand, scoreThreshold: Operand, attrs: BuildOptions = {}): Output<'int32'> {
   return build('NonMaxSuppressionV3', [boxes, scores, maxOutputSize, iouThreshold, scoreThreshold], {}, attrs).output() as Output<'int32'>;
@@ -146,7 +146,7 @@ export function nonSerializableDataset(inputDataset: Operand<'variant'>, attrs: 
 }
 
 /**
- * TensorFlow's NotEqual.
+ * TensorFlow's NotEqual: whether elements differ
  * @param attrs.incompatibleShapeError default true
  */
 export function notEqual(x: Operand, y: Operand, attrs: { readonly incompatibleShapeError?: boolean } & BuildOptions = {}): Output<'bool'> {

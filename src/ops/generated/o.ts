@@ -6,7 +6,7 @@ import type { PartialShape } from '../../tensor/shape.js';
 import { type BuildOptions, type Operand, build, lists } from '../build.js';
 
 /**
- * TensorFlow's OneHot.
+ * TensorFlow's OneHot: vectors with one value at the given places
  * @param attrs.axis default -1
  */
 export function oneHot<T extends DType = DType>(indices: Operand, depth: Operand<'int32'>, onValue: Operand<T>, offValue: Operand<T>, attrs: { readonly axis?: number | bigint } & BuildOptions = {}): Output<T> {
@@ -26,7 +26,7 @@ export function oneShotIterator(attrs: { readonly datasetFactory: FunctionRef; r
 }
 
 /**
- * TensorFlow's OnesLike.
+ * TensorFlow's OnesLike: ones in the shape of another tensor
  */
 export function onesLike<T extends DType = DType>(x: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('OnesLike', [x], {}, attrs).output() as Output<T>;
@@ -69,7 +69,7 @@ export function optionalGetValue(optional: Operand<'variant'>, attrs: { readonly
 }
 
 /**
- * TensorFlow's OptionalHasValue.
+ * TensorFlow's OptionalHasValue: whether an optional holds anything
  */
 export function optionalHasValue(optional: Operand<'variant'>, attrs: BuildOptions = {}): Output<'bool'> {
   return build('OptionalHasValue', [optional], {}, attrs).output() as Output<'bool'>;

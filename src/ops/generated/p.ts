@@ -6,7 +6,7 @@ import type { PartialShape } from '../../tensor/shape.js';
 import { type BuildOptions, type Operand, build, lists } from '../build.js';
 
 /**
- * TensorFlow's Pack.
+ * TensorFlow's Pack: stacks tensors along a fresh axis
  * @param attrs.axis default 0
  */
 export function pack<T extends DType = DType>(values: readonly Operand<T>[], attrs: { readonly axis?: number | bigint } & BuildOptions = {}): Output<T> {
@@ -14,14 +14,14 @@ export function pack<T extends DType = DType>(values: readonly Operand<T>[], att
 }
 
 /**
- * TensorFlow's Pad.
+ * TensorFlow's Pad: pads with zeros
  */
 export function pad<T extends DType = DType>(input: Operand<T>, paddings: Operand, attrs: BuildOptions = {}): Output<T> {
   return build('Pad', [input, paddings], {}, attrs).output() as Output<T>;
 }
 
 /**
- * TensorFlow's PadV2.
+ * TensorFlow's PadV2: pads with a value
  */
 export function padV2<T extends DType = DType>(input: Operand<T>, paddings: Operand, constantValues: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('PadV2', [input, paddings, constantValues], {}, attrs).output() as Output<T>;
@@ -142,7 +142,7 @@ export function parallelInterleaveDatasetV3(inputDataset: Operand<'variant'>, ot
 }
 
 /**
- * TensorFlow's ParallelInterleaveDatasetV4.
+ * TensorFlow's ParallelInterleaveDatasetV4: elements of several datasets in turns, read in parallel
  * @param attrs.deterministic default "default"
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
@@ -166,7 +166,7 @@ export function parallelMapDataset(inputDataset: Operand<'variant'>, otherArgume
 }
 
 /**
- * TensorFlow's ParallelMapDatasetV2.
+ * TensorFlow's ParallelMapDatasetV2: applies a function to elements of a dataset, several at once
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
  * @param attrs.useInterOpParallelism default true
@@ -234,7 +234,7 @@ export function parseExampleDatasetV2(inputDataset: Operand<'variant'>, numParal
 }
 
 /**
- * TensorFlow's ParseExampleV2.
+ * TensorFlow's ParseExampleV2: features of serialized tf.train.Examples
  * @param attrs.numSparse at least 0
  * @param attrs.sparseTypes one of float32, int64, string; at least 0
  * @param attrs.raggedValueTypes one of float32, int64, string; at least 0
@@ -289,7 +289,7 @@ export function parseSequenceExampleV2(serialized: Operand<'string'>, debugName:
 }
 
 /**
- * TensorFlow's ParseSingleExample.
+ * TensorFlow's ParseSingleExample: features of one serialized tf.train.Example
  * @param attrs.numSparse at least 0
  * @param attrs.sparseKeys at least 0
  * @param attrs.denseKeys at least 0
@@ -315,14 +315,14 @@ export function parseSingleSequenceExample(serialized: Operand<'string'>, featur
 }
 
 /**
- * TensorFlow's ParseTensor.
+ * TensorFlow's ParseTensor: a tensor from its serialized form
  */
 export function parseTensor<out_type extends DType = DType>(serialized: Operand<'string'>, attrs: { readonly outType: out_type } & BuildOptions): Output<out_type> {
   return build('ParseTensor', [serialized], { out_type: attrs.outType }, attrs).output() as Output<out_type>;
 }
 
 /**
- * TensorFlow's PartitionedCall.
+ * TensorFlow's PartitionedCall: calls a function
  * @param attrs.tout at least 0
  * @param attrs.config default ""
  * @param attrs.configProto default ""
@@ -333,7 +333,7 @@ export function partitionedCall(args: readonly Operand[], attrs: { readonly tout
 }
 
 /**
- * TensorFlow's Placeholder.
+ * TensorFlow's Placeholder: a value that each run is given
  * @param attrs.shape default unknown
  */
 export function placeholder<dtype extends DType = DType>(attrs: { readonly dtype: dtype; readonly shape?: PartialShape } & BuildOptions): Output<dtype> {
@@ -349,7 +349,7 @@ export function placeholderV2<dtype extends DType = DType>(attrs: { readonly dty
 }
 
 /**
- * TensorFlow's PlaceholderWithDefault.
+ * TensorFlow's PlaceholderWithDefault: a value that a run may be given, with one to fall back to
  */
 export function placeholderWithDefault<dtype extends DType = DType>(input: Operand<dtype>, attrs: { readonly shape: PartialShape } & BuildOptions): Output<dtype> {
   return build('PlaceholderWithDefault', [input], { shape: attrs.shape }, attrs).output() as Output<dtype>;
@@ -370,14 +370,14 @@ export function populationCount(x: Operand, attrs: BuildOptions = {}): Output<'u
 }
 
 /**
- * TensorFlow's Pow.
+ * TensorFlow's Pow: a to the power of b
  */
 export function pow<T extends DType = DType>(x: Operand<T>, y: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Pow', [x, y], {}, attrs).output() as Output<T>;
 }
 
 /**
- * TensorFlow's PrefetchDataset.
+ * TensorFlow's PrefetchDataset: reads elements of a dataset ahead of their use
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
  * @param attrs.slackPeriod default 0
@@ -415,7 +415,7 @@ export function preventGradient<T extends DType = DType>(input: Operand<T>, attr
 }
 
 /**
- * TensorFlow's Print.
+ * TensorFlow's Print: the input as it is; writes data to the log
  * Stateful.
  * @param attrs.message default ""
  * @param attrs.firstN default -1
@@ -471,7 +471,7 @@ export function privateThreadPoolDataset(inputDataset: Operand<'variant'>, numTh
 }
 
 /**
- * TensorFlow's Prod.
+ * TensorFlow's Prod: product along axes
  * @param attrs.keepDims default false
  */
 export function prod<T extends DType = DType>(input: Operand<T>, reductionIndices: Operand, attrs: { readonly keepDims?: boolean } & BuildOptions = {}): Output<T> {

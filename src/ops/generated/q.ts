@@ -4,7 +4,7 @@ import type { DType } from '../../tensor/dtype.js';
 import { type BuildOptions, type Operand, build, named } from '../build.js';
 
 /**
- * TensorFlow's Qr.
+ * TensorFlow's Qr: orthogonal and triangular factors of matrices
  * @param attrs.fullMatrices default false
  * @returns q, r
  */
@@ -472,7 +472,7 @@ export function queueClose(handle: Operand<'string'>, attrs: { readonly cancelPe
 }
 
 /**
- * TensorFlow's QueueCloseV2.
+ * TensorFlow's QueueCloseV2: closes a queue
  * Stateful.
  * @param attrs.cancelPendingEnqueues default false
  */
@@ -499,7 +499,7 @@ export function queueDequeueMany(handle: Operand<'string'>, n: Operand<'int32'>,
 }
 
 /**
- * TensorFlow's QueueDequeueManyV2.
+ * TensorFlow's QueueDequeueManyV2: takes several elements from a queue, joined
  * Stateful.
  * @param attrs.componentTypes at least 1
  * @param attrs.timeoutMs default -1
@@ -528,7 +528,7 @@ export function queueDequeueUpToV2(handle: Operand<'resource'>, n: Operand<'int3
 }
 
 /**
- * TensorFlow's QueueDequeueV2.
+ * TensorFlow's QueueDequeueV2: takes one element from a queue, waiting for it
  * Stateful.
  * @param attrs.componentTypes at least 1
  * @param attrs.timeoutMs default -1
@@ -554,7 +554,7 @@ export function queueEnqueueMany(handle: Operand<'string'>, components: readonly
 }
 
 /**
- * TensorFlow's QueueEnqueueManyV2.
+ * TensorFlow's QueueEnqueueManyV2: puts the rows of tensors into a queue
  * Stateful.
  * @param attrs.timeoutMs default -1
  */
@@ -563,7 +563,7 @@ export function queueEnqueueManyV2(handle: Operand<'resource'>, components: read
 }
 
 /**
- * TensorFlow's QueueEnqueueV2.
+ * TensorFlow's QueueEnqueueV2: puts one element into a queue, waiting for room
  * Stateful.
  * @param attrs.timeoutMs default -1
  */
@@ -594,7 +594,7 @@ export function queueSize(handle: Operand<'string'>, attrs: BuildOptions = {}): 
 }
 
 /**
- * TensorFlow's QueueSizeV2.
+ * TensorFlow's QueueSizeV2: number of elements in a queue
  * Stateful.
  */
 export function queueSizeV2(handle: Operand<'resource'>, attrs: BuildOptions = {}): Output<'int32'> {

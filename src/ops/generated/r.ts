@@ -6,7 +6,7 @@ import type { PartialShape } from '../../tensor/shape.js';
 import { type BuildOptions, type Operand, build, lists, named } from '../build.js';
 
 /**
- * TensorFlow's RFFT.
+ * TensorFlow's RFFT: Fourier transform of real numbers
  * @param attrs.tcomplex one of complex64, complex128; default complex64
  */
 export function rfft(input: Operand, fftLength: Operand<'int32'>, attrs: { readonly tcomplex?: DType } & BuildOptions = {}): Output {
@@ -229,7 +229,7 @@ export function randomPoissonV2(shape: Operand, rate: Operand, attrs: { readonly
 }
 
 /**
- * TensorFlow's RandomShuffle.
+ * TensorFlow's RandomShuffle: rows in random order
  * Stateful.
  * @param attrs.seed default 0
  * @param attrs.seed2 default 0
@@ -271,7 +271,7 @@ export function randomShuffleQueueV2(attrs: { readonly componentTypes: readonly 
 }
 
 /**
- * TensorFlow's RandomStandardNormal.
+ * TensorFlow's RandomStandardNormal: numbers drawn from the normal distribution
  * Stateful.
  * @param attrs.seed default 0
  * @param attrs.seed2 default 0
@@ -282,7 +282,7 @@ export function randomStandardNormal<dtype extends DType = DType>(shape: Operand
 }
 
 /**
- * TensorFlow's RandomUniform.
+ * TensorFlow's RandomUniform: numbers drawn evenly from [0, 1)
  * Stateful.
  * @param attrs.seed default 0
  * @param attrs.seed2 default 0
@@ -293,7 +293,7 @@ export function randomUniform<dtype extends DType = DType>(shape: Operand, attrs
 }
 
 /**
- * TensorFlow's RandomUniformInt.
+ * TensorFlow's RandomUniformInt: integers drawn evenly from a range
  * Stateful.
  * @param attrs.seed default 0
  * @param attrs.seed2 default 0
@@ -303,14 +303,14 @@ export function randomUniformInt<Tout extends DType = DType>(shape: Operand, min
 }
 
 /**
- * TensorFlow's Range.
+ * TensorFlow's Range: numbers from start up to limit by steps
  */
 export function range<Tidx extends DType = DType>(start: Operand<Tidx>, limit: Operand<Tidx>, delta: Operand<Tidx>, attrs: BuildOptions = {}): Output<Tidx> {
   return build('Range', [start, limit, delta], {}, attrs).output() as Output<Tidx>;
 }
 
 /**
- * TensorFlow's RangeDataset.
+ * TensorFlow's RangeDataset: a dataset of integers of a range
  * Stateful.
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
@@ -322,21 +322,21 @@ export function rangeDataset(start: Operand<'int64'>, stop: Operand<'int64'>, st
 }
 
 /**
- * TensorFlow's Rank.
+ * TensorFlow's Rank: number of axes
  */
 export function rank(input: Operand, attrs: BuildOptions = {}): Output<'int32'> {
   return build('Rank', [input], {}, attrs).output() as Output<'int32'>;
 }
 
 /**
- * TensorFlow's ReadFile.
+ * TensorFlow's ReadFile: content of a file
  */
 export function readFile(filename: Operand<'string'>, attrs: BuildOptions = {}): Output<'string'> {
   return build('ReadFile', [filename], {}, attrs).output() as Output<'string'>;
 }
 
 /**
- * TensorFlow's ReadVariableOp.
+ * TensorFlow's ReadVariableOp: value of a resource variable
  * Stateful.
  */
 export function readVariableOp<dtype extends DType = DType>(resource: Operand<'resource'>, attrs: { readonly dtype: dtype } & BuildOptions): Output<dtype> {
@@ -463,7 +463,7 @@ export function readerSerializeStateV2(readerHandle: Operand<'resource'>, attrs:
 }
 
 /**
- * TensorFlow's Real.
+ * TensorFlow's Real: real part
  * @param attrs.tout one of float32, float64; default float32
  */
 export function real(input: Operand, attrs: { readonly tout?: DType } & BuildOptions = {}): Output {
@@ -471,7 +471,7 @@ export function real(input: Operand, attrs: { readonly tout?: DType } & BuildOpt
 }
 
 /**
- * TensorFlow's RealDiv.
+ * TensorFlow's RealDiv: quotient of floating-point numbers
  */
 export function realDiv<T extends DType = DType>(x: Operand<T>, y: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('RealDiv', [x, y], {}, attrs).output() as Output<T>;
@@ -497,7 +497,7 @@ export function rebatchDatasetV2(inputDataset: Operand<'variant'>, batchSizes: O
 }
 
 /**
- * TensorFlow's Reciprocal.
+ * TensorFlow's Reciprocal: 1 / x
  */
 export function reciprocal<T extends DType = DType>(x: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Reciprocal', [x], {}, attrs).output() as Output<T>;
@@ -624,7 +624,7 @@ export function regexFullMatch(input: Operand<'string'>, pattern: Operand<'strin
 }
 
 /**
- * TensorFlow's RegexReplace.
+ * TensorFlow's RegexReplace: replaces what matches a pattern
  * @param attrs.replaceGlobal default true
  */
 export function regexReplace(input: Operand<'string'>, pattern: Operand<'string'>, rewrite: Operand<'string'>, attrs: { readonly replaceGlobal?: boolean } & BuildOptions = {}): Output<'string'> {
@@ -665,14 +665,14 @@ export function relayoutLike<T extends DType = DType>(input: Operand<T>, layoutI
 }
 
 /**
- * TensorFlow's Relu.
+ * TensorFlow's Relu: x where positive, else 0
  */
 export function relu<T extends DType = DType>(features: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Relu', [features], {}, attrs).output() as Output<T>;
 }
 
 /**
- * TensorFlow's Relu6.
+ * TensorFlow's Relu6: x limited to 0 … 6
  */
 export function relu6<T extends DType = DType>(features: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Relu6', [features], {}, attrs).output() as Output<T>;
@@ -686,7 +686,7 @@ export function relu6Grad<T extends DType = DType>(gradients: Operand<T>, featur
 }
 
 /**
- * TensorFlow's ReluGrad.
+ * TensorFlow's ReluGrad: gradient of relu
  */
 export function reluGrad<T extends DType = DType>(gradients: Operand<T>, features: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('ReluGrad', [gradients, features], {}, attrs).output() as Output<T>;
@@ -702,7 +702,7 @@ export function remoteCall(target: Operand<'string'>, args: readonly Operand[], 
 }
 
 /**
- * TensorFlow's RepeatDataset.
+ * TensorFlow's RepeatDataset: a dataset several times over
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
  * @param attrs.metadata default ""
@@ -746,7 +746,7 @@ export function requantizePerChannel(input: Operand, inputMin: Operand<'float32'
 }
 
 /**
- * TensorFlow's Reshape.
+ * TensorFlow's Reshape: the same elements in another shape; one size may be −1
  */
 export function reshape<T extends DType = DType>(tensor: Operand<T>, shape: Operand, attrs: BuildOptions = {}): Output<T> {
   return build('Reshape', [tensor, shape], {}, attrs).output() as Output<T>;
@@ -779,7 +779,7 @@ export function resizeBicubicGrad<T extends DType = DType>(grads: Operand<'float
 }
 
 /**
- * TensorFlow's ResizeBilinear.
+ * TensorFlow's ResizeBilinear: scales images, linear between pixels
  * @param attrs.alignCorners default false
  * @param attrs.halfPixelCenters default false
  */
@@ -797,7 +797,7 @@ export function resizeBilinearGrad<T extends DType = DType>(grads: Operand<'floa
 }
 
 /**
- * TensorFlow's ResizeNearestNeighbor.
+ * TensorFlow's ResizeNearestNeighbor: scales images by the nearest pixel
  * @param attrs.alignCorners default false
  * @param attrs.halfPixelCenters default false
  */
@@ -866,7 +866,7 @@ export function resourceApplyAdadelta(var_: Operand<'resource'>, accum: Operand<
 }
 
 /**
- * TensorFlow's ResourceApplyAdagrad.
+ * TensorFlow's ResourceApplyAdagrad: one step of Adagrad on a variable
  * Stateful.
  * @param attrs.useLocking default false
  * @param attrs.updateSlots default true
@@ -895,7 +895,7 @@ export function resourceApplyAdagradV2(var_: Operand<'resource'>, accum: Operand
 }
 
 /**
- * TensorFlow's ResourceApplyAdam.
+ * TensorFlow's ResourceApplyAdam: one step of Adam on a variable
  * Stateful.
  * @param attrs.useLocking default false
  * @param attrs.useNesterov default false
@@ -932,7 +932,7 @@ export function resourceApplyCenteredRMSProp(var_: Operand<'resource'>, mg: Oper
 }
 
 /**
- * TensorFlow's ResourceApplyFtrl.
+ * TensorFlow's ResourceApplyFtrl: one step of FTRL on a variable
  * Stateful.
  * @param attrs.useLocking default false
  * @param attrs.multiplyLinearByLr default false
@@ -952,7 +952,7 @@ export function resourceApplyFtrlV2(var_: Operand<'resource'>, accum: Operand<'r
 }
 
 /**
- * TensorFlow's ResourceApplyGradientDescent.
+ * TensorFlow's ResourceApplyGradientDescent: one step of gradient descent on a variable
  * Stateful.
  * @param attrs.useLocking default false
  */
@@ -971,7 +971,7 @@ export function resourceApplyKerasMomentum(var_: Operand<'resource'>, accum: Ope
 }
 
 /**
- * TensorFlow's ResourceApplyMomentum.
+ * TensorFlow's ResourceApplyMomentum: one step of gradient descent with momentum on a variable
  * Stateful.
  * @param attrs.useLocking default false
  * @param attrs.useNesterov default false
@@ -1008,7 +1008,7 @@ export function resourceApplyProximalGradientDescent(var_: Operand<'resource'>, 
 }
 
 /**
- * TensorFlow's ResourceApplyRMSProp.
+ * TensorFlow's ResourceApplyRMSProp: one step of RMSProp on a variable
  * Stateful.
  * @param attrs.useLocking default false
  */
@@ -1038,7 +1038,7 @@ export function resourceCountUpTo<T extends DType = DType>(resource: Operand<'re
 }
 
 /**
- * TensorFlow's ResourceGather.
+ * TensorFlow's ResourceGather: rows of a variable, without reading the rest
  * Stateful.
  * @param attrs.batchDims default 0
  * @param attrs.validateIndices default true
@@ -1048,7 +1048,7 @@ export function resourceGather<dtype extends DType = DType>(resource: Operand<'r
 }
 
 /**
- * TensorFlow's ResourceGatherNd.
+ * TensorFlow's ResourceGatherNd: elements of a variable by their coordinates
  * Stateful.
  */
 export function resourceGatherNd<dtype extends DType = DType>(resource: Operand<'resource'>, indices: Operand, attrs: { readonly dtype: dtype } & BuildOptions): Output<dtype> {
@@ -1056,7 +1056,7 @@ export function resourceGatherNd<dtype extends DType = DType>(resource: Operand<
 }
 
 /**
- * TensorFlow's ResourceScatterAdd.
+ * TensorFlow's ResourceScatterAdd: adds to some rows of a variable
  * Stateful.
  */
 export function resourceScatterAdd(resource: Operand<'resource'>, indices: Operand, updates: Operand, attrs: BuildOptions = {}): Operation {
@@ -1154,7 +1154,7 @@ export function resourceScatterSub(resource: Operand<'resource'>, indices: Opera
 }
 
 /**
- * TensorFlow's ResourceScatterUpdate.
+ * TensorFlow's ResourceScatterUpdate: replaces some rows of a variable
  * Stateful.
  */
 export function resourceScatterUpdate(resource: Operand<'resource'>, indices: Operand, updates: Operand, attrs: BuildOptions = {}): Operation {
@@ -1171,7 +1171,7 @@ export function resourceSparseApplyAdadelta(var_: Operand<'resource'>, accum: Op
 }
 
 /**
- * TensorFlow's ResourceSparseApplyAdagrad.
+ * TensorFlow's ResourceSparseApplyAdagrad: one step of Adagrad on some rows of a variable
  * Stateful.
  * @param attrs.useLocking default false
  * @param attrs.updateSlots default true
@@ -1209,7 +1209,7 @@ export function resourceSparseApplyCenteredRMSProp(var_: Operand<'resource'>, mg
 }
 
 /**
- * TensorFlow's ResourceSparseApplyFtrl.
+ * TensorFlow's ResourceSparseApplyFtrl: one step of FTRL on some rows of a variable
  * Stateful.
  * @param attrs.useLocking default false
  * @param attrs.multiplyLinearByLr default false
@@ -1307,7 +1307,7 @@ export function restoreSlice<dt extends DType = DType>(filePattern: Operand<'str
 }
 
 /**
- * TensorFlow's RestoreV2.
+ * TensorFlow's RestoreV2: tensors from a checkpoint
  * Stateful.
  * @param attrs.dtypes at least 1
  */
@@ -1488,7 +1488,7 @@ export function reverse<T extends DType = DType>(tensor: Operand<T>, dims: Opera
 }
 
 /**
- * TensorFlow's ReverseSequence.
+ * TensorFlow's ReverseSequence: reverses the first elements of each row
  * @param attrs.batchDim default 0
  */
 export function reverseSequence<T extends DType = DType>(input: Operand<T>, seqLengths: Operand, attrs: { readonly seqDim: number | bigint; readonly batchDim?: number | bigint } & BuildOptions): Output<T> {
@@ -1496,7 +1496,7 @@ export function reverseSequence<T extends DType = DType>(input: Operand<T>, seqL
 }
 
 /**
- * TensorFlow's ReverseV2.
+ * TensorFlow's ReverseV2: reverses axes
  */
 export function reverseV2<T extends DType = DType>(tensor: Operand<T>, axis: Operand, attrs: BuildOptions = {}): Output<T> {
   return build('ReverseV2', [tensor, axis], {}, attrs).output() as Output<T>;
@@ -1519,7 +1519,7 @@ export function rightShift<T extends DType = DType>(x: Operand<T>, y: Operand<T>
 }
 
 /**
- * TensorFlow's Rint.
+ * TensorFlow's Rint: nearest whole number, halves to even
  */
 export function rint<T extends DType = DType>(x: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Rint', [x], {}, attrs).output() as Output<T>;
@@ -1904,14 +1904,14 @@ export function rngSkip(resource: Operand<'resource'>, algorithm: Operand<'int64
 }
 
 /**
- * TensorFlow's Roll.
+ * TensorFlow's Roll: shifts along axes, around the ends
  */
 export function roll<T extends DType = DType>(input: Operand<T>, shift: Operand, axis: Operand, attrs: BuildOptions = {}): Output<T> {
   return build('Roll', [input, shift, axis], {}, attrs).output() as Output<T>;
 }
 
 /**
- * TensorFlow's Round.
+ * TensorFlow's Round: nearest whole number, halves to even
  */
 export function round<T extends DType = DType>(x: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Round', [x], {}, attrs).output() as Output<T>;
@@ -1981,7 +1981,7 @@ export function rpcServerStart(server: Operand<'resource'>, attrs: BuildOptions 
 }
 
 /**
- * TensorFlow's Rsqrt.
+ * TensorFlow's Rsqrt: 1 / √x
  */
 export function rsqrt<T extends DType = DType>(x: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Rsqrt', [x], {}, attrs).output() as Output<T>;

@@ -84,7 +84,7 @@ export function saveSlices(filename: Operand<'string'>, tensorNames: Operand<'st
 }
 
 /**
- * TensorFlow's SaveV2.
+ * TensorFlow's SaveV2: writes tensors as a checkpoint
  * Stateful.
  */
 export function saveV2(prefix: Operand<'string'>, tensorNames: Operand<'string'>, shapeAndSlices: Operand<'string'>, tensors: readonly Operand[], attrs: BuildOptions = {}): Operation {
@@ -92,7 +92,7 @@ export function saveV2(prefix: Operand<'string'>, tensorNames: Operand<'string'>
 }
 
 /**
- * TensorFlow's ScalarSummary.
+ * TensorFlow's ScalarSummary: a summary of named numbers
  */
 export function scalarSummary(tags: Operand<'string'>, values: Operand, attrs: BuildOptions = {}): Output<'string'> {
   return build('ScalarSummary', [tags, values], {}, attrs).output() as Output<'string'>;
@@ -169,7 +169,7 @@ export function scatterMul<T extends DType = DType>(ref: Operand<T>, indices: Op
 }
 
 /**
- * TensorFlow's ScatterNd.
+ * TensorFlow's ScatterNd: zeros with updates added at coordinates
  * @param attrs.badIndicesPolicy default ""
  */
 export function scatterNd<T extends DType = DType>(indices: Operand, updates: Operand<T>, shape: Operand, attrs: { readonly badIndicesPolicy?: string | Uint8Array } & BuildOptions = {}): Output<T> {
@@ -296,7 +296,7 @@ export function segmentMaxV2<T extends DType = DType>(data: Operand<T>, segmentI
 }
 
 /**
- * TensorFlow's SegmentMean.
+ * TensorFlow's SegmentMean: means of runs of rows
  */
 export function segmentMean<T extends DType = DType>(data: Operand<T>, segmentIds: Operand, attrs: BuildOptions = {}): Output<T> {
   return build('SegmentMean', [data, segmentIds], {}, attrs).output() as Output<T>;
@@ -331,7 +331,7 @@ export function segmentProdV2<T extends DType = DType>(data: Operand<T>, segment
 }
 
 /**
- * TensorFlow's SegmentSum.
+ * TensorFlow's SegmentSum: sums of runs of rows
  */
 export function segmentSum<T extends DType = DType>(data: Operand<T>, segmentIds: Operand, attrs: BuildOptions = {}): Output<T> {
   return build('SegmentSum', [data, segmentIds], {}, attrs).output() as Output<T>;
@@ -345,14 +345,14 @@ export function segmentSumV2<T extends DType = DType>(data: Operand<T>, segmentI
 }
 
 /**
- * TensorFlow's Select.
+ * TensorFlow's Select: elements of one tensor or of another, by a condition
  */
 export function select<T extends DType = DType>(condition: Operand<'bool'>, t: Operand<T>, e: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Select', [condition, t, e], {}, attrs).output() as Output<T>;
 }
 
 /**
- * TensorFlow's SelectV2.
+ * TensorFlow's SelectV2: elements of one tensor or of another, by a condition; all broadcast
  */
 export function selectV2<T extends DType = DType>(condition: Operand<'bool'>, t: Operand<T>, e: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('SelectV2', [condition, t, e], {}, attrs).output() as Output<T>;
@@ -376,7 +376,7 @@ export function selfAdjointEigV2<T extends DType = DType>(input: Operand<T>, att
 }
 
 /**
- * TensorFlow's Selu.
+ * TensorFlow's Selu: scaled elu that keeps mean and variance
  */
 export function selu<T extends DType = DType>(features: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Selu', [features], {}, attrs).output() as Output<T>;
@@ -457,7 +457,7 @@ export function setStatsAggregatorDataset(inputDataset: Operand<'variant'>, stat
 }
 
 /**
- * TensorFlow's Shape.
+ * TensorFlow's Shape: shape at run time
  * @param attrs.outType one of int32, int64; default int32
  */
 export function shape(input: Operand, attrs: { readonly outType?: DType } & BuildOptions = {}): Output {
@@ -465,7 +465,7 @@ export function shape(input: Operand, attrs: { readonly outType?: DType } & Buil
 }
 
 /**
- * TensorFlow's ShapeN.
+ * TensorFlow's ShapeN: shapes of several tensors
  * @param attrs.outType one of int32, int64; default int32
  */
 export function shapeN(input: readonly Operand[], attrs: { readonly outType?: DType } & BuildOptions = {}): Output[] {
@@ -543,7 +543,7 @@ export function shuffleDatasetV2(inputDataset: Operand<'variant'>, bufferSize: O
 }
 
 /**
- * TensorFlow's ShuffleDatasetV3.
+ * TensorFlow's ShuffleDatasetV3: a dataset in random order, through a buffer
  * Stateful.
  * @param attrs.reshuffleEachIteration default true
  * @param attrs.outputTypes at least 1
@@ -571,7 +571,7 @@ export function shutdownTPUSystem(attrs: BuildOptions = {}): Output<'bool'> {
 }
 
 /**
- * TensorFlow's Sigmoid.
+ * TensorFlow's Sigmoid: 1 / (1 + exp(−x))
  */
 export function sigmoid<T extends DType = DType>(x: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Sigmoid', [x], {}, attrs).output() as Output<T>;
@@ -585,28 +585,28 @@ export function sigmoidGrad<T extends DType = DType>(y: Operand<T>, dy: Operand<
 }
 
 /**
- * TensorFlow's Sign.
+ * TensorFlow's Sign: −1, 0 or 1
  */
 export function sign<T extends DType = DType>(x: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Sign', [x], {}, attrs).output() as Output<T>;
 }
 
 /**
- * TensorFlow's Sin.
+ * TensorFlow's Sin: sine
  */
 export function sin<T extends DType = DType>(x: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Sin', [x], {}, attrs).output() as Output<T>;
 }
 
 /**
- * TensorFlow's Sinh.
+ * TensorFlow's Sinh: hyperbolic sine
  */
 export function sinh<T extends DType = DType>(x: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Sinh', [x], {}, attrs).output() as Output<T>;
 }
 
 /**
- * TensorFlow's Size.
+ * TensorFlow's Size: number of elements
  * @param attrs.outType one of int32, int64; default int32
  */
 export function size(input: Operand, attrs: { readonly outType?: DType } & BuildOptions = {}): Output {
@@ -646,7 +646,7 @@ export function sleepDataset(inputDataset: Operand<'variant'>, sleepMicroseconds
 }
 
 /**
- * TensorFlow's Slice.
+ * TensorFlow's Slice: a block of a tensor
  */
 export function slice<T extends DType = DType>(input: Operand<T>, begin: Operand, size: Operand, attrs: BuildOptions = {}): Output<T> {
   return build('Slice', [input, begin, size], {}, attrs).output() as Output<T>;
@@ -745,14 +745,14 @@ export function sobolSample(dim: Operand<'int32'>, numResults: Operand<'int32'>,
 }
 
 /**
- * TensorFlow's Softmax.
+ * TensorFlow's Softmax: exponentials that add up to 1 over the last axis
  */
 export function softmax<T extends DType = DType>(logits: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Softmax', [logits], {}, attrs).output() as Output<T>;
 }
 
 /**
- * TensorFlow's SoftmaxCrossEntropyWithLogits.
+ * TensorFlow's SoftmaxCrossEntropyWithLogits: cross entropy of probabilities and logits, with its gradient
  * @returns loss, backprop
  */
 export function softmaxCrossEntropyWithLogits<T extends DType = DType>(features: Operand<T>, labels: Operand<T>, attrs: BuildOptions = {}): { loss: Output<T>; backprop: Output<T> } {
@@ -760,7 +760,7 @@ export function softmaxCrossEntropyWithLogits<T extends DType = DType>(features:
 }
 
 /**
- * TensorFlow's Softplus.
+ * TensorFlow's Softplus: log(1 + exp(x))
  */
 export function softplus<T extends DType = DType>(features: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Softplus', [features], {}, attrs).output() as Output<T>;
@@ -774,7 +774,7 @@ export function softplusGrad<T extends DType = DType>(gradients: Operand<T>, fea
 }
 
 /**
- * TensorFlow's Softsign.
+ * TensorFlow's Softsign: x / (1 + |x|)
  */
 export function softsign<T extends DType = DType>(features: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Softsign', [features], {}, attrs).output() as Output<T>;
@@ -810,14 +810,14 @@ export function spaceToBatch<T extends DType = DType>(input: Operand<T>, padding
 }
 
 /**
- * TensorFlow's SpaceToBatchND.
+ * TensorFlow's SpaceToBatchND: moves blocks of positions into the batch
  */
 export function spaceToBatchND<T extends DType = DType>(input: Operand<T>, blockShape: Operand, paddings: Operand, attrs: BuildOptions = {}): Output<T> {
   return build('SpaceToBatchND', [input, blockShape, paddings], {}, attrs).output() as Output<T>;
 }
 
 /**
- * TensorFlow's SpaceToDepth.
+ * TensorFlow's SpaceToDepth: moves blocks of pixels into channels
  * @param attrs.blockSize at least 2
  * @param attrs.dataFormat default "NHWC"
  */
@@ -1192,7 +1192,7 @@ export function sparseReduceSumSparse<T extends DType = DType>(inputIndices: Ope
 }
 
 /**
- * TensorFlow's SparseReorder.
+ * TensorFlow's SparseReorder: a sparse tensor with its entries in order
  * @returns outputIndices, outputValues
  */
 export function sparseReorder<T extends DType = DType>(inputIndices: Operand<'int64'>, inputValues: Operand<T>, inputShape: Operand<'int64'>, attrs: BuildOptions = {}): { outputIndices: Output<'int64'>; outputValues: Output<T> } {
@@ -1208,7 +1208,7 @@ export function sparseReshape(inputIndices: Operand<'int64'>, inputShape: Operan
 }
 
 /**
- * TensorFlow's SparseSegmentMean.
+ * TensorFlow's SparseSegmentMean: means of rows that are looked up by number
  * @param attrs.sparseGradient default false
  */
 export function sparseSegmentMean<T extends DType = DType>(data: Operand<T>, indices: Operand, segmentIds: Operand, attrs: { readonly sparseGradient?: boolean } & BuildOptions = {}): Output<T> {
@@ -1239,7 +1239,7 @@ export function sparseSegmentMeanWithNumSegments<T extends DType = DType>(data: 
 }
 
 /**
- * TensorFlow's SparseSegmentSqrtN.
+ * TensorFlow's SparseSegmentSqrtN: sums of rows looked up by number, over the root of their count
  * @param attrs.sparseGradient default false
  */
 export function sparseSegmentSqrtN<T extends DType = DType>(data: Operand<T>, indices: Operand, segmentIds: Operand, attrs: { readonly sparseGradient?: boolean } & BuildOptions = {}): Output<T> {
@@ -1270,7 +1270,7 @@ export function sparseSegmentSqrtNWithNumSegments<T extends DType = DType>(data:
 }
 
 /**
- * TensorFlow's SparseSegmentSum.
+ * TensorFlow's SparseSegmentSum: sums of rows that are looked up by number
  * @param attrs.sparseGradient default false
  */
 export function sparseSegmentSum<T extends DType = DType>(data: Operand<T>, indices: Operand, segmentIds: Operand, attrs: { readonly sparseGradient?: boolean } & BuildOptions = {}): Output<T> {
@@ -1323,7 +1323,7 @@ export function sparseSoftmax<T extends DType = DType>(spIndices: Operand<'int64
 }
 
 /**
- * TensorFlow's SparseSoftmaxCrossEntropyWithLogits.
+ * TensorFlow's SparseSoftmaxCrossEntropyWithLogits: cross entropy of class numbers and logits, with its gradient
  * @returns loss, backprop
  */
 export function sparseSoftmaxCrossEntropyWithLogits<T extends DType = DType>(features: Operand<T>, labels: Operand, attrs: BuildOptions = {}): { loss: Output<T>; backprop: Output<T> } {
@@ -1363,7 +1363,7 @@ export function sparseTensorDenseAdd<T extends DType = DType>(aIndices: Operand,
 }
 
 /**
- * TensorFlow's SparseTensorDenseMatMul.
+ * TensorFlow's SparseTensorDenseMatMul: product of a sparse matrix and a dense one
  * @param attrs.adjointA default false
  * @param attrs.adjointB default false
  */
@@ -1387,7 +1387,7 @@ export function sparseTensorToCSRSparseMatrix(indices: Operand<'int64'>, values:
 }
 
 /**
- * TensorFlow's SparseToDense.
+ * TensorFlow's SparseToDense: a dense tensor with values at coordinates
  * @param attrs.validateIndices default true
  */
 export function sparseToDense<T extends DType = DType>(sparseIndices: Operand, outputShape: Operand, sparseValues: Operand<T>, defaultValue: Operand<T>, attrs: { readonly validateIndices?: boolean } & BuildOptions = {}): Output<T> {
@@ -1411,7 +1411,7 @@ export function spence<T extends DType = DType>(x: Operand<T>, attrs: BuildOptio
 }
 
 /**
- * TensorFlow's Split.
+ * TensorFlow's Split: equal parts along an axis
  * @param attrs.numSplit at least 1
  */
 export function split<T extends DType = DType>(splitDim: Operand<'int32'>, value: Operand<T>, attrs: { readonly numSplit: number | bigint } & BuildOptions): Output[] {
@@ -1430,7 +1430,7 @@ export function splitDedupData<integer_type extends DType = DType, float_type ex
 }
 
 /**
- * TensorFlow's SplitV.
+ * TensorFlow's SplitV: parts of given sizes along an axis
  * @param attrs.numSplit at least 1
  */
 export function splitV<T extends DType = DType>(value: Operand<T>, sizeSplits: Operand, splitDim: Operand<'int32'>, attrs: { readonly numSplit: number | bigint } & BuildOptions): Output[] {
@@ -1448,7 +1448,7 @@ export function sqlDataset(driverName: Operand<'string'>, dataSourceName: Operan
 }
 
 /**
- * TensorFlow's Sqrt.
+ * TensorFlow's Sqrt: square root
  */
 export function sqrt<T extends DType = DType>(x: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Sqrt', [x], {}, attrs).output() as Output<T>;
@@ -1462,21 +1462,21 @@ export function sqrtGrad<T extends DType = DType>(y: Operand<T>, dy: Operand<T>,
 }
 
 /**
- * TensorFlow's Square.
+ * TensorFlow's Square: x²
  */
 export function square<T extends DType = DType>(x: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Square', [x], {}, attrs).output() as Output<T>;
 }
 
 /**
- * TensorFlow's SquaredDifference.
+ * TensorFlow's SquaredDifference: (a − b)²
  */
 export function squaredDifference<T extends DType = DType>(x: Operand<T>, y: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('SquaredDifference', [x, y], {}, attrs).output() as Output<T>;
 }
 
 /**
- * TensorFlow's Squeeze.
+ * TensorFlow's Squeeze: removes axes of size 1
  * @param attrs.squeezeDims at least 0; default []
  */
 export function squeeze<T extends DType = DType>(input: Operand<T>, attrs: { readonly squeezeDims?: readonly (number | bigint)[] } & BuildOptions = {}): Output<T> {
@@ -1598,7 +1598,7 @@ export function stageSize(attrs: { readonly capacity?: number | bigint; readonly
 }
 
 /**
- * TensorFlow's StatefulPartitionedCall.
+ * TensorFlow's StatefulPartitionedCall: calls a function that may have effects
  * Stateful.
  * @param attrs.tout at least 0
  * @param attrs.config default ""
@@ -1683,7 +1683,7 @@ export function statelessCase(branchIndex: Operand<'int32'>, input: readonly Ope
 }
 
 /**
- * TensorFlow's StatelessIf.
+ * TensorFlow's StatelessIf: runs one of two functions without effects, chosen by a condition
  * @param attrs.tout at least 0
  * @param attrs.outputShapes default []
  */
@@ -1753,7 +1753,7 @@ export function statelessRandomGetKeyCounterAlg(seed: Operand, attrs: BuildOptio
 }
 
 /**
- * TensorFlow's StatelessRandomNormal.
+ * TensorFlow's StatelessRandomNormal: normal numbers that the seed alone decides
  * @param attrs.dtype one of float16, bfloat16, float32, float64; default float32
  */
 export function statelessRandomNormal(shape: Operand, seed: Operand, attrs: { readonly dtype?: DType } & BuildOptions = {}): Output {
@@ -1777,7 +1777,7 @@ export function statelessRandomPoisson<dtype extends DType = DType>(shape: Opera
 }
 
 /**
- * TensorFlow's StatelessRandomUniform.
+ * TensorFlow's StatelessRandomUniform: numbers in [0, 1) that the seed alone decides
  * @param attrs.dtype one of float16, bfloat16, float32, float64; default float32
  */
 export function statelessRandomUniform(shape: Operand, seed: Operand, attrs: { readonly dtype?: DType } & BuildOptions = {}): Output {
@@ -1858,7 +1858,7 @@ export function statelessTruncatedNormalV2(shape: Operand, key: Operand<'uint64'
 }
 
 /**
- * TensorFlow's StatelessWhile.
+ * TensorFlow's StatelessWhile: repeats a function without effects while a condition holds
  * @param attrs.outputShapes default []
  * @param attrs.parallelIterations default 10
  */
@@ -1926,7 +1926,7 @@ export function stochasticCastToInt<Tout extends DType = DType>(input: Operand, 
 }
 
 /**
- * TensorFlow's StopGradient.
+ * TensorFlow's StopGradient: the input as it is, through which no gradient flows
  */
 export function stopGradient<T extends DType = DType>(input: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('StopGradient', [input], {}, attrs).output() as Output<T>;
@@ -1945,7 +1945,7 @@ export function storeMinibatchStatisticsInFdo(programKey: Operand<'string'>, max
 }
 
 /**
- * TensorFlow's StridedSlice.
+ * TensorFlow's StridedSlice: a block with steps, as Python's slices
  * @param attrs.beginMask default 0
  * @param attrs.endMask default 0
  * @param attrs.ellipsisMask default 0
@@ -1991,7 +1991,7 @@ export function stringFormat(inputs: readonly Operand[], attrs: { readonly templ
 }
 
 /**
- * TensorFlow's StringJoin.
+ * TensorFlow's StringJoin: joins strings element by element
  * @param attrs.separator default ""
  */
 export function stringJoin(inputs: readonly Operand<'string'>[], attrs: { readonly separator?: string | Uint8Array } & BuildOptions = {}): Output<'string'> {
@@ -1999,7 +1999,7 @@ export function stringJoin(inputs: readonly Operand<'string'>[], attrs: { readon
 }
 
 /**
- * TensorFlow's StringLength.
+ * TensorFlow's StringLength: number of bytes or characters
  * @param attrs.unit default "BYTE"
  */
 export function stringLength(input: Operand<'string'>, attrs: { readonly unit?: 'BYTE' | 'UTF8_CHAR' } & BuildOptions = {}): Output<'int32'> {
@@ -2007,7 +2007,7 @@ export function stringLength(input: Operand<'string'>, attrs: { readonly unit?: 
 }
 
 /**
- * TensorFlow's StringLower.
+ * TensorFlow's StringLower: lower case
  * @param attrs.encoding default ""
  */
 export function stringLower(input: Operand<'string'>, attrs: { readonly encoding?: string | Uint8Array } & BuildOptions = {}): Output<'string'> {
@@ -2033,7 +2033,7 @@ export function stringSplit(input: Operand<'string'>, delimiter: Operand<'string
 }
 
 /**
- * TensorFlow's StringSplitV2.
+ * TensorFlow's StringSplitV2: words of strings, as a sparse tensor
  * @param attrs.maxsplit default -1
  * @returns indices, values, shape
  */
@@ -2042,7 +2042,7 @@ export function stringSplitV2(input: Operand<'string'>, sep: Operand<'string'>, 
 }
 
 /**
- * TensorFlow's StringStrip.
+ * TensorFlow's StringStrip: strings without blanks at their ends
  */
 export function stringStrip(input: Operand<'string'>, attrs: BuildOptions = {}): Output<'string'> {
   return build('StringStrip', [input], {}, attrs).output() as Output<'string'>;
@@ -2057,7 +2057,7 @@ export function stringToHashBucket(stringTensor: Operand<'string'>, attrs: { rea
 }
 
 /**
- * TensorFlow's StringToHashBucketFast.
+ * TensorFlow's StringToHashBucketFast: a bucket number for each string, by hash
  * @param attrs.numBuckets at least 1
  */
 export function stringToHashBucketFast(input: Operand<'string'>, attrs: { readonly numBuckets: number | bigint } & BuildOptions): Output<'int64'> {
@@ -2073,7 +2073,7 @@ export function stringToHashBucketStrong(input: Operand<'string'>, attrs: { read
 }
 
 /**
- * TensorFlow's StringToNumber.
+ * TensorFlow's StringToNumber: numbers read from text
  * @param attrs.outType one of float32, float64, int32, int64, uint32, uint64; default float32
  */
 export function stringToNumber(stringTensor: Operand<'string'>, attrs: { readonly outType?: DType } & BuildOptions = {}): Output {
@@ -2081,7 +2081,7 @@ export function stringToNumber(stringTensor: Operand<'string'>, attrs: { readonl
 }
 
 /**
- * TensorFlow's StringUpper.
+ * TensorFlow's StringUpper: upper case
  * @param attrs.encoding default ""
  */
 export function stringUpper(input: Operand<'string'>, attrs: { readonly encoding?: string | Uint8Array } & BuildOptions = {}): Output<'string'> {
@@ -2089,14 +2089,14 @@ export function stringUpper(input: Operand<'string'>, attrs: { readonly encoding
 }
 
 /**
- * TensorFlow's Sub.
+ * TensorFlow's Sub: difference of two tensors
  */
 export function sub<T extends DType = DType>(x: Operand<T>, y: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Sub', [x, y], {}, attrs).output() as Output<T>;
 }
 
 /**
- * TensorFlow's Substr.
+ * TensorFlow's Substr: pieces of strings
  * @param attrs.unit default "BYTE"
  */
 export function substr(input: Operand<'string'>, pos: Operand, len: Operand, attrs: { readonly unit?: 'BYTE' | 'UTF8_CHAR' } & BuildOptions = {}): Output<'string'> {
@@ -2104,7 +2104,7 @@ export function substr(input: Operand<'string'>, pos: Operand, len: Operand, att
 }
 
 /**
- * TensorFlow's Sum.
+ * TensorFlow's Sum: sum along axes
  * @param attrs.keepDims default false
  */
 export function sum<T extends DType = DType>(input: Operand<T>, reductionIndices: Operand, attrs: { readonly keepDims?: boolean } & BuildOptions = {}): Output<T> {
@@ -2122,7 +2122,7 @@ export function summaryWriter(attrs: { readonly sharedName?: string | Uint8Array
 }
 
 /**
- * TensorFlow's Svd.
+ * TensorFlow's Svd: singular values and vectors
  * @param attrs.computeUv default true
  * @param attrs.fullMatrices default false
  * @returns s, u, v

@@ -6,7 +6,7 @@ import type { PartialShape } from '../../tensor/shape.js';
 import { type BuildOptions, type Operand, build, lists, named } from '../build.js';
 
 /**
- * TensorFlow's TFRecordDataset.
+ * TensorFlow's TFRecordDataset: records of TFRecord files
  * Stateful.
  * @param attrs.metadata default ""
  */
@@ -261,14 +261,14 @@ export function takeWhileDataset(inputDataset: Operand<'variant'>, otherArgument
 }
 
 /**
- * TensorFlow's Tan.
+ * TensorFlow's Tan: tangent
  */
 export function tan<T extends DType = DType>(x: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Tan', [x], {}, attrs).output() as Output<T>;
 }
 
 /**
- * TensorFlow's Tanh.
+ * TensorFlow's Tanh: hyperbolic tangent
  */
 export function tanh<T extends DType = DType>(x: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Tanh', [x], {}, attrs).output() as Output<T>;
@@ -584,7 +584,7 @@ export function tensorArrayWriteV3(handle: Operand<'resource'>, index: Operand<'
 }
 
 /**
- * TensorFlow's TensorDataset.
+ * TensorFlow's TensorDataset: a dataset of one element
  * Stateful.
  * @param attrs.outputShapes at least 1
  * @param attrs.metadata default ""
@@ -626,7 +626,7 @@ export function tensorListElementShape<shape_type extends DType = DType>(inputHa
 }
 
 /**
- * TensorFlow's TensorListFromTensor.
+ * TensorFlow's TensorListFromTensor: rows of a tensor as a list
  */
 export function tensorListFromTensor(tensor: Operand, elementShape: Operand, attrs: BuildOptions = {}): Output<'variant'> {
   return build('TensorListFromTensor', [tensor, elementShape], {}, attrs).output() as Output<'variant'>;
@@ -726,7 +726,7 @@ export function tensorListSplit(tensor: Operand, elementShape: Operand, lengths:
 }
 
 /**
- * TensorFlow's TensorListStack.
+ * TensorFlow's TensorListStack: a list of tensors stacked into one
  * @param attrs.numElements default -1
  */
 export function tensorListStack<element_dtype extends DType = DType>(inputHandle: Operand<'variant'>, elementShape: Operand<'int32'>, attrs: { readonly elementDtype: element_dtype; readonly numElements?: number | bigint } & BuildOptions): Output<element_dtype> {
@@ -776,7 +776,7 @@ export function tensorMapStackKeys<key_dtype extends DType = DType>(inputHandle:
 }
 
 /**
- * TensorFlow's TensorScatterAdd.
+ * TensorFlow's TensorScatterAdd: a tensor with updates added at coordinates
  * @param attrs.badIndicesPolicy default ""
  */
 export function tensorScatterAdd<T extends DType = DType>(tensor: Operand<T>, indices: Operand, updates: Operand<T>, attrs: { readonly badIndicesPolicy?: string | Uint8Array } & BuildOptions = {}): Output<T> {
@@ -808,7 +808,7 @@ export function tensorScatterSub<T extends DType = DType>(tensor: Operand<T>, in
 }
 
 /**
- * TensorFlow's TensorScatterUpdate.
+ * TensorFlow's TensorScatterUpdate: a tensor with elements replaced at coordinates
  * @param attrs.badIndicesPolicy default ""
  */
 export function tensorScatterUpdate<T extends DType = DType>(tensor: Operand<T>, indices: Operand, updates: Operand<T>, attrs: { readonly badIndicesPolicy?: string | Uint8Array } & BuildOptions = {}): Output<T> {
@@ -816,7 +816,7 @@ export function tensorScatterUpdate<T extends DType = DType>(tensor: Operand<T>,
 }
 
 /**
- * TensorFlow's TensorSliceDataset.
+ * TensorFlow's TensorSliceDataset: a dataset of the rows of tensors
  * Stateful.
  * @param attrs.outputShapes at least 1
  * @param attrs.isFiles default false
@@ -857,7 +857,7 @@ export function tensorSummaryV2(tag: Operand<'string'>, tensor: Operand, seriali
 }
 
 /**
- * TensorFlow's TextLineDataset.
+ * TensorFlow's TextLineDataset: lines of text files
  * Stateful.
  * @param attrs.metadata default ""
  */
@@ -924,7 +924,7 @@ export function threadUnsafeUnigramCandidateSampler(trueClasses: Operand<'int64'
 }
 
 /**
- * TensorFlow's Tile.
+ * TensorFlow's Tile: repeats a tensor along its axes
  */
 export function tile<T extends DType = DType>(input: Operand<T>, multiples: Operand, attrs: BuildOptions = {}): Output<T> {
   return build('Tile', [input, multiples], {}, attrs).output() as Output<T>;
@@ -973,7 +973,7 @@ export function topKUnique(input: Operand<'float32'>, attrs: { readonly k: numbe
 }
 
 /**
- * TensorFlow's TopKV2.
+ * TensorFlow's TopKV2: largest k of each row, with their places
  * @param attrs.sorted default true
  * @param attrs.indexType one of int16, int32, int64; default int32
  * @returns values, indices
@@ -998,7 +998,7 @@ export function tpuHandleToProtoKey(uid: Operand<'int64'>, attrs: BuildOptions =
 }
 
 /**
- * TensorFlow's Transpose.
+ * TensorFlow's Transpose: axes in another order
  */
 export function transpose<T extends DType = DType>(x: Operand<T>, perm: Operand, attrs: BuildOptions = {}): Output<T> {
   return build('Transpose', [x, perm], {}, attrs).output() as Output<T>;
@@ -1035,7 +1035,7 @@ export function truncateMod<T extends DType = DType>(x: Operand<T>, y: Operand<T
 }
 
 /**
- * TensorFlow's TruncatedNormal.
+ * TensorFlow's TruncatedNormal: normal numbers no further than two deviations from the mean
  * Stateful.
  * @param attrs.seed default 0
  * @param attrs.seed2 default 0

@@ -206,7 +206,7 @@ export function uniformRequantize<Tout extends DType = DType>(input: Operand, in
 }
 
 /**
- * TensorFlow's Unique.
+ * TensorFlow's Unique: distinct values, and for each element the place of its value
  * @param attrs.outIdx one of int32, int64; default int32
  * @returns y, idx
  */
@@ -225,7 +225,7 @@ export function uniqueDataset(inputDataset: Operand<'variant'>, attrs: { readonl
 }
 
 /**
- * TensorFlow's UniqueV2.
+ * TensorFlow's UniqueV2: distinct slices along an axis
  * @param attrs.outIdx one of int32, int64; default int32
  * @returns y, idx
  */
@@ -234,7 +234,7 @@ export function uniqueV2<T extends DType = DType>(x: Operand<T>, axis: Operand, 
 }
 
 /**
- * TensorFlow's UniqueWithCounts.
+ * TensorFlow's UniqueWithCounts: distinct values with how often each occurs
  * @param attrs.outIdx one of int32, int64; default int32
  * @returns y, idx, count
  */
@@ -252,7 +252,7 @@ export function uniqueWithCountsV2<T extends DType = DType>(x: Operand<T>, axis:
 }
 
 /**
- * TensorFlow's Unpack.
+ * TensorFlow's Unpack: slices along an axis
  * @param attrs.num at least 0
  * @param attrs.axis default 0
  */
@@ -276,7 +276,7 @@ export function unsortedSegmentJoin(inputs: Operand<'string'>, segmentIds: Opera
 }
 
 /**
- * TensorFlow's UnsortedSegmentMax.
+ * TensorFlow's UnsortedSegmentMax: largest rows by segment number, in any order
  */
 export function unsortedSegmentMax<T extends DType = DType>(data: Operand<T>, segmentIds: Operand, numSegments: Operand, attrs: BuildOptions = {}): Output<T> {
   return build('UnsortedSegmentMax', [data, segmentIds, numSegments], {}, attrs).output() as Output<T>;
@@ -297,7 +297,7 @@ export function unsortedSegmentProd<T extends DType = DType>(data: Operand<T>, s
 }
 
 /**
- * TensorFlow's UnsortedSegmentSum.
+ * TensorFlow's UnsortedSegmentSum: sums of rows by segment number, in any order
  */
 export function unsortedSegmentSum<T extends DType = DType>(data: Operand<T>, segmentIds: Operand, numSegments: Operand, attrs: BuildOptions = {}): Output<T> {
   return build('UnsortedSegmentSum', [data, segmentIds, numSegments], {}, attrs).output() as Output<T>;

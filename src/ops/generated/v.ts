@@ -5,7 +5,7 @@ import type { PartialShape } from '../../tensor/shape.js';
 import { type BuildOptions, type Operand, build } from '../build.js';
 
 /**
- * TensorFlow's VarHandleOp.
+ * TensorFlow's VarHandleOp: the handle of a resource variable
  * Stateful.
  * @param attrs.container default ""
  * @param attrs.sharedName default ""
@@ -17,7 +17,7 @@ export function varHandleOp(attrs: { readonly container?: string | Uint8Array; r
 }
 
 /**
- * TensorFlow's VarIsInitializedOp.
+ * TensorFlow's VarIsInitializedOp: whether a variable has a value
  * Stateful.
  */
 export function varIsInitializedOp(resource: Operand<'resource'>, attrs: BuildOptions = {}): Output<'bool'> {
@@ -35,7 +35,7 @@ export function variable<dtype extends DType = DType>(attrs: { readonly shape: P
 }
 
 /**
- * TensorFlow's VariableShape.
+ * TensorFlow's VariableShape: shape of a variable's value
  * Stateful.
  * @param attrs.outType one of int32, int64; default int32
  */

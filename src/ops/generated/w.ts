@@ -16,14 +16,14 @@ export function weightedFlatMapDataset(inputDatasets: readonly Operand<'variant'
 }
 
 /**
- * TensorFlow's Where.
+ * TensorFlow's Where: coordinates of what is true
  */
 export function whereOp(input: Operand, attrs: BuildOptions = {}): Output<'int64'> {
   return build('Where', [input], {}, attrs).output() as Output<'int64'>;
 }
 
 /**
- * TensorFlow's While.
+ * TensorFlow's While: repeats a function while a condition holds; both may have effects
  * Stateful.
  * @param attrs.outputShapes default []
  * @param attrs.parallelIterations default 10
@@ -96,7 +96,7 @@ export function writeAudioSummary(writer: Operand<'resource'>, step: Operand<'in
 }
 
 /**
- * TensorFlow's WriteFile.
+ * TensorFlow's WriteFile: writes a file
  * Stateful.
  */
 export function writeFile(filename: Operand<'string'>, contents: Operand<'string'>, attrs: BuildOptions = {}): Operation {

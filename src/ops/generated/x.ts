@@ -6,7 +6,7 @@ import type { PartialShape } from '../../tensor/shape.js';
 import { type BuildOptions, type Operand, build, lists, named } from '../build.js';
 
 /**
- * TensorFlow's Xdivy.
+ * TensorFlow's Xdivy: x / y, 0 where x is 0
  */
 export function xdivy<T extends DType = DType>(x: Operand<T>, y: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Xdivy', [x, y], {}, attrs).output() as Output<T>;
@@ -772,7 +772,7 @@ export function xlog1py<T extends DType = DType>(x: Operand<T>, y: Operand<T>, a
 }
 
 /**
- * TensorFlow's Xlogy.
+ * TensorFlow's Xlogy: x · log y, 0 where x is 0
  */
 export function xlogy<T extends DType = DType>(x: Operand<T>, y: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Xlogy', [x, y], {}, attrs).output() as Output<T>;

@@ -5,7 +5,7 @@ import type { PartialShape } from '../../tensor/shape.js';
 import { type BuildOptions, type Operand, build } from '../build.js';
 
 /**
- * TensorFlow's ZerosLike.
+ * TensorFlow's ZerosLike: zeros in the shape of another tensor
  */
 export function zerosLike<T extends DType = DType>(x: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('ZerosLike', [x], {}, attrs).output() as Output<T>;
@@ -19,7 +19,7 @@ export function zeta<T extends DType = DType>(x: Operand<T>, q: Operand<T>, attr
 }
 
 /**
- * TensorFlow's ZipDataset.
+ * TensorFlow's ZipDataset: elements of several datasets side by side
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
  * @param attrs.metadata default ""
