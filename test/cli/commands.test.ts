@@ -1,0 +1,237 @@
+/** What the commands say to right and to wrong input; no process is needed for that. */
+import { mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { proposeCompletions, run } from '@stricli/core';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { application } from '../../src/cli/application.js';
+import { partArguments } from '../../src/cli/context.js';
+import { cleanStack, exitCodeOfFailure } from '../../src/cli/failure.js';
+import { findCluster } from '../../src/cli/job/find-cluster.js';
+import { refuseOpenHost } from '../../src/cli/job/network.js';
+import { ShoalError } from '../../src/errors/errors.js';
+import { writeClusterFile } from '../../src/job/launcher/cluster-file.js';
+
+let scratch: string;
+
+beforeEach(() => {
+  scratch = mkdtempSync(join(tmpdir(), 'shoal-commands-'));
+});
+
+afterEach(() => rmSync(scratch, { recursive: true, force: true }));
+
+function context(rest: readonly string[] = []) {
+  const said = { stdout: '', stderr: '' };
+  const stream = (side: 'stdout' | 'stderr') => ({
+    write: (text: string) => {
+      said[side] += text;
+    },
+  });
+  const process: { stdout: object; stderr: object; exitCode?: number } = {
+    stdout: stream('stdout'),
+    stderr: stream('stderr'),
+  };
+  return { said, process, given: { process, rest } as never };
+}
+
+async function say(...args: readonly string[]) {
+  const { own, rest } = partArguments(args);
+  const { said, process, given } = context(rest);
+  await run(application, own, given);
+  return { ...said, code: process.exitCode };
+}
+
+describe('help', () => {
+  test('lists every command, but not what only shells call', async () => {
+    const { stdout } = await say('--help');
+    for (const name of ['run', 'task', 'status', 'config', 'certs', 'doctor', 'setup', 'completion']) {
+      expect(stdout).toMatch(new RegExp(`^ {2}${name} {2,}\\w`, 'm'));
+    }
+    expect(stdout).not.toMatch(/^ {2}complete {2,}/m);
+  });
+
+  test.each(['run', 'task', 'status', 'config', 'completion', 'certs init', 'certs issue'])(
+    'of %s shows examples',
+    async (name) => {
+      const { stdout, code } = await say(...name.split(' '), '--help');
+      expect(code).toBe(0);
+      expect(stdout).toMatch(/Examples?:\n(.*\n)*? {2}.*shoal /);
+    },
+  );
+});
+
+describe('wrong input', () => {
+  test.each([
+    ['an unknown command', ['rnu'], 'did you mean `run`'],
+    ['an unknown flag', ['run', 'job.ts', '--worker', '3'], 'did you mean --workers'],
+    ['no job file', ['run'], 'Expected argument for job.ts'],
+    ['no ps at all', ['run', 'job.ts', '--ps', '0'], 'from 1 to 1000'],
+    ['a number that is none', ['run', 'job.ts', '--ps', 'two'], 'Failed to parse "two" for ps'],
+    ['an unknown shell', ['completion', 'csh'], 'expected bash, zsh, fish'],
+    ['days out of range', ['certs', 'init', '--days', '0'], 'from 1 to 36500'],
+  ])('%s is refused with a reason', async (_, args, reason) => {
+    const { stderr, code } = await say(...args);
+    expect(code).toBeLessThan(0);
+    expect(stderr).toContain(reason);
+  });
+
+  test('an address that other machines reach is refused with the reason and the way out', async () => {
+    const { stderr, code } = await say('run', 'job.ts', '--ps', '1', '--host', '10.0.0.1');
+    expect(code).toBe(2);
+    expect(stderr).toMatch(/--host 10\.0\.0\.1 is reached by other machines[\s\S]*--insecure_network/);
+  });
+
+  test('a task at an address that other machines reach is refused', async () => {
+    const { stderr, code } = await say(
+      'task',
+      'job.ts',
+      '--job_name=ps',
+      '--task_index=0',
+      '--ps_hosts=ps.example:2222',
+      '--worker_hosts=w.example:2222',
+    );
+    expect(code).toBe(2);
+    expect(stderr).toMatch(/\/job:ps\/task:0 at ps\.example:2222[\s\S]*SHOAL_INSECURE_NETWORK=1/);
+  });
+
+  test.each(['127.0.0.1', 'localhost', '::1'])('%s needs no flag', (host) => {
+    expect(() => refuseOpenHost(host, 'a task')).not.toThrow();
+  });
+
+  test('a wrong configuration is wrong usage, a taken port is tried elsewhere, an interrupt is 130', () => {
+    const taken = Object.assign(new Error('listen EADDRINUSE'), { code: 'EADDRINUSE' });
+    expect(exitCodeOfFailure(new ShoalError('SHOAL_CONFIG', 'no port'))).toBe(2);
+    expect(exitCodeOfFailure(new ShoalError('SHOAL_CONFIG', 'cannot listen', { cause: taken }))).toBe(75);
+    expect(exitCodeOfFailure(new ShoalError('SHOAL_ABORTED', 'stopped'))).toBe(130);
+    expect(exitCodeOfFailure(new Error('any other'))).toBe(1);
+  });
+
+  test('a stack shows the program and not what ran it', () => {
+    const error = new Error('mine');
+    error.stack = [
+      'Error: mine',
+      '    at model (file:///home/me/job.ts:3:7)',
+      '    at async importUser (/opt/shoal/src/cli/job/load-job.ts:1:1)',
+      '    at node:internal/modules/esm/loader:1:1',
+      '    at x (/home/me/node_modules/tsx/dist/a.mjs:1:1)',
+    ].join('\n');
+    expect(cleanStack(error)).toBe('Error: mine\n    at model (/home/me/job.ts:3:7)');
+  });
+});
+
+describe('config', () => {
+  const FLAGS = ['--job_name=ps', '--task_index=0', '--ps_hosts=a:1', '--worker_hosts=b:1,c:1'];
+
+  test('tells every value and where it came from', async () => {
+    const { stdout } = await say('config', ...FLAGS, '--tf_port', '2223');
+    expect(stdout).toMatch(/^cluster\.worker +b:1, c:1 +--worker_hosts$/m);
+    expect(stdout).toMatch(/^tf_port +2223 +--tf_port$/m);
+    expect(stdout).toMatch(/^heartbeat_ms +500 +default$/m);
+  });
+
+  test('--json tells the same to programs', async () => {
+    const { stdout } = await say('config', ...FLAGS, '--insecure_network', '--json');
+    expect(JSON.parse(stdout)).toMatchObject({
+      task: { value: '/job:ps/task:0' },
+      insecure_network: { value: true, from: '--insecure_network' },
+    });
+  });
+
+  test('a task that the cluster has not exits with 2 and names the flag', async () => {
+    const { stderr, code } = await say('config', ...FLAGS.with(1, '--task_index=4'));
+    expect(code).toBe(2);
+    expect(stderr).toContain('--task_index: 4 is out of range');
+  });
+});
+
+describe('certs', () => {
+  test('makes an authority and certificates, for their owner alone, and overwrites nothing', async () => {
+    const dir = join(scratch, 'certs');
+    expect((await say('certs', 'init', '--dir', dir)).code).toBe(0);
+    expect((await say('certs', 'issue', '/job:ps/task:1', '--dir', dir)).code).toBe(0);
+    expect(readdirSync(dir).sort()).toEqual(['ca.crt', 'ca.key', 'ps-1.crt', 'ps-1.key']);
+    for (const name of readdirSync(dir)) expect(statSync(join(dir, name)).mode & 0o077).toBe(0);
+    const again = await say('certs', 'issue', '/job:ps/task:1', '--dir', dir);
+    expect(again.code).toBe(1);
+    expect(again.stderr).toContain('does not overwrite');
+  });
+
+  test('a certificate without an authority says how to make one', async () => {
+    const { stderr } = await say('certs', 'issue', 'ps', '--dir', scratch);
+    expect(stderr).toContain(`shoal certs init --dir ${scratch}`);
+  });
+});
+
+describe('completion', () => {
+  test.each([
+    [['sta'], ['status']],
+    [
+      ['certs', ''],
+      ['init', 'issue'],
+    ],
+    [['run', 'job.ts', '--wo'], ['--workers']],
+    [
+      ['completion', ''],
+      ['bash', 'zsh', 'fish'],
+    ],
+    // Nothing: the shell completes file names.
+    [['run', ''], []],
+  ])('of %o', async (words, expected) => {
+    const { stdout } = await say('complete', '--', ...words);
+    expect(stdout.split('\n').filter(Boolean)).toEqual(expected);
+  });
+
+  test('proposes what the application proposes', async () => {
+    const proposed = await proposeCompletions(application, ['status', '--'], context().given);
+    const { stdout } = await say('complete', '--', 'status', '--');
+    expect(stdout.trim().split('\n')).toEqual(proposed.map(({ completion }) => completion));
+  });
+
+  test.each(['bash', 'zsh', 'fish'])('has code for %s', async (shell) => {
+    expect((await say('completion', shell)).stdout).toContain('shoal complete --');
+  });
+});
+
+describe('the cluster that status asks', () => {
+  const find = (options: object = {}) => findCluster({ env: {}, cwd: scratch, ...options });
+  const place = (job: string, launcher = process.pid) =>
+    writeClusterFile(join(scratch, '.shoal', job), {
+      job,
+      launcher,
+      token: 'a-token-of-enough-length',
+      agents: [`127.0.0.1:${1000 + job.length}`],
+    });
+
+  test('is the one that runs from this directory', () => {
+    place('one');
+    expect(find()).toEqual({
+      addresses: ['127.0.0.1:1003'],
+      security: { kind: 'token', token: 'a-token-of-enough-length' },
+    });
+  });
+
+  test('is told to be chosen where several run', () => {
+    place('one');
+    place('three');
+    expect(() => find()).toThrow('--dir .shoal/one or --dir .shoal/three');
+    expect(find({ dir: '.shoal/three' }).addresses).toEqual(['127.0.0.1:1005']);
+  });
+
+  test('is not one whose launcher is gone, nor one of a damaged file', () => {
+    place('gone', 2 ** 30);
+    place('damaged');
+    writeFileSync(join(scratch, '.shoal/damaged/cluster.json'), '{');
+    expect(() => find()).toThrow('no cluster runs in');
+  });
+
+  test('is that of TF_CONFIG, chief and ps first', () => {
+    const cluster = { worker: ['a:1', 'b:1'], ps: ['c:1'] };
+    const env = { TF_CONFIG: JSON.stringify({ cluster, task: { type: 'worker', index: 1 } }) };
+    expect(find({ env }).addresses).toEqual(['a:1', 'c:1', 'b:1']);
+  });
+
+  test('is that at --agent, whatever else is told', () => {
+    place('one');
+    expect(find({ agent: 'h:1, i:2' })).toEqual({ addresses: ['h:1', 'i:2'], security: { kind: 'none' } });
+  });
+});

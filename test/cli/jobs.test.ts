@@ -1,0 +1,102 @@
+/** Job files as users write them, good and bad, loaded by real processes; and what help may not load. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { shoal } from './shoal-process.js';
+
+vi.setConfig({ testTimeout: 180_000 });
+
+let scratch: string;
+
+beforeEach(() => {
+  scratch = mkdtempSync(join(tmpdir(), 'shoal-jobs-'));
+});
+
+afterEach(() => rmSync(scratch, { recursive: true, force: true }));
+
+function load(text: string, ...args: readonly string[]) {
+  writeFileSync(join(scratch, 'job.ts'), text);
+  return shoal(['task', 'job.ts', ...args], { cwd: scratch });
+}
+
+const JOB = `
+  import { defineJob, tf } from 'shoal';
+  const [steps]: string[] = process.argv.slice(2);
+  export default defineJob({
+    name: 'small',
+    model() {
+      const w = tf.variable('w', { shape: [], initializer: tf.zerosInitializer() });
+      return { loss: w.sub(1).square(), optimizer: tf.train.sgd(0.5), outputs: { w } };
+    },
+    train: { lastStep: Number(steps) },
+  });`;
+
+test('a job far from any package trains in one process and finds its arguments', async () => {
+  const { code, stdout, stderr } = await load(JOB, '--', '3');
+  expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+  expect(stdout).toContain('done at step 3 · w = 1');
+});
+
+test('run without --ps and --workers trains in this process', async () => {
+  writeFileSync(join(scratch, 'job.ts'), JOB);
+  const { code, stdout } = await shoal(['run', 'job.ts', '--', '2'], { cwd: scratch });
+  expect(code).toBe(0);
+  expect(stdout).toBe('done at step 2 · w = 1\n');
+});
+
+test('an error in the job is shown by its own lines', async () => {
+  const { code, stderr } = await load(
+    'const a: number = 1;\nfunction f() { throw new TypeError("mine"); }\nf();\n',
+  );
+  expect(code).toBe(1);
+  expect(stderr).toMatch(/^TypeError: mine\n {4}at f \(\S+job\.ts:2:\d+\)\n {4}at \S+ \(\S+job\.ts:3:1\)\n$/);
+});
+
+test('a file that is no TypeScript is shown by line and column', async () => {
+  const { code, stderr } = await load('const a = ;\n');
+  expect(code).toBe(1);
+  expect(stderr).toMatch(/job\.ts cannot be compiled:\n\S*job\.ts:1:10: /);
+});
+
+test.each([
+  ['no default export', 'export const model = 1;', 'has no default export (it exports model)'],
+  ['an object that is no job', 'export default { name: "x" };', 'is no job but a plain object'],
+])('a file with %s is told how to write one', async (_, text, reason) => {
+  const { code, stderr } = await load(text);
+  expect(code).toBe(1);
+  expect(stderr).toContain(reason);
+  expect(stderr).toContain('hint: write: export default defineJob(');
+});
+
+test('a file that is not there is named', async () => {
+  const { code, stderr } = await shoal(['run', 'absent.ts', '--ps', '1'], { cwd: scratch });
+  expect(code).toBe(1);
+  expect(stderr).toContain(`there is no job file ${join(scratch, 'absent.ts')}`);
+});
+
+test('a mistake in a job is shown once, not by every task', async () => {
+  writeFileSync(join(scratch, 'job.ts'), 'throw new Error("mine");');
+  const { code, stdout, stderr } = await shoal(['run', 'job.ts', '--ps', '2', '--workers', '3'], {
+    cwd: scratch,
+  });
+  expect(code).toBe(1);
+  expect(stdout).toBe('');
+  expect(stderr.split('Error: mine')).toHaveLength(2);
+});
+
+test('help loads no native library', async () => {
+  const spy = join(scratch, 'spy.cjs');
+  writeFileSync(
+    spy,
+    `process.on('exit', () => {
+       const objects = process.report.getReport().sharedObjects.join('\\n');
+       process.stderr.write(/koffi|tensorflow/.test(objects) ? 'loaded' : 'not loaded');
+     });`,
+  );
+  const { code, stderr } = await shoal(['--help'], {
+    cwd: scratch,
+    env: { NODE_OPTIONS: `--require ${spy}` },
+  });
+  expect({ code, stderr }).toEqual({ code: 0, stderr: 'not loaded' });
+});
