@@ -1,5 +1,5 @@
 /**
- * The one way in from a fresh clone: `node scripts/bootstrap.mjs start|test|bench|lab|codegen|long|setup [...args]`.
+ * The one way in from a fresh clone: `node scripts/bootstrap.mjs start|quickstart|test|bench|lab|codegen|long|setup [...args]`.
  * It needs Node, and Python 3 with pip; it installs the npm packages and TensorFlow where they are
  * missing, then runs what was asked. When all is there it only looks, in a few milliseconds.
  */
@@ -20,7 +20,8 @@ const OLDEST_NODE = [20, 19];
 const THREAD_POOL = '64';
 
 const SCRIPTS = {
-  start: { file: 'examples/quickstart.ts', oracle: false },
+  start: { file: 'examples/main-job.ts', oracle: false },
+  quickstart: { file: 'examples/quickstart.ts', oracle: false },
   bench: { file: 'bench/main.ts', oracle: true },
   lab: { file: 'lab/main.ts', oracle: false },
   codegen: { file: 'codegen/main.ts', oracle: true },
@@ -41,7 +42,7 @@ async function main([command, ...args]) {
       'usage',
       `unknown command ${JSON.stringify(command ?? '')}`,
       {
-        hint: 'node scripts/bootstrap.mjs start|test|bench|lab|codegen|long|setup [...args]',
+        hint: 'node scripts/bootstrap.mjs start|quickstart|test|bench|lab|codegen|long|setup [...args]',
       },
     );
   }

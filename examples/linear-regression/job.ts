@@ -6,7 +6,9 @@
 import { parseArgs } from 'node:util';
 import { defineJob, tf } from '../../src/index.js';
 
-const { values } = parseArgs({ options: { steps: { type: 'string', default: '50000' } } });
+const { values } = parseArgs({
+  options: { steps: { type: 'string', default: '50000' }, rate: { type: 'string', default: '0.01' } },
+});
 
 export default defineJob({
   name: 'linear-regression',
@@ -18,7 +20,7 @@ export default defineJob({
     const w = tf.variable('W', { shape: [1], initializer: tf.randomUniformInitializer(-1, 1) });
     const b = tf.variable('b', { shape: [1], initializer: tf.zerosInitializer() });
     const loss = tf.losses.meanSquared(y!, w.mul(x!).add(b));
-    return { loss, optimizer: tf.train.adagrad(0.01), outputs: { W: w, b } };
+    return { loss, optimizer: tf.train.adagrad(Number(values.rate)), outputs: { W: w, b } };
   },
   train: { lastStep: Number(values.steps) },
 });

@@ -1,0 +1,78 @@
+/**
+ * What `npm start` shows: a cluster of 2 ps and 3 workers on this machine, each a process with a directory of its
+ * own, trains a line through points. In the middle one ps is killed; it comes back at another address, nobody else
+ * restarts, and training goes on. At the end the line predicts.
+ *
+ *   npm start [-- --steps 6000]
+ */
+import { spawn } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+
+const HERE = dirname(fileURLToPath(import.meta.url));
+const { values: options } = parseArgs({
+  options: { steps: { type: 'string', default: '6000' }, help: { type: 'boolean', default: false } },
+});
+if (options.help) {
+  console.log(
+    'npm start [-- --steps N]\n\nTrains on a local cluster of 2 ps and 3 workers, and kills a ps on the way.',
+  );
+  process.exit(0);
+}
+const steps = Number(options.steps);
+const say = (text: string) => console.log(`\n── ${text}\n`);
+
+const directory = mkdtempSync(join(tmpdir(), 'shoal-start-'));
+say(`training on 2 ps and 3 workers, each with its own directory in ${directory}`);
+const cluster = spawn(
+  process.execPath,
+  [
+    join(HERE, '../bin/shoal.cjs'),
+    'run',
+    join(HERE, 'linear-regression/job.ts'),
+    ...['--ps', '2', '--workers', '3', '--dir', join(directory, 'tasks'), '--wipe'],
+    ...['--', '--steps', String(steps), '--rate', '0.1'],
+  ],
+  { stdio: ['ignore', 'pipe', 'inherit'] },
+);
+// Ctrl-C reaches the cluster by itself, from the terminal; a signal to this process alone is passed on.
+process.on('SIGINT', () => {});
+process.on('SIGTERM', () => cluster.kill('SIGTERM'));
+
+const pids = new Map<string, number>();
+let killed = false;
+let line: { w: number; b: number } | undefined;
+for await (const text of createInterface({ input: cluster.stdout })) {
+  console.log(text);
+  const process_ = /│ (ps \d+|worker \d+).* is process (\d+)/.exec(text);
+  if (process_) pids.set(process_[1] as string, Number(process_[2]));
+  const step = /step (\d+) of \d+/.exec(text.replaceAll(',', ''));
+  if (!killed && step && Number(step[1]) > steps / 4) {
+    killed = true;
+    const pid = pids.get('ps 1') as number;
+    say(`kill -9 ${pid}: ps 1 dies, with its directory; it will come back empty, at another address`);
+    process.kill(pid, 'SIGKILL');
+  }
+  const done = /done at step \d+.* W = \[([-\d.e]+)\] · b = \[([-\d.e]+)\]/.exec(text);
+  if (done) line = { w: Number(done[1]), b: Number(done[2]) };
+}
+const code = await new Promise<number>((resolve) => {
+  if (cluster.exitCode !== null) resolve(cluster.exitCode);
+  cluster.once('exit', (status, signal) => resolve(status ?? (signal === null ? 1 : 130)));
+});
+rmSync(directory, { recursive: true, force: true });
+if (code === 0 && line) {
+  const { w, b } = line;
+  say(`the line is y = ${w.toFixed(4)} x + ${b.toFixed(4)}; the points were on y = 0.1 x + 0.3`);
+  for (const x of [0, 0.5, 1]) {
+    console.log(
+      `   x = ${x.toFixed(1)}   predicted ${(w * x + b).toFixed(4)}   true ${(0.1 * x + 0.3).toFixed(4)}`,
+    );
+  }
+  console.log('\n   next: npm run quickstart (digits in one process), npm test, npm run shoal -- --help\n');
+}
+process.exit(code);
