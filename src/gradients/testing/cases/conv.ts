@@ -1,7 +1,7 @@
 /** Checked cases of convolution, pooling and resizing. */
 import type { Output } from '../../../graph/operation.js';
 import * as raw from '../../../ops/generated/index.js';
-import { f, f32, type GradientCase, ints } from '../case.js';
+import { f, f32, type GradientCase, type InputSpec, ints } from '../case.js';
 
 const FLAT = 'it is flat: TensorFlow gives zeros';
 const PADDINGS = ['SAME', 'VALID'] as const;
@@ -79,11 +79,11 @@ const conv3d: readonly GradientCase[] = [
 
 const pool = (padding: string) => ({ ksize: [1, 2, 2, 1], strides: [1, 2, 1, 1], padding });
 const pool3d = (padding: string) => ({ ksize: [1, 2, 2, 2, 1], strides: [1, 1, 1, 1, 1], padding });
-/** All different, so that each window has one largest. */
-const distinct = (shape: readonly number[]) => ({
-  ...f(shape),
-  values: Array.from({ length: shape.reduce((a, b) => a * b, 1) }, (_, i) => Math.sin(i * 7) + i * 1e-3),
-});
+/** All different by a tenth and more, so that each window has one largest. */
+const distinct = (shape: readonly number[]): InputSpec => {
+  const size = shape.reduce((product, dim) => product * dim, 1);
+  return { ...f(shape), values: Array.from({ length: size }, (_, i) => ((i * 37) % size) / 10) };
+};
 
 const pools: readonly GradientCase[] = [
   ...PADDINGS.flatMap((padding): GradientCase[] => [
@@ -94,11 +94,16 @@ const pools: readonly GradientCase[] = [
       inputs: [distinct([1, 4, 5, 2]), ints([1, 2, 2, 1]), ints([1, 2, 1, 1])],
       attrs: { padding },
     },
-    { op: 'AvgPool3D', inputs: [f32([1, 3, 2, 2, 1])], attrs: pool3d(padding) },
-    { op: 'MaxPool3D', inputs: [f32([1, 3, 2, 2, 1])], attrs: pool3d(padding) },
+    { op: 'AvgPool3D', inputs: [f32([1, 3, 2, 2, 1])], attrs: pool3d(padding), step: 0.1 },
+    { op: 'MaxPool3D', inputs: [f32([1, 3, 2, 2, 1])], attrs: pool3d(padding), step: 0.01 },
   ]),
   { op: 'AvgPoolGrad', inputs: [ints([1, 4, 5, 2]), f([1, 2, 5, 2])], attrs: pool('SAME') },
-  { op: 'AvgPool3DGrad', inputs: [ints([1, 3, 2, 2, 1]), f32([1, 3, 2, 2, 1])], attrs: pool3d('SAME') },
+  {
+    op: 'AvgPool3DGrad',
+    inputs: [ints([1, 3, 2, 2, 1]), f32([1, 3, 2, 2, 1])],
+    attrs: pool3d('SAME'),
+    step: 0.1,
+  },
 ];
 
 /** The gradient of a pool, of the input, its largest, and what flows in; linear in the last. */
@@ -123,6 +128,7 @@ const poolGradients: readonly GradientCase[] = [
     op: 'MaxPool3DGrad',
     order: 2,
     inputs: [{ ...distinct([1, 2, 4, 4, 1]), dtype: 'float32' }],
+    step: 0.001,
     build: ([x]) => [squared(raw.maxPool3D(x as Output, MAX_POOL_3D))],
     nullIsZero: FLAT,
   },
@@ -148,6 +154,7 @@ const poolGradients: readonly GradientCase[] = [
   {
     op: 'MaxPool3DGradGrad',
     inputs: [{ ...distinct([1, 2, 4, 4, 1]), dtype: 'float32' }, f32([1, 2, 4, 4, 1])],
+    step: 0.001,
     build: ([x, inner]) => [
       raw.maxPool3DGradGrad(
         x as Output,
@@ -174,10 +181,10 @@ const on = (name: string): Readonly<Record<string, boolean>> => (name ? { [name]
 
 const resizes: readonly GradientCase[] = [
   ...['', 'align_corners', 'half_pixel_centers'].flatMap((name): GradientCase[] => [
-    { op: 'ResizeBilinear', inputs: [f32([1, 3, 4, 2]), ints([5, 3])], attrs: on(name) },
+    { op: 'ResizeBilinear', inputs: [f32([1, 3, 4, 2]), ints([5, 3])], attrs: on(name), step: 0.1 },
     { op: 'ResizeNearestNeighbor', inputs: [f([1, 3, 4, 2]), ints([5, 3])], attrs: on(name) },
   ]),
-  { op: 'ResizeBicubic', inputs: [f32([1, 3, 4, 2]), ints([5, 3])] },
+  { op: 'ResizeBicubic', inputs: [f32([1, 3, 4, 2]), ints([5, 3])], step: 0.1 },
   {
     op: 'ResizeNearestNeighborGrad',
     inputs: [f([1, 5, 3, 2]), ints([3, 4])],
