@@ -5,7 +5,7 @@ import type { Output } from '../graph/operation.js';
 import type { DType } from '../tensor/dtype.js';
 import { broadcastShapes, type Shape } from '../tensor/shape.js';
 import { Tensor } from '../tensor/tensor.js';
-import { asOutput, isOutputLike, type Operand } from './build.js';
+import { asOutput, integers, type Operand } from './build.js';
 import { asShape } from './creation.js';
 import * as raw from './generated/index.js';
 
@@ -144,13 +144,6 @@ export const scatterND = (
   shape: Shape | Operand,
   options?: OpOptions,
 ): Output => raw.scatterNd(integers(indices), updates, asShape(shape), options);
-
-/** Literals as int32 indices. */
-export function integers(value: Operand): Operand {
-  return isOutputLike(value) || value instanceof Tensor || ArrayBuffer.isView(value)
-    ? value
-    : Tensor.of(value, { dtype: 'int32' });
-}
 
 /** Pads each axis by [before, after]. */
 export function pad<D extends DType>(

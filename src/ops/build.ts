@@ -85,6 +85,13 @@ export function asOutput<D extends DType = DType>(operand: Operand<D>, dtype?: D
   return constantIn(currentGraph(), operand, dtype) as Output<D>;
 }
 
+/** Literals as int32 indices. */
+export function integers(value: Operand): Operand {
+  return isOutputLike(value) || value instanceof Tensor || ArrayBuffer.isView(value)
+    ? value
+    : Tensor.of(value, { dtype: 'int32' });
+}
+
 /** The element type of a literal for this input. */
 function literalType(
   def: OpDef,

@@ -4,8 +4,8 @@ import type { OpOptions } from '../graph/graph.js';
 import type { Output } from '../graph/operation.js';
 import type { DType } from '../tensor/dtype.js';
 import { Tensor } from '../tensor/tensor.js';
-import { integers, reshape, transpose } from './arrays.js';
-import { asOutput, type Operand } from './build.js';
+import { reshape, transpose } from './arrays.js';
+import { asOutput, integers, type Operand } from './build.js';
 import * as raw from './generated/index.js';
 import { add, exp, greaterEqual, log1p, maximum, mul, neg, sub, where } from './math.js';
 
