@@ -13,7 +13,7 @@ import type { PartialShape } from '../tensor/shape.js';
 import type { FunctionRef } from './attributes.js';
 import { currentGraph, Graph } from './graph.js';
 import { type Operation, Output } from './operation.js';
-import { inScope, rootScope } from './scope.js';
+import { inScope, rootScope, type Scope, scopeOf } from './scope.js';
 
 export interface ArgumentSpec {
   readonly dtype: DType;
@@ -24,6 +24,8 @@ export interface ArgumentSpec {
 /** The graph of a function's body. */
 export class FunctionGraph extends Graph {
   readonly outer: Graph;
+  /** The scope in which the function is traced. */
+  readonly outerScope: Scope;
   readonly #captures = new Map<Output, Output>();
   /** Ops that must run though no result needs them. */
   readonly sideEffects: Operation[] = [];
@@ -31,6 +33,7 @@ export class FunctionGraph extends Graph {
   constructor(outer: Graph) {
     super();
     this.outer = outer;
+    this.outerScope = scopeOf(outer);
     this.seed = outer.seed;
   }
 
@@ -111,7 +114,8 @@ export function traceBody(
   body: (...args: Output[]) => Output | readonly Output[] | undefined,
 ): TracedBody {
   const graph = new FunctionGraph(currentGraph());
-  return graph.asDefault(() => {
+  // What other rooms hang on scopes (variable scopes) holds within; names, devices and controls do not.
+  return inScope({ ...rootScope(graph), extras: graph.outerScope.extras }, () => {
     const args = specs.map((spec, i) => graph.placeholder({ name: `arg_${i}`, ...spec }));
     const returned = body(...args);
     const results = returned === undefined ? [] : returned instanceof Output ? [returned] : [...returned];

@@ -17,7 +17,7 @@ const invalidArgument = (message: string | RegExp) =>
     message: typeof message === 'string' ? expect.stringContaining(message) : expect.stringMatching(message),
   });
 const noOp = (name?: string) => graph.op('NoOp', [], {}, { name });
-const constant = (value: number | number[], name?: string) =>
+const constant = (value: number | number[] | number[][], name?: string) =>
   graph.op('Const', [], { value: Tensor.of(value), dtype: 'float32' }, { name }).output();
 
 describe('an op', () => {

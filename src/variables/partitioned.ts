@@ -1,7 +1,7 @@
 /** Variables in parts: one in name, several in memory, each part where the device scopes put it. */
 import { invalid } from '../errors/errors.js';
-import { currentGraph } from '../graph/graph.js';
 import type { Output, OutputLike } from '../graph/operation.js';
+import { activeScope } from '../graph/scope.js';
 import { concat, slice as sliceOf } from '../ops/arrays.js';
 import { asOutput, type Operand } from '../ops/build.js';
 import { DTYPES, type DType } from '../tensor/dtype.js';
@@ -99,7 +99,10 @@ export class PartitionedVariable implements OutputLike {
 
   /** The whole, joined. For tables use lookups, which read only the rows that they need. */
   toOutput(): Output {
-    if (this.parts[0]?.graph !== currentGraph()) return this.#join();
+    const scope = activeScope();
+    // What waits for something, or is read within a function, is nobody else's.
+    const isShared = !scope || (scope.graph === this.parts[0]?.graph && scope.controlInputs.length === 0);
+    if (!isShared) return this.#join();
     this.#whole ??= this.#join();
     return this.#whole;
   }

@@ -1,7 +1,8 @@
 /** Variables by name: `tf.variable`, scopes of names, reuse, as TensorFlow 1's get_variable. */
 import { invalid } from '../errors/errors.js';
+import { FunctionGraph } from '../graph/function.js';
 import { currentGraph, type Graph } from '../graph/graph.js';
-import { scopeOf, withExtra } from '../graph/scope.js';
+import { inScope, type Scope, scopeOf, withExtra } from '../graph/scope.js';
 import type { Operand } from '../ops/build.js';
 import type { DType } from '../tensor/dtype.js';
 import { formatShape, type Shape } from '../tensor/shape.js';
@@ -96,10 +97,10 @@ export function getVariable<D extends DType = 'float32'>(
   name: string,
   options: GetVariableOptions<D> = {},
 ): Variable | PartitionedVariable {
-  const graph = rootGraph(currentGraph());
-  const settings = settingsOf(graph);
+  const home = homeScope();
+  const settings = settingsOf(currentGraph());
   const fullName = settings.prefix + name;
-  const store = storeOf(graph);
+  const store = storeOf(home.graph);
   const known = store.get(fullName);
   if (known) {
     if (settings.reuse === false) {
@@ -118,24 +119,27 @@ export function getVariable<D extends DType = 'float32'>(
     trainable: options.trainable ?? true,
     ...(options.collections ? { collections: options.collections } : {}),
   };
-  const made = partitioner
-    ? PartitionedVariable.create({
-        ...common,
-        name: fullName,
-        shape,
-        dtype: options.dtype ?? 'float32',
-        partitioner,
-        make,
-      })
-    : Variable.create({ ...common, name: fullName, initialValue: () => make(shape) });
+  const made = inScope(home, () =>
+    partitioner
+      ? PartitionedVariable.create({
+          ...common,
+          name: fullName,
+          shape,
+          dtype: options.dtype ?? 'float32',
+          partitioner,
+          make,
+        })
+      : Variable.create({ ...common, name: fullName, initialValue: () => make(shape) }),
+  );
   store.set(fullName, made);
   return made;
 }
 
-/** Variables belong to the outermost graph, also when they are asked for inside a function. */
-function rootGraph(graph: Graph): Graph {
-  const outer = (graph as { outer?: Graph }).outer;
-  return outer ? rootGraph(outer) : graph;
+/** Where variables are made: around all functions, also when they are asked for inside one. */
+function homeScope(): Scope {
+  let scope = scopeOf(currentGraph());
+  while (scope.graph instanceof FunctionGraph) scope = scope.graph.outerScope;
+  return scope;
 }
 
 function initialValue(
@@ -187,11 +191,13 @@ export function newVariable<D extends DType = DType>(
   initial: Operand | (() => Operand),
   { name = 'Variable', ...rest }: NewVariableOptions<D> = {},
 ): Variable<D> {
-  const graph = rootGraph(currentGraph());
-  const unique = graph.uniqueName(name);
-  const made = Variable.create<D>({ ...rest, name: unique, initialValue: initial });
-  storeOf(graph).set(unique, made as unknown as Variable);
-  return made;
+  const home = homeScope();
+  return inScope(home, () => {
+    const unique = home.graph.uniqueName(name);
+    const made = Variable.create<D>({ ...rest, name: unique, initialValue: initial });
+    storeOf(home.graph).set(unique, made as unknown as Variable);
+    return made;
+  });
 }
 
 export const globalVariables = (graph: Graph = currentGraph()): Variable[] =>
