@@ -38,7 +38,7 @@ export function describeStatus(
   { json = false }: { readonly json?: boolean } = {},
 ): string {
   if (json) return JSON.stringify(status, null, 2);
-  const head = ['task', 'status', 'step', 'agent', 'server', 'host', 'pid', 'lives', 'silent'];
+  const head = ['task', 'status', 'step', 'agent', 'server', 'host', 'pid', 'incarnation', 'lives', 'silent'];
   const rows = [...status.members]
     .sort((a, b) => compareTasks(a.task, b.task))
     .map((member) => [
@@ -49,6 +49,7 @@ export function describeStatus(
       member.serverAddress ?? '-',
       member.host,
       String(member.pid),
+      String(member.incarnation),
       String(member.incarnation - member.first + 1),
       `${(member.silentMs / 1000).toFixed(1)} s`,
     ]);

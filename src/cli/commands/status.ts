@@ -1,5 +1,6 @@
 /** `shoal status`: declaration. */
 import { buildCommand } from '@stricli/core';
+import type { ShoalContext } from '../context.js';
 
 export interface StatusFlags {
   readonly agent?: string;
@@ -10,7 +11,7 @@ export interface StatusFlags {
   readonly watch: boolean;
 }
 
-export const statusCommand = buildCommand<StatusFlags>({
+export const statusCommand = buildCommand<StatusFlags, [], ShoalContext>({
   loader: async () => (await import('./status-run.js')).runStatus,
   parameters: {
     flags: {

@@ -155,11 +155,12 @@ class LocalCluster {
       if (stop.aborted) done('stopped');
       stop.addEventListener('abort', () => done('stopped'), { once: true });
     });
-    const done = Promise.all(workers).then((verdicts) =>
+    const allDone = async (): Promise<'done' | Failure> => {
+      const verdicts = await Promise.all(workers);
       // A failure among them is told by the failure itself.
-      verdicts.every(({ kind }) => kind === 'finished') ? ('done' as const) : failure,
-    );
-    const end = await Promise.race([stopped, failure, done]);
+      return verdicts.every(({ kind }) => kind === 'finished') ? 'done' : failure;
+    };
+    const end = await Promise.race([stopped, failure, allDone()]);
     screen.status('');
     if (end === 'stopped') {
       this.#say('stopping: workers first, then the chief, then the ps; once more stops at once');
