@@ -33,6 +33,12 @@ describe('a screen', () => {
     expect(written).toEqual(['\r\x1b[2Kstep']);
   });
 
+  test('shows the status line on a terminal that does not know its width', () => {
+    const { screen, written } = make({ isTTY: true, columns: 0 });
+    screen.status('step 1');
+    expect(written).toEqual(['\r\x1b[2Kstep 1']);
+  });
+
   test('has no status line where there is no terminal', () => {
     const { screen, written } = make();
     screen.status('step 1');

@@ -77,7 +77,8 @@ export class Screen {
   status(text: string): void {
     if (!this.live) return;
     const { stderr } = this.#out;
-    this.#status = text.slice(0, Math.max(0, (stderr.columns ?? 80) - 1));
+    // A terminal that does not know its width says 0.
+    this.#status = text.slice(0, (stderr.columns || 80) - 1);
     stderr.write(`${ERASE_LINE}${this.#status}`);
   }
 

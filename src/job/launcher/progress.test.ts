@@ -1,0 +1,22 @@
+import { expect, test } from 'vitest';
+import { progressLine, rate } from './progress.js';
+
+test('the rate is that between two looks', () => {
+  expect(rate({ step: 100, at: 0 }, { step: 300, at: 500 })).toBe(400);
+});
+
+test('there is no rate before the second look', () => {
+  expect(rate(undefined, { step: 300, at: 500 })).toBeUndefined();
+});
+
+test('there is no rate where a recovery took steps back', () => {
+  expect(rate({ step: 300, at: 0 }, { step: 100, at: 500 })).toBeUndefined();
+});
+
+test('the line tells the step, the rate and the tasks', () => {
+  const tasks = { alive: 4, all: 5 };
+  expect(progressLine(12_345, 411.6, tasks, 50_000)).toBe(
+    'step 12,345 of 50,000 · 412 steps/s · 4 of 5 tasks alive',
+  );
+  expect(progressLine(undefined, undefined, tasks)).toBe('no step yet · 4 of 5 tasks alive');
+});
