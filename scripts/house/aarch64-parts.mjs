@@ -39,7 +39,9 @@ export async function aarch64Parts(root, { signal, ...options } = {}) {
     (either) => nodePart({ ...options, signal: either }),
     (either) => packagesPart(root, { ...options, signal: either }),
   ]);
-  return { node: [join(debian, EMULATOR), '-L', join(debian, 'sysroot'), join(node, 'bin/node')], packages };
+  // Optimised code would have to be emulated while it is made: for a short program that is a loss.
+  const command = [join(debian, EMULATOR), '-L', join(debian, 'sysroot'), join(node, 'bin/node'), '--no-opt'];
+  return { node: command, packages };
 }
 
 /**
