@@ -1,7 +1,7 @@
 /** Gradients of the special functions: gamma, beta, zeta, Bessel, Fresnel and their like. */
 import type { Output } from '../graph/operation.js';
 import * as raw from '../ops/generated/index.js';
-import { binary } from './broadcast.js';
+import { binary, unbroadcast } from './broadcast.js';
 import { byBoth, byInput } from './math-unary.js';
 import { inputOf } from './pieces.js';
 import type { GradientTable } from './registry.js';
@@ -57,7 +57,7 @@ export const specialGradients: GradientTable = {
   ),
   BesselY0: byInput((x, grad) => raw.neg(raw.mul(grad, raw.besselY1(x)))),
   BesselY1: byBoth((x, y, grad) => raw.mul(grad, raw.sub(raw.besselY0(x), raw.realDiv(y, x)))),
-  // The parameters have no gradient in TensorFlow; all three inputs have one shape.
+  // The parameters have no gradient in TensorFlow. Inputs have one shape, or are scalars.
   Betainc: (op, [grad]) => {
     if (!grad) return [null, null, null];
     const [a, b, x] = [inputOf(op, 0), inputOf(op, 1), inputOf(op, 2)];
@@ -66,7 +66,8 @@ export const specialGradients: GradientTable = {
       raw.mul(raw.sub(b, 1), raw.log1p(raw.neg(x))),
       raw.mul(raw.sub(a, 1), raw.log(x)),
     );
-    return [null, null, raw.mul(grad, raw.exp(raw.sub(powers, logBeta)))];
+    const density = raw.exp(raw.sub(powers, logBeta));
+    return [null, null, unbroadcast(x, op.output(), raw.mul(grad, density))];
   },
   Dawsn: byBoth((x, y, grad) => raw.mul(grad, raw.sub(1, raw.mul(raw.mul(x, 2), y)))),
   Expint: byInput((x, grad) => raw.realDiv(raw.mul(grad, raw.exp(x)), x)),
@@ -74,7 +75,6 @@ export const specialGradients: GradientTable = {
   FresnelSin: byInput((x, grad) => raw.mul(grad, raw.sin(quarterTurns(x)))),
   Igamma: incompleteGamma((x) => x),
   Igammac: incompleteGamma((x) => raw.neg(x)),
-  IgammaGradA: null,
   Polygamma: binary((order, x, grad, needed) => [
     null,
     needed[1] ? raw.mul(grad, raw.polygamma(raw.addV2(order, 1), x)) : null,

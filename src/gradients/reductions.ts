@@ -62,7 +62,8 @@ function groupSize(op: Operation, { dtype }: Output): Output | Tensor {
   if (isFullyDefined(x.shape) && isFullyDefined(y.shape)) {
     return Tensor.of(Math.floor(sizeOf(x.shape) / Math.max(1, sizeOf(y.shape))), { dtype });
   }
-  const count = raw.floorDiv(raw.size(x), raw.maximum(raw.size(y), int32(1)));
+  const size = (of: Output) => raw.size(of, { outType: 'int64' });
+  const count = raw.floorDiv(size(x), raw.maximum(size(y), Tensor.of(1n)));
   return raw.cast(count, { dstT: dtype });
 }
 

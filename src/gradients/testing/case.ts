@@ -39,8 +39,10 @@ interface CaseBase {
   readonly noUnknown?: string;
   /** Why nothing and zeros mean the same here: TensorFlow gives one, Shoal the other. */
   readonly nullIsZero?: string;
-  /** Of differences, relative to the largest element; 1e-6 when left out. */
+  /** Of differences, relative to the largest element; 1e-6 when left out, 5e-3 where `step` is given. */
   readonly tolerance?: number;
+  /** How far differences step to either side: a wide step makes them possible in float32. */
+  readonly step?: number;
   /** Of TensorFlow's values, relative to the largest element; by type when left out. */
   readonly oracleTolerance?: number;
 }

@@ -123,7 +123,7 @@ export async function makeInstance(
         sparse: (results[i] as Gradient | null) instanceof IndexedSlices,
       }));
     },
-    differences: () => differences(session, init, measured, inputs, feeds),
+    differences: () => differences(session, init, measured, inputs, feeds, one.step ?? STEP),
     async close() {
       await session.close();
       graph.dispose();
@@ -152,6 +152,7 @@ function differences(
   { ys, weights }: { readonly ys: readonly Output[]; readonly weights: readonly Output[] },
   xs: readonly Output[],
   feeds: ReadonlyMap<Output, Tensor>,
+  width: number,
 ): Float64Array[] {
   const numbers = (output: Output) => (feeds.get(output) as Tensor).data as Float64Array;
   const score = (x: Output, changed: Tensor): number => {
@@ -172,7 +173,7 @@ function differences(
     const { shape, dtype } = feeds.get(x) as Tensor;
     const at = numbers(x);
     return Float64Array.from(at, (element, i) => {
-      const step = STEP * Math.max(1, Math.abs(element));
+      const step = width * Math.max(1, Math.abs(element));
       const moved = (by: number) => Tensor.of(at.with(i, element + by), { dtype, shape });
       return (score(x, moved(step)) - score(x, moved(-step))) / (2 * step);
     });
@@ -181,7 +182,7 @@ function differences(
 
 /** Why differences cannot be taken; undefined when they can. */
 export function noNumericReason(one: GradientCase): string | undefined {
-  if (one.noNumeric) return one.noNumeric;
+  if (one.noNumeric || one.step) return one.noNumeric;
   const narrow = (one.inputs.flat() as InputSpec[])
     .filter(isDifferentiable)
     .map(dtypeOf)

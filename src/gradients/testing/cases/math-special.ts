@@ -55,12 +55,21 @@ export const specialCases: readonly GradientCase[] = [
       f(x, [0.5, 3]),
     ],
   })),
-  ...[[2, 3], [], [0]].map((shape) => ({
+  ...[
+    [
+      [2, 3],
+      [2, 3],
+    ],
+    [[], []],
+    [[0], [0]],
+    [[], [3]],
+    [[3], []],
+  ].map(([parameters, x]) => ({
     op: 'Betainc',
     inputs: [
-      { ...f(shape, POSITIVE), constant: true },
-      { ...f(shape, POSITIVE), constant: true },
-      f(shape, [0.1, 0.9]),
+      { ...f(parameters, POSITIVE), constant: true },
+      { ...f(parameters, POSITIVE), constant: true },
+      f(x, [0.1, 0.9]),
     ],
   })),
 ];
