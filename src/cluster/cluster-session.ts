@@ -9,7 +9,7 @@ import { throwIfAborted } from '../async/deadline.js';
 import { ShoalError } from '../errors/errors.js';
 import type { Graph } from '../graph/graph.js';
 import type { ConfigProto } from '../proto/generated/config_pb.js';
-import type { Fetches, FetchResult } from '../session/fetches.js';
+import type { Fetch, Fetches, FetchResult } from '../session/fetches.js';
 import { type RunOptions, Session } from '../session/session.js';
 import { parseAddress } from './address.js';
 import { clusterConfig } from './cluster-config.js';
@@ -58,12 +58,15 @@ export class ClusterSession {
   }
 
   /** Runs on the session of the current epoch. A loss of a ps fails it with UNAVAILABLE; the next run may work. */
-  async run<const F extends Fetches>(fetches: F, options: RunOptions = {}): Promise<FetchResult<F>> {
+  run<const F extends Fetches>(fetches: F, options: RunOptions = {}): Promise<FetchResult<F>> {
+    return this.#run(fetches as Fetch, options) as Promise<FetchResult<F>>;
+  }
+
+  async #run(fetches: Fetch, options: RunOptions): Promise<unknown> {
     const { session, over } = await this.current(options.signal);
     const signal = options.signal ? AbortSignal.any([options.signal, over.signal]) : over.signal;
     try {
-      const values: unknown = await session.run<Fetches>(fetches, { ...options, signal });
-      return values as FetchResult<F>;
+      return await session.run(fetches, { ...options, signal });
     } catch (error) {
       if (over.signal.aborted && !options.signal?.aborted) {
         throw new ShoalError('SHOAL_TF_UNAVAILABLE', `A run was given up: ${over.signal.reason}`, {

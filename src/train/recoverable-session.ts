@@ -8,7 +8,7 @@ import { sleep } from '../async/deadline.js';
 import { isShoalError, messageOf, ShoalError } from '../errors/errors.js';
 import type { Graph } from '../graph/graph.js';
 import type { Operation, Output } from '../graph/operation.js';
-import type { Fetches, FetchResult } from '../session/fetches.js';
+import type { Fetch, Fetches, FetchResult } from '../session/fetches.js';
 import { nativeLane } from '../session/lane.js';
 import type { RunOptions } from '../session/session.js';
 import { reportUninitializedVariables } from '../variables/initialize.js';
@@ -65,19 +65,18 @@ export class RecoverableSession {
     await this.#recover();
   }
 
-  async run<const F extends Fetches>(fetches: F, options: RunOptions = {}): Promise<FetchResult<F>> {
+  run<const F extends Fetches>(fetches: F, options: RunOptions = {}): Promise<FetchResult<F>> {
+    return this.#run(fetches as Fetch, options) as Promise<FetchResult<F>>;
+  }
+
+  async #run(fetches: Fetch, options: RunOptions): Promise<unknown> {
     const { runner, stepMs = 60_000, signal } = this.#options;
     await this.ready();
     for (;;) {
       const recovering = this.#recovering;
       if (recovering) await recovering;
       try {
-        const values: unknown = await runner.run<Fetches>(fetches, {
-          timeoutMs: stepMs,
-          ...(signal ? { signal } : {}),
-          ...options,
-        });
-        return values as FetchResult<F>;
+        return await runner.run(fetches, { timeoutMs: stepMs, ...(signal ? { signal } : {}), ...options });
       } catch (error) {
         if (signal?.aborted || options.signal?.aborted || !isRecoverable(error)) throw error;
         this.#options.log?.(`a step failed: ${firstLine(error)}; waiting for the cluster`);

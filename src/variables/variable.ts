@@ -158,18 +158,26 @@ export class Variable<D extends DType = DType> implements OutputLike<D> {
 
   /** A read of its own, ordered by the current control dependencies. */
   read(options: OpOptions = {}): Output<D> {
+    const read = this.#beside(() =>
+      raw.readVariableOp(this.handle, { dtype: this.dtype, name: 'ReadVariableOp', ...options }),
+    );
+    return (read.shape === null ? read.setShape(this.shape) : read) as Output<D>;
+  }
+
+  /**
+   * Makes an op on the device of the variable. Within a function the handle is an argument: there is nothing to be
+   * placed with, nor a known shape.
+   */
+  #beside<T>(make: () => T): T {
     const graph = currentGraphFor(this.graph);
-    const op = () =>
-      raw.readVariableOp(this.handle, { dtype: this.dtype, name: 'ReadVariableOp', ...options });
-    // Within a function the handle is an argument: there is nothing to be placed with, nor a known shape.
-    return (
-      graph === this.graph ? graph.colocateWith(this.handle, op) : op().setShape(this.shape)
-    ) as Output<D>;
+    return graph === this.graph ? graph.colocateWith(this.handle, make) : make();
   }
 
   /** Some rows of the value, without reading the rest. */
   gather(indices: Operand, options: OpOptions = {}): Output<D> {
-    const rows = raw.resourceGather(this.handle, indices, { dtype: this.dtype, ...options });
+    const rows = this.#beside(() =>
+      raw.resourceGather(this.handle, indices, { dtype: this.dtype, ...options }),
+    );
     const places = rows.op.inputs[1]?.shape ?? null;
     return (
       rows.shape === null && places && this.shape ? rows.setShape([...places, ...this.shape.slice(1)]) : rows
