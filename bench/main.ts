@@ -21,7 +21,10 @@ if (args.includes('--help') || asked.some((name) => !names.includes(name))) {
 
 // Benchmarks measure the package as users get it; --no-build takes it as it was built before.
 if (!args.includes('--no-build')) {
-  const built = spawnSync('npm', ['run', '--silent', 'build'], { cwd: ROOT, stdio: ['ignore', 'ignore', 'inherit'] });
+  const built = spawnSync('npm', ['run', '--silent', 'build'], {
+    cwd: ROOT,
+    stdio: ['ignore', 'ignore', 'inherit'],
+  });
   if (built.status !== 0) process.exit(built.status ?? 1);
 }
 

@@ -6,7 +6,12 @@ import type { Tensor } from '../tensor/tensor.js';
 
 /** An output or a tensor's name gives a Tensor, an operation runs and gives undefined. */
 export type Fetch = Output | Operation | OutputLike | string | null | undefined;
-export type Fetches = Fetch | readonly Fetches[] | { readonly [key: string]: Fetches };
+
+/**
+ * Fetches in any nesting of arrays and plain objects. The type does not say what may lie inside, which the
+ * compiler would follow without end; what is no fetch is refused when it is run.
+ */
+export type Fetches = Fetch | object;
 
 export type FetchResult<F> =
   F extends Output<infer D>
@@ -75,7 +80,7 @@ export function planFetches(graph: Graph, fetches: Fetches, fed: readonly Output
       return (values, given) => parts.map((part) => part(values, given));
     }
     const entries = Object.entries(fetch).map(
-      ([key, child]) => [key, plan(child, `${path}.${key}`)] as const,
+      ([key, child]) => [key, plan(child as Fetches, `${path}.${key}`)] as const,
     );
     return (values, given) => Object.fromEntries(entries.map(([key, part]) => [key, part(values, given)]));
   };
