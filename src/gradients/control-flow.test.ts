@@ -1,7 +1,7 @@
 /** Gradients through cond, while and calls: checked as all are, and loops against the same loops in Python. */
-import { spawnSync } from 'node:child_process';
-import { fileURLToPath } from 'node:url';
+
 import { beforeAll, describe, expect, test } from 'vitest';
+import { askPython } from '../../test/python.js';
 import { Graph } from '../graph/graph.js';
 import type { Output } from '../graph/operation.js';
 import { asOutput } from '../ops/build.js';
@@ -39,9 +39,9 @@ describe('a loop has the gradients that the same loop has in Python', () => {
   );
   let theirs: number[][][] = [];
 
-  beforeAll(() => {
+  beforeAll(async () => {
     const questions = names.map((name, i) => ({ name, inputs: inputs[i]?.map((value) => value.toArray()) }));
-    theirs = askPython(questions) as number[][][];
+    theirs = await askPython<number[][][]>(new URL('testing/loops.py', import.meta.url), questions);
   });
 
   for (const [i, name] of names.entries()) {
@@ -56,20 +56,6 @@ describe('a loop has the gradients that the same loop has in Python', () => {
     });
   }
 });
-
-function askPython(questions: unknown): unknown {
-  const python = process.env.SHOAL_ORACLE_PYTHON;
-  if (!python) throw new Error('Set SHOAL_ORACLE_PYTHON to a Python that has tensorflow installed');
-  const script = fileURLToPath(new URL('testing/loops.py', import.meta.url));
-  const run = spawnSync(python, [script], {
-    input: JSON.stringify(questions),
-    env: { ...process.env, TF_CPP_MIN_LOG_LEVEL: '3', CUDA_VISIBLE_DEVICES: '' },
-    encoding: 'utf8',
-    timeout: 100_000,
-  });
-  if (run.status !== 0) throw new Error(`The oracle ended with ${run.status}:\n${run.stderr}`);
-  return JSON.parse(run.stdout.trimEnd().split('\n').at(-1) as string);
-}
 
 function ownGradients(one: ProgramCase, values: readonly Tensor[]): unknown[] {
   return withGraph((session) => {

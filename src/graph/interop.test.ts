@@ -1,6 +1,6 @@
 /** Graphs between Shoal and Python TensorFlow: the same names and devices, and definitions both ways. */
 import { beforeAll, describe, expect, test } from 'vitest';
-import { askPython } from '../../test/ops-oracle/python.js';
+import { askPython } from '../../test/python.js';
 import { tf } from '../index.js';
 import { Session } from '../session/session.js';
 import { exportMetaGraph, metaGraphBytes } from '../variables/meta-graph.js';
@@ -153,7 +153,7 @@ let python: Answer;
 beforeAll(async () => {
   const { graph, y, chosen, init } = ourModel();
   const meta = base64(metaGraphBytes(exportMetaGraph({ graph })));
-  python = await askPython<Answer>('graphs.py', {
+  python = await askPython<Answer>(new URL('../../test/ops-oracle/graphs.py', import.meta.url), {
     names: NAME_SCRIPT,
     devices: DEVICE_STACKS,
     graph: {

@@ -1,11 +1,11 @@
 /** Summaries through TensorBoard's own reader; tags, collections and bad input. */
-import { spawn } from 'node:child_process';
+
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { fromBinary } from '@bufbuild/protobuf';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { askPython } from '../../test/python.js';
 import { Graph } from '../graph/graph.js';
 import type { Output } from '../graph/operation.js';
 import { constant, placeholder } from '../ops/index.js';
@@ -36,24 +36,8 @@ interface Seen {
 }
 
 /** What TensorBoard makes of each directory; one process for all. */
-async function tensorBoard(...logdirs: string[]): Promise<Seen[]> {
-  const python = process.env.SHOAL_ORACLE_PYTHON;
-  if (!python) throw new Error('Set SHOAL_ORACLE_PYTHON to a Python that has tensorboard installed');
-  const script = fileURLToPath(new URL('testing/read-events.py', import.meta.url));
-  const child = spawn(python, [script, ...logdirs], {
-    stdio: ['ignore', 'pipe', 'pipe'],
-    env: { ...process.env, TF_CPP_MIN_LOG_LEVEL: '3', CUDA_VISIBLE_DEVICES: '' },
-  });
-  const output: Buffer[] = [];
-  const errors: Buffer[] = [];
-  child.stdout.on('data', (chunk: Buffer) => output.push(chunk));
-  child.stderr.on('data', (chunk: Buffer) => errors.push(chunk));
-  const code = await new Promise((resolve, reject) => {
-    child.on('error', reject);
-    child.on('close', resolve);
-  });
-  if (code !== 0) throw new Error(`read-events.py ended with ${code}:\n${Buffer.concat(errors)}`);
-  return JSON.parse(Buffer.concat(output).toString().trimEnd().split('\n').at(-1) as string) as Seen[];
+function tensorBoard(...logdirs: string[]): Promise<Seen[]> {
+  return askPython(new URL('testing/read-events.py', import.meta.url), null, logdirs);
 }
 
 const CLOCK = 1_700_000_000_000;

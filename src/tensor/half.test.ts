@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from 'vitest';
-import { askPython } from '../../test/ops-oracle/python.js';
+import { askPython } from '../../test/python.js';
 import { bfloat16ToNumber, halfToNumber, numberToBfloat16, numberToHalf } from './half.js';
 
 type Name = 'float16' | 'bfloat16';
@@ -41,9 +41,12 @@ let python: Record<Name, { values: Float64Array; words: Uint16Array }>;
 const bytes = (base64: string): ArrayBuffer => Uint8Array.from(Buffer.from(base64, 'base64')).buffer;
 
 beforeAll(async () => {
-  const answer = await askPython<Record<Name, { values: string; words: string }>>('halves.py', {
-    numbers: Buffer.from(numbers.buffer).toString('base64'),
-  });
+  const answer = await askPython<Record<Name, { values: string; words: string }>>(
+    new URL('../../test/ops-oracle/halves.py', import.meta.url),
+    {
+      numbers: Buffer.from(numbers.buffer).toString('base64'),
+    },
+  );
   const decoded = (name: Name) => ({
     values: new Float64Array(bytes(answer[name].values)),
     words: new Uint16Array(bytes(answer[name].words)),

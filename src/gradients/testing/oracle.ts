@@ -1,6 +1,5 @@
 /** Asks Python TensorFlow for the gradients of graphs: one process for any number of them. */
-import { spawn } from 'node:child_process';
-import { fileURLToPath } from 'node:url';
+import { askPython } from '../../../test/python.js';
 import { type DType, dtypeRow } from '../../tensor/dtype.js';
 import { Tensor } from '../../tensor/tensor.js';
 
@@ -61,29 +60,6 @@ export function fromOracle({ dtype, shape, data }: OracleTensor): Tensor {
   return Tensor.of(new ArrayType(bytes.buffer), { dtype, shape });
 }
 
-export async function askOracle(request: OracleRequest): Promise<OracleReply> {
-  const python = process.env.SHOAL_ORACLE_PYTHON;
-  if (!python) {
-    throw new Error(
-      'Set SHOAL_ORACLE_PYTHON to a Python that has tensorflow installed: gradients are compared with it',
-    );
-  }
-  const child = spawn(python, [fileURLToPath(new URL('oracle.py', import.meta.url))], {
-    stdio: ['pipe', 'pipe', 'pipe'],
-    env: { ...process.env, TF_CPP_MIN_LOG_LEVEL: '3', CUDA_VISIBLE_DEVICES: '' },
-  });
-  const output: Buffer[] = [];
-  const errors: Buffer[] = [];
-  child.stdout.on('data', (chunk: Buffer) => output.push(chunk));
-  child.stderr.on('data', (chunk: Buffer) => errors.push(chunk));
-  const ended = new Promise<number | null>((resolve, reject) => {
-    child.on('error', reject);
-    child.on('close', resolve);
-    // A Python that dies early closes the pipe: its exit code and its words tell why.
-    child.stdin.on('error', () => undefined);
-  });
-  child.stdin.end(JSON.stringify(request));
-  const code = await ended;
-  if (code !== 0) throw new Error(`The oracle ended with ${code}:\n${Buffer.concat(errors)}`);
-  return JSON.parse(Buffer.concat(output).toString().trimEnd().split('\n').at(-1) as string) as OracleReply;
+export function askOracle(request: OracleRequest): Promise<OracleReply> {
+  return askPython<OracleReply>(new URL('oracle.py', import.meta.url), request);
 }

@@ -1,27 +1,7 @@
-/** Asks Python TensorFlow: one process for all cases of a test file, JSON in, JSON out. */
-import { spawn } from 'node:child_process';
-import { fileURLToPath } from 'node:url';
+/** Asks Python TensorFlow: one process for all cases of a test file. */
+import { askPython } from '../../../test/python.js';
 
 /** Answers of `testing/<program>.py`, one for each case. */
-export async function askOracle<A>(program: string, cases: readonly unknown[]): Promise<A[]> {
-  const python = process.env.SHOAL_ORACLE_PYTHON;
-  if (!python) throw new Error('Set SHOAL_ORACLE_PYTHON to a Python that has tensorflow installed');
-  const child = spawn(python, [fileURLToPath(new URL(`${program}.py`, import.meta.url))], {
-    stdio: ['pipe', 'pipe', 'pipe'],
-    env: { ...process.env, TF_CPP_MIN_LOG_LEVEL: '3', CUDA_VISIBLE_DEVICES: '' },
-  });
-  const output: Buffer[] = [];
-  const errors: Buffer[] = [];
-  child.stdout.on('data', (chunk: Buffer) => output.push(chunk));
-  child.stderr.on('data', (chunk: Buffer) => errors.push(chunk));
-  const ended = new Promise<number | null>((resolve, reject) => {
-    child.on('error', reject);
-    child.on('close', resolve);
-    // A Python that dies early closes the pipe: its exit code and its words tell why.
-    child.stdin.on('error', () => undefined);
-  });
-  child.stdin.end(JSON.stringify(cases));
-  const code = await ended;
-  if (code !== 0) throw new Error(`${program}.py ended with ${code}:\n${Buffer.concat(errors)}`);
-  return JSON.parse(Buffer.concat(output).toString().trimEnd().split('\n').at(-1) as string) as A[];
+export function askOracle<A>(program: string, cases: readonly unknown[]): Promise<A[]> {
+  return askPython<A[]>(new URL(`${program}.py`, import.meta.url), cases);
 }

@@ -2,10 +2,15 @@
 import { spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 
-export async function askPython<T>(program: string, request: unknown = null): Promise<T> {
+export async function askPython<T>(
+  program: URL,
+  request: unknown = null,
+  args: readonly string[] = [],
+): Promise<T> {
   const python = process.env.SHOAL_ORACLE_PYTHON;
   if (!python) throw new Error('Set SHOAL_ORACLE_PYTHON to a Python that has tensorflow installed');
-  const child = spawn(python, [fileURLToPath(new URL(program, import.meta.url))], {
+  const path = fileURLToPath(program);
+  const child = spawn(python, [path, ...args], {
     stdio: ['pipe', 'pipe', 'pipe'],
     env: { ...process.env, TF_CPP_MIN_LOG_LEVEL: '3', CUDA_VISIBLE_DEVICES: '' },
   });
@@ -21,6 +26,7 @@ export async function askPython<T>(program: string, request: unknown = null): Pr
   });
   child.stdin.end(JSON.stringify(request));
   const code = await ended;
-  if (code !== 0) throw new Error(`${program} ended with ${code}:\n${Buffer.concat(errors)}`);
+  if (code !== 0)
+    throw new Error(`${[path, ...args].join(' ')} ended with ${code}:\n${Buffer.concat(errors)}`);
   return JSON.parse(Buffer.concat(output).toString().trimEnd().split('\n').at(-1) as string) as T;
 }
