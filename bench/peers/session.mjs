@@ -10,25 +10,36 @@ const trivial = small.add(1);
 const session = Session.open();
 const value = new Float32Array(COUNT).fill(1);
 
-const one = {
+const awaited = {
   trivial: () => session.run(trivial, { feeds: [[small, 1]] }),
   megabyte: async () => (await session.run(big, { feeds: [[x, value]] })).dispose(),
+};
+const inPlace = {
+  trivial: () => session.runSync(trivial, { feeds: [[small, 1]] }),
+  megabyte: () => session.runSync(big, { feeds: [[x, value]] }).dispose(),
 };
 
 async function loop(run, until) {
   let runs = 0;
-  while (performance.now() < until) {
-    await run();
-    runs += 1;
-  }
+  for (; performance.now() < until; runs++) await run();
+  return runs;
+}
+
+function loopInPlace(run, until) {
+  let runs = 0;
+  for (; performance.now() < until; runs++) run();
   return runs;
 }
 
 async function measure(id, seconds) {
-  const run = one[id.replace('-parallel', '')];
-  const lanes = id.endsWith('-parallel') ? 4 : 1;
+  const [name, how] = id.split('-');
   const start = performance.now();
-  const counts = await Promise.all(Array.from({ length: lanes }, () => loop(run, start + seconds * 1000)));
+  const until = start + seconds * 1000;
+  const lanes = how === 'parallel' ? 4 : 1;
+  const counts =
+    how === undefined
+      ? [loopInPlace(inPlace[name], until)]
+      : await Promise.all(Array.from({ length: lanes }, () => loop(awaited[name], until)));
   return counts.reduce((a, b) => a + b) / ((performance.now() - start) / 1000);
 }
 

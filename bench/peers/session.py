@@ -32,7 +32,7 @@ def loop(run, until, counts):
 
 
 def measure(name, seconds):
-    run = RUNS[name.replace("-parallel", "")]
+    run = RUNS[name.split("-")[0]]
     lanes = 4 if name.endswith("-parallel") else 1
     counts = []
     start = time.perf_counter()
