@@ -59,14 +59,14 @@ function coldStart(command: string, script: string): Promise<{ ms: number; rss: 
   const start = performance.now();
   return new Promise((resolve, reject) => {
     const child = spawn(command, [script], { cwd: ROOT, stdio: ['ignore', 'pipe', 'ignore'] });
-    let rss = 0;
+    let text = '';
     let ms = 0;
     child.stdout.on('data', (chunk: Buffer) => {
-      ms = performance.now() - start;
-      rss = Number(String(chunk).trim());
+      if (text === '') ms = performance.now() - start;
+      text += String(chunk);
     });
     child.on('exit', (code) =>
-      code === 0 ? resolve({ ms, rss }) : reject(new Error(`${script} exited with ${code}`)),
+      code === 0 ? resolve({ ms, rss: Number(text) }) : reject(new Error(`${script} exited with ${code}`)),
     );
   });
 }
