@@ -1,7 +1,7 @@
 /** Between-graph asynchronous training: steps per second of a whole cluster on this machine. */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { createServer } from 'node:net';
 import { join } from 'node:path';
+import { choosePorts } from '../src/job/launcher/ports.js';
 import { type Benchmark, compare, oraclePython, ROOT } from './harness.js';
 
 const ROUNDS = 3;
@@ -48,7 +48,7 @@ async function stepsPerSecond(
   workers: number,
   inflight: number,
 ): Promise<number> {
-  const hosts = (await freePorts(ps + workers)).map((port) => `127.0.0.1:${port}`);
+  const hosts = (await choosePorts('127.0.0.1', ps + workers)).map((port) => `127.0.0.1:${port}`);
   const flags = [`--ps_hosts=${hosts.slice(0, ps)}`, `--worker_hosts=${hosts.slice(ps)}`];
   const [command, script] =
     side === 'shoal' ? [process.execPath, 'cluster.mjs'] : [oraclePython(), 'cluster.py'];
@@ -94,12 +94,4 @@ function rateOf(child: ChildProcess, who: string): Promise<number> {
     });
     child.once('exit', (code) => reject(new Error(`${who} ended with ${code}: ${text.slice(-500)}`)));
   });
-}
-
-async function freePorts(count: number): Promise<number[]> {
-  const servers = Array.from({ length: count }, () => createServer().listen(0, '127.0.0.1'));
-  await Promise.all(servers.map((server) => new Promise((done) => server.once('listening', done))));
-  const ports = servers.map((server) => (server.address() as { port: number }).port);
-  await Promise.all(servers.map((server) => new Promise((done) => server.close(done))));
-  return ports;
 }

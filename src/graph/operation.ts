@@ -104,6 +104,11 @@ export interface OutputLike<D extends DType = DType> {
   toOutput(): Output<D>;
 }
 
+export const isOutputLike = (value: unknown): value is OutputLike =>
+  typeof value === 'object' &&
+  value !== null &&
+  typeof (value as Partial<OutputLike>).toOutput === 'function';
+
 export class Output<D extends DType = DType> implements COutput, OutputLike<D> {
   readonly op: Operation;
   readonly index: number;

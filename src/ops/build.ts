@@ -5,7 +5,7 @@
 import { invalid } from '../errors/errors.js';
 import type { Attrs } from '../graph/attributes.js';
 import { currentGraph, type Graph, type OpInput, type OpOptions } from '../graph/graph.js';
-import type { Operation, Output, OutputLike } from '../graph/operation.js';
+import { isOutputLike, type Operation, type Output, type OutputLike } from '../graph/operation.js';
 import { activeScope } from '../graph/scope.js';
 import type { OpDef, OpDef_ArgDef } from '../proto/generated/graph_pb.js';
 import { type DType, dtypeFromNumber } from '../tensor/dtype.js';
@@ -21,10 +21,7 @@ export type Operand<D extends DType = DType> = OutputLike<D> | OutputLike | Tens
 
 export type BuildOptions = OpOptions;
 
-export const isOutputLike = (value: unknown): value is OutputLike =>
-  typeof value === 'object' &&
-  value !== null &&
-  typeof (value as Partial<OutputLike>).toOutput === 'function';
+export { isOutputLike };
 
 /** Makes an op of any type; `inputs` in the order of its definition. */
 export function build(

@@ -1,7 +1,7 @@
 /** What a run gives back: any nesting of outputs, ops and names, answered in the same nesting. */
 import { invalid } from '../errors/errors.js';
 import type { Graph } from '../graph/graph.js';
-import { Operation, Output, type OutputLike } from '../graph/operation.js';
+import { isOutputLike, Operation, Output, type OutputLike } from '../graph/operation.js';
 import type { Tensor } from '../tensor/tensor.js';
 
 /** An output or a tensor's name gives a Tensor, an operation runs and gives undefined. */
@@ -36,9 +36,6 @@ export interface FetchPlan {
   /** Puts the fetched values, and those fed values that were asked for, into the nesting. */
   readonly assemble: (values: readonly Tensor[], fed: readonly Tensor[]) => unknown;
 }
-
-const isOutputLike = (value: object): value is OutputLike =>
-  typeof (value as Partial<OutputLike>).toOutput === 'function';
 
 type Part = FetchPlan['assemble'];
 

@@ -1,24 +1,11 @@
 /** Tasks of a job as processes of this machine, for tests. */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { createServer } from 'node:net';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { choosePorts } from '../../src/job/launcher/ports.js';
 
 const HERE = dirname(fileURLToPath(import.meta.url));
 const ROOT = dirname(dirname(HERE));
-
-/** Ports that were free a moment ago. */
-export async function freePorts(count: number): Promise<number[]> {
-  const servers = await Promise.all(
-    Array.from({ length: count }, () => {
-      const server = createServer();
-      return new Promise<typeof server>((resolve) => server.listen(0, '127.0.0.1', () => resolve(server)));
-    }),
-  );
-  const ports = servers.map((server) => (server.address() as { port: number }).port);
-  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
-  return ports;
-}
 
 export interface TaskProcess {
   readonly child: ChildProcess;
@@ -46,7 +33,7 @@ export class TaskProcesses implements AsyncDisposable {
     workers: number,
     env: NodeJS.ProcessEnv = {},
   ): Promise<TaskProcesses> {
-    const ports = await freePorts(ps + workers);
+    const ports = await choosePorts('127.0.0.1', ps + workers);
     const hosts = ports.map((port) => `127.0.0.1:${port}`);
     const flags = [`--ps_hosts=${hosts.slice(0, ps)}`, `--worker_hosts=${hosts.slice(ps)}`];
     return new TaskProcesses(join(HERE, 'programs', program), flags, env);

@@ -2,7 +2,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { freePorts } from './free-ports.js';
+import { choosePorts } from '../../job/launcher/ports.js';
 
 export interface Line {
   readonly at: number;
@@ -114,7 +114,10 @@ export class ProcessCluster {
   ) {}
 
   static async make(jobs: Readonly<Record<string, number>>, env: Readonly<Record<string, string>> = {}) {
-    const ports = await freePorts(Object.values(jobs).reduce((a, b) => a + b));
+    const ports = await choosePorts(
+      '127.0.0.1',
+      Object.values(jobs).reduce((a, b) => a + b),
+    );
     const dict = Object.fromEntries(
       Object.entries(jobs).map(([job, count]) => [
         job,
