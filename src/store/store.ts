@@ -1,0 +1,90 @@
+/**
+ * What a store is: named blobs that are there whole or not at all. One interface for a directory, the disks of
+ * all tasks, a bucket and memory, so that one commit protocol serves them all.
+ *
+ * A blob is written once, as a stream (a bucket's multipart upload), and published in one instant: replacing
+ * what was there, or only if nothing was (`ifAbsent`, a bucket's conditional put). Names are parts separated by
+ * slashes. Where a blob may lie in several places, a place is told by a name such as `ps/0`.
+ */
+
+/** Gives the bytes from an offset on. Asked again, with any offset, when a way broke or another copy is made. */
+export type BlobSource = (offset: number) => AsyncIterable<Uint8Array>;
+
+/** The one place of a store that has no others. */
+export const HERE = 'here';
+
+export interface StoreCallOptions {
+  readonly signal?: AbortSignal | undefined;
+  /** How long nothing may move. */
+  readonly timeoutMs?: number | undefined;
+}
+
+export interface BlobInfo {
+  readonly name: string;
+  readonly size: number;
+  readonly modifiedMs: number;
+  /** Who holds a copy of this size. */
+  readonly places: readonly string[];
+}
+
+export interface PutOptions extends StoreCallOptions {
+  /** Known beforehand: room for it is checked before anything is written. */
+  readonly size?: number | undefined;
+  /** Do not replace a blob that is there. */
+  readonly ifAbsent?: boolean | undefined;
+  /** Here and at `replicas` others, or wherever it can be had: what must survive everybody, a manifest. */
+  readonly copies?: 'replicated' | 'everywhere' | undefined;
+}
+
+export interface PutResult {
+  /** False when `ifAbsent` found a blob. */
+  readonly published: boolean;
+  readonly size: number;
+  readonly crc32c: number;
+  /** Who holds a copy. */
+  readonly places: readonly string[];
+  /** Copies that were wanted and could not be had. */
+  readonly shortfall: number;
+}
+
+export interface ReadOptions extends StoreCallOptions {
+  readonly start?: number | undefined;
+  /** One past the last byte; the end of the blob unless told. */
+  readonly end?: number | undefined;
+  /** This copy and no other. */
+  readonly place?: string | undefined;
+}
+
+export interface PlaceOptions extends StoreCallOptions {
+  /** This copy and no other. */
+  readonly place?: string | undefined;
+}
+
+export interface BlobDigest {
+  readonly size: number;
+  readonly crc32c: number;
+}
+
+export interface Store {
+  readonly kind: 'memory' | 'file' | 'peers' | 's3';
+  /** For messages: `file:/data/x`, `peers:`. */
+  readonly url: string;
+  /** Whole or not at all, and durable when it resolves. */
+  put(name: string, source: BlobSource | Uint8Array, options?: PutOptions): Promise<PutResult>;
+  /** Without a place: the nearest copy that answers, going on with another one when it breaks. */
+  read(name: string, options?: ReadOptions): AsyncIterable<Uint8Array>;
+  /** The places that hold a copy at the moment; none when there is no such blob. */
+  locate(name: string, options?: StoreCallOptions): Promise<readonly string[]>;
+  stat(name: string, options?: PlaceOptions): Promise<BlobInfo | undefined>;
+  /** Size and sum of a copy as it is read from where it lies. */
+  digest(name: string, options?: PlaceOptions): Promise<BlobDigest>;
+  /** The union over all places, each name once, in the order of the names. */
+  list(prefix?: string, options?: StoreCallOptions): AsyncIterable<BlobInfo>;
+  /** All copies that can be reached, or the one of a place. What is not there is removed already. */
+  remove(name: string, options?: PlaceOptions): Promise<void>;
+  /** One more copy, at the place `to`. A store of one place refuses. */
+  copy(name: string, to: string, options?: StoreCallOptions): Promise<void>;
+  /** Removes what is left of uploads that nobody will finish; tells how many. */
+  sweep(options?: { readonly olderThanMs?: number | undefined }): Promise<number>;
+  close(): Promise<void>;
+}
