@@ -1,0 +1,30 @@
+/** What training needs of a saver and of a session: the saver itself stands apart. */
+import type { Server } from '../cluster/server.js';
+import type { Graph } from '../graph/graph.js';
+import type { Fetches, FetchResult } from '../session/fetches.js';
+import type { RunOptions } from '../session/session.js';
+
+/** A session: local, or over a cluster. */
+export interface TrainingRunner {
+  readonly graph: Graph;
+  run<const F extends Fetches>(fetches: F, options?: RunOptions): Promise<FetchResult<F>>;
+  /** This task's place in the cluster; none where there is no cluster. */
+  readonly server?: Server;
+}
+
+export interface SaverLike {
+  /** Saves; resolves with the path (`dir/model.ckpt-N`) when the checkpoint is committed. */
+  save(
+    session: TrainingRunner,
+    path: string,
+    options?: { globalStep?: number; signal?: AbortSignal },
+  ): Promise<string>;
+  /** Gives every variable of the graph its value from the checkpoint. */
+  restore(session: TrainingRunner, path: string, options?: { signal?: AbortSignal }): Promise<unknown>;
+  /** The newest committed checkpoint below the directory, wherever its bytes are. */
+  latest(
+    session: TrainingRunner,
+    directory: string,
+    options?: { signal?: AbortSignal },
+  ): Promise<string | undefined>;
+}
