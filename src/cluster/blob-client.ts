@@ -1,11 +1,13 @@
 /** The blobs of a peer: streams that go on where they were cut, and are checked end to end. */
-import { createHash, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { backoffMs } from '../async/backoff.js';
 import { sleep } from '../async/deadline.js';
+import { crc32c as crcOf } from '../bytes/crc32c.js';
 import { invalid, isShoalError, messageOf, ShoalError } from '../errors/errors.js';
-import type { BlobInfo } from './blob-disk.js';
-import { blobName, blobPath } from './blob-names.js';
+import type { DiskBlob } from '../store/blob-disk.js';
+import { blobName, blobPath } from '../store/blob-names.js';
+import type { BlobDigest, BlobSource } from '../store/store.js';
 import { type HttpPeer, isPassing, PeerError } from './http-peer.js';
 import { BlobInfoSchema, BlobListSchema, checked, DigestSchema, UploadSchema } from './wire.js';
 
@@ -20,7 +22,9 @@ export interface ReadOptions extends BlobCallOptions {
   /** One past the last byte; the end of the blob unless told. */
   readonly end?: number | undefined;
   /** Of the bytes that are read: checked at the end. */
-  readonly sha256?: string | undefined;
+  readonly crc32c?: number | undefined;
+  /** How often it is tried while no byte moves. */
+  readonly attempts?: number | undefined;
 }
 
 export interface WriteOptions extends BlobCallOptions {
@@ -31,14 +35,11 @@ export interface WriteOptions extends BlobCallOptions {
   readonly uploadId?: string;
 }
 
-/** Gives the bytes from an offset on; asked again, with a later offset, when the connection was cut. */
-export type BlobSource = (offset: number) => AsyncIterable<Uint8Array>;
-
 export interface Written {
   /** False when `ifAbsent` found a blob. */
   readonly published: boolean;
   readonly size: number;
-  readonly sha256: string;
+  readonly crc32c: number;
 }
 
 const TIMEOUT_MS = 30_000;
@@ -53,7 +54,7 @@ export class BlobClient {
   }
 
   /** What the peer knows of a blob; undefined when it has none of that name. */
-  async stat(name: string, options: BlobCallOptions = {}): Promise<BlobInfo | undefined> {
+  async stat(name: string, options: BlobCallOptions = {}): Promise<DiskBlob | undefined> {
     try {
       const answer = await this.#peer.callAgain({
         ...bounds(options),
@@ -71,8 +72,8 @@ export class BlobClient {
 
   /** The bytes of a blob. A change of the blob under way is an error, not a mixture. */
   async *read(name: string, options: ReadOptions = {}): AsyncGenerator<Uint8Array> {
-    const { start = 0, end, sha256, signal } = options;
-    const hash = sha256 === undefined ? undefined : createHash('sha256');
+    const { start = 0, end, crc32c, signal, attempts = ATTEMPTS } = options;
+    let found = 0;
     let offset = start;
     let etag: string | undefined;
     for (let attempt = 0; end === undefined || offset < end; attempt++) {
@@ -81,7 +82,7 @@ export class BlobClient {
         if (answer === undefined) break;
         etag ??= answer.headers.etag;
         for await (const chunk of answer as AsyncIterable<Buffer>) {
-          hash?.update(chunk);
+          if (crc32c !== undefined) found = crcOf(chunk, found);
           offset += chunk.byteLength;
           attempt = 0;
           yield chunk;
@@ -89,15 +90,14 @@ export class BlobClient {
         break;
       } catch (error) {
         const cut = isShoalError(error) ? isPassing(error) : true;
-        if (!cut || attempt + 1 >= ATTEMPTS || signal?.aborted) throw this.#broken(name, offset, error);
+        if (!cut || attempt + 1 >= attempts || signal?.aborted) throw this.#broken(name, offset, error);
         await sleep(backoffMs(attempt, { baseMs: 50, maxMs: 2000 }), signal);
       }
     }
-    const found = hash?.digest('hex');
-    if (found !== sha256) {
+    if (crc32c !== undefined && found !== crc32c) {
       throw new ShoalError(
         'SHOAL_CORRUPT',
-        `blob ${name} of ${this.#peer.label} has sha256 ${found}, expected ${sha256}`,
+        `blob ${name} of ${this.#peer.label} has crc32c ${found}, expected ${crc32c}`,
         {
           task: this.#peer.task,
         },
@@ -118,13 +118,13 @@ export class BlobClient {
     return Buffer.concat(chunks);
   }
 
-  /** Streams a blob to the peer, which publishes it when the sha256 of what arrived is that of what was sent. */
+  /** Streams a blob to the peer, which publishes it when the crc32c of what arrived is that of what was sent. */
   async write(name: string, source: BlobSource | Uint8Array, options: WriteOptions = {}): Promise<Written> {
     const { signal, ifAbsent = false, uploadId = randomUUID() } = options;
     const size = source instanceof Uint8Array ? source.byteLength : options.size;
     const from: BlobSource = source instanceof Uint8Array ? (offset) => slices(source, offset) : source;
-    const hash = createHash('sha256');
-    let hashed = 0;
+    let crc32c = 0;
+    let counted = 0;
     let fault: { readonly error: unknown } | undefined;
     const own = async function* (offset: number): AsyncGenerator<Uint8Array> {
       try {
@@ -138,9 +138,9 @@ export class BlobClient {
       let position = offset;
       for await (const chunk of own(offset)) {
         // What is sent a second time has been counted the first time.
-        if (position + chunk.byteLength > hashed) {
-          hash.update(chunk.subarray(Math.max(0, hashed - position)));
-          hashed = position + chunk.byteLength;
+        if (position + chunk.byteLength > counted) {
+          crc32c = crcOf(chunk.subarray(Math.max(0, counted - position)), crc32c);
+          counted = position + chunk.byteLength;
         }
         position += chunk.byteLength;
         yield chunk;
@@ -148,8 +148,8 @@ export class BlobClient {
     };
     let offset = options.uploadId === undefined ? 0 : await this.#offset(name, uploadId, options);
     for await (const chunk of offset > 0 ? first(from(0), offset) : []) {
-      hash.update(chunk);
-      hashed += chunk.byteLength;
+      crc32c = crcOf(chunk, crc32c);
+      counted += chunk.byteLength;
     }
     for (let attempt = 0; ; attempt++) {
       const before = offset;
@@ -166,11 +166,10 @@ export class BlobClient {
         await sleep(backoffMs(attempt, { baseMs: 50, maxMs: 2000 }), signal);
       }
     }
-    const sha256 = hash.digest('hex');
-    const path = `${at('uploads', name)}?id=${uploadId}&size=${hashed}&sha256=${sha256}&if_absent=${Number(ifAbsent)}`;
+    const path = `${at('uploads', name)}?id=${uploadId}&size=${counted}&crc32c=${crc32c}&if_absent=${Number(ifAbsent)}`;
     const answer = await this.#peer.callAgain({ ...bounds(options), method: 'POST', path });
     answer.resume();
-    return { published: answer.statusCode !== 412, size: hashed, sha256 };
+    return { published: answer.statusCode !== 412, size: counted, crc32c };
   }
 
   /** Removes a blob; one that is not there is removed already. */
@@ -178,8 +177,8 @@ export class BlobClient {
     (await this.#peer.callAgain({ ...bounds(options), method: 'DELETE', path: at('blobs', name) })).resume();
   }
 
-  /** Size and sha256 as the peer reads them from its disk. */
-  async digest(name: string, options: BlobCallOptions = {}) {
+  /** Size and crc32c as the peer reads them from its disk. */
+  async digest(name: string, options: BlobCallOptions = {}): Promise<BlobDigest> {
     const answer = await this.#peer.json({
       ...bounds({ timeoutMs: 600_000, ...options }),
       path: at('digests', name),
@@ -190,7 +189,7 @@ export class BlobClient {
   async *list(
     prefix = '',
     options: BlobCallOptions & { readonly pageSize?: number } = {},
-  ): AsyncGenerator<BlobInfo> {
+  ): AsyncGenerator<DiskBlob> {
     const { pageSize = 1000 } = options;
     for (let after: string | null = ''; after !== null; ) {
       const query = new URLSearchParams({ prefix, limit: String(pageSize), ...(after !== '' && { after }) });
@@ -268,7 +267,7 @@ function bounds({ signal, timeoutMs = TIMEOUT_MS }: BlobCallOptions) {
   return { signal, timeoutMs };
 }
 
-function infoOf(name: string, { headers }: IncomingMessage): BlobInfo {
+function infoOf(name: string, { headers }: IncomingMessage): DiskBlob {
   return checked(
     BlobInfoSchema,
     {

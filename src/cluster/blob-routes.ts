@@ -5,10 +5,10 @@
  *   HEAD   /blobs/NAME            size and etag
  *   DELETE /blobs/NAME            204 whether it was there or not
  *   GET    /blobs?prefix=&after=&limit=
- *   GET    /digests/NAME          size and sha256, computed from the disk
+ *   GET    /digests/NAME          size and crc32c, computed from the disk
  *   GET    /uploads/NAME?id=      {offset} that an upload has reached; ends a request that writes to it
  *   PUT    /uploads/NAME?id=&offset=&size=   appends the body
- *   POST   /uploads/NAME?id=&size=&sha256=&if_absent=   checks and publishes
+ *   POST   /uploads/NAME?id=&size=&crc32c=&if_absent=   checks and publishes
  *   DELETE /uploads/NAME?id=      forgets an upload
  *
  * Bytes go between socket and disk chunk by chunk, each side waiting for the other.
@@ -20,10 +20,10 @@ import type { HttpBindings } from '@hono/node-server';
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import { type Context, Hono } from 'hono';
 import { invalid } from '../errors/errors.js';
+import { digestBlob, listBlobs, openBlob, readRange, removeBlob } from '../store/blob-disk.js';
+import { blobNameInUrl } from '../store/blob-names.js';
+import type { Uploads } from '../store/blob-upload.js';
 import { countIn, queryOf, rangeOf } from './agent-requests.js';
-import { digestBlob, listBlobs, openBlob, readRange, removeBlob } from './blob-disk.js';
-import { blobNameInUrl } from './blob-names.js';
-import type { Uploads } from './blob-upload.js';
 
 export interface BlobRouteOptions {
   readonly root: string;
@@ -115,13 +115,13 @@ export function blobRoutes({ root, uploads, maxBlobBytes, idleMs }: BlobRouteOpt
   app.post('/uploads/*', async (c) => {
     const { name, id, query } = uploadIn(c);
     const size = countIn(query, 'size');
-    const sha256 = query.get('sha256') ?? '';
-    if (size === undefined || !/^[0-9a-f]{64}$/.test(sha256)) {
-      throw invalid('publishing takes the size and the sha256 of the blob in the query');
+    const crc32c = countIn(query, 'crc32c');
+    if (size === undefined || crc32c === undefined) {
+      throw invalid('publishing takes the size and the crc32c of the blob in the query');
     }
     const result = await uploads.publish(name, id, {
       size,
-      sha256,
+      crc32c,
       ifAbsent: query.get('if_absent') === '1',
     });
     return result.published ? c.json(result.blob, 201) : c.body(null, 412);

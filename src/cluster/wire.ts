@@ -86,7 +86,7 @@ export const BlobInfoSchema = v.object({
 });
 export const BlobListSchema = v.object({ blobs: v.array(BlobInfoSchema), next: v.nullable(v.string()) });
 export const UploadSchema = v.object({ offset: Count });
-export const DigestSchema = v.object({ size: Count, sha256: v.string() });
+export const DigestSchema = v.object({ size: Count, crc32c: Count });
 
 const CODES: ReadonlySet<string> = new Set<ShoalCode>([
   ...TF_CODE_NAMES.filter((name) => name !== 'OK').map((name) => `SHOAL_TF_${name}` as ShoalCode),

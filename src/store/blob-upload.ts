@@ -1,21 +1,26 @@
 /**
- * Writing blobs. Bytes are appended to a partial file under an upload id; `publish` checks the size and the
- * sha256 of the whole and then renames it into place, so a blob is there whole or not at all. An upload that
+ * Blobs that come over the network. Bytes are appended to a partial file under an upload id; `publish` checks
+ * the size and the crc32c of the whole and then moves it into place, so a blob is there whole or not at all. An upload that
  * was cut goes on at the offset that was reached, also after this process was restarted.
  */
-import { createHash, type Hash } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import { constants } from 'node:fs';
-import { type FileHandle, link, lstat, mkdir, open, readdir, rename, rm, statfs } from 'node:fs/promises';
+import { type FileHandle, lstat, open, readdir, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { invalid, isShoalError, messageOf, ShoalError } from '../errors/errors.js';
-import { type BlobInfo, codeOf, digestBlob, readRange, statBlob } from './blob-disk.js';
-import { type BlobName, locate, RESERVED } from './blob-names.js';
+import { crc32c } from '../bytes/crc32c.js';
+import { invalid, isShoalError, ShoalError } from '../errors/errors.js';
+import { type DiskBlob, digestBlob, readRange, statBlob } from './blob-disk.js';
+import { type BlobName, RESERVED } from './blob-names.js';
+import { DiskWriter } from './disk-writer.js';
+import { checkRoom, isNoSpace, makeDirectory, moveIntoPlace, noSpace } from './publish.js';
+import type { BlobDigest } from './store.js';
 
 export const UPLOAD_ID = /^[A-Za-z0-9_-]{8,64}$/;
 
 interface Upload {
-  readonly hash: Hash;
+  /** Of what has arrived. */
+  crc32c: number;
   offset: number;
   /** Whether a request holds the file. */
   busy: boolean;
@@ -31,18 +36,11 @@ export interface AppendOptions {
   readonly maxBytes?: number;
 }
 
-export type Published = { readonly published: true; readonly blob: BlobInfo } | { readonly published: false };
+export type Published = { readonly published: true; readonly blob: DiskBlob } | { readonly published: false };
 
-/** Uploads whose hash is kept in memory; for more than these it is computed again from the file. */
+/** Uploads whose sum is kept in memory; for more than these it is computed again from the file. */
 const MAX_REMEMBERED = 1024;
 const GRACE_MS = 1000;
-
-function noSpace(name: string, cause: unknown): ShoalError {
-  return new ShoalError('SHOAL_NO_SPACE', `no room for blob ${name}: ${messageOf(cause)}`, {
-    hint: 'free some space on the disk of this task, or keep fewer checkpoints',
-    cause,
-  });
-}
 
 export class Uploads {
   readonly #root: string;
@@ -89,30 +87,37 @@ export class Uploads {
     const path = this.#partial(name, id);
     const { upload, release } = await this.#take(path, offset);
     let file: FileHandle | undefined;
+    let writer: DiskWriter | undefined;
     try {
       if (offset !== upload.offset) {
         throw invalid(`upload of ${name} stands at ${upload.offset}, not at ${offset}`, {
           hint: 'ask for its offset and go on from there',
         });
       }
-      await this.#checkRoom(name, options.size === undefined ? 0 : options.size - offset);
+      await checkRoom(this.#root, name, options.size === undefined ? 0 : options.size - offset);
       file = await open(path, constants.O_WRONLY | constants.O_CREAT | constants.O_NOFOLLOW, 0o600);
       await file.truncate(offset);
+      // One write at a time: after a crash the length of the file is what can be relied on.
+      writer = new DiskWriter(file, { position: offset, crc32c: upload.crc32c, depth: 1 });
       const { maxBytes = Number.MAX_SAFE_INTEGER } = options;
       const end = Math.min(options.size ?? maxBytes, maxBytes);
       for await (const chunk of source(upload.stop.signal)) {
         upload.stop.signal.throwIfAborted();
         if (upload.offset + chunk.byteLength > end) throw invalid(`blob ${name} is larger than ${end} bytes`);
-        await writeAll(file, chunk, upload.offset);
-        upload.hash.update(chunk);
-        upload.offset += chunk.byteLength;
+        await writer.write(chunk);
+        upload.offset = writer.position;
+        upload.crc32c = writer.crc32c;
       }
+      await writer.drain();
       return upload.offset;
     } catch (error) {
-      if (codeOf(error) !== 'ENOSPC' && codeOf(error) !== 'EDQUOT') throw error;
-      this.#active.delete(path);
-      await rm(path, { force: true });
-      throw noSpace(name, error);
+      // What had come before a fault of the source is kept.
+      await writer?.drain().catch(() => {});
+      if (writer?.failed || isNoSpace(error)) {
+        this.#active.delete(path);
+        await rm(path, { force: true });
+      }
+      throw isNoSpace(error) ? noSpace(name, error) : error;
     } finally {
       await file?.close();
       release();
@@ -123,29 +128,36 @@ export class Uploads {
   async publish(
     name: BlobName,
     id: string,
-    { size, sha256, ifAbsent = false }: { size: number; sha256: string; ifAbsent?: boolean },
+    { size, crc32c, ifAbsent = false }: BlobDigest & { readonly ifAbsent?: boolean },
   ): Promise<Published> {
     const path = this.#partial(name, id);
     if (
       (size > 0 || !ifAbsent) &&
       !this.#active.has(path) &&
       (await this.offset(name, id)) === 0 &&
-      (await this.#isThere(name, size, sha256))
+      (await this.#isThere(name, { size, crc32c }))
     ) {
       return { published: true, blob: await statBlob(this.#root, name) };
     }
     const { upload, release } = await this.#take(path, size);
     try {
-      const found = upload.offset === size ? upload.hash.copy().digest('hex') : `only ${upload.offset} bytes`;
-      if (found !== sha256) {
+      if (upload.offset !== size || upload.crc32c !== crc32c) {
         if (upload.offset >= size) await rm(path, { force: true });
         throw new ShoalError(
           'SHOAL_CORRUPT',
-          `upload of ${name} is not what was meant: expected ${size} bytes with sha256 ${sha256}, found ${found}`,
+          `upload of ${name} is not what was meant: expected ${size} bytes with crc32c ${crc32c}, found ${upload.offset} with ${upload.crc32c}`,
           { hint: 'send it again' },
         );
       }
-      return await this.#moveIntoPlace(name, path, ifAbsent);
+      // An empty blob never had bytes to append.
+      const file = await open(path, constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW, 0o600);
+      try {
+        await file.datasync();
+      } finally {
+        await file.close();
+      }
+      if (!(await moveIntoPlace(this.#root, name, path, ifAbsent))) return { published: false };
+      return { published: true, blob: await statBlob(this.#root, name) };
     } finally {
       this.#active.delete(path);
       release();
@@ -193,7 +205,7 @@ export class Uploads {
     const stop = new AbortController();
     const fresh = known === undefined || offset === 0;
     const upload: Upload = fresh
-      ? { hash: createHash('sha256'), offset: 0, busy: true, stop, idle: promise }
+      ? { crc32c: 0, offset: 0, busy: true, stop, idle: promise }
       : Object.assign(known, { busy: true, stop, idle: promise });
     this.#active.set(path, upload);
     const release = () => {
@@ -202,8 +214,8 @@ export class Uploads {
       this.#forgetSome();
     };
     try {
-      await mkdir(dirname(path), { recursive: true, mode: 0o700 });
-      if (fresh && offset > 0) await rehash(path, upload);
+      await makeDirectory(dirname(path), 0o700);
+      if (fresh && offset > 0) await recover(path, upload);
     } catch (error) {
       this.#active.delete(path);
       release();
@@ -219,51 +231,14 @@ export class Uploads {
     }
   }
 
-  async #isThere(name: BlobName, size: number, sha256: string): Promise<boolean> {
+  async #isThere(name: BlobName, { size, crc32c }: BlobDigest): Promise<boolean> {
     try {
       if ((await statBlob(this.#root, name)).size !== size) return false;
-      return (await digestBlob(this.#root, name)).sha256 === sha256;
+      return (await digestBlob(this.#root, name)).crc32c === crc32c;
     } catch (error) {
       if (isShoalError(error, 'SHOAL_NOT_FOUND')) return false;
       throw error;
     }
-  }
-
-  async #moveIntoPlace(name: BlobName, partial: string, ifAbsent: boolean): Promise<Published> {
-    // An empty blob never had bytes to append.
-    const file = await open(partial, constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW, 0o600);
-    try {
-      await file.sync();
-    } finally {
-      await file.close();
-    }
-    const path = await locate(this.#root, name);
-    try {
-      await mkdir(dirname(path), { recursive: true });
-      if (ifAbsent) {
-        await link(partial, path);
-        await rm(partial);
-      } else await rename(partial, path);
-    } catch (error) {
-      const code = codeOf(error);
-      if (ifAbsent && code === 'EEXIST') {
-        await rm(partial, { force: true });
-        return { published: false };
-      }
-      if (code === 'ENOTDIR' || code === 'EEXIST' || code === 'EISDIR' || code === 'ENOTEMPTY') {
-        throw invalid(`blob ${name} would be both a file and a directory`, { cause: error });
-      }
-      if (code === 'ENOSPC' || code === 'EDQUOT') throw noSpace(name, error);
-      throw error;
-    }
-    await syncDirectory(dirname(path));
-    return { published: true, blob: await statBlob(this.#root, name) };
-  }
-
-  async #checkRoom(name: BlobName, bytes: number): Promise<void> {
-    if (bytes <= 0) return;
-    const { bavail, bsize } = await statfs(this.#root);
-    if (bavail * bsize < bytes) throw noSpace(name, `${bytes} bytes are to come, ${bavail * bsize} are free`);
   }
 }
 
@@ -275,32 +250,15 @@ function withResolvers(): { promise: Promise<void>; resolve: () => void } {
   return { promise, resolve };
 }
 
-async function writeAll(file: FileHandle, chunk: Uint8Array, position: number): Promise<void> {
-  for (let done = 0; done < chunk.byteLength; ) {
-    const { bytesWritten } = await file.write(chunk, done, chunk.byteLength - done, position + done);
-    done += bytesWritten;
-  }
-}
-
-/** Recovers offset and hash from the partial file of an earlier process. */
-async function rehash(path: string, upload: Upload): Promise<void> {
+/** Recovers offset and sum from the partial file of an earlier process. */
+async function recover(path: string, upload: Upload): Promise<void> {
   const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW).catch(() => undefined);
   if (file === undefined) return;
   try {
     const { size } = await file.stat();
-    for await (const chunk of readRange(file, 0, size)) upload.hash.update(chunk);
+    for await (const chunk of readRange(file, 0, size)) upload.crc32c = crc32c(chunk, upload.crc32c);
     upload.offset = size;
   } finally {
     await file.close();
-  }
-}
-
-/** Makes a rename last through a power cut. */
-async function syncDirectory(path: string): Promise<void> {
-  const directory = await open(path, constants.O_RDONLY);
-  try {
-    await directory.sync();
-  } finally {
-    await directory.close();
   }
 }

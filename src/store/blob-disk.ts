@@ -1,12 +1,14 @@
-/** Blobs as files below one directory: look up, read ranges, list, remove. Writing is in blob-upload.ts. */
-import { createHash } from 'node:crypto';
+/** Blobs as files below one directory: look up, read ranges, list, remove. Writing is in disk-writer.ts and publish.ts. */
 import { constants } from 'node:fs';
 import { type FileHandle, open, readdir, rm, rmdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { throwIfAborted } from '../async/deadline.js';
+import { crc32c } from '../bytes/crc32c.js';
 import { ShoalError } from '../errors/errors.js';
 import { type BlobName, blobName, locate, RESERVED } from './blob-names.js';
+import type { BlobDigest } from './store.js';
 
-export interface BlobInfo {
+export interface DiskBlob {
   readonly name: string;
   readonly size: number;
   readonly modifiedMs: number;
@@ -14,11 +16,12 @@ export interface BlobInfo {
   readonly etag: string;
 }
 
-export interface OpenBlob extends BlobInfo {
+export interface OpenBlob extends DiskBlob {
   readonly file: FileHandle;
 }
 
 const CHUNK_BYTES = 1 << 20;
+const READS_AHEAD = 3;
 
 export function notFound(name: string, cause?: unknown): ShoalError {
   return new ShoalError('SHOAL_NOT_FOUND', `there is no blob ${name}`, { cause });
@@ -49,35 +52,55 @@ export async function openBlob(root: string, name: BlobName): Promise<OpenBlob> 
   return { file, name, size: Number(stat.size), modifiedMs: Number(stat.mtimeMs), etag };
 }
 
-export async function statBlob(root: string, name: BlobName): Promise<BlobInfo> {
+export async function statBlob(root: string, name: BlobName): Promise<DiskBlob> {
   const { file, ...info } = await openBlob(root, name);
   await file.close();
   return info;
 }
 
-/** The bytes of an open file from `start` up to `end`, in chunks of bounded size. */
+/** The bytes of an open file from `start` up to `end`, in chunks of bounded size, read a little ahead. */
 export async function* readRange(
   file: FileHandle,
   start: number,
   end: number,
   signal?: AbortSignal,
 ): AsyncGenerator<Uint8Array> {
-  for (let at = start; at < end; ) {
-    signal?.throwIfAborted();
-    const want = Math.min(CHUNK_BYTES, end - at);
-    const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(want), 0, want, at);
-    if (bytesRead === 0) throw new ShoalError('SHOAL_CORRUPT', 'a blob became shorter while it was read');
-    at += bytesRead;
-    yield buffer.subarray(0, bytesRead);
+  const ahead: Promise<Uint8Array>[] = [];
+  let next = start;
+  try {
+    while (next < end || ahead.length > 0) {
+      throwIfAborted('reading a blob', signal);
+      for (; ahead.length < READS_AHEAD && next < end; next += CHUNK_BYTES) {
+        const chunk = readFully(file, next, Math.min(CHUNK_BYTES, end - next));
+        // Awaited in its turn, or left behind when the reader stops.
+        chunk.catch(() => {});
+        ahead.push(chunk);
+      }
+      yield await (ahead.shift() as Promise<Uint8Array>);
+    }
+  } finally {
+    // The caller closes the file next.
+    await Promise.allSettled(ahead);
   }
 }
 
-export async function digestBlob(root: string, name: BlobName, signal?: AbortSignal) {
+async function readFully(file: FileHandle, position: number, size: number): Promise<Uint8Array> {
+  const buffer = Buffer.allocUnsafeSlow(size);
+  for (let done = 0; done < size; ) {
+    const { bytesRead } = await file.read(buffer, done, size - done, position + done);
+    if (bytesRead === 0) throw new ShoalError('SHOAL_CORRUPT', 'a blob became shorter while it was read');
+    done += bytesRead;
+  }
+  return buffer;
+}
+
+/** Size and crc32c as they are read from the disk. */
+export async function digestBlob(root: string, name: BlobName, signal?: AbortSignal): Promise<BlobDigest> {
   const { file, size } = await openBlob(root, name);
   try {
-    const hash = createHash('sha256');
-    for await (const chunk of readRange(file, 0, size, signal)) hash.update(chunk);
-    return { size, sha256: hash.digest('hex') };
+    let crc = 0;
+    for await (const chunk of readRange(file, 0, size, signal)) crc = crc32c(chunk, crc);
+    return { size, crc32c: crc };
   } finally {
     await file.close();
   }
@@ -114,7 +137,7 @@ export interface ListOptions {
 
 /** Names that begin with the prefix, directory by directory in order of their parts, a page at a time. */
 export async function listBlobs(root: string, { prefix = '', after, limit = 1000 }: ListOptions) {
-  const blobs: BlobInfo[] = [];
+  const blobs: DiskBlob[] = [];
   const start = prefix.slice(0, prefix.lastIndexOf('/') + 1).replace(/\/$/, '');
   if (start !== '') await locate(root, blobName(start));
   for await (const name of walk(root, start)) {

@@ -1,0 +1,150 @@
+/**
+ * Writes a stream to a file at the speed of its disk. Small chunks are gathered and written together, nothing
+ * is copied, writing goes on while the next chunks are made, and what is written is sent to the disk while more
+ * is written: a flush at the end alone would leave the disk idle before it, and dirty memory without bound.
+ */
+import type { FileHandle } from 'node:fs/promises';
+import { crc32c } from '../bytes/crc32c.js';
+
+export interface DiskWriterOptions {
+  /** Where the first byte goes. */
+  readonly position?: number;
+  /** The crc32c of what stands before it. */
+  readonly crc32c?: number;
+  /** Writes under way at once. With one, the file never has a hole, whatever happens. */
+  readonly depth?: number;
+}
+
+/** Smaller chunks wait for others, to be written with one call. */
+const GATHER_BYTES = 1 << 20;
+const MAX_PIECES = 256;
+const FLUSH_BYTES = 64 << 20;
+/** More than this is not written ahead of the disk. */
+const MAX_UNFLUSHED = 4 * FLUSH_BYTES;
+
+export class DiskWriter {
+  readonly #file: FileHandle;
+  readonly #depth: number;
+  readonly #writes = new Set<Promise<void>>();
+  #pieces: Uint8Array[] = [];
+  #gathered = 0;
+  #position: number;
+  #crc: number;
+  #written = 0;
+  #flushed = 0;
+  #flush: Promise<void> | undefined;
+  #fault: { readonly error: unknown } | undefined;
+
+  constructor(file: FileHandle, { position = 0, crc32c: crc = 0, depth = 2 }: DiskWriterOptions = {}) {
+    this.#file = file;
+    this.#position = position;
+    this.#crc = crc;
+    this.#depth = depth;
+  }
+
+  /** One past the last byte taken in. */
+  get position(): number {
+    return this.#position;
+  }
+
+  /** The crc32c of everything taken in. */
+  get crc32c(): number {
+    return this.#crc;
+  }
+
+  /** Whether the disk refused something: then the file is not what was taken in. */
+  get failed(): boolean {
+    return this.#fault !== undefined;
+  }
+
+  /** Takes a chunk, which must not change until `drain`. Resolves when there is room for another. */
+  async write(chunk: Uint8Array): Promise<void> {
+    this.#throwFault();
+    if (chunk.byteLength === 0) return;
+    this.#pieces.push(chunk);
+    this.#gathered += chunk.byteLength;
+    this.#position += chunk.byteLength;
+    if (this.#gathered >= GATHER_BYTES || this.#pieces.length >= MAX_PIECES) await this.#send();
+    // Beside the write that was just begun.
+    this.#crc = crc32c(chunk, this.#crc);
+    this.#throwFault();
+  }
+
+  /** Resolves when everything is in the file. */
+  async drain(): Promise<void> {
+    if (this.#pieces.length > 0) await this.#send();
+    await Promise.all(this.#writes);
+    await this.#flush;
+    this.#throwFault();
+  }
+
+  /** Resolves when everything is on the disk. */
+  async sync(): Promise<void> {
+    await this.drain();
+    await this.#file.datasync();
+  }
+
+  /** Begins to write what was gathered, as soon as there is room for another write. */
+  async #send(): Promise<void> {
+    while (this.#writes.size >= this.#depth) await Promise.race(this.#writes);
+    while (this.#flush !== undefined && this.#written - this.#flushed > MAX_UNFLUSHED) await this.#flush;
+    this.#throwFault();
+    const size = this.#gathered;
+    const write = writeAll(this.#file, this.#pieces, this.#position - size)
+      .then(
+        () => this.#wrote(size),
+        (error: unknown) => {
+          this.#fault ??= { error };
+        },
+      )
+      .finally(() => this.#writes.delete(write));
+    this.#pieces = [];
+    this.#gathered = 0;
+    this.#writes.add(write);
+  }
+
+  #wrote(size: number): void {
+    this.#written += size;
+    if (this.#flush !== undefined || this.#written - this.#flushed < FLUSH_BYTES || this.#fault) return;
+    const upTo = this.#written;
+    this.#flush = this.#file
+      .datasync()
+      .then(
+        () => {
+          this.#flushed = upTo;
+        },
+        (error: unknown) => {
+          this.#fault ??= { error };
+        },
+      )
+      .finally(() => {
+        this.#flush = undefined;
+      });
+  }
+
+  #throwFault(): void {
+    if (this.#fault !== undefined) throw this.#fault.error;
+  }
+}
+
+async function writeAll(file: FileHandle, pieces: readonly Uint8Array[], position: number): Promise<void> {
+  let left = pieces;
+  for (let at = position; left.length > 0; ) {
+    const { bytesWritten } =
+      left.length === 1
+        ? await file.write(left[0]!, 0, left[0]!.byteLength, at)
+        : await file.writev(left, at);
+    at += bytesWritten;
+    left = dropped(left, bytesWritten);
+  }
+}
+
+/** What is left of the pieces when the first bytes are gone. */
+function dropped(pieces: readonly Uint8Array[], bytes: number): readonly Uint8Array[] {
+  let left = bytes;
+  for (const [index, piece] of pieces.entries()) {
+    if (left < piece.byteLength) return [piece.subarray(left), ...pieces.slice(index + 1)];
+    left -= piece.byteLength;
+  }
+  return [];
+}
