@@ -253,6 +253,10 @@ export class Graph {
     return result;
   }
 
+  get disposed(): boolean {
+    return this.#handle.disposed;
+  }
+
   /** Frees the graph. Sessions on it keep working; making ops does not. */
   dispose(): void {
     this.#handle.dispose();

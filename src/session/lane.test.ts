@@ -30,3 +30,24 @@ test('a lane whose places are all held by calls that were given up refuses more,
   expect(lane.abandoned).toBe(0);
   expect(() => lane.enter(() => {})).not.toThrow();
 });
+
+test('a call that overtakes starts in a full lane, takes no place in it, and counts until it has returned', () => {
+  const lane = new NativeLane(1);
+  let leave = () => {};
+  let overtakerReturned = () => {};
+  lane.enter((done) => {
+    leave = done;
+  });
+  lane.overtake((done) => {
+    overtakerReturned = done;
+  });
+  expect(lane.running).toBe(2);
+  leave();
+  let entered = false;
+  lane.enter(() => {
+    entered = true;
+  });
+  expect(entered).toBe(true);
+  overtakerReturned();
+  expect(lane.running).toBe(1);
+});

@@ -12,6 +12,7 @@ export class NativeLane {
   readonly #width: number;
   readonly #waiting: (() => void)[] = [];
   #running = 0;
+  #ahead = 0;
   #abandoned = 0;
 
   constructor(width = Math.max(1, threadPool().size - 1)) {
@@ -20,7 +21,7 @@ export class NativeLane {
 
   /** How many calls are on a thread. */
   get running(): number {
-    return this.#running;
+    return this.#running + this.#ahead;
   }
 
   /** How many calls were given up and still hold a thread. */
@@ -46,6 +47,14 @@ export class NativeLane {
     };
     if (this.#running < this.#width) go();
     else this.#waiting.push(go);
+  }
+
+  /** The same for a call that waits for no place, because it ends others. */
+  overtake(start: (done: () => void) => void): void {
+    this.#ahead += 1;
+    start(() => {
+      this.#ahead -= 1;
+    });
   }
 
   /** Counts a call whose caller has given up; the function returned counts its end. */

@@ -80,7 +80,7 @@ export function nativeCall<T>(what: string, wait: WaitOptions, call: NativeCall)
       }
     };
     try {
-      if (call.ahead) launch(() => {});
+      if (call.ahead) lane.overtake(launch);
       else lane.enter(launch);
     } catch (error) {
       call.drop?.();

@@ -19,7 +19,13 @@ export interface Call {
   readonly outputs: readonly Output[];
   readonly packedOutputs: BigUint64Array;
   readonly targets: BigUint64Array;
+  /** Run on the thread that asks, in this process. */
+  readonly inline: boolean;
 }
+
+/** What RunOptions.inter_op_thread_pool calls the caller's own thread. */
+const CALLER_THREAD = -1;
+const INLINE = toBinary(RunOptionsSchema, create(RunOptionsSchema, { interOpThreadPool: CALLER_THREAD }));
 
 export interface NativeRunOptions {
   readonly timeoutMs?: number | undefined;
@@ -70,7 +76,7 @@ export class NativeRun {
     this.#packedFeeds = packOutputs(feeds.map(({ output }) => output));
     this.#feedPointers = BigUint64Array.from(this.#lent, ({ pointer }) => pointer);
     this.#results = new BigUint64Array(call.outputs.length);
-    this.#runOptions = runOptionsBuffer(options);
+    this.#runOptions = runOptionsBuffer(call, options);
     this.#metadata = options.onMetadata ? newBuffer() : null;
     this.#status = takeStatus();
   }
@@ -119,10 +125,11 @@ export class NativeRun {
   }
 }
 
-function runOptionsBuffer({ timeoutMs = 0, onMetadata }: NativeRunOptions): Pointer | null {
+function runOptionsBuffer({ inline }: Call, { timeoutMs = 0, onMetadata }: NativeRunOptions): Pointer | null {
   const hasDeadline = timeoutMs > 0 && Number.isFinite(timeoutMs);
-  if (!hasDeadline && !onMetadata) return null;
+  if (!hasDeadline && !onMetadata) return inline ? newBuffer(INLINE) : null;
   const message = create(RunOptionsSchema, {
+    interOpThreadPool: inline ? CALLER_THREAD : 0,
     timeoutInMs: hasDeadline ? BigInt(Math.ceil(timeoutMs)) : 0n,
     traceLevel: onMetadata ? RunOptions_TraceLevel.FULL_TRACE : RunOptions_TraceLevel.NO_TRACE,
   });

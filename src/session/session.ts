@@ -17,6 +17,7 @@ import { ConfigProtoSchema, type RunMetadata } from '../proto/generated/config_p
 import type { Tensor, TensorLike } from '../tensor/tensor.js';
 import { type Feed, type Feeds, feed, planFeeds } from './feeds.js';
 import { type Fetches, type FetchPlan, type FetchResult, planFetches } from './fetches.js';
+import { isInline } from './inline.js';
 import { type Done, nativeCall } from './native-call.js';
 import { type Call, NativeRun } from './native-run.js';
 
@@ -105,7 +106,7 @@ export class Session {
     try {
       const feeds = planFeeds(this.graph, options.feeds);
       const plan = planFetches(this.graph, fetches, outputsOf(feeds));
-      return this.#start(prepare(this.graph, plan, options.targets), plan, feeds, options) as Promise<
+      return this.#start(this.#prepare(plan, options.targets), plan, feeds, options) as Promise<
         FetchResult<F>
       >;
     } catch (error) {
@@ -120,12 +121,7 @@ export class Session {
   ) {
     const feeds = planFeeds(this.graph, options.feeds);
     const plan = planFetches(this.graph, fetches, outputsOf(feeds));
-    return this.#runInPlace(
-      prepare(this.graph, plan, options.targets),
-      plan,
-      feeds,
-      options,
-    ) as FetchResult<F>;
+    return this.#runInPlace(this.#prepare(plan, options.targets), plan, feeds, options) as FetchResult<F>;
   }
 
   /**
@@ -138,7 +134,7 @@ export class Session {
     fixed: Omit<RunOptions, 'feeds'> = {},
   ): Callable<F> {
     const plan = planFetches(this.graph, fetches, placeholders);
-    const call = prepare(this.graph, plan, fixed.targets);
+    const call = this.#prepare(plan, fixed.targets);
     const bind = (values: TensorLike[]): Feed[] => {
       if (values.length !== placeholders.length) {
         throw invalid(`This callable takes ${placeholders.length} values, ${values.length} were given`);
@@ -154,6 +150,18 @@ export class Session {
     };
     const sync = (...values: TensorLike[]) => this.#runInPlace(call, plan, bind(values), fixed);
     return Object.assign(run, { sync }) as Callable<F>;
+  }
+
+  #prepare(plan: FetchPlan, extra: readonly Operation[] = []): Call {
+    const targets = new Set([...plan.targets, ...extra]);
+    for (const op of extra)
+      if (op.graph !== this.graph) throw invalid(`The target ${op} is not of this session's graph`);
+    return {
+      outputs: plan.outputs,
+      packedOutputs: packOutputs(plan.outputs),
+      targets: BigUint64Array.from(targets, (op) => op.pointer),
+      inline: this.target === '' && isInline([...plan.outputs.map(({ op }) => op), ...targets]),
+    };
   }
 
   #start(call: Call, plan: FetchPlan, feeds: readonly Feed[], options: RunOptions): Promise<unknown> {
@@ -281,17 +289,6 @@ export class Session {
 }
 
 const closedError = () => new ShoalError('SHOAL_DISPOSED', 'This session was closed');
-
-function prepare(graph: Graph, plan: FetchPlan, extra: readonly Operation[] = []): Call {
-  const targets = new Set([...plan.targets, ...extra]);
-  for (const op of extra)
-    if (op.graph !== graph) throw invalid(`The target ${op} is not of this session's graph`);
-  return {
-    outputs: plan.outputs,
-    packedOutputs: packOutputs(plan.outputs),
-    targets: BigUint64Array.from(targets, (op) => op.pointer),
-  };
-}
 
 const outputsOf = (feeds: readonly Feed[]): Output[] => feeds.map(({ output }) => output);
 const tensorsOf = (feeds: readonly Feed[]): Tensor[] => feeds.map(({ tensor }) => tensor);

@@ -1,0 +1,55 @@
+/**
+ * Which runs are made on the thread that asks for them. TensorFlow hands every op of a run to a pool of threads;
+ * for a handful of plain ops the way there and back costs more than the ops do. What waits for others, holds a
+ * resource other than a variable, or calls a function keeps to the pool: such kernels count on its threads.
+ */
+import { opDef } from '../graph/op-def.js';
+import type { Operation } from '../graph/operation.js';
+
+const MOST_OPS = 16;
+
+const VARIABLE_OPS: ReadonlySet<string> = new Set([
+  'VarHandleOp',
+  'ReadVariableOp',
+  'AssignVariableOp',
+  'AssignAddVariableOp',
+  'AssignSubVariableOp',
+]);
+
+/** The ops that an op needs, itself included; infinite when one of them wants the pool. What an op needs never changes. */
+const needs = new WeakMap<Operation, number>();
+
+export function isInline(ops: Iterable<Operation>): boolean {
+  let count = 0;
+  for (const op of ops) {
+    count += needsOf(op);
+    if (count > MOST_OPS) return false;
+  }
+  return count > 0;
+}
+
+function needsOf(op: Operation): number {
+  const known = needs.get(op);
+  if (known !== undefined) return known;
+  // A session outlives its graph, which then tells nothing any more.
+  const count = op.graph.disposed ? Number.POSITIVE_INFINITY : countNeeds(op);
+  needs.set(op, count);
+  return count;
+}
+
+function countNeeds(last: Operation): number {
+  const seen = new Set([last]);
+  for (const op of seen) {
+    if (!isPlain(op)) return Number.POSITIVE_INFINITY;
+    for (const input of op.inputs) seen.add(input.op);
+    for (const input of op.controlInputs) seen.add(input);
+    if (seen.size > MOST_OPS) return Number.POSITIVE_INFINITY;
+  }
+  return seen.size;
+}
+
+function isPlain(op: Operation): boolean {
+  if (VARIABLE_OPS.has(op.type)) return true;
+  const { isStateful, attr } = opDef(op.graph.pointer, op.type);
+  return !isStateful && !attr.some(({ type }) => type === 'func' || type === 'list(func)');
+}
