@@ -1,57 +1,56 @@
 /**
  * Runs that survive the loss of a ps. A run that fails because the cluster changed is run again when the
- * cluster is whole and every variable has a value. The chief gives values to variables that have none, each task
- * to those that are its own; the others wait. A step that was half applied when a ps died stays half applied on the survivors.
+ * cluster is whole and every variable has a value. The chief gives values to variables that have none, from a
+ * checkpoint where there is one; each task to those that are its own; the others wait.
+ *
+ * `run` is a training step: it goes through the gate, where there is one. `aside` is for all else: it goes past it.
  */
-import { backoffMs } from '../async/backoff.js';
-import { sleep } from '../async/deadline.js';
 import { isShoalError, messageOf, ShoalError } from '../errors/errors.js';
 import type { Graph } from '../graph/graph.js';
-import type { Operation, Output } from '../graph/operation.js';
 import type { Fetch, Fetches, FetchResult } from '../session/fetches.js';
-import { nativeLane } from '../session/lane.js';
 import type { RunOptions } from '../session/session.js';
-import { reportUninitializedVariables } from '../variables/initialize.js';
+import { getGlobalStep } from '../variables/global-step.js';
 import type { Variable } from '../variables/variable.js';
-import { globalVariables, localVariables } from '../variables/variable-scope.js';
+import { Readiness, type ReadinessOptions } from './readiness.js';
+import type { StepGate } from './step-gate.js';
 
 /** What this needs of a session: one over a cluster, or a plain one. */
 export interface Runner {
   run<const F extends Fetches>(fetches: F, options?: RunOptions): Promise<FetchResult<F>>;
 }
 
-export interface RecoverableOptions {
+export interface RecoverableOptions extends Omit<ReadinessOptions, 'isRecoverable'> {
   readonly runner: Runner;
   readonly graph: Graph;
-  readonly isChief: boolean;
-  /** How long the cluster may take to become whole again. */
-  readonly recoveryMs?: number;
-  /** A run that takes longer is given up, and the cluster looked at. */
+  /** A run that takes longer is given up, and the cluster looked at. Infinity: none is. */
   readonly stepMs?: number;
-  readonly signal?: AbortSignal;
-  readonly log?: (line: string) => void;
+  /** Where steps rest while a cut is made. */
+  readonly gate?: StepGate;
+  /**
+   * Called when all variables have values: at the start, and `again` after each recovery. Runs wait for it, so it
+   * speaks to the runner itself.
+   */
+  readonly onReady?: (again: boolean) => Promise<void> | void;
+  /** Which errors a change of the cluster explains. */
+  readonly isRecoverable?: (error: unknown) => boolean;
 }
 
-const RETRY = { baseMs: 50, maxMs: 1000 };
-/** Calls that TensorFlow never returned from: past this many the process is better given up. */
-const MAX_ABANDONED = 8;
-
 export class RecoverableSession {
+  readonly graph: Graph;
   readonly #options: RecoverableOptions;
-  readonly #variables: readonly Variable[];
-  /** Variables of this task alone, to which it gives values itself. */
-  readonly #local: ReadonlySet<Variable>;
-  readonly #uninitialized: Output<'string'>;
+  readonly #readiness: Readiness;
+  readonly #globalStep: Variable<'int64'> | undefined;
+  readonly #isRecoverable: (error: unknown) => boolean;
   #wasReady = false;
   #recovering: Promise<void> | undefined;
   #recoveries = 0;
 
   constructor(options: RecoverableOptions) {
     this.#options = options;
-    const { graph } = options;
-    this.#local = new Set(localVariables(graph));
-    this.#variables = [...globalVariables(graph), ...this.#local];
-    this.#uninitialized = graph.asDefault(() => reportUninitializedVariables(this.#variables));
+    this.graph = options.graph;
+    this.#isRecoverable = options.isRecoverable ?? isRecoverable;
+    this.#readiness = new Readiness({ ...options, isRecoverable: this.#isRecoverable });
+    this.#globalStep = getGlobalStep(options.graph);
   }
 
   /** How often the cluster was lost and found again. */
@@ -62,102 +61,107 @@ export class RecoverableSession {
   /** Resolves when every variable has a value. */
   async ready(): Promise<void> {
     if (this.#wasReady) return;
-    await this.#recover();
+    await this.#makeReady();
   }
 
+  /** A training step: repeated until it went through, behind the gate. */
   run<const F extends Fetches>(fetches: F, options: RunOptions = {}): Promise<FetchResult<F>> {
-    return this.#run(fetches as Fetch, options) as Promise<FetchResult<F>>;
+    return this.#repeat(() => this.attempt(fetches, options), options);
   }
 
-  async #run(fetches: Fetch, options: RunOptions): Promise<unknown> {
-    const { runner, stepMs = 60_000, signal } = this.#options;
+  /** A run that is no training step: a park does not hold it, and need not wait for it. */
+  aside<const F extends Fetches>(fetches: F, options: RunOptions = {}): Promise<FetchResult<F>> {
+    return this.#repeat(() => this.#runOnce(fetches, options), options);
+  }
+
+  /** A training step that is tried once: what fails is for `recover`. */
+  async attempt<const F extends Fetches>(fetches: F, options: RunOptions = {}): Promise<FetchResult<F>> {
+    await this.ready();
+    const { gate } = this.#options;
+    if (!gate) return this.#runOnce(fetches, options);
+    await this.#pass(gate, this.#signal(options));
+    try {
+      const result = await this.#runOnce(fetches, options);
+      // The step is made: where its number can't be read, the next one to enter tells it.
+      if (gate.wantsStep) await this.#tellStep(gate).catch(() => {});
+      return result;
+    } finally {
+      gate.leave();
+    }
+  }
+
+  /** A step that waits for a recovery is not under way: a park does not wait for it. */
+  async #pass(gate: StepGate, signal: AbortSignal | undefined): Promise<void> {
+    for (;;) {
+      if (this.#recovering) await this.#recovering;
+      if (gate.wantsStep) await this.#tellStep(gate);
+      await gate.enter(signal);
+      if (!this.#recovering) return;
+      gate.leave();
+    }
+  }
+
+  /** Makes the cluster whole after an error that a change of it explains; throws any other. */
+  async recover(error: unknown, options: RunOptions = {}): Promise<void> {
+    const ownDeadline = options.timeoutMs !== undefined && isDeadline(error);
+    const stopped = this.#options.signal?.aborted || options.signal?.aborted;
+    if (stopped || ownDeadline || !this.#isRecoverable(error)) throw error;
+    this.#options.log?.(`a step failed: ${firstLine(error)}; waiting for the cluster`);
+    await this.#makeReady();
+  }
+
+  async #repeat<T>(run: () => Promise<T>, options: RunOptions): Promise<T> {
     await this.ready();
     for (;;) {
-      const recovering = this.#recovering;
-      if (recovering) await recovering;
       try {
-        return await runner.run(fetches, { timeoutMs: stepMs, ...(signal ? { signal } : {}), ...options });
+        return await run();
       } catch (error) {
-        if (signal?.aborted || options.signal?.aborted || !isRecoverable(error)) throw error;
-        this.#options.log?.(`a step failed: ${firstLine(error)}; waiting for the cluster`);
-        await this.#recover();
+        await this.recover(error, options);
       }
     }
   }
 
+  async #runOnce<const F extends Fetches>(fetches: F, options: RunOptions): Promise<FetchResult<F>> {
+    const { runner, stepMs = 60_000 } = this.#options;
+    if (this.#recovering) await this.#recovering;
+    const signal = this.#signal(options);
+    return runner.run(fetches as Fetch, {
+      ...(Number.isFinite(stepMs) ? { timeoutMs: stepMs } : {}),
+      ...options,
+      ...(signal ? { signal } : {}),
+    }) as Promise<FetchResult<F>>;
+  }
+
+  #signal({ signal: own }: RunOptions): AbortSignal | undefined {
+    const { signal } = this.#options;
+    return signal && own ? AbortSignal.any([signal, own]) : (own ?? signal);
+  }
+
+  /** The gate may only let by who has not reached its step. */
+  async #tellStep(gate: StepGate): Promise<void> {
+    if (!this.#globalStep) return;
+    const step = await this.#options.runner.run(this.#globalStep.toOutput(), { timeoutMs: 30_000 });
+    gate.saw(step.number());
+  }
+
   /** One recovery at a time, however many runs failed. */
-  #recover(): Promise<void> {
-    this.#recovering ??= this.#makeReady().finally(() => {
+  #makeReady(): Promise<void> {
+    this.#recovering ??= this.#becomeReady().finally(() => {
       this.#recovering = undefined;
     });
     return this.#recovering;
   }
 
-  async #makeReady(): Promise<void> {
-    const { runner, isChief, recoveryMs = 300_000, signal, log } = this.#options;
-    const deadline = performance.now() + recoveryMs;
+  async #becomeReady(): Promise<void> {
     const again = this.#wasReady;
-    let waitingFor = '';
-    for (let attempt = 0; ; attempt++) {
-      if (nativeLane().abandoned > MAX_ABANDONED) throw stuck();
-      try {
-        const missing = await this.#missing(runner);
-        if (missing.length === 0) break;
-        const mine = isChief ? missing : missing.filter((variable) => this.#local.has(variable));
-        if (mine.length > 0) {
-          if (again) log?.(`no value is left of ${namesOf(mine)}: starting again from first values`);
-          await runner.run(
-            mine.map(({ initializer }): Operation => initializer),
-            { timeoutMs: 60_000, ...(signal ? { signal } : {}) },
-          );
-          continue;
-        }
-        const names = namesOf(missing);
-        if (names !== waitingFor) log?.(`waiting for the chief to give values to ${names}`);
-        waitingFor = names;
-      } catch (error) {
-        if (signal?.aborted || !isRecoverable(error)) throw error;
-        if (performance.now() > deadline) {
-          throw new ShoalError(
-            'SHOAL_TIMEOUT',
-            `The cluster was not whole within ${recoveryMs} ms: ${messageOf(error)}`,
-            {
-              cause: error,
-            },
-          );
-        }
-      }
-      if (performance.now() > deadline) {
-        throw new ShoalError(
-          'SHOAL_TIMEOUT',
-          `The chief gave no value to ${waitingFor} within ${recoveryMs} ms`,
-        );
-      }
-      await sleep(backoffMs(attempt, RETRY), signal);
-    }
+    await this.#readiness.reach(again);
+    await this.#options.onReady?.(again);
     if (again) {
       this.#recoveries += 1;
-      log?.('the cluster is whole again; training goes on');
+      this.#options.log?.('the cluster is whole again; training goes on');
     }
     this.#wasReady = true;
   }
-
-  async #missing(runner: Runner): Promise<Variable[]> {
-    const { signal } = this.#options;
-    const names = await runner.run(this.#uninitialized, { timeoutMs: 30_000, ...(signal ? { signal } : {}) });
-    const missing = new Set(names.toArray() as string[]);
-    return this.#variables.filter(({ name }) => missing.has(name));
-  }
-}
-
-function stuck(): ShoalError {
-  return new ShoalError(
-    'SHOAL_UNREACHABLE',
-    `More than ${MAX_ABANDONED} calls into TensorFlow never returned`,
-    {
-      hint: 'The process is to be started again, here or elsewhere (exit code 75).',
-    },
-  );
 }
 
 /** Errors that a change of the cluster explains. */
@@ -173,6 +177,7 @@ export function isRecoverable(error: unknown): boolean {
   );
 }
 
-const namesOf = (variables: readonly Variable[]): string => variables.map(({ name }) => name).join(', ');
+const isDeadline = (error: unknown): boolean =>
+  error instanceof ShoalError && ['SHOAL_TF_DEADLINE_EXCEEDED', 'SHOAL_TIMEOUT'].includes(error.code);
 
 const firstLine = (error: unknown): string => messageOf(error).split('\n')[0] as string;

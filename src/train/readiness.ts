@@ -1,0 +1,173 @@
+/**
+ * How the variables of a cluster come to have values: the chief restores them or gives them their first ones, each
+ * task cares for its own, and everybody else waits, saying for what, until a deadline.
+ */
+import { backoffMs } from '../async/backoff.js';
+import { sleep } from '../async/deadline.js';
+import { isShoalError, messageOf, ShoalError } from '../errors/errors.js';
+import type { Graph } from '../graph/graph.js';
+import type { Output } from '../graph/operation.js';
+import { nativeLane } from '../session/lane.js';
+import { reportUninitializedVariables } from '../variables/initialize.js';
+import type { Variable } from '../variables/variable.js';
+import { globalVariables, localVariables } from '../variables/variable-scope.js';
+import type { Runner } from './recoverable-session.js';
+
+export interface ReadinessOptions {
+  readonly runner: Runner;
+  readonly graph: Graph;
+  readonly isChief: boolean;
+  /** How long the cluster may take to become whole again. */
+  readonly recoveryMs?: number;
+  /** How long it may take at the start; as `recoveryMs` when left out. */
+  readonly startMs?: number;
+  /**
+   * The chief calls this before it gives first values to global variables that have none. True: values are there
+   * (of all variables, not of the missing alone), look again. False: there is nothing to restore.
+   */
+  readonly restore?: (missing: readonly Variable[], again: boolean) => Promise<boolean>;
+  /** How the chief gives first values; by the initializers of the variables when left out. */
+  readonly initialize?: (missing: readonly Variable[], again: boolean) => Promise<void>;
+  /** Further things that must be there: each gives the names of what is missing. */
+  readonly readyOps?: readonly Output<'string'>[];
+  readonly signal?: AbortSignal;
+  readonly log?: (line: string) => void;
+  /** How often to say for what this waits. */
+  readonly progressMs?: number;
+  /** Which errors a change of the cluster explains. */
+  readonly isRecoverable: (error: unknown) => boolean;
+}
+
+const RETRY = { baseMs: 50, maxMs: 1000 };
+/** Calls that TensorFlow never returned from: past this many the process is better given up. */
+const MAX_ABANDONED = 8;
+
+export class Readiness {
+  readonly #options: ReadinessOptions;
+  readonly #variables: readonly Variable[];
+  /** Variables of this task alone, to which it gives values itself. */
+  readonly #local: ReadonlySet<Variable>;
+  readonly #uninitialized: Output<'string'>;
+
+  constructor(options: ReadinessOptions) {
+    this.#options = options;
+    const { graph } = options;
+    this.#local = new Set(localVariables(graph));
+    this.#variables = [...globalVariables(graph), ...this.#local];
+    this.#uninitialized = graph.asDefault(() => reportUninitializedVariables(this.#variables));
+  }
+
+  /** Resolves when every variable has a value. */
+  async reach(again: boolean): Promise<void> {
+    const { recoveryMs = 300_000, startMs = recoveryMs, signal, log, progressMs = 10_000 } = this.#options;
+    const limitMs = again ? recoveryMs : startMs;
+    const begun = performance.now();
+    let said = { what: '', at: 0 };
+    for (let attempt = 0; ; attempt++) {
+      if (nativeLane().abandoned > MAX_ABANDONED) throw stuck();
+      let waitsFor: string | undefined;
+      let cause: unknown;
+      try {
+        waitsFor = await this.#advance(again);
+        if (waitsFor === undefined) return;
+      } catch (error) {
+        if (signal?.aborted || !this.#mayPass(error)) throw error;
+        cause = error;
+      }
+      const elapsed = performance.now() - begun;
+      const what = waitsFor ?? `waiting for the cluster: ${firstLine(cause)}`;
+      if (what !== said.what || elapsed - said.at > progressMs) {
+        log?.(`${what} (${Math.round(elapsed / 1000)} of ${Math.round(limitMs / 1000)} s)`);
+        said = { what, at: elapsed };
+      }
+      if (elapsed > limitMs) throw late(limitMs, waitsFor, cause);
+      await sleep(backoffMs(attempt, RETRY), signal);
+    }
+  }
+
+  /** A store that can't be reached at this moment may be the lost ps itself. */
+  #mayPass(error: unknown): boolean {
+    return this.#options.isRecoverable(error) || isShoalError(error, 'SHOAL_UNREACHABLE');
+  }
+
+  /** Does what can be done at this moment; gives what is to be waited for, if anything. */
+  async #advance(again: boolean): Promise<string | undefined> {
+    const { isChief, restore, log } = this.#options;
+    const missing = await this.#missing();
+    const local = missing.filter((variable) => this.#local.has(variable));
+    const global = missing.filter((variable) => !this.#local.has(variable));
+    if (global.length > 0 && !isChief) return `waiting for the chief to give values to ${namesOf(global)}`;
+    if (global.length > 0) {
+      if (await restore?.(global, again)) {
+        const left = (await this.#missing()).filter((variable) => !this.#local.has(variable));
+        // First values beside restored ones would be a state that never was: wait, and restore once more.
+        if (left.length > 0) return `restored, but ${namesOf(left)} have no value: restoring once more`;
+      } else {
+        if (again) log?.(`no value is left of ${namesOf(global)}: starting again from first values`);
+        await this.#initialize(global, again);
+      }
+      return this.#advance(again);
+    }
+    if (local.length > 0) {
+      await this.#runInitializers(local);
+      return this.#advance(again);
+    }
+    return this.#notReady();
+  }
+
+  async #missing(): Promise<Variable[]> {
+    const { runner } = this.#options;
+    const names = await runner.run(this.#uninitialized, this.#within(30_000));
+    const missing = new Set(names.toArray() as string[]);
+    return this.#variables.filter(({ name }) => missing.has(name));
+  }
+
+  async #initialize(missing: readonly Variable[], again: boolean): Promise<void> {
+    const { initialize } = this.#options;
+    if (initialize) await initialize(missing, again);
+    else await this.#runInitializers(missing);
+  }
+
+  async #runInitializers(variables: readonly Variable[]): Promise<void> {
+    await this.#options.runner.run(
+      variables.map(({ initializer }) => initializer),
+      this.#within(60_000),
+    );
+  }
+
+  async #notReady(): Promise<string | undefined> {
+    const { runner, readyOps = [] } = this.#options;
+    if (readyOps.length === 0) return undefined;
+    const answers = await runner.run([...readyOps], this.#within(30_000));
+    const names = answers.flatMap((answer) => [answer.toArray()].flat() as string[]);
+    return names.length === 0 ? undefined : `waiting for ${names.join(', ')} to be ready`;
+  }
+
+  #within(timeoutMs: number): { timeoutMs: number; signal?: AbortSignal } {
+    const { signal } = this.#options;
+    return { timeoutMs, ...(signal ? { signal } : {}) };
+  }
+}
+
+function late(limitMs: number, waitsFor: string | undefined, cause: unknown): ShoalError {
+  const what = waitsFor ?? messageOf(cause);
+  return new ShoalError('SHOAL_TIMEOUT', `The cluster was not whole within ${limitMs} ms: ${what}`, {
+    cause,
+    hint: 'Look whether the chief and all ps run, and at what they say.',
+  });
+}
+
+function stuck(): ShoalError {
+  return new ShoalError(
+    'SHOAL_UNREACHABLE',
+    `More than ${MAX_ABANDONED} calls into TensorFlow never returned`,
+    { hint: 'The process is to be started again, here or elsewhere (exit code 75).' },
+  );
+}
+
+const namesOf = (variables: readonly Variable[]): string => {
+  const names = variables.slice(0, 5).map(({ name }) => name);
+  return variables.length > 5 ? `${names.join(', ')} and ${variables.length - 5} more` : names.join(', ');
+};
+
+const firstLine = (error: unknown): string => messageOf(error).split('\n')[0] as string;
