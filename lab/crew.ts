@@ -1,4 +1,5 @@
 /** A training cluster on lab hosts: tasks by role, where each runs, what each said and when. */
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Lab, LabHost, LabProcess } from './hosts.js';
 import { ROOT } from './root.js';
@@ -13,6 +14,8 @@ export interface CrewOptions {
   readonly inflight?: number;
   readonly heartbeatMs?: number;
   readonly deadAfterMs?: number;
+  /** A directory that gets a file with everything each task says. */
+  readonly logs?: string | undefined;
 }
 
 export interface CrewTask {
@@ -51,7 +54,7 @@ export class Crew {
     const workers = [...this.#spec.worker];
     // A worker that the specification does not know brings its own address.
     if (job === 'worker' && index >= workers.length) workers[index] = address;
-    const { lastStep, inflight = 1, heartbeatMs = 200, deadAfterMs = 3000 } = this.#options;
+    const { lastStep, inflight = 1, heartbeatMs = 200, deadAfterMs = 3000, logs } = this.#options;
     const started = host.start(
       process.execPath,
       [
@@ -67,6 +70,7 @@ export class Crew {
       {
         // The package is read from the shared root; what the task writes goes to the host's own disk.
         cwd: ROOT,
+        ...(logs ? { logFile: join(logs, `${job}-${index}-${host.name}.log`) } : {}),
         env: {
           LAB_LAST_STEP: String(lastStep),
           LAB_INFLIGHT: String(inflight),
