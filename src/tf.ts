@@ -5,6 +5,13 @@ export * from './gradients/index.js';
 export { traceFunction } from './graph/function.js';
 export { currentGraph as getDefaultGraph, Graph, resetDefaultGraph } from './graph/graph.js';
 export { colocateWith, controlDependencies, device, nameScope } from './graph/scopes.js';
+export * as data from './input/data.js';
+export {
+  fixedLenFeature,
+  fixedLenSequenceFeature,
+  parseExample,
+  varLenFeature,
+} from './input/parse-example.js';
 export {
   assertFinite,
   checkFinite,

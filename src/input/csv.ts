@@ -1,0 +1,79 @@
+/** The rows of CSV files, their fields parsed by TensorFlow. */
+import { invalid } from '../errors/errors.js';
+import type { Output } from '../graph/operation.js';
+import * as raw from '../ops/generated/index.js';
+import type { DType } from '../tensor/dtype.js';
+import { Tensor } from '../tensor/tensor.js';
+import { Dataset } from './dataset.js';
+import { bufferSize, compressionName, type FileSource, type ReadOptions, readFiles } from './files.js';
+import type { Spec } from './structure.js';
+
+export type ColumnType = 'float32' | 'float64' | 'int32' | 'int64' | 'string';
+
+/** A column by its type, or with a value for fields that are empty; without one they are an error. */
+export type Column = ColumnType | { readonly dtype: ColumnType; readonly default: number | bigint | string };
+
+export type Columns = Readonly<Record<string, Column>>;
+
+export interface CsvOptions<C extends Columns> extends ReadOptions {
+  /** All columns of the files, in their order. */
+  readonly columns: C;
+  /** Those to keep, when not all are wanted. */
+  readonly select?: readonly (keyof C & string)[] | undefined;
+  /** Whether the first line of each file is to be left out. */
+  readonly header?: boolean | undefined;
+  readonly delimiter?: string | undefined;
+  /** Whether a field may stand in double quotes. */
+  readonly quotes?: boolean | undefined;
+  /** What stands for a value that is not there, besides nothing at all. */
+  readonly naValue?: string | undefined;
+}
+
+type TypeOf<K> = K extends { readonly dtype: infer D extends DType } ? D : K extends DType ? K : never;
+
+export type Row<C extends Columns> = { -readonly [K in keyof C]: Output<TypeOf<C[K]>> };
+
+export function csv<const C extends Columns>(source: FileSource, options: CsvOptions<C>): Dataset<Row<C>> {
+  const names = Object.keys(options.columns);
+  if (names.length === 0) throw invalid('csv is given no columns');
+  const chosen = options.select ? names.filter((name) => options.select?.includes(name)) : names;
+  const unknown = options.select?.find((name) => !names.includes(name));
+  if (unknown !== undefined) throw invalid(`There is no column '${unknown}'; there are ${names.join(', ')}`);
+  const types = chosen.map((name) => {
+    const column = options.columns[name] as Column;
+    return typeof column === 'string' ? column : column.dtype;
+  });
+  const defaults = chosen.map((name, i) => {
+    const column = options.columns[name] as Column;
+    const dtype = types[i] as ColumnType;
+    const values = typeof column === 'string' ? [] : [column.default];
+    return Tensor.of(values as number[], { dtype, shape: [values.length] });
+  });
+  const spec: Spec = {
+    kind: 'record',
+    entries: chosen.map((name, i) => [name, { kind: 'tensor', dtype: types[i] as DType, shape: [] }]),
+  };
+  const indices = options.select ? chosen.map((name) => BigInt(names.indexOf(name))) : [];
+  const none = Tensor.of(new BigInt64Array(0), { shape: [0] });
+  return readFiles(
+    source,
+    (files) =>
+      new Dataset<Row<C>>(
+        raw.csvDatasetV2(
+          files,
+          compressionName(options.compression),
+          bufferSize(options),
+          options.header ?? false,
+          options.delimiter ?? ',',
+          options.quotes ?? true,
+          options.naValue ?? '',
+          Tensor.of(BigInt64Array.from(indices), { shape: [indices.length] }),
+          defaults,
+          none,
+          { outputShapes: chosen.map(() => []) },
+        ),
+        spec,
+      ),
+    options.parallelFiles,
+  );
+}

@@ -1,0 +1,33 @@
+/** The `tf.data` of `import { tf } from 'shoal'`: input pipelines made of TensorFlow's dataset ops. */
+export { type Column, type ColumnType, type CsvOptions, csv } from './csv.js';
+export {
+  Dataset,
+  type InterleaveOptions,
+  type Parallel,
+  type ParallelOptions,
+  type ShuffleOptions,
+} from './dataset.js';
+export {
+  type FileSource,
+  type FilesOptions,
+  type FixedLengthOptions,
+  files,
+  fixedLength,
+  type ReadOptions,
+  type TFRecordOptions,
+  textLines,
+  tfRecord,
+} from './files.js';
+export { DatasetIterator, type IteratorOptions } from './iterator.js';
+export { type LibSvmOptions, libSvm } from './lib-svm.js';
+export type { PaddedBatchOptions } from './padding.js';
+export {
+  type Feature,
+  type Features,
+  fixedLenFeature,
+  fixedLenSequenceFeature,
+  type ParsedFeatures,
+  parseExample,
+  varLenFeature,
+} from './parse-example.js';
+export { fromTensorSlices, fromTensors, range, type Values, zip } from './sources.js';

@@ -1,0 +1,162 @@
+/** Datasets of what is in files. Files are read by TensorFlow, on the worker's own disk. */
+import { invalid } from '../errors/errors.js';
+import type { Compression } from '../formats/tfrecord/compression.js';
+import type { Output } from '../graph/operation.js';
+import { asOutput } from '../ops/build.js';
+import * as raw from '../ops/generated/index.js';
+import { Tensor } from '../tensor/tensor.js';
+import { Dataset, int64, type Parallel } from './dataset.js';
+import { building } from './sources.js';
+import { leavesOf, type Spec } from './structure.js';
+
+/** Names, of which those with `*`, `?` or `[` are patterns; or names made in the graph. */
+export type FileSource = string | readonly string[] | Output<'string'> | Dataset<Output<'string'>>;
+
+export interface FilesOptions {
+  /** In another order each time; by name otherwise. */
+  readonly shuffle?: boolean | undefined;
+  readonly seed?: number | undefined;
+}
+
+export interface ReadOptions {
+  readonly compression?: Compression | undefined;
+  /** The size of the read buffer, in bytes. */
+  readonly bufferSize?: number | undefined;
+  /** How many files are read at once; one after the other when left out. */
+  readonly parallelFiles?: Parallel | undefined;
+}
+
+const STRING: Spec = { kind: 'tensor', dtype: 'string', shape: [] };
+const DEFAULT_BUFFER = 256 << 10;
+
+export const isPattern = (name: string): boolean => /[*?[]/.test(name);
+
+/** The names of the files that match; an error when the dataset is started and none does. */
+export function files(
+  source: string | readonly string[],
+  options: FilesOptions = {},
+): Dataset<Output<'string'>> {
+  const names = typeof source === 'string' ? [source] : [...source];
+  if (names.length === 0) throw invalid('No file is named');
+  return building(() => {
+    const matches = fileNames(names);
+    const dataset = new Dataset<Output<'string'>>(
+      raw.tensorSliceDataset([matches], { outputShapes: [[]], isFiles: true }),
+      STRING,
+    );
+    if (!options.shuffle) return dataset;
+    const count = raw.size(matches, { outType: 'int64' }) as Output<'int64'>;
+    return dataset.shuffle(count, options.seed === undefined ? {} : { seed: options.seed });
+  });
+}
+
+/** A vector of names, patterns replaced by what they match, sorted. */
+export function fileNames(names: readonly string[]): Output<'string'> {
+  const vector = Tensor.of([...names], { dtype: 'string', shape: [names.length] });
+  if (!names.some(isPattern)) return asOutput(vector) as Output<'string'>;
+  const matches = raw.matchingFiles(vector);
+  const found = raw.greater(raw.size(matches), 0);
+  const check = raw.assert(found, [asOutput(`No files match ${names.join(', ')}`)], { summarize: 1 });
+  return raw.identity(matches, { controlInputs: [check] }) as Output<'string'>;
+}
+
+/** A dataset of the contents of each file, one file after the other or several at once. */
+export function readFiles<T>(
+  source: FileSource,
+  read: (files: Output<'string'>) => Dataset<T>,
+  parallel: Parallel | undefined,
+): Dataset<T> {
+  return building(() => {
+    const names = source instanceof Dataset ? undefined : toNames(source);
+    if (names && parallel === undefined) return read(names);
+    const dataset = names
+      ? new Dataset<Output<'string'>>(
+          raw.tensorSliceDataset([names], { outputShapes: [[]], isFiles: true }),
+          STRING,
+        )
+      : (source as Dataset<Output<'string'>>);
+    const [leaf] = leavesOf(dataset.spec);
+    if (leaf?.dtype !== 'string') throw invalid(`${dataset} does not hold the names of files`);
+    if (parallel === undefined) return dataset.flatMap(read);
+    return dataset.interleave(read, { cycle: parallel, parallel });
+  });
+}
+
+function toNames(source: string | readonly string[] | Output<'string'>): Output<'string'> {
+  if (typeof source === 'string') return fileNames([source]);
+  if (!Array.isArray(source)) return asOutput(source as Output<'string'>, 'string');
+  if (source.length === 0) throw invalid('No file is named');
+  return fileNames(source);
+}
+
+/** As TensorFlow's reading ops want it. */
+export const compressionName = (compression: Compression = 'none'): string =>
+  compression === 'none' ? '' : compression.toUpperCase();
+
+export const bufferSize = (options: ReadOptions) => int64(options.bufferSize ?? DEFAULT_BUFFER);
+
+/** The lines of text files, without their ends. */
+export function textLines(source: FileSource, options: ReadOptions = {}): Dataset<Output<'string'>> {
+  return readFiles(
+    source,
+    (names) =>
+      new Dataset(
+        raw.textLineDataset(names, compressionName(options.compression), bufferSize(options)),
+        STRING,
+      ),
+    options.parallelFiles,
+  );
+}
+
+export interface FixedLengthOptions extends ReadOptions {
+  readonly recordBytes: number;
+  /** Bytes to leave out at the beginning of each file. */
+  readonly headerBytes?: number | undefined;
+  /** Bytes to leave out at its end. */
+  readonly footerBytes?: number | undefined;
+}
+
+/** The records of files in which all records have the same length, as strings. */
+export function fixedLength(source: FileSource, options: FixedLengthOptions): Dataset<Output<'string'>> {
+  const { recordBytes, headerBytes = 0, footerBytes = 0 } = options;
+  if (!Number.isSafeInteger(recordBytes) || recordBytes < 1)
+    throw invalid(`recordBytes must be a whole number from 1, it is ${recordBytes}`);
+  return readFiles(
+    source,
+    (names) =>
+      new Dataset(
+        raw.fixedLengthRecordDatasetV2(
+          names,
+          int64(headerBytes),
+          int64(recordBytes),
+          int64(footerBytes),
+          bufferSize(options),
+          compressionName(options.compression),
+        ),
+        STRING,
+      ),
+    options.parallelFiles,
+  );
+}
+
+export interface TFRecordOptions extends ReadOptions {}
+
+/** The records of TFRecord files, as strings. */
+export function tfRecord(source: FileSource, options: TFRecordOptions = {}): Dataset<Output<'string'>> {
+  return readFiles(source, (names) => recordsOf(names, options), options.parallelFiles);
+}
+
+/** The records of these very files, each from its offset on where offsets are given. */
+export function recordsOf(
+  names: Output<'string'>,
+  options: TFRecordOptions,
+  offsets?: Output<'int64'>,
+): Dataset<Output<'string'>> {
+  const compression = compressionName(options.compression);
+  const buffer = bufferSize(options);
+  // The second version can't be rewritten by TensorFlow's optimizer when it is given no offsets.
+  const variant = offsets
+    ? raw.tfRecordDatasetV2(names, compression, buffer, offsets)
+    : raw.tfRecordDataset(names, compression, buffer);
+  return new Dataset(variant, STRING);
+}
