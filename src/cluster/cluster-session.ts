@@ -6,7 +6,7 @@
  */
 import { connect } from 'node:net';
 import { throwIfAborted } from '../async/deadline.js';
-import { ShoalError } from '../errors/errors.js';
+import { isShoalError, ShoalError } from '../errors/errors.js';
 import type { Graph } from '../graph/graph.js';
 import type { ConfigProto } from '../proto/generated/config_pb.js';
 import type { Fetch, Fetches, FetchResult } from '../session/fetches.js';
@@ -29,8 +29,11 @@ export interface ClusterSessionOptions {
 interface Generation {
   readonly epoch: number;
   readonly session: Session;
+  readonly ps: readonly Member[];
   /** Fires when a member of this session is lost or replaced. */
   readonly over: AbortController;
+  /** A run could not reach a ps: each is asked before TensorFlow is given anything else. */
+  doubtful: boolean;
 }
 
 const PROBE_MS = 2000;
@@ -63,7 +66,8 @@ export class ClusterSession {
   }
 
   async #run(fetches: Fetch, options: RunOptions): Promise<unknown> {
-    const { session, over } = await this.current(options.signal);
+    const generation = await this.current(options.signal);
+    const { session, over } = generation;
     const signal = options.signal ? AbortSignal.any([options.signal, over.signal]) : over.signal;
     try {
       return await session.run(fetches, { ...options, signal });
@@ -73,6 +77,7 @@ export class ClusterSession {
           cause: error,
         });
       }
+      if (isShoalError(error, 'SHOAL_TF_UNAVAILABLE')) generation.doubtful = true;
       throw error;
     }
   }
@@ -82,11 +87,23 @@ export class ClusterSession {
     if (this.#closed) throw new ShoalError('SHOAL_DISPOSED', 'This session was closed');
     throwIfAborted('Opening a session', signal);
     const generation = this.#generation;
-    if (generation && generation.epoch === this.#server.task.epoch) return generation;
+    if (generation && generation.epoch === this.#server.task.epoch) {
+      if (generation.doubtful) await this.#reassure(generation);
+      return generation;
+    }
     this.#opening ??= this.#open(signal).finally(() => {
       this.#opening = undefined;
     });
     return this.#opening;
+  }
+
+  /**
+   * A ps may be dead before the membership knows. The first run of a set of fetches would then fail in a way
+   * that TensorFlow counts as a run under way for ever, and the session could never be closed.
+   */
+  async #reassure(generation: Generation): Promise<void> {
+    await Promise.all(generation.ps.map((member) => probe(member)));
+    generation.doubtful = false;
   }
 
   async #open(signal?: AbortSignal): Promise<Generation> {
@@ -114,7 +131,7 @@ export class ClusterSession {
       timeoutMs: openMs,
       ...(signal ? { signal } : {}),
     });
-    this.#generation = { epoch, session, over };
+    this.#generation = { epoch, session, over, ps: members, doubtful: false };
     return this.#generation;
   }
 

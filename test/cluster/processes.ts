@@ -39,8 +39,12 @@ export class TaskProcesses implements AsyncDisposable {
     return new TaskProcesses(join(HERE, 'programs', program), flags, env);
   }
 
-  start(job: 'ps' | 'worker', index: number, more: readonly string[] = []): TaskProcess {
-    const args = ['--import', 'tsx', join(HERE, 'programs/task.ts'), this.#program];
+  /** Runs the job, or a program of its own. */
+  start(job: 'ps' | 'worker', index: number, more: readonly string[] = [], program?: string): TaskProcess {
+    const what = program
+      ? [join(HERE, 'programs', program)]
+      : [join(HERE, 'programs/task.ts'), this.#program];
+    const args = ['--import', 'tsx', ...what];
     const child = spawn(
       process.execPath,
       [...args, `--job_name=${job}`, `--task_index=${index}`, ...this.#flags, ...more],
