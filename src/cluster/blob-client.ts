@@ -7,6 +7,7 @@ import { crc32c as crcOf } from '../bytes/crc32c.js';
 import { invalid, isShoalError, messageOf, ShoalError } from '../errors/errors.js';
 import type { DiskBlob } from '../store/blob-disk.js';
 import { blobName, blobPath } from '../store/blob-names.js';
+import { sourceOf } from '../store/sources.js';
 import type { BlobDigest, BlobSource } from '../store/store.js';
 import { type HttpPeer, isPassing, PeerError } from './http-peer.js';
 import { BlobInfoSchema, BlobListSchema, checked, DigestSchema, UploadSchema } from './wire.js';
@@ -14,11 +15,11 @@ import { BlobInfoSchema, BlobListSchema, checked, DigestSchema, UploadSchema } f
 export interface BlobCallOptions {
   readonly signal?: AbortSignal | undefined;
   /** For small calls the deadline; for streams, how long nothing may move. */
-  readonly timeoutMs?: number;
+  readonly timeoutMs?: number | undefined;
 }
 
 export interface ReadOptions extends BlobCallOptions {
-  readonly start?: number;
+  readonly start?: number | undefined;
   /** One past the last byte; the end of the blob unless told. */
   readonly end?: number | undefined;
   /** Of the bytes that are read: checked at the end. */
@@ -29,8 +30,10 @@ export interface ReadOptions extends BlobCallOptions {
 
 export interface WriteOptions extends BlobCallOptions {
   readonly size?: number | undefined;
+  /** Tells the crc32c of the whole after the last byte, where that is known: it is not summed here then. */
+  readonly crc32c?: (() => number | Promise<number>) | undefined;
   /** Do not replace a blob that is there. */
-  readonly ifAbsent?: boolean;
+  readonly ifAbsent?: boolean | undefined;
   /** The same id goes on with an upload that an earlier process began. */
   readonly uploadId?: string;
 }
@@ -43,6 +46,9 @@ export interface Written {
 }
 
 const TIMEOUT_MS = 30_000;
+/** The peer reads the whole blob before it answers. */
+const DIGEST_MS = 600_000;
+const ABANDON_MS = 2000;
 /** Attempts that move no byte. */
 const ATTEMPTS = 5;
 
@@ -120,10 +126,29 @@ export class BlobClient {
 
   /** Streams a blob to the peer, which publishes it when the crc32c of what arrived is that of what was sent. */
   async write(name: string, source: BlobSource | Uint8Array, options: WriteOptions = {}): Promise<Written> {
-    const { signal, ifAbsent = false, uploadId = randomUUID() } = options;
+    const id = options.uploadId ?? randomUUID();
+    try {
+      return await this.#write(name, id, source, options);
+    } catch (error) {
+      // Nobody else knows the id, so nobody will go on with it.
+      if (options.uploadId === undefined) await this.#abandon(name, id);
+      throw error;
+    }
+  }
+
+  async #write(
+    name: string,
+    id: string,
+    source: BlobSource | Uint8Array,
+    options: WriteOptions,
+  ): Promise<Written> {
+    const { signal, ifAbsent = false } = options;
     const size = source instanceof Uint8Array ? source.byteLength : options.size;
-    const from: BlobSource = source instanceof Uint8Array ? (offset) => slices(source, offset) : source;
-    let crc32c = 0;
+    const from = sourceOf(source);
+    const sum = (chunk: Uint8Array) => {
+      if (options.crc32c === undefined) crc = crcOf(chunk, crc);
+    };
+    let crc = 0;
     let counted = 0;
     let fault: { readonly error: unknown } | undefined;
     const own = async function* (offset: number): AsyncGenerator<Uint8Array> {
@@ -139,37 +164,47 @@ export class BlobClient {
       for await (const chunk of own(offset)) {
         // What is sent a second time has been counted the first time.
         if (position + chunk.byteLength > counted) {
-          crc32c = crcOf(chunk.subarray(Math.max(0, counted - position)), crc32c);
+          sum(chunk.subarray(Math.max(0, counted - position)));
           counted = position + chunk.byteLength;
         }
         position += chunk.byteLength;
         yield chunk;
       }
     };
-    let offset = options.uploadId === undefined ? 0 : await this.#offset(name, uploadId, options);
+    let offset = options.uploadId === undefined ? 0 : await this.#offset(name, id, options);
     for await (const chunk of offset > 0 ? first(from(0), offset) : []) {
-      crc32c = crcOf(chunk, crc32c);
+      sum(chunk);
       counted += chunk.byteLength;
     }
     for (let attempt = 0; ; attempt++) {
       const before = offset;
       try {
-        offset = await this.#append(name, uploadId, before, size, pass(before), options);
+        offset = await this.#append(name, id, before, size, pass(before), options);
         break;
       } catch (error) {
         // A fault of the source is the caller's own: the way to the peer is not to blame.
         if (fault !== undefined) throw fault.error;
         if (!isPassing(error) || signal?.aborted) throw error;
-        offset = await this.#offset(name, uploadId, options);
+        offset = await this.#offset(name, id, options);
         if (offset > before) attempt = 0;
         if (attempt + 1 >= ATTEMPTS) throw error;
         await sleep(backoffMs(attempt, { baseMs: 50, maxMs: 2000 }), signal);
       }
     }
-    const path = `${at('uploads', name)}?id=${uploadId}&size=${counted}&crc32c=${crc32c}&if_absent=${Number(ifAbsent)}`;
+    const crc32c = (await options.crc32c?.()) ?? crc;
+    const path = `${at('uploads', name)}?id=${id}&size=${counted}&crc32c=${crc32c}&if_absent=${Number(ifAbsent)}`;
     const answer = await this.#peer.callAgain({ ...bounds(options), method: 'POST', path });
     answer.resume();
     return { published: answer.statusCode !== 412, size: counted, crc32c };
+  }
+
+  async #abandon(name: string, id: string): Promise<void> {
+    try {
+      const path = `${at('uploads', name)}?id=${id}`;
+      (await this.#peer.call({ method: 'DELETE', path, timeoutMs: ABANDON_MS })).resume();
+    } catch {
+      // The peer is away, or refused the name itself: the failure that led here tells, and the peer sweeps.
+    }
   }
 
   /** Removes a blob; one that is not there is removed already. */
@@ -180,7 +215,7 @@ export class BlobClient {
   /** Size and crc32c as the peer reads them from its disk. */
   async digest(name: string, options: BlobCallOptions = {}): Promise<BlobDigest> {
     const answer = await this.#peer.json({
-      ...bounds({ timeoutMs: 600_000, ...options }),
+      ...bounds({ ...options, timeoutMs: options.timeoutMs ?? DIGEST_MS }),
       path: at('digests', name),
     });
     return checked(DigestSchema, answer, `answer of ${this.#peer.label}`);
@@ -278,11 +313,6 @@ function infoOf(name: string, { headers }: IncomingMessage): DiskBlob {
     },
     'head of a blob',
   );
-}
-
-async function* slices(bytes: Uint8Array, offset: number): AsyncGenerator<Uint8Array> {
-  const step = 1 << 20;
-  for (let at = offset; at < bytes.byteLength; at += step) yield bytes.subarray(at, at + step);
 }
 
 /** The first `size` bytes of a stream. */

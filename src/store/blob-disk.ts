@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 import { throwIfAborted } from '../async/deadline.js';
 import { crc32c } from '../bytes/crc32c.js';
 import { ShoalError } from '../errors/errors.js';
-import { type BlobName, blobName, locate, RESERVED } from './blob-names.js';
+import { type BlobName, blobName, folderOf, locate, RESERVED } from './blob-names.js';
 import type { BlobDigest } from './store.js';
 
 export interface DiskBlob {
@@ -135,17 +135,24 @@ export interface ListOptions {
   readonly limit?: number;
 }
 
-/** Names that begin with the prefix, directory by directory in order of their parts, a page at a time. */
-export async function listBlobs(root: string, { prefix = '', after, limit = 1000 }: ListOptions) {
-  const blobs: DiskBlob[] = [];
-  const start = prefix.slice(0, prefix.lastIndexOf('/') + 1).replace(/\/$/, '');
-  if (start !== '') await locate(root, blobName(start));
-  for await (const name of walk(root, start)) {
+/** Blobs whose names begin with the prefix, directory by directory in order of their parts. */
+export async function* eachBlob(root: string, prefix = '', after?: string): AsyncGenerator<DiskBlob> {
+  const start = folderOf(prefix);
+  if (start !== undefined) await locate(root, start);
+  for await (const name of walk(root, start ?? '')) {
     if (!name.startsWith(prefix) || (after !== undefined && compareNames(name, after) <= 0)) continue;
-    if (blobs.length === limit) return { blobs, next: blobs[blobs.length - 1]!.name };
     // A file that went away between the two looks is as good as never seen.
     const info = await statBlob(root, name).catch(() => undefined);
-    if (info !== undefined) blobs.push(info);
+    if (info !== undefined) yield info;
+  }
+}
+
+/** The same, a page at a time. */
+export async function listBlobs(root: string, { prefix = '', after, limit = 1000 }: ListOptions) {
+  const blobs: DiskBlob[] = [];
+  for await (const blob of eachBlob(root, prefix, after)) {
+    if (blobs.length === limit) return { blobs, next: blobs[blobs.length - 1]!.name };
+    blobs.push(blob);
   }
   return { blobs, next: null };
 }

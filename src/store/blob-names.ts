@@ -8,7 +8,7 @@ import { invalid, ShoalError } from '../errors/errors.js';
 
 export type BlobName = string & { readonly ' brand': 'BlobName' };
 
-/** Everything below this directory in the root is the agent's own: uploads under way. */
+/** Everything below this directory in the root is the store's own: files that are being written. */
 export const RESERVED = '.shoal-uploads';
 
 const MAX_NAME_BYTES = 1024;
@@ -37,6 +37,12 @@ export function blobName(text: string): BlobName {
   throw invalid(`${JSON.stringify(text.slice(0, 200))} is no blob name: ${why}`, {
     hint: 'a name is a relative path such as train_logs/model.ckpt-0.index',
   });
+}
+
+/** The folder in which all names with this prefix lie; undefined for the root. */
+export function folderOf(prefix: string): BlobName | undefined {
+  const end = prefix.lastIndexOf('/');
+  return end < 0 ? undefined : blobName(prefix.slice(0, end));
 }
 
 /** The name in the path of a request, decoded exactly once. */

@@ -5,7 +5,7 @@
  */
 import { createHash } from 'node:crypto';
 import { constants } from 'node:fs';
-import { type FileHandle, lstat, open, readdir, rm } from 'node:fs/promises';
+import { type FileHandle, lstat, open, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { crc32c } from '../bytes/crc32c.js';
@@ -13,7 +13,7 @@ import { invalid, isShoalError, ShoalError } from '../errors/errors.js';
 import { type DiskBlob, digestBlob, readRange, statBlob } from './blob-disk.js';
 import { type BlobName, RESERVED } from './blob-names.js';
 import { DiskWriter } from './disk-writer.js';
-import { checkRoom, isNoSpace, makeDirectory, moveIntoPlace, noSpace } from './publish.js';
+import { checkRoom, isNoSpace, makeDirectory, moveIntoPlace, noSpace, sweepPartials } from './publish.js';
 import type { BlobDigest } from './store.js';
 
 export const UPLOAD_ID = /^[A-Za-z0-9_-]{8,64}$/;
@@ -174,19 +174,12 @@ export class Uploads {
   }
 
   /** Removes partial files that nobody has touched for a while; tells how many. */
-  async sweep(olderThanMs: number, now = Date.now()): Promise<number> {
-    const folder = join(this.#root, RESERVED);
-    let swept = 0;
-    for (const file of await readdir(folder).catch(() => [])) {
-      const path = join(folder, file);
-      const stat = await lstat(path).catch(() => undefined);
-      if (stat === undefined || now - stat.mtimeMs < olderThanMs || this.#active.get(path)?.busy === true)
-        continue;
+  sweep(olderThanMs: number, now = Date.now()): Promise<number> {
+    return sweepPartials(this.#root, olderThanMs, now, (path) => {
+      if (this.#active.get(path)?.busy === true) return false;
       this.#active.delete(path);
-      await rm(path, { force: true });
-      swept++;
-    }
-    return swept;
+      return true;
+    });
   }
 
   /** Ends whoever holds the upload. */

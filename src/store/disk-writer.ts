@@ -5,12 +5,15 @@
  */
 import type { FileHandle } from 'node:fs/promises';
 import { crc32c } from '../bytes/crc32c.js';
+import { slices } from './sources.js';
 
 export interface DiskWriterOptions {
   /** Where the first byte goes. */
   readonly position?: number;
   /** The crc32c of what stands before it. */
   readonly crc32c?: number;
+  /** Whether to sum what is taken in: true unless told. */
+  readonly sums?: boolean;
   /** Writes under way at once. With one, the file never has a hole, whatever happens. */
   readonly depth?: number;
 }
@@ -18,6 +21,8 @@ export interface DiskWriterOptions {
 /** Smaller chunks wait for others, to be written with one call. */
 const GATHER_BYTES = 1 << 20;
 const MAX_PIECES = 256;
+/** Larger chunks are written in parts, so that the sum of one does not hold up everything else. */
+const MAX_WRITE = 4 << 20;
 const FLUSH_BYTES = 64 << 20;
 /** More than this is not written ahead of the disk. */
 const MAX_UNFLUSHED = 4 * FLUSH_BYTES;
@@ -25,6 +30,7 @@ const MAX_UNFLUSHED = 4 * FLUSH_BYTES;
 export class DiskWriter {
   readonly #file: FileHandle;
   readonly #depth: number;
+  readonly #sums: boolean;
   readonly #writes = new Set<Promise<void>>();
   #pieces: Uint8Array[] = [];
   #gathered = 0;
@@ -35,11 +41,13 @@ export class DiskWriter {
   #flush: Promise<void> | undefined;
   #fault: { readonly error: unknown } | undefined;
 
-  constructor(file: FileHandle, { position = 0, crc32c: crc = 0, depth = 2 }: DiskWriterOptions = {}) {
+  constructor(file: FileHandle, options: DiskWriterOptions = {}) {
+    const { position = 0, crc32c: crc = 0, depth = 2, sums = true } = options;
     this.#file = file;
     this.#position = position;
     this.#crc = crc;
     this.#depth = depth;
+    this.#sums = sums;
   }
 
   /** One past the last byte taken in. */
@@ -47,7 +55,7 @@ export class DiskWriter {
     return this.#position;
   }
 
-  /** The crc32c of everything taken in. */
+  /** The crc32c of everything taken in, if that is summed. */
   get crc32c(): number {
     return this.#crc;
   }
@@ -59,14 +67,15 @@ export class DiskWriter {
 
   /** Takes a chunk, which must not change until `drain`. Resolves when there is room for another. */
   async write(chunk: Uint8Array): Promise<void> {
-    this.#throwFault();
-    if (chunk.byteLength === 0) return;
-    this.#pieces.push(chunk);
-    this.#gathered += chunk.byteLength;
-    this.#position += chunk.byteLength;
-    if (this.#gathered >= GATHER_BYTES || this.#pieces.length >= MAX_PIECES) await this.#send();
-    // Beside the write that was just begun.
-    this.#crc = crc32c(chunk, this.#crc);
+    for (const piece of slices(chunk, MAX_WRITE)) {
+      this.#throwFault();
+      this.#pieces.push(piece);
+      this.#gathered += piece.byteLength;
+      this.#position += piece.byteLength;
+      if (this.#gathered >= GATHER_BYTES || this.#pieces.length >= MAX_PIECES) await this.#send();
+      // Beside the write that was just begun.
+      if (this.#sums) this.#crc = crc32c(piece, this.#crc);
+    }
     this.#throwFault();
   }
 

@@ -1,10 +1,10 @@
 /** The last step of writing a blob: a file that is whole and on the disk gets its name, in one instant. */
 import { constants } from 'node:fs';
-import { link, lstat, mkdir, open, rename, rm, statfs } from 'node:fs/promises';
-import { dirname } from 'node:path';
+import { link, lstat, mkdir, open, readdir, rename, rm, statfs } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { invalid, messageOf, ShoalError } from '../errors/errors.js';
 import { codeOf } from './blob-disk.js';
-import { type BlobName, locate } from './blob-names.js';
+import { type BlobName, locate, RESERVED } from './blob-names.js';
 
 /** A directory may be tidied away by a remover between its making and its use, but not for ever. */
 const ATTEMPTS = 20;
@@ -89,4 +89,23 @@ async function syncDirectory(path: string): Promise<void> {
   } finally {
     await directory.close();
   }
+}
+
+/** Removes files that were begun and not touched for a while, if `mayGo` lets them go; tells how many. */
+export async function sweepPartials(
+  root: string,
+  olderThanMs: number,
+  now: number,
+  mayGo: (path: string) => boolean,
+): Promise<number> {
+  const folder = join(root, RESERVED);
+  let swept = 0;
+  for (const file of await readdir(folder).catch(() => [])) {
+    const path = join(folder, file);
+    const stat = await lstat(path).catch(() => undefined);
+    if (stat === undefined || now - stat.mtimeMs < olderThanMs || !mayGo(path)) continue;
+    await rm(path, { force: true });
+    swept++;
+  }
+  return swept;
 }

@@ -7,7 +7,10 @@
  * slashes. Where a blob may lie in several places, a place is told by a name such as `ps/0`.
  */
 
-/** Gives the bytes from an offset on. Asked again, with any offset, when a way broke or another copy is made. */
+/**
+ * Gives the bytes from an offset on; asked again, with any offset, when a way broke or another copy is made.
+ * Chunks are not copied: they stay as they are until the put has settled. Chunks of some MiB are best.
+ */
 export type BlobSource = (offset: number) => AsyncIterable<Uint8Array>;
 
 /** The one place of a store that has no others. */
@@ -30,6 +33,8 @@ export interface BlobInfo {
 export interface PutOptions extends StoreCallOptions {
   /** Known beforehand: room for it is checked before anything is written. */
   readonly size?: number | undefined;
+  /** Tells the crc32c of the whole after the last chunk, where the source knows it: nobody else sums then. */
+  readonly crc32c?: (() => number) | undefined;
   /** Do not replace a blob that is there. */
   readonly ifAbsent?: boolean | undefined;
   /** Here and at `replicas` others, or wherever it can be had: what must survive everybody, a manifest. */
@@ -78,7 +83,7 @@ export interface Store {
   stat(name: string, options?: PlaceOptions): Promise<BlobInfo | undefined>;
   /** Size and sum of a copy as it is read from where it lies. */
   digest(name: string, options?: PlaceOptions): Promise<BlobDigest>;
-  /** The union over all places, each name once, in the order of the names. */
+  /** The union over all places, each name once, in any order. */
   list(prefix?: string, options?: StoreCallOptions): AsyncIterable<BlobInfo>;
   /** All copies that can be reached, or the one of a place. What is not there is removed already. */
   remove(name: string, options?: PlaceOptions): Promise<void>;

@@ -1,0 +1,39 @@
+/** The tasks of a cluster as the peers of a store. */
+import type { Peers } from '../store/peers.js';
+import { parseAddress } from './address.js';
+import type { ClusterTask } from './cluster-task.js';
+import { parseTaskId, type TaskId, taskId } from './task-id.js';
+
+/** The name of a task as a place: `ps/0`. */
+export function placeOf(task: TaskId): string {
+  const { job, index } = parseTaskId(task);
+  return `${job}/${index}`;
+}
+
+export function taskAt(place: string): TaskId {
+  const [job = '', index = ''] = place.split('/');
+  return taskId(job, /^\d+$/.test(index) ? Number(index) : Number.NaN);
+}
+
+/**
+ * Machines are told apart by name and by address: containers and hosts of a lab may share a name, and tasks
+ * behind one name may have several addresses, which at worst keeps a replica nearer than it could be.
+ */
+export function peersOf(task: ClusterTask): Peers {
+  return {
+    self: placeOf(task.task),
+    members: () =>
+      task.members().flatMap((member) =>
+        member.status === 'left'
+          ? []
+          : [
+              {
+                place: placeOf(member.task),
+                host: `${member.host}/${parseAddress(member.agentAddress).host}`,
+                alive: member.status === 'alive',
+              },
+            ],
+      ),
+    blobs: (place) => task.client(taskAt(place)).blobs,
+  };
+}

@@ -1,0 +1,184 @@
+/**
+ * A store in one directory, on a local disk or on NFS. A blob is written to a file of its own under a name that
+ * nobody looks at, sent to the disk, and then given its name: by rename, or by link where it must not replace
+ * another, which of several writers succeeds for one, on whatever machines they are.
+ */
+import { randomUUID } from 'node:crypto';
+import { constants } from 'node:fs';
+import { type FileHandle, open, rm } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { withDeadline } from '../async/deadline.js';
+import { isShoalError, ShoalError } from '../errors/errors.js';
+import { digestBlob, eachBlob, openBlob, readRange, removeBlob, statBlob } from './blob-disk.js';
+import { type BlobName, blobName, RESERVED } from './blob-names.js';
+import { DiskWriter } from './disk-writer.js';
+import { checkRoom, isNoSpace, makeDirectory, moveIntoPlace, noSpace, sweepPartials } from './publish.js';
+import { guarded, rangeWithin, refusePlace, sourceOf } from './sources.js';
+import {
+  type BlobDigest,
+  type BlobInfo,
+  type BlobSource,
+  HERE,
+  type PlaceOptions,
+  type PutOptions,
+  type PutResult,
+  type ReadOptions,
+  type Store,
+  type StoreCallOptions,
+} from './store.js';
+
+/** A blob that is whole and on the disk, but has no name. */
+export interface StagedBlob extends BlobDigest {
+  /** Gives it its name; false when `ifAbsent` found a blob. */
+  commit(ifAbsent?: boolean): Promise<boolean>;
+  discard(): Promise<void>;
+}
+
+const STALL_MS = 60_000;
+const SWEEP_AFTER_MS = 3_600_000;
+/** How long a failed put waits for its own traces to go; a disk that hangs keeps them for the sweeper. */
+const TIDY_MS = 5000;
+
+export class DirectoryStore implements Store {
+  readonly kind = 'file';
+  readonly root: string;
+  readonly #writing = new Set<string>();
+
+  constructor(root: string) {
+    this.root = resolve(root);
+  }
+
+  get url(): string {
+    return `file:${this.root}`;
+  }
+
+  async put(
+    name: string,
+    source: BlobSource | Uint8Array,
+    { ifAbsent = false, ...options }: PutOptions = {},
+  ): Promise<PutResult> {
+    const size = source instanceof Uint8Array ? source.byteLength : options.size;
+    const staged = await this.stage(name, sourceOf(source)(0), { ...options, size });
+    const published = await staged.commit(ifAbsent);
+    return { published, size: staged.size, crc32c: staged.crc32c, places: [HERE], shortfall: 0 };
+  }
+
+  /** Writes a blob without giving it its name. */
+  async stage(
+    name: string,
+    chunks: AsyncIterable<Uint8Array>,
+    options: Omit<PutOptions, 'ifAbsent'> = {},
+  ): Promise<StagedBlob> {
+    const named = blobName(name);
+    const { signal, size, crc32c, timeoutMs = STALL_MS } = options;
+    const what = `writing blob ${name} to ${this.url}`;
+    const folder = join(this.root, RESERVED);
+    const path = join(folder, `${randomUUID()}.part`);
+    const soon = <T>(step: Promise<T>) => withDeadline(step, what, { signal, timeoutMs });
+    let file: FileHandle | undefined;
+    this.#writing.add(path);
+    try {
+      await soon(makeDirectory(folder, 0o700));
+      await checkRoom(this.root, named, size ?? 0);
+      file = await open(path, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL, 0o666);
+      const writer = new DiskWriter(file, { sums: crc32c === undefined });
+      for await (const chunk of guarded(chunks, what, { signal, timeoutMs })) await soon(writer.write(chunk));
+      if (size !== undefined && writer.position !== size) {
+        throw new ShoalError('SHOAL_CORRUPT', `blob ${name} has ${writer.position} bytes, not ${size}`);
+      }
+      await soon(writer.sync());
+      await file.close();
+      return this.#staged(named, path, { size: writer.position, crc32c: crc32c?.() ?? writer.crc32c });
+    } catch (error) {
+      await this.#tidy(path, file);
+      throw isNoSpace(error) ? noSpace(name, error) : error;
+    }
+  }
+
+  #staged(name: BlobName, path: string, digest: BlobDigest): StagedBlob {
+    return {
+      ...digest,
+      commit: async (ifAbsent = false) => {
+        try {
+          return await moveIntoPlace(this.root, name, path, ifAbsent);
+        } catch (error) {
+          await this.#tidy(path);
+          throw error;
+        } finally {
+          this.#writing.delete(path);
+        }
+      },
+      discard: () => this.#tidy(path),
+    };
+  }
+
+  async #tidy(path: string, file?: FileHandle): Promise<void> {
+    const tidied = (async () => {
+      await rm(path, { force: true });
+      this.#writing.delete(path);
+      await file?.close();
+    })();
+    // The fault that led here is told; what is left over is for the sweeper.
+    tidied.catch(() => {});
+    await Promise.race([tidied.catch(() => {}), delay(TIDY_MS, undefined, { ref: false })]);
+  }
+
+  async *read(name: string, options: ReadOptions = {}): AsyncGenerator<Uint8Array> {
+    refusePlace(this.url, options.place, HERE);
+    const { file, size } = await openBlob(this.root, blobName(name));
+    try {
+      const [start, end] = rangeWithin(name, size, options);
+      const { signal, timeoutMs = STALL_MS } = options;
+      const what = `reading blob ${name} of ${this.url}`;
+      yield* guarded(readRange(file, start, end, signal), what, { signal, timeoutMs });
+    } finally {
+      // Waits for reads under way: on a disk that hangs, for ever.
+      file.close().catch(() => {});
+    }
+  }
+
+  async locate(name: string): Promise<readonly string[]> {
+    return (await this.stat(name))?.places ?? [];
+  }
+
+  async stat(name: string, { place }: PlaceOptions = {}): Promise<BlobInfo | undefined> {
+    refusePlace(this.url, place, HERE);
+    try {
+      const { size, modifiedMs } = await statBlob(this.root, blobName(name));
+      return { name, size, modifiedMs, places: [HERE] };
+    } catch (error) {
+      if (isShoalError(error, 'SHOAL_NOT_FOUND')) return undefined;
+      throw error;
+    }
+  }
+
+  async digest(name: string, { place, signal }: PlaceOptions = {}): Promise<BlobDigest> {
+    refusePlace(this.url, place, HERE);
+    return digestBlob(this.root, blobName(name), signal);
+  }
+
+  async *list(prefix = ''): AsyncGenerator<BlobInfo> {
+    for await (const { name, size, modifiedMs } of eachBlob(this.root, prefix)) {
+      yield { name, size, modifiedMs, places: [HERE] };
+    }
+  }
+
+  async remove(name: string, { place }: PlaceOptions = {}): Promise<void> {
+    refusePlace(this.url, place, HERE);
+    await removeBlob(this.root, blobName(name));
+  }
+
+  async copy(name: string, to: string, _options?: StoreCallOptions): Promise<void> {
+    throw new ShoalError(
+      'SHOAL_UNSUPPORTED',
+      `${this.url} keeps one copy: ${name} cannot be copied to ${to}`,
+    );
+  }
+
+  async sweep({ olderThanMs = SWEEP_AFTER_MS }: { readonly olderThanMs?: number | undefined } = {}) {
+    return sweepPartials(this.root, olderThanMs, Date.now(), (path) => !this.#writing.has(path));
+  }
+
+  async close(): Promise<void> {}
+}

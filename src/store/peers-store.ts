@@ -1,0 +1,330 @@
+/**
+ * The disks of all tasks as one store. A blob lies on the disk of the task that put it and on others, on other
+ * hosts where there are any; whoever looks for it asks everybody. Nothing keeps a record of what lies where:
+ * the disks are the record, so a task that comes back with an empty one tells no lies.
+ *
+ * A name that is put again replaces the copies that can be reached. One on a task that was away stays as it
+ * was: what a reader must be sure of it checks by a sum that it has from elsewhere.
+ */
+import { isShoalError, messageOf, ShoalError } from '../errors/errors.js';
+import { notFound } from './blob-disk.js';
+import { blobName } from './blob-names.js';
+import type { DirectoryStore } from './directory-store.js';
+import {
+  type PeerBlob,
+  type PeerBlobs,
+  type PeerReadOptions,
+  type Peers,
+  ranked,
+  replicaCandidates,
+} from './peers.js';
+import { checkedRange, digestOf, guarded, sourceOf } from './sources.js';
+import { spread } from './spread.js';
+import type {
+  BlobDigest,
+  BlobInfo,
+  BlobSource,
+  PlaceOptions,
+  PutOptions,
+  PutResult,
+  ReadOptions,
+  Store,
+  StoreCallOptions,
+} from './store.js';
+
+export interface PeersStoreOptions {
+  readonly peers: Peers;
+  /** The disk of this task: the directory that its agent serves. */
+  readonly directory: DirectoryStore;
+  /** Copies on other tasks. */
+  readonly replicas?: number | undefined;
+}
+
+interface Holder {
+  readonly place: string;
+  readonly blob: PeerBlob;
+}
+
+/** A question to everybody does not wait long for one of them. */
+const ASK_MS = 5000;
+const AWAY: ReadonlySet<string> = new Set([
+  'SHOAL_UNREACHABLE',
+  'SHOAL_TIMEOUT',
+  'SHOAL_DISPOSED',
+  'SHOAL_NOT_FOUND',
+]);
+
+export class PeersStore implements Store {
+  readonly kind = 'peers';
+  readonly url = 'peers:';
+  readonly replicas: number;
+  readonly #peers: Peers;
+  readonly #directory: DirectoryStore;
+
+  constructor({ peers, directory, replicas = 1 }: PeersStoreOptions) {
+    this.#peers = peers;
+    this.#directory = directory;
+    this.replicas = replicas;
+  }
+
+  /** This task's own place. */
+  get self(): string {
+    return this.#peers.self;
+  }
+
+  async put(
+    name: string,
+    source: BlobSource | Uint8Array,
+    { ifAbsent = false, ...options }: PutOptions = {},
+  ): Promise<PutResult> {
+    blobName(name);
+    if (!ifAbsent) return this.#spread(name, source, options);
+    const claim = await this.#claim(name, source, options);
+    if (claim === undefined) {
+      const digest = await digestOf(guarded(sourceOf(source)(0), `reading the source of ${name}`, options));
+      return { published: false, ...digest, places: await this.locate(name, options), shortfall: 0 };
+    }
+    try {
+      const result = await this.#spread(name, source, options);
+      return { ...result, places: [...new Set([...result.places, claim])] };
+    } catch (error) {
+      await this.#at(claim)
+        .remove(name, { timeoutMs: ASK_MS })
+        .catch(() => {});
+      throw error;
+    }
+  }
+
+  async #spread(name: string, source: BlobSource | Uint8Array, options: PutOptions): Promise<PutResult> {
+    const everywhere = options.copies === 'everywhere';
+    const candidates = everywhere ? this.#others() : replicaCandidates(this.#peers, name);
+    const wanted = everywhere ? candidates.length : this.replicas;
+    const [chosen, spare] = [candidates.slice(0, wanted), candidates.slice(wanted)];
+    const before = this.#holders(name, options);
+    before.catch(() => {});
+    const parts = { peers: this.#peers, directory: this.#directory, chosen, spare, wanted };
+    const result = await spread(parts, name, source, options);
+    const stale = (await before).filter(({ place }) => !result.places.includes(place));
+    // Copies of what this blob replaced. One that cannot be removed is as one that could not be reached.
+    await Promise.allSettled(stale.map(({ place }) => this.#at(place).remove(name, { timeoutMs: ASK_MS })));
+    return result;
+  }
+
+  /**
+   * Puts the first copy where everybody who wants that name puts it first: there, one of them succeeds. Tells
+   * the place, or undefined when the name is taken. Two who disagree about who is alive may both succeed.
+   */
+  async #claim(
+    name: string,
+    source: BlobSource | Uint8Array,
+    options: PutOptions,
+  ): Promise<string | undefined> {
+    if ((await this.locate(name, options)).length > 0) return undefined;
+    const { copies: _, crc32c: __, ...bounds } = options;
+    const alive = this.#peers.members().filter(({ place, alive }) => alive || place === this.self);
+    for (const { place } of ranked(name, alive)) {
+      try {
+        const { published } = await this.#at(place).write(name, source, { ...bounds, ifAbsent: true });
+        return published ? place : undefined;
+      } catch (error) {
+        if (place === this.self || !isAway(error)) throw error;
+      }
+    }
+    throw new ShoalError('SHOAL_INTERNAL', `${this.self} is not among the members of its cluster`);
+  }
+
+  async *read(name: string, options: ReadOptions = {}): AsyncGenerator<Uint8Array> {
+    const { place, signal, timeoutMs } = options;
+    blobName(name);
+    const { start, end } = checkedRange(options);
+    if (place !== undefined) {
+      yield* this.#at(place).read(name, { start, end, signal, timeoutMs });
+      return;
+    }
+    yield* this.#readAnywhere(name, { start, end, signal, timeoutMs }, new Set());
+  }
+
+  /** The nearest copy, and the next where that ends too soon. */
+  async *#readAnywhere(
+    name: string,
+    options: ReadOptions & { readonly start: number },
+    except: ReadonlySet<string>,
+  ): AsyncGenerator<Uint8Array> {
+    const { end, signal, timeoutMs } = options;
+    const failures: { readonly place: string; readonly error: unknown }[] = [];
+    let offset = options.start;
+    for await (const { place, ...bounds } of this.#copies(name, options, except)) {
+      try {
+        for await (const chunk of this.#at(place).read(name, {
+          signal,
+          timeoutMs,
+          ...bounds,
+          start: offset,
+          end,
+        })) {
+          offset += chunk.byteLength;
+          yield chunk;
+        }
+        return;
+      } catch (error) {
+        if (signal?.aborted) throw error;
+        if (!isShoalError(error, 'SHOAL_NOT_FOUND')) failures.push({ place, error });
+      }
+    }
+    if (failures.length === 0) {
+      const away = this.#peers.members().filter(({ alive }) => !alive);
+      throw away.length === 0
+        ? notFound(name)
+        : new ShoalError('SHOAL_NOT_FOUND', `no task that answers has a blob ${name}`, {
+            hint: `these do not answer: ${away.map(({ place }) => place).join(', ')}`,
+          });
+    }
+    const [first] = failures;
+    if (failures.length === 1) throw first!.error;
+    const why = failures.map(({ place, error }) => `${place}: ${messageOf(error)}`).join('; ');
+    const code = isShoalError(first!.error) ? first!.error.code : 'SHOAL_UNREACHABLE';
+    throw new ShoalError(code, `no copy of blob ${name} could be read from byte ${offset} on: ${why}`, {
+      cause: first!.error,
+    });
+  }
+
+  /** Where to read, in the order of trying: here, those who say that they have it, those who seem to be away. */
+  async *#copies(
+    name: string,
+    options: StoreCallOptions,
+    except: ReadonlySet<string>,
+  ): AsyncGenerator<{ readonly place: string } & Pick<PeerReadOptions, 'attempts' | 'timeoutMs'>> {
+    if (!except.has(this.self)) yield { place: this.self };
+    const holders = (await this.#holders(name, options)).filter(
+      ({ place }) => place !== this.self && !except.has(place),
+    );
+    for (const [index, { place }] of holders.entries()) {
+      yield index + 1 < holders.length ? { place, attempts: 2 } : { place };
+    }
+    for (const { place, alive } of this.#peers.members()) {
+      if (!alive && place !== this.self && !except.has(place))
+        yield { place, attempts: 1, timeoutMs: ASK_MS };
+    }
+  }
+
+  async locate(name: string, options: StoreCallOptions = {}): Promise<readonly string[]> {
+    return (await this.#holders(name, options)).map(({ place }) => place);
+  }
+
+  async stat(name: string, options: PlaceOptions = {}): Promise<BlobInfo | undefined> {
+    const { place } = options;
+    if (place !== undefined) {
+      const blob = await this.#at(place).stat(name, options);
+      return blob && { ...pick(blob), places: [place] };
+    }
+    const holders = await this.#holders(name, options);
+    const [nearest] = holders;
+    if (nearest === undefined) return undefined;
+    const same = holders.filter(({ blob }) => blob.size === nearest.blob.size);
+    return { ...pick(nearest.blob), places: same.map((holder) => holder.place) };
+  }
+
+  /** Without a place: of the nearest copy that answers. */
+  async digest(name: string, options: PlaceOptions = {}): Promise<BlobDigest> {
+    const { signal, timeoutMs, place = (await this.locate(name, options))[0] } = options;
+    if (place === undefined) throw notFound(name);
+    return this.#at(place).digest(name, { signal, timeoutMs });
+  }
+
+  async *list(prefix = '', options: StoreCallOptions = {}): AsyncGenerator<BlobInfo> {
+    const found = new Map<string, Holder[]>();
+    const note = (place: string, blob: PeerBlob) => {
+      const holders = found.get(blob.name);
+      if (holders === undefined) found.set(blob.name, [{ place, blob }]);
+      else holders.push({ place, blob });
+    };
+    await this.#everybody(options, async (place, blobs, bounds) => {
+      for await (const blob of blobs.list(prefix, bounds)) note(place, blob);
+    });
+    for (const holders of found.values()) {
+      const { blob } = holders.find(({ place }) => place === this.self) ?? holders[0]!;
+      const places = holders.filter((holder) => holder.blob.size === blob.size).map(({ place }) => place);
+      yield { ...pick(blob), places };
+    }
+  }
+
+  async remove(name: string, options: PlaceOptions = {}): Promise<void> {
+    blobName(name);
+    const { place } = options;
+    if (place !== undefined) return this.#at(place).remove(name, options);
+    await this.#everybody(options, (_, blobs, bounds) => blobs.remove(name, bounds));
+  }
+
+  async copy(name: string, to: string, options: StoreCallOptions = {}): Promise<void> {
+    const { signal, timeoutMs } = options;
+    const others = (await this.#holders(name, options)).filter(({ place }) => place !== to);
+    const size = others[0]?.blob.size;
+    if (size === undefined) throw notFound(name);
+    const except = new Set([to]);
+    const source: BlobSource = (start) => this.#readAnywhere(name, { signal, timeoutMs, start }, except);
+    await this.#at(to).write(name, source, { signal, timeoutMs, size });
+  }
+
+  /** Of this task's own disk: the others see to theirs. */
+  sweep(options: { readonly olderThanMs?: number | undefined } = {}): Promise<number> {
+    return this.#directory.sweep(options);
+  }
+
+  async close(): Promise<void> {
+    await this.#directory.close();
+  }
+
+  #others() {
+    return this.#peers.members().filter(({ place, alive }) => alive && place !== this.self);
+  }
+
+  /** The blobs of any task, this one included. */
+  #at(place: string): PeerBlobs {
+    if (place !== this.self) return this.#peers.blobs(place);
+    const directory = this.#directory;
+    return {
+      write: (name, source, { crc32c: _, ...options } = {}) => directory.put(name, source, options),
+      read: (name, { attempts: _, ...options } = {}) => directory.read(name, options),
+      stat: (name) => directory.stat(name),
+      digest: (name, options) => directory.digest(name, options),
+      list: (prefix) => directory.list(prefix),
+      remove: (name) => directory.remove(name),
+    };
+  }
+
+  /** Who has the blob: this task first, then those who have had it for the shortest time. */
+  async #holders(name: string, options: StoreCallOptions): Promise<readonly Holder[]> {
+    const found: Holder[] = [];
+    await this.#everybody(options, async (place, blobs, bounds) => {
+      const blob = await blobs.stat(name, bounds);
+      if (blob !== undefined) found.push({ place, blob });
+    });
+    const own = ({ place }: Holder) => Number(place === this.self);
+    return found.sort((a, b) => own(b) - own(a) || b.blob.modifiedMs - a.blob.modifiedMs);
+  }
+
+  /** Asks this task and all others at once. Who is away, or does not answer soon, is passed over. */
+  async #everybody(
+    { signal, timeoutMs = ASK_MS }: StoreCallOptions,
+    ask: (place: string, blobs: PeerBlobs, bounds: StoreCallOptions) => Promise<void>,
+  ): Promise<void> {
+    const bounds = { signal, timeoutMs: Math.min(timeoutMs, ASK_MS) };
+    const remote = this.#others().map(async ({ place }) => {
+      try {
+        await ask(place, this.#peers.blobs(place), bounds);
+      } catch (error) {
+        if (!isAway(error)) throw error;
+      }
+    });
+    await Promise.all([ask(this.self, this.#at(this.self), bounds), ...remote]);
+  }
+}
+
+/** Whether a failure says no more than that a task cannot be asked at the moment. */
+function isAway(error: unknown): boolean {
+  return isShoalError(error) && AWAY.has(error.code);
+}
+
+function pick({ name, size, modifiedMs }: PeerBlob): PeerBlob {
+  return { name, size, modifiedMs };
+}

@@ -1,0 +1,73 @@
+/** Sources of blobs: bytes in memory as a source, waits with an end, ranges within bounds. */
+import { throwIfAborted, withDeadline } from '../async/deadline.js';
+import { crc32c } from '../bytes/crc32c.js';
+import { invalid, ShoalError } from '../errors/errors.js';
+import type { BlobDigest, BlobSource, ReadOptions, StoreCallOptions } from './store.js';
+
+const STEP = 4 << 20;
+
+/** Views of at most `step` bytes. */
+export function* slices(bytes: Uint8Array, step = STEP): Generator<Uint8Array> {
+  for (let at = 0; at < bytes.byteLength; at += step) yield bytes.subarray(at, at + step);
+}
+
+export function sourceOf(source: BlobSource | Uint8Array): BlobSource {
+  if (!(source instanceof Uint8Array)) return source;
+  return async function* (offset) {
+    yield* slices(source.subarray(offset));
+  };
+}
+
+/** Passes chunks on, and ends with an error when the signal fires or none comes for too long. */
+export async function* guarded(
+  chunks: AsyncIterable<Uint8Array>,
+  what: string,
+  { signal, timeoutMs }: StoreCallOptions,
+): AsyncGenerator<Uint8Array> {
+  const iterator = chunks[Symbol.asyncIterator]();
+  let over = false;
+  try {
+    for (;;) {
+      throwIfAborted(what, signal);
+      const next = await withDeadline(Promise.resolve(iterator.next()), what, { signal, timeoutMs });
+      if (next.done) {
+        over = true;
+        return;
+      }
+      yield next.value;
+    }
+  } finally {
+    // A source that is stuck is not waited for, and what it says afterwards has no reader.
+    if (!over) void Promise.resolve(iterator.return?.()).catch(() => {});
+  }
+}
+
+export async function digestOf(chunks: AsyncIterable<Uint8Array>): Promise<BlobDigest> {
+  let [size, crc] = [0, 0];
+  for await (const chunk of chunks) {
+    size += chunk.byteLength;
+    for (const piece of slices(chunk)) crc = crc32c(piece, crc);
+  }
+  return { size, crc32c: crc };
+}
+
+/** The range to read of a blob of that size. */
+export function rangeWithin(name: string, size: number, options: ReadOptions): readonly [number, number] {
+  const { start, end } = checkedRange(options);
+  if (start > size) throw invalid(`blob ${name} has ${size} bytes, so none from ${start} on`);
+  return [start, Math.min(end ?? size, size)];
+}
+
+export function checkedRange({ start = 0, end }: ReadOptions): { start: number; end: number | undefined } {
+  const isCount = (value: number) => Number.isSafeInteger(value) && value >= 0;
+  if (!isCount(start) || (end !== undefined && (!isCount(end) || end < start))) {
+    throw invalid(`${start} to ${end} is no range of bytes`);
+  }
+  return { start, end };
+}
+
+/** A store of one place has no other. */
+export function refusePlace(url: string, place: string | undefined, here: string): void {
+  if (place === undefined || place === here) return;
+  throw new ShoalError('SHOAL_NOT_FOUND', `${url} has no place ${place}, only ${here}`);
+}

@@ -1,0 +1,153 @@
+/**
+ * One blob to several disks in one pass: written here, streamed to others at the same time. It gets its name
+ * here last, when it is decided that it is there: if a source fails, or nobody else can hold it, no copy stays.
+ */
+import { throwIfAborted } from '../async/deadline.js';
+import { crc32c } from '../bytes/crc32c.js';
+import { isShoalError, messageOf, ShoalError } from '../errors/errors.js';
+import type { DirectoryStore, StagedBlob } from './directory-store.js';
+import type { PeerMember, Peers } from './peers.js';
+import { guarded, slices, sourceOf } from './sources.js';
+import type { BlobSource, PutOptions, PutResult } from './store.js';
+import { Branch, tee } from './tee.js';
+
+export interface Spreading {
+  readonly peers: Peers;
+  readonly directory: DirectoryStore;
+  /** Who gets a copy. */
+  readonly chosen: readonly PeerMember[];
+  /** Who stands in for one of them that fails. */
+  readonly spare: readonly PeerMember[];
+  /** How many copies elsewhere are wanted. */
+  readonly wanted: number;
+}
+
+interface Failure {
+  readonly place: string;
+  readonly error: unknown;
+}
+
+const STALL_MS = 30_000;
+const UNDO_MS = 5000;
+
+export async function spread(
+  { peers, directory, chosen, spare, wanted }: Spreading,
+  name: string,
+  source: BlobSource | Uint8Array,
+  options: PutOptions,
+): Promise<PutResult> {
+  const { timeoutMs = STALL_MS } = options;
+  const what = `writing blob ${name}`;
+  const from = sourceOf(source);
+  const size = source instanceof Uint8Array ? source.byteLength : options.size;
+  const stop = new AbortController();
+  const signal = anyOf(options.signal, stop.signal);
+  const sum = new Sum(options.crc32c);
+  const substitutes = [...spare];
+  const failures: Failure[] = [];
+
+  const send = async (place: string, branch: Branch): Promise<string | undefined> => {
+    try {
+      await peers.blobs(place).write(name, branch.open, {
+        size,
+        signal: anyOf(signal, branch.signal),
+        // The branch is given up first, and says why.
+        timeoutMs: 2 * timeoutMs,
+        crc32c: () => sum.whole,
+      });
+      return place;
+    } catch (error) {
+      failures.push({ place, error: branch.signal.aborted ? branch.signal.reason : error });
+      return undefined;
+    } finally {
+      branch.close();
+    }
+  };
+  const branches = chosen.map(() => new Branch(from, { stallMs: timeoutMs, shared: true }));
+  const copies = Promise.all(
+    chosen.map(async ({ place }, index) => {
+      const done = await send(place, branches[index]!);
+      if (done !== undefined || signal.aborted) return done;
+      const other = substitutes.shift();
+      return other && send(other.place, new Branch(from, { stallMs: timeoutMs, shared: false }));
+    }),
+  );
+  const held = async () => (await copies).filter((place) => place !== undefined);
+  const undo = async () => {
+    const gone = (await held()).map((place) => peers.blobs(place).remove(name, { timeoutMs: UNDO_MS }));
+    // The fault that led here is told. A copy that cannot be taken back has no manifest that names it.
+    await Promise.allSettled(gone);
+  };
+
+  let staged: StagedBlob | undefined;
+  try {
+    const chunks = tee(sum.of(guarded(from(0), what, { signal, timeoutMs })), branches);
+    // Longer than a branch may hold up the pass.
+    const bounds = { signal, timeoutMs: 3 * timeoutMs };
+    staged = await directory.stage(name, chunks, { ...bounds, size, crc32c: () => sum.soFar });
+    const places = await held();
+    throwIfAborted(what, options.signal);
+    if (chosen.length > 0 && places.length === 0) throw nobody(name, failures);
+    await staged.commit();
+    return {
+      published: true,
+      size: staged.size,
+      crc32c: staged.crc32c,
+      places: [peers.self, ...places],
+      shortfall: wanted - places.length,
+    };
+  } catch (error) {
+    stop.abort(error);
+    await Promise.all([staged?.discard(), undo()]);
+    throw error;
+  }
+}
+
+/** The crc32c of one pass, of use to everybody who sends the same bytes. */
+class Sum {
+  readonly whole: Promise<number>;
+  soFar = 0;
+  readonly #known: (() => number) | undefined;
+  #settle: { readonly resolve: (crc: number) => void; readonly reject: (error: unknown) => void };
+
+  constructor(known: (() => number) | undefined) {
+    this.#known = known;
+    this.#settle = { resolve: () => {}, reject: () => {} };
+    this.whole = new Promise((resolve, reject) => {
+      this.#settle = { resolve, reject };
+    });
+    this.whole.catch(() => {});
+  }
+
+  async *of(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+    try {
+      for await (const chunk of chunks) {
+        for (const piece of slices(chunk)) {
+          if (this.#known === undefined) this.soFar = crc32c(piece, this.soFar);
+          yield piece;
+        }
+      }
+      this.soFar = this.#known?.() ?? this.soFar;
+      this.#settle.resolve(this.soFar);
+    } finally {
+      this.#settle.reject(new ShoalError('SHOAL_ABORTED', 'the pass over the source was given up'));
+    }
+  }
+}
+
+function anyOf(a: AbortSignal | undefined, b: AbortSignal): AbortSignal {
+  return a === undefined ? b : AbortSignal.any([a, b]);
+}
+
+function nobody(name: string, failures: readonly Failure[]): ShoalError {
+  const why = failures.map(({ place, error }) => `${place}: ${messageOf(error)}`).join('; ');
+  const isFull = failures.every(({ error }) => isShoalError(error, 'SHOAL_NO_SPACE'));
+  return new ShoalError(
+    isFull ? 'SHOAL_NO_SPACE' : 'SHOAL_UNREACHABLE',
+    `blob ${name} got no copy on another task: ${why}`,
+    {
+      hint: 'a blob on one disk alone would be lost with it: see to the tasks named here, or ask for no replicas',
+      cause: failures[0]?.error,
+    },
+  );
+}

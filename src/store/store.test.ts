@@ -1,0 +1,119 @@
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { RESERVED } from './blob-names.js';
+import { DirectoryStore } from './directory-store.js';
+import { MemoryStore } from './memory-store.js';
+import { describeStore, listed, readAll } from './testing/conformance.js';
+
+describeStore('memory', async () => {
+  const store = new MemoryStore();
+  return { store, other: store, leftovers: () => 0, close: () => store.close() };
+});
+
+function partials(root: string): string[] {
+  const folder = join(root, RESERVED);
+  return existsSync(folder) ? readdirSync(folder) : [];
+}
+
+describeStore('directory', async () => {
+  const root = mkdtempSync(join(tmpdir(), 'shoal-store-'));
+  return {
+    store: new DirectoryStore(root),
+    other: new DirectoryStore(root),
+    leftovers: () => partials(root).length,
+    close: async () => rmSync(root, { recursive: true, force: true }),
+  };
+});
+
+describe('a directory', () => {
+  let root: string;
+  let store: DirectoryStore;
+  beforeEach(() => {
+    root = mkdtempSync(join(tmpdir(), 'shoal-store-'));
+    store = new DirectoryStore(root);
+  });
+  afterEach(() => rmSync(root, { recursive: true, force: true }));
+
+  it('holds plain files under their names, which others may have put there', async () => {
+    mkdirSync(join(root, 'given'));
+    writeFileSync(join(root, 'given', 'file'), 'given');
+    expect((await readAll(store, 'given/file')).toString()).toBe('given');
+    expect(await listed(store)).toMatchObject([{ name: 'given/file', size: 5, places: ['here'] }]);
+  });
+
+  it('need not be there before the first put', async () => {
+    const deep = new DirectoryStore(join(root, 'not', 'yet'));
+    expect(await listed(deep)).toEqual([]);
+    expect(await deep.stat('x')).toBeUndefined();
+    await deep.put('x', Buffer.from('x'));
+    expect((await readAll(deep, 'x')).toString()).toBe('x');
+  });
+
+  it('is not left through a symbolic link', async () => {
+    const outside = mkdtempSync(join(tmpdir(), 'shoal-outside-'));
+    try {
+      symlinkSync(outside, join(root, 'link'));
+      await expect(store.put('link/x', Buffer.from('x'))).rejects.toMatchObject({ code: 'SHOAL_FORBIDDEN' });
+      expect(readdirSync(outside)).toEqual([]);
+      expect(partials(root)).toEqual([]);
+    } finally {
+      rmSync(outside, { recursive: true, force: true });
+    }
+  });
+
+  it('cannot hold a blob that is both file and folder', async () => {
+    await store.put('f', Buffer.from('f'));
+    await expect(store.put('f/g', Buffer.from('g'))).rejects.toMatchObject({
+      code: 'SHOAL_INVALID_ARGUMENT',
+    });
+    expect(partials(root)).toEqual([]);
+  });
+
+  it('refuses by its size what it has no room for', async () => {
+    const source = async function* () {
+      yield Buffer.alloc(10);
+    };
+    await expect(store.put('huge', source, { size: 2 ** 50 })).rejects.toMatchObject({
+      code: 'SHOAL_NO_SPACE',
+    });
+    expect(partials(root)).toEqual([]);
+  });
+
+  it('keeps folders that are filled while others empty them', async () => {
+    const turns = Array.from({ length: 50 }, async (_, i) => {
+      await store.put(`busy/${i}`, Buffer.from('x'));
+      await store.remove(`busy/${i}`);
+    });
+    await Promise.all(turns);
+    expect(await listed(store)).toEqual([]);
+  });
+
+  it('sweeps what somebody began long ago, and nothing younger', async () => {
+    mkdirSync(join(root, RESERVED));
+    const [old, young] = ['old.part', 'young.part'].map((name) => join(root, RESERVED, name));
+    for (const path of [old!, young!]) writeFileSync(path, 'half');
+    const longAgo = Date.now() / 1000 - 7200;
+    utimesSync(old!, longAgo, longAgo);
+    expect(await store.sweep()).toBe(1);
+    expect(partials(root)).toEqual(['young.part']);
+    expect(await store.sweep({ olderThanMs: 0 })).toBe(1);
+  });
+
+  it('has one copy of a blob, in one place', async () => {
+    await store.put('x', Buffer.from('x'));
+    await expect(store.copy('x', 'ps/1')).rejects.toMatchObject({ code: 'SHOAL_UNSUPPORTED' });
+    await expect(readAll(store, 'x', { place: 'ps/1' })).rejects.toMatchObject({ code: 'SHOAL_NOT_FOUND' });
+    expect((await readAll(store, 'x', { place: 'here' })).toString()).toBe('x');
+  });
+});
