@@ -18,6 +18,15 @@ export {
   textLines,
   tfRecord,
 } from './files.js';
+export {
+  type ElementTypes,
+  Feeder,
+  type Feeding,
+  type GeneratorOptions,
+  generator,
+  INPUT_FEEDERS,
+  startFeeders,
+} from './generator.js';
 export { DatasetIterator, type IteratorOptions } from './iterator.js';
 export { type LibSvmOptions, libSvm } from './lib-svm.js';
 export type { PaddedBatchOptions } from './padding.js';
