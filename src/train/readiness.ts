@@ -28,8 +28,12 @@ export interface ReadinessOptions {
   readonly restore?: (missing: readonly Variable[], again: boolean) => Promise<boolean>;
   /** How the chief gives first values; by the initializers of the variables when left out. */
   readonly initialize?: (missing: readonly Variable[], again: boolean) => Promise<void>;
-  /** Further things that must be there: each gives the names of what is missing. */
-  readonly readyOps?: readonly Output<'string'>[];
+  /** What must be there before a task cares for its own: the op gives the names of what is missing. */
+  readonly readyForLocalInitOp?: Output<'string'> | undefined;
+  /** What a task does for its own, tables for example, before its variables that still lack a value get one. */
+  readonly localInit?: ((again: boolean) => Promise<void>) | undefined;
+  /** What must be there at last, told in the same way. */
+  readonly readyOp?: Output<'string'> | undefined;
   readonly signal?: AbortSignal;
   readonly log?: (line: string) => void;
   /** How often to say for what this waits. */
@@ -41,6 +45,15 @@ export interface ReadinessOptions {
 const RETRY = { baseMs: 50, maxMs: 1000 };
 /** Calls that TensorFlow never returned from: past this many the process is better given up. */
 const MAX_ABANDONED = 8;
+/** First values given this often and still missing: the ops that give them do not do so. */
+const MAX_INITIALIZATIONS = 3;
+
+/** What has been done on the way to readiness. */
+interface Progress {
+  readonly again: boolean;
+  initializations: number;
+  hasLocalInit: boolean;
+}
 
 export class Readiness {
   readonly #options: ReadinessOptions;
@@ -61,6 +74,7 @@ export class Readiness {
   async reach(again: boolean): Promise<void> {
     const { recoveryMs = 300_000, startMs = recoveryMs, signal, log, progressMs = 10_000 } = this.#options;
     const limitMs = again ? recoveryMs : startMs;
+    const progress: Progress = { again, initializations: 0, hasLocalInit: false };
     const begun = performance.now();
     let said = { what: '', at: 0 };
     for (let attempt = 0; ; attempt++) {
@@ -68,7 +82,7 @@ export class Readiness {
       let waitsFor: string | undefined;
       let cause: unknown;
       try {
-        waitsFor = await this.#advance(again);
+        waitsFor = await this.#advance(progress);
         if (waitsFor === undefined) return;
       } catch (error) {
         if (signal?.aborted || !this.#mayPass(error)) throw error;
@@ -91,28 +105,47 @@ export class Readiness {
   }
 
   /** Does what can be done at this moment; gives what is to be waited for, if anything. */
-  async #advance(again: boolean): Promise<string | undefined> {
-    const { isChief, restore, log } = this.#options;
-    const missing = await this.#missing();
-    const local = missing.filter((variable) => this.#local.has(variable));
-    const global = missing.filter((variable) => !this.#local.has(variable));
-    if (global.length > 0 && !isChief) return `waiting for the chief to give values to ${namesOf(global)}`;
+  async #advance(progress: Progress): Promise<string | undefined> {
+    const { isChief, readyForLocalInitOp, localInit, readyOp } = this.#options;
+    const global = (await this.#missing()).filter((variable) => !this.#local.has(variable));
     if (global.length > 0) {
-      if (await restore?.(global, again)) {
-        const left = (await this.#missing()).filter((variable) => !this.#local.has(variable));
-        // First values beside restored ones would be a state that never was: wait, and restore once more.
-        if (left.length > 0) return `restored, but ${namesOf(left)} have no value: restoring once more`;
-      } else {
-        if (again) log?.(`no value is left of ${namesOf(global)}: starting again from first values`);
-        await this.#initialize(global, again);
-      }
-      return this.#advance(again);
+      if (!isChief) return `waiting for the chief to give values to ${namesOf(global)}`;
+      return (await this.#provide(global, progress)) ?? this.#advance(progress);
     }
+    const early = await this.#notReady(readyForLocalInitOp);
+    if (early) return early;
+    if (localInit && !progress.hasLocalInit) await localInit(progress.again);
+    progress.hasLocalInit = true;
+    const local = await this.#missing();
     if (local.length > 0) {
-      await this.#runInitializers(local);
-      return this.#advance(again);
+      await this.#runInitializers(local.filter((variable) => this.#local.has(variable)));
+      return this.#advance(progress);
     }
-    return this.#notReady();
+    return this.#notReady(readyOp);
+  }
+
+  /** The chief's part: values from a checkpoint, or first ones. Gives what went amiss, if anything. */
+  async #provide(missing: readonly Variable[], progress: Progress): Promise<string | undefined> {
+    const { restore, initialize, log } = this.#options;
+    const { again } = progress;
+    if (await restore?.(missing, again)) {
+      const left = (await this.#missing()).filter((variable) => !this.#local.has(variable));
+      // First values beside restored ones would be a state that never was: wait, and restore once more.
+      return left.length > 0
+        ? `restored, but ${namesOf(left)} have no value: restoring once more`
+        : undefined;
+    }
+    if (progress.initializations++ === MAX_INITIALIZATIONS) {
+      throw new ShoalError(
+        'SHOAL_TF_FAILED_PRECONDITION',
+        `The init op has run, and ${namesOf(missing)} still have no value`,
+        { hint: 'Let the init op give a value to every global variable, or leave it out.' },
+      );
+    }
+    if (again) log?.(`no value is left of ${namesOf(missing)}: starting again from first values`);
+    if (initialize) await initialize(missing, again);
+    else await this.#runInitializers(missing);
+    return undefined;
   }
 
   async #missing(): Promise<Variable[]> {
@@ -122,12 +155,6 @@ export class Readiness {
     return this.#variables.filter(({ name }) => missing.has(name));
   }
 
-  async #initialize(missing: readonly Variable[], again: boolean): Promise<void> {
-    const { initialize } = this.#options;
-    if (initialize) await initialize(missing, again);
-    else await this.#runInitializers(missing);
-  }
-
   async #runInitializers(variables: readonly Variable[]): Promise<void> {
     await this.#options.runner.run(
       variables.map(({ initializer }) => initializer),
@@ -135,11 +162,10 @@ export class Readiness {
     );
   }
 
-  async #notReady(): Promise<string | undefined> {
-    const { runner, readyOps = [] } = this.#options;
-    if (readyOps.length === 0) return undefined;
-    const answers = await runner.run([...readyOps], this.#within(30_000));
-    const names = answers.flatMap((answer) => [answer.toArray()].flat() as string[]);
+  async #notReady(op: Output<'string'> | undefined): Promise<string | undefined> {
+    if (!op) return undefined;
+    const answer = await this.#options.runner.run(op, this.#within(30_000));
+    const names = [answer.toArray()].flat() as string[];
     return names.length === 0 ? undefined : `waiting for ${names.join(', ')} to be ready`;
   }
 

@@ -122,8 +122,26 @@ describe('readiness', () => {
     await using runner = Session.open({ graph: parts.graph });
     await runner.run(table.initializer);
     const readyOp = table.toOutput();
-    const { session } = sessionOf(parts, runner, { readyOps: [readyOp], startMs: 200 });
+    const { session } = sessionOf(parts, runner, { readyOp, startMs: 200 });
     await expect(session.ready()).rejects.toThrow(/waiting for a table to be ready/);
+  });
+
+  it('has a task care for its own before it looks at the ready op', async () => {
+    const parts = model();
+    const order: string[] = [];
+    await using runner = Session.open({ graph: parts.graph });
+    const localInit = async (again: boolean) => void order.push(`local ${again}`);
+    const { session } = sessionOf(parts, runner, { localInit, onReady: () => void order.push('ready') });
+    await session.ready();
+    expect(order).toEqual(['local false', 'ready']);
+  });
+
+  it('is never reached with an init op that leaves variables without values', async () => {
+    const parts = model();
+    await using runner = Session.open({ graph: parts.graph });
+    const initialize = async () => void (await runner.run(parts.w.initializer));
+    const { session } = sessionOf(parts, runner, { initialize });
+    await expect(session.ready()).rejects.toThrow(/init op has run, and b, global_step still have no value/);
   });
 
   it('is told once at the start and once after each recovery', async () => {

@@ -58,6 +58,11 @@ export class RecoverableSession {
     return this.#recoveries;
   }
 
+  /** Whether a recovery is under way, or the first readiness. */
+  get isRecovering(): boolean {
+    return this.#recovering !== undefined;
+  }
+
   /** Resolves when every variable has a value. */
   async ready(): Promise<void> {
     if (this.#wasReady) return;

@@ -1,0 +1,47 @@
+/** The trace of one run as Chrome's trace viewer (and Perfetto) reads it: a process for a device, a row for a thread. */
+import type { NodeExecStats, StepStats } from '../../proto/generated/config_pb.js';
+
+export interface TraceEvent {
+  readonly ph: 'X' | 'M';
+  readonly pid: number;
+  readonly tid: number;
+  readonly name: string;
+  readonly cat?: string;
+  /** Microseconds since 1970. */
+  readonly ts?: number;
+  readonly dur?: number;
+  readonly args: Readonly<Record<string, unknown>>;
+}
+
+export function chromeTrace(stats: StepStats): { readonly traceEvents: readonly TraceEvent[] } {
+  const traceEvents = stats.devStats.flatMap(({ device, nodeStats, threadNames }, pid): TraceEvent[] => {
+    const naming: TraceEvent = { ph: 'M', pid, tid: 0, name: 'process_name', args: { name: device } };
+    const threads = Object.entries(threadNames).map(
+      ([tid, name]): TraceEvent => ({ ph: 'M', pid, tid: Number(tid), name: 'thread_name', args: { name } }),
+    );
+    return [naming, ...threads, ...nodeStats.map((node) => nodeEvent(node, pid))];
+  });
+  return { traceEvents };
+}
+
+function nodeEvent(node: NodeExecStats, pid: number): TraceEvent {
+  const { nodeName, timelineLabel, threadId } = node;
+  // A label reads `name = Type(inputs)`, and may be missing.
+  const [, type, inputs] = /= (\w+)\((.*)\)/s.exec(timelineLabel) ?? [];
+  const bytes = node.memory.reduce((sum, { totalBytes }) => sum + Number(totalBytes), 0);
+  return {
+    ph: 'X',
+    pid,
+    tid: threadId,
+    name: type ?? nodeName.replace(/^.*\//, ''),
+    cat: 'Op',
+    ts: Number(node.allStartMicros),
+    // The viewer does not show what has no length.
+    dur: Math.max(1, Number(node.allEndRelMicros)),
+    args: {
+      name: nodeName,
+      ...(inputs ? { inputs: inputs.split(', ') } : {}),
+      ...(bytes > 0 ? { bytes } : {}),
+    },
+  };
+}

@@ -1,0 +1,26 @@
+/** Runs ops at the end of the session and keeps their values. */
+import type { Feeds } from '../../session/feeds.js';
+import type { Fetches, FetchResult } from '../../session/fetches.js';
+import type { TrainingRunner } from '../saver-like.js';
+import { SessionRunHook } from './session-run-hook.js';
+
+export class FinalOpsHook<const F extends Fetches> extends SessionRunHook {
+  readonly #finalOps: F;
+  readonly #feeds: Feeds | undefined;
+  #values: FetchResult<F> | undefined;
+
+  constructor(finalOps: F, { feeds }: { readonly feeds?: Feeds } = {}) {
+    super();
+    this.#finalOps = finalOps;
+    this.#feeds = feeds;
+  }
+
+  /** What the ops gave; undefined before the end. */
+  get finalOpsValues(): FetchResult<F> | undefined {
+    return this.#values;
+  }
+
+  override async end(session: TrainingRunner): Promise<void> {
+    this.#values = await session.run(this.#finalOps, this.#feeds ? { feeds: this.#feeds } : {});
+  }
+}

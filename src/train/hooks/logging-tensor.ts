@@ -1,0 +1,92 @@
+/** Logs the values of tensors: every so many runs or seconds, at the end, or both. */
+import { invalid } from '../../errors/errors.js';
+import type { OutputLike } from '../../graph/operation.js';
+import { Tensor } from '../../tensor/tensor.js';
+import type { TrainingRunner } from '../saver-like.js';
+import {
+  type HookSetup,
+  type SessionRunArgs,
+  type SessionRunContext,
+  SessionRunHook,
+  type SessionRunValues,
+} from './session-run-hook.js';
+import { SecondOrStepTimer } from './timer.js';
+
+export type Watched = OutputLike | string;
+export type TensorsByTag = Readonly<Record<string, Tensor>>;
+
+export interface LoggingTensorOptions {
+  /** By tag, or a list: then the names are the tags. */
+  readonly tensors: Readonly<Record<string, Watched>> | readonly Watched[];
+  readonly everyNIter?: number | undefined;
+  readonly everyNSecs?: number | undefined;
+  readonly atEnd?: boolean;
+  readonly formatter?: (values: TensorsByTag) => string;
+  /** Where to; the session's log when left out. */
+  readonly log?: (line: string) => void;
+  readonly now?: () => number;
+}
+
+export class LoggingTensorHook extends SessionRunHook<TensorsByTag> {
+  readonly #options: LoggingTensorOptions;
+  readonly #timer: SecondOrStepTimer | undefined;
+  readonly #fetches: Readonly<Record<string, Watched>>;
+  readonly #asked = new WeakSet<SessionRunContext>();
+  #runs = 0;
+  #log!: (line: string) => void;
+
+  constructor(options: LoggingTensorOptions) {
+    super();
+    this.#options = options;
+    const { tensors, everyNIter, everyNSecs, atEnd = false, now } = options;
+    const onlyAtEnd = atEnd && everyNIter === undefined && everyNSecs === undefined;
+    this.#timer = onlyAtEnd
+      ? undefined
+      : new SecondOrStepTimer({ everySecs: everyNSecs, everySteps: everyNIter, now });
+    const byTag = Array.isArray(tensors)
+      ? Object.fromEntries((tensors as readonly Watched[]).map((watched) => [tagOf(watched), watched]))
+      : (tensors as Readonly<Record<string, Watched>>);
+    if (Object.keys(byTag).length === 0) throw invalid('LoggingTensorHook has no tensors to log');
+    this.#fetches = byTag;
+  }
+
+  override begin({ log }: HookSetup): void {
+    this.#log = this.#options.log ?? log;
+    this.#timer?.reset();
+    this.#runs = 0;
+  }
+
+  override beforeRun(context: SessionRunContext): SessionRunArgs | undefined {
+    if (!this.#timer?.shouldTriggerForStep(this.#runs)) return undefined;
+    this.#asked.add(context);
+    return { fetches: this.#fetches };
+  }
+
+  override afterRun(context: SessionRunContext, { results }: SessionRunValues<TensorsByTag>): void {
+    if (this.#asked.has(context)) this.#say(results);
+    this.#runs += 1;
+  }
+
+  override async end(session: TrainingRunner): Promise<void> {
+    if (this.#options.atEnd) this.#say((await session.run(this.#fetches as object)) as TensorsByTag);
+  }
+
+  #say(values: TensorsByTag): void {
+    const elapsed = this.#timer?.update(this.#runs);
+    const { formatter } = this.#options;
+    if (formatter) {
+      this.#log(formatter(values));
+      return;
+    }
+    const shown = Object.entries(values).map(([tag, value]) => `${tag} = ${format(value)}`);
+    this.#log(`${shown.join(', ')}${elapsed ? ` (${elapsed.secs.toFixed(3)} sec)` : ''}`);
+  }
+}
+
+const tagOf = (watched: Watched): string => (typeof watched === 'string' ? watched : watched.toOutput().name);
+
+function format(value: unknown): string {
+  if (!(value instanceof Tensor)) return String(value);
+  const plain = (_key: string, item: unknown) => (typeof item === 'bigint' ? Number(item) : item);
+  return value.rank === 0 ? String(value.item()) : JSON.stringify(value.toArray(), plain);
+}

@@ -1,0 +1,75 @@
+/** Traces a run now and then: `timeline-N.json` for Chrome's trace viewer, and the trace for TensorBoard. */
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Output } from '../../graph/operation.js';
+import type { FileWriter } from '../../summary/file-writer.js';
+import type { Tensor } from '../../tensor/tensor.js';
+import { chromeTrace } from './chrome-trace.js';
+import { globalStepRead, readStep } from './global-step.js';
+import {
+  type HookSetup,
+  type SessionRunArgs,
+  type SessionRunContext,
+  SessionRunHook,
+  type SessionRunValues,
+} from './session-run-hook.js';
+import { SecondOrStepTimer } from './timer.js';
+
+export interface ProfilerOptions {
+  readonly saveSteps?: number | undefined;
+  readonly saveSecs?: number | undefined;
+  readonly outputDir?: string;
+  readonly now?: () => number;
+}
+
+export class ProfilerHook extends SessionRunHook<Tensor<'int64'>> {
+  readonly #outputDir: string;
+  readonly #timer: SecondOrStepTimer;
+  readonly #asked = new WeakSet<SessionRunContext>();
+  #step!: Output<'int64'>;
+  #writer!: FileWriter;
+  #log!: (line: string) => void;
+  #nextStep: number | undefined;
+
+  constructor({ saveSteps, saveSecs, outputDir = '.', now }: ProfilerOptions) {
+    super();
+    this.#outputDir = outputDir;
+    this.#timer = new SecondOrStepTimer({ everySecs: saveSecs, everySteps: saveSteps, now });
+  }
+
+  override begin({ graph, writers, log }: HookSetup): void {
+    this.#step = globalStepRead(graph, 'ProfilerHook');
+    this.#writer = writers.get(this.#outputDir);
+    this.#log = log;
+    this.#nextStep = undefined;
+  }
+
+  /** The first run is never traced: it has the costs of a beginning. */
+  override beforeRun(context: SessionRunContext): SessionRunArgs {
+    const isDue = this.#nextStep !== undefined && this.#timer.shouldTriggerForStep(this.#nextStep);
+    if (isDue) this.#asked.add(context);
+    return { fetches: this.#step, trace: isDue };
+  }
+
+  override async afterRun(context: SessionRunContext, values: SessionRunValues<Tensor<'int64'>>) {
+    let step = values.results.number() + 1;
+    if (this.#nextStep === undefined) this.#timer.update(step - 1);
+    const { metadata } = values;
+    if (this.#asked.has(context) && metadata) {
+      step = await readStep(context.session, this.#step);
+      this.#timer.update(step);
+      if (metadata.stepStats) {
+        const path = join(this.#outputDir, `timeline-${step}.json`);
+        await mkdir(this.#outputDir, { recursive: true });
+        await writeFile(path, JSON.stringify(chromeTrace(metadata.stepStats)));
+        this.#log(`saved the trace of step ${step} into ${path}`);
+      }
+      this.#writer.addRunMetadata(metadata, `step_${step}`, step);
+    }
+    this.#nextStep = step + 1;
+  }
+
+  override async end(): Promise<void> {
+    await this.#writer.flush();
+  }
+}

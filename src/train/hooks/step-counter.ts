@@ -1,0 +1,79 @@
+/** Tells how many steps per second all workers make together: in the log, and as the summary `global_step/sec`. */
+import type { Output } from '../../graph/operation.js';
+import type { FileWriter } from '../../summary/file-writer.js';
+import type { Tensor } from '../../tensor/tensor.js';
+import { getGlobalStep } from '../../variables/global-step.js';
+import { globalStepRead, readStep } from './global-step.js';
+import {
+  type HookSetup,
+  type SessionRunArgs,
+  type SessionRunContext,
+  SessionRunHook,
+  type SessionRunValues,
+} from './session-run-hook.js';
+import { type Elapsed, SecondOrStepTimer } from './timer.js';
+
+export interface StepCounterOptions {
+  /** 100 unless seconds are given. */
+  readonly everyNSteps?: number | undefined;
+  readonly everyNSecs?: number | undefined;
+  readonly outputDir?: string | undefined;
+  readonly summaryWriter?: FileWriter | undefined;
+  readonly now?: () => number;
+}
+
+export class StepCounterHook extends SessionRunHook<Tensor<'int64'>> {
+  readonly #options: StepCounterOptions;
+  readonly #timer: SecondOrStepTimer;
+  #step!: Output<'int64'>;
+  #tag = '';
+  #writer: FileWriter | undefined;
+  #log!: (line: string) => void;
+  #lastSeen: number | undefined;
+  #standsStill = 0;
+
+  constructor(options: StepCounterOptions = {}) {
+    super();
+    this.#options = options;
+    const { everyNSecs, everyNSteps = everyNSecs === undefined ? 100 : undefined, now } = options;
+    this.#timer = new SecondOrStepTimer({ everySecs: everyNSecs, everySteps: everyNSteps, now });
+  }
+
+  override begin({ graph, writers, log }: HookSetup): void {
+    const { summaryWriter, outputDir } = this.#options;
+    this.#step = globalStepRead(graph, 'StepCounterHook');
+    this.#tag = `${getGlobalStep(graph)?.name}/sec`;
+    this.#writer = summaryWriter ?? (outputDir === undefined ? undefined : writers.get(outputDir));
+    this.#log = log;
+  }
+
+  override beforeRun(): SessionRunArgs {
+    return { fetches: this.#step };
+  }
+
+  override async afterRun(context: SessionRunContext, values: SessionRunValues<Tensor<'int64'>>) {
+    const seen = values.results.number();
+    if (this.#timer.shouldTriggerForStep(seen + 1)) {
+      const step = await readStep(context.session, this.#step);
+      if (this.#timer.shouldTriggerForStep(step)) {
+        const elapsed = this.#timer.update(step);
+        if (elapsed) this.#record(elapsed, step);
+      }
+    }
+    if (seen === this.#lastSeen && ++this.#standsStill === 5) {
+      this.#log(`the global step stays at ${seen}: does minimize get it? { globalStep }`);
+    }
+    this.#lastSeen = seen;
+  }
+
+  #record({ steps, secs }: Elapsed, step: number): void {
+    // After a restore the step is behind where it was: that is no speed.
+    if (steps <= 0 || secs <= 0) return;
+    this.#writer?.addScalar(this.#tag, steps / secs, step);
+    this.#log(`${this.#tag}: ${(steps / secs).toPrecision(4)}`);
+  }
+
+  override async end(): Promise<void> {
+    await this.#writer?.flush();
+  }
+}

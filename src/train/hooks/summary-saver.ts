@@ -1,0 +1,89 @@
+/** Writes summaries into the event file, by steps or seconds; the first step's always. */
+import { invalid } from '../../errors/errors.js';
+import type { Output } from '../../graph/operation.js';
+import type { FileWriter } from '../../summary/file-writer.js';
+import type { Tensor } from '../../tensor/tensor.js';
+import { globalStepRead, readStep } from './global-step.js';
+import {
+  type HookSetup,
+  type SessionRunArgs,
+  type SessionRunContext,
+  SessionRunHook,
+  type SessionRunValues,
+} from './session-run-hook.js';
+import { SecondOrStepTimer } from './timer.js';
+
+export type SummaryOp = Output<'string'> | readonly Output<'string'>[];
+
+export interface SummarySaverOptions {
+  readonly saveSteps?: number | null | undefined;
+  readonly saveSecs?: number | null | undefined;
+  readonly outputDir?: string | undefined;
+  readonly summaryWriter?: FileWriter | undefined;
+  /** Given, or that of the scaffold. */
+  readonly summaryOp?: SummaryOp | undefined;
+  readonly scaffold?: { readonly summaryOp?: SummaryOp | undefined } | undefined;
+  readonly now?: () => number;
+}
+
+interface Results {
+  readonly globalStep: Tensor<'int64'>;
+  readonly summaries?: readonly Tensor<'string'>[];
+}
+
+export class SummarySaverHook extends SessionRunHook<Results> {
+  readonly #options: SummarySaverOptions;
+  readonly #timer: SecondOrStepTimer;
+  #step!: Output<'int64'>;
+  #writer: FileWriter | undefined;
+  #nextStep: number | undefined;
+  readonly #asked = new WeakSet<SessionRunContext>();
+
+  constructor(options: SummarySaverOptions) {
+    super();
+    if (!options.summaryOp && !options.scaffold)
+      throw invalid('SummarySaverHook needs a summaryOp or a scaffold');
+    this.#options = options;
+    const { saveSteps, saveSecs, now } = options;
+    this.#timer = new SecondOrStepTimer({ everySecs: saveSecs, everySteps: saveSteps, now });
+  }
+
+  override begin({ graph, writers }: HookSetup): void {
+    const { summaryWriter, outputDir } = this.#options;
+    this.#writer = summaryWriter ?? (outputDir === undefined ? undefined : writers.get(outputDir));
+    this.#step = globalStepRead(graph, 'SummarySaverHook');
+    this.#nextStep = undefined;
+    this.#timer.reset();
+  }
+
+  override beforeRun(context: SessionRunContext): SessionRunArgs {
+    const isDue = this.#nextStep === undefined || this.#timer.shouldTriggerForStep(this.#nextStep);
+    if (!isDue) return { fetches: { globalStep: this.#step } };
+    this.#asked.add(context);
+    const op = this.#options.summaryOp ?? this.#options.scaffold?.summaryOp;
+    const summaries = op === undefined ? [] : [op].flat();
+    return { fetches: { globalStep: this.#step, summaries } };
+  }
+
+  override async afterRun(context: SessionRunContext, { results }: SessionRunValues<Results>) {
+    const writer = this.#writer;
+    if (!writer) return;
+    if (!this.#asked.has(context)) {
+      // The value may be of before this run's update: look again only where it could make the difference.
+      const atMost = results.globalStep.number() + 2;
+      const mayBeDue = this.#timer.shouldTriggerForStep(atMost);
+      this.#nextStep = mayBeDue ? (await readStep(context.session, this.#step)) + 1 : atMost;
+      return;
+    }
+    const step = await readStep(context.session, this.#step);
+    // TensorBoard drops what an earlier run wrote of later steps.
+    if (this.#nextStep === undefined) writer.addSessionLog('start', step);
+    this.#timer.update(step);
+    for (const summary of results.summaries ?? []) writer.addSummary(summary, step);
+    this.#nextStep = step + 1;
+  }
+
+  override async end(): Promise<void> {
+    await this.#writer?.flush();
+  }
+}

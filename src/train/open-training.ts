@@ -1,0 +1,157 @@
+/**
+ * A session for training, over a cluster or in this process, whose variables come to have values by themselves: the
+ * chief restores the newest checkpoint or gives first values, the others wait. What monitored sessions and
+ * supervisors stand on.
+ */
+import type { MessageInitShape } from '@bufbuild/protobuf';
+import { create } from '@bufbuild/protobuf';
+import type { Server } from '../cluster/server.js';
+import type { Graph } from '../graph/graph.js';
+import { ConfigProtoSchema } from '../proto/generated/config_pb.js';
+import type { Fetches } from '../session/fetches.js';
+import { type RunOptions, Session } from '../session/session.js';
+import type { Variable } from '../variables/variable.js';
+import { isRecoverable, RecoverableSession } from './recoverable-session.js';
+import type { TrainingRunner } from './saver-like.js';
+import type { Scaffold } from './scaffold.js';
+import { StepGate } from './step-gate.js';
+
+export interface PlaceOptions {
+  /** This task's server in the cluster; none: all in this process. */
+  readonly server?: Server | undefined;
+  /** The address of a TensorFlow server to run on, where there is no cluster of Shoal's. */
+  readonly master?: string | undefined;
+  readonly config?: MessageInitShape<typeof ConfigProtoSchema>;
+  /** How long the others may take to be there and to give values, at the start and after a loss. */
+  readonly maxWaitSecs?: number;
+  /** How long one step may take before it is given up and the cluster is looked at. */
+  readonly stepTimeoutSecs?: number;
+  /** Where steps rest for a cut; on a cluster one is made when none is given. */
+  readonly gate?: StepGate;
+  /** Called before the first wait, for services that answer orders meanwhile. What it gives is disposed at the end. */
+  readonly onOpen?: (place: TrainingPlace) => Disposable | AsyncDisposable | undefined;
+}
+
+export interface TrainingPlace {
+  /** The session itself: its runs do not recover, and are no training steps. */
+  readonly runner: TrainingRunner;
+  readonly gate: StepGate | undefined;
+  readonly server: Server | undefined;
+  readonly isChief: boolean;
+}
+
+export interface OpenTrainingOptions extends PlaceOptions {
+  readonly graph: Graph;
+  readonly isChief: boolean;
+  readonly scaffold: Scaffold;
+  readonly checkpointDir?: string | undefined;
+  readonly signal: AbortSignal;
+  readonly log: (line: string) => void;
+  readonly onReady: (place: TrainingPlace, again: boolean) => Promise<void> | void;
+}
+
+export interface OpenedTraining extends TrainingPlace, AsyncDisposable {
+  readonly session: RecoverableSession;
+  /** Runs that no park holds and no readiness delays, but which survive the loss of a ps: for the input. */
+  readonly background: TrainingRunner;
+}
+
+export async function openTraining(options: OpenTrainingOptions): Promise<OpenedTraining> {
+  const { graph, server, isChief, scaffold, signal, log, onReady } = options;
+  const { maxWaitSecs = 7200, stepTimeoutSecs = 600 } = options;
+  const { runner, close } = await openRunner(options);
+  const gate = options.gate ?? (server ? new StepGate() : undefined);
+  const place: TrainingPlace = { runner, gate, server, isChief };
+  const session = new RecoverableSession({
+    runner,
+    graph,
+    isChief,
+    signal,
+    log,
+    recoveryMs: maxWaitSecs * 1000,
+    // A step in this process waits for nobody who could be lost.
+    stepMs: server ? stepTimeoutSecs * 1000 : Number.POSITIVE_INFINITY,
+    isRecoverable: server ? isRecoverable : () => false,
+    ...(gate ? { gate } : {}),
+    restore: restorer(options, runner),
+    ...initializers(scaffold, runner),
+    readyForLocalInitOp: scaffold.readyForLocalInitOp,
+    readyOp: scaffold.readyOp,
+    onReady: (again) => onReady(place, again),
+  });
+  const services = options.onOpen?.(place);
+  return {
+    ...place,
+    session,
+    background: { ...place.runner, run: persistent(runner, session) },
+    async [Symbol.asyncDispose]() {
+      try {
+        if (services && Symbol.asyncDispose in services) await services[Symbol.asyncDispose]();
+        else services?.[Symbol.dispose]();
+      } finally {
+        await close();
+      }
+    },
+  };
+}
+
+async function openRunner(
+  options: OpenTrainingOptions,
+): Promise<{ runner: TrainingRunner; close: () => Promise<void> }> {
+  const { graph, server, master, config, maxWaitSecs = 7200, signal, log } = options;
+  if (server) {
+    const session = server.session(graph, {
+      waitMs: maxWaitSecs * 1000,
+      onProgress: log,
+      ...(config ? { config: create(ConfigProtoSchema, config) } : {}),
+    });
+    const run: TrainingRunner['run'] = (fetches, runOptions) => session.run(fetches, runOptions);
+    return { runner: { graph, server, run }, close: () => session.close() };
+  }
+  const session = await Session.create({
+    graph,
+    signal,
+    ...(master ? { target: master } : {}),
+    ...(config ? { config } : {}),
+  });
+  const run: TrainingRunner['run'] = (fetches, runOptions) => session.run(fetches, runOptions);
+  return { runner: { graph, run }, close: () => session.close({ timeoutMs: 30_000 }) };
+}
+
+/** The newest checkpoint, where there is one. That it can't be read is an error, never a fresh start. */
+function restorer({ scaffold, checkpointDir, signal, log }: OpenTrainingOptions, runner: TrainingRunner) {
+  return async (missing: readonly Variable[], again: boolean): Promise<boolean> => {
+    const { saver } = scaffold;
+    if (!saver || checkpointDir === undefined) return false;
+    const path = await saver.latest(runner, checkpointDir, { signal });
+    if (path === undefined) return false;
+    log(`restoring ${path}${again ? `: ${missing.length} variables were lost` : ''}`);
+    await saver.restore(runner, path, { signal });
+    return true;
+  };
+}
+
+function initializers(scaffold: Scaffold, runner: TrainingRunner) {
+  const { initOp, initFn, initFeedDict, localInitOp, localInitFeedDict } = scaffold;
+  const feeding = (feeds: RunOptions['feeds']): RunOptions => (feeds ? { feeds } : {});
+  const initialize = async (missing: readonly Variable[]) => {
+    await runner.run(initOp ?? missing.map(({ initializer }) => initializer), feeding(initFeedDict));
+    await initFn?.(scaffold, runner);
+  };
+  const localInit = async () => {
+    if (localInitOp) await runner.run(localInitOp, feeding(localInitFeedDict));
+  };
+  return { ...(initOp || initFn || initFeedDict ? { initialize } : {}), localInit };
+}
+
+function persistent(runner: TrainingRunner, session: RecoverableSession): TrainingRunner['run'] {
+  return async <const F extends Fetches>(fetches: F, options: RunOptions = {}) => {
+    for (;;) {
+      try {
+        return await runner.run(fetches, options);
+      } catch (error) {
+        await session.recover(error, options);
+      }
+    }
+  };
+}
