@@ -1,4 +1,12 @@
 /** The `tf.data` of `import { tf } from 'shoal'`: input pipelines made of TensorFlow's dataset ops. */
+
+export {
+  explainDataLoss,
+  matchFiles,
+  type ScanFilesOptions,
+  scanTFRecords,
+  type TFRecordScan,
+} from './corrupt-records.js';
 export { type Column, type ColumnType, type CsvOptions, csv } from './csv.js';
 export {
   Dataset,
@@ -39,4 +47,5 @@ export {
   parseExample,
   varLenFeature,
 } from './parse-example.js';
+export type { CorruptPlace, FileScan, RecordRange } from './record-scan.js';
 export { fromTensorSlices, fromTensors, range, type Values, zip } from './sources.js';

@@ -2,11 +2,14 @@
 import { invalid } from '../errors/errors.js';
 import type { Compression } from '../formats/tfrecord/compression.js';
 import type { Output } from '../graph/operation.js';
+import { reshape } from '../ops/arrays.js';
 import { asOutput } from '../ops/build.js';
 import * as raw from '../ops/generated/index.js';
+import type { DType } from '../tensor/dtype.js';
 import { Tensor } from '../tensor/tensor.js';
+import { isPattern, isScan, noteRecordFiles, type TFRecordScan } from './corrupt-records.js';
 import { Dataset, int64, type Parallel } from './dataset.js';
-import { building } from './sources.js';
+import { building, fromTensorSlices } from './sources.js';
 import { leavesOf, type Spec } from './structure.js';
 
 /** Names, of which those with `*`, `?` or `[` are patterns; or names made in the graph. */
@@ -29,8 +32,6 @@ export interface ReadOptions {
 const STRING: Spec = { kind: 'tensor', dtype: 'string', shape: [] };
 const DEFAULT_BUFFER = 256 << 10;
 
-export const isPattern = (name: string): boolean => /[*?[]/.test(name);
-
 /** The names of the files that match; an error when the dataset is started and none does. */
 export function files(
   source: string | readonly string[],
@@ -39,6 +40,7 @@ export function files(
   const names = typeof source === 'string' ? [source] : [...source];
   if (names.length === 0) throw invalid('No file is named');
   return building(() => {
+    noteRecordFiles({ names, compression: undefined });
     const matches = fileNames(names);
     const dataset = new Dataset<Output<'string'>>(
       raw.tensorSliceDataset([matches], { outputShapes: [[]], isFiles: true }),
@@ -141,12 +143,58 @@ export function fixedLength(source: FileSource, options: FixedLengthOptions): Da
 
 export interface TFRecordOptions extends ReadOptions {}
 
-/** The records of TFRecord files, as strings. */
-export function tfRecord(source: FileSource, options: TFRecordOptions = {}): Dataset<Output<'string'>> {
-  return readFiles(source, (names) => recordsOf(names, options), options.parallelFiles);
+/**
+ * The records of TFRecord files, as strings. A corrupt record stops the run that meets it; given a scan of the
+ * files (`await tf.data.scanTFRecords(files)`), such records are left out.
+ */
+export function tfRecord(
+  source: FileSource | TFRecordScan,
+  options: TFRecordOptions = {},
+): Dataset<Output<'string'>> {
+  if (isScan(source)) return wholeRecords(source, options);
+  return building(() => {
+    const names = typeof source === 'string' ? [source] : Array.isArray(source) ? (source as string[]) : [];
+    noteRecordFiles({ names, compression: options.compression ?? 'none' });
+    return readFiles(source, (one) => recordsOf(one, options), options.parallelFiles);
+  });
 }
 
-/** The records of these very files, each from its offset on where offsets are given. */
+/** The records that a scan found whole. */
+function wholeRecords(scan: TFRecordScan, options: TFRecordOptions): Dataset<Output<'string'>> {
+  const { compression } = scan;
+  if (options.compression !== undefined && options.compression !== compression)
+    throw invalid(`The files were scanned as ${compression}, they are to be read as ${options.compression}`);
+  const ranges = scan.files.flatMap((file) => file.ranges);
+  if (ranges.length === 0) throw invalid('The scan found no record that is whole');
+  const read = { ...options, compression };
+  const places = fromTensorSlices({
+    file: Tensor.of(ranges.map(({ file }) => file)),
+    offset: BigInt64Array.from(ranges, ({ offset }) => BigInt(offset)),
+    records: BigInt64Array.from(ranges, ({ records }) => BigInt(records)),
+  }) as unknown as Dataset<RangeElement>;
+  const recordsIn = (range: RangeElement) => recordsOfRange(range, read);
+  const parallel = options.parallelFiles;
+  return parallel === undefined
+    ? places.flatMap(recordsIn)
+    : places.interleave(recordsIn, { cycle: parallel, parallel });
+}
+
+/** Where records lie, in the graph. */
+export interface RangeElement {
+  readonly file: Output<'string'>;
+  readonly offset: Output<'int64'>;
+  readonly records: Output<'int64'>;
+}
+
+/** The records of one range. Compressed files can be read from their beginning only. */
+export function recordsOfRange(range: RangeElement, options: TFRecordOptions): Dataset<Output<'string'>> {
+  const vector = <D extends DType>(scalar: Output<D>) => reshape(scalar, [1]) as Output<D>;
+  const isPlain = (options.compression ?? 'none') === 'none';
+  const offsets = isPlain ? vector(range.offset) : undefined;
+  return recordsOf(vector(range.file), options, offsets).take(range.records);
+}
+
+/** The records of these very files; each from its offset on, which only works in a function of a dataset. */
 export function recordsOf(
   names: Output<'string'>,
   options: TFRecordOptions,
@@ -154,7 +202,7 @@ export function recordsOf(
 ): Dataset<Output<'string'>> {
   const compression = compressionName(options.compression);
   const buffer = bufferSize(options);
-  // The second version can't be rewritten by TensorFlow's optimizer when it is given no offsets.
+  // TensorFlow fails to write the second version down when it optimizes a pipeline; functions it leaves alone.
   const variant = offsets
     ? raw.tfRecordDatasetV2(names, compression, buffer, offsets)
     : raw.tfRecordDataset(names, compression, buffer);
