@@ -104,6 +104,20 @@ export class Tensor<D extends DType = DType> {
     return new Tensor(dtype, shape, new ArrayType(size));
   }
 
+  /**
+   * A tensor to be filled through `data` before anybody else sees it; what is in it until then is undefined. A large one
+   * lies in TensorFlow's memory, so that a run takes it without a copy.
+   */
+  static allocate<D extends DType>(shape: Shape, dtype: D): Tensor<D> {
+    checkShape(shape, 'A tensor');
+    const { size, array } = dtypeRow(dtype);
+    const bytes = sizeOf(shape) * size;
+    if (!array || bytes <= COPY_LIMIT) return Tensor.zeros(shape, dtype);
+    const dims = BigInt64Array.from(shape, BigInt);
+    const pointer = C().TF_AllocateTensor(dtypeNumber(dtype), dims, dims.length, bytes);
+    return Tensor.fromNative(pointer, 'Tensor.allocate') as Tensor<D>;
+  }
+
   /** Takes ownership of a TF_Tensor; `origin` says in messages where it comes from. */
   static fromNative(pointer: Pointer, origin?: string): Tensor {
     const api = C();

@@ -1,0 +1,149 @@
+/** The checkpoints of a namespace: which there are, and how healthy each is. */
+import { isShoalError, messageOf } from '../errors/errors.js';
+import type { Store } from '../store/store.js';
+import { decodeManifest, MAX_MANIFEST_BYTES, type Manifest, type ManifestFile } from './manifest.js';
+import { fileBlob, manifestBlob, manifestsPrefix, parseFileBlob, parseManifestBlob } from './names.js';
+
+export interface CatalogOptions {
+  readonly signal?: AbortSignal | undefined;
+  readonly timeoutMs?: number | undefined;
+  /** Something is wrong with one of them; the others go on. */
+  readonly onNotice?: ((line: string) => void) | undefined;
+}
+
+export interface FileHealth {
+  readonly entry: ManifestFile;
+  /** Who has a copy of the right size now. */
+  readonly places: readonly string[];
+}
+
+export interface Health {
+  readonly files: readonly FileHealth[];
+  /** Files of which no copy is in reach. */
+  readonly missing: readonly string[];
+}
+
+/** Newest first. A manifest that is damaged everywhere is told of and left out. */
+export async function listCheckpoints(
+  store: Store,
+  namespace: string,
+  options: CatalogOptions = {},
+): Promise<Manifest[]> {
+  const manifests: Manifest[] = [];
+  for await (const { name, places } of store.list(manifestsPrefix(namespace), options)) {
+    if (!parseManifestBlob(name)) continue;
+    const manifest = await readManifest(store, name, places, options);
+    if (manifest) manifests.push(manifest);
+  }
+  return manifests.sort(newestFirst);
+}
+
+export function newestFirst(a: Manifest, b: Manifest): number {
+  return (
+    b.sequence - a.sequence ||
+    b.chief.incarnation - a.chief.incarnation ||
+    b.step - a.step ||
+    (a.attempt < b.attempt ? 1 : -1)
+  );
+}
+
+/** The sequence for the next save: above all that were ever heard of. */
+export async function nextSequence(store: Store, namespace: string, options: CatalogOptions = {}) {
+  let highest = 0;
+  for await (const { name } of store.list(manifestsPrefix(namespace), options)) {
+    highest = Math.max(highest, parseManifestBlob(name)?.sequence ?? 0);
+  }
+  return highest + 1;
+}
+
+async function readManifest(
+  store: Store,
+  name: string,
+  places: readonly string[],
+  options: CatalogOptions,
+): Promise<Manifest | undefined> {
+  let problem: unknown;
+  for (const place of places) {
+    try {
+      return decodeManifest(await readAll(store, name, place, options), `${name} at ${place}`);
+    } catch (error) {
+      options.signal?.throwIfAborted();
+      if (!isShoalError(error)) throw error;
+      problem = error;
+    }
+  }
+  if (problem !== undefined) options.onNotice?.(messageOf(problem));
+  return undefined;
+}
+
+async function readAll(
+  store: Store,
+  name: string,
+  place: string,
+  options: CatalogOptions,
+): Promise<Uint8Array> {
+  const { signal, timeoutMs } = options;
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for await (const chunk of store.read(name, { place, end: MAX_MANIFEST_BYTES, signal, timeoutMs })) {
+    chunks.push(chunk);
+    size += chunk.byteLength;
+    if (size > MAX_MANIFEST_BYTES) break;
+  }
+  return Buffer.concat(chunks);
+}
+
+/** Where the files of a checkpoint are at the moment. */
+export async function healthOf(
+  store: Store,
+  namespace: string,
+  manifest: Manifest,
+  options: CatalogOptions = {},
+): Promise<Health> {
+  const { signal, timeoutMs } = options;
+  const files = await Promise.all(
+    manifest.files.map(async (entry) => {
+      const blob = fileBlob(namespace, manifest, entry.file);
+      const info = await store.stat(blob, { signal, timeoutMs });
+      return { entry, places: info?.size === entry.size ? info.places : [] };
+    }),
+  );
+  const missing = files.filter(({ places }) => places.length === 0).map(({ entry }) => entry.file);
+  return { files, missing };
+}
+
+/** Removes a checkpoint: it is none from the moment that its manifest is gone. */
+export async function removeCheckpoint(
+  store: Store,
+  namespace: string,
+  manifest: Manifest,
+  options: CatalogOptions = {},
+): Promise<void> {
+  const { signal, timeoutMs } = options;
+  await store.remove(manifestBlob(namespace, manifest), { signal, timeoutMs });
+  for (const { file } of manifest.files) {
+    await store.remove(fileBlob(namespace, manifest, file), { signal, timeoutMs });
+  }
+}
+
+/** Removes blobs of attempts that no manifest names, but for those under way. Tells how many. */
+export async function sweepAttempts(
+  store: Store,
+  namespace: string,
+  underWay: ReadonlySet<string>,
+  options: CatalogOptions = {},
+): Promise<number> {
+  const { signal, timeoutMs } = options;
+  const committed = new Set<string>();
+  const others: { name: string; attempt: string }[] = [];
+  const start = namespace === '' ? '' : `${namespace}/`;
+  for await (const { name } of store.list(start, { signal, timeoutMs })) {
+    const manifest = parseManifestBlob(name);
+    if (manifest) committed.add(manifest.attempt);
+    const file = parseFileBlob(namespace, name);
+    if (file) others.push({ name, attempt: file.attempt });
+  }
+  const dead = others.filter(({ attempt }) => !committed.has(attempt) && !underWay.has(attempt));
+  for (const { name } of dead) await store.remove(name, { signal, timeoutMs });
+  return dead.length;
+}

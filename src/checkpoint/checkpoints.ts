@@ -1,0 +1,127 @@
+/**
+ * The checkpoints of one job, as its chief handles them: save, find, restore, keep. One save at a time; what fails is
+ * loud, tried again, and never visible as a checkpoint.
+ */
+import { backoffMs } from '../async/backoff.js';
+import { sleep } from '../async/deadline.js';
+import { messageOf, ShoalError } from '../errors/errors.js';
+import { listCheckpoints, removeCheckpoint, sweepAttempts } from './catalog.js';
+import type { Manifest } from './manifest.js';
+import { type RestoreReport, type RestoreRequest, restoreCheckpoint, restoreNewest } from './restore.js';
+import { expired, type Retention } from './retention.js';
+import { type SaveContext, type SaveOutcome, type SaveRequest, save } from './save.js';
+import { updateView } from './view.js';
+
+export interface CheckpointsOptions extends SaveContext {
+  readonly retention: Retention;
+  /** Where the job's user expects the `checkpoint` file, and where on this disk blobs may be. */
+  readonly directory?: string | undefined;
+  readonly roots?: readonly string[] | undefined;
+  /** How often a save is tried. */
+  readonly attempts?: number | undefined;
+}
+
+/** What to do with a save that is asked for while one runs. */
+export type WhenBusy = 'queue' | 'skip';
+
+export class Checkpoints {
+  readonly #options: CheckpointsOptions;
+  #running: Promise<unknown> | undefined;
+  #hasSwept = false;
+
+  constructor(options: CheckpointsOptions) {
+    this.#options = options;
+  }
+
+  get isSaving(): boolean {
+    return this.#running !== undefined;
+  }
+
+  /** Resolves when the checkpoint is committed, undefined when it was skipped since one is being saved. */
+  async save(request: SaveRequest, whenBusy: WhenBusy = 'queue'): Promise<SaveOutcome | undefined> {
+    while (this.#running) {
+      if (whenBusy === 'skip') return undefined;
+      await this.#running;
+    }
+    const work = this.#save(request);
+    this.#running = work.catch(() => undefined);
+    try {
+      return await work;
+    } finally {
+      this.#running = undefined;
+    }
+  }
+
+  async #save(request: SaveRequest): Promise<SaveOutcome> {
+    const { attempts = 3, log } = this.#options;
+    for (let attempt = 1; ; attempt++) {
+      try {
+        const outcome = await save(this.#options, request);
+        await this.#keep(outcome.manifest);
+        return outcome;
+      } catch (error) {
+        const isFinal = attempt >= attempts || request.signal?.aborted || !isWorthAnother(error);
+        log?.(`saving a checkpoint failed: ${messageOf(error)}${isFinal ? '' : '; trying again'}`);
+        if (isFinal) throw error;
+        await sleep(backoffMs(attempt - 1, { baseMs: 500, maxMs: 10_000 }), request.signal);
+      }
+    }
+  }
+
+  /** After a commit: old ones go, leftovers go, the directory shows what there is. None of it can undo the commit. */
+  async #keep(newest: Manifest): Promise<void> {
+    const { store, namespace, retention, log } = this.#options;
+    try {
+      const manifests = await this.list();
+      const gone = new Set(
+        manifests.some(({ attempt }) => attempt === newest.attempt) ? expired(manifests, retention) : [],
+      );
+      for (const manifest of gone) await removeCheckpoint(store, namespace, manifest);
+      if (!this.#hasSwept) {
+        // Every owner has taken this chief's snapshot: nobody writes for an earlier one any more.
+        this.#hasSwept = true;
+        const swept = await sweepAttempts(store, namespace, new Set([newest.attempt]));
+        if (swept > 0) log?.(`removed ${swept} files that unfinished saves had left`);
+      }
+      await this.updateView(manifests.filter((manifest) => !gone.has(manifest)));
+    } catch (error) {
+      log?.(`${newest.prefix} is saved, but tidying up after it failed: ${messageOf(error)}`);
+    }
+  }
+
+  /** Newest first. */
+  list(): Promise<Manifest[]> {
+    const { store, namespace, log } = this.#options;
+    return listCheckpoints(store, namespace, { onNotice: log });
+  }
+
+  /** Brings the job's directory up to date with what the store has. */
+  async updateView(manifests?: readonly Manifest[]): Promise<void> {
+    const { directory, roots = [], store, namespace } = this.#options;
+    if (directory === undefined) return;
+    await updateView({ store, namespace, directory, roots }, manifests ?? (await this.list()));
+  }
+
+  async restore(manifest: Manifest, request: RestoreRequest): Promise<RestoreReport> {
+    return restoreCheckpoint(this.#options, manifest, request);
+  }
+
+  /** The newest that can be restored; undefined when the job has none at all. */
+  async restoreNewest(request: RestoreRequest): Promise<RestoreReport | undefined> {
+    const manifests = await this.list();
+    return manifests.length === 0 ? undefined : restoreNewest(this.#options, manifests, request);
+  }
+
+  async remove(manifest: Manifest): Promise<void> {
+    const { store, namespace } = this.#options;
+    await removeCheckpoint(store, namespace, manifest);
+  }
+}
+
+/** A wrong argument stays wrong, and a chief that was replaced stays replaced. */
+function isWorthAnother(error: unknown): boolean {
+  return (
+    error instanceof ShoalError &&
+    !['SHOAL_INVALID_ARGUMENT', 'SHOAL_FORBIDDEN', 'SHOAL_ABORTED', 'SHOAL_CONFIG'].includes(error.code)
+  );
+}

@@ -1,0 +1,141 @@
+/**
+ * Orders that take long. The first call starts the work, further ones ask for its outcome and are answered within
+ * seconds, so that no connection stands silent for minutes and the chief sees progress. Work whose chief does not ask
+ * any more is ended.
+ */
+import * as v from 'valibot';
+import type { ClusterTask } from '../cluster/cluster-task.js';
+import type { TaskId } from '../cluster/task-id.js';
+import { checked } from '../cluster/wire.js';
+import { ShoalError } from '../errors/errors.js';
+
+export type Work = (payload: unknown, context: WorkContext) => Promise<unknown>;
+
+export interface WorkContext {
+  readonly signal: AbortSignal;
+  /** Bytes that are done, for who looks on. */
+  readonly onProgress: (bytes: number) => void;
+}
+
+const WAIT_MS = 5_000;
+/** A chief that has not asked for this long is gone. */
+const PATIENCE_MS = 60_000;
+
+const AskSchema = v.variant('do', [
+  v.object({ do: v.literal('start'), id: v.pipe(v.string(), v.maxLength(200)), payload: v.unknown() }),
+  v.object({ do: v.literal('wait'), id: v.pipe(v.string(), v.maxLength(200)) }),
+  v.object({ do: v.literal('stop'), id: v.pipe(v.string(), v.maxLength(200)) }),
+]);
+
+const AnswerSchema = v.variant('state', [
+  v.object({ state: v.literal('running'), bytes: v.number() }),
+  v.object({ state: v.literal('done'), result: v.unknown() }),
+]);
+
+interface Running {
+  readonly outcome: Promise<unknown>;
+  readonly controller: AbortController;
+  bytes: number;
+  timer: NodeJS.Timeout;
+}
+
+/** Registers a long order at a task. */
+export function onLongOrder(task: ClusterTask, name: string, work: Work): void {
+  const running = new Map<string, Running>();
+  const forget = (id: string) => {
+    const entry = running.get(id);
+    if (!entry) return;
+    clearTimeout(entry.timer);
+    entry.controller.abort('the chief does not ask for it any more');
+    running.delete(id);
+  };
+  const patience = (id: string) => setTimeout(() => forget(id), PATIENCE_MS).unref();
+  task.onOrder(name, async (payload) => {
+    const ask = checked(AskSchema, payload, `order ${name}`);
+    if (ask.do === 'stop') {
+      forget(ask.id);
+      return { state: 'done', result: null };
+    }
+    if (ask.do === 'start' && !running.has(ask.id)) {
+      const controller = new AbortController();
+      const entry = { controller, bytes: 0, timer: patience(ask.id) } as Running;
+      const onProgress = (bytes: number) => {
+        entry.bytes = bytes;
+      };
+      const outcome = work(ask.payload, { signal: controller.signal, onProgress });
+      outcome.catch(() => undefined);
+      running.set(ask.id, Object.assign(entry, { outcome }));
+    }
+    const entry = running.get(ask.id);
+    if (!entry) {
+      throw new ShoalError('SHOAL_NOT_FOUND', `${task.task} has no ${name} ${ask.id} under way`, {
+        task: task.task,
+        hint: 'It was started again, or gave the work up since nobody asked for it.',
+      });
+    }
+    clearTimeout(entry.timer);
+    entry.timer = patience(ask.id);
+    let wait: NodeJS.Timeout | undefined;
+    const later = new Promise<'later'>((resolve) => {
+      wait = setTimeout(() => resolve('later'), WAIT_MS);
+    });
+    try {
+      const result = await Promise.race([entry.outcome, later]);
+      if (result === 'later') return { state: 'running', bytes: entry.bytes };
+      forget(ask.id);
+      return { state: 'done', result };
+    } catch (error) {
+      forget(ask.id);
+      throw error;
+    } finally {
+      clearTimeout(wait);
+    }
+  });
+}
+
+export interface LongOrderOptions {
+  readonly signal?: AbortSignal | undefined;
+  readonly onProgress?: ((bytes: number) => void) | undefined;
+}
+
+/** Gives a long order and sees it through. It fails at once when the task that carries it out is lost. */
+export async function giveLongOrder(
+  from: ClusterTask,
+  to: TaskId,
+  name: string,
+  id: string,
+  payload: unknown,
+  options: LongOrderOptions = {},
+): Promise<unknown> {
+  const lost = new AbortController();
+  const unsubscribe = from.events.on('*', (event) => {
+    const isGone =
+      event.type === 'lost' || event.type === 'left' || (event.type === 'back' && event.replaced);
+    if (isGone && event.member.task === to) lost.abort(`${to} was lost`);
+  });
+  const signal = AbortSignal.any([lost.signal, ...(options.signal ? [options.signal] : [])]);
+  const call = async (ask: object) =>
+    checked(
+      AnswerSchema,
+      await from.order(to, name, { id, ...ask }, { timeoutMs: 3 * WAIT_MS, signal, again: true }),
+      `answer of ${to}`,
+    );
+  try {
+    let answer = await call({ do: 'start', payload });
+    while (answer.state === 'running') {
+      options.onProgress?.(answer.bytes);
+      answer = await call({ do: 'wait' });
+    }
+    return answer.result;
+  } catch (error) {
+    if (lost.signal.aborted) {
+      throw new ShoalError('SHOAL_UNREACHABLE', `${to} was lost during ${name}`, { task: to, cause: error });
+    }
+    from.order(to, name, { id, do: 'stop' }, { timeoutMs: 2000 }).catch(() => {
+      // It ends by itself when nobody asks for it.
+    });
+    throw error;
+  } finally {
+    unsubscribe();
+  }
+}

@@ -1,0 +1,119 @@
+/**
+ * The manifest of a checkpoint: what belongs to it, how large and with which sums, and where it was put. It is written
+ * last and in one piece. A checkpoint without a manifest does not exist.
+ *
+ * It is a line of JSON and a line with the crc32c of the first. Manifests are ordered by `sequence`, which grows with
+ * every save whatever the clocks say; the step may go back, when somebody restored an older checkpoint and went on.
+ */
+import * as v from 'valibot';
+import { crc32c } from '../bytes/crc32c.js';
+import { messageOf, ShoalError } from '../errors/errors.js';
+import { CHUNK_BYTES } from './shard-image.js';
+
+export const MAX_MANIFEST_BYTES = 64 << 20;
+
+const Count = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
+const Crc = v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(0xffffffff));
+const Text = (max: number) => v.pipe(v.string(), v.minLength(1), v.maxLength(max));
+
+const FileSchema = v.pipe(
+  v.object({
+    /** As TensorFlow names it: `model.ckpt-500.data-00000-of-00002`. */
+    file: v.pipe(Text(1024), v.regex(/^[^/\0]+$/, 'expected a file name')),
+    size: Count,
+    crc32c: Crc,
+    /** The crc32c of every CHUNK_BYTES, as base64 of little-endian words. */
+    chunks: v.pipe(v.string(), v.regex(/^[A-Za-z0-9+/]*={0,2}$/, 'expected base64')),
+    /** Who was given a copy when it was saved. */
+    places: v.array(Text(300)),
+  }),
+  v.check(
+    ({ size, chunks }) => Buffer.byteLength(chunks, 'base64') === 4 * Math.ceil(size / CHUNK_BYTES),
+    'has sums for another size',
+  ),
+);
+
+export const ManifestSchema = v.object({
+  format: v.literal('shoal-checkpoint'),
+  version: v.literal(1),
+  sequence: Count,
+  step: Count,
+  /** Tells apart two attempts at one step; part of every name that belongs to it. */
+  attempt: v.pipe(v.string(), v.regex(/^[a-z0-9-]{4,64}$/, 'expected an attempt')),
+  /** The prefix of its files: `model.ckpt-500`. */
+  prefix: v.pipe(Text(512), v.regex(/^[^/\0]+$/, 'expected a prefix')),
+  savedAtMs: Count,
+  consistency: v.picklist(['cut', 'loose', 'imported']),
+  chief: v.object({ task: v.string(), incarnation: Count }),
+  shards: Count,
+  tensors: Count,
+  files: v.array(FileSchema),
+  /** What input has been consumed, of the same instant. */
+  input: v.nullish(v.unknown()),
+});
+
+export type Manifest = v.InferOutput<typeof ManifestSchema>;
+export type ManifestFile = v.InferOutput<typeof FileSchema>;
+
+export function encodeManifest(manifest: Manifest): Uint8Array {
+  const line = Buffer.from(JSON.stringify(manifest));
+  return Buffer.concat([line, Buffer.from(`\n${hex(crc32c(line))}\n`)]);
+}
+
+/** @param source the name of the blob, for error messages. */
+export function decodeManifest(bytes: Uint8Array, source: string): Manifest {
+  const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const end = text.lastIndexOf(0x0a, text.length - 2);
+  const line = text.subarray(0, Math.max(0, end));
+  if (end < 0 || text.subarray(end).toString('latin1') !== `\n${hex(crc32c(line))}\n`) {
+    throw corrupt(source, 'its sum does not match');
+  }
+  let value: unknown;
+  try {
+    value = JSON.parse(line.toString('utf8'));
+  } catch (cause) {
+    throw corrupt(source, messageOf(cause));
+  }
+  const result = v.safeParse(ManifestSchema, value);
+  if (!result.success) {
+    const [issue] = result.issues;
+    throw corrupt(source, `${v.getDotPath(issue) ?? 'it'}: ${issue.message}`);
+  }
+  return result.output;
+}
+
+export function encodeChunks(chunks: Uint32Array): string {
+  const bytes = Buffer.alloc(chunks.length * 4);
+  chunks.forEach((crc, i) => {
+    bytes.writeUInt32LE(crc, i * 4);
+  });
+  return bytes.toString('base64');
+}
+
+export function decodeChunks({ chunks }: ManifestFile): Uint32Array {
+  const bytes = Buffer.from(chunks, 'base64');
+  return Uint32Array.from({ length: bytes.length / 4 }, (_, i) => bytes.readUInt32LE(i * 4));
+}
+
+/** An entry for bytes that are at hand. */
+export function manifestFile(file: string, bytes: Uint8Array, places: readonly string[]): ManifestFile {
+  const count = Math.ceil(bytes.byteLength / CHUNK_BYTES);
+  const chunks = Uint32Array.from({ length: count }, (_, i) =>
+    crc32c(bytes.subarray(i * CHUNK_BYTES, (i + 1) * CHUNK_BYTES)),
+  );
+  return {
+    file,
+    size: bytes.byteLength,
+    crc32c: crc32c(bytes),
+    chunks: encodeChunks(chunks),
+    places: [...places],
+  };
+}
+
+const hex = (crc: number): string => crc.toString(16).padStart(8, '0');
+
+function corrupt(source: string, why: string): ShoalError {
+  return new ShoalError('SHOAL_CORRUPT', `${source} is not a checkpoint's manifest: ${why}`, {
+    hint: 'Another task may hold a good copy; `shoal checkpoint verify` looks at all of them.',
+  });
+}

@@ -1,0 +1,55 @@
+/**
+ * Where the parts of a checkpoint are in a store. Every attempt at a save has a directory of its own, so that what two
+ * attempts wrote, be it of two chiefs, is never mixed.
+ *
+ *   <namespace>/manifests/<sequence>-<step>-<attempt>.json
+ *   <namespace>/<prefix>@<attempt>/<prefix>.data-00000-of-00002, .index, .meta
+ */
+import { randomBytes } from 'node:crypto';
+import type { Manifest } from './manifest.js';
+
+export interface AttemptName {
+  readonly prefix: string;
+  readonly attempt: string;
+}
+
+const SEQUENCE_DIGITS = 12;
+
+export function newAttempt(): string {
+  return randomBytes(6).toString('hex');
+}
+
+const within = (namespace: string, name: string): string =>
+  namespace === '' ? name : `${namespace}/${name}`;
+
+export function fileBlob(namespace: string, { prefix, attempt }: AttemptName, file: string): string {
+  return within(namespace, `${prefix}@${attempt}/${file}`);
+}
+
+export function manifestsPrefix(namespace: string): string {
+  return within(namespace, 'manifests/');
+}
+
+export function manifestBlob(
+  namespace: string,
+  { sequence, step, attempt }: Pick<Manifest, 'sequence' | 'step' | 'attempt'>,
+): string {
+  return `${manifestsPrefix(namespace)}${String(sequence).padStart(SEQUENCE_DIGITS, '0')}-${step}-${attempt}.json`;
+}
+
+/** Sequence and attempt as a manifest's name tells them; undefined for a name of something else. */
+export function parseManifestBlob(
+  name: string,
+): { sequence: number; step: number; attempt: string } | undefined {
+  const match = /(?:^|\/)manifests\/(\d{12,})-(\d+)-([a-z0-9-]+)\.json$/.exec(name);
+  if (!match) return undefined;
+  return { sequence: Number(match[1]), step: Number(match[2]), attempt: match[3]! };
+}
+
+/** The attempt that a file's blob belongs to; undefined for a blob of something else. */
+export function parseFileBlob(namespace: string, name: string): AttemptName | undefined {
+  const start = namespace === '' ? '' : `${namespace}/`;
+  if (!name.startsWith(start)) return undefined;
+  const match = /^([^/]+)@([a-z0-9-]{4,64})\/[^/]+$/.exec(name.slice(start.length));
+  return match ? { prefix: match[1]!, attempt: match[2]! } : undefined;
+}

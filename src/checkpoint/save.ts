@@ -1,0 +1,339 @@
+/** Carries out a commit: asks the workers to rest and the owners to write, and puts index and manifest. */
+import { faultPoint } from '../async/fault-point.js';
+import { messageOf, ShoalError } from '../errors/errors.js';
+import { mergeBundleIndexes } from '../formats/tensor-bundle/bundle-index.js';
+import { readIndexFile, writeIndexFile } from '../formats/tensor-bundle/index-file.js';
+import { indexFile } from '../formats/tensor-bundle/naming.js';
+import type { Store } from '../store/store.js';
+import { nextSequence } from './catalog.js';
+import { beginCommit, type Commit, type CommitEffect, type CommitEvent, reduceCommit } from './commit.js';
+import { encodeManifest, type Manifest, type ManifestFile, manifestFile } from './manifest.js';
+import { fileBlob, manifestBlob, newAttempt } from './names.js';
+import type { SavedVariable } from './saved-variable.js';
+import type { ShardOwner, WrittenShard } from './shard-owner.js';
+
+/** Workers that can be asked to rest at a step boundary. */
+export interface Parking {
+  /** Those that train at the moment. */
+  workers(): readonly string[];
+  /** Resolves when the worker rests. It goes on by itself when the lease is over. */
+  park(worker: string, options: { readonly leaseMs: number; readonly signal: AbortSignal }): Promise<void>;
+  resume(worker: string): Promise<void>;
+}
+
+/** News of tasks: who went and who came. */
+export type Watch = (listener: (event: { type: 'lost' | 'joined'; task: string }) => void) => () => void;
+
+export interface SaveContext {
+  readonly store: Store;
+  readonly namespace: string;
+  readonly owner: (name: string) => ShardOwner;
+  readonly parking?: Parking | undefined;
+  readonly watch?: Watch | undefined;
+  readonly chief: { readonly task: string; readonly incarnation: number };
+  readonly now: () => number;
+  readonly log?: ((line: string) => void) | undefined;
+}
+
+export interface SaveRequest {
+  /** What each owner has to save, by owner. */
+  readonly variables: ReadonlyMap<string, readonly SavedVariable[]>;
+  /** Asked for while the workers rest. */
+  readonly step: () => Promise<number>;
+  /** `model.ckpt`: the step is put behind it. */
+  readonly basename: string;
+  readonly consistency: 'cut' | 'loose';
+  readonly meta?: (() => Uint8Array) | undefined;
+  /** What input has been consumed; asked for while the workers rest. */
+  readonly input?: (() => unknown) | undefined;
+  readonly signal?: AbortSignal | undefined;
+  readonly onProgress?: ((progress: SaveProgress) => void) | undefined;
+  readonly parkMs?: number | undefined;
+  readonly snapshotMs?: number | undefined;
+  /** A write of which nothing moves for so long is given up. */
+  readonly stallMs?: number | undefined;
+}
+
+export interface SaveProgress {
+  readonly phase: string;
+  readonly bytes: number;
+  readonly total: number;
+}
+
+export interface SaveOutcome {
+  readonly manifest: Manifest;
+  /** Milliseconds for which workers were asked to rest. */
+  readonly parkedMs: number;
+  /** Copies that were wanted and could not be had. */
+  readonly shortfall: number;
+}
+
+export async function save(context: SaveContext, request: SaveRequest): Promise<SaveOutcome> {
+  const { store, namespace } = context;
+  const sequence = await nextSequence(store, namespace, { signal: request.signal });
+  return new Save(context, request, sequence).run();
+}
+
+class Save {
+  readonly #context: SaveContext;
+  readonly #request: SaveRequest;
+  readonly #sequence: number;
+  readonly #attempt = newAttempt();
+  readonly #stop = new AbortController();
+  readonly #cleanUp: Promise<unknown>[] = [];
+  /** Puts under way: what they publish late would be left behind by a clean-up that does not wait. */
+  readonly #puts: Promise<unknown>[] = [];
+  readonly #bytes = new Map<string, number>();
+  readonly #finished: Promise<void>;
+  #finish = () => {};
+  #state: Commit<WrittenShard>;
+  #effects: readonly CommitEffect<WrittenShard>[];
+  #timer: NodeJS.Timeout | undefined;
+  #step = 0;
+  #input: unknown = null;
+  #total = 0;
+  #files: ManifestFile[] = [];
+  #tensors = 0;
+  #manifest: Manifest | undefined;
+  #parkedAt = 0;
+  #parkedMs = 0;
+
+  constructor(context: SaveContext, request: SaveRequest, sequence: number) {
+    this.#context = context;
+    this.#request = request;
+    this.#sequence = sequence;
+    const owners = [...request.variables.keys()];
+    const workers = request.consistency === 'cut' ? (context.parking?.workers() ?? []) : [];
+    const { state, effects } = beginCommit<WrittenShard>(owners, workers);
+    this.#state = state;
+    this.#effects = effects;
+    this.#finished = new Promise((resolve) => {
+      this.#finish = resolve;
+    });
+  }
+
+  async run(): Promise<SaveOutcome> {
+    const { signal } = this.#request;
+    const onAbort = () => this.#tell({ type: 'failed', error: signal?.reason });
+    signal?.addEventListener('abort', onAbort, { once: true });
+    const unwatch = this.#context.watch?.(({ type, task }) => this.#tell({ type, task }));
+    try {
+      this.#perform(this.#effects);
+      if (signal?.aborted) onAbort();
+      await this.#finished;
+    } finally {
+      clearTimeout(this.#timer);
+      signal?.removeEventListener('abort', onAbort);
+      unwatch?.();
+      await Promise.allSettled(this.#cleanUp);
+    }
+    const { phase, error, shards } = this.#state;
+    if (phase !== 'committed' || !this.#manifest) throw error;
+    const shortfall = [...shards.values()].reduce((sum, shard) => sum + shard.shortfall, 0);
+    return { manifest: this.#manifest, parkedMs: this.#parkedMs, shortfall };
+  }
+
+  #tell(event: CommitEvent<WrittenShard>): void {
+    const before = this.#state.phase;
+    const { state, effects } = reduceCommit(this.#state, event);
+    this.#state = state;
+    if (state.phase === 'failed' && before !== 'failed') this.#stop.abort(state.error);
+    this.#perform(effects);
+    if (state.phase === 'committed' || state.phase === 'failed') this.#finish();
+  }
+
+  /** Work whose failure is the failure of the save. */
+  #begin(work: Promise<CommitEvent<WrittenShard>>): void {
+    this.#puts.push(work);
+    work.then(
+      (event) => this.#tell(event),
+      (error: unknown) => this.#tell({ type: 'failed', error }),
+    );
+  }
+
+  #deadline(ms: number, what: string): void {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => {
+      const { waiting } = this.#state;
+      const error = new ShoalError('SHOAL_TIMEOUT', `${waiting.join(', ')} did not ${what} within ${ms} ms`);
+      this.#tell({ type: 'failed', error });
+    }, ms);
+  }
+
+  #perform(effects: readonly CommitEffect<WrittenShard>[]): void {
+    for (const effect of effects) {
+      switch (effect.type) {
+        case 'park':
+          this.#park(effect.workers);
+          break;
+        case 'snapshot':
+          this.#snapshot(effect.owners);
+          break;
+        case 'resume':
+          this.#resume(effect.workers);
+          break;
+        case 'write':
+          this.#write(effect.owners);
+          break;
+        case 'write-index':
+          clearTimeout(this.#timer);
+          this.#begin(this.#writeIndex(effect.shards));
+          break;
+        case 'write-manifest':
+          this.#begin(this.#writeManifest());
+          break;
+        case 'drop':
+          for (const owner of effect.owners) {
+            this.#cleanUp.push(this.#context.owner(owner).drop(this.#attempt));
+          }
+          break;
+        case 'discard':
+          this.#cleanUp.push(this.#discard());
+          break;
+      }
+    }
+  }
+
+  #park(workers: readonly string[]): void {
+    const { parking } = this.#context;
+    const { parkMs = 15_000, snapshotMs = 60_000 } = this.#request;
+    const leaseMs = parkMs + snapshotMs + 5_000;
+    this.#parkedAt = performance.now();
+    this.#deadline(parkMs, 'come to rest');
+    for (const worker of workers) {
+      this.#begin(
+        (async () => {
+          await faultPoint('checkpoint.park');
+          await parking!.park(worker, { leaseMs, signal: this.#stop.signal });
+          return { type: 'parked', worker } as const;
+        })().catch((error: unknown) => {
+          // Whoever is lost meanwhile is told of by the watch; nobody waits for it then.
+          if (!this.#state.waiting.includes(worker)) return { type: 'parked', worker } as const;
+          throw error;
+        }),
+      );
+    }
+  }
+
+  #snapshot(owners: readonly string[]): void {
+    const { snapshotMs = 60_000 } = this.#request;
+    this.#deadline(snapshotMs, 'take a snapshot');
+    const told = (async () => {
+      this.#step = await this.#request.step();
+      this.#input = this.#request.input?.() ?? null;
+    })();
+    for (const owner of owners) {
+      this.#begin(
+        (async () => {
+          await told;
+          const variables = [...(this.#request.variables.get(owner) ?? [])];
+          const { signal } = this.#stop;
+          const { bytes } = await this.#context
+            .owner(owner)
+            .snapshot({ attempt: this.#attempt, variables }, { signal });
+          this.#total += bytes;
+          return { type: 'snapshotted', owner } as const;
+        })(),
+      );
+    }
+  }
+
+  #resume(workers: readonly string[]): void {
+    this.#parkedMs = performance.now() - this.#parkedAt;
+    for (const worker of workers) this.#cleanUp.push(this.#context.parking!.resume(worker));
+  }
+
+  get #prefix(): string {
+    return `${this.#request.basename}-${this.#step}`;
+  }
+
+  get #name() {
+    return { prefix: this.#prefix, attempt: this.#attempt };
+  }
+
+  #write(owners: readonly string[]): void {
+    const { stallMs = 300_000, onProgress } = this.#request;
+    const { store, namespace } = this.#context;
+    this.#deadline(stallMs, 'write anything');
+    owners.forEach((owner, shard) => {
+      const progress = (bytes: number) => {
+        if (this.#state.phase !== 'writing' || bytes <= (this.#bytes.get(owner) ?? 0)) return;
+        this.#bytes.set(owner, bytes);
+        this.#deadline(stallMs, 'write anything more');
+        const sum = [...this.#bytes.values()].reduce((a, b) => a + b, 0);
+        onProgress?.({ phase: 'writing', bytes: sum, total: this.#total });
+      };
+      const request = { ...this.#name, namespace, store: store.url, shard, shards: owners.length };
+      this.#begin(
+        this.#context
+          .owner(owner)
+          .write(request, { signal: this.#stop.signal, onProgress: progress })
+          .then((written) => ({ type: 'written', owner, shard: written }) as const),
+      );
+    });
+  }
+
+  async #writeIndex(shards: readonly WrittenShard[]): Promise<CommitEvent<WrittenShard>> {
+    const parts = shards.map(({ index, file }) => readIndexFile(Buffer.from(index, 'base64'), file.file));
+    const merged = mergeBundleIndexes(parts);
+    this.#tensors = merged.tensors.size;
+    this.#files = shards.map(({ file }) => file);
+    await faultPoint('checkpoint.index.before');
+    await this.#put(indexFile(this.#prefix), writeIndexFile(merged));
+    const meta = this.#request.meta?.();
+    if (meta) await this.#put(`${this.#prefix}.meta`, meta);
+    await faultPoint('checkpoint.index.after');
+    return { type: 'indexed' };
+  }
+
+  async #put(file: string, bytes: Uint8Array): Promise<void> {
+    const { store, namespace } = this.#context;
+    const { signal } = this.#stop;
+    const { places } = await store.put(fileBlob(namespace, this.#name, file), bytes, {
+      signal,
+      copies: 'everywhere',
+    });
+    this.#files.push(manifestFile(file, bytes, places));
+  }
+
+  async #writeManifest(): Promise<CommitEvent<WrittenShard>> {
+    const { store, namespace, chief, now } = this.#context;
+    const manifest: Manifest = {
+      format: 'shoal-checkpoint',
+      version: 1,
+      sequence: this.#sequence,
+      step: this.#step,
+      ...this.#name,
+      savedAtMs: now(),
+      consistency: this.#request.consistency,
+      chief: { task: chief.task, incarnation: chief.incarnation },
+      shards: this.#state.owners.length,
+      tensors: this.#tensors,
+      files: this.#files,
+      input: this.#input,
+    };
+    await faultPoint('checkpoint.manifest.before');
+    const { signal } = this.#stop;
+    await store.put(manifestBlob(namespace, manifest), encodeManifest(manifest), {
+      signal,
+      copies: 'everywhere',
+    });
+    this.#manifest = manifest;
+    await faultPoint('checkpoint.manifest.after');
+    return { type: 'published' };
+  }
+
+  /** What is left behind here, because somebody cannot be reached, is swept later. */
+  async #discard(): Promise<void> {
+    const { store, namespace, log } = this.#context;
+    try {
+      await Promise.allSettled(this.#puts);
+      const folder = fileBlob(namespace, this.#name, '');
+      const names: string[] = [];
+      for await (const { name } of store.list(folder)) names.push(name);
+      for (const name of names) await store.remove(name);
+    } catch (error) {
+      log?.(`what a failed save left behind could not be removed: ${messageOf(error)}`);
+    }
+  }
+}

@@ -1,0 +1,109 @@
+/** What a chief asks of a process that holds variables: itself, or another one by orders over the agents. */
+import * as v from 'valibot';
+import type { ClusterTask } from '../cluster/cluster-task.js';
+import type { TaskId } from '../cluster/task-id.js';
+import { checked } from '../cluster/wire.js';
+import { giveLongOrder } from './long-order.js';
+import { ManifestSchema } from './manifest.js';
+import { newAttempt } from './names.js';
+import { SavedVariableSchema } from './saved-variable.js';
+
+const Text = v.pipe(v.string(), v.maxLength(4096));
+const Count = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
+
+export const SnapshotSchema = v.object({ attempt: Text, variables: v.array(SavedVariableSchema) });
+export const WriteSchema = v.object({
+  attempt: Text,
+  prefix: Text,
+  namespace: Text,
+  store: Text,
+  shard: Count,
+  shards: Count,
+});
+export const DropSchema = v.object({ attempt: Text });
+export const RestoreSchema = v.object({
+  manifest: ManifestSchema,
+  namespace: Text,
+  store: Text,
+  variables: v.array(SavedVariableSchema),
+});
+
+export type SnapshotRequest = v.InferOutput<typeof SnapshotSchema>;
+export type WriteRequest = v.InferOutput<typeof WriteSchema>;
+export type RestoreRequest = v.InferOutput<typeof RestoreSchema>;
+
+const WrittenSchema = v.object({
+  file: ManifestSchema.entries.files.item,
+  /** The index of this shard alone, as an index file in base64. */
+  index: v.string(),
+  shortfall: Count,
+});
+const SnapshotAnswer = v.object({ bytes: Count });
+const RestoredSchema = v.object({ bytesRead: Count, notices: v.array(v.string()) });
+
+export type WrittenShard = v.InferOutput<typeof WrittenSchema>;
+export type RestoredShard = v.InferOutput<typeof RestoredSchema>;
+
+export interface OwnerOptions {
+  readonly signal?: AbortSignal | undefined;
+  /** Bytes that are written or read so far. */
+  readonly onProgress?: ((bytes: number) => void) | undefined;
+}
+
+export interface ShardOwner {
+  /** Takes references to the variables' values of this moment and keeps them. */
+  snapshot(request: SnapshotRequest, options?: OwnerOptions): Promise<{ readonly bytes: number }>;
+  /** Streams what was kept to the store, reads it back, and lets go of it. */
+  write(request: WriteRequest, options?: OwnerOptions): Promise<WrittenShard>;
+  /** Lets go of an attempt, if it is kept. */
+  drop(attempt: string, options?: OwnerOptions): Promise<void>;
+  /** Gives variables their values from a checkpoint. */
+  restore(request: RestoreRequest, options?: OwnerOptions): Promise<RestoredShard>;
+}
+
+export const ORDERS = {
+  snapshot: 'checkpoint-snapshot',
+  write: 'checkpoint-write',
+  drop: 'checkpoint-drop',
+  restore: 'checkpoint-restore',
+} as const;
+
+/** Another process, asked by orders of the chief. When it is lost the call fails at once. */
+export class RemoteOwner implements ShardOwner {
+  readonly #task: ClusterTask;
+  readonly #owner: TaskId;
+
+  constructor(task: ClusterTask, owner: TaskId) {
+    this.#task = task;
+    this.#owner = owner;
+  }
+
+  async snapshot(request: SnapshotRequest, options: OwnerOptions = {}) {
+    return checked(SnapshotAnswer, await this.#long(ORDERS.snapshot, request, options), this.#what);
+  }
+
+  async write(request: WriteRequest, options: OwnerOptions = {}): Promise<WrittenShard> {
+    return checked(WrittenSchema, await this.#long(ORDERS.write, request, options), this.#what);
+  }
+
+  async drop(attempt: string, { signal }: OwnerOptions = {}): Promise<void> {
+    await this.#task.order(
+      this.#owner,
+      ORDERS.drop,
+      { attempt },
+      { timeoutMs: 5000, ...(signal && { signal }) },
+    );
+  }
+
+  async restore(request: RestoreRequest, options: OwnerOptions = {}): Promise<RestoredShard> {
+    return checked(RestoredSchema, await this.#long(ORDERS.restore, request, options), this.#what);
+  }
+
+  get #what(): string {
+    return `answer of ${this.#owner}`;
+  }
+
+  #long(name: string, payload: unknown, options: OwnerOptions): Promise<unknown> {
+    return giveLongOrder(this.#task, this.#owner, name, newAttempt(), payload, options);
+  }
+}

@@ -1,0 +1,240 @@
+/**
+ * A process that holds variables, doing its part of a checkpoint: it takes references to their values, streams them to
+ * the store, and gives variables their values back. One attempt is held at a time; a newer one takes its place.
+ */
+import { faultPoint } from '../async/fault-point.js';
+import type { ClusterTask } from '../cluster/cluster-task.js';
+import { checked } from '../cluster/wire.js';
+import { ShoalError } from '../errors/errors.js';
+import { BundleReader } from '../formats/tensor-bundle/bundle-reader.js';
+import { writeIndexFile } from '../formats/tensor-bundle/index-file.js';
+import { dataFile } from '../formats/tensor-bundle/naming.js';
+import type { BlobSource, Store } from '../store/store.js';
+import { Tensor } from '../tensor/tensor.js';
+import { onLongOrder } from './long-order.js';
+import { encodeChunks } from './manifest.js';
+import { fileBlob } from './names.js';
+import { type SavedVariable, sliceOf } from './saved-variable.js';
+import { type HeldVariable, ShardImage } from './shard-image.js';
+import {
+  DropSchema,
+  ORDERS,
+  type OwnerOptions,
+  type RestoredShard,
+  type RestoreRequest,
+  RestoreSchema,
+  type ShardOwner,
+  type SnapshotRequest,
+  SnapshotSchema,
+  type WriteRequest,
+  WriteSchema,
+  type WrittenShard,
+} from './shard-owner.js';
+import type { VariableAccess } from './variable-access.js';
+import { VerifiedReader } from './verified-reader.js';
+
+export interface ShardServiceOptions {
+  readonly access: VariableAccess;
+  readonly openStore: (url: string) => Store;
+  /** How long a snapshot is kept that nobody asks to be written. */
+  readonly holdMs?: number;
+  readonly log?: (line: string) => void;
+}
+
+interface Held {
+  readonly attempt: string;
+  readonly variables: readonly HeldVariable[];
+  readonly timer: NodeJS.Timeout;
+  /** Present while it is written. Its memory may not go before the write has ended. */
+  writing: { readonly stop: AbortController; readonly ended: Promise<unknown> } | undefined;
+}
+
+export class ShardService implements ShardOwner {
+  readonly #options: ShardServiceOptions;
+  #held: Held | undefined;
+
+  constructor(options: ShardServiceOptions) {
+    this.#options = options;
+  }
+
+  /** Has the service answer the chief's orders. */
+  serve(task: ClusterTask): this {
+    onLongOrder(task, ORDERS.snapshot, (payload, context) =>
+      this.snapshot(checked(SnapshotSchema, payload, 'order'), context),
+    );
+    onLongOrder(task, ORDERS.write, (payload, context) =>
+      this.write(checked(WriteSchema, payload, 'order'), context),
+    );
+    onLongOrder(task, ORDERS.restore, (payload, context) =>
+      this.restore(checked(RestoreSchema, payload, 'order'), context),
+    );
+    task.onOrder(ORDERS.drop, (payload) => this.drop(checked(DropSchema, payload, 'order').attempt));
+    return this;
+  }
+
+  async snapshot({ attempt, variables }: SnapshotRequest, { signal }: OwnerOptions = {}) {
+    await this.#endOther();
+    await faultPoint('checkpoint.snapshot.before');
+    const tensors = await this.#options.access.read(variables, { signal });
+    await faultPoint('checkpoint.snapshot.after');
+    const { holdMs = 120_000, log } = this.#options;
+    const timer = setTimeout(() => {
+      log?.(`a snapshot was kept for ${holdMs / 1000} s and nobody asked for it; it is dropped`);
+      this.#release(this.#held);
+    }, holdMs).unref();
+    const held = variables.map((variable, i) => ({ variable, tensor: tensors[i]! }));
+    await this.#endOther();
+    this.#held = { attempt, variables: held, timer, writing: undefined };
+    return { bytes: new ShardImage(held).size };
+  }
+
+  async write(request: WriteRequest, { signal, onProgress }: OwnerOptions = {}): Promise<WrittenShard> {
+    const held = this.#held;
+    if (held?.attempt !== request.attempt || held.writing) {
+      throw new ShoalError('SHOAL_NOT_FOUND', `The snapshot ${request.attempt} is not kept here any more`);
+    }
+    const stop = new AbortController();
+    const work = this.#write(
+      held,
+      request,
+      AbortSignal.any([stop.signal, ...(signal ? [signal] : [])]),
+      onProgress,
+    );
+    held.writing = { stop, ended: work.catch(() => undefined) };
+    clearTimeout(held.timer);
+    return work;
+  }
+
+  async #write(
+    held: Held,
+    request: WriteRequest,
+    signal: AbortSignal,
+    onProgress: OwnerOptions['onProgress'],
+  ): Promise<WrittenShard> {
+    const store = this.#options.openStore(request.store);
+    const file = dataFile(request.prefix, request.shard, request.shards);
+    const blob = fileBlob(request.namespace, request, file);
+    try {
+      const image = new ShardImage(held.variables);
+      await faultPoint('checkpoint.write.before');
+      const put = await store.put(blob, counted(image.source, onProgress), { signal, size: image.size });
+      await faultPoint('checkpoint.write.after');
+      const { index, chunks, crc32c } = image.sums();
+      await readBack(store, blob, put.places, { size: image.size, crc32c }, signal);
+      await faultPoint('checkpoint.write.verified');
+      return {
+        file: { file, size: image.size, crc32c, chunks: encodeChunks(chunks), places: [...put.places] },
+        index: Buffer.from(writeIndexFile(index)).toString('base64'),
+        shortfall: put.shortfall,
+      };
+    } finally {
+      this.#release(held);
+    }
+  }
+
+  async drop(attempt: string): Promise<void> {
+    // What is being written goes with the order that asked for it.
+    if (this.#held?.attempt === attempt && !this.#held.writing) this.#release(this.#held);
+  }
+
+  /** Values come one variable after another: memory for one of them is all that it takes. */
+  async restore(request: RestoreRequest, { signal, onProgress }: OwnerOptions = {}): Promise<RestoredShard> {
+    const { manifest, namespace, variables } = request;
+    const notices: string[] = [];
+    const reader = new VerifiedReader(this.#options.openStore(request.store), manifest, {
+      namespace,
+      signal,
+      onDamage: (line) => {
+        if (notices.length < 100) notices.push(line);
+        this.#options.log?.(line);
+      },
+    });
+    await faultPoint('checkpoint.restore.before');
+    const bundle = await BundleReader.open(reader, manifest.prefix);
+    for (const variable of variables) {
+      const value = await readVariable(bundle, variable, signal);
+      try {
+        await this.#options.access.assign(variable, value, { signal });
+      } finally {
+        value.dispose();
+      }
+      onProgress?.(reader.bytesRead);
+      await faultPoint('checkpoint.restore.amid');
+    }
+    return { bytesRead: reader.bytesRead, notices };
+  }
+
+  /** A snapshot makes room for the next one; if it is being written, that ends first. */
+  async #endOther(): Promise<void> {
+    const held = this.#held;
+    if (held?.writing) {
+      held.writing.stop.abort('another snapshot is taken');
+      await held.writing.ended;
+    }
+    this.#release(held);
+  }
+
+  #release(held: Held | undefined): void {
+    if (!held || this.#held !== held) return;
+    clearTimeout(held.timer);
+    this.#held = undefined;
+    for (const { tensor } of held.variables) tensor.dispose();
+  }
+}
+
+/** The bytes of a source, told as they go by. */
+function counted(source: BlobSource, onProgress: ((bytes: number) => void) | undefined): BlobSource {
+  if (!onProgress) return source;
+  return async function* (offset) {
+    let bytes = offset;
+    for await (const chunk of source(offset)) {
+      yield chunk;
+      bytes += chunk.byteLength;
+      onProgress(bytes);
+    }
+  };
+}
+
+/** Every copy is read where it lies: what a disk does not give back was not saved. */
+async function readBack(
+  store: Store,
+  blob: string,
+  places: readonly string[],
+  expected: { readonly size: number; readonly crc32c: number },
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  await Promise.all(
+    places.map(async (place) => {
+      const found = await store.digest(blob, { place, signal });
+      if (found.size === expected.size && found.crc32c === expected.crc32c) return;
+      throw new ShoalError('SHOAL_CORRUPT', `${blob} at ${place} reads back otherwise than it was written`, {
+        hint: 'Its disk or memory may be failing.',
+      });
+    }),
+  );
+}
+
+/** The value that a variable, or a part of one, has in a checkpoint. */
+export async function readVariable(
+  bundle: BundleReader,
+  variable: SavedVariable,
+  signal: AbortSignal | undefined,
+): Promise<Tensor> {
+  const { key, dtype, shape } = variable;
+  const slice = sliceOf(variable);
+  if (dtype === 'string') {
+    const values = await bundle.readStrings(key, { slice, ...(signal && { signal }) });
+    return Tensor.of(values as never, { dtype, shape });
+  }
+  const tensor = Tensor.allocate(shape, dtype);
+  try {
+    const data = tensor.data as unknown as NodeJS.TypedArray;
+    const into = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+    // Every chunk is verified by its own sum: reading whole tensors for theirs would read what others own.
+    await bundle.read(key, { slice, into, verify: false, signal });
+    return tensor;
+  } catch (error) {
+    tensor.dispose();
+    throw error;
+  }
+}

@@ -1,0 +1,160 @@
+/**
+ * Checkpoints between a store and a directory. `pull` gathers one into a directory that unmodified TensorFlow reads;
+ * `push` takes one that lies in a directory, be it TensorFlow's own, into the store. Either way bytes are verified, and
+ * what arrives shows up whole or not at all.
+ */
+import { randomBytes } from 'node:crypto';
+import { mkdir, open, rename, rm, stat } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
+import { crc32c, joinCrc32c } from '../bytes/crc32c.js';
+import { ShoalError } from '../errors/errors.js';
+import { formatCheckpointState } from '../formats/checkpoint-state/checkpoint-state.js';
+import { DirectoryReader } from '../formats/range-reader.js';
+import { BundleReader } from '../formats/tensor-bundle/bundle-reader.js';
+import { dataFile, indexFile } from '../formats/tensor-bundle/naming.js';
+import type { Store } from '../store/store.js';
+import { nextSequence } from './catalog.js';
+import { encodeChunks, encodeManifest, type Manifest, type ManifestFile } from './manifest.js';
+import { fileBlob, manifestBlob, newAttempt } from './names.js';
+import { CHUNK_BYTES } from './shard-image.js';
+import { VerifiedReader } from './verified-reader.js';
+
+export interface TransferOptions {
+  readonly signal?: AbortSignal | undefined;
+  readonly onProgress?: ((done: number, total: number) => void) | undefined;
+  readonly log?: ((line: string) => void) | undefined;
+}
+
+const STEP_BYTES = 4 * CHUNK_BYTES;
+
+/** Gathers a checkpoint into a directory; resolves with its path there. */
+export async function pullCheckpoint(
+  store: Store,
+  namespace: string,
+  manifest: Manifest,
+  directory: string,
+  options: TransferOptions = {},
+): Promise<string> {
+  const { signal, onProgress, log } = options;
+  const reader = new VerifiedReader(store, manifest, { namespace, signal, ...(log && { onDamage: log }) });
+  const total = manifest.files.reduce((sum, { size }) => sum + size, 0);
+  const tag = `.pull-${randomBytes(4).toString('hex')}`;
+  await mkdir(directory, { recursive: true });
+  const parts: { temporary: string; file: string }[] = [];
+  let done = 0;
+  try {
+    // The index comes last: without it the rest is no checkpoint to TensorFlow.
+    const inOrder = [...manifest.files].sort(
+      (a, b) => Number(a.file.endsWith('.index')) - Number(b.file.endsWith('.index')),
+    );
+    for (const { file, size } of inOrder) {
+      const temporary = join(directory, tag + file);
+      parts.push({ temporary, file });
+      const handle = await open(temporary, 'wx');
+      try {
+        for (let at = 0; at < size; ) {
+          const bytes = await reader.read(file, at, Math.min(STEP_BYTES, size - at));
+          await handle.write(bytes, 0, bytes.byteLength, at);
+          at += bytes.byteLength;
+          done += bytes.byteLength;
+          onProgress?.(done, total);
+          signal?.throwIfAborted();
+        }
+        await handle.datasync();
+      } finally {
+        await handle.close();
+      }
+    }
+    for (const { temporary, file } of parts) await rename(temporary, join(directory, file));
+  } catch (error) {
+    for (const { temporary } of parts) await rm(temporary, { force: true });
+    throw error;
+  }
+  const state = formatCheckpointState({
+    modelCheckpointPath: manifest.prefix,
+    allModelCheckpointPaths: [manifest.prefix],
+    allModelCheckpointTimestamps: [manifest.savedAtMs / 1000],
+    lastPreservedTimestamp: 0,
+  });
+  const temporary = join(directory, `${tag}checkpoint`);
+  const handle = await open(temporary, 'wx');
+  await handle.writeFile(state);
+  await handle.close();
+  await rename(temporary, join(directory, 'checkpoint'));
+  return join(directory, manifest.prefix);
+}
+
+/** Takes the checkpoint at a path (`dir/model.ckpt-500`) into the store. */
+export async function pushCheckpoint(
+  store: Store,
+  namespace: string,
+  path: string,
+  options: TransferOptions & { readonly chief?: Manifest['chief']; readonly nowMs?: number } = {},
+): Promise<Manifest> {
+  const { signal, onProgress } = options;
+  const prefix = basename(path);
+  await using files = new DirectoryReader(dirname(path));
+  const { index } = await BundleReader.open(files, prefix);
+  const names = [
+    ...Array.from({ length: index.shards }, (_, shard) => dataFile(prefix, shard, index.shards)),
+    indexFile(prefix),
+  ];
+  const meta = `${prefix}.meta`;
+  if (await stat(join(dirname(path), meta)).catch(() => undefined)) names.push(meta);
+  const sizes = await Promise.all(names.map((name) => files.size(name)));
+  const total = sizes.reduce((a, b) => a + b, 0);
+  const attempt = newAttempt();
+  const sequence = await nextSequence(store, namespace, { signal });
+  let done = 0;
+  const entries: ManifestFile[] = [];
+  for (const [i, file] of names.entries()) {
+    const size = sizes[i]!;
+    const chunks = new Uint32Array(Math.ceil(size / CHUNK_BYTES));
+    const source = async function* (offset: number): AsyncGenerator<Uint8Array> {
+      for (let at = offset; at < size; ) {
+        const end = Math.min(size, (Math.floor(at / CHUNK_BYTES) + 1) * CHUNK_BYTES);
+        const bytes = await files.read(file, at, end - at);
+        if (at % CHUNK_BYTES === 0) chunks[at / CHUNK_BYTES] = crc32c(bytes);
+        yield bytes;
+        at = end;
+        onProgress?.(done + at, total);
+      }
+    };
+    const blob = fileBlob(namespace, { prefix, attempt }, file);
+    const isSmall = !/\.data-\d+-of-\d+$/.test(file);
+    const put = await store.put(blob, source, {
+      size,
+      signal,
+      copies: isSmall ? 'everywhere' : 'replicated',
+    });
+    const sum = chunks.reduce(
+      (crc, chunk, at) => joinCrc32c(crc, chunk, Math.min(CHUNK_BYTES, size - at * CHUNK_BYTES)),
+      0,
+    );
+    if (sum !== put.crc32c) {
+      throw new ShoalError('SHOAL_CORRUPT', `${file} changed while it was read from ${dirname(path)}`);
+    }
+    entries.push({ file, size, crc32c: sum, chunks: encodeChunks(chunks), places: [...put.places] });
+    done += size;
+  }
+  const manifest: Manifest = {
+    format: 'shoal-checkpoint',
+    version: 1,
+    sequence,
+    step: Number(/-(\d+)$/.exec(prefix)?.[1] ?? 0),
+    attempt,
+    prefix,
+    savedAtMs: options.nowMs ?? Date.now(),
+    consistency: 'imported',
+    chief: options.chief ?? { task: '', incarnation: 0 },
+    shards: index.shards,
+    tensors: index.tensors.size,
+    files: entries,
+    input: null,
+  };
+  await store.put(manifestBlob(namespace, manifest), encodeManifest(manifest), {
+    signal,
+    copies: 'everywhere',
+  });
+  return manifest;
+}

@@ -1,0 +1,134 @@
+/**
+ * Reads and writes variables in the process that holds them. In a server's process a session of its own, on that
+ * server alone, finds every variable by its resource name, whoever made it: reading takes a reference, not a copy
+ * (but for tables that are updated sparsely, which TensorFlow copies), and writing hands the tensor over.
+ */
+import { Graph } from '../graph/graph.js';
+import type { Operation, Output } from '../graph/operation.js';
+import * as raw from '../ops/generated/index.js';
+import type { Fetches, FetchResult } from '../session/fetches.js';
+import { type RunOptions, Session } from '../session/session.js';
+import type { Tensor } from '../tensor/tensor.js';
+import type { Variable } from '../variables/variable.js';
+import type { SavedVariable } from './saved-variable.js';
+
+export interface AccessOptions {
+  readonly signal?: AbortSignal | undefined;
+  readonly timeoutMs?: number | undefined;
+}
+
+export interface VariableAccess {
+  /** The values of all, of one instant if nobody writes meanwhile. The caller disposes of them. */
+  read(variables: readonly SavedVariable[], options?: AccessOptions): Promise<Tensor[]>;
+  assign(variable: SavedVariable, value: Tensor, options?: AccessOptions): Promise<void>;
+  close(): Promise<void>;
+}
+
+interface Ops {
+  readonly read: Output;
+  readonly value: Output;
+  readonly assign: Operation;
+}
+
+interface Runs {
+  run<const F extends Fetches>(fetches: F, options?: RunOptions): Promise<FetchResult<F>>;
+}
+
+/** Access by ops that are made once for each variable. */
+abstract class OpAccess implements VariableAccess {
+  readonly #ops = new Map<string, Ops>();
+
+  protected abstract session(): Runs;
+  protected abstract make(variable: SavedVariable): Ops;
+
+  #opsOf(variable: SavedVariable): Ops {
+    const key = JSON.stringify([variable.container, variable.resource, variable.dtype, variable.shape]);
+    let ops = this.#ops.get(key);
+    if (!ops) {
+      ops = this.make(variable);
+      this.#ops.set(key, ops);
+    }
+    return ops;
+  }
+
+  async read(variables: readonly SavedVariable[], options: AccessOptions = {}): Promise<Tensor[]> {
+    const reads = variables.map((variable) => this.#opsOf(variable).read);
+    // A list with nothing in it is no run.
+    return reads.length === 0 ? [] : ((await this.session().run(reads, defined(options))) as Tensor[]);
+  }
+
+  async assign(variable: SavedVariable, value: Tensor, options: AccessOptions = {}): Promise<void> {
+    const { value: placeholder, assign } = this.#opsOf(variable);
+    await this.session().run(assign, { ...defined(options), feeds: [[placeholder, value]] });
+  }
+
+  async close(): Promise<void> {}
+}
+
+/** The variables of the TensorFlow server in this process. */
+export class ServerVariables extends OpAccess {
+  readonly #graph = new Graph();
+  readonly #target: string;
+  #session: Session | undefined;
+
+  constructor(target: string) {
+    super();
+    this.#target = target;
+  }
+
+  protected session(): Session {
+    this.#session ??= Session.open({ graph: this.#graph, target: this.#target });
+    return this.#session;
+  }
+
+  protected make({ resource, container, dtype, shape }: SavedVariable): Ops {
+    return this.#graph.asDefault(() => {
+      const handle = raw.varHandleOp({ sharedName: resource, container, dtype, shape });
+      const value = raw.placeholder({ dtype, shape });
+      return {
+        read: raw.readVariableOp(handle, { dtype }),
+        value,
+        assign: raw.assignVariableOp(handle, value),
+      };
+    });
+  }
+
+  override async close(): Promise<void> {
+    const session = this.#session;
+    this.#session = undefined;
+    await session?.close({ timeoutMs: 5000 });
+    this.#graph.dispose();
+  }
+}
+
+/** The variables of a graph through a session on it: what one process without servers has. */
+export class SessionVariables extends OpAccess {
+  readonly #session: Runs;
+  readonly #variables: ReadonlyMap<string, Variable>;
+
+  constructor(session: Runs, variables: readonly Variable[]) {
+    super();
+    this.#session = session;
+    this.#variables = new Map(variables.map((variable) => [variable.name, variable]));
+  }
+
+  protected session(): Runs {
+    return this.#session;
+  }
+
+  protected make({ resource, dtype, shape }: SavedVariable): Ops {
+    const variable = this.#variables.get(resource) as Variable;
+    const { graph } = variable;
+    return graph.asDefault(() =>
+      graph.nameScope('save', () => {
+        const value = graph.device(variable.device, () => raw.placeholder({ dtype, shape }));
+        const assign = graph.device(variable.device, () => variable.assign(value));
+        return { read: variable.toOutput(), value, assign };
+      }),
+    );
+  }
+}
+
+function defined({ signal, timeoutMs }: AccessOptions): RunOptions {
+  return { ...(signal ? { signal } : {}), ...(timeoutMs === undefined ? {} : { timeoutMs }) };
+}

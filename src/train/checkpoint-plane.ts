@@ -1,0 +1,156 @@
+/**
+ * The part of a task in the checkpoints of its cluster. Every task keeps blobs for the others; a task that holds
+ * variables snapshots, writes and restores them when the chief orders it; a worker rests at a step boundary when the
+ * chief asks. The chief's saver finds all of them through here.
+ */
+import { resolve } from 'node:path';
+import * as v from 'valibot';
+import type { Parking, Watch } from '../checkpoint/save.js';
+import { RemoteOwner, type ShardOwner } from '../checkpoint/shard-owner.js';
+import { ShardService } from '../checkpoint/shard-service.js';
+import { ServerVariables } from '../checkpoint/variable-access.js';
+import { peersOf } from '../cluster/peers.js';
+import type { Server } from '../cluster/server.js';
+import { isTaskId, parseTaskId, type TaskId } from '../cluster/task-id.js';
+import { checked } from '../cluster/wire.js';
+import { invalid, isShoalError } from '../errors/errors.js';
+import { DirectoryStore } from '../store/directory-store.js';
+import { PeersStore } from '../store/peers-store.js';
+import type { Store } from '../store/store.js';
+import { StepGate } from './step-gate.js';
+
+export interface PlaneOptions {
+  /** The directory whose blobs the agent serves. */
+  readonly directory: string;
+  /** Copies of every shard on other hosts. */
+  readonly replicas?: number | undefined;
+  readonly log?: ((line: string) => void) | undefined;
+}
+
+const PARK = 'train-park';
+const RESUME = 'train-resume';
+const ParkSchema = v.object({ leaseMs: v.number(), atStep: v.optional(v.number()) });
+
+// One plane for each server of this process, found by whoever has the server.
+const planes = new WeakMap<Server, CheckpointPlane>();
+
+export function planeOf(server: Server): CheckpointPlane | undefined {
+  return planes.get(server);
+}
+
+export class CheckpointPlane {
+  readonly directory: string;
+  /** Where this task's training steps rest for a cut. */
+  readonly gate = new StepGate();
+  /**
+   * Steps of synchronous training wait for each other: they rest at a step that all will reach, this many beyond the one
+   * that the chief has seen. Undefined for asynchronous training.
+   */
+  restAhead: number | undefined;
+  readonly #server: Server;
+  readonly #service: ShardService;
+  readonly #stores = new Map<string, Store>();
+  readonly #replicas: number;
+  readonly #access: ServerVariables;
+
+  private constructor(server: Server, options: PlaneOptions) {
+    this.#server = server;
+    this.directory = resolve(options.directory);
+    this.#replicas = options.replicas ?? 1;
+    this.#access = new ServerVariables(server.target);
+    this.#service = new ShardService({
+      access: this.#access,
+      openStore: (url) => this.store(url),
+      ...(options.log ? { log: options.log } : {}),
+    });
+  }
+
+  /** Makes a task take part. Each server once. */
+  static attach(server: Server, options: PlaneOptions): CheckpointPlane {
+    const known = planes.get(server);
+    if (known) return known;
+    const plane = new CheckpointPlane(server, options);
+    plane.#service.serve(server.task);
+    server.task.onOrder(PARK, async (payload) => {
+      const { leaseMs, atStep } = checked(ParkSchema, payload, 'order');
+      await plane.gate.park({ leaseMs, ...(atStep === undefined ? {} : { atStep }) });
+      return null;
+    });
+    server.task.onOrder(RESUME, () => plane.gate.resume());
+    planes.set(server, plane);
+    return plane;
+  }
+
+  /** A store by its address: `peers:`, or `file:` and a directory. */
+  store(url = 'peers:'): Store {
+    const known = this.#stores.get(url);
+    if (known) return known;
+    const store = this.#open(url);
+    this.#stores.set(url, store);
+    return store;
+  }
+
+  #open(url: string): Store {
+    const directory = new DirectoryStore(this.directory);
+    if (url === 'peers:')
+      return new PeersStore({ directory, peers: peersOf(this.#server.task), replicas: this.#replicas });
+    if (url.startsWith('file:') && url.length > 5) return new DirectoryStore(url.slice(5));
+    throw invalid(`${JSON.stringify(url)} is no store`, {
+      hint: 'Stores are `peers:` (the disks of all tasks) and `file:/a/directory`.',
+    });
+  }
+
+  readonly owner = (name: string): ShardOwner =>
+    name === this.#server.task.task ? this.#service : new RemoteOwner(this.#server.task, name as TaskId);
+
+  /** The task that holds what is on a device; this one where the device names none. */
+  ownerOf(device: string): TaskId {
+    const match = /\/job:([^/]+)(?:\/replica:\d+)?\/task:(\d+)/.exec(device);
+    const id = match ? `/job:${match[1]}/task:${match[2]}` : '';
+    return isTaskId(id) ? id : this.#server.task.task;
+  }
+
+  get chief(): { task: string; incarnation: number } {
+    return this.#server.task.identity;
+  }
+
+  readonly parking: Parking = {
+    workers: () =>
+      this.#server.task
+        .members()
+        .filter(({ task, status }) => trains(task) && (status === 'alive' || status === 'suspect'))
+        .map(({ task }) => task),
+    park: async (worker, { leaseMs, signal }) => {
+      const seen = this.gate.seenStep;
+      const atStep = this.restAhead === undefined ? undefined : (seen ?? 0) + this.restAhead;
+      const request = { leaseMs, ...(atStep === undefined ? {} : { atStep }) };
+      if (worker === this.#server.task.task) return this.gate.park(request);
+      try {
+        await this.#server.task.order(worker as TaskId, PARK, request, { timeoutMs: leaseMs, signal });
+      } catch (error) {
+        // A task that has no such order is on its way in or out: it does not train.
+        if (!isShoalError(error, 'SHOAL_NOT_FOUND')) throw error;
+      }
+    },
+    resume: async (worker) => {
+      if (worker === this.#server.task.task) return this.gate.resume();
+      await this.#server.task.order(worker as TaskId, RESUME, {}, { timeoutMs: 5000, again: true });
+    },
+  };
+
+  readonly watch: Watch = (listener) =>
+    this.#server.task.events.on('*', (event) => {
+      if (event.type === 'lost' || event.type === 'left') listener({ type: 'lost', task: event.member.task });
+      else if (event.type === 'back' && event.replaced) listener({ type: 'lost', task: event.member.task });
+      if ((event.type === 'joined' || event.type === 'back') && trains(event.member.task)) {
+        listener({ type: 'joined', task: event.member.task });
+      }
+    });
+
+  async close(): Promise<void> {
+    for (const store of this.#stores.values()) await store.close();
+    await this.#access.close();
+  }
+}
+
+const trains = (task: TaskId): boolean => !['ps', 'evaluator'].includes(parseTaskId(task).job);

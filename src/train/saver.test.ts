@@ -1,0 +1,152 @@
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { askPython } from '../../test/python.js';
+import { Graph } from '../graph/graph.js';
+
+import { Session } from '../session/session.js';
+import * as tf from '../tf.js';
+import { getOrCreateGlobalStep } from '../variables/global-step.js';
+import { globalVariablesInitializer } from '../variables/initialize.js';
+import { fixedSizePartitioner } from '../variables/partitioned.js';
+import { globalVariables } from '../variables/variable-scope.js';
+import { latestCheckpoint } from './latest-checkpoint.js';
+import { Saver } from './saver.js';
+
+const PYTHON = new URL('./testing/saver.py', import.meta.url);
+
+let dir = '';
+beforeEach(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'shoal-saver-'));
+});
+afterEach(() => rm(dir, { recursive: true, force: true }));
+
+/** Variables of several types, a table in parts, an optimizer's slots and a global step. */
+function model(parts: number) {
+  const graph = new Graph();
+  return graph.asDefault(() => {
+    const step = getOrCreateGlobalStep(graph);
+    const w = tf.variable('w', {
+      shape: [3, 4],
+      initializer: tf.randomUniformInitializer(-1, 1, { seed: 1 }),
+    });
+    const table = tf.partitionedVariable('table', {
+      shape: [10, 2],
+      initializer: tf.randomUniformInitializer(-1, 1, { seed: 2 }),
+      partitioner: fixedSizePartitioner(parts),
+    });
+    tf.newVariable(tf.constant(['one', '', 'drei']), { name: 'words', trainable: false });
+    tf.newVariable(tf.constant([true, false]), { name: 'flags', trainable: false });
+    const loss = tf.sum(tf.square(w)).add(tf.sum(tf.square(table.toOutput())));
+    const trainOp = tf.train.adagrad(0.1).minimize(loss, { globalStep: step });
+    return { graph, step, w, table, trainOp, init: globalVariablesInitializer(graph) };
+  });
+}
+
+async function values(session: Session, graph: Graph): Promise<Record<string, unknown>> {
+  const entries = globalVariables(graph).map(async (variable) => [
+    variable.name,
+    (await session.run(variable.toOutput())).toArray(),
+  ]);
+  return Object.fromEntries(await Promise.all(entries)) as Record<string, unknown>;
+}
+
+describe('a saver in one process', () => {
+  test('saves what Python TensorFlow reads bit for bit, and restores it into another partitioning', async () => {
+    const one = model(3);
+    await using session = await Session.create({ graph: one.graph });
+    await session.run(one.init);
+    for (let i = 0; i < 3; i++) await session.run(one.trainOp);
+    const saver = new Saver();
+    const path = await saver.save(session, join(dir, 'model.ckpt'));
+    expect(path).toBe(join(dir, 'model.ckpt-3'));
+    expect(await latestCheckpoint(dir)).toBe(path);
+    const before = await values(session, one.graph);
+    const table = (await session.run(one.table.toOutput())).toArray();
+    const seen = await askPython<Record<string, unknown>>(PYTHON, { read: path });
+    expect(seen).toMatchObject({
+      global_step: 3,
+      w: before.w,
+      table,
+      words: ['one', '', 'drei'],
+      flags: [true, false],
+    });
+    expect(seen['w/Adagrad']).toEqual(before['w/Adagrad']);
+
+    const other = model(2);
+    await using second = await Session.create({ graph: other.graph });
+    const report = await saver.restore(second, path);
+    expect(report).toMatchObject({ missing: [], unused: [] });
+    expect((await second.run(other.table.toOutput())).toArray()).toEqual(table);
+    const slots = async (s: Session, m: typeof one) =>
+      (
+        await Promise.all(
+          globalVariables(m.graph)
+            .filter(({ name }) => name.startsWith('table/') && name.endsWith('/Adagrad'))
+            .map(async (slot) => (await s.run(slot.toOutput())).toArray() as unknown[]),
+        )
+      ).flat();
+    expect(await slots(second, other)).toEqual(await slots(session, one));
+  });
+
+  test('restores what Python TensorFlow wrote: plain, sharded, partitioned, with slots', async () => {
+    const written = await askPython<{ paths: string[]; values: Record<string, unknown> }>(PYTHON, {
+      write: dir,
+    });
+    for (const path of written.paths) {
+      const { graph, table } = model(2);
+      await using session = await Session.create({ graph });
+      await new Saver().restore(session, path);
+      const found = await values(session, graph);
+      expect(found).toMatchObject({
+        w: written.values.w,
+        'w/Adagrad': written.values['w/Adagrad'],
+        words: written.values.words,
+      });
+      expect((await session.run(table.toOutput())).toArray()).toEqual(written.values.table);
+    }
+    expect((await readdir(dir)).filter((name) => name.includes('@'))).toEqual([]);
+  });
+
+  test('keeps the newest, names them in the checkpoint file, and leaves nothing of the others', async () => {
+    const { graph, init, trainOp } = model(1);
+    await using session = await Session.create({ graph });
+    await session.run(init);
+    const saver = new Saver({ maxToKeep: 2 });
+    for (let i = 0; i < 4; i++) {
+      await session.run(trainOp);
+      await saver.save(session, join(dir, 'model.ckpt'));
+    }
+    expect(saver.lastCheckpoints).toEqual([join(dir, 'model.ckpt-3'), join(dir, 'model.ckpt-4')]);
+    const files = await readdir(dir, { recursive: true });
+    expect(files.filter((file) => /ckpt-[12]\b/.test(file))).toEqual([]);
+    expect(await readFile(join(dir, 'checkpoint'), 'utf8')).toContain('model.ckpt-4');
+  });
+
+  test('refuses a checkpoint without a variable, unless a part is asked for', async () => {
+    const { graph, init, w } = model(1);
+    await using session = await Session.create({ graph });
+    await session.run(init);
+    const path = await new Saver({ varList: { weights: w } }).save(session, join(dir, 'part'));
+    await expect(new Saver().restore(session, path)).rejects.toMatchObject({ code: 'SHOAL_NOT_FOUND' });
+    const report = await new Saver({ strict: false }).restore(session, path);
+    expect(report.unused).toEqual(['weights']);
+    expect(report.missing).toContain('w');
+    await session.run(graph.asDefault(() => w.assign(tf.zeros([3, 4]))));
+    await new Saver({ varList: { weights: w } }).restore(session, path);
+    expect((await session.run(w.toOutput())).data.some((x) => x !== 0)).toBe(true);
+  });
+
+  test('says which checkpoints there are when one is asked for that is not', async () => {
+    const { graph, init } = model(1);
+    await using session = await Session.create({ graph });
+    await session.run(init);
+    const saver = new Saver();
+    await saver.save(session, join(dir, 'model.ckpt'), { globalStep: 7 });
+    await expect(saver.restore(session, join(dir, 'model.ckpt-8'))).rejects.toMatchObject({
+      code: 'SHOAL_NOT_FOUND',
+      hint: 'There are model.ckpt-7.',
+    });
+  });
+});

@@ -1,0 +1,315 @@
+/**
+ * TensorFlow 1's Saver. In one process it writes a directory that TensorFlow reads. On a cluster each ps writes its own
+ * shard to its own disk and to another one; nothing but metadata passes through here.
+ *
+ * Shards follow the tasks that hold the variables, so `sharded` changes nothing: it is taken for the sake of programs
+ * that have it.
+ */
+import { basename, dirname, join, normalize, resolve } from 'node:path';
+import { Checkpoints, type WhenBusy } from '../checkpoint/checkpoints.js';
+import type { Manifest } from '../checkpoint/manifest.js';
+import type { RestoreReport } from '../checkpoint/restore.js';
+import type { SaveProgress } from '../checkpoint/save.js';
+import { type SavedVariable, savedVariable } from '../checkpoint/saved-variable.js';
+import { ShardService } from '../checkpoint/shard-service.js';
+import { pushCheckpoint } from '../checkpoint/transfer.js';
+import { SessionVariables } from '../checkpoint/variable-access.js';
+import { invalid, isShoalError, ShoalError } from '../errors/errors.js';
+import type { Graph } from '../graph/graph.js';
+import { DirectoryStore } from '../store/directory-store.js';
+import { getGlobalStep } from '../variables/global-step.js';
+import { exportMetaGraph, metaGraphBytes } from '../variables/meta-graph.js';
+import { PartitionedVariable } from '../variables/partitioned.js';
+import type { Variable } from '../variables/variable.js';
+import { globalVariables } from '../variables/variable-scope.js';
+import { planeOf } from './checkpoint-plane.js';
+import type { SaverLike, TrainingRunner } from './saver-like.js';
+
+export type VarList =
+  | readonly (Variable | PartitionedVariable)[]
+  | Readonly<Record<string, Variable | PartitionedVariable>>;
+
+export interface SaverOptions {
+  /** What is saved and restored: a list, or by the names in the checkpoint. All global variables unless told. */
+  readonly varList?: VarList | undefined;
+  /** The newest that stay; 0 keeps all. 5 unless told. */
+  readonly maxToKeep?: number | undefined;
+  readonly keepCheckpointEveryNHours?: number | undefined;
+  readonly sharded?: boolean | undefined;
+  /** `cut`: workers rest for an instant, and all values are of that instant. `loose`: as TensorFlow. */
+  readonly consistency?: 'cut' | 'loose' | undefined;
+  /** Where a cluster keeps its checkpoints: `peers:`, or `file:` and a directory that all tasks see. */
+  readonly store?: string | undefined;
+  /** Whether variables that a checkpoint does not have are an error. */
+  readonly strict?: boolean | undefined;
+  readonly writeMetaGraph?: boolean | undefined;
+  /** A save that is asked for while one runs waits for it, or is left out. */
+  readonly whenBusy?: WhenBusy | undefined;
+  readonly log?: ((line: string) => void) | undefined;
+  readonly onProgress?: ((progress: SaveProgress) => void) | undefined;
+  /** The state of the input that belongs to a checkpoint; asked for while the workers rest. */
+  readonly input?: (() => unknown) | undefined;
+}
+
+interface CallOptions {
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface RestoreOptions extends CallOptions {
+  /** Variables that have no value: the tasks that hold them are restored after all others. */
+  readonly missing?: readonly Variable[] | undefined;
+}
+
+export interface SaveOptions extends CallOptions {
+  /** Its number is put behind the path; the step in the graph at the moment of the cut unless told. */
+  readonly globalStep?: number | undefined;
+}
+
+interface Home {
+  readonly checkpoints: Checkpoints;
+  readonly variables: ReadonlyMap<string, readonly SavedVariable[]>;
+  readonly namespace: string;
+}
+
+const MANNERS = { maxToKeep: 5, consistency: 'cut', store: 'peers:' } as const;
+/** The owner of all variables where there is no cluster. */
+const ALONE = 'this process';
+
+export class Saver implements SaverLike {
+  readonly #options: SaverOptions;
+  readonly #homes = new WeakMap<object, Map<string, Home>>();
+  #last: readonly string[] = [];
+  #pinned: ReadonlySet<string> = new Set();
+
+  constructor(options: SaverOptions = {}) {
+    const { maxToKeep = MANNERS.maxToKeep } = options;
+    if (!Number.isInteger(maxToKeep) || maxToKeep < 0)
+      throw invalid(`maxToKeep must be a whole number from 0; it is ${maxToKeep}`);
+    this.#options = options;
+  }
+
+  /** The paths of those that are kept, oldest first, as far as this saver has seen. */
+  get lastCheckpoints(): readonly string[] {
+    return this.#last;
+  }
+
+  /** Saves to `path-STEP`; resolves with that path when the checkpoint is committed. */
+  async save(session: TrainingRunner, path: string, options: SaveOptions = {}): Promise<string> {
+    const { signal, globalStep } = options;
+    const { consistency = MANNERS.consistency, writeMetaGraph = true, whenBusy = 'queue' } = this.#options;
+    const { checkpoints, variables } = this.#home(session, dirname(path));
+    if (variables.size === 0) throw invalid('There is no variable to be saved in this graph');
+    const { onProgress, input } = this.#options;
+    const outcome = await checkpoints.save(
+      {
+        variables,
+        basename: basename(path),
+        step: () => (globalStep === undefined ? readStep(session, signal) : Promise.resolve(globalStep)),
+        consistency,
+        ...(writeMetaGraph ? { meta: () => metaGraphBytes(exportMetaGraph({ graph: session.graph })) } : {}),
+        signal,
+        onProgress,
+        input,
+      },
+      whenBusy,
+    );
+    if (outcome === undefined)
+      throw new ShoalError('SHOAL_ABORTED', 'A checkpoint is being saved; this one was left out');
+    if (outcome.shortfall > 0) {
+      this.#options.log?.(
+        `${outcome.manifest.prefix} has ${outcome.shortfall} replicas too few: no other task could take them`,
+      );
+    }
+    this.#remember(await checkpoints.list(), dirname(path));
+    return join(dirname(path), outcome.manifest.prefix);
+  }
+
+  /** Gives the variables their values from the checkpoint at `path`, or from a directory's newest. */
+  async restore(session: TrainingRunner, path: string, options: RestoreOptions = {}): Promise<RestoreReport> {
+    const { signal } = options;
+    const { strict } = this.#options;
+    const { checkpoints, variables, namespace } = this.#home(session, dirname(path));
+    const manifests = await checkpoints.list();
+    const wanted = manifests.filter(({ prefix }) => prefix === basename(path));
+    const request = { variables, strict, signal, last: ownersOf(session, options.missing) };
+    if (wanted[0]) return checkpoints.restore(wanted[0], request);
+    // TensorFlow's own, on this disk: it goes through the store, where every owner reads its part.
+    const store = this.#storeOf(session, dirname(path));
+    const imported = await pushCheckpoint(store, namespace, path, { signal }).catch((error: unknown) => {
+      if (!isShoalError(error, 'SHOAL_NOT_FOUND')) throw error;
+      throw new ShoalError('SHOAL_NOT_FOUND', `There is no checkpoint ${path}`, {
+        cause: error,
+        hint:
+          manifests.length > 0
+            ? `There are ${manifests.map(({ prefix }) => prefix).join(', ')}.`
+            : 'There is none at all in its directory.',
+      });
+    });
+    try {
+      return await checkpoints.restore(imported, request);
+    } finally {
+      await checkpoints.remove(imported);
+    }
+  }
+
+  /** Restores the newest checkpoint that can be, passing over damaged ones; undefined when there is none at all. */
+  async restoreNewest(
+    session: TrainingRunner,
+    directory: string,
+    options: RestoreOptions = {},
+  ): Promise<RestoreReport | undefined> {
+    const { checkpoints, variables } = this.#home(session, directory);
+    const { strict } = this.#options;
+    const last = ownersOf(session, options.missing);
+    const report = await checkpoints.restoreNewest({ variables, strict, signal: options.signal, last });
+    if (report) await checkpoints.updateView().catch(() => undefined);
+    return report;
+  }
+
+  /** The path of the newest committed checkpoint, wherever its bytes are. */
+  async latest(
+    session: TrainingRunner,
+    directory: string,
+    _options: CallOptions = {},
+  ): Promise<string | undefined> {
+    const manifests = await this.list(session, directory);
+    return manifests[0] && join(directory, manifests[0].prefix);
+  }
+
+  /** Newest first. */
+  list(session: TrainingRunner, directory: string): Promise<Manifest[]> {
+    return this.#home(session, directory).checkpoints.list();
+  }
+
+  /** Checkpoints that stay whatever their age, by path or prefix. */
+  async pin(session: TrainingRunner, paths: readonly string[]): Promise<void> {
+    const pinned = new Set<string>();
+    for (const path of paths) {
+      const manifests = await this.list(session, dirname(path));
+      for (const { prefix, attempt } of manifests) if (prefix === basename(path)) pinned.add(attempt);
+    }
+    this.#pinned = pinned;
+  }
+
+  #remember(manifests: readonly Manifest[], directory: string): void {
+    this.#last = manifests.map(({ prefix }) => join(directory, prefix)).reverse();
+  }
+
+  #storeOf(session: TrainingRunner, directory: string) {
+    const plane = session.server && planeOf(session.server);
+    return plane ? plane.store(this.#options.store) : new DirectoryStore(resolve(directory));
+  }
+
+  /** The checkpoints of a directory through a session: found once, then kept with the session. */
+  #home(session: TrainingRunner, directory: string): Home {
+    const key = session.server ?? session.graph;
+    const homes = this.#homes.get(key) ?? new Map<string, Home>();
+    this.#homes.set(key, homes);
+    const known = homes.get(directory);
+    if (known) return known;
+    const home = this.#makeHome(session, directory);
+    homes.set(directory, home);
+    return home;
+  }
+
+  #makeHome(session: TrainingRunner, directory: string): Home {
+    const { server, graph } = session;
+    const named = namedVariables(graph, this.#options.varList);
+    const saver = this;
+    const { maxToKeep = MANNERS.maxToKeep, keepCheckpointEveryNHours, log } = this.#options;
+    const retention = {
+      keep: maxToKeep,
+      everyHours: keepCheckpointEveryNHours,
+      get pinned() {
+        return saver.#pinned;
+      },
+    };
+    const store = this.#storeOf(session, directory);
+    const common = { store, retention, now: Date.now, log };
+    if (!server) {
+      const access = new SessionVariables(
+        session,
+        named.map(({ variable }) => variable),
+      );
+      const service = new ShardService({ access, openStore: () => store });
+      const checkpoints = new Checkpoints({
+        ...common,
+        namespace: '',
+        owner: () => service,
+        chief: { task: '', incarnation: 0 },
+        directory: resolve(directory),
+        roots: [resolve(directory)],
+      });
+      const saved = named.map(({ variable, key }) => savedVariable(variable, key));
+      return { checkpoints, namespace: '', variables: new Map(saved.length > 0 ? [[ALONE, saved]] : []) };
+    }
+    const plane = planeOf(server);
+    if (!plane) {
+      throw invalid('This server takes no part in checkpoints', {
+        hint: 'Start it with Server.start of shoal/train, or attach a CheckpointPlane.',
+      });
+    }
+    const namespace = store.kind === 'peers' ? namespaceOf(directory) : '';
+    const checkpoints = new Checkpoints({
+      ...common,
+      namespace,
+      owner: plane.owner,
+      parking: plane.parking,
+      watch: plane.watch,
+      chief: plane.chief,
+      directory: resolve(directory),
+      roots: [store instanceof DirectoryStore ? store.root : plane.directory],
+    });
+    const variables = new Map<string, SavedVariable[]>();
+    for (const { variable, key } of named) {
+      const owner = plane.ownerOf(variable.device);
+      const list = variables.get(owner) ?? [];
+      list.push(savedVariable(variable, key));
+      variables.set(owner, list);
+    }
+    const inOrder = [...variables].sort(([a], [b]) => (a < b ? -1 : 1));
+    return { checkpoints, namespace, variables: new Map(inOrder) };
+  }
+}
+
+/** A name for a directory that is the same on every machine: relative, without dots. */
+export function namespaceOf(directory: string): string {
+  const parts = normalize(directory)
+    .split(/[\\/]+/)
+    .filter((part) => part !== '' && part !== '.')
+    .map((part) => (part === '..' ? 'up' : part.replace(/[^A-Za-z0-9._-]/g, '_')));
+  return parts.length === 0 ? 'here' : parts.join('/');
+}
+
+async function readStep(session: TrainingRunner, signal: AbortSignal | undefined): Promise<number> {
+  const globalStep = getGlobalStep(session.graph);
+  if (!globalStep) return 0;
+  return (
+    await session.run(globalStep.toOutput(), { timeoutMs: 30_000, ...(signal ? { signal } : {}) })
+  ).number();
+}
+
+/** The variables and the names that they have in a checkpoint; parts share that of their whole. */
+function namedVariables(graph: Graph, list: VarList | undefined): { variable: Variable; key: string }[] {
+  const spread = (item: Variable | PartitionedVariable, name?: string) =>
+    (item instanceof PartitionedVariable ? item.parts : [item]).map((variable) => ({
+      variable,
+      key: name ?? variable.sliceInfo?.fullName ?? variable.name,
+    }));
+  if (list === undefined) return globalVariables(graph).flatMap((variable) => spread(variable));
+  if (Array.isArray(list)) return (list as readonly Variable[]).flatMap((item) => spread(item));
+  return Object.entries(list as Record<string, Variable>).flatMap(([name, item]) => spread(item, name));
+}
+
+/**
+ * Who sees values in the variables of a task that came back empty may begin to train: such tasks are restored last, when
+ * the others are back at the checkpoint.
+ */
+function ownersOf(
+  { server }: TrainingRunner,
+  missing: readonly Variable[] | undefined,
+): ReadonlySet<string> | undefined {
+  const plane = server && planeOf(server);
+  if (!plane || !missing) return undefined;
+  return new Set(missing.map(({ device }) => plane.ownerOf(device)));
+}
