@@ -10,3 +10,4 @@ export type { SaverLike, TrainingRunner } from './saver-like.js';
 export { Scaffold, type ScaffoldOptions } from './scaffold.js';
 export { type ParkOptions, StepGate } from './step-gate.js';
 export { SummaryWriters } from './summary-writers.js';
+export { type ManagedPlace, Supervisor, type SupervisorOptions } from './supervisor.js';

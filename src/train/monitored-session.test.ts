@@ -1,11 +1,13 @@
 /** Monitored sessions in one process, with real checkpoints of a small kind. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { askPython } from '../../test/python.js';
 import { ShoalError } from '../errors/errors.js';
 import * as raw from '../ops/generated/index.js';
 import { Tensor } from '../tensor/tensor.js';
 import { GraphKeys } from '../variables/collections.js';
 import { SessionRunHook } from './hooks/session-run-hook.js';
 import { StopAtStepHook } from './hooks/stop-at-step.js';
+import { latestCheckpoint } from './latest-checkpoint.js';
 import { type MonitoredTrainingOptions, MonitoredTrainingSession } from './monitored-training-session.js';
 import { Scaffold } from './scaffold.js';
 import { JsonSaver } from './testing/json-saver.js';
@@ -105,11 +107,22 @@ describe('a monitored session', () => {
     expect(speeds.every(([, speed]) => speed > 0)).toBe(true);
   });
 
-  it('without a saver says so before it trains', async () => {
-    const model = smallModel();
-    await expect(
-      MonitoredTrainingSession(optionsOf(model, 1, { checkpointDir: space.path() })),
-    ).rejects.toThrow(/no saver/);
+  it('saves what TensorFlow reads where no saver is given', async () => {
+    const checkpointDir = space.path();
+    const train = async (lastStep: number) => {
+      const model = smallModel();
+      await MonitoredTrainingSession(optionsOf(model, lastStep, { checkpointDir }), async (session) => {
+        while (!session.shouldStop()) await session.run(model.trainOp);
+      });
+    };
+    await train(5);
+    expect(await latestCheckpoint(checkpointDir)).toMatch(/model\.ckpt-5$/);
+    await train(9);
+    const newest = (await latestCheckpoint(checkpointDir)) as string;
+    const program = new URL('testing/read-checkpoint.py', import.meta.url);
+    const values = await askPython<Record<string, unknown>>(program, null, [newest]);
+    expect(Object.keys(values).sort()).toEqual(['b', 'global_step', 'w']);
+    expect(values.global_step).toBe(9);
   });
 
   it('waits for the chief where it is none, with a deadline', async () => {

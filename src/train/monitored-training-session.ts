@@ -10,7 +10,6 @@
  * Python's `with`. Without one the caller closes it, by `await using` for example.
  */
 import { throwIfAborted } from '../async/deadline.js';
-import { invalid } from '../errors/errors.js';
 import { currentGraph, type Graph } from '../graph/graph.js';
 import { Coordinator } from './coordinator.js';
 import { CheckpointSaverHook } from './hooks/checkpoint-saver.js';
@@ -20,6 +19,7 @@ import { SummarySaverHook } from './hooks/summary-saver.js';
 import { MonitoredSession } from './monitored-session.js';
 import { openTraining, type PlaceOptions } from './open-training.js';
 import { startQueueRunners } from './queue-runners.js';
+import { Saver } from './saver.js';
 import { Scaffold } from './scaffold.js';
 import { SummaryWriters } from './summary-writers.js';
 
@@ -75,7 +75,7 @@ export async function MonitoredTrainingSession<T>(
 }
 
 async function createSession(options: MonitoredTrainingOptions): Promise<MonitoredSession> {
-  const { graph = currentGraph(), server, signal, checkpointDir, stopGracePeriodSecs = 120 } = options;
+  const { graph = currentGraph(), server, signal, stopGracePeriodSecs = 120 } = options;
   const { isChief = server?.isChief ?? true, scaffold = new Scaffold() } = options;
   const log = options.log ?? ((line: string) => console.error(line));
   throwIfAborted('Starting a training session', signal);
@@ -87,12 +87,7 @@ async function createSession(options: MonitoredTrainingOptions): Promise<Monitor
   signal?.addEventListener('abort', giveUpStart, { once: true });
   try {
     for (const hook of hooks) await hook.begin?.({ graph, writers, log });
-    scaffold.finalize(graph);
-    if (isChief && checkpointDir !== undefined && !scaffold.saver && savesCheckpoints(options)) {
-      throw invalid('There is a checkpointDir, but no saver', {
-        hint: 'Give one: { scaffold: new Scaffold({ saver: new Saver() }) }.',
-      });
-    }
+    scaffold.finalize(graph, () => new Saver({ log }));
     const training = await openTraining({
       ...options,
       graph,

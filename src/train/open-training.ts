@@ -11,6 +11,7 @@ import { ConfigProtoSchema } from '../proto/generated/config_pb.js';
 import type { Fetches } from '../session/fetches.js';
 import { type RunOptions, Session } from '../session/session.js';
 import type { Variable } from '../variables/variable.js';
+import { planeOf } from './checkpoint-plane.js';
 import { isRecoverable, RecoverableSession } from './recoverable-session.js';
 import type { TrainingRunner } from './saver-like.js';
 import type { Scaffold } from './scaffold.js';
@@ -26,7 +27,7 @@ export interface PlaceOptions {
   readonly maxWaitSecs?: number;
   /** How long one step may take before it is given up and the cluster is looked at. */
   readonly stepTimeoutSecs?: number;
-  /** Where steps rest for a cut; on a cluster one is made when none is given. */
+  /** Where steps rest for a cut; on a cluster that of the server when none is given. */
   readonly gate?: StepGate;
   /** Called before the first wait, for services that answer orders meanwhile. What it gives is disposed at the end. */
   readonly onOpen?: (place: TrainingPlace) => Disposable | AsyncDisposable | undefined;
@@ -60,7 +61,7 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
   const { graph, server, isChief, scaffold, signal, log, onReady } = options;
   const { maxWaitSecs = 7200, stepTimeoutSecs = 600 } = options;
   const { runner, close } = await openRunner(options);
-  const gate = options.gate ?? (server ? new StepGate() : undefined);
+  const gate = options.gate ?? (server && (planeOf(server)?.gate ?? new StepGate()));
   const place: TrainingPlace = { runner, gate, server, isChief };
   const session = new RecoverableSession({
     runner,
@@ -126,7 +127,8 @@ function restorer({ scaffold, checkpointDir, signal, log }: OpenTrainingOptions,
     const path = await saver.latest(runner, checkpointDir, { signal });
     if (path === undefined) return false;
     log(`restoring ${path}${again ? `: ${missing.length} variables were lost` : ''}`);
-    await saver.restore(runner, path, { signal });
+    if (!saver.restoreNewest) await saver.restore(runner, path, { signal, missing });
+    else if (!(await saver.restoreNewest(runner, checkpointDir, { signal, missing }))) return false;
     return true;
   };
 }

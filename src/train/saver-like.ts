@@ -3,6 +3,7 @@ import type { Server } from '../cluster/server.js';
 import type { Graph } from '../graph/graph.js';
 import type { Fetches, FetchResult } from '../session/fetches.js';
 import type { RunOptions } from '../session/session.js';
+import type { Variable } from '../variables/variable.js';
 
 /** A session: local, or over a cluster. */
 export interface TrainingRunner {
@@ -13,14 +14,27 @@ export interface TrainingRunner {
 }
 
 export interface SaverLike {
-  /** Saves; resolves with the path (`dir/model.ckpt-N`) when the checkpoint is committed. */
+  /**
+   * Saves; resolves with the path (`dir/model.ckpt-N`) when the checkpoint is committed. N is the global step at the
+   * moment that is saved, unless told.
+   */
   save(
     session: TrainingRunner,
     path: string,
     options?: { globalStep?: number; signal?: AbortSignal },
   ): Promise<string>;
-  /** Gives every variable of the graph its value from the checkpoint. */
-  restore(session: TrainingRunner, path: string, options?: { signal?: AbortSignal }): Promise<unknown>;
+  /** Gives every variable of the graph its value from the checkpoint; tasks with `missing` ones come last. */
+  restore(
+    session: TrainingRunner,
+    path: string,
+    options?: { signal?: AbortSignal; missing?: readonly Variable[] },
+  ): Promise<unknown>;
+  /** The same from the newest checkpoint that is whole; undefined when there is none at all. */
+  restoreNewest?(
+    session: TrainingRunner,
+    directory: string,
+    options?: { signal?: AbortSignal; missing?: readonly Variable[] },
+  ): Promise<unknown>;
   /** The newest committed checkpoint below the directory, wherever its bytes are. */
   latest(
     session: TrainingRunner,

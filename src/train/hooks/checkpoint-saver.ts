@@ -4,15 +4,14 @@
  *
  * In the background the loop does not wait for a save; one begins only when the one before has ended.
  */
-import { backoffMs } from '../../async/backoff.js';
-import { sleep } from '../../async/deadline.js';
-import { invalid, messageOf } from '../../errors/errors.js';
+import { invalid } from '../../errors/errors.js';
 import type { Graph } from '../../graph/graph.js';
 import type { Output } from '../../graph/operation.js';
 import type { FileWriter } from '../../summary/file-writer.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import { GraphKeys } from '../../variables/collections.js';
 import { exportMetaGraph } from '../../variables/meta-graph.js';
+import { CarefulSaver } from '../careful-saver.js';
 import type { Coordinator } from '../coordinator.js';
 import type { SaverLike, TrainingRunner } from '../saver-like.js';
 import { globalStepRead, readStep } from './global-step.js';
@@ -51,72 +50,60 @@ export interface CheckpointSaverOptions {
   readonly now?: () => number;
 }
 
-const RETRY = { baseMs: 1000, maxMs: 60_000 };
-const LAST_RETRY = { baseMs: 200, maxMs: 5_000 };
-
 export class CheckpointSaverHook extends SessionRunHook<Tensor<'int64'>> {
   readonly #options: CheckpointSaverOptions;
   readonly #timer: SecondOrStepTimer;
-  readonly #now: () => number;
   readonly #listeners: readonly CheckpointSaverListener[];
   #graph!: Graph;
   #step!: Output<'int64'>;
   #writer!: FileWriter;
-  #log!: (line: string) => void;
+  #careful!: CarefulSaver;
   #coordinator: Coordinator | undefined;
   #saving: Promise<void> | undefined;
-  #savedStep: number | undefined;
-  #failures = 0;
-  #retryAt = Number.NEGATIVE_INFINITY;
   #hasGraph = false;
 
   constructor(options: CheckpointSaverOptions) {
     super();
     this.#options = options;
-    this.#now = options.now ?? (() => performance.now());
-    this.#timer = new SecondOrStepTimer({
-      everySecs: options.saveSecs,
-      everySteps: options.saveSteps,
-      now: this.#now,
-    });
+    const { saveSecs, saveSteps, now } = options;
+    this.#timer = new SecondOrStepTimer({ everySecs: saveSecs, everySteps: saveSteps, now });
     this.#listeners = options.listeners ?? [];
   }
 
   /** The step of the newest checkpoint that this hook knows to be committed. */
   get savedStep(): number | undefined {
-    return this.#savedStep;
+    return this.#careful?.savedStep;
   }
 
   override async begin({ graph, writers, log }: HookSetup): Promise<void> {
     this.#graph = graph;
     this.#step = globalStepRead(graph, 'CheckpointSaverHook');
-    this.#writer = writers.get(this.#options.checkpointDir);
-    this.#log = log;
+    const { checkpointDir, checkpointBasename = 'model.ckpt', now } = this.#options;
+    this.#writer = writers.get(checkpointDir);
+    this.#careful = new CarefulSaver({
+      saver: () => this.#saver(),
+      path: `${checkpointDir}/${checkpointBasename}`,
+      writer: this.#writer,
+      log,
+      now,
+    });
     for (const listener of this.#listeners) await listener.begin?.();
   }
 
   override async afterCreateSession(session: TrainingRunner, coordinator: Coordinator): Promise<void> {
     this.#coordinator = coordinator;
+    // That there is none is the caller's mistake, not a save that fails.
+    this.#saver();
     if (!this.#hasGraph) {
       this.#hasGraph = true;
       this.#writer.addGraph(this.#graph);
       this.#writer.addMetaGraph(exportMetaGraph({ graph: this.#graph }));
     }
+    if (this.#saving) return;
     const step = await readStep(session, this.#step);
     this.#timer.update(step);
-    if (await this.#isSaved(session, step)) this.#savedStep = step;
-    else await this.#begin(session, step);
-  }
-
-  /** What was just restored is a checkpoint already. */
-  async #isSaved(session: TrainingRunner, step: number): Promise<boolean> {
-    try {
-      const newest = await this.#saver().latest(session, this.#options.checkpointDir);
-      return newest?.endsWith(`/${this.#basename}-${step}`) ?? false;
-    } catch (error) {
-      this.#log(`the newest checkpoint could not be looked up: ${messageOf(error)}`);
-      return false;
-    }
+    // What was just restored is a checkpoint already.
+    if (!(await this.#careful.findSaved(session, step))) await this.#begin(session, step);
   }
 
   override beforeRun(): SessionRunArgs {
@@ -125,11 +112,9 @@ export class CheckpointSaverHook extends SessionRunHook<Tensor<'int64'>> {
 
   override async afterRun(context: SessionRunContext, values: SessionRunValues<Tensor<'int64'>>) {
     if (this.#saving) return;
-    if (this.#failures > 0) {
-      if (this.#now() < this.#retryAt) return;
-    } else if (!this.#timer.shouldTriggerForStep(values.results.number() + 1)) return;
+    if (!this.#isDue(values.results.number() + 1)) return;
     const step = await readStep(context.session, this.#step);
-    if (this.#saving || (this.#failures === 0 && !this.#timer.shouldTriggerForStep(step))) return;
+    if (this.#saving || !this.#isDue(step)) return;
     this.#timer.update(step);
     if (await this.#begin(context.session, step)) context.requestStop();
   }
@@ -137,17 +122,10 @@ export class CheckpointSaverHook extends SessionRunHook<Tensor<'int64'>> {
   override async end(session: TrainingRunner): Promise<void> {
     await this.#saving;
     const step = await readStep(session, this.#step);
-    const { lastAttempts = 3 } = this.#options;
-    for (let attempt = 0; step !== this.#savedStep && attempt < lastAttempts; attempt++) {
-      if (attempt > 0) await sleep(backoffMs(attempt, LAST_RETRY));
-      await this.#save(session, step);
-    }
-    if (step !== this.#savedStep) {
-      this.#log(
-        `THE LAST CHECKPOINT, of step ${step}, COULD NOT BE SAVED; the newest is of ${
-          this.#savedStep === undefined ? 'an earlier run, if any' : `step ${this.#savedStep}`
-        }`,
-      );
+    if (step !== this.savedStep) {
+      for (const listener of this.#listeners) await listener.beforeSave?.(session, step);
+      const saved = await this.#careful.saveLast(session, step, this.#options.lastAttempts);
+      if (saved) await this.#tellSaved(session, step);
     }
     for (const listener of this.#listeners) await listener.end?.(session, step);
   }
@@ -170,25 +148,12 @@ export class CheckpointSaverHook extends SessionRunHook<Tensor<'int64'>> {
   }
 
   async #save(session: TrainingRunner, step: number): Promise<boolean> {
-    const { checkpointDir } = this.#options;
     for (const listener of this.#listeners) await listener.beforeSave?.(session, step);
-    try {
-      const path = await this.#saver().save(session, `${checkpointDir}/${this.#basename}`, {
-        globalStep: step,
-      });
-      this.#failures = 0;
-      this.#savedStep = step;
-      this.#writer.addSessionLog('checkpoint', step, { checkpointPath: path });
-      this.#log(`saved ${path}`);
-    } catch (error) {
-      const waitMs = backoffMs(this.#failures, RETRY);
-      this.#failures += 1;
-      this.#retryAt = this.#now() + waitMs;
-      this.#log(
-        `SAVING the checkpoint of step ${step} FAILED (${this.#failures} in a row): ${messageOf(error)}; training goes on, the next try is in ${Math.ceil(waitMs / 1000)} s`,
-      );
-      return false;
-    }
+    return (await this.#careful.save(session, step)) && this.#tellSaved(session, step);
+  }
+
+  /** Gives whether a listener asks for the end. */
+  async #tellSaved(session: TrainingRunner, step: number): Promise<boolean> {
     let stop = false;
     for (const listener of this.#listeners) {
       if ((await listener.afterSave?.(session, step)) === true) stop = true;
@@ -196,8 +161,8 @@ export class CheckpointSaverHook extends SessionRunHook<Tensor<'int64'>> {
     return stop;
   }
 
-  get #basename(): string {
-    return this.#options.checkpointBasename ?? 'model.ckpt';
+  #isDue(step: number): boolean {
+    return this.#careful.hasFailed ? this.#careful.isRetryDue : this.#timer.shouldTriggerForStep(step);
   }
 
   #saver(): SaverLike {

