@@ -1,0 +1,13 @@
+/** The classic queue input: what TensorFlow 1 has under tf.train and tf, by the same names. */
+export { fifoQueue, paddingFifoQueue, Queue, type QueueOptions, randomShuffleQueue } from './queue.js';
+export {
+  type BatchOptions,
+  batch,
+  limitEpochs,
+  matchFilenamesOnce,
+  type StringInputProducerOptions,
+  shuffleBatch,
+  stringInputProducer,
+} from './queue-input.js';
+export { addQueueRunner, type LoopCoordinator, QueueRunner } from './queue-runner.js';
+export { TextLineReader, TFRecordReader, WholeFileReader } from './readers.js';
