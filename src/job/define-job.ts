@@ -13,6 +13,24 @@ export interface JobModel {
   readonly outputs?: Readonly<Record<string, OutputLike>>;
 }
 
+export interface CheckpointOptions {
+  /** 60 where neither seconds nor steps are told. */
+  readonly everySecs?: number;
+  readonly everySteps?: number;
+  /** The newest that stay; 0 keeps all. 5 unless told. */
+  readonly keep?: number;
+  /** Besides, one for every so many hours stays for good. */
+  readonly everyHours?: number;
+  /** `cut`, of one instant, unless told; `loose` lets the workers train on meanwhile. */
+  readonly consistency?: 'cut' | 'loose';
+  /** Where they are kept: `peers:`, the disks of the tasks, unless told; `file:` and a directory that all tasks see. */
+  readonly store?: string;
+  /** Copies of every shard on other hosts; 1 unless told. */
+  readonly replicas?: number;
+  /** The directory, within the chief's own, that shows them as TensorFlow does. */
+  readonly directory?: string;
+}
+
 export interface TrainOptions {
   /** Training ends when the global step is here. */
   readonly lastStep: number;
@@ -23,6 +41,8 @@ export interface TrainOptions {
    * them, the slowest being left out.
    */
   readonly sync?: boolean | { readonly replicasToAggregate: number };
+  /** Checkpoints while training, and one at the end; none when left out. */
+  readonly checkpoint?: CheckpointOptions;
   /** How often to say where training is. */
   readonly logEverySecs?: number;
 }
@@ -65,7 +85,18 @@ export function defineJob(options: JobOptions): JobDefinition {
   if (train.sync && inflight > 1) {
     throw invalid(`Job '${name}' trains synchronously: its steps wait for each other, so inflight must be 1`);
   }
+  checkCheckpoint(name, train.checkpoint);
   return { ...options, [JOB]: true };
+}
+
+function checkCheckpoint(name: string, checkpoint: CheckpointOptions | undefined): void {
+  const { everySecs, everySteps, keep = 0, replicas = 0 } = checkpoint ?? {};
+  const isPositive = (value: number | undefined) => value === undefined || value > 0;
+  if (!isPositive(everySecs) || !isPositive(everySteps) || !(keep >= 0) || !(replicas >= 0)) {
+    throw invalid(
+      `train.checkpoint of job '${name}' has a number that is none: ${JSON.stringify(checkpoint)}`,
+    );
+  }
 }
 
 /** Whether the default export of a file is a job. */

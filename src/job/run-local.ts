@@ -1,11 +1,14 @@
 /** A whole job in this process, without a cluster. */
 import { Session } from '../session/session.js';
 import { RecoverableSession } from '../train/recoverable-session.js';
+import { JobCheckpoints } from './checkpointing.js';
 import type { JobDefinition } from './define-job.js';
 import { type LoopResult, trainLoop } from './train-loop.js';
 import { buildTrainingGraph } from './training-graph.js';
 
 export interface RunInProcessOptions {
+  /** Where checkpoints go, if the job has them; the current directory unless told. */
+  readonly dir?: string;
   readonly signal?: AbortSignal;
   readonly log?: (line: string) => void;
 }
@@ -22,8 +25,22 @@ export async function runInProcess(
   const { signal = new AbortController().signal, log = () => {} } = options;
   const parts = buildTrainingGraph(job);
   await using runner = Session.open({ graph: parts.graph });
-  const session = new RecoverableSession({ runner, graph: parts.graph, isChief: true, log });
-  const result = await trainLoop(session, parts, { ...job.train, signal, log });
+  const { checkpoint } = job.train;
+  const checkpoints =
+    checkpoint && new JobCheckpoints(job, checkpoint, { session: runner, dir: options.dir ?? '.', log });
+  const session = new RecoverableSession({
+    runner,
+    graph: parts.graph,
+    isChief: true,
+    log,
+    isRecoverable: () => false,
+    ...(checkpoints ? { restore: (missing, again) => checkpoints.restore(missing, again) } : {}),
+  });
+  await session.ready();
+  checkpoints?.begin((await session.run(parts.globalStep.toOutput())).number());
+  const onStep = (step: number) => checkpoints?.saw(step);
+  const result = await trainLoop(session, parts, { ...job.train, signal, log, onStep });
+  await checkpoints?.end(result.step);
   const values = await session.run(parts.outputs);
   const outputs = Object.fromEntries(
     Object.entries(values).map(([name, tensor]) => [name, tensor.toArray()]),

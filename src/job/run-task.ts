@@ -2,6 +2,7 @@
  * One task of a job, from its start to its end. A ps serves until every worker has said good-bye; a worker
  * trains until the last step. A signal ends either in good order.
  */
+import { join } from 'node:path';
 import { abortError } from '../async/deadline.js';
 import type { ClusterConfig } from '../cluster/config.js';
 import { replicaDeviceSetter } from '../cluster/device-setter.js';
@@ -10,10 +11,12 @@ import { type Security, securityOf } from '../cluster/security.js';
 import { Server } from '../cluster/server.js';
 import { parseTaskId } from '../cluster/task-id.js';
 import { messageOf } from '../errors/errors.js';
+import { CheckpointPlane, planeOf } from '../train/checkpoint-plane.js';
 import { RecoverableSession } from '../train/recoverable-session.js';
+import { JobCheckpoints } from './checkpointing.js';
 import type { JobDefinition } from './define-job.js';
 import { leadSync } from './lead-sync.js';
-import { trainLoop } from './train-loop.js';
+import { type LoopResult, trainLoop } from './train-loop.js';
 import { buildTrainingGraph } from './training-graph.js';
 
 export interface RunTaskOptions {
@@ -32,6 +35,7 @@ export async function runTask(job: JobDefinition, options: RunTaskOptions): Prom
   const { config, log } = options;
   const { job: role } = parseTaskId(config.task);
   let step: number | null = null;
+  const blobRoot = join(options.dir, 'blobs');
   const server = await Server.start({
     spec: config.spec,
     self: config.task,
@@ -42,6 +46,12 @@ export async function runTask(job: JobDefinition, options: RunTaskOptions): Prom
     settings: { heartbeatMs: config.heartbeatMs.value, deadAfterMs: config.deadAfterMs.value },
     step: () => step,
     onNotice: log,
+    blobRoot,
+  });
+  const plane = CheckpointPlane.attach(server, {
+    directory: blobRoot,
+    replicas: job.train.checkpoint?.replicas,
+    log,
   });
   log(`agent at ${server.task.agentAddress}, TensorFlow at ${server.tensorflow.address}, pid ${process.pid}`);
   try {
@@ -50,9 +60,13 @@ export async function runTask(job: JobDefinition, options: RunTaskOptions): Prom
       step = now;
     });
   } finally {
+    await plane.close();
     await server.close();
   }
 }
+
+/** How long a ps waits for the workers to go, when all are stopped: they may be saving. */
+const GRACE_MS = 20_000;
 
 /** A ps: there until the signal, or until the workers that were there have all left. */
 async function serve(server: Server, { signal, log }: RunTaskOptions): Promise<number> {
@@ -60,12 +74,20 @@ async function serve(server: Server, { signal, log }: RunTaskOptions): Promise<n
   await new Promise<void>((resolve) => {
     const look = () => {
       const workers = server.task.members().filter(isWorker);
-      if (workers.length > 0 && workers.every(({ status }) => status === 'left')) end();
+      const gone = signal.aborted ? ['left', 'dead'] : ['left'];
+      if (signal.aborted && workers.length === 0) end();
+      if (workers.length > 0 && workers.every(({ status }) => gone.includes(status))) end();
     };
     const end = () => {
       unsubscribe();
-      signal.removeEventListener('abort', end);
+      clearTimeout(grace);
+      signal.removeEventListener('abort', stop);
       resolve();
+    };
+    let grace: NodeJS.Timeout | undefined;
+    const stop = () => {
+      grace = setTimeout(end, GRACE_MS);
+      look();
     };
     const unsubscribe = server.task.events.on('*', (event) => {
       if (event.type === 'lost') log(`${event.member.task} is lost (${event.why})`);
@@ -73,8 +95,8 @@ async function serve(server: Server, { signal, log }: RunTaskOptions): Promise<n
         log(`${event.member.task} is back${event.replaced ? ', another process' : ''}`);
       look();
     });
-    if (signal.aborted) end();
-    else signal.addEventListener('abort', end, { once: true });
+    if (signal.aborted) stop();
+    else signal.addEventListener('abort', stop, { once: true });
   });
   log(signal.aborted ? 'stopped' : 'all workers have left; done');
   return 0;
@@ -83,13 +105,21 @@ async function serve(server: Server, { signal, log }: RunTaskOptions): Promise<n
 async function train(
   server: Server,
   job: JobDefinition,
-  { signal, log, config }: RunTaskOptions,
+  { signal, log, config, dir }: RunTaskOptions,
   onStep: (step: number) => void,
 ): Promise<number> {
   const workerDevice = config.task;
   const device = replicaDeviceSetter({ psTasks: server.psTasks.length, workerDevice });
   const parts = buildTrainingGraph(job, { device, workerDevice, ...replicaOf(config) });
   await using cluster = server.session(parts.graph, { onProgress: log });
+  const plane = planeOf(server) as CheckpointPlane;
+  if (parts.sync) plane.restAhead = 2;
+  const { checkpoint } = job.train;
+  const runner = { graph: parts.graph, server, run: cluster.run.bind(cluster) as typeof cluster.run };
+  const checkpoints =
+    checkpoint && server.isChief
+      ? new JobCheckpoints(job, checkpoint, { session: runner, dir, log })
+      : undefined;
   const session = new RecoverableSession({
     runner: cluster,
     graph: parts.graph,
@@ -98,6 +128,8 @@ async function train(
     stepMs: parts.sync ? 600_000 : Math.max(2 * config.deadAfterMs.value, 5_000),
     signal,
     log,
+    gate: plane.gate,
+    ...(checkpoints ? { restore: (missing, again) => checkpoints.restore(missing, again) } : {}),
   });
   try {
     await session.ready();
@@ -107,12 +139,24 @@ async function train(
     return EXIT_INTERRUPTED;
   }
   await using _lead = await leadSync(server, session, parts);
-  const result = await trainLoop(session, parts, { ...job.train, signal, log, onStep });
+  const told = (step: number) => {
+    onStep(step);
+    checkpoints?.saw(step);
+  };
+  let result: LoopResult;
+  try {
+    checkpoints?.begin((await session.aside(parts.globalStep.toOutput())).number());
+    result = await trainLoop(session, parts, { ...job.train, signal, log, onStep: told });
+  } catch (error) {
+    await checkpoints?.stop();
+    throw error;
+  }
+  await checkpoints?.end(result.step);
   if (result.interrupted) {
     log(`stopped at step ${result.step}; ${result.ownSteps} steps were made here`);
     return EXIT_INTERRUPTED;
   }
-  const values = await session.run(parts.outputs);
+  const values = await session.aside(parts.outputs);
   const shown = Object.entries(values).map(
     ([name, tensor]) => `${name} = ${JSON.stringify(tensor.toArray(), plain)}`,
   );

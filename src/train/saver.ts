@@ -40,6 +40,10 @@ export interface SaverOptions {
   readonly consistency?: 'cut' | 'loose' | undefined;
   /** Where a cluster keeps its checkpoints: `peers:`, or `file:` and a directory that all tasks see. */
   readonly store?: string | undefined;
+  /** The name of the job among the blobs of a cluster; made of the directory unless told. */
+  readonly namespace?: string | undefined;
+  /** How long a cluster's tasks may take to be heard of before it is known that there is no checkpoint. */
+  readonly waitMs?: number | undefined;
   /** Whether variables that a checkpoint does not have are an error. */
   readonly strict?: boolean | undefined;
   readonly writeMetaGraph?: boolean | undefined;
@@ -160,6 +164,7 @@ export class Saver implements SaverLike {
   ): Promise<RestoreReport | undefined> {
     const { checkpoints, variables } = this.#home(session, directory);
     const { strict } = this.#options;
+    if ((await this.list(session, directory)).length === 0) await this.#askAll(session, options);
     const last = ownersOf(session, options.missing);
     const report = await checkpoints.restoreNewest({ variables, strict, signal: options.signal, last });
     if (report) await checkpoints.updateView().catch(() => undefined);
@@ -170,10 +175,29 @@ export class Saver implements SaverLike {
   async latest(
     session: TrainingRunner,
     directory: string,
-    _options: CallOptions = {},
+    options: CallOptions = {},
   ): Promise<string | undefined> {
-    const manifests = await this.list(session, directory);
+    let manifests = await this.list(session, directory);
+    if (manifests.length === 0) {
+      await this.#askAll(session, options);
+      manifests = await this.list(session, directory);
+    }
     return manifests[0] && join(directory, manifests[0].prefix);
+  }
+
+  /**
+   * A checkpoint may lie on a disk whose task is still on its way: that there is none is known when all have been heard
+   * of. Else a cluster that comes up slowly would begin again from first values.
+   */
+  async #askAll({ server }: TrainingRunner, { signal }: CallOptions): Promise<void> {
+    const { store = MANNERS.store, waitMs = 120_000, log } = this.#options;
+    if (!server || store !== 'peers:') return;
+    const tasks = server.spec.tasks.map(({ id }) => id);
+    await server.task.waitFor((members) => tasks.filter((id) => !members.some(({ task }) => task === id)), {
+      timeoutMs: waitMs,
+      signal,
+      ...(log ? { onProgress: (line: string) => log(`is there a checkpoint? ${line}`) } : {}),
+    });
   }
 
   /** Newest first. */
@@ -249,7 +273,7 @@ export class Saver implements SaverLike {
         hint: 'Start it with Server.start of shoal/train, or attach a CheckpointPlane.',
       });
     }
-    const namespace = store.kind === 'peers' ? namespaceOf(directory) : '';
+    const namespace = store.kind === 'peers' ? (this.#options.namespace ?? namespaceOf(directory)) : '';
     const checkpoints = new Checkpoints({
       ...common,
       namespace,

@@ -1,0 +1,101 @@
+/**
+ * The checkpoints of a job while it trains: the chief saves at the start, every so often, and at the end, in the background
+ * of the steps. A save that fails is told of, and training goes on.
+ */
+import { join } from 'node:path';
+import { messageOf } from '../errors/errors.js';
+import { Saver } from '../train/saver.js';
+import type { TrainingRunner } from '../train/saver-like.js';
+import type { Variable } from '../variables/variable.js';
+import type { CheckpointOptions, JobDefinition } from './define-job.js';
+
+const BASENAME = 'model.ckpt';
+
+export class JobCheckpoints {
+  readonly directory: string;
+  readonly #saver: Saver;
+  readonly #session: TrainingRunner;
+  readonly #options: CheckpointOptions;
+  readonly #log: (line: string) => void;
+  #timer: NodeJS.Timeout | undefined;
+  #saving: Promise<void> | undefined;
+  #saved: number | undefined;
+  #nextStep = Number.POSITIVE_INFINITY;
+
+  constructor(
+    job: JobDefinition,
+    options: CheckpointOptions,
+    parts: { session: TrainingRunner; dir: string; log: (line: string) => void },
+  ) {
+    this.#options = options;
+    this.#session = parts.session;
+    this.#log = parts.log;
+    this.directory = join(parts.dir, options.directory ?? 'checkpoints');
+    this.#saver = new Saver({
+      maxToKeep: options.keep ?? 5,
+      keepCheckpointEveryNHours: options.everyHours,
+      consistency: options.consistency,
+      store: options.store,
+      namespace: job.name,
+      log: parts.log,
+    });
+  }
+
+  /** The chief's way to values: the newest checkpoint, where there is one. */
+  async restore(missing: readonly Variable[], again: boolean): Promise<boolean> {
+    const report = await this.#saver.restoreNewest(this.#session, this.directory, { missing });
+    if (!report) return false;
+    const { manifest, bytesRead } = report;
+    this.#saved = manifest.step;
+    const why = again ? `${missing.length} variables were lost: all go` : 'training goes';
+    this.#log(`${why} back to ${manifest.prefix} (${(bytesRead / 1e6).toFixed(1)} MB read)`);
+    return true;
+  }
+
+  /** Begins: the first checkpoint at once, others when it is time. */
+  begin(step: number): void {
+    const { everySecs, everySteps } = this.#options;
+    const secs = everySecs ?? (everySteps === undefined ? 60 : undefined);
+    if (secs !== undefined) this.#timer = setInterval(() => this.#start(), secs * 1000);
+    if (everySteps !== undefined) this.#nextStep = step + everySteps;
+    if (this.#saved !== step) this.#start();
+  }
+
+  /** Tells the global step. */
+  saw(step: number): void {
+    if (step < this.#nextStep || this.#saving) return;
+    this.#nextStep = step + (this.#options.everySteps ?? Number.POSITIVE_INFINITY);
+    this.#start();
+  }
+
+  #start(): void {
+    if (this.#saving) return;
+    this.#saving = this.#save()
+      .catch((error: unknown) => {
+        this.#log(`SAVING A CHECKPOINT FAILED: ${messageOf(error)}; training goes on`);
+      })
+      .finally(() => {
+        this.#saving = undefined;
+      });
+  }
+
+  async #save(): Promise<void> {
+    const begun = performance.now();
+    const path = await this.#saver.save(this.#session, join(this.directory, BASENAME));
+    this.#saved = Number(/-(\d+)$/.exec(path)?.[1]);
+    this.#log(`saved ${BASENAME}-${this.#saved} in ${((performance.now() - begun) / 1000).toFixed(1)} s`);
+  }
+
+  /** The last checkpoint. That it cannot be saved is an error: what it would hold is lost. */
+  async end(step: number): Promise<void> {
+    clearInterval(this.#timer);
+    await this.#saving;
+    if (this.#saved !== step) await this.#save();
+  }
+
+  /** Ends without a last checkpoint. */
+  async stop(): Promise<void> {
+    clearInterval(this.#timer);
+    await this.#saving;
+  }
+}
