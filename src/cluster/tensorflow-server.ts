@@ -44,6 +44,7 @@ export class TensorFlowServer {
   }
 
   static start({ host = '127.0.0.1', port = 0 }: TensorFlowServerOptions = {}): TensorFlowServer {
+    failFast(process.env);
     const requestIds = repairRequestIds();
     const def = create(ServerDefSchema, {
       cluster: {
@@ -64,4 +65,12 @@ export class TensorFlowServer {
   get alive(): boolean {
     return !this.#handle.disposed;
   }
+}
+
+/**
+ * Calls to a server that is gone fail at once. By default some of them wait until it is back, which it never
+ * is at that address: the clean-up of a step is one, and the session of that step could then never be closed.
+ */
+function failFast(env: NodeJS.ProcessEnv): void {
+  env.GRPC_FAIL_FAST ??= 'true';
 }
