@@ -4,7 +4,7 @@
  */
 import { backoffMs } from '../async/backoff.js';
 import { sleep } from '../async/deadline.js';
-import { messageOf, ShoalError } from '../errors/errors.js';
+import { messageOf, type ShoalCode, ShoalError } from '../errors/errors.js';
 import { listCheckpoints, removeCheckpoint, sweepAttempts } from './catalog.js';
 import type { Manifest } from './manifest.js';
 import { type RestoreReport, type RestoreRequest, restoreCheckpoint, restoreNewest } from './restore.js';
@@ -61,7 +61,9 @@ export class Checkpoints {
         return outcome;
       } catch (error) {
         const isFinal = attempt >= attempts || request.signal?.aborted || !isWorthAnother(error);
-        log?.(`saving a checkpoint failed: ${messageOf(error)}${isFinal ? '' : '; trying again'}`);
+        log?.(
+          `saving a checkpoint failed: ${messageOf(error).split('\n')[0]}${isFinal ? '' : '; trying again'}`,
+        );
         if (isFinal) throw error;
         await sleep(backoffMs(attempt - 1, { baseMs: 500, maxMs: 10_000 }), request.signal);
       }
@@ -118,10 +120,15 @@ export class Checkpoints {
   }
 }
 
-/** A wrong argument stays wrong, and a chief that was replaced stays replaced. */
+/** A wrong argument stays wrong, a chief that was replaced stays replaced, and lost values come by a restore. */
+const FINAL: ReadonlySet<ShoalCode> = new Set<ShoalCode>([
+  'SHOAL_INVALID_ARGUMENT',
+  'SHOAL_FORBIDDEN',
+  'SHOAL_ABORTED',
+  'SHOAL_CONFIG',
+  'SHOAL_TF_FAILED_PRECONDITION',
+]);
+
 function isWorthAnother(error: unknown): boolean {
-  return (
-    error instanceof ShoalError &&
-    !['SHOAL_INVALID_ARGUMENT', 'SHOAL_FORBIDDEN', 'SHOAL_ABORTED', 'SHOAL_CONFIG'].includes(error.code)
-  );
+  return error instanceof ShoalError && !FINAL.has(error.code);
 }

@@ -81,12 +81,8 @@ export function onLongOrder(task: ClusterTask, name: string, work: Work): void {
     });
     try {
       const result = await Promise.race([entry.outcome, later]);
-      if (result === 'later') return { state: 'running', bytes: entry.bytes };
-      forget(ask.id);
-      return { state: 'done', result };
-    } catch (error) {
-      forget(ask.id);
-      throw error;
+      // What has ended is kept for a while: the answer may get lost on its way, and be asked for again.
+      return result === 'later' ? { state: 'running', bytes: entry.bytes } : { state: 'done', result };
     } finally {
       clearTimeout(wait);
     }

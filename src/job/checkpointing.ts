@@ -17,6 +17,7 @@ export class JobCheckpoints {
   readonly #session: TrainingRunner;
   readonly #options: CheckpointOptions;
   readonly #log: (line: string) => void;
+  readonly #isRecovering: () => boolean;
   #timer: NodeJS.Timeout | undefined;
   #saving: Promise<void> | undefined;
   #saved: number | undefined;
@@ -25,11 +26,18 @@ export class JobCheckpoints {
   constructor(
     job: JobDefinition,
     options: CheckpointOptions,
-    parts: { session: TrainingRunner; dir: string; log: (line: string) => void },
+    parts: {
+      readonly session: TrainingRunner;
+      readonly dir: string;
+      readonly log: (line: string) => void;
+      /** Whether values are being given back at this moment: there is nothing to be saved then. */
+      readonly isRecovering: () => boolean;
+    },
   ) {
     this.#options = options;
     this.#session = parts.session;
     this.#log = parts.log;
+    this.#isRecovering = parts.isRecovering;
     this.directory = join(parts.dir, options.directory ?? 'checkpoints');
     this.#saver = new Saver({
       maxToKeep: options.keep ?? 5,
@@ -69,7 +77,7 @@ export class JobCheckpoints {
   }
 
   #start(): void {
-    if (this.#saving) return;
+    if (this.#saving || this.#isRecovering()) return;
     this.#saving = this.#save()
       .catch((error: unknown) => {
         this.#log(`SAVING A CHECKPOINT FAILED: ${messageOf(error)}; training goes on`);

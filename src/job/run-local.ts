@@ -27,7 +27,13 @@ export async function runInProcess(
   await using runner = Session.open({ graph: parts.graph });
   const { checkpoint } = job.train;
   const checkpoints =
-    checkpoint && new JobCheckpoints(job, checkpoint, { session: runner, dir: options.dir ?? '.', log });
+    checkpoint &&
+    new JobCheckpoints(job, checkpoint, {
+      session: runner,
+      dir: options.dir ?? '.',
+      log,
+      isRecovering: () => false,
+    });
   const session = new RecoverableSession({
     runner,
     graph: parts.graph,

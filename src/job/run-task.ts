@@ -118,9 +118,14 @@ async function train(
   const runner = { graph: parts.graph, server, run: cluster.run.bind(cluster) as typeof cluster.run };
   const checkpoints =
     checkpoint && server.isChief
-      ? new JobCheckpoints(job, checkpoint, { session: runner, dir, log })
+      ? new JobCheckpoints(job, checkpoint, {
+          session: runner,
+          dir,
+          log,
+          isRecovering: (): boolean => session.isRecovering,
+        })
       : undefined;
-  const session = new RecoverableSession({
+  const session: RecoverableSession = new RecoverableSession({
     runner: cluster,
     graph: parts.graph,
     isChief: server.isChief,
