@@ -23,9 +23,9 @@ const GATHER_BYTES = 1 << 20;
 const MAX_PIECES = 256;
 /** Larger chunks are written in parts, so that the sum of one does not hold up everything else. */
 const MAX_WRITE = 4 << 20;
-const FLUSH_BYTES = 64 << 20;
+const FLUSH_BYTES = 32 << 20;
 /** More than this is not written ahead of the disk. */
-const MAX_UNFLUSHED = 4 * FLUSH_BYTES;
+const MAX_UNFLUSHED = 8 * FLUSH_BYTES;
 
 export class DiskWriter {
   readonly #file: FileHandle;
@@ -42,7 +42,7 @@ export class DiskWriter {
   #fault: { readonly error: unknown } | undefined;
 
   constructor(file: FileHandle, options: DiskWriterOptions = {}) {
-    const { position = 0, crc32c: crc = 0, depth = 2, sums = true } = options;
+    const { position = 0, crc32c: crc = 0, depth = 4, sums = true } = options;
     this.#file = file;
     this.#position = position;
     this.#crc = crc;

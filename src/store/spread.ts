@@ -53,7 +53,7 @@ export async function spread(
         signal: anyOf(signal, branch.signal),
         // The branch is given up first, and says why.
         timeoutMs: 2 * timeoutMs,
-        crc32c: () => sum.whole,
+        crc32c: () => branch.waitFor(sum.whole),
       });
       return place;
     } catch (error) {

@@ -33,7 +33,7 @@ export interface BlobInfo {
 export interface PutOptions extends StoreCallOptions {
   /** Known beforehand: room for it is checked before anything is written. */
   readonly size?: number | undefined;
-  /** Tells the crc32c of the whole after the last chunk, where the source knows it: nobody else sums then. */
+  /** Tells the crc32c of the whole after the last chunk of a pass, where the source knows it: nobody else sums then. */
   readonly crc32c?: (() => number) | undefined;
   /** Do not replace a blob that is there. */
   readonly ifAbsent?: boolean | undefined;

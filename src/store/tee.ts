@@ -62,6 +62,16 @@ export class Branch {
     this.#leave();
   }
 
+  /** A wait that is no fault of the taker. */
+  async waitFor<T>(what: Promise<T>): Promise<T> {
+    clearTimeout(this.#timer);
+    try {
+      return await what;
+    } finally {
+      this.#expect();
+    }
+  }
+
   /** The bytes from an offset on. Opened again, it gives no more to who had it before. */
   readonly open: BlobSource = (offset) => {
     const turn = ++this.#turn;
