@@ -8,10 +8,10 @@
 import koffi from 'koffi';
 import type { Pointer } from './c-api.js';
 import { findJumpSlot } from './elf.js';
+import { withImageFile } from './image-file.js';
 import { library } from './library.js';
+import { GET_ID, STRONG, WEAK } from './request-id-survey.js';
 
-const WEAK = '_ZN3tsl6random16ThreadLocalNew64Ev';
-const STRONG = '_ZN3tsl6random5New64Ev';
 const RTLD_LAZY = 1;
 
 export type RequestIdRepair =
@@ -21,7 +21,7 @@ export type RequestIdRepair =
 
 let outcome: RequestIdRepair | undefined;
 
-/** Repairs the loaded library, once; says what came of it. */
+/** Repairs the loaded library, once; says what came of it. To be called before the first server starts. */
 export function repairRequestIds(): RequestIdRepair {
   outcome ??= repair();
   return outcome;
@@ -32,17 +32,30 @@ function repair(): RequestIdRepair {
   const { located } = library();
   const strong = addressOf(located.frameworkPath, STRONG);
   if (strong === undefined) return { repaired: false, why: 'the library has no other generator' };
-  const anchor = addressOf(located.ccPath, 'TF_Version');
-  if (anchor === undefined) return { repaired: false, why: 'the library cannot be found in memory' };
-  const { slot, why } = findJumpSlot(imageBase(anchor), WEAK);
+  const getId = addressOf(located.ccPath, GET_ID);
+  if (getId === undefined)
+    return { repaired: false, why: 'the library gives no ids that could be looked at' };
+  const base = imageBase(getId);
+  const { slot, why } = withImageFile(located.ccPath, (image) => findJumpSlot(image, WEAK));
   if (slot === undefined) return { repaired: false, why };
-  const word = new BigUint64Array(koffi.view(slot, 8));
+  const word = new BigUint64Array(koffi.view(base + slot, 8));
+  const before = word[0] as bigint;
+  // Unbound it points back into its own library, bound at the generator in the other.
+  if (![base, imageBase(strong)].includes(imageBase(before)))
+    return { repaired: false, why: 'the library in memory is not the one in the file' };
+  // Is it this slot that ids come through? With a function in it whose answer is known, an id is that answer.
+  word[0] = addressOf(null, 'getpid') as bigint;
+  const probed = idOnFreshThread(getId);
+  if (probed !== BigInt(process.pid)) {
+    word[0] = before;
+    return { repaired: false, why: 'the library takes its ids from elsewhere' };
+  }
   word[0] = strong;
   return { repaired: true };
 }
 
-/** The address of a symbol in a library that is loaded. */
-export function addressOf(path: string, symbol: string): Pointer | undefined {
+/** The address of a symbol in a library that is loaded; of any for null. */
+export function addressOf(path: string | null, symbol: string): Pointer | undefined {
   const self = koffi.load(null);
   const dlopen = self.func('dlopen', 'void *', ['str', 'int']);
   const dlsym = self.func('dlsym', 'void *', ['void *', 'str']);
@@ -50,11 +63,23 @@ export function addressOf(path: string, symbol: string): Pointer | undefined {
   return address || undefined;
 }
 
-/** Where the image that holds an address begins. */
+/** Where the library that holds an address begins; 0 when none does. */
 function imageBase(address: Pointer): Pointer {
   const dladdr = koffi.load(null).func('dladdr', 'int', ['void *', 'void *']);
   // Dl_info: file name, base, symbol name, symbol address.
   const info = new BigUint64Array(4);
   dladdr(address, info);
   return info[1] as bigint;
+}
+
+/** An id as a step gets it: on a thread that has just begun. What the thread returns is the id. */
+export function idOnFreshThread(getId: Pointer): bigint {
+  const self = koffi.load(null);
+  const create = self.func('pthread_create', 'int', ['void *', 'void *', 'void *', 'void *']);
+  const join = self.func('pthread_join', 'int', ['uint64_t', 'void *']);
+  const thread = new BigUint64Array(1);
+  const result = new BigUint64Array(1);
+  if (create(thread, null, getId, null) !== 0) return 0n;
+  join(thread[0] as bigint, result);
+  return result[0] as bigint;
 }

@@ -8,15 +8,18 @@ import { checkNamespaces } from './namespaces.js';
 import { checkNode } from './node.js';
 import { checkPlatform } from './platform.js';
 import { checkPython } from './python.js';
+import { checkRequestIds } from './request-ids.js';
 import { checkThreadPool } from './threads.js';
 
 export async function examine(env: Readonly<NodeJS.ProcessEnv> = process.env): Promise<Diagnosis> {
   const library = checkLibrary(env);
   const haveLibrary = library.status === 'ok';
+  const requestIds = checkRequestIds(env);
   const findings = await Promise.all([
     checkPlatform(env),
     checkNode(process.versions.node),
     library,
+    ...(requestIds ? [requestIds] : []),
     checkCpu(),
     checkGpu(),
     checkThreadPool(),

@@ -1,0 +1,56 @@
+import { copyFileSync, existsSync, mkdtempSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { defines } from './elf.js';
+import { withImageFile } from './image-file.js';
+import { library } from './library.js';
+import { locateTensorFlow } from './locate.js';
+import { GET_ID, STRONG, surveyRequestIds } from './request-id-survey.js';
+import { addressOf, idOnFreshThread, repairRequestIds } from './request-ids.js';
+
+const located = locateTensorFlow();
+const isLinux = process.platform === 'linux';
+
+test('the survey of the files and the repair of the loaded library agree', () => {
+  expect(surveyRequestIds(located).repairable).toBe(isLinux);
+  library();
+  expect(repairRequestIds().repaired).toBe(isLinux);
+});
+
+test.runIf(isLinux)('ids that threads get after the repair all differ', () => {
+  repairRequestIds();
+  const getId = addressOf(located.ccPath, GET_ID) as bigint;
+  const ids = new Set(Array.from({ length: 2000 }, () => idOnFreshThread(getId)));
+  expect(ids.size).toBe(2000);
+});
+
+test('a library that defines no other generator is left as it is', () => {
+  const survey = surveyRequestIds({ ...located, frameworkPath: process.execPath }, 'linux');
+  expect(survey).toEqual({ repairable: false, why: 'the library has no other generator' });
+});
+
+test.runIf(isLinux)('a library that calls no such function is told apart', () => {
+  const survey = surveyRequestIds({ ...located, ccPath: located.frameworkPath }, 'linux');
+  expect(survey).toMatchObject({ repairable: false });
+});
+
+test.runIf(isLinux)('a name that a library has only as a part of another is not defined by it', () => {
+  const has = (symbol: string) => withImageFile(located.frameworkPath, (image) => defines(image, symbol));
+  expect([has(STRONG), has(STRONG.slice(1)), has(`${STRONG}x`)]).toEqual([true, false, false]);
+});
+
+test('a file that is cut short is an error that says so', () => {
+  const dir = mkdtempSync(join(tmpdir(), 'shoal-elf-'));
+  try {
+    const file = join(dir, 'cut.so');
+    writeFileSync(file, '');
+    copyFileSync(existsSync('/bin/true') ? '/bin/true' : process.execPath, file);
+    truncateSync(file, 80);
+    expect(() => withImageFile(file, () => undefined)).toThrowError(
+      expect.objectContaining({ code: 'SHOAL_LIBRARY', message: expect.stringContaining('ends at byte 80') }),
+    );
+  } finally {
+    rmSync(dir, { recursive: true });
+  }
+});
