@@ -416,10 +416,18 @@ export class ClusterTask {
     await this.#close();
     this.#options.onNotice?.(error.message);
     if (this.#options.onExit) this.#options.onExit(error);
-    else process.exit(EXIT_SUPERSEDED);
+    else await endProcess();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.leave();
   }
+}
+
+/** An ordinary exit could wait for ever for a call into TensorFlow whose peer is gone. */
+async function endProcess(): Promise<never> {
+  const { exitAtOnce } = await import('../native/exit.js');
+  process.exitCode = EXIT_SUPERSEDED;
+  process.emit('exit', EXIT_SUPERSEDED);
+  exitAtOnce(EXIT_SUPERSEDED);
 }
