@@ -5,7 +5,8 @@
  * tensor, which TensorFlow wants, and the sum of every chunk, with which a range is verified when it is read.
  */
 import { setImmediate } from 'node:timers/promises';
-import { crc32c, joinCrc32c } from '../bytes/crc32c.js';
+import { crc32c } from '../bytes/crc32c.js';
+import { combineCrc32c } from '../bytes/crc32c-combine.js';
 import { invalid } from '../errors/errors.js';
 import { type BundleIndex, type BundleTensor, combine } from '../formats/tensor-bundle/bundle-index.js';
 import { isWhole } from '../formats/tensor-bundle/slice.js';
@@ -101,10 +102,10 @@ export class ShardImage {
     for (const { start, bytes } of this.#pieces()) {
       const crc = this.#sum(start, bytes);
       const chunk = Math.floor(start / CHUNK_BYTES);
-      chunks[chunk] = joinCrc32c(chunks[chunk]!, crc, bytes.byteLength);
-      whole = joinCrc32c(whole, crc, bytes.byteLength);
+      chunks[chunk] = combineCrc32c(chunks[chunk]!, crc, bytes.byteLength);
+      whole = combineCrc32c(whole, crc, bytes.byteLength);
       const segment = this.#segmentAt(start);
-      ofSegment.set(segment, joinCrc32c(ofSegment.get(segment) ?? 0, crc, bytes.byteLength));
+      ofSegment.set(segment, combineCrc32c(ofSegment.get(segment) ?? 0, crc, bytes.byteLength));
     }
     this.#segments.forEach(({ variable, offset, bytes, ownCrc }, i) => {
       const shape = fullShapeOf(variable);

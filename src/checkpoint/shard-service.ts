@@ -117,7 +117,11 @@ export class ShardService implements ShardOwner {
     try {
       const image = new ShardImage(held.variables);
       await faultPoint('checkpoint.write.before');
-      const put = await store.put(blob, counted(image.source, onProgress), { signal, size: image.size });
+      const put = await store.put(blob, counted(image.source, onProgress), {
+        signal,
+        size: image.size,
+        crc32c: () => image.sums().crc32c,
+      });
       await faultPoint('checkpoint.write.after');
       const { index, chunks, crc32c } = image.sums();
       await readBack(store, blob, put.places, { size: image.size, crc32c }, signal);

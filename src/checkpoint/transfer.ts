@@ -6,7 +6,8 @@
 import { randomBytes } from 'node:crypto';
 import { mkdir, open, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import { crc32c, joinCrc32c } from '../bytes/crc32c.js';
+import { crc32c } from '../bytes/crc32c.js';
+import { combineCrc32c } from '../bytes/crc32c-combine.js';
 import { ShoalError } from '../errors/errors.js';
 import { formatCheckpointState } from '../formats/checkpoint-state/checkpoint-state.js';
 import { DirectoryReader } from '../formats/range-reader.js';
@@ -128,7 +129,7 @@ export async function pushCheckpoint(
       copies: isSmall ? 'everywhere' : 'replicated',
     });
     const sum = chunks.reduce(
-      (crc, chunk, at) => joinCrc32c(crc, chunk, Math.min(CHUNK_BYTES, size - at * CHUNK_BYTES)),
+      (crc, chunk, at) => combineCrc32c(crc, chunk, Math.min(CHUNK_BYTES, size - at * CHUNK_BYTES)),
       0,
     );
     if (sum !== put.crc32c) {

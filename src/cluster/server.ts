@@ -7,12 +7,19 @@ import { parseAddress } from './address.js';
 import { ClusterSession, type ClusterSessionOptions } from './cluster-session.js';
 import type { ClusterSpec } from './cluster-spec.js';
 import { type ClusterTask, type JoinOptions, joinCluster } from './cluster-task.js';
+import type { Member } from './membership-types.js';
 import { compareTasks, parseTaskId, type TaskId } from './task-id.js';
 import { TensorFlowServer } from './tensorflow-server.js';
 
 export interface ServerOptions extends Omit<JoinOptions, 'serverAddress'> {
   /** The port of TensorFlow's server; 0 is any free one. */
   readonly tfPort?: number;
+}
+
+export interface JoinClusterOptions {
+  readonly signal?: AbortSignal | undefined;
+  readonly log?: ((line: string) => void) | undefined;
+  readonly graceMs?: number;
 }
 
 export class Server {
@@ -59,6 +66,41 @@ export class Server {
   /** A session over this task and the ps. */
   session(graph: Graph, options: ClusterSessionOptions = {}): ClusterSession {
     return new ClusterSession(this, graph, options);
+  }
+
+  /**
+   * What a ps does: it serves until every worker has left. When the signal fires it goes once the workers have, which may
+   * be saving, or after `graceMs`.
+   */
+  join({ signal, log, graceMs = 20_000 }: JoinClusterOptions = {}): Promise<void> {
+    const isWorker = ({ task }: Member) => parseTaskId(task).job !== 'ps';
+    return new Promise((resolve) => {
+      let grace: NodeJS.Timeout | undefined;
+      const look = () => {
+        const workers = this.task.members().filter(isWorker);
+        const gone = signal?.aborted ? ['left', 'dead'] : ['left'];
+        const isOver = workers.every(({ status }) => gone.includes(status));
+        if (isOver && (workers.length > 0 || signal?.aborted)) end();
+      };
+      const end = () => {
+        unsubscribe();
+        clearTimeout(grace);
+        signal?.removeEventListener('abort', stop);
+        resolve();
+      };
+      const stop = () => {
+        grace = setTimeout(end, graceMs);
+        look();
+      };
+      const unsubscribe = this.task.events.on('*', (event) => {
+        if (event.type === 'lost') log?.(`${event.member.task} is lost (${event.why})`);
+        if (event.type === 'back')
+          log?.(`${event.member.task} is back${event.replaced ? ', another process' : ''}`);
+        look();
+      });
+      if (signal?.aborted) stop();
+      else signal?.addEventListener('abort', stop, { once: true });
+    });
   }
 
   /** Leaves the cluster. TensorFlow's server lasts as long as the process. */

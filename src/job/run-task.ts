@@ -6,7 +6,6 @@ import { join } from 'node:path';
 import { abortError } from '../async/deadline.js';
 import type { ClusterConfig } from '../cluster/config.js';
 import { replicaDeviceSetter } from '../cluster/device-setter.js';
-import type { Member } from '../cluster/membership-types.js';
 import { type Security, securityOf } from '../cluster/security.js';
 import { Server } from '../cluster/server.js';
 import { parseTaskId } from '../cluster/task-id.js';
@@ -65,39 +64,9 @@ export async function runTask(job: JobDefinition, options: RunTaskOptions): Prom
   }
 }
 
-/** How long a ps waits for the workers to go, when all are stopped: they may be saving. */
-const GRACE_MS = 20_000;
-
 /** A ps: there until the signal, or until the workers that were there have all left. */
 async function serve(server: Server, { signal, log }: RunTaskOptions): Promise<number> {
-  const isWorker = ({ task }: Member) => parseTaskId(task).job !== 'ps';
-  await new Promise<void>((resolve) => {
-    const look = () => {
-      const workers = server.task.members().filter(isWorker);
-      const gone = signal.aborted ? ['left', 'dead'] : ['left'];
-      if (signal.aborted && workers.length === 0) end();
-      if (workers.length > 0 && workers.every(({ status }) => gone.includes(status))) end();
-    };
-    const end = () => {
-      unsubscribe();
-      clearTimeout(grace);
-      signal.removeEventListener('abort', stop);
-      resolve();
-    };
-    let grace: NodeJS.Timeout | undefined;
-    const stop = () => {
-      grace = setTimeout(end, GRACE_MS);
-      look();
-    };
-    const unsubscribe = server.task.events.on('*', (event) => {
-      if (event.type === 'lost') log(`${event.member.task} is lost (${event.why})`);
-      if (event.type === 'back')
-        log(`${event.member.task} is back${event.replaced ? ', another process' : ''}`);
-      look();
-    });
-    if (signal.aborted) stop();
-    else signal.addEventListener('abort', stop, { once: true });
-  });
+  await server.join({ signal, log });
   log(signal.aborted ? 'stopped' : 'all workers have left; done');
   return 0;
 }

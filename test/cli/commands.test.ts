@@ -8,7 +8,7 @@ import { application } from '../../src/cli/application.js';
 import { partArguments } from '../../src/cli/context.js';
 import { cleanStack, exitCodeOfFailure } from '../../src/cli/failure.js';
 import { findCluster } from '../../src/cli/job/find-cluster.js';
-import { refuseOpenHost } from '../../src/cli/job/network.js';
+import { refuseOpenHost } from '../../src/cluster/address-rules.js';
 import { ShoalError } from '../../src/errors/errors.js';
 import { writeClusterFile } from '../../src/job/launcher/cluster-file.js';
 

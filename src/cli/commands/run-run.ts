@@ -1,13 +1,13 @@
 /** `shoal run`: a job in this process, or as a cluster of processes on this machine. */
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { refuseOpenHost } from '../../cluster/address-rules.js';
 import { resolveConfig } from '../../cluster/config.js';
 import { runLocalCluster } from '../../job/launcher/local-cluster.js';
 import { Screen } from '../../job/launcher/screen.js';
 import { stopSignals } from '../../job/launcher/stop-signals.js';
 import type { ShoalContext } from '../context.js';
 import { loadJob } from '../job/load-job.js';
-import { refuseOpenHost } from '../job/network.js';
 import { runHere } from '../job/run-here.js';
 import type { RunFlags } from './run.js';
 

@@ -1,5 +1,6 @@
 /** `shoal task`: finds out who this task is, loads the job, runs it, exits. */
 import { join, resolve } from 'node:path';
+import { refuseOpenNetwork } from '../../cluster/address-rules.js';
 import { resolveConfig } from '../../cluster/config.js';
 import { securityOf } from '../../cluster/security.js';
 import { parseTaskId } from '../../cluster/task-id.js';
@@ -9,7 +10,6 @@ import { stopSignals } from '../../job/launcher/stop-signals.js';
 import type { ShoalContext } from '../context.js';
 import { describeFailure, exitCodeOfFailure } from '../failure.js';
 import { loadJob } from '../job/load-job.js';
-import { refuseOpenNetwork } from '../job/network.js';
 import { runHere } from '../job/run-here.js';
 import { taskArguments } from '../task-flags.js';
 import type { TaskCommandFlags } from './task.js';

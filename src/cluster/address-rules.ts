@@ -1,7 +1,8 @@
 /** The rule about TensorFlow's own port, which anybody can use who reaches it. */
-import { isLoopback, parseAddress } from '../../cluster/address.js';
-import type { ClusterConfig } from '../../cluster/config.js';
-import { ShoalError } from '../../errors/errors.js';
+
+import { ShoalError } from '../errors/errors.js';
+import { isLoopback, parseAddress } from './address.js';
+import type { ClusterConfig } from './config.js';
 
 /** Refuses a task that other machines are to reach, unless its user accepts what that means. */
 export function refuseOpenNetwork({ spec, task, listen, insecureNetwork }: ClusterConfig): void {
