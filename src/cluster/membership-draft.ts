@@ -64,9 +64,14 @@ export class Draft {
   }
 
   suspect(member: Member): void {
+    this.probe(this.mistrust(member));
+  }
+
+  /** Suspects without asking at once. */
+  mistrust(member: Member): Member {
     const suspect = this.put({ ...member, status: 'suspect' });
     this.effects.push({ type: 'suspected', member: suspect });
-    this.probe(suspect);
+    return suspect;
   }
 
   lose(member: Member, why: LostWhy): void {

@@ -121,8 +121,10 @@ function tick(draft: Draft, step: number | null | undefined): void {
     const silence = now - member.lastSeen;
     if (member.status !== 'dead' && silence >= settings.deadAfterMs) draft.lose(member, 'silent');
     else if (member.status === 'alive' && silence >= settings.suspectAfterMs) draft.suspect(member);
-    const dead = draft.members.get(member.task)!.status === 'dead';
-    if (dead) {
+    const { status } = draft.members.get(member.task)!;
+    if (status === 'suspect' && draft.isDue(`suspect ${member.task}`, settings.heartbeatMs))
+      draft.probe(member);
+    if (status === 'dead') {
       if (draft.isDue(member.task, settings.retryMs)) draft.probe(member);
     } else if (makesTheCall(draft.base, member.task) && draft.isDue(member.task, settings.heartbeatMs)) {
       draft.effects.push({ type: 'heartbeat', to: member.task, address: member.agentAddress });
@@ -182,6 +184,8 @@ function unreachable(draft: Draft, event: Extract<Event, { type: 'unreachable' }
   else if (!isWatched(draft.base, member.task)) {
     if (fresh && member.status === 'suspect') draft.lose(member, 'confirmed');
   } else if (failure === 'reset' && !fresh) draft.probe(member);
+  // A process that is dying may take one more call and drop it. Asked again it refuses: see `tick`.
+  else if (failure === 'reset' && member.status === 'alive') draft.mistrust(member);
 }
 
 function remove(draft: Draft, task: TaskId): void {
