@@ -36,6 +36,7 @@ export {
   startFeeders,
 } from './generator.js';
 export { DatasetIterator, type IteratorOptions } from './iterator.js';
+export { type PlanShardsOptions, planShards } from './ledger-host.js';
 export { type LibSvmOptions, libSvm } from './lib-svm.js';
 export type { PaddedBatchOptions } from './padding.js';
 export {
@@ -48,4 +49,5 @@ export {
   varLenFeature,
 } from './parse-example.js';
 export type { CorruptPlace, FileScan, RecordRange } from './record-scan.js';
+export { ShardBatches, ShardInput, ShardIterator, type ShardOptions } from './shards.js';
 export { fromTensorSlices, fromTensors, range, type Values, zip } from './sources.js';

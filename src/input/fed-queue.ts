@@ -62,11 +62,10 @@ export class FedQueue<T> {
       const placeholders = this.#leaves.map(({ dtype, shape }) =>
         placeholder({ dtype, shape: this.#stacks ? [null, ...(shape as Shape)] : shape }),
       );
+      const owned = placeholders.map((fed) => (fed.dtype === 'string' ? ownStrings(fed) : fed));
       return {
         placeholders,
-        enqueue: this.#stacks
-          ? raw.queueEnqueueManyV2(handle, placeholders)
-          : raw.queueEnqueueV2(handle, placeholders),
+        enqueue: this.#stacks ? raw.queueEnqueueManyV2(handle, owned) : raw.queueEnqueueV2(handle, owned),
         size: raw.queueSizeV2(handle),
         close: raw.queueCloseV2(handle, { cancelPendingEnqueues: true }),
         dequeue: raw.queueDequeueV2(handle, { componentTypes: types }),
@@ -164,6 +163,12 @@ export class FedQueue<T> {
     return count;
   }
 }
+
+/**
+ * Strings that outlive the run. Long strings of a tensor that is fed lie in one block of memory, and an op that
+ * copies elements, as a queue does, would keep pointers into it.
+ */
+const ownStrings = (fed: Output): Output => raw.stringJoin([fed]);
 
 const shaped = (output: Output, leaf: LeafSpec | undefined): Output => output.setShape(leaf?.shape ?? null);
 

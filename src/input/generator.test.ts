@@ -73,6 +73,13 @@ describe('a generator', () => {
     ]);
   });
 
+  test('keeps long strings apart from the memory that they were fed in', async () => {
+    const text = (i: number) => `${i}: ${'a rather long string '.repeat(20)}`;
+    const source = () => Array.from({ length: 300 }, (_, i) => text(i));
+    const made = await collect(() => generator(source, { element: { dtype: 'string' } }));
+    expect(made).toEqual(source());
+  });
+
   test('that fails ends the dataset, and its error is told', async () => {
     const graph = new Graph();
     function* broken() {

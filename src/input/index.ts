@@ -1,0 +1,25 @@
+/** Input: datasets in the graph, the classic queues, data shards and their ledger. */
+export * as data from './data.js';
+export {
+  cutOf,
+  isOver,
+  type Lease,
+  type LedgerCut,
+  type LedgerEffect,
+  type LedgerEvent,
+  type LedgerPlan,
+  type LedgerState,
+  newLedger,
+  reduce,
+  restoreLedger,
+  type Shard,
+} from './ledger.js';
+export {
+  type LeaseSource,
+  LedgerHost,
+  type PlannedShards,
+  type PlanShardsOptions,
+  planShards,
+} from './ledger-host.js';
+export * as queues from './queues.js';
+export { recordProgress, ShardBatches, ShardInput, ShardIterator, type ShardOptions } from './shards.js';

@@ -1,0 +1,185 @@
+/** Workers that read leased shards with TensorFlow: every record in one completed step, whoever dies. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { replicaDeviceSetter } from '../cluster/device-setter.js';
+import { isShoalError } from '../errors/errors.js';
+import { encodeExample } from '../formats/example/encode.js';
+import { TFRecordWriter } from '../formats/tfrecord/writer.js';
+import { Graph } from '../graph/graph.js';
+import type { Output } from '../graph/operation.js';
+import { noOp, placeholder } from '../ops/creation.js';
+import { Session } from '../session/session.js';
+import { type Feeding, startFeeders } from './generator.js';
+import { LeaseTracker } from './lease-tracker.js';
+import type { LedgerCut } from './ledger.js';
+import { type LeaseSource, LedgerHost, planShards } from './ledger-host.js';
+import { fixedLenFeature } from './parse-example.js';
+import { recordProgress, ShardInput, type ShardOptions } from './shards.js';
+
+let folder: string;
+const FILES = 2;
+const PER_FILE = 30;
+const ALL = Array.from({ length: FILES * PER_FILE }, (_, i) => i);
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'shoal-shards-'));
+  for (let file = 0; file < FILES; file++) {
+    await using writer = new TFRecordWriter(join(folder, `s-${file}`));
+    for (let i = 0; i < PER_FILE; i++)
+      await writer.write(encodeExample({ id: [BigInt(file * PER_FILE + i)] }));
+  }
+});
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+async function hostOf(epochs: number): Promise<LedgerHost> {
+  const { shards } = await planShards(join(folder, 's-*'), { recordsPerShard: 8 });
+  return new LedgerHost({ shards, epochs, seed: 5, shuffleShards: true });
+}
+
+/** A worker with a session of its own. */
+class Worker {
+  readonly name: string;
+  readonly input: ShardInput;
+  readonly #session: Session;
+  readonly #fetch: { ids: Output<'int64'>; position: Output<'int64'> };
+  readonly #feeding: Feeding;
+
+  private constructor(
+    name: string,
+    input: ShardInput,
+    session: Session,
+    fetch: { ids: Output<'int64'>; position: Output<'int64'> },
+  ) {
+    this.name = name;
+    this.input = input;
+    this.#session = session;
+    this.#fetch = fetch;
+    this.#feeding = startFeeders(session);
+  }
+
+  static async start(name: string, source: LeaseSource, options: ShardOptions = {}): Promise<Worker> {
+    const graph = new Graph();
+    const { input, init, fetch } = graph.asDefault(() => {
+      const input = new ShardInput(options);
+      const features = { id: fixedLenFeature([], 'int64') };
+      const iterator = input.batch(3).parseExample(features, { parallel: 2 }).prefetch(2).iterator();
+      const { value, position } = iterator.getNext();
+      return { input, init: iterator.initializer, fetch: { ids: value.id, position } };
+    });
+    input.connect(source, name);
+    const session = Session.open({ graph });
+    await session.run(init);
+    return new Worker(name, input, session, fetch);
+  }
+
+  /** One step: the records that it consumed, undefined at the end. The step counts when it is reported. */
+  async step(report = true): Promise<number[] | undefined> {
+    try {
+      const { ids, position } = await this.#session.run(this.#fetch);
+      if (report) await this.input.completed(position);
+      return (ids.toArray() as bigint[]).map(Number);
+    } catch (error) {
+      if (isShoalError(error, 'SHOAL_TF_OUT_OF_RANGE')) return undefined;
+      throw error;
+    }
+  }
+
+  async run(into: number[]): Promise<void> {
+    for (;;) {
+      const ids = await this.step();
+      if (!ids) return;
+      into.push(...ids);
+    }
+  }
+
+  async stop(): Promise<void> {
+    await this.#feeding.stop();
+    await this.#session.close();
+  }
+}
+
+const sorted = (ids: readonly number[]) => [...ids].sort((a, b) => a - b);
+
+describe('shards', () => {
+  test('are ranges that begin at records', async () => {
+    const { shards, records } = await planShards(join(folder, 's-*'), { recordsPerShard: 8 });
+    expect(records).toBe(60);
+    expect(shards.map((shard) => shard.records)).toEqual([8, 8, 8, 6, 8, 8, 8, 6]);
+  });
+
+  test('give one worker every record once in each epoch', async () => {
+    const worker = await Worker.start('w0', await hostOf(2));
+    const seen: number[] = [];
+    await worker.run(seen);
+    await worker.stop();
+    expect(sorted(seen)).toEqual(ALL.flatMap((id) => [id, id]));
+  });
+
+  test('give two workers every record once between them', async () => {
+    const host = await hostOf(1);
+    const workers = await Promise.all(['w0', 'w1'].map((name) => Worker.start(name, host, { shuffle: 4 })));
+    const seen: number[] = [];
+    await Promise.all(workers.map((worker) => worker.run(seen)));
+    await Promise.all(workers.map((worker) => worker.stop()));
+    expect(sorted(seen)).toEqual(ALL);
+    expect(host.isOver).toBe(true);
+  });
+
+  test('of a dead worker go on where its completed steps ended, however much it had read', async () => {
+    const host = await hostOf(1);
+    const seen: number[] = [];
+    const dead = await Worker.start('w0', host, { shuffle: 4 });
+    for (let i = 0; i < 5; i++) seen.push(...((await dead.step()) ?? []));
+    // A step that ran and was not applied: it is never reported.
+    await dead.step(false);
+    await dead.stop();
+    host.lost('w0');
+    const heir = await Worker.start('w1', host, { shuffle: 4 });
+    await heir.run(seen);
+    await heir.stop();
+    expect(sorted(seen)).toEqual(ALL);
+  });
+
+  test('go back to a cut with everything else', async () => {
+    const host = await hostOf(1);
+    const first = await Worker.start('w0', host, { shuffle: 4 });
+    const kept: number[] = [];
+    for (let i = 0; i < 4; i++) kept.push(...((await first.step()) ?? []));
+    const cut = JSON.parse(JSON.stringify(host.cut())) as LedgerCut;
+    for (let i = 0; i < 6; i++) await first.step();
+    host.restore(cut);
+    await first.stop();
+    const second = await Worker.start('w0', host, { shuffle: 4 });
+    await second.run(kept);
+    await second.stop();
+    expect(sorted(kept)).toEqual(ALL);
+  });
+});
+
+describe('what was consumed', () => {
+  test('is written to a ps by the step itself, behind its update', async () => {
+    const graph = new Graph();
+    const setter = replicaDeviceSetter({ psTasks: 1, workerDevice: '/job:worker/task:0' });
+    graph.device(setter, () =>
+      graph.asDefault(() => {
+        const position = placeholder({ dtype: 'int64', shape: [3] });
+        const { op, progress } = recordProgress('worker0', position, noOp());
+        expect(progress.device).toBe('/job:ps/task:0');
+        expect(op.controlInputs.map(({ type }) => type)).toEqual(['NoOp']);
+        expect(op.inputs).toEqual([progress.handle, position]);
+      }),
+    );
+  });
+
+  test('is reported only up to the first gap', () => {
+    const tracker = new LeaseTracker();
+    tracker.begin(1, 10);
+    expect(tracker.completed({ lease: 1, from: 13, upTo: 16 })).toBeUndefined();
+    expect(tracker.completed({ lease: 1, from: 10, upTo: 13 })).toEqual({ lease: 1, upTo: 16 });
+    expect(tracker.completed({ lease: 1, from: 19, upTo: 20 })).toBeUndefined();
+    expect(tracker.completed({ lease: 2, from: 0, upTo: 5 })).toBeUndefined();
+    expect(tracker.completed({ lease: 1, from: 16, upTo: 19 })).toEqual({ lease: 1, upTo: 20 });
+  });
+});

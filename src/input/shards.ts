@@ -1,0 +1,288 @@
+/**
+ * The worker's side of data shards: a dataset over the leases that the chief's ledger gives, read by TensorFlow.
+ * JavaScript sees leases and counts, never records.
+ *
+ * Every batch carries its position: the lease, and which of its records it holds. A step that fetches the position
+ * along with its update knows, when it has completed, what it consumed; `completed` reports that. What was merely
+ * read ahead is not reported, and is leased again if this worker dies.
+ *
+ * A batch never spans two leases: it would wait for a lease that the ledger can't give before the batch is
+ * consumed. The last batch of a lease may therefore be smaller.
+ */
+import { invalid, isShoalError } from '../errors/errors.js';
+import type { Operation, Output } from '../graph/operation.js';
+import { gather, reshape, stack } from '../ops/arrays.js';
+import * as raw from '../ops/generated/index.js';
+import { Tensor } from '../tensor/tensor.js';
+import { GraphKeys } from '../variables/collections.js';
+import type { Variable } from '../variables/variable.js';
+import { newVariable } from '../variables/variable-scope.js';
+import { Dataset, int64, type Parallel, type ParallelOptions } from './dataset.js';
+import { FedQueue, type Runner } from './fed-queue.js';
+import { type RangeElement, recordsOfRange, type TFRecordOptions } from './files.js';
+import { INPUT_FEEDERS } from './generator.js';
+import type { DatasetIterator, IteratorOptions } from './iterator.js';
+import { LeaseTracker } from './lease-tracker.js';
+import type { Lease } from './ledger.js';
+import type { LeaseSource } from './ledger-host.js';
+import { type Features, type ParsedFeatures, parseExample } from './parse-example.js';
+import { fromTensors, range, zip } from './sources.js';
+import { type ElementOf, type Spec, typesOf } from './structure.js';
+
+interface LeaseElement extends RangeElement {
+  readonly lease: Output<'int64'>;
+  readonly from: Output<'int64'>;
+  readonly seed: Output<'int64'>;
+}
+
+const scalar = (dtype: 'int64' | 'string'): Spec => ({ kind: 'tensor', dtype, shape: [] });
+const LEASE: Spec = {
+  kind: 'record',
+  entries: [
+    ['lease', scalar('int64')],
+    ['file', scalar('string')],
+    ['offset', scalar('int64')],
+    ['records', scalar('int64')],
+    ['from', scalar('int64')],
+    ['seed', scalar('int64')],
+  ],
+};
+
+const FOREVER = 2n ** 62n;
+
+/** A record with its lease and its count (from 1) in the order of the shard; or a batch of them. */
+interface Placed<T> {
+  readonly lease: Output<'int64'>;
+  readonly index: Output<'int64'>;
+  readonly value: T;
+}
+
+export interface ShardOptions extends Pick<TFRecordOptions, 'compression' | 'bufferSize'> {
+  /** Draws records at random from a buffer of this many within each shard; in file order when left out. */
+  readonly shuffle?: number | undefined;
+  readonly name?: string | undefined;
+}
+
+/** What starts and stops together with a session. */
+interface Stop {
+  shouldStop(): boolean;
+  readonly signal?: AbortSignal;
+}
+
+export class ShardInput {
+  readonly name: string;
+  readonly #queue: FedQueue<LeaseElement>;
+  readonly #options: ShardOptions;
+  readonly #tracker = new LeaseTracker();
+  /** The leases whose end was not reported, with their records. */
+  readonly #held = new Map<number, number>();
+  #from: { readonly source: LeaseSource; readonly worker: string } | undefined;
+
+  constructor(options: ShardOptions = {}) {
+    this.name = options.name ?? 'shards';
+    this.#options = options;
+    // One lease waits while another is read: enough to go on without a pause.
+    this.#queue = new FedQueue<LeaseElement>(LEASE, { capacity: 1, name: this.name });
+    this.#queue.dataset.variant.graph.addToCollection(INPUT_FEEDERS, this);
+  }
+
+  /** Says where leases come from, before the session starts. */
+  connect(source: LeaseSource, worker: string): void {
+    this.#from = { source, worker };
+  }
+
+  /** The records, one by one. */
+  records(): ShardBatches<Output<'string'>> {
+    return new ShardBatches(this.#queue.dataset.flatMap((lease) => placed(lease, this.#options)));
+  }
+
+  /** So many records at a time. */
+  batch(size: number, options: ParallelOptions = {}): ShardBatches<Output<'string'>> {
+    return new ShardBatches(
+      this.#queue.dataset.flatMap((lease) => placed(lease, this.#options).batch(size, options)),
+    );
+  }
+
+  /**
+   * Asks for leases until all is over, as a feeder of the graph. A session that is made anew begins anew: its
+   * iterators are to be initialized first.
+   */
+  createThreads(session: Runner, stop: Stop): Promise<void>[] {
+    if (!this.#from) {
+      throw invalid(`The shards '${this.name}' are not connected to a ledger`, {
+        hint: 'Call input.connect(source, worker) before the session starts.',
+      });
+    }
+    const { source, worker } = this.#from;
+    return [this.#feed(session, stop, source, worker)];
+  }
+
+  async #feed(session: Runner, stop: Stop, source: LeaseSource, worker: string): Promise<void> {
+    try {
+      this.#tracker.clear();
+      this.#held.clear();
+      await this.#queue.drain(session);
+      await source.begin(worker);
+      while (!stop.shouldStop()) {
+        const lease = await unlessStopped(source.next(worker, [...this.#held.keys()]), stop);
+        if (stop.shouldStop()) return;
+        if (!lease) break;
+        this.#tracker.begin(lease.id, lease.from);
+        this.#held.set(lease.id, lease.records);
+        await this.#queue.push(session, [leaseValues(lease)], stop.signal);
+      }
+      await this.#queue.end(session, stop.signal);
+    } catch (error) {
+      if (
+        stop.shouldStop() ||
+        isShoalError(error, 'SHOAL_TF_CANCELLED') ||
+        isShoalError(error, 'SHOAL_DISPOSED')
+      )
+        return;
+      await this.#queue.close(session).catch(() => undefined);
+      throw error;
+    }
+  }
+
+  /** Reports what a completed step consumed; `position` as the step fetched it. */
+  async completed(position: Tensor<'int64'>): Promise<void> {
+    if (!this.#from) return;
+    const [lease, from, upTo] = Array.from(position.data, Number) as [number, number, number];
+    const grown = this.#tracker.completed({ lease, from, upTo });
+    if (!grown) return;
+    const isEnd = grown.upTo === this.#held.get(lease);
+    await this.#from.source.done(this.#from.worker, grown.lease, grown.upTo);
+    if (!isEnd) return;
+    this.#tracker.end(lease);
+    this.#held.delete(lease);
+  }
+}
+
+/** The answer, or undefined when a stop comes first. */
+async function unlessStopped<T>(answer: Promise<T>, { signal }: Stop): Promise<T | undefined> {
+  if (!signal) return answer;
+  let stopped = () => {};
+  const stop = new Promise<undefined>((resolve) => {
+    stopped = () => resolve(undefined);
+  });
+  signal.addEventListener('abort', stopped, { once: true });
+  if (signal.aborted) stopped();
+  try {
+    return await Promise.race([answer, stop]);
+  } finally {
+    signal.removeEventListener('abort', stopped);
+  }
+}
+
+const leaseValues = ({ id, file, offset, records, from, seed }: Lease) => [
+  BigInt(id),
+  file,
+  BigInt(offset),
+  BigInt(records),
+  BigInt(from),
+  BigInt(seed),
+];
+
+/** The records of a lease with their places, made of dataset ops alone: no function is called for a record. */
+function placed(lease: LeaseElement, options: ShardOptions): Dataset<Placed<Output<'string'>>> {
+  const records = recordsOfRange(lease, options);
+  const value = options.shuffle === undefined ? records : shuffled(records, options.shuffle, lease.seed);
+  return zip({
+    lease: fromTensors(lease.lease).repeat(),
+    index: range(1, FOREVER),
+    value,
+  }).skip(lease.from) as unknown as Dataset<Placed<Output<'string'>>>;
+}
+
+/** In the one order that the lease's seed gives. */
+function shuffled<T>(dataset: Dataset<T>, buffer: number, seed: Output<'int64'>): Dataset<T> {
+  const attrs = { reshuffleEachIteration: false, ...typesOf(dataset.spec) };
+  return new Dataset<T>(
+    raw.shuffleDataset(dataset.variant, int64(buffer), seed, int64(1), attrs),
+    dataset.spec,
+  );
+}
+
+/** Batches with their positions. The order is kept throughout. */
+export class ShardBatches<T> {
+  readonly #dataset: Dataset<Placed<T>>;
+
+  constructor(dataset: Dataset<Placed<T>>) {
+    this.#dataset = dataset;
+  }
+
+  map<const U>(
+    fn: (value: T) => U,
+    options: Pick<ParallelOptions, 'parallel'> = {},
+  ): ShardBatches<ElementOf<U>> {
+    const mapped = this.#dataset.map(({ lease, index, value }) => ({ lease, index, value: fn(value) }), {
+      parallel: options.parallel,
+      deterministic: true,
+    });
+    return new ShardBatches<ElementOf<U>>(mapped as unknown as Dataset<Placed<ElementOf<U>>>);
+  }
+
+  parseExample<const F extends Features>(
+    features: F,
+    options: Pick<ParallelOptions, 'parallel'> = {},
+  ): ShardBatches<ParsedFeatures<F>> {
+    return this.map(
+      (value) => parseExample(value as Output<'string'>, features),
+      options,
+    ) as unknown as ShardBatches<ParsedFeatures<F>>;
+  }
+
+  prefetch(buffer: Parallel = 'auto'): ShardBatches<T> {
+    return new ShardBatches<T>(this.#dataset.prefetch(buffer));
+  }
+
+  iterator(options: IteratorOptions = {}): ShardIterator<T> {
+    return new ShardIterator<T>(this.#dataset.iterator(options));
+  }
+}
+
+export class ShardIterator<T> {
+  readonly inner: DatasetIterator<Placed<T>>;
+
+  constructor(inner: DatasetIterator<Placed<T>>) {
+    this.inner = inner;
+  }
+
+  get initializer(): Operation {
+    return this.inner.initializer;
+  }
+
+  /** The next batch, and its position (int64 [3]: the lease, and its records from one count up to another). */
+  getNext(options: { readonly name?: string } = {}): { value: T; position: Output<'int64'> } {
+    const { lease, index, value } = this.inner.getNext(options);
+    const [leases, indices] = [reshape(lease, [-1]), reshape(index, [-1])];
+    const at = (vector: Output<'int64'>, place: Output<'int32'> | Tensor) =>
+      gather(vector, place) as Output<'int64'>;
+    const last = raw.sub(raw.size(indices), Tensor.of(1, { dtype: 'int32' })) as Output<'int32'>;
+    const first = Tensor.of(0, { dtype: 'int32' });
+    const before = raw.sub(at(indices, first), Tensor.of(1n)) as Output<'int64'>;
+    const position = stack([at(leases, first), before, at(indices, last)]) as Output<'int64'>;
+    return { value, position };
+  }
+}
+
+/**
+ * Keeps the position of the last step on a ps, written by the step itself behind its update. When a worker is killed
+ * between a step and its report, the chief finds the report there. For one step in flight at a time.
+ */
+export function recordProgress(
+  worker: string,
+  position: Output<'int64'>,
+  update: Operation,
+): { readonly op: Operation; readonly progress: Variable<'int64'> } {
+  const { graph } = position;
+  return graph.asDefault(() => {
+    const progress = newVariable<'int64'>(Tensor.zeros([3], 'int64'), {
+      name: `input_progress/${worker}`,
+      trainable: false,
+      collections: [GraphKeys.localVariables],
+    });
+    const op = graph.controlDependencies([update], () => raw.assignVariableOp(progress.handle, position));
+    return { op, progress };
+  });
+}
