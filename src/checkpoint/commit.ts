@@ -84,7 +84,7 @@ export function reduceCommit<Shard>(state: Commit<Shard>, event: CommitEvent<Sha
         ? { state: { ...state, phase: 'manifest' }, effects: [{ type: 'write-manifest' }] }
         : { state, effects: [] };
     case 'published':
-      return { state: { ...state, phase: 'committed' }, effects: [] };
+      return { state: phase === 'manifest' ? { ...state, phase: 'committed' } : state, effects: [] };
     case 'lost':
       return lost(state, event.task);
     case 'joined':
@@ -122,6 +122,7 @@ function snapshotted<Shard>(state: Commit<Shard>, owner: string): Next<Shard> {
 }
 
 function written<Shard>(state: Commit<Shard>, owner: string, shard: Shard): Next<Shard> {
+  if (!state.waiting.includes(owner)) return { state, effects: [] };
   const waiting = without(state.waiting, owner);
   const shards = new Map(state.shards).set(owner, shard);
   if (waiting.length > 0) return { state: { ...state, waiting, shards }, effects: [] };
@@ -134,13 +135,12 @@ function written<Shard>(state: Commit<Shard>, owner: string, shard: Shard): Next
 
 function lost<Shard>(state: Commit<Shard>, task: string): Next<Shard> {
   const { phase, owners, workers, shards } = state;
+  const rest = workers.includes(task) ? { ...state, workers: without(workers, task) } : state;
   const stillNeeds =
     phase === 'parking' || phase === 'snapshot' || (phase === 'writing' && !shards.has(task));
   if (owners.includes(task) && stillNeeds) {
-    return failed(state, unreachable(task, 'was lost with what it was to save'));
+    return failed(rest, unreachable(task, 'was lost with what it was to save'));
   }
-  if (!workers.includes(task)) return { state, effects: [] };
-  const rest = { ...state, workers: without(workers, task) };
   return phase === 'parking' ? parked(rest, task) : { state: rest, effects: [] };
 }
 
