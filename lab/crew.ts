@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import type { Lab, LabHost, LabProcess } from './hosts.js';
 import { ROOT } from './root.js';
 
-const PROGRAM = fileURLToPath(new URL('./programs/task.ts', import.meta.url));
+const programPath = (name: string) => fileURLToPath(new URL(`./programs/${name}`, import.meta.url));
 const AGENT_PORT = 7400;
 
 export interface CrewOptions {
@@ -14,6 +14,11 @@ export interface CrewOptions {
   readonly inflight?: number;
   readonly heartbeatMs?: number;
   readonly deadAfterMs?: number;
+  /** All tasks on the first host, as on one machine; else each has a host of its own. */
+  readonly together?: boolean;
+  /** The program that a task is; `task.ts` of the programs unless told. */
+  readonly program?: string;
+  readonly env?: Readonly<Record<string, string>>;
   /** A directory that gets a file with everything each task says. */
   readonly logs?: string | undefined;
 }
@@ -39,7 +44,7 @@ export class Crew {
   constructor(lab: Lab, options: CrewOptions) {
     this.#lab = lab;
     this.#options = options;
-    const at = (host: number, port: number) => `${lab.host(host).address}:${port}`;
+    const at = (host: number, port: number) => `${lab.host(options.together ? 0 : host).address}:${port}`;
     this.#spec = {
       ps: Array.from({ length: options.ps }, (_, i) => at(i, AGENT_PORT + i)),
       worker: Array.from({ length: options.workers }, (_, i) => at(options.ps + i, AGENT_PORT + 50 + i)),
@@ -49,7 +54,7 @@ export class Crew {
   /** Starts a task where the specification says, or on another host, at another port. */
   start(job: 'ps' | 'worker', index: number, elsewhere?: LabHost): CrewTask {
     const home = job === 'ps' ? index : this.#options.ps + index;
-    const host = elsewhere ?? this.#lab.host(home);
+    const host = elsewhere ?? this.#lab.host(this.#options.together ? 0 : home);
     const address = elsewhere ? `${host.address}:${this.#nextPort++}` : (this.#spec[job][index] as string);
     const workers = [...this.#spec.worker];
     // A worker that the specification does not know brings its own address.
@@ -60,7 +65,7 @@ export class Crew {
       [
         '--import',
         'tsx',
-        PROGRAM,
+        programPath(this.#options.program ?? 'task.ts'),
         `--job_name=${job}`,
         `--task_index=${index}`,
         `--ps_hosts=${this.#spec.ps.join()}`,
@@ -79,6 +84,7 @@ export class Crew {
           SHOAL_HEARTBEAT_MS: String(heartbeatMs),
           SHOAL_DEAD_AFTER_MS: String(deadAfterMs),
           UV_THREADPOOL_SIZE: '16',
+          ...this.#options.env,
         },
       },
     );

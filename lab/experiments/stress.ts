@@ -1,0 +1,57 @@
+/** Many minutes of steps with several under way: none may be aborted, none stuck, each counted once. */
+import { Crew } from '../crew.js';
+import { exitsWell, lastWords, START_MS, title } from '../crew-checks.js';
+import type { Experiment } from '../experiment.js';
+
+const STUCK_MS = 60_000;
+
+export const experiment: Experiment = {
+  name: 'stress',
+  description:
+    '2 ps + 3 workers with steps under way for minutes: none aborted, none stuck, each counted once',
+  flags: {
+    minutes: { type: 'string', default: '20', description: 'how long' },
+    inflight: { type: 'string', default: '4', description: 'steps under way in each worker' },
+    logs: { type: 'string', description: 'a directory for what each task says' },
+  },
+  async run(ctx) {
+    const seconds = Number(ctx.flags.minutes) * 60;
+    const lab = await ctx.lab({ hosts: 5 });
+    const crew = new Crew(lab, {
+      ps: 2,
+      workers: 3,
+      lastStep: 0,
+      inflight: Number(ctx.flags.inflight),
+      // A machine that is busy with steps may let a process wait for seconds.
+      deadAfterMs: 30_000,
+      program: 'stress.ts',
+      env: { LAB_SECONDS: String(seconds) },
+      logs: ctx.flags.logs as string | undefined,
+    });
+    const ps = [0, 1].map((index) => crew.start('ps', index));
+    const workers = [0, 1, 2].map((index) => crew.start('worker', index));
+    await exitsWell(ctx, [...workers, ...ps], 'all tasks end by themselves', {
+      timeoutMs: seconds * 1000 + 3 * START_MS,
+    });
+    const ends = workers.map(({ process }) => {
+      const found = /made (\d+) steps, the slowest in (\d+) ms, recovered (\d+) times/.exec(process.output);
+      const [own, slowest, recoveries] = (found ?? []).slice(1).map(Number);
+      return { own, slowest, recoveries };
+    });
+    const made = ends.reduce((sum, { own = Number.NaN }) => sum + own, 0);
+    const chief = workers[0]?.process.output ?? '';
+    ctx.equal('every step is counted once', Number(/global step is (\d+)/.exec(chief)?.[1]), made);
+    const failed = workers.filter(({ process }) => /a step failed|failed:/.test(process.output));
+    ctx.check(
+      'no step was aborted',
+      failed.length === 0 && ends.every(({ recoveries }) => recoveries === 0),
+      failed.map((worker) => `${title(worker)}: ${lastWords(worker, 6)}`).join('; '),
+    );
+    const slowest = Math.max(...ends.map((end) => end.slowest ?? Number.POSITIVE_INFINITY));
+    ctx.check('no step was stuck', slowest < STUCK_MS, `the slowest took ${slowest} ms`);
+    ctx.measure('steps', made, 'steps');
+    ctx.measure('steps per second of the cluster', made / seconds, 'steps/s');
+    ctx.measure('the slowest step', slowest, 'ms');
+    await lab.dispose();
+  },
+};

@@ -1,0 +1,84 @@
+/**
+ * One task of the stress: a worker keeps several steps under way for a number of minutes, ends them all, and
+ * tells how many it made; the chief waits for the others and tells the global step.
+ */
+
+import { resolveConfig } from '../../src/cluster/config.js';
+import { replicaDeviceSetter } from '../../src/cluster/device-setter.js';
+import { securityOf } from '../../src/cluster/security.js';
+import { Server } from '../../src/cluster/server.js';
+import { parseTaskId } from '../../src/cluster/task-id.js';
+import { messageOf } from '../../src/errors/errors.js';
+import { runTask } from '../../src/job/run-task.js';
+import { buildTrainingGraph } from '../../src/job/training-graph.js';
+import { RecoverableSession } from '../../src/train/recoverable-session.js';
+import job from './linear-regression.js';
+
+const config = resolveConfig({ argv: process.argv.slice(2), env: process.env });
+if (config.mode !== 'cluster') throw new Error('tell the cluster by flags or TF_CONFIG');
+const seconds = Number(process.env.LAB_SECONDS ?? 60);
+const inflight = Number(process.env.LAB_INFLIGHT ?? 4);
+const say = (line: string) => console.log(`${Date.now()} ${line}`);
+
+async function work(): Promise<void> {
+  if (config.mode !== 'cluster') return;
+  const server = await Server.start({
+    spec: config.spec,
+    self: config.task,
+    security: securityOf(config, config.task),
+    listen: config.listen.value,
+    settings: { heartbeatMs: config.heartbeatMs.value, deadAfterMs: config.deadAfterMs.value },
+    onNotice: say,
+  });
+  say(`agent at ${server.task.agentAddress}, pid ${process.pid}`);
+  const device = replicaDeviceSetter({ psTasks: server.psTasks.length, workerDevice: config.task });
+  const { index } = parseTaskId(config.task);
+  const { graph, stepAfter, loss, globalStep } = buildTrainingGraph(job, { device, index, count: 3 });
+  const cluster = server.session(graph, { onProgress: say });
+  const session = new RecoverableSession({
+    runner: cluster,
+    graph,
+    isChief: server.isChief,
+    stepMs: 120_000,
+    log: say,
+  });
+  await session.ready();
+  const until = performance.now() + seconds * 1000;
+  let own = 0;
+  let slowest = 0;
+  let said = performance.now();
+  const lane = async () => {
+    while (performance.now() < until) {
+      const begun = performance.now();
+      const [step] = await session.run([stepAfter, loss]);
+      own += 1;
+      slowest = Math.max(slowest, performance.now() - begun);
+      if (performance.now() - said < 1000) continue;
+      said = performance.now();
+      say(`step ${step.number()} of ever; ${own} were made here`);
+    }
+  };
+  await Promise.all(Array.from({ length: inflight }, lane));
+  say(`made ${own} steps, the slowest in ${slowest.toFixed(0)} ms, recovered ${session.recoveries} times`);
+  if (server.isChief) {
+    const isBusy = ({ task, status }: { task: string; status: string }) =>
+      parseTaskId(task).job === 'worker' && task !== config.task && status !== 'left';
+    await server.task.waitFor((members) => members.filter(isBusy).map(({ task }) => task), {
+      timeoutMs: 300_000,
+    });
+    say(`the global step is ${(await session.run(globalStep)).number()}`);
+  }
+  await cluster.close();
+  await server.close();
+}
+
+try {
+  if (parseTaskId(config.task).job === 'ps') {
+    const signal = new AbortController().signal;
+    process.exitCode = await runTask(job, { config, dir: process.cwd(), signal, log: say });
+  } else await work();
+} catch (error) {
+  say(`failed: ${messageOf(error)}`);
+  process.exitCode = 1;
+}
+process.exit();
