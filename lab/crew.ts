@@ -77,6 +77,7 @@ export class Crew {
         cwd: ROOT,
         ...(logs ? { logFile: join(logs, `${job}-${index}-${host.name}.log`) } : {}),
         env: {
+          LAB_DISK: host.disk,
           LAB_LAST_STEP: String(lastStep),
           LAB_INFLIGHT: String(inflight),
           SHOAL_CLUSTER_TOKEN: this.#token,

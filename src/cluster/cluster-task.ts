@@ -425,7 +425,7 @@ export class ClusterTask {
 }
 
 /** An ordinary exit could wait for ever for a call into TensorFlow whose peer is gone. */
-async function endProcess(): Promise<never> {
+async function endProcess(): Promise<void> {
   const { exitAtOnce } = await import('../native/exit.js');
   process.exitCode = EXIT_SUPERSEDED;
   process.emit('exit', EXIT_SUPERSEDED);
