@@ -72,7 +72,10 @@ export class CarefulSaver {
       // Synchronous steps rest at a step that is counted from here.
       const plane = session.server && planeOf(session.server);
       plane?.gate.saw(step);
-      const saved = await saver().save(session, path);
+      const { steadiness } = session;
+      const saved = await (steadiness
+        ? steadiness.during('A save', (signal) => saver().save(session, path, { signal }))
+        : saver().save(session, path));
       this.#failures = 0;
       this.#savedStep = stepOf(saved) ?? step;
       writer?.addSessionLog('checkpoint', this.#savedStep, { checkpointPath: saved });

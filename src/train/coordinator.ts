@@ -2,6 +2,7 @@
  * Stops several loops together, as TensorFlow's Coordinator does threads: the first error that one of them reports
  * stops all, is kept, and is thrown by `join`. That the input is at its end is no error.
  */
+import { setMaxListeners } from 'node:events';
 import { sleep } from '../async/deadline.js';
 import { invalid, isShoalError, messageOf, type ShoalCode, ShoalError } from '../errors/errors.js';
 
@@ -37,7 +38,7 @@ export class Coordinator {
   readonly #cleanStopCodes: readonly ShoalCode[];
   readonly #log: (line: string) => void;
   readonly #tasks = new Map<Promise<unknown>, string>();
-  #stop = new AbortController();
+  #stop = stopController();
   #error: { readonly error: unknown } | undefined;
   #joined = false;
 
@@ -75,7 +76,7 @@ export class Coordinator {
   clearStop(): void {
     this.#joined = false;
     this.#error = undefined;
-    if (this.shouldStop()) this.#stop = new AbortController();
+    if (this.shouldStop()) this.#stop = stopController();
   }
 
   /** Resolves when a stop is requested (true), or when the time is over (false). */
@@ -160,6 +161,13 @@ export class Coordinator {
   raiseRequestedException(): void {
     if (this.#error) throw this.#error.error;
   }
+}
+
+/** Every loop may listen to it. */
+function stopController(): AbortController {
+  const controller = new AbortController();
+  setMaxListeners(0, controller.signal);
+  return controller;
 }
 
 /** Waits for the promise, at most so long, and leaves no timer behind. */

@@ -2,8 +2,10 @@
 
 export { CheckpointPlane, type PlaneOptions, planeOf } from './checkpoint-plane.js';
 export { Coordinator, type CoordinatorOptions } from './coordinator.js';
+export * from './evaluation/index.js';
 export * from './hooks/index.js';
 export { latestCheckpoint } from './latest-checkpoint.js';
+export { ManagedSession } from './managed-session.js';
 export { type MonitoredRunOptions, MonitoredSession, type StepContext } from './monitored-session.js';
 export { type MonitoredTrainingOptions, MonitoredTrainingSession } from './monitored-training-session.js';
 export type { TrainingPlace } from './open-training.js';

@@ -9,6 +9,7 @@
  * With a function the session is closed when it returns, and the end of the input or a stop ends it quietly, as
  * Python's `with`. Without one the caller closes it, by `await using` for example.
  */
+import { setMaxListeners } from 'node:events';
 import { throwIfAborted } from '../async/deadline.js';
 import { currentGraph, type Graph } from '../graph/graph.js';
 import { Coordinator } from './coordinator.js';
@@ -83,6 +84,8 @@ async function createSession(options: MonitoredTrainingOptions): Promise<Monitor
   const writers = new SummaryWriters();
   const coordinator = new Coordinator({ log });
   const giveUp = new AbortController();
+  // Every run and every part of a restore listens to it.
+  setMaxListeners(0, giveUp.signal);
   const giveUpStart = () => giveUp.abort(signal?.reason);
   signal?.addEventListener('abort', giveUpStart, { once: true });
   try {

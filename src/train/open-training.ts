@@ -15,6 +15,7 @@ import { planeOf } from './checkpoint-plane.js';
 import { isRecoverable, RecoverableSession } from './recoverable-session.js';
 import type { TrainingRunner } from './saver-like.js';
 import type { Scaffold } from './scaffold.js';
+import { Steadiness } from './steadiness.js';
 import { StepGate } from './step-gate.js';
 
 export interface PlaceOptions {
@@ -60,7 +61,8 @@ export interface OpenedTraining extends TrainingPlace, AsyncDisposable {
 export async function openTraining(options: OpenTrainingOptions): Promise<OpenedTraining> {
   const { graph, server, isChief, scaffold, signal, log, onReady } = options;
   const { maxWaitSecs = 7200, stepTimeoutSecs = 600 } = options;
-  const { runner, close } = await openRunner(options);
+  const steadiness = new Steadiness();
+  const { runner, close } = await openRunner(options, steadiness);
   const gate = options.gate ?? (server && (planeOf(server)?.gate ?? new StepGate()));
   const place: TrainingPlace = { runner, gate, server, isChief };
   const session = new RecoverableSession({
@@ -78,7 +80,11 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
     ...initializers(scaffold, runner),
     readyForLocalInitOp: scaffold.readyForLocalInitOp,
     readyOp: scaffold.readyOp,
-    onReady: (again) => onReady(place, again),
+    onLost: () => steadiness.lose(log),
+    onReady: async (again) => {
+      steadiness.find();
+      await onReady(place, again);
+    },
   });
   const services = options.onOpen?.(place);
   return {
@@ -98,6 +104,7 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
 
 async function openRunner(
   options: OpenTrainingOptions,
+  steadiness: Steadiness,
 ): Promise<{ runner: TrainingRunner; close: () => Promise<void> }> {
   const { graph, server, master, config, maxWaitSecs = 7200, signal, log } = options;
   if (server) {
@@ -107,7 +114,7 @@ async function openRunner(
       ...(config ? { config: create(ConfigProtoSchema, config) } : {}),
     });
     const run: TrainingRunner['run'] = (fetches, runOptions) => session.run(fetches, runOptions);
-    return { runner: { graph, server, run }, close: () => session.close() };
+    return { runner: { graph, server, steadiness, run }, close: () => session.close() };
   }
   const session = await Session.create({
     graph,

@@ -31,6 +31,8 @@ export interface RecoverableOptions extends Omit<ReadinessOptions, 'isRecoverabl
    * speaks to the runner itself.
    */
   readonly onReady?: (again: boolean) => Promise<void> | void;
+  /** Called before a recovery begins: what needs a whole cluster, a save above all, is to end first. */
+  readonly onLost?: () => Promise<void> | void;
   /** Which errors a change of the cluster explains. */
   readonly isRecoverable?: (error: unknown) => boolean;
 }
@@ -159,6 +161,7 @@ export class RecoverableSession {
 
   async #becomeReady(): Promise<void> {
     const again = this.#wasReady;
+    if (again) await this.#options.onLost?.();
     await this.#readiness.reach(again);
     await this.#options.onReady?.(again);
     if (again) {
@@ -173,10 +176,11 @@ export class RecoverableSession {
 export function isRecoverable(error: unknown): boolean {
   if (isShoalError(error, 'SHOAL_TF_FAILED_PRECONDITION'))
     return /Could not find variable|uninitialized/i.test(error.message);
+  // Who enqueues into a queue that was closed is told so in the same way as who loses a peer.
+  if (isShoalError(error, 'SHOAL_TF_CANCELLED')) return !/queue/i.test(error.message);
   return (
     isShoalError(error, 'SHOAL_TF_UNAVAILABLE') ||
     isShoalError(error, 'SHOAL_TF_ABORTED') ||
-    isShoalError(error, 'SHOAL_TF_CANCELLED') ||
     isShoalError(error, 'SHOAL_TF_DEADLINE_EXCEEDED') ||
     isShoalError(error, 'SHOAL_DISPOSED')
   );

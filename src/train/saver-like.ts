@@ -4,6 +4,7 @@ import type { Graph } from '../graph/graph.js';
 import type { Fetches, FetchResult } from '../session/fetches.js';
 import type { RunOptions } from '../session/session.js';
 import type { Variable } from '../variables/variable.js';
+import type { Steadiness } from './steadiness.js';
 
 /** A session: local, or over a cluster. */
 export interface TrainingRunner {
@@ -11,6 +12,8 @@ export interface TrainingRunner {
   run<const F extends Fetches>(fetches: F, options?: RunOptions): Promise<FetchResult<F>>;
   /** This task's place in the cluster; none where there is no cluster. */
   readonly server?: Server;
+  /** Keeps saves apart from recoveries; none where nothing recovers. */
+  readonly steadiness?: Steadiness;
 }
 
 export interface SaverLike {
@@ -41,4 +44,6 @@ export interface SaverLike {
     directory: string,
     options?: { signal?: AbortSignal },
   ): Promise<string | undefined>;
+  /** Checkpoints that stay whatever their age. */
+  pin?(session: TrainingRunner, paths: readonly string[]): Promise<void>;
 }

@@ -9,6 +9,7 @@
  *
  * The end of the input ends it quietly. Where it ends without an error the chief saves a last checkpoint.
  */
+import { setMaxListeners } from 'node:events';
 import { throwIfAborted, withDeadline } from '../async/deadline.js';
 import { Server } from '../cluster/server.js';
 import { invalid, messageOf } from '../errors/errors.js';
@@ -78,6 +79,8 @@ export class Supervisor {
     this.#options = options;
     const { graph = currentGraph(), isChief = true, logdir, checkpointBasename = 'model.ckpt' } = options;
     const { summaryOp, saver, globalStep = getGlobalStep(graph) } = options;
+    // Every run and every part of a restore listens to it.
+    setMaxListeners(0, this.#giveUp.signal);
     this.isChief = isChief;
     this.graph = graph;
     this.#log = options.log ?? ((line: string) => console.error(line));
