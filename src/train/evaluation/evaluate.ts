@@ -1,0 +1,66 @@
+/** One evaluation: the metrics of a graph over batches of its input, with the variables as they are. */
+import { invalid, isShoalError } from '../../errors/errors.js';
+import type { Operation, Output } from '../../graph/operation.js';
+import type { Feeds } from '../../session/feeds.js';
+import type { RunOptions } from '../../session/session.js';
+import type { TrainingRunner } from '../saver-like.js';
+
+/** As `tf.metrics` makes them. */
+export interface StreamingMetric {
+  readonly value: Output;
+  readonly updateOp: Output | Operation;
+  /** Sets the counters back to 0. */
+  readonly reset?: Operation;
+}
+
+export interface Evaluation {
+  readonly metrics: Readonly<Record<string, StreamingMetric>>;
+  /** How many batches; until the end of the input when left out. */
+  readonly batches?: number;
+  /** Starts the input, run before the first batch. */
+  readonly initOp?: Operation;
+  /** What each batch is fed with. */
+  readonly feeds?: (batch: number) => Feeds;
+}
+
+export type Results = Readonly<Record<string, number>>;
+
+export async function evaluate(
+  session: TrainingRunner,
+  evaluation: Evaluation,
+  { signal }: { readonly signal?: AbortSignal } = {},
+): Promise<Results> {
+  const { metrics, batches = Number.POSITIVE_INFINITY, initOp, feeds } = evaluation;
+  const all = Object.entries(metrics);
+  if (all.length === 0) throw invalid('There are no metrics to evaluate');
+  const within: RunOptions = signal ? { signal } : {};
+  const resets = all.flatMap(([, { reset }]) => (reset ? [reset] : []));
+  await session.run([...resets, ...(initOp ? [initOp] : [])], within);
+  const updates = all.map(([, { updateOp }]) => updateOp);
+  let done = 0;
+  while (done < batches) {
+    try {
+      await session.run(updates, { ...within, ...(feeds ? { feeds: feeds(done) } : {}) });
+    } catch (error) {
+      if (!isShoalError(error, 'SHOAL_TF_OUT_OF_RANGE')) throw error;
+      break;
+    }
+    done += 1;
+  }
+  if (done === 0) {
+    throw invalid('The input of the evaluation has no batch', {
+      hint: 'An input that was read to its end must be started again: give its initializer as initOp.',
+    });
+  }
+  const values = await session.run(
+    all.map(([, { value }]) => value),
+    within,
+  );
+  return Object.fromEntries(all.map(([name], i) => [name, values[i]?.number() as number]));
+}
+
+/** `accuracy = 0.91, loss = 0.3`. */
+export const describeResults = (results: Results): string =>
+  Object.entries(results)
+    .map(([name, value]) => `${name} = ${Number(value.toPrecision(6))}`)
+    .join(', ');

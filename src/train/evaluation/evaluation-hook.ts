@@ -1,0 +1,100 @@
+/** Evaluates within the training process, every so many steps or seconds: metrics as summaries, the best kept. */
+import type { Output } from '../../graph/operation.js';
+import type { FileWriter } from '../../summary/file-writer.js';
+import type { Tensor } from '../../tensor/tensor.js';
+import { globalStepRead, readStep } from '../hooks/global-step.js';
+import {
+  type HookSetup,
+  type SessionRunArgs,
+  type SessionRunContext,
+  SessionRunHook,
+  type SessionRunValues,
+} from '../hooks/session-run-hook.js';
+import { SecondOrStepTimer } from '../hooks/timer.js';
+import type { SaverLike, TrainingRunner } from '../saver-like.js';
+import { BestCheckpoints, type BestPolicy } from './best-checkpoints.js';
+import { describeResults, type Evaluation, evaluate, type Results } from './evaluate.js';
+
+export interface EvaluationHookOptions {
+  readonly evaluation: Evaluation;
+  readonly everySteps?: number | undefined;
+  readonly everySecs?: number | undefined;
+  /** Where the event file goes: a directory beside that of training, so that TensorBoard shows both curves. */
+  readonly outputDir?: string | undefined;
+  /** Whether to evaluate once more at the end. */
+  readonly atEnd?: boolean;
+  /** Keeps the best checkpoint: by which metric, and whose checkpoints. */
+  readonly best?: { readonly policy: BestPolicy; readonly saver: SaverLike; readonly checkpointDir: string };
+  readonly onResults?: (results: Results, step: number) => void;
+  readonly now?: () => number;
+}
+
+export class EvaluationHook extends SessionRunHook<Tensor<'int64'>> {
+  readonly #options: EvaluationHookOptions;
+  readonly #timer: SecondOrStepTimer;
+  #step!: Output<'int64'>;
+  #writer: FileWriter | undefined;
+  #log!: (line: string) => void;
+  #best: BestCheckpoints | undefined;
+  #latest: { readonly step: number; readonly results: Results } | undefined;
+  #running = false;
+
+  constructor(options: EvaluationHookOptions) {
+    super();
+    this.#options = options;
+    const { everySecs, everySteps, now } = options;
+    this.#timer = new SecondOrStepTimer({ everySecs, everySteps, now });
+  }
+
+  /** What the last evaluation found: for an EarlyStoppingHook, for example. */
+  get latest(): Results | undefined {
+    return this.#latest?.results;
+  }
+
+  override begin({ graph, writers, log }: HookSetup): void {
+    const { outputDir, best } = this.#options;
+    this.#step = globalStepRead(graph, 'EvaluationHook');
+    this.#writer = outputDir === undefined ? undefined : writers.get(outputDir);
+    this.#log = log;
+    this.#best = best && new BestCheckpoints({ ...best, directory: best.checkpointDir, log });
+  }
+
+  override async afterCreateSession(session: TrainingRunner): Promise<void> {
+    this.#timer.update(await readStep(session, this.#step));
+  }
+
+  override beforeRun(): SessionRunArgs {
+    return { fetches: this.#step };
+  }
+
+  override async afterRun(context: SessionRunContext, values: SessionRunValues<Tensor<'int64'>>) {
+    if (this.#running || !this.#timer.shouldTriggerForStep(values.results.number() + 1)) return;
+    this.#running = true;
+    try {
+      const step = await readStep(context.session, this.#step);
+      if (this.#timer.shouldTriggerForStep(step)) await this.#evaluate(context.session, step);
+    } finally {
+      this.#running = false;
+    }
+  }
+
+  override async end(session: TrainingRunner): Promise<void> {
+    const { atEnd = true } = this.#options;
+    const step = await readStep(session, this.#step);
+    if (atEnd && step !== this.#latest?.step) await this.#evaluate(session, step);
+    await this.#writer?.flush();
+  }
+
+  async #evaluate(session: TrainingRunner, step: number): Promise<void> {
+    const { evaluation, onResults, best } = this.#options;
+    this.#timer.update(step);
+    const results = await evaluate(session, evaluation);
+    this.#latest = { step, results };
+    for (const [name, value] of Object.entries(results)) this.#writer?.addScalar(name, value, step);
+    this.#log(`evaluation at step ${step}: ${describeResults(results)}`);
+    onResults?.(results, step);
+    if (!best) return;
+    const path = () => best.saver.save(session, `${best.checkpointDir}/model.ckpt`);
+    await this.#best?.consider(session, { step, results, path });
+  }
+}

@@ -1,0 +1,149 @@
+/**
+ * A process that evaluates what others train: it watches for the newest checkpoint, restores it into a session of its
+ * own, and writes the metrics as summaries. It ends at the last step, by its signal, or when no checkpoint has come
+ * for a while.
+ */
+import { sleep } from '../../async/deadline.js';
+import { messageOf, ShoalError } from '../../errors/errors.js';
+import { getGlobalStep } from '../../variables/global-step.js';
+import { localVariablesInitializer, tablesInitializer } from '../../variables/initialize.js';
+import type { SaverLike, TrainingRunner } from '../saver-like.js';
+import { SummaryWriters } from '../summary-writers.js';
+import { BestCheckpoints, type BestPolicy } from './best-checkpoints.js';
+import { describeResults, type Evaluation, evaluate, type Results } from './evaluate.js';
+
+export interface EvaluatorOptions {
+  /** The session to restore into. Nobody else may train in it. */
+  readonly session: TrainingRunner;
+  readonly saver: SaverLike;
+  readonly checkpointDir: string;
+  readonly evaluation: Evaluation;
+  readonly outputDir?: string | undefined;
+  /** How often to look for a checkpoint. */
+  readonly pollSecs?: number;
+  /** How long none may come before the evaluator ends. */
+  readonly timeoutSecs?: number;
+  /** Ends when a checkpoint of this step, or a later one, was evaluated. */
+  readonly lastStep?: number;
+  readonly maxEvaluations?: number;
+  /** Copies the best checkpoint to a directory: the saver of the training process rules over the originals. */
+  readonly best?: { readonly policy: BestPolicy; readonly saver: SaverLike; readonly directory: string };
+  readonly onResults?: (results: Results, step: number) => void;
+  readonly signal?: AbortSignal;
+  readonly log?: (line: string) => void;
+}
+
+export interface EvaluatorOutcome {
+  readonly evaluations: number;
+  readonly results: Results | undefined;
+  readonly step: number | undefined;
+}
+
+/** Evaluates one checkpoint after the other. */
+export async function evaluateRepeatedly(options: EvaluatorOptions): Promise<EvaluatorOutcome> {
+  const { signal, pollSecs = 10, timeoutSecs = 3600, maxEvaluations = Number.POSITIVE_INFINITY } = options;
+  const { lastStep = Number.POSITIVE_INFINITY, log = (line: string) => console.error(line) } = options;
+  await using writers = new SummaryWriters();
+  const best = options.best && new BestCheckpoints({ ...options.best, copy: true, log });
+  let outcome: EvaluatorOutcome = { evaluations: 0, results: undefined, step: undefined };
+  let seen: string | undefined;
+  let lastNews = performance.now();
+  while (!signal?.aborted && outcome.evaluations < maxEvaluations) {
+    const path = await newest(options, log);
+    if (path !== undefined && path !== seen) {
+      const found = await tryCheckpoint(path, options, log);
+      if (found) {
+        seen = path;
+        lastNews = performance.now();
+        outcome = { evaluations: outcome.evaluations + 1, ...found };
+        await publish(found, options, writers, best, log);
+        if (found.step >= lastStep) break;
+        continue;
+      }
+    }
+    if (performance.now() - lastNews > timeoutSecs * 1000) {
+      log(`no checkpoint has come for ${timeoutSecs} s: the evaluation ends`);
+      break;
+    }
+    await sleep(pollSecs * 1000, signal).catch(() => {
+      // The loop looks at the signal.
+    });
+  }
+  return outcome;
+}
+
+interface Found {
+  readonly step: number;
+  readonly results: Results;
+  readonly path: string;
+}
+
+async function newest(
+  { saver, session, checkpointDir, signal }: EvaluatorOptions,
+  log: (line: string) => void,
+): Promise<string | undefined> {
+  try {
+    return await saver.latest(session, checkpointDir, signal ? { signal } : {});
+  } catch (error) {
+    if (!signal?.aborted) log(`the newest checkpoint could not be looked up: ${messageOf(error)}`);
+    return undefined;
+  }
+}
+
+/** A checkpoint may be swept away while it is read: that is no error, a newer one is there then. */
+async function tryCheckpoint(
+  path: string,
+  { saver, session, evaluation, signal }: EvaluatorOptions,
+  log: (line: string) => void,
+): Promise<Found | undefined> {
+  const { graph } = session;
+  const within = signal ? { signal } : {};
+  try {
+    await saver.restore(session, path, within);
+  } catch (error) {
+    if (!signal?.aborted) log(`${path} could not be restored: ${messageOf(error)}`);
+    return undefined;
+  }
+  await session.run(
+    graph.asDefault(() => prepared(session)),
+    within,
+  );
+  const globalStep = getGlobalStep(graph);
+  if (!globalStep) throw new ShoalError('SHOAL_INVALID_ARGUMENT', 'An evaluator needs a global step');
+  const step = (await session.run(globalStep)).number();
+  const results = await evaluate(session, evaluation, within);
+  return { step, results, path };
+}
+
+const preparations = new WeakMap<object, ReturnType<typeof makePreparation>>();
+
+/** Ops are made once for a graph, however often they are run. */
+function prepared({ graph }: TrainingRunner) {
+  const known = preparations.get(graph);
+  if (known) return known;
+  const made = makePreparation(graph);
+  preparations.set(graph, made);
+  return made;
+}
+
+const makePreparation = (graph: TrainingRunner['graph']) => [
+  localVariablesInitializer(graph),
+  tablesInitializer(graph),
+];
+
+async function publish(
+  { step, results, path }: Found,
+  { outputDir, onResults, session }: EvaluatorOptions,
+  writers: SummaryWriters,
+  best: BestCheckpoints | undefined,
+  log: (line: string) => void,
+): Promise<void> {
+  if (outputDir !== undefined) {
+    const writer = writers.get(outputDir);
+    for (const [name, value] of Object.entries(results)) writer.addScalar(name, value, step);
+    await writer.flush();
+  }
+  log(`evaluation of ${path}: ${describeResults(results)}`);
+  onResults?.(results, step);
+  await best?.consider(session, { step, results, path: async () => path });
+}
