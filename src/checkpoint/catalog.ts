@@ -63,25 +63,32 @@ async function readManifest(
   options: CatalogOptions,
 ): Promise<Manifest | undefined> {
   let problem: unknown;
-  for (const place of places) {
-    try {
-      return decodeManifest(await readAll(store, name, place, options), `${name} at ${place}`);
-    } catch (error) {
-      options.signal?.throwIfAborted();
-      if (!isShoalError(error)) throw error;
-      problem = error;
+  const tried = new Set<string>();
+  // A listing tells the copies of one size; where that is the size of a damaged one, the others are looked for.
+  for (const find of [() => places, () => store.locate(name, options)]) {
+    for (const place of await find()) {
+      if (tried.has(place)) continue;
+      tried.add(place);
+      try {
+        return await readManifestAt(store, name, place, options);
+      } catch (error) {
+        options.signal?.throwIfAborted();
+        if (!isShoalError(error)) throw error;
+        problem = error;
+      }
     }
   }
   if (problem !== undefined) options.onNotice?.(messageOf(problem));
   return undefined;
 }
 
-async function readAll(
+/** One copy of a manifest. */
+export async function readManifestAt(
   store: Store,
   name: string,
   place: string,
-  options: CatalogOptions,
-): Promise<Uint8Array> {
+  options: CatalogOptions = {},
+): Promise<Manifest> {
   const { signal, timeoutMs } = options;
   const chunks: Uint8Array[] = [];
   let size = 0;
@@ -90,7 +97,7 @@ async function readAll(
     size += chunk.byteLength;
     if (size > MAX_MANIFEST_BYTES) break;
   }
-  return Buffer.concat(chunks);
+  return decodeManifest(Buffer.concat(chunks), `${name} at ${place}`);
 }
 
 /** Where the files of a checkpoint are at the moment. */
@@ -100,16 +107,29 @@ export async function healthOf(
   manifest: Manifest,
   options: CatalogOptions = {},
 ): Promise<Health> {
-  const { signal, timeoutMs } = options;
   const files = await Promise.all(
     manifest.files.map(async (entry) => {
       const blob = fileBlob(namespace, manifest, entry.file);
-      const info = await store.stat(blob, { signal, timeoutMs });
-      return { entry, places: info?.size === entry.size ? info.places : [] };
+      return { entry, places: await placesOf(store, blob, entry.size, options) };
     }),
   );
   const missing = files.filter(({ places }) => places.length === 0).map(({ entry }) => entry.file);
   return { files, missing };
+}
+
+/** Who has a copy of that size; others may have one that was cut off, or a longer one. */
+async function placesOf(
+  store: Store,
+  blob: string,
+  size: number,
+  { signal, timeoutMs }: CatalogOptions,
+): Promise<readonly string[]> {
+  const bounds = { signal, timeoutMs };
+  const info = await store.stat(blob, bounds);
+  if (info === undefined || info.size === size) return info?.places ?? [];
+  const places = await store.locate(blob, bounds);
+  const each = await Promise.all(places.map((place) => store.stat(blob, { ...bounds, place })));
+  return places.filter((_, i) => each[i]?.size === size);
 }
 
 /** Removes a checkpoint: it is none from the moment that its manifest is gone. */

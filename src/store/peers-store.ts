@@ -9,6 +9,7 @@
 import { isShoalError, messageOf, ShoalError } from '../errors/errors.js';
 import { notFound } from './blob-disk.js';
 import { blobName } from './blob-names.js';
+import { directoryBlobs } from './directory-blobs.js';
 import type { DirectoryStore } from './directory-store.js';
 import {
   type PeerBlob,
@@ -32,10 +33,16 @@ import type {
   StoreCallOptions,
 } from './store.js';
 
+/** What the store wants of the disk of the task for which it speaks. */
+export type OwnDisk = Pick<
+  DirectoryStore,
+  'stage' | 'put' | 'read' | 'stat' | 'digest' | 'list' | 'remove' | 'sweep' | 'close'
+>;
+
 export interface PeersStoreOptions {
   readonly peers: Peers;
   /** The disk of this task: the directory that its agent serves. */
-  readonly directory: DirectoryStore;
+  readonly directory: OwnDisk;
   /** Copies on other tasks. */
   readonly replicas?: number | undefined;
 }
@@ -59,7 +66,7 @@ export class PeersStore implements Store {
   readonly url = 'peers:';
   readonly replicas: number;
   readonly #peers: Peers;
-  readonly #directory: DirectoryStore;
+  readonly #directory: OwnDisk;
 
   constructor({ peers, directory, replicas = 1 }: PeersStoreOptions) {
     this.#peers = peers;
@@ -280,16 +287,7 @@ export class PeersStore implements Store {
 
   /** The blobs of any task, this one included. */
   #at(place: string): PeerBlobs {
-    if (place !== this.self) return this.#peers.blobs(place);
-    const directory = this.#directory;
-    return {
-      write: (name, source, { crc32c: _, ...options } = {}) => directory.put(name, source, options),
-      read: (name, { attempts: _, ...options } = {}) => directory.read(name, options),
-      stat: (name) => directory.stat(name),
-      digest: (name, options) => directory.digest(name, options),
-      list: (prefix) => directory.list(prefix),
-      remove: (name) => directory.remove(name),
-    };
+    return place === this.self ? directoryBlobs(this.#directory) : this.#peers.blobs(place);
   }
 
   /** Who has the blob: this task first, then those who have had it for the shortest time. */

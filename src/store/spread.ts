@@ -13,7 +13,7 @@ import { Branch, tee } from './tee.js';
 
 export interface Spreading {
   readonly peers: Peers;
-  readonly directory: DirectoryStore;
+  readonly directory: Pick<DirectoryStore, 'stage'>;
   /** Who gets a copy. */
   readonly chosen: readonly PeerMember[];
   /** Who stands in for one of them that fails. */
