@@ -21,10 +21,10 @@ interface RecordFiles {
 }
 
 /** Notes what a graph reads, so that an error can be explained. */
-export function noteRecordFiles(files: RecordFiles): void {
-  let graph: Graph = currentGraph();
-  while (graph instanceof FunctionGraph) graph = graph.outer;
-  graph.addToCollection(RECORD_FILES, files);
+export function noteRecordFiles(files: RecordFiles, graph: Graph = currentGraph()): void {
+  let outer = graph;
+  while (outer instanceof FunctionGraph) outer = outer.outer;
+  outer.addToCollection(RECORD_FILES, files);
 }
 
 export const isPattern = (name: string): boolean => /[*?[]/.test(name);

@@ -23,3 +23,4 @@ export {
 } from './ledger-host.js';
 export * as queues from './queues.js';
 export { recordProgress, ShardBatches, ShardInput, ShardIterator, type ShardOptions } from './shards.js';
+export { type SparseExamplesOptions, writeSparseExamples } from './sparse-examples.js';

@@ -17,6 +17,7 @@ import { Tensor } from '../tensor/tensor.js';
 import { GraphKeys } from '../variables/collections.js';
 import type { Variable } from '../variables/variable.js';
 import { newVariable } from '../variables/variable-scope.js';
+import { noteRecordFiles } from './corrupt-records.js';
 import { Dataset, int64, type Parallel, type ParallelOptions } from './dataset.js';
 import { FedQueue, type Runner } from './fed-queue.js';
 import { type RangeElement, recordsOfRange, type TFRecordOptions } from './files.js';
@@ -76,6 +77,7 @@ export class ShardInput {
   readonly #tracker = new LeaseTracker();
   /** The leases whose end was not reported, with their records. */
   readonly #held = new Map<number, number>();
+  readonly #files = new Set<string>();
   #from: { readonly source: LeaseSource; readonly worker: string } | undefined;
 
   constructor(options: ShardOptions = {}) {
@@ -127,6 +129,7 @@ export class ShardInput {
         const lease = await unlessStopped(source.next(worker, [...this.#held.keys()]), stop);
         if (stop.shouldStop()) return;
         if (!lease) break;
+        this.#note(lease.file);
         this.#tracker.begin(lease.id, lease.from);
         this.#held.set(lease.id, lease.records);
         await this.#queue.push(session, [leaseValues(lease)], stop.signal);
@@ -142,6 +145,14 @@ export class ShardInput {
       await this.#queue.close(session).catch(() => undefined);
       throw error;
     }
+  }
+
+  /** So that an error about a corrupt record can be explained. */
+  #note(file: string): void {
+    if (this.#files.has(file)) return;
+    this.#files.add(file);
+    const { compression = 'none' } = this.#options;
+    noteRecordFiles({ names: [file], compression }, this.#queue.dataset.variant.graph);
   }
 
   /** Reports what a completed step consumed; `position` as the step fetched it. */
