@@ -12,9 +12,9 @@ export async function leadSync(
   { sync }: TrainingGraph,
 ): Promise<AsyncDisposable> {
   if (!sync) return { [Symbol.asyncDispose]: async () => {} };
-  await session.run(sync.localStepInitOp);
+  await session.aside(sync.localStepInitOp);
   if (!server.isChief) return { [Symbol.asyncDispose]: async () => {} };
-  await session.run(sync.initTokensOp);
+  await session.aside(sync.initTokensOp);
   const over = new AbortController();
   const unlessOver = (error: unknown): void => {
     if (!over.signal.aborted || !isShoalError(error)) throw error;
@@ -22,12 +22,12 @@ export async function leadSync(
   const replacing = new Set<Promise<unknown>>();
   const unsubscribe = server.task.events.on('lost', ({ member }) => {
     if (parseTaskId(member.task).job === 'ps') return;
-    const replaced = session.run(sync.replaceTokenOp, { signal: over.signal }).then(() => {}, unlessOver);
+    const replaced = session.aside(sync.replaceTokenOp, { signal: over.signal }).then(() => {}, unlessOver);
     replacing.add(replaced);
     void replaced.finally(() => replacing.delete(replaced));
   });
   const leading = (async () => {
-    while (!over.signal.aborted) await session.run(sync.syncOp, { signal: over.signal });
+    while (!over.signal.aborted) await session.aside(sync.syncOp, { signal: over.signal });
   })().catch(unlessOver);
   // Whoever disposes hears of a failure; until then it is nobody's to report.
   leading.catch(() => {});
@@ -36,7 +36,7 @@ export async function leadSync(
       unsubscribe();
       over.abort('training is over');
       await Promise.all([leading, ...replacing]);
-      await session.run(sync.releaseOp).catch(unlessOver);
+      await session.aside(sync.releaseOp).catch(unlessOver);
     },
   };
 }

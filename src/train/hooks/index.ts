@@ -22,4 +22,5 @@ export {
 export { StepCounterHook, type StepCounterOptions } from './step-counter.js';
 export { StopAtStepHook, type StopAtStepOptions } from './stop-at-step.js';
 export { SummarySaverHook, type SummarySaverOptions } from './summary-saver.js';
+export { SyncReplicasHook } from './sync-replicas.js';
 export { type Elapsed, SecondOrStepTimer, type TimerOptions } from './timer.js';

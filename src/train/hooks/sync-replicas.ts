@@ -1,0 +1,80 @@
+/**
+ * Synchronous training in a monitored session. Every worker begins at the step where the others are; the chief makes
+ * the steps of what the workers give, in the background, and gives a token more when a worker is lost.
+ */
+import { sleep } from '../../async/deadline.js';
+import { parseTaskId } from '../../cluster/task-id.js';
+import { messageOf } from '../../errors/errors.js';
+import type { SyncReplicasOptimizer } from '../../optimizers/sync-replicas.js';
+import { planeOf } from '../checkpoint-plane.js';
+import type { Coordinator } from '../coordinator.js';
+import { isRecoverable } from '../recoverable-session.js';
+import type { TrainingRunner } from '../saver-like.js';
+import { type HookSetup, SessionRunHook } from './session-run-hook.js';
+
+/** Steps rest for a cut this far ahead of the step that the chief has seen. */
+const REST_AHEAD = 2;
+const RETRY_MS = 200;
+
+export class SyncReplicasHook extends SessionRunHook {
+  readonly #optimizer: SyncReplicasOptimizer;
+  readonly #isChief: boolean;
+  #log!: (line: string) => void;
+  #leads = false;
+  #unsubscribe = () => {};
+
+  constructor(optimizer: SyncReplicasOptimizer, { isChief }: { readonly isChief: boolean }) {
+    super();
+    this.#optimizer = optimizer;
+    this.#isChief = isChief;
+  }
+
+  override begin({ log }: HookSetup): void {
+    this.#log = log;
+  }
+
+  override async afterCreateSession(session: TrainingRunner, coordinator: Coordinator): Promise<void> {
+    const { localStepInitOp, initTokensOp } = this.#optimizer;
+    const { server } = session;
+    const plane = server && planeOf(server);
+    if (plane) plane.restAhead = REST_AHEAD;
+    await session.run(localStepInitOp);
+    if (!this.#isChief) return;
+    // A queue that was lost is filled again; tokens too many cost a dropped gradient, nothing more.
+    await session.run(initTokensOp);
+    if (this.#leads) return;
+    this.#leads = true;
+    coordinator.register(this.#lead(session, coordinator), 'synchronous steps');
+    if (server) {
+      this.#unsubscribe = server.task.events.on('lost', ({ member }) => {
+        if (parseTaskId(member.task).job !== 'ps') this.#replaceToken(session, coordinator);
+      });
+    }
+  }
+
+  override async end(session: TrainingRunner): Promise<void> {
+    this.#unsubscribe();
+    // Nobody is to wait for a token when this chief is gone.
+    if (this.#isChief) await session.run(this.#optimizer.releaseOp);
+  }
+
+  async #lead(session: TrainingRunner, { signal }: Coordinator): Promise<void> {
+    while (!signal.aborted) {
+      try {
+        await session.run(this.#optimizer.syncOp, { signal });
+      } catch (error) {
+        if (signal.aborted) return;
+        if (!isRecoverable(error)) throw error;
+        await sleep(RETRY_MS, signal).catch(() => {
+          // The loop looks at the signal.
+        });
+      }
+    }
+  }
+
+  #replaceToken(session: TrainingRunner, { signal }: Coordinator): void {
+    session.run(this.#optimizer.replaceTokenOp, { signal }).catch((error: unknown) => {
+      if (!signal.aborted) this.#log(`a token could not be replaced: ${messageOf(error)}`);
+    });
+  }
+}

@@ -1,0 +1,74 @@
+/** Monitored sessions on a cluster of real processes, each with a disk of its own. */
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { latestCheckpoint } from '../../src/train/latest-checkpoint.js';
+import { type TaskProcess, TaskProcesses } from './processes.js';
+
+let root: string;
+beforeEach(async () => {
+  root = await mkdtemp(join(tmpdir(), 'shoal-monitored-'));
+});
+afterEach(() => rm(root, { recursive: true, force: true }));
+
+const PROGRAM = 'monitored.ts';
+/** Bounds against hanging: where many share a machine, starting the processes takes most of it. */
+const LONG = { timeout: 600_000 };
+const PATIENCE_MS = 240_000;
+const cluster = (lastStep: number) =>
+  TaskProcesses.create(PROGRAM, 2, 2, { TASKS_ROOT: root, LAST_STEP: String(lastStep) });
+const start = (tasks: TaskProcesses, job: 'ps' | 'worker', index: number) =>
+  tasks.start(job, index, [], PROGRAM);
+
+const stepsSaid = (task: TaskProcess): number[] =>
+  [...task.output().matchAll(/^step (\d+) /gm)].map(([, step]) => Number(step));
+const newestStep = async () => {
+  const path = await latestCheckpoint(join(root, 'worker-0', 'train_logs'));
+  return Number(/-(\d+)$/.exec(path ?? '')?.[1]);
+};
+
+describe('a monitored session on two ps and two workers', () => {
+  it('saves, stops at the last step, and is not trained further when started again', LONG, async () => {
+    for (const round of [0, 1]) {
+      await using tasks = await cluster(200);
+      for (const index of [0, 1]) start(tasks, 'ps', index);
+      const workers = [0, 1].map((index) => start(tasks, 'worker', index));
+      const codes = await Promise.all(workers.map(({ exit }) => exit));
+      expect(codes, workers.map(({ output }) => output()).join('\n---\n')).toEqual([0, 0]);
+      expect(await newestStep()).toBeGreaterThanOrEqual(200);
+      expect(await newestStep()).toBeLessThan(205);
+      if (round === 0) expect(workers[0]?.output()).toMatch(/saved train_logs\/model\.ckpt-\d\b/);
+      else expect(workers.flatMap(stepsSaid)).toEqual([]);
+    }
+    expect(
+      (await readdir(join(root, 'worker-0', 'train_logs'))).some((name) => name.includes('tfevents')),
+    ).toBe(true);
+  });
+
+  it('goes on from the last cut when a ps is lost and comes back with an empty disk', LONG, async () => {
+    await using tasks = await cluster(1_000_000);
+    const ps = [0, 1].map((index) => start(tasks, 'ps', index));
+    const workers = [0, 1].map((index) => start(tasks, 'worker', index));
+    const [chief, other] = workers as [TaskProcess, TaskProcess];
+    await chief.said(/saved train_logs\/model\.ckpt-\d\d+\b/, PATIENCE_MS);
+    ps[1]?.child.kill('SIGKILL');
+    await ps[1]?.exit;
+    const mark = [chief.output().length, other.output().length] as const;
+    await rm(join(root, 'ps-1'), { recursive: true });
+    start(tasks, 'ps', 1);
+    await chief.said(/restoring .*model\.ckpt-\d+: \d variables were lost/, PATIENCE_MS);
+    for (const [i, worker] of [chief, other].entries()) {
+      await worker.said(/the cluster is whole again[\s\S]*step \d+ /, PATIENCE_MS);
+      expect(worker.output().slice(mark[i])).not.toMatch(/starting again from first values/);
+    }
+    const cut = Number(/restoring .*model\.ckpt-(\d+):/.exec(chief.output())?.[1]);
+    expect(cut).toBeGreaterThan(0);
+    const after = [...chief.output().matchAll(/whole again[^\n]*\n(?:(?!step)[^\n]*\n)*step (\d+) /g)].at(-1);
+    expect(Number(after?.[1])).toBeGreaterThanOrEqual(cut);
+    chief.child.kill('SIGINT');
+    other.child.kill('SIGINT');
+    expect(await Promise.all([chief.exit, other.exit])).toEqual([0, 0]);
+    expect(await newestStep()).toBeGreaterThan(cut);
+  });
+});

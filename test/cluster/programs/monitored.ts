@@ -1,0 +1,83 @@
+/** Scenario 000's program, in the manner of TensorFlow 1, with every task in a directory of its own. */
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { resolveConfig } from '../../../src/cluster/config.js';
+import { replicaDeviceSetter } from '../../../src/cluster/device-setter.js';
+import { securityOf } from '../../../src/cluster/security.js';
+import { Server } from '../../../src/cluster/server.js';
+import { parseTaskId } from '../../../src/cluster/task-id.js';
+import { messageOf } from '../../../src/errors/errors.js';
+import { Graph } from '../../../src/graph/graph.js';
+import * as tf from '../../../src/tf.js';
+import { CheckpointPlane } from '../../../src/train/checkpoint-plane.js';
+import { MonitoredTrainingSession, StopAtStepHook } from '../../../src/train/index.js';
+
+const log = (line: string) => console.log(line);
+const config = resolveConfig({ argv: process.argv.slice(2), env: process.env });
+if (config.mode !== 'cluster') throw new Error('tell the cluster by flags or TF_CONFIG');
+const { job, index } = parseTaskId(config.task);
+const home = join(process.env.TASKS_ROOT as string, `${job}-${index}`);
+mkdirSync(home, { recursive: true });
+process.chdir(home);
+const stop = new AbortController();
+process.on('SIGINT', () => stop.abort('SIGINT'));
+
+const server = await Server.start({
+  spec: config.spec,
+  self: config.task,
+  security: securityOf(config, config.task),
+  settings: { heartbeatMs: config.heartbeatMs.value, deadAfterMs: config.deadAfterMs.value },
+  blobRoot: join(home, 'blobs'),
+  onNotice: log,
+});
+CheckpointPlane.attach(server, { directory: join(home, 'blobs'), log });
+log(`up as ${config.task}`);
+
+async function train(): Promise<void> {
+  const graph = new Graph();
+  const device = replicaDeviceSetter({ psTasks: server.psTasks.length, workerDevice: server.task.task });
+  const { trainOp, globalStep, loss, w, b } = graph.asDefault(() =>
+    graph.device(device, () => {
+      const x = tf.constant(Array.from({ length: 100 }, (_, i) => i / 100));
+      const y = x.mul(0.1).add(0.3);
+      const globalStep = tf.getOrCreateGlobalStep();
+      const w = tf.variable('W', { shape: [1], initializer: tf.randomUniformInitializer(-1, 1) });
+      const b = tf.variable('b', { shape: [1], initializer: [0] });
+      const loss = x.mul(w).add(b).sub(y).square().mean();
+      const trainOp = tf.train.adagrad(0.5).minimize(loss, { globalStep });
+      return { trainOp, globalStep, loss, w, b };
+    }),
+  );
+  let told = 0;
+  await MonitoredTrainingSession(
+    {
+      graph,
+      server,
+      checkpointDir: './train_logs',
+      saveCheckpointSecs: 1,
+      hooks: [new StopAtStepHook({ lastStep: Number(process.env.LAST_STEP) })],
+      signal: stop.signal,
+      log,
+    },
+    async (session) => {
+      while (!session.shouldStop()) {
+        const [, step, lossNow, wNow, bNow] = await session.run([trainOp, globalStep, loss, w, b]);
+        if (Date.now() - told < 200) continue;
+        told = Date.now();
+        log(`step ${step.number()} loss ${lossNow.number()} W ${wNow.toArray()} b ${bNow.toArray()}`);
+      }
+    },
+  );
+  log('trained');
+}
+
+try {
+  if (job === 'ps') await new Promise((resolve) => process.on('SIGTERM', resolve));
+  else await train();
+  await server.close();
+  process.exitCode = 0;
+} catch (error) {
+  log(`failed: ${messageOf(error)}`);
+  process.exitCode = 1;
+}
+process.exit();
