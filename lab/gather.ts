@@ -44,7 +44,7 @@ export async function gather(hosts: readonly LabHost[], directory: string): Prom
     }
     const store = new DirectoryStore(union);
     const found: { manifest: Manifest; namespace: string }[] = [];
-    for (const namespace of await readdir(union)) {
+    for (const namespace of (await readdir(union)).filter((name) => !name.startsWith('.'))) {
       const manifests = await listCheckpoints(store, namespace);
       if (manifests[0]) found.push({ manifest: manifests[0], namespace });
     }

@@ -79,7 +79,7 @@ async function checkState(ctx: Context, host: LabHost, lastStep: number): Promis
   const step = await newest(host);
   ctx.check(
     "train_logs/checkpoint on the chief's host names the last step",
-    step >= lastStep && step < lastStep + 3,
+    step >= lastStep && step < lastStep + 4,
     `${step}`,
   );
 }
