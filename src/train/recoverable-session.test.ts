@@ -7,6 +7,7 @@ import { Session } from '../session/session.js';
 import { createGlobalStep } from '../variables/global-step.js';
 import type { Variable } from '../variables/variable.js';
 import { variable } from '../variables/variable-scope.js';
+import { readsOnly } from './reads-only.js';
 import { type RecoverableOptions, RecoverableSession } from './recoverable-session.js';
 import { StepGate } from './step-gate.js';
 
@@ -104,11 +105,11 @@ describe('variables without values', () => {
     const { session, lines } = sessionOf(parts, runner, {
       isChief: false,
       recoveryMs: 100,
-      startMs: 600,
-      progressMs: 200,
+      startMs: 3000,
+      progressMs: 1,
     });
-    await expect(session.ready()).rejects.toThrow(/not whole within 600 ms: waiting for the chief/);
-    expect(lines[0]).toBe('waiting for the chief to give values to w, b, global_step (0 of 1 s)');
+    await expect(session.ready()).rejects.toThrow(/not whole within 3000 ms: waiting for the chief/);
+    expect(lines[0]).toMatch(/^waiting for the chief to give values to w, b, global_step \(\d of 3 s\)$/);
     expect(lines.length).toBeGreaterThan(1);
   });
 });
@@ -169,6 +170,8 @@ describe('a gate', () => {
       made = true;
     });
     expect((await session.aside(parts.step)).number()).toBe(1);
+    // What only reads is no step, whichever way it is asked for.
+    expect((await session.run({ read: [parts.step] })).read[0].number()).toBe(1);
     expect(made).toBe(false);
     gate.resume();
     await step;
@@ -209,6 +212,16 @@ describe('a gate', () => {
     gate.resume();
     await all;
     expect((await session.aside(parts.step)).number()).toBe(5);
+  });
+});
+
+describe('a run that only reads', () => {
+  it('is told from one that waits for a step, and from all else', () => {
+    const { graph, step, train, w } = model();
+    const after = graph.asDefault(() => graph.controlDependencies([train], () => step.read()));
+    const sum = graph.asDefault(() => w.toOutput().add(1));
+    expect([w, [w, step.toOutput()], { a: w, b: null }].map(readsOnly)).toEqual([true, true, true]);
+    expect([train, after, sum, [w, train], 'w:0'].map(readsOnly)).toEqual(Array(5).fill(false));
   });
 });
 

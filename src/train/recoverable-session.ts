@@ -12,6 +12,7 @@ import type { RunOptions } from '../session/session.js';
 import { getGlobalStep } from '../variables/global-step.js';
 import type { Variable } from '../variables/variable.js';
 import { Readiness, type ReadinessOptions } from './readiness.js';
+import { readsOnly } from './reads-only.js';
 import type { StepGate } from './step-gate.js';
 
 /** What this needs of a session: one over a cluster, or a plain one. */
@@ -71,8 +72,9 @@ export class RecoverableSession {
     await this.#makeReady();
   }
 
-  /** A training step: repeated until it went through, behind the gate. */
+  /** A training step: repeated until it went through, behind the gate. What only reads variables goes past it. */
   run<const F extends Fetches>(fetches: F, options: RunOptions = {}): Promise<FetchResult<F>> {
+    if (this.#options.gate && !options.targets && readsOnly(fetches)) return this.aside(fetches, options);
     return this.#repeat(() => this.attempt(fetches, options), options);
   }
 
