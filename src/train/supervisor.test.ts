@@ -1,5 +1,6 @@
 /** Supervisors in one process: sessions, services, the end. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { stringInputProducer } from '../input/queue-input.js';
 import * as raw from '../ops/generated/index.js';
 import { Tensor } from '../tensor/tensor.js';
 import { Supervisor, type SupervisorOptions } from './supervisor.js';
@@ -81,6 +82,27 @@ describe('a managed session', () => {
       while (!sv.shouldStop()) await session.run([model.trainOp, next]);
     });
     expect(stepsOf(saver.saved).at(-1)).toBeGreaterThanOrEqual(2);
+  });
+
+  it('has its queues filled until the epochs are over', async () => {
+    const model = smallModel();
+    const [name] = model.graph.asDefault(() =>
+      stringInputProducer(['a', 'b', 'c'], { numEpochs: 2, shuffle: false }).dequeue(),
+    );
+    const { sv } = supervise(model);
+    const seen: unknown[] = [];
+    await sv.managedSession(undefined, async (session) => {
+      while (!sv.shouldStop()) seen.push((await session.run([name!, model.trainOp]))[0].item());
+    });
+    expect(seen.join('')).toBe('abcabc');
+  });
+
+  it('ends at once although its queues are full', async () => {
+    const model = smallModel();
+    const [name] = model.graph.asDefault(() => stringInputProducer(['a'], { capacity: 2 }).dequeue());
+    const { sv, lines } = supervise(model);
+    await sv.managedSession(undefined, (session) => session.run([name!, model.trainOp]));
+    expect(lines.filter((line) => /still running/.test(line))).toEqual([]);
   });
 
   it('throws the error of its function when all has ended, without a last checkpoint', async () => {
