@@ -349,8 +349,8 @@ export class ClusterTask {
     this.#dispatch({ type: 'remove', now: this.#clock.now(), task });
   }
 
-  /** Says good-bye and closes. Done twice it is done once. */
-  leave({ timeoutMs = 2000 }: { readonly timeoutMs?: number } = {}): Promise<void> {
+  /** Says good-bye and closes. Who does not hear it in time will take this task for lost. Done twice it is done once. */
+  leave({ timeoutMs = 5000 }: { readonly timeoutMs?: number } = {}): Promise<void> {
     this.#ending ??= this.#leave(timeoutMs);
     return this.#ending;
   }
@@ -359,7 +359,9 @@ export class ClusterTask {
     const { state, effects } = reduce(this.#now(), { type: 'leave', now: this.#clock.now() });
     this.#state = state;
     clearInterval(this.#timer);
-    const calls = effects.flatMap((effect) => (effect.type === 'announce' ? [this.#links.call(effect)] : []));
+    const calls = effects.flatMap((effect) =>
+      effect.type === 'announce' ? [this.#links.call(effect, timeoutMs)] : [],
+    );
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<void>((done) => {
       timer = setTimeout(done, timeoutMs);

@@ -30,10 +30,16 @@ interface Standing {
   readonly task: TaskId;
 }
 
+interface UnderWay {
+  /** Once more when it is back, and with how much time. */
+  again: number | undefined;
+  readonly done: Promise<void>;
+}
+
 export class Links {
   readonly #options: LinkOptions;
   readonly #standing = new Map<string, Standing>();
-  readonly #underWay = new Map<string, { again: boolean }>();
+  readonly #underWay = new Map<string, UnderWay>();
   readonly #problems = new Map<string, string>();
   readonly #stop = new AbortController();
 
@@ -46,24 +52,29 @@ export class Links {
     return this.#problems.get(address);
   }
 
-  /** Makes the call and feeds what comes of it back in. Never rejects. */
-  async call(call: Call): Promise<void> {
+  /** Makes the call and feeds what comes of it back in: when it resolves that is done. Never rejects. */
+  call(call: Call, timeoutMs = this.#options.timeoutMs): Promise<void> {
     const key = `${call.type} ${call.address}`;
     const underWay = this.#underWay.get(key);
     if (underWay !== undefined) {
-      // What an announcement says may have changed since it left: once more when it is back.
-      underWay.again = call.type === 'announce';
-      return;
+      // What an announcement says may have changed since it left.
+      if (call.type === 'announce') underWay.again = Math.max(timeoutMs, underWay.again ?? 0);
+      return underWay.done;
     }
-    const mine = { again: false };
+    const mine: UnderWay = { again: undefined, done: this.#repeat(call, key, timeoutMs) };
     this.#underWay.set(key, mine);
-    await this.#once(call);
-    this.#underWay.delete(key);
-    if (mine.again && !this.#stop.signal.aborted) await this.call(call);
+    return mine.done;
   }
 
-  async #once({ type, to, address }: Call): Promise<void> {
-    const { state, dispatch, now, timeoutMs } = this.#options;
+  async #repeat(call: Call, key: string, timeoutMs: number): Promise<void> {
+    await this.#once(call, timeoutMs);
+    const again = this.#underWay.get(key)?.again;
+    this.#underWay.delete(key);
+    if (again !== undefined && !this.#stop.signal.aborted) await this.call(call, again);
+  }
+
+  async #once({ type, to, address }: Call, timeoutMs: number): Promise<void> {
+    const { state, dispatch, now } = this.#options;
     const known = state().members.get(to);
     const peer = known?.agentAddress === address ? known : undefined;
     const isStanding = type === 'heartbeat';
