@@ -38,7 +38,7 @@ def build():
     return loss, step, v1.train.GradientDescentOptimizer(0.01).minimize(loss, global_step=step)
 
 
-with tf.device(v1.train.replica_device_setter(worker_device=f"/job:worker/task:{flags.task_index}", cluster=cluster)):
+with v1.device(v1.train.replica_device_setter(worker_device=f"/job:worker/task:{flags.task_index}", cluster=cluster)):
     loss, step, train = build()
 
 # A worker need not hear of the other workers.
