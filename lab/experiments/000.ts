@@ -16,7 +16,6 @@ export const experiment: Experiment = {
   description: 'scenario 000: 2 ps + 3 workers train, save, stop, go on; Python reads the checkpoint',
   flags: {
     steps: { type: 'string', default: '50000', description: 'the last step of the first run' },
-    more: { type: 'string', default: '2000', description: 'steps of the last run beyond it' },
   },
   async run(ctx) {
     const lastStep = Number(ctx.flags.steps);
@@ -43,22 +42,12 @@ export const experiment: Experiment = {
     ctx.log('the same run again: it begins at the last step, and stops');
     const again = scenario.startAll(flags(lastStep));
     await allEnd(ctx, again, 'all end at once');
-    ctx.check(
-      'it began where it had stopped',
-      new RegExp(`restor\\w+ .*model\\.ckpt-${lastStep}|begins at step ${lastStep}`).test(
-        again[0]!.process.output,
-      ),
-      again[0]!.process.output.split('\n').find((line) => /restor|begin/.test(line)),
-    );
+    const from = Number(/restoring .*model\.ckpt-(\d+)/.exec(again[0]!.process.output)?.[1]);
+    ctx.check('it began where it had stopped', from >= lastStep, `step ${from}`);
 
-    const more = lastStep + Number(ctx.flags.more);
-    ctx.log(`with the last step raised to ${more} it goes on, and Ctrl-C saves and stops`);
-    const third = scenario.startAll(flags(more + 1_000_000));
-    await says(
-      ctx,
-      third[0] as ScenarioTask,
-      new RegExp(`step ${Math.floor(lastStep / 1000)}\\d\\d\\d|step ${more}`),
-    );
+    ctx.log('with the last step raised it goes on, and Ctrl-C saves and stops');
+    const third = scenario.startAll(flags(lastStep + 1_000_000));
+    for (const worker of third.slice(0, 3)) await says(ctx, worker, /step \d+ loss/);
     for (const task of third) task.process.kill('SIGINT');
     await allEnd(ctx, third, 'all end after Ctrl-C');
     const stopped = await newest(chiefHost);

@@ -11,7 +11,12 @@ const stop = new AbortController();
 process.on('SIGINT', () => stop.abort('SIGINT'));
 process.on('SIGTERM', () => stop.abort('SIGTERM'));
 try {
-  process.exitCode = await runTask(job, { config, dir: process.env.LAB_DISK ?? process.cwd(), signal: stop.signal, log: say });
+  process.exitCode = await runTask(job, {
+    config,
+    dir: process.env.LAB_DISK ?? process.cwd(),
+    signal: stop.signal,
+    log: say,
+  });
 } catch (error) {
   say(`failed: ${messageOf(error)}`);
   process.exitCode = 1;
