@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { buildApplication, buildRouteMap, text_en } from '@stricli/core';
 import { certsCommands } from './commands/certs.js';
+import { checkpointCommands } from './commands/checkpoint.js';
 import { completeCommand, completionCommand } from './commands/completion.js';
 import { configCommand } from './commands/config.js';
 import { doctorCommand } from './commands/doctor.js';
@@ -19,6 +20,7 @@ const routes = buildRouteMap<string, ShoalContext>({
     run: runCommand,
     task: taskCommand,
     status: statusCommand,
+    checkpoint: checkpointCommands,
     config: configCommand,
     certs: certsCommands,
     doctor: doctorCommand,
@@ -34,6 +36,7 @@ const routes = buildRouteMap<string, ShoalContext>({
       '  shoal run job.ts                        in one process\n' +
       '  shoal run job.ts --ps 2 --workers 3     as a cluster on this machine\n' +
       '  shoal status --watch                    what that cluster does\n' +
+      '  shoal checkpoint ls                     what it has saved, and where\n' +
       '  shoal COMMAND --help                    what a command takes',
     hideRoute: { complete: true },
   },

@@ -24,7 +24,7 @@ compdef _shoal shoal`,
   fish: `complete -c shoal -a '(shoal complete -- (commandline -opc)[2..] (commandline -ct) 2>/dev/null)'`,
 };
 
-const TAKES_FILE: ReadonlySet<string> = new Set(['run', 'task']);
+const TAKES_FILE = /^(run|task|checkpoint (push|pull))( |$)/;
 
 export function runCompletion(this: ShoalContext, _flags: object, shell: Shell): void {
   this.process.stdout.write(`${SCRIPTS[shell]}\n`);
@@ -33,8 +33,8 @@ export function runCompletion(this: ShoalContext, _flags: object, shell: Shell):
 export async function runComplete(this: ShoalContext): Promise<void> {
   const found = await proposeCompletions(application, this.rest, this);
   const word = this.rest.at(-1) ?? '';
-  // Where a job file may stand, flags are proposed only to who asks for flags.
-  const flags = word.startsWith('-') || !TAKES_FILE.has(this.rest[0] ?? '');
+  // Where a file may stand, flags are proposed only to who asks for flags.
+  const flags = word.startsWith('-') || !TAKES_FILE.test(this.rest.slice(0, -1).join(' '));
   for (const { completion } of found) {
     if (flags || !completion.startsWith('-')) this.process.stdout.write(`${completion}\n`);
   }

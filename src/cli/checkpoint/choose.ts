@@ -1,0 +1,62 @@
+/** Which checkpoint a name means: a prefix, a step, an attempt behind an @, or the newest. */
+import { type CatalogOptions, listCheckpoints } from '../../checkpoint/catalog.js';
+import type { Manifest } from '../../checkpoint/manifest.js';
+import { ShoalError } from '../../errors/errors.js';
+import type { OpenStore } from './open.js';
+
+export interface Chosen {
+  readonly job: string;
+  readonly manifest: Manifest;
+  /** All of the job, newest first. */
+  readonly all: readonly Manifest[];
+}
+
+export async function chooseOne(open: OpenStore, name: string, options: CatalogOptions): Promise<Chosen> {
+  const { job, all } = await listJob(open, options);
+  const manifest = named(all, name);
+  if (manifest) return { job, manifest, all };
+  throw new ShoalError('SHOAL_NOT_FOUND', `${describeJob(open, job)} has no checkpoint ${name}`, {
+    hint:
+      all.length === 0
+        ? 'it has none at all'
+        : `it has ${all
+            .slice(0, 5)
+            .map(({ prefix }) => prefix)
+            .join(', ')}${all.length > 5 ? ', …' : ''}`,
+  });
+}
+
+/** The one of that name, the newest where there is no name, or all. */
+export async function chooseSome(
+  open: OpenStore,
+  name: string | undefined,
+  wantsAll: boolean,
+  options: CatalogOptions,
+): Promise<{ readonly job: string; readonly manifests: readonly Manifest[] }> {
+  if (wantsAll && name !== undefined)
+    throw new ShoalError('SHOAL_CONFIG', `${name} and --all exclude each other`);
+  if (!wantsAll) {
+    const { job, manifest } = await chooseOne(open, name ?? 'latest', options);
+    return { job, manifests: [manifest] };
+  }
+  const { job, all } = await listJob(open, options);
+  if (all.length === 0)
+    throw new ShoalError('SHOAL_NOT_FOUND', `${describeJob(open, job)} has no checkpoints`);
+  return { job, manifests: all };
+}
+
+async function listJob(open: OpenStore, options: CatalogOptions) {
+  const job = await open.job(options.signal);
+  return { job, all: await listCheckpoints(open.store, job, options) };
+}
+
+/** Of several with one name the newest. */
+export function named(all: readonly Manifest[], name: string): Manifest | undefined {
+  if (name === 'latest') return all[0];
+  const byName = all.find(({ prefix, attempt }) => prefix === name || `${prefix}@${attempt}` === name);
+  return byName ?? (/^\d+$/.test(name) ? all.find(({ step }) => step === Number(name)) : undefined);
+}
+
+function describeJob(open: OpenStore, job: string): string {
+  return job === '' ? open.label : `job ${job} in ${open.label}`;
+}

@@ -1,0 +1,47 @@
+/** What all checkpoint commands do: open the store, obey Ctrl-C, tell of damage on the way, close. */
+import { messageOf, ShoalError } from '../../errors/errors.js';
+import { stopSignals } from '../../job/launcher/stop-signals.js';
+import type { ShoalContext } from '../context.js';
+import type { PlaceFlags } from './flags.js';
+import { type OpenStore, openStore } from './open.js';
+import { type BarStream, ProgressBar } from './progress-bar.js';
+
+export interface Work {
+  readonly open: OpenStore;
+  readonly signal: AbortSignal;
+  readonly bar: ProgressBar;
+  /** For people, on stderr: a copy that was passed over and the like. */
+  readonly onNotice: (line: string) => void;
+  /** The answer of the command: JSON where that is asked for, else lines. */
+  answer(value: unknown, lines: () => readonly string[]): void;
+}
+
+export async function withStore<T>(
+  { process: { stdout, stderr } }: ShoalContext,
+  flags: PlaceFlags & { readonly replicas?: number },
+  work: (given: Work) => Promise<T>,
+): Promise<T> {
+  const signals = stopSignals();
+  const { stop: signal } = signals;
+  const bar = new ProgressBar(stderr as BarStream, !flags.json);
+  try {
+    await using open = await openStore(flags, { replicas: flags.replicas, signal });
+    return await work({
+      open,
+      signal,
+      bar,
+      onNotice: (line) => bar.note(line),
+      answer: (value, lines) => {
+        bar.end();
+        const text = flags.json ? JSON.stringify(value, null, 2) : lines().join('\n');
+        if (text !== '') stdout.write(`${text}\n`);
+      },
+    });
+  } catch (error) {
+    if (!signal.aborted) throw error;
+    throw new ShoalError('SHOAL_ABORTED', `interrupted: ${messageOf(error)}`, { cause: error });
+  } finally {
+    bar.end();
+    signals.dispose();
+  }
+}

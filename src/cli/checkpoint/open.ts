@@ -1,0 +1,176 @@
+/**
+ * Finds the checkpoints that a command is about: those of a running cluster, of the directories that a stopped one has
+ * left, or of a store that needs no cluster.
+ */
+import { readdirSync } from 'node:fs';
+import { basename, join, resolve } from 'node:path';
+import { manifestsPrefix, parseManifestBlob } from '../../checkpoint/names.js';
+import { askStatus } from '../../cluster/status.js';
+import { invalid, isShoalError, ShoalError } from '../../errors/errors.js';
+import { DirectoryStore } from '../../store/directory-store.js';
+import { OutsideStore } from '../../store/outside-store.js';
+import { HERE, type Store } from '../../store/store.js';
+import { findCluster } from '../job/find-cluster.js';
+import type { PlaceFlags } from './flags.js';
+import { agentPlaces, blobDirectories, directoryPlaces, type Place, type Places } from './places.js';
+
+export interface OpenOptions {
+  readonly replicas?: number | undefined;
+  readonly signal?: AbortSignal | undefined;
+  readonly env?: Readonly<Record<string, string | undefined>>;
+  readonly cwd?: string;
+}
+
+export class OpenStore {
+  readonly store: Store;
+  readonly places: readonly Place[];
+  /** What was opened, for messages: `the cluster mnist`. */
+  readonly label: string;
+  readonly #asked: string | undefined;
+  readonly #usual: string;
+  readonly #close: () => void;
+
+  constructor(parts: {
+    readonly store: Store;
+    readonly places: readonly Place[];
+    readonly label: string;
+    /** The job that was asked for. */
+    readonly job: string | undefined;
+    /** The job that is meant where there are checkpoints of none. */
+    readonly usual: string;
+    readonly close?: () => void;
+  }) {
+    this.store = parts.store;
+    this.places = parts.places;
+    this.label = parts.label;
+    this.#asked = parts.job;
+    this.#usual = parts.usual;
+    this.#close = parts.close ?? (() => {});
+  }
+
+  /** The jobs that have checkpoints here, or the one that was asked for. */
+  async jobs(signal?: AbortSignal): Promise<readonly string[]> {
+    if (this.#asked !== undefined) return [this.#asked];
+    const found = new Set<string>();
+    for await (const { name } of this.store.list('', { signal })) {
+      if (!parseManifestBlob(name)) continue;
+      const folder = name.slice(0, name.lastIndexOf('/') + 1);
+      found.add(folder === manifestsPrefix('') ? '' : folder.slice(0, -'/manifests/'.length));
+    }
+    return [...found].sort();
+  }
+
+  /** The one job whose checkpoints are meant. */
+  async job(signal?: AbortSignal): Promise<string> {
+    const [only, ...more] = await this.jobs(signal);
+    if (more.length === 0) return only ?? this.#usual;
+    const names = [only!, ...more].map((name) => `--job ${name === '' ? "''" : name}`);
+    throw new ShoalError('SHOAL_CONFIG', `${this.label} has checkpoints of several jobs`, {
+      hint: `say ${names.join(' or ')}`,
+    });
+  }
+
+  /** A place with its machine, for people. */
+  describe(place: string): string {
+    const at = this.places.find((one) => one.place === place)?.at;
+    return at === undefined || at === place ? place : `${place} on ${at}`;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.store.close();
+    this.#close();
+  }
+}
+
+export async function openStore(flags: PlaceFlags, options: OpenOptions = {}): Promise<OpenStore> {
+  const { cwd = process.cwd(), env = process.env } = options;
+  const told = (['store', 'dirs', 'agent'] as const).filter((name) => flags[name] !== undefined);
+  if (told.length > 1 || (told.length > 0 && told[0] !== 'agent' && flags.dir !== undefined)) {
+    const names = [...told, ...(flags.dir === undefined ? [] : ['dir'])];
+    throw new ShoalError(
+      'SHOAL_CONFIG',
+      `${names.map((name) => `--${name}`).join(' and ')} exclude each other`,
+    );
+  }
+  if (flags.store !== undefined) return openUrl(flags.store, flags, cwd);
+  if (flags.dirs !== undefined) {
+    const directories = flags.dirs.split(',').flatMap((dir) => dir.trim() || []);
+    const places = directoryPlaces(directories.map((dir) => resolve(cwd, dir)));
+    return over(places, flags, options, 'these directories', '');
+  }
+  let cluster: ReturnType<typeof findCluster>;
+  try {
+    cluster = findCluster({ ...flags, env, cwd });
+  } catch (error) {
+    if (!isShoalError(error, 'SHOAL_NOT_FOUND') || flags.agent !== undefined) throw error;
+    return openStopped(flags, options, cwd);
+  }
+  const status = await askStatus({ ...cluster, signal: options.signal });
+  const places = agentPlaces(status, cluster.security);
+  return over(places, flags, options, `the cluster ${status.cluster}`, status.cluster);
+}
+
+function over(
+  places: Places,
+  flags: PlaceFlags,
+  { replicas }: OpenOptions,
+  label: string,
+  usual: string,
+): OpenStore {
+  const { list, nearest } = places;
+  const store = new OutsideStore({
+    places: { members: () => list, blobs: (place) => places.blobs(place) },
+    nearest,
+    replicas,
+  });
+  return new OpenStore({ store, places: list, label, job: flags.job, usual, close: places.close });
+}
+
+function openUrl(url: string, flags: PlaceFlags, cwd: string): OpenStore {
+  const path = /^file:(.+)$/.exec(url)?.[1];
+  if (path === undefined) {
+    throw invalid(`${JSON.stringify(url)} is no store that can be opened without a cluster`, {
+      hint: 'say --store file:/a/directory; the disks of tasks are found by --agent, --dir or --dirs',
+    });
+  }
+  const { list, close } = directoryPlaces([resolve(cwd, path)]);
+  const places = list.map((place) => ({ ...place, place: HERE }));
+  const store = new DirectoryStore(resolve(cwd, path));
+  return new OpenStore({ store, places, label: store.url, job: flags.job, usual: '', close });
+}
+
+/** Nothing runs: what the tasks of a cluster have left on this disk. */
+function openStopped(flags: PlaceFlags, options: OpenOptions, cwd: string): OpenStore {
+  const parent = join(cwd, '.shoal');
+  const candidates = flags.dir === undefined ? folders(parent) : [resolve(cwd, flags.dir)];
+  const found = candidates.flatMap((dir) => {
+    const directories = blobDirectories(dir);
+    return directories.length === 0 ? [] : [{ dir, directories }];
+  });
+  const [only, ...more] = found;
+  if (only === undefined) {
+    throw new ShoalError(
+      'SHOAL_NOT_FOUND',
+      `no cluster runs in ${flags.dir ?? parent}, and none has left blobs there`,
+      {
+        hint: 'name a task with --agent host:port, directories with --dirs, or a store with --store file:/dir',
+      },
+    );
+  }
+  if (more.length > 0) {
+    const names = found.map(({ dir }) => `--dir ${join('.shoal', basename(dir))}`);
+    throw new ShoalError('SHOAL_CONFIG', 'several clusters have left checkpoints here', {
+      hint: `say ${names.join(' or ')}`,
+    });
+  }
+  const label = `the stopped cluster in ${only.dir}`;
+  return over(directoryPlaces(only.directories), flags, options, label, basename(only.dir));
+}
+
+function folders(parent: string): readonly string[] {
+  try {
+    return readdirSync(parent).map((name) => join(parent, name));
+  } catch {
+    return [];
+  }
+}

@@ -1,0 +1,59 @@
+/** The first values of a tensor in a checkpoint, without reading more of it than they need. */
+import type { BundleTensor } from '../../formats/tensor-bundle/bundle-index.js';
+import type { BundleReader } from '../../formats/tensor-bundle/bundle-reader.js';
+import { type Extent, elementCount, type TensorSlice } from '../../formats/tensor-bundle/slice.js';
+import { dtypeFromNumber, dtypeRow } from '../../tensor/dtype.js';
+import { type Elements, unflatten, wordsPerElement } from '../../tensor/literal.js';
+
+export type Value = number | bigint | boolean | string | { readonly re: number; readonly im: number };
+
+/** The bundle's reader verifies chunks, so that no sum of the whole tensor is needed. */
+export async function firstValues(
+  bundle: BundleReader,
+  { name, dtype, shape }: BundleTensor,
+  limit: number,
+  signal?: AbortSignal,
+): Promise<Value[]> {
+  const type = dtypeFromNumber(dtype);
+  const wanted = Math.min(limit, elementCount(shape));
+  if (wanted === 0) return [];
+  const slice = leadingSlice(shape, wanted);
+  const { array: Words } = dtypeRow(type);
+  let elements: Elements;
+  if (type === 'string') elements = await bundle.readStrings(name, { slice, signal });
+  else {
+    const bytes = await bundle.read(name, { slice, verify: false, signal });
+    // A view needs its elements' alignment.
+    const own = Uint8Array.from(bytes).buffer;
+    elements = new (Words ?? Uint8Array)(own);
+  }
+  const have = Math.floor(elements.length / wordsPerElement(type));
+  return unflatten(elements, [Math.min(wanted, have)], type) as Value[];
+}
+
+/** A slice from the start with at least so many elements, and few more, whose elements come first in the tensor. */
+export function leadingSlice(shape: readonly number[], wanted: number): TensorSlice | undefined {
+  if (shape.length === 0) return undefined;
+  const slice: Extent[] = [];
+  let isNarrow = true;
+  shape.forEach((size, axis) => {
+    const inner = elementCount(shape.slice(axis + 1));
+    const length = Math.min(size, Math.max(1, Math.ceil(wanted / inner)));
+    slice.push(isNarrow ? { start: 0, length } : 'all');
+    // Within the first row alone the next axis is narrowed too.
+    if (length > 1) isNarrow = false;
+  });
+  return slice;
+}
+
+/** Values as people and JSON have them: float32 in as few digits as tell it apart from its neighbours. */
+export function showValue(value: Value, isFloat32: boolean): string {
+  if (typeof value === 'string') return JSON.stringify(value);
+  if (typeof value === 'object') return `${showValue(value.re, false)}+${showValue(value.im, false)}i`;
+  if (typeof value !== 'number' || !isFloat32 || !Number.isFinite(value)) return String(value);
+  for (let digits = 6; digits < 9; digits++) {
+    const short = Number(value.toPrecision(digits));
+    if (Math.fround(short) === value) return String(short);
+  }
+  return String(Number(value.toPrecision(9)));
+}

@@ -1,0 +1,46 @@
+/** `shoal checkpoint ls`: the checkpoints of a job, newest first. */
+import { listCheckpoints } from '../../checkpoint/catalog.js';
+import { withStore } from '../checkpoint/command.js';
+import { bytes, moment, table } from '../checkpoint/format.js';
+import { type CheckpointSummary, summarize } from '../checkpoint/health.js';
+import type { ShoalContext } from '../context.js';
+import type { LsFlags } from './checkpoint.js';
+
+export async function runLs(this: ShoalContext, flags: LsFlags): Promise<void> {
+  await withStore(this, flags, async ({ open, signal, onNotice, answer }) => {
+    const found: CheckpointSummary[] = [];
+    for (const job of await open.jobs(signal)) {
+      const manifests = await listCheckpoints(open.store, job, { signal, onNotice });
+      for (const manifest of manifests) found.push(await summarize(open, job, manifest, { signal }));
+    }
+    answer(found, () => (found.length === 0 ? [`${open.label} has no checkpoints`] : lines(found)));
+  });
+}
+
+function lines(found: readonly CheckpointSummary[]): readonly string[] {
+  const isOneJob = new Set(found.map(({ job }) => job)).size === 1;
+  const head = ['name', 'step', 'saved', 'size', 'shards', 'copies', 'where', 'health'];
+  const rows = found.map((one) => [
+    one.name,
+    String(one.step),
+    moment(one.savedAtMs),
+    bytes(one.bytes),
+    String(one.shards),
+    `${one.copies}/${one.wanted}`,
+    where(one),
+    one.missing.length === 0 ? one.health : `${one.health}: ${one.missing.join('; ')}`,
+  ]);
+  if (isOneJob) return [table(head, rows)];
+  return [
+    table(
+      ['job', ...head],
+      rows.map((row, i) => [found[i]!.job, ...row]),
+    ),
+  ];
+}
+
+function where({ places }: CheckpointSummary): string {
+  const hosts = new Set(places.map(({ host }) => host)).size;
+  const names = places.map(({ place }) => place).join(' ');
+  return places.length === 0 ? '-' : `${names} (${hosts} host${hosts === 1 ? '' : 's'})`;
+}
