@@ -22,6 +22,8 @@ export interface Row {
   readonly spread: readonly [number, number];
   /** What the project asks of the ratio, where it asks something. */
   readonly goal?: number | undefined;
+  /** What `peer` is of, where it is not Python TensorFlow. */
+  readonly against?: string | undefined;
 }
 
 export type Better = 'higher' | 'lower';
@@ -29,7 +31,12 @@ export type Better = 'higher' | 'lower';
 export interface Benchmark {
   readonly name: string;
   readonly about: string;
-  run(report: (row: Row) => void, log: (line: string) => void): Promise<void>;
+  /** Flags are those of the command line, `--name=value`. */
+  run(
+    report: (row: Row) => void,
+    log: (line: string) => void,
+    flags: ReadonlyMap<string, string>,
+  ): Promise<void>;
 }
 
 export const median = (values: readonly number[]): number => {
@@ -92,6 +99,10 @@ export class Peer {
     });
   }
 
+  static start(name: string, command: string, args: readonly string[], env: NodeJS.ProcessEnv): Peer {
+    return new Peer(name, command, args, env);
+  }
+
   static shoal(script: string): Peer {
     return new Peer('shoal', process.execPath, [join(ROOT, 'bench/peers', script)], {
       ...process.env,
@@ -109,9 +120,24 @@ export class Peer {
 
   ask<T>(question: unknown): Promise<T> {
     return new Promise<T>((resolve, reject) => {
+      if (this.#child.exitCode !== null || this.#child.signalCode !== null) {
+        reject(new Error(`${this.name} has ended: ${this.#child.signalCode ?? this.#child.exitCode}`));
+        return;
+      }
       this.#answers.push({ resolve: resolve as (value: unknown) => void, reject });
       this.#child.stdin?.write(`${JSON.stringify(question)}\n`);
     });
+  }
+
+  get pid(): number {
+    return this.#child.pid as number;
+  }
+
+  async kill(): Promise<void> {
+    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
+    const gone = new Promise((resolve) => this.#child.once('exit', resolve));
+    this.#child.kill('SIGKILL');
+    await gone;
   }
 
   async close(): Promise<void> {

@@ -1,4 +1,4 @@
-/** `npm run bench [-- NAME…] [--json]`: runs all benchmarks, or those named. */
+/** `npm run bench [-- NAME…] [--json] [--FLAG=VALUE…]`: runs all benchmarks, or those named. */
 import { spawnSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -6,6 +6,12 @@ import { type Benchmark, ROOT, type Row } from './harness.js';
 
 const args = process.argv.slice(2);
 const json = args.includes('--json');
+const flags = new Map(
+  args.flatMap((arg) => {
+    const [, name, value] = /^--([^=]+)=(.*)$/.exec(arg) ?? [];
+    return name === undefined ? [] : [[name, value ?? ''] as const];
+  }),
+);
 const asked = args.filter((arg) => !arg.startsWith('-'));
 const NOT_BENCHMARKS = new Set(['main.ts', 'harness.ts']);
 
@@ -14,7 +20,7 @@ const names = readdirSync(join(ROOT, 'bench'))
   .map((file) => file.replace(/\.ts$/, ''));
 
 if (args.includes('--help') || asked.some((name) => !names.includes(name))) {
-  console.log('npm run bench [-- NAME…] [--json]\n\nBenchmarks:');
+  console.log('npm run bench [-- NAME…] [--json] [--FLAG=VALUE…]\n\nBenchmarks:');
   for (const name of names) console.log(`  ${name}`);
   process.exit(args.includes('--help') ? 0 : 2);
 }
@@ -49,13 +55,14 @@ for (const name of asked.length > 0 ? asked : names) {
             ? `  goal ${row.goal}: met`
             : `  goal ${row.goal}: MISSED`;
       console.log(
-        `  ${row.row.padEnd(34)} shoal ${show(row.shoal)} ${row.unit}, python ${show(row.peer)} ${row.unit}: ` +
+        `  ${row.row.padEnd(34)} shoal ${show(row.shoal)} ${row.unit}, ${row.against ?? 'python'} ${show(row.peer)} ${row.unit}: ` +
           `ratio ${row.ratio.toFixed(2)} (${row.spread.map((r) => r.toFixed(2)).join(' to ')})${goal}`,
       );
     },
     (line) => {
       if (!json) console.log(`  ${line}`);
     },
+    flags,
   );
 }
 process.exitCode = missed > 0 ? 1 : 0;

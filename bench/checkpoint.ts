@@ -1,0 +1,263 @@
+/**
+ * Saving and restoring beside training, one ps and one worker, against Python's Saver and against what the machine itself
+ * can do at that moment: writes, reads and copies of as many bytes, in turns with the saves. The first save of each
+ * stands apart: it makes graphs and opens files.
+ *
+ * `--sizes=64,512,2048` in MB, `--models=dense,sparse,all`, `--minutes=2` of training with a save in each (0: none),
+ * `--dir=DIRECTORY` on the disk that is to be measured.
+ */
+import { execFile } from 'node:child_process';
+import { mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { promisify } from 'node:util';
+import { growth } from './checkpoint/memory.js';
+import { copyMs, filesBelow, forget, readSpeed, writeSpeed } from './checkpoint/probes.js';
+import { type Model, Pair } from './checkpoint/tasks.js';
+import { overhead, type SaveWindow, saveWindow } from './checkpoint/windows.js';
+import { type Benchmark, type Better, compare, median, ROOT, type Row } from './harness.js';
+
+const BENCH = 'checkpoint';
+const QUIET_SECONDS = 3;
+const TAIL_SECONDS = 1;
+const EVERY_SECONDS = 60;
+const MAX_OVERHEAD = 3.5;
+/** What a ps may need beside the copy of its sparse-updated tables. */
+const SPARE_MB = 256;
+/** A difference of the chief's memory that is nobody's bytes. */
+const CHIEF_SPARE_MB = 16;
+
+interface Round {
+  readonly shoal: SaveWindow;
+  readonly pythonMs: number;
+  readonly diskSpeed: number;
+  readonly copyMs: number;
+  readonly psGrowth: number | undefined;
+}
+
+interface Chief {
+  readonly mb: number;
+  readonly growth: readonly (number | undefined)[];
+  readonly cpuMs: readonly number[];
+}
+
+const syncDisk = async (): Promise<void> => {
+  await promisify(execFile)('sync');
+};
+const roundsFor = (mb: number): number => (mb <= 128 ? 5 : mb <= 1024 ? 3 : 2);
+
+export const benchmark: Benchmark = {
+  name: BENCH,
+  about: "saves beside training, against Python's Saver, the disk and the memory of this machine",
+  async run(report, log, flags) {
+    const sizes = (flags.get('sizes') ?? '64,512,2048').split(',').map(Number);
+    const models = (flags.get('models') ?? 'dense,sparse,all').split(',') as Model[];
+    const minutes = Number(flags.get('minutes') ?? 2);
+    const parent = resolve(flags.get('dir') ?? join(ROOT, '.shoal'));
+    await mkdir(parent, { recursive: true });
+    const directory = await mkdtemp(join(parent, 'bench-'));
+    try {
+      for (const model of models) {
+        const blocked = new Map<number, number[]>();
+        const chiefs: Chief[] = [];
+        for (const mb of sizes) {
+          const measured = new Measured(model, mb, directory, report, log);
+          await measured.run(mb === sizes[sizes.length >> 1] ? minutes : 0);
+          blocked.set(mb, measured.blocked);
+          chiefs.push(measured.chief);
+        }
+        if (sizes.length > 1 && model !== 'all') acrossSizes(model, blocked, chiefs, report);
+      }
+    } finally {
+      await rm(directory, { recursive: true, force: true });
+    }
+  },
+};
+
+/** One model in one size. */
+class Measured {
+  readonly blocked: number[] = [];
+  chief: Chief;
+
+  constructor(
+    private readonly model: Model,
+    private readonly mb: number,
+    private readonly directory: string,
+    private readonly report: (row: Row) => void,
+    private readonly log: (line: string) => void,
+  ) {
+    this.chief = { mb, growth: [], cpuMs: [] };
+  }
+
+  async run(minutes: number): Promise<void> {
+    const { model, mb, directory } = this;
+    const pairs: Pair[] = [];
+    try {
+      const shoal = await Pair.start('shoal', model, mb, directory);
+      pairs.push(shoal);
+      await shoal.train(1);
+      const python = await Pair.start('python', model, mb, directory);
+      pairs.push(python);
+      await python.train(1);
+      await this.#saves(shoal, python);
+      await python.end();
+      if (minutes > 0) await this.#minutes(shoal, minutes);
+      if (model === 'all') return;
+      await this.#quietSaves(shoal);
+    } finally {
+      for (const pair of pairs) {
+        await pair.end();
+        await rm(pair.directory, { recursive: true, force: true });
+      }
+    }
+  }
+
+  async #saves(shoal: Pair, python: Pair): Promise<void> {
+    const { model, mb } = this;
+    const rounds: Round[] = [];
+    for (let round = 0; round <= roundsFor(mb); round++) {
+      const before = await writeSpeed(this.directory, mb);
+      const [trained, psGrowth] = await growth(shoal.ps.pid, () =>
+        shoal.train(QUIET_SECONDS, [QUIET_SECONDS], TAIL_SECONDS),
+      );
+      const after = await writeSpeed(this.directory, mb);
+      const [[start, end] = [0, 0]] = (await python.train(QUIET_SECONDS, [QUIET_SECONDS])).saves;
+      // Python leaves its bytes to the page cache: they are not to be written during another's turn.
+      await syncDisk();
+      const window = saveWindow(trained);
+      const result = {
+        shoal: window,
+        pythonMs: end - start,
+        diskSpeed: 2 / (1 / before + 1 / after),
+        copyMs: await copyMs(mb),
+        psGrowth,
+      };
+      this.log(
+        `${model} ${mb} MB${round === 0 ? ', first save' : ''}: saved in ${ms(window.saveMs)}, blocked ${ms(window.blockedMs)} ` +
+          `(unrest ${ms(window.unrestMs)}), lost ${ms(window.lostMs)}; python ${ms(result.pythonMs)}; ` +
+          `disk ${result.diskSpeed.toFixed(0)} MB/s, copy ${ms(result.copyMs)}, ps +${psGrowth?.toFixed(0) ?? '?'} MB`,
+      );
+      if (round > 0) rounds.push(result);
+    }
+    this.blocked.push(...rounds.map(({ shoal: { blockedMs } }) => blockedMs));
+    this.#rows(rounds);
+  }
+
+  #rows(rounds: readonly Round[]): void {
+    const { model, mb } = this;
+    const hasGoal = model !== 'all';
+    const of = (pick: (round: Round) => number) => rounds.map(pick);
+    const blocked = of(({ shoal }) => Math.max(shoal.blockedMs, 0.1));
+    const python = of(({ pythonMs }) => pythonMs);
+    const copies = of((round) => round.copyMs);
+    if (model === 'dense') this.#row('blocked by a save', 'ms', 'lower', blocked, python, 50);
+    else
+      this.#row('blocked by a save', 'ms', 'lower', blocked, copies, hasGoal ? 1 : undefined, 'memory copy');
+    this.#row(
+      'whole save',
+      'ms',
+      'lower',
+      of(({ shoal }) => shoal.saveMs),
+      python,
+    );
+    const speed = of(({ shoal }) => (mb / shoal.saveMs) * 1000);
+    const disk = of(({ diskSpeed }) => diskSpeed);
+    this.#row('whole save', 'MB/s', 'higher', speed, disk, hasGoal ? 0.8 : undefined, 'disk');
+    const growths = of(({ psGrowth }) => psGrowth ?? Number.NaN);
+    if (growths.every(Number.isFinite)) {
+      const allowed = (model === 'dense' ? 0 : mb) + SPARE_MB;
+      const goal = hasGoal ? 1 : undefined;
+      const most = growths.map((value) => Math.max(value, 0.1));
+      this.#row(
+        'ps memory of a save',
+        'MB',
+        'lower',
+        most,
+        growths.map(() => allowed),
+        goal,
+        'allowed',
+      );
+    }
+    const lost = of(({ shoal }) => shoal.lostMs / (EVERY_SECONDS * 10));
+    this.#overhead(`overhead, ${EVERY_SECONDS} s apart (computed)`, lost);
+  }
+
+  async #minutes(shoal: Pair, minutes: number): Promise<void> {
+    const saveAt = Array.from({ length: minutes }, (_, i) => i * EVERY_SECONDS + 1);
+    const trained = await shoal.train(minutes * EVERY_SECONDS, saveAt);
+    this.#overhead(`overhead, ${minutes} saves ${EVERY_SECONDS} s apart`, [100 * overhead(trained)]);
+  }
+
+  #overhead(name: string, percent: readonly number[]): void {
+    const shown = percent.map((value) => Math.max(value, 0.01));
+    const allowed = percent.map(() => MAX_OVERHEAD);
+    this.#row(name, '%', 'lower', shown, allowed, this.model === 'all' ? undefined : 1, 'allowed');
+  }
+
+  /** Saves and restores while nobody trains: the chief's own part, and the speed of reading. */
+  async #quietSaves(shoal: Pair): Promise<void> {
+    const { mb, directory } = this;
+    const idle = (await shoal.idle(3)).cpuMs / 3000;
+    const chief = { mb, growth: [] as (number | undefined)[], cpuMs: [] as number[] };
+    const restored: number[] = [];
+    const read: number[] = [];
+    let isCold = true;
+    await writeSpeed(directory, mb);
+    for (let round = 0; round <= Math.min(3, roundsFor(mb)); round++) {
+      const [saved, grown] = await growth(shoal.worker.pid, () => shoal.save());
+      const files = await filesBelow(shoal.directory);
+      isCold = (await forget(files)) && isCold;
+      const before = await readSpeed(directory, mb);
+      const { ms: taken } = await shoal.restore(saved.path);
+      const after = await readSpeed(directory, mb);
+      if (round === 0) continue;
+      chief.growth.push(grown);
+      chief.cpuMs.push(Math.max(0, saved.cpuMs - idle * saved.ms));
+      restored.push((mb / taken) * 1000);
+      read.push(2 / (1 / before + 1 / after));
+    }
+    this.chief = chief;
+    const name = isCold ? 'restore' : 'restore (from a warm cache)';
+    this.#row(name, 'MB/s', 'higher', restored, read, 0.8, 'disk');
+  }
+
+  #row(
+    name: string,
+    unit: string,
+    better: Better,
+    shoal: readonly number[],
+    peer: readonly number[],
+    goal?: number,
+    against?: string,
+  ): void {
+    const row = `${this.model} ${this.mb} MB, ${name}`;
+    this.report({ ...compare(BENCH, row, unit, better, shoal, peer, goal), against });
+  }
+}
+
+/** What must not grow with the size. */
+function acrossSizes(
+  model: Model,
+  blocked: ReadonlyMap<number, readonly number[]>,
+  chiefs: readonly Chief[],
+  report: (row: Row) => void,
+): void {
+  const [small, large] = [chiefs[0] as Chief, chiefs.at(-1) as Chief];
+  const against = `${small.mb} MB`;
+  const row = (name: string, unit: string, ofLarge: readonly number[], ofSmall: number, goal: number) => {
+    const peer = ofLarge.map(() => ofSmall);
+    const title = `${model} ${large.mb} MB, ${name}`;
+    report({ ...compare(BENCH, title, unit, 'lower', ofLarge, peer, goal), against });
+  };
+  if (model === 'dense') {
+    const of = (mb: number) => (blocked.get(mb) ?? []).map((value) => Math.max(value, 0.1));
+    row('blocked by a save', 'ms', of(large.mb), median(of(small.mb)), 0.5);
+  }
+  row('cpu of the chief', 'ms', large.cpuMs, median(small.cpuMs), 0.5);
+  const grown = (chief: Chief) => chief.growth.flatMap((value) => (value === undefined ? [] : [value]));
+  if (grown(small).length === 0) return;
+  const withSpare = (value: number) => value + CHIEF_SPARE_MB;
+  const title = `memory of the chief, + ${CHIEF_SPARE_MB}`;
+  row(title, 'MB', grown(large).map(withSpare), withSpare(median(grown(small))), 0.8);
+}
+
+const ms = (value: number): string => `${value.toFixed(0)} ms`;

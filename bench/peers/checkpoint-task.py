@@ -1,0 +1,96 @@
+# One task of the checkpoint benchmark, on Python TensorFlow. A worker answers JSON lines:
+#   {"do": "train", "seconds", "saveAt": [seconds], "tail"} -> {"ends": [ms], "times": [ms], "saves": [[start, end]]}
+# It saves between two steps, as CheckpointSaverHook does: to the disk of the ps, which is the same one here.
+import json
+import os
+import sys
+import time
+
+import tensorflow as tf
+
+tf.compat.v1.disable_eager_execution()
+v1 = tf.compat.v1
+bench = json.loads(os.environ["BENCH"])
+model, job = bench["model"], bench["jobName"]
+server = v1.train.Server(tf.train.ClusterSpec(bench["cluster"]), job_name=job, task_index=0)
+if job == "ps":
+    sys.stdin.read()
+    os._exit(0)
+
+PARTS = 8
+PS = "/job:ps/task:0"
+
+
+def build():
+    with tf.device(PS):
+        step = v1.train.get_or_create_global_step()
+    columns = 16 if model == "sparse" else 1024
+    rows = bench["mb"] * 2**20 // PARTS // 4 // columns
+    initializer = v1.random_uniform_initializer(-1, 1)
+
+    def variable(name, shape):
+        with tf.device(PS):
+            return v1.get_variable(name, shape, initializer=initializer, use_resource=True)
+
+    parts = [variable(f"part{i}", [rows, columns]) for i in range(PARTS)]
+    counted = v1.assign_add(step, 1)
+    if model == "sparse":
+        def update(table):
+            ids = tf.random.uniform([1000 // PARTS], 0, rows, tf.int32)
+            change = tf.random.uniform([1000 // PARTS, columns], -0.01, 0.01)
+            with tf.device(PS):
+                return table.scatter_add(tf.IndexedSlices(change, ids))
+        return [counted.op] + [update(table).op for table in parts]
+    if model == "all":
+        change = tf.random.uniform([], -0.01, 0.01)
+        with tf.device(PS):
+            return [counted.op] + [part.assign_add(tf.fill([rows, columns], change)).op for part in parts]
+    features = tf.add_n([tf.gather(part, tf.random.uniform([4], 0, rows, tf.int32)) for part in parts])
+    w = variable("w", [columns, 16])
+    loss = tf.reduce_mean(tf.square(features @ w))
+    return [counted.op, v1.train.GradientDescentOptimizer(0.01).minimize(loss, var_list=[w])]
+
+
+with tf.device("/job:worker/task:0"):
+    ops = build()
+    init = v1.global_variables_initializer()
+saver = v1.train.Saver(sharded=True, max_to_keep=2)
+path = os.path.join(bench["directory"], "view", "model.ckpt")
+os.makedirs(os.path.dirname(path), exist_ok=True)
+session = v1.Session(server.target)
+session.run(init)
+saved = 0
+
+
+def save():
+    global saved
+    saved += 1
+    return saver.save(session, path, global_step=saved)
+
+
+def train(seconds, saveAt=(), tail=0):
+    ends, times, saves = [], [], []
+    begun = time.perf_counter()
+    due = [begun + at for at in saveAt]
+    until = begun + seconds
+    now = begun
+    while now < until or due:
+        if due and now >= due[0]:
+            due.pop(0)
+            save()
+            after = time.perf_counter()
+            saves.append([(now - begun) * 1000, (after - begun) * 1000])
+            until = max(until, after + tail)
+        start = time.perf_counter()
+        session.run(ops)
+        now = time.perf_counter()
+        times.append((now - start) * 1000)
+        ends.append((now - begun) * 1000)
+    return {"ends": ends, "times": times, "saves": saves}
+
+
+for line in sys.stdin:
+    question = json.loads(line)
+    question.pop("do")
+    print(json.dumps(train(**question)), flush=True)
+os._exit(0)
