@@ -95,7 +95,10 @@ export async function pushCheckpoint(
   const { signal, onProgress } = options;
   const prefix = basename(path);
   await using files = new DirectoryReader(dirname(path));
-  const { index } = await BundleReader.open(files, prefix);
+  const bundle = await BundleReader.open(files, prefix);
+  const { index } = bundle;
+  // The manifest will vouch for these bytes, so they must be those that were saved.
+  for (const name of index.tensors.keys()) await bundle.verify(name, { signal });
   const names = [
     ...Array.from({ length: index.shards }, (_, shard) => dataFile(prefix, shard, index.shards)),
     indexFile(prefix),
@@ -106,10 +109,9 @@ export async function pushCheckpoint(
   const total = sizes.reduce((a, b) => a + b, 0);
   const attempt = newAttempt();
   const sequence = await nextSequence(store, namespace, { signal });
-  let done = 0;
   const entries: ManifestFile[] = [];
-  for (const [i, file] of names.entries()) {
-    const size = sizes[i]!;
+  let done = 0;
+  const take = async (file: string, size: number): Promise<void> => {
     const chunks = new Uint32Array(Math.ceil(size / CHUNK_BYTES));
     const source = async function* (offset: number): AsyncGenerator<Uint8Array> {
       for (let at = offset; at < size; ) {
@@ -132,11 +134,19 @@ export async function pushCheckpoint(
       (crc, chunk, at) => combineCrc32c(crc, chunk, Math.min(CHUNK_BYTES, size - at * CHUNK_BYTES)),
       0,
     );
+    entries.push({ file, size, crc32c: sum, chunks: encodeChunks(chunks), places: [...put.places] });
+    done += size;
     if (sum !== put.crc32c) {
       throw new ShoalError('SHOAL_CORRUPT', `${file} changed while it was read from ${dirname(path)}`);
     }
-    entries.push({ file, size, crc32c: sum, chunks: encodeChunks(chunks), places: [...put.places] });
-    done += size;
+  };
+  try {
+    for (const [i, file] of names.entries()) await take(file, sizes[i]!);
+  } catch (error) {
+    const blobs = entries.map(({ file }) => fileBlob(namespace, { prefix, attempt }, file));
+    // The fault is told; what can not be removed has no manifest, and is swept.
+    await Promise.allSettled(blobs.map((blob) => store.remove(blob)));
+    throw error;
   }
   const manifest: Manifest = {
     format: 'shoal-checkpoint',

@@ -3,7 +3,7 @@
  * manifest says. A copy that is damaged, too short or out of reach is passed over for another one, and told of.
  */
 import { crc32c } from '../bytes/crc32c.js';
-import { isShoalError, messageOf, ShoalError } from '../errors/errors.js';
+import { isShoalError, messageOf, type ShoalCode, ShoalError } from '../errors/errors.js';
 import type { RangeReader } from '../formats/range-reader.js';
 import type { Store } from '../store/store.js';
 import { decodeChunks, type Manifest, type ManifestFile } from './manifest.js';
@@ -29,6 +29,12 @@ interface OpenFile {
 const KEPT_CHUNKS = 8;
 /** A read that goes on where the last one ended fetches this many chunks in one go. */
 const RUN_CHUNKS = 4;
+/** Errors that say nothing about the copy itself. */
+const AWAY: ReadonlySet<ShoalCode> = new Set<ShoalCode>([
+  'SHOAL_UNREACHABLE',
+  'SHOAL_TIMEOUT',
+  'SHOAL_NOT_FOUND',
+]);
 
 export class VerifiedReader implements RangeReader {
   readonly #store: Store;
@@ -106,6 +112,7 @@ export class VerifiedReader implements RangeReader {
     const end = Math.min(size, start + count * CHUNK_BYTES);
     open.places ??= this.#locate(open.entry);
     const failures: string[] = [];
+    let isDamaged = false;
     for (const place of await open.places) {
       try {
         const bytes = await this.#fetchFrom(place, file, start, end);
@@ -115,14 +122,23 @@ export class VerifiedReader implements RangeReader {
         this.#options.signal?.throwIfAborted();
         failures.push(`${place}: ${messageOf(error)}`);
         if (!isShoalError(error)) throw error;
+        isDamaged ||= !AWAY.has(error.code);
         this.#options.onDamage?.(`${file} at ${place} is passed over: ${messageOf(error)}`);
         // Later chunks are asked of the copies that have worked.
         open.places = open.places.then((places) => [...places.filter((other) => other !== place), place]);
       }
     }
     open.places = undefined;
+    if (isDamaged && count > 1) {
+      // Copies that are damaged in different chunks have all of them between them.
+      const chunks: Uint8Array[] = [];
+      for (let i = 0; i < count && start + i * CHUNK_BYTES < end; i++) {
+        chunks.push(await this.#fetch(open, index + i, 1));
+      }
+      return Buffer.concat(chunks);
+    }
     throw new ShoalError(
-      failures.length > 0 ? 'SHOAL_CORRUPT' : 'SHOAL_UNREACHABLE',
+      isDamaged ? 'SHOAL_CORRUPT' : 'SHOAL_UNREACHABLE',
       failures.length > 0
         ? `No good copy of ${file} (bytes ${start} to ${end}) is in reach: ${failures.join('; ')}`
         : `No copy of ${file} is in reach; it was put at ${open.entry.places.join(', ')}`,

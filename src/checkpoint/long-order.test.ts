@@ -1,0 +1,122 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { ClusterSpec } from '../cluster/cluster-spec.js';
+import { type ClusterTask, joinCluster } from '../cluster/cluster-task.js';
+import { taskId } from '../cluster/task-id.js';
+import { ShoalError } from '../errors/errors.js';
+import { giveLongOrder, onLongOrder, type WorkContext } from './long-order.js';
+
+const CHIEF = taskId('chief', 0);
+const PS = taskId('ps', 0);
+
+async function join(self: typeof CHIEF, chief = '127.0.0.1:1'): Promise<ClusterTask> {
+  return joinCluster({
+    spec: new ClusterSpec({ chief: [chief], ps: ['127.0.0.1:2'] }),
+    self,
+    security: { kind: 'none' },
+    listen: '127.0.0.1:0',
+    settings: { heartbeatMs: 100, deadAfterMs: 20_000 },
+    onExit: () => {},
+  });
+}
+
+let chief: ClusterTask;
+let ps: ClusterTask;
+beforeEach(async () => {
+  chief = await join(CHIEF);
+  ps = await join(PS, chief.agentAddress);
+  await chief.waitFor([PS], { timeoutMs: 60_000 });
+  await ps.waitFor([CHIEF], { timeoutMs: 60_000 });
+});
+afterEach(async () => {
+  await Promise.all([ps.leave({ timeoutMs: 200 }), chief.leave({ timeoutMs: 200 })]);
+});
+
+/** An order whose work the test ends; `begun` counts how often it was started. */
+function handled(name: string) {
+  const work = { begun: 0, context: undefined as WorkContext | undefined, end: (_: unknown) => {} };
+  let told = () => {};
+  const began = new Promise<void>((resolve) => {
+    told = resolve;
+  });
+  onLongOrder(ps, name, (_, context) => {
+    work.begun += 1;
+    work.context = context;
+    told();
+    return new Promise((resolve, reject) => {
+      work.end = (outcome) => (outcome instanceof Error ? reject(outcome) : resolve(outcome));
+      context.signal.addEventListener('abort', () => reject(new Error('it was stopped')));
+    });
+  });
+  return { work, began };
+}
+
+describe('a long order', () => {
+  it('brings the outcome, and progress on the way', async () => {
+    const { work, began } = handled('count');
+    const progress: number[] = [];
+    const outcome = giveLongOrder(chief, PS, 'count', 'a', 1, {
+      onProgress: (bytes) => progress.push(bytes),
+    });
+    await began;
+    work.context!.onProgress(77);
+    // Longer than one call waits: the chief asks again.
+    const timer = setTimeout(() => work.end({ sum: 5 }), 6000);
+    expect(await outcome).toEqual({ sum: 5 });
+    clearTimeout(timer);
+    expect(progress).toContain(77);
+    expect(work.begun).toBe(1);
+  });
+
+  it('brings the error of the work with its code', async () => {
+    const { work, began } = handled('fail');
+    const outcome = giveLongOrder(chief, PS, 'fail', 'a', 1);
+    await began;
+    work.end(new ShoalError('SHOAL_NO_SPACE', 'the disk is full'));
+    await expect(outcome).rejects.toMatchObject({ code: 'SHOAL_NO_SPACE' });
+  });
+
+  it('does the work once for one id, however often it is asked for', async () => {
+    const { work, began } = handled('once');
+    const all = [1, 2, 3].map(() => giveLongOrder(chief, PS, 'once', 'same', 1));
+    await began;
+    work.end('done');
+    expect(await Promise.all(all)).toEqual(['done', 'done', 'done']);
+    // The outcome is kept: an answer may have been lost on its way.
+    expect(await giveLongOrder(chief, PS, 'once', 'same', 1)).toBe('done');
+    expect(work.begun).toBe(1);
+  });
+
+  it('stops the work when the chief gives it up', async () => {
+    const { work, began } = handled('stop');
+    const stop = new AbortController();
+    const outcome = giveLongOrder(chief, PS, 'stop', 'a', 1, { signal: stop.signal });
+    outcome.catch(() => {});
+    await began;
+    const stopped = new Promise((resolve) => work.context!.signal.addEventListener('abort', resolve));
+    stop.abort(new Error('no more'));
+    await expect(outcome).rejects.toThrow();
+    await stopped;
+  });
+
+  it('fails at once when the task that does it goes', async () => {
+    const { began } = handled('go');
+    const outcome = giveLongOrder(chief, PS, 'go', 'a', 1);
+    outcome.catch(() => {});
+    await began;
+    await ps.leave({ timeoutMs: 1000 });
+    await expect(outcome).rejects.toMatchObject({ code: 'SHOAL_UNREACHABLE', task: PS });
+  });
+
+  it('is refused by a task that does not know it', async () => {
+    await expect(giveLongOrder(chief, PS, 'unheard', 'a', 1)).rejects.toMatchObject({
+      code: 'SHOAL_NOT_FOUND',
+    });
+  });
+
+  it('is not taken from who is not the chief', async () => {
+    onLongOrder(chief, 'upwards', async () => 1);
+    await expect(giveLongOrder(ps, CHIEF, 'upwards', 'a', 1)).rejects.toMatchObject({
+      code: 'SHOAL_FORBIDDEN',
+    });
+  });
+});

@@ -1,0 +1,75 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { newestFirst } from './catalog.js';
+import type { Manifest } from './manifest.js';
+import { expired } from './retention.js';
+
+const HOUR_MS = 3_600_000;
+
+function manifest(sequence: number, savedAtMs: number): Manifest {
+  return {
+    format: 'shoal-checkpoint',
+    version: 1,
+    sequence,
+    step: sequence * 10,
+    attempt: `a${String(sequence).padStart(4, '0')}`,
+    prefix: `model.ckpt-${sequence * 10}`,
+    savedAtMs,
+    consistency: 'cut',
+    chief: { task: '', incarnation: 0 },
+    shards: 1,
+    tensors: 1,
+    files: [],
+    input: null,
+  };
+}
+
+/** Saved by clocks that may jump, newest first by sequence. */
+const history = fc
+  .array(fc.integer({ min: 0, max: 50 * HOUR_MS }), { maxLength: 20 })
+  .map((times) => times.map((time, i) => manifest(i + 1, time)).sort(newestFirst));
+const policy = fc.record({
+  keep: fc.integer({ min: -1, max: 6 }),
+  everyHours: fc.option(fc.double({ min: 0.1, max: 10, noNaN: true }), { nil: undefined }),
+  pinned: fc.subarray(['a0001', 'a0003', 'a0007']).map((attempts) => new Set(attempts)),
+});
+
+const sequences = (manifests: readonly Manifest[]) => manifests.map(({ sequence }) => sequence);
+
+describe('of the checkpoints that are kept', () => {
+  it('the newest never goes, whatever the clocks say', () => {
+    fc.assert(
+      fc.property(history, policy, (manifests, retention) => {
+        const gone = expired(manifests, retention);
+        const stay = manifests.slice(0, retention.keep <= 0 ? manifests.length : retention.keep);
+        for (const kept of stay) expect(gone).not.toContain(kept);
+      }),
+    );
+  });
+
+  it('those that are pinned never go', () => {
+    fc.assert(
+      fc.property(history, policy, (manifests, retention) => {
+        const gone = expired(manifests, retention);
+        expect(gone.filter(({ attempt }) => retention.pinned.has(attempt))).toEqual([]);
+      }),
+    );
+  });
+
+  it('no more stay than is asked for', () => {
+    const manifests = [5, 4, 3, 2, 1].map((sequence) => manifest(sequence, sequence));
+    expect(sequences(expired(manifests, { keep: 2 }))).toEqual([1, 2, 3]);
+    expect(expired(manifests, { keep: 9 })).toEqual([]);
+    expect(expired(manifests, { keep: 0 })).toEqual([]);
+  });
+
+  it('one for every so many hours stays for good, also when asked again and again', () => {
+    let kept: Manifest[] = [];
+    for (let i = 0; i < 40; i++) {
+      kept = [manifest(i, i * 0.5 * HOUR_MS), ...kept];
+      const gone = new Set(expired(kept, { keep: 2, everyHours: 4 }));
+      kept = kept.filter((one) => !gone.has(one));
+    }
+    expect(sequences(kept)).toEqual([39, 38, 32, 24, 16, 8, 0]);
+  });
+});

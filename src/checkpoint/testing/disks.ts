@@ -1,0 +1,117 @@
+/**
+ * The disks of several tasks in one process, as the peers store sees them: real directories, without agents in between.
+ * A disk can be taken away, be full, or give other bytes than it has.
+ */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { ShoalError } from '../../errors/errors.js';
+import { DirectoryStore } from '../../store/directory-store.js';
+import type { PeerBlobs, Peers } from '../../store/peers.js';
+import { PeersStore } from '../../store/peers-store.js';
+import type { PutOptions, StoreCallOptions } from '../../store/store.js';
+
+export interface Disk {
+  readonly place: string;
+  readonly root: string;
+  /** Nobody can reach it. */
+  isAway: boolean;
+  /** Blobs that it has no room for. */
+  isFull: (name: string) => boolean;
+  /** What it gives instead of the bytes that it has; it says that nothing is wrong. */
+  lies: ((bytes: Uint8Array, name: string) => Uint8Array) | undefined;
+  /** Called before each answer of some bytes of a blob. */
+  onRead: ((name: string) => Promise<void> | void) | undefined;
+}
+
+/** A disk as its own task has it: as full as it is to others. */
+class FullDirectory extends DirectoryStore {
+  readonly #disk: () => Disk;
+
+  constructor(root: string, disk: () => Disk) {
+    super(root);
+    this.#disk = disk;
+  }
+
+  override async stage(
+    name: string,
+    chunks: AsyncIterable<Uint8Array>,
+    options: Omit<PutOptions, 'ifAbsent'> = {},
+  ) {
+    const disk = this.#disk();
+    if (disk.isFull(name)) throw noRoom(name, disk.place);
+    return super.stage(name, chunks, options);
+  }
+}
+
+const noRoom = (name: string, place: string) =>
+  new ShoalError('SHOAL_NO_SPACE', `no room for blob ${name} on ${place}`);
+
+export class Disks implements Disposable {
+  readonly folder = mkdtempSync(join(tmpdir(), 'shoal-disks-'));
+  readonly all: readonly Disk[];
+
+  constructor(places: readonly string[]) {
+    this.all = places.map((place) => ({
+      place,
+      root: join(this.folder, place.replace('/', '-')),
+      isAway: false,
+      isFull: () => false,
+      lies: undefined,
+      onRead: undefined,
+    }));
+  }
+
+  at(place: string): Disk {
+    return this.all.find((disk) => disk.place === place) as Disk;
+  }
+
+  /** The path of a blob on a disk. */
+  path(place: string, blob: string): string {
+    return join(this.at(place).root, blob);
+  }
+
+  /** Puts a copy on one disk and leaves the others as they are. */
+  async put(place: string, blob: string, bytes: Uint8Array): Promise<void> {
+    await new DirectoryStore(this.at(place).root).put(blob, bytes);
+  }
+
+  /** All disks as the task at a place sees them. */
+  store(self: string, replicas = 1): PeersStore {
+    const peers: Peers = {
+      self,
+      members: () => this.all.map(({ place, isAway }) => ({ place, host: place, alive: !isAway })),
+      blobs: (place) => blobsOf(this.at(place)),
+    };
+    const own = this.at(self);
+    return new PeersStore({ peers, replicas, directory: new FullDirectory(own.root, () => own) });
+  }
+
+  [Symbol.dispose](): void {
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+}
+
+function blobsOf(disk: Disk): PeerBlobs {
+  const directory = new FullDirectory(disk.root, () => disk);
+  const reach = () => {
+    if (disk.isAway) throw new ShoalError('SHOAL_UNREACHABLE', `${disk.place} does not answer`);
+    return directory;
+  };
+  return {
+    write: async (name, source, { crc32c: _, ...options } = {}) => reach().put(name, source, options),
+    read: async function* (name, { attempts: _, ...options } = {}) {
+      for await (const chunk of reach().read(name, options)) {
+        await disk.onRead?.(name);
+        reach();
+        yield disk.lies?.(chunk, name) ?? chunk;
+      }
+    },
+    stat: async (name) => reach().stat(name),
+    digest: async (name, options?: StoreCallOptions) => reach().digest(name, options),
+    list: async function* (prefix) {
+      yield* reach().list(prefix);
+    },
+    remove: async (name) => reach().remove(name),
+  };
+}

@@ -1,0 +1,128 @@
+import { mkdtemp, readdir, readFile, rm, truncate, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { parseCheckpointState } from '../formats/checkpoint-state/checkpoint-state.js';
+import { writeIndexFile } from '../formats/tensor-bundle/index-file.js';
+import { dataFile, indexFile } from '../formats/tensor-bundle/naming.js';
+import { MemoryStore } from '../store/memory-store.js';
+import { Tensor } from '../tensor/tensor.js';
+import { listCheckpoints } from './catalog.js';
+import { fileBlob } from './names.js';
+import { CHUNK_BYTES, ShardImage } from './shard-image.js';
+import { Disks } from './testing/disks.js';
+import { pullCheckpoint, pushCheckpoint } from './transfer.js';
+
+let dir = '';
+beforeEach(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'shoal-transfer-'));
+});
+afterEach(() => rm(dir, { recursive: true, force: true }));
+
+/** A checkpoint in a directory, of a bit more than one chunk. */
+async function write(prefix: string): Promise<void> {
+  const tensor = Tensor.of(Float32Array.from({ length: CHUNK_BYTES / 4 + 10 }, (_, i) => i) as never, {
+    dtype: 'float32',
+    shape: [CHUNK_BYTES / 4 + 10],
+  });
+  const variable = {
+    key: 'w',
+    resource: 'w',
+    container: '',
+    dtype: 'float32',
+    shape: [...tensor.shape],
+  } as const;
+  const image = new ShardImage([{ variable: { ...variable, shape: [...variable.shape] }, tensor }]);
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of image.source(0)) chunks.push(chunk);
+  await writeFile(join(dir, dataFile(prefix, 0, 1)), Buffer.concat(chunks));
+  await writeFile(join(dir, indexFile(prefix)), writeIndexFile(image.sums().index));
+  await writeFile(join(dir, `${prefix}.meta`), 'a graph');
+}
+
+const contents = async (directory: string) =>
+  Object.fromEntries(
+    await Promise.all(
+      (await readdir(directory)).sort().map(async (file) => [file, await readFile(join(directory, file))]),
+    ),
+  ) as Record<string, Buffer>;
+
+describe('a checkpoint', () => {
+  it('goes into a store and out again bit for bit', async () => {
+    await write('model.ckpt-7');
+    const store = new MemoryStore();
+    const before = await contents(dir);
+    const manifest = await pushCheckpoint(store, 'job', join(dir, 'model.ckpt-7'), { nowMs: 5 });
+    expect(manifest).toMatchObject({ step: 7, sequence: 1, consistency: 'imported', shards: 1, tensors: 1 });
+    expect(await listCheckpoints(store, 'job')).toEqual([manifest]);
+    const other = join(dir, 'out');
+    const progress: number[] = [];
+    const path = await pullCheckpoint(store, 'job', manifest, other, {
+      onProgress: (done, total) => progress.push(done / total),
+    });
+    expect(path).toBe(join(other, 'model.ckpt-7'));
+    const { checkpoint, ...after } = await contents(other);
+    expect(Object.keys(after)).toEqual(Object.keys(before));
+    for (const [file, bytes] of Object.entries(after)) expect(bytes.equals(before[file]!), file).toBe(true);
+    expect(parseCheckpointState(checkpoint!.toString('utf8')).modelCheckpointPath).toBe('model.ckpt-7');
+    expect(progress.at(-1)).toBe(1);
+  });
+
+  it('comes out whole or not at all', async () => {
+    await write('m-1');
+    using disks = new Disks(['ps/0', 'ps/1']);
+    const store = disks.store('ps/0');
+    const manifest = await pushCheckpoint(store, 'job', join(dir, 'm-1'));
+    const blob = fileBlob('job', manifest, dataFile('m-1', 0, 1));
+    const out = join(dir, 'out');
+    await truncate(disks.path('ps/0', blob), CHUNK_BYTES + 1);
+    await pullCheckpoint(store, 'job', manifest, out);
+    expect((await readdir(out)).length).toBe(4);
+    await rm(out, { recursive: true });
+    await truncate(disks.path('ps/1', blob), CHUNK_BYTES + 1);
+    await expect(pullCheckpoint(store, 'job', manifest, out)).rejects.toMatchObject({
+      code: 'SHOAL_CORRUPT',
+    });
+    expect(await readdir(out)).toEqual([]);
+  });
+
+  it('that is damaged in its directory is not taken in', async () => {
+    await write('m-1');
+    const store = new MemoryStore();
+    await truncate(join(dir, dataFile('m-1', 0, 1)), 1000);
+    await expect(pushCheckpoint(store, 'job', join(dir, 'm-1'))).rejects.toMatchObject({
+      code: 'SHOAL_CORRUPT',
+    });
+    await write('m-1');
+    const bytes = await readFile(join(dir, dataFile('m-1', 0, 1)));
+    bytes[12_345]! ^= 4;
+    await writeFile(join(dir, dataFile('m-1', 0, 1)), bytes);
+    await expect(pushCheckpoint(store, 'job', join(dir, 'm-1'))).rejects.toMatchObject({
+      code: 'SHOAL_CORRUPT',
+    });
+    await write('m-1');
+    await truncate(join(dir, indexFile('m-1')), 20);
+    await expect(pushCheckpoint(store, 'job', join(dir, 'm-1'))).rejects.toMatchObject({
+      code: 'SHOAL_CORRUPT',
+    });
+    await rm(join(dir, indexFile('m-1')));
+    await expect(pushCheckpoint(store, 'job', join(dir, 'm-1'))).rejects.toMatchObject({
+      code: 'SHOAL_NOT_FOUND',
+    });
+    expect(await listCheckpoints(store, 'job')).toEqual([]);
+  });
+
+  it('is given up when that is asked for, and leaves nothing in the directory', async () => {
+    await write('m-1');
+    const store = new MemoryStore();
+    const manifest = await pushCheckpoint(store, 'job', join(dir, 'm-1'));
+    const stop = new AbortController();
+    const out = join(dir, 'out');
+    const pulling = pullCheckpoint(store, 'job', manifest, out, {
+      signal: stop.signal,
+      onProgress: () => stop.abort(new Error('stop')),
+    });
+    await expect(pulling).rejects.toThrow();
+    expect(await readdir(out)).toEqual([]);
+  });
+});

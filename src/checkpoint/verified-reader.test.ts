@@ -1,0 +1,238 @@
+import { randomBytes } from 'node:crypto';
+import {
+  appendFileSync,
+  closeSync,
+  openSync,
+  renameSync,
+  truncateSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { type Manifest, manifestFile } from './manifest.js';
+import { fileBlob } from './names.js';
+import { CHUNK_BYTES } from './shard-image.js';
+import { Disks } from './testing/disks.js';
+import { VerifiedReader } from './verified-reader.js';
+
+const FILE = 'm-1.data-00000-of-00001';
+const NAME = { prefix: 'm-1', attempt: 'aaaa' };
+const BLOB = fileBlob('job', NAME, FILE);
+const CHUNKS = 5;
+const BYTES = randomBytes((CHUNKS - 1) * CHUNK_BYTES + 12_345);
+
+const manifest: Manifest = {
+  format: 'shoal-checkpoint',
+  version: 1,
+  sequence: 1,
+  step: 1,
+  ...NAME,
+  savedAtMs: 0,
+  consistency: 'cut',
+  chief: { task: '', incarnation: 0 },
+  shards: 1,
+  tensors: 1,
+  files: [manifestFile(FILE, BYTES, ['ps/0', 'ps/1'])],
+  input: null,
+};
+
+let disks: Disks;
+let notices: string[] = [];
+
+/** One copy on ps/0 and one on ps/1; chief/0, who reads, has none. */
+beforeAll(async () => {
+  disks = new Disks(['ps/0', 'ps/1', 'chief/0']);
+  for (const place of ['ps/0', 'ps/1']) await disks.put(place, BLOB, BYTES);
+});
+afterEach(() => {
+  notices = [];
+  for (const disk of disks.all) Object.assign(disk, { isAway: false, lies: undefined, onRead: undefined });
+});
+afterAll(() => disks[Symbol.dispose]());
+
+const reader = () =>
+  new VerifiedReader(disks.store('chief/0'), manifest, {
+    namespace: 'job',
+    onDamage: (line) => notices.push(line),
+  });
+
+/** Changes a byte of a copy, does something, and changes it back. */
+async function flipped<T>(
+  flips: readonly (readonly [place: string, at: number])[],
+  act: () => Promise<T>,
+): Promise<T> {
+  const set = (change: number) => {
+    for (const [place, at] of flips) {
+      const file = openSync(disks.path(place, BLOB), 'r+');
+      writeSync(file, Uint8Array.of(BYTES[at]! ^ change), 0, 1, at);
+      closeSync(file);
+    }
+  };
+  set(0x10);
+  try {
+    return await act();
+  } finally {
+    set(0);
+  }
+}
+
+const readWith = async (from: VerifiedReader) => Buffer.from(await from.read(FILE, 0, BYTES.length));
+const readWhole = () => readWith(reader());
+
+describe('a reader that verifies', () => {
+  it('gives every range', async () => {
+    const one = reader();
+    const ranges = [
+      [0, 1],
+      [0, BYTES.length],
+      [CHUNK_BYTES - 1, 2],
+      [CHUNK_BYTES, CHUNK_BYTES],
+      [3 * CHUNK_BYTES - 5, CHUNK_BYTES + 10],
+      [BYTES.length - 1, 1],
+      [BYTES.length, 0],
+      [7, 0],
+    ] as const;
+    for (const [offset, length] of ranges) {
+      const found = Buffer.from(await one.read(FILE, offset, length));
+      expect(found.equals(BYTES.subarray(offset, offset + length)), `${offset}+${length}`).toBe(true);
+    }
+    expect(notices).toEqual([]);
+  });
+
+  it('reads each chunk once where small reads follow each other', async () => {
+    const one = reader();
+    for (let at = 0; at + 999_983 <= 3 * CHUNK_BYTES; at += 999_983) await one.read(FILE, at, 999_983);
+    expect(one.bytesRead).toBe(3 * CHUNK_BYTES);
+  });
+
+  it('refuses a range that the file does not have', async () => {
+    await expect(reader().read(FILE, BYTES.length - 1, 2)).rejects.toMatchObject({ code: 'SHOAL_CORRUPT' });
+    await expect(reader().read('another', 0, 1)).rejects.toMatchObject({ code: 'SHOAL_NOT_FOUND' });
+  });
+
+  it.each(Array.from({ length: CHUNKS }, (_, i) => i))(
+    'takes the other copy where chunk %i of one has a flipped bit, and tells of it',
+    async (chunk) => {
+      // Both are tried as the first one: which that is depends on their age.
+      for (const place of ['ps/0', 'ps/1']) {
+        const found = await flipped(
+          [[place, Math.min(BYTES.length - 1, chunk * CHUNK_BYTES + 4321)]],
+          readWhole,
+        );
+        expect(found.equals(BYTES)).toBe(true);
+      }
+      expect(notices.length).toBeGreaterThanOrEqual(1);
+      expect(notices.join('\n')).toContain(`chunk ${chunk}`);
+    },
+  );
+
+  it('takes good chunks from each of two damaged copies', async () => {
+    const [first, second] = [5, CHUNK_BYTES + 5];
+    const found = await flipped(
+      [
+        ['ps/0', first],
+        ['ps/1', second],
+      ],
+      readWhole,
+    );
+    expect(found.equals(BYTES)).toBe(true);
+    expect(notices.join('\n')).toMatch(/chunk 0 at ps\/0/);
+    expect(notices.join('\n')).toMatch(/chunk 1 at ps\/1/);
+  });
+
+  it('says so when all copies of a chunk are damaged, and gives no byte of it', async () => {
+    await flipped(
+      [
+        ['ps/0', 2 * CHUNK_BYTES + 5],
+        ['ps/1', 2 * CHUNK_BYTES + 99],
+      ],
+      async () => {
+        await expect(readWhole()).rejects.toMatchObject({
+          code: 'SHOAL_CORRUPT',
+          message: expect.stringMatching(/ps\/0.*ps\/1|ps\/1.*ps\/0/s) as string,
+        });
+        const found = await reader().read(FILE, 0, 2 * CHUNK_BYTES);
+        expect(Buffer.from(found).equals(BYTES.subarray(0, 2 * CHUNK_BYTES))).toBe(true);
+      },
+    );
+  });
+
+  it.each([0, 1, CHUNK_BYTES - 1, CHUNK_BYTES, 3 * CHUNK_BYTES + 7, BYTES.length - 1])(
+    'passes over a copy that was cut off at byte %i',
+    async (length) => {
+      for (const place of ['ps/0', 'ps/1']) {
+        truncateSync(disks.path(place, BLOB), length);
+        expect((await readWhole()).equals(BYTES)).toBe(true);
+        writeFileSync(disks.path(place, BLOB), BYTES);
+      }
+    },
+  );
+
+  it('does not mind bytes behind the end of a copy', async () => {
+    const paths = ['ps/0', 'ps/1'].map((place) => disks.path(place, BLOB));
+    for (const path of paths) appendFileSync(path, 'more');
+    expect((await readWhole()).equals(BYTES)).toBe(true);
+    for (const path of paths) truncateSync(path, BYTES.length);
+  });
+
+  it('believes no peer that gives other bytes of the right number', async () => {
+    disks.at('ps/0').lies = (bytes) => randomBytes(bytes.byteLength);
+    disks.at('ps/1').lies = undefined;
+    expect((await readWhole()).equals(BYTES)).toBe(true);
+    disks.at('ps/1').lies = (bytes) => Buffer.from(bytes).reverse();
+    await expect(readWhole()).rejects.toMatchObject({ code: 'SHOAL_CORRUPT' });
+  });
+
+  it('is not led astray by a peer that gives more bytes than were asked for, or none', async () => {
+    disks.at('ps/0').lies = (bytes) => Buffer.concat([bytes, bytes]);
+    disks.at('ps/1').lies = (bytes) => Buffer.concat([bytes, bytes]);
+    await expect(readWhole()).rejects.toMatchObject({ code: 'SHOAL_CORRUPT' });
+    disks.at('ps/1').lies = () => new Uint8Array(0);
+    await expect(readWhole()).rejects.toMatchObject({ code: 'SHOAL_CORRUPT' });
+  });
+
+  it('goes on with another copy when a place vanishes amid', async () => {
+    for (const place of ['ps/0', 'ps/1']) {
+      let reads = 0;
+      disks.at(place).onRead = () => {
+        reads += 1;
+        if (reads === 3) disks.at(place).isAway = true;
+      };
+      expect((await readWhole()).equals(BYTES)).toBe(true);
+      disks.at(place).isAway = false;
+      disks.at(place).onRead = undefined;
+    }
+    expect(notices.join('\n')).toContain('does not answer');
+  });
+
+  it('says where it was put when no copy is in reach, and finds one that comes back', async () => {
+    const one = reader();
+    for (const place of ['ps/0', 'ps/1']) disks.at(place).isAway = true;
+    await expect(readWith(one)).rejects.toMatchObject({
+      code: 'SHOAL_UNREACHABLE',
+      message: expect.stringContaining('ps/0, ps/1') as string,
+    });
+    disks.at('ps/1').isAway = false;
+    expect((await readWith(one)).equals(BYTES)).toBe(true);
+  });
+
+  it('finds a copy that somebody made elsewhere since', async () => {
+    await disks.store('chief/0').copy(BLOB, 'chief/0');
+    const paths = ['ps/0', 'ps/1'].map((place) => disks.path(place, BLOB));
+    for (const path of paths) renameSync(path, `${path}.gone`);
+    expect((await readWhole()).equals(BYTES)).toBe(true);
+    for (const path of paths) renameSync(`${path}.gone`, path);
+    await disks.store('chief/0').remove(BLOB, { place: 'chief/0' });
+  });
+
+  it('ends when it is told to', async () => {
+    const stop = new AbortController();
+    const one = new VerifiedReader(disks.store('chief/0'), manifest, {
+      namespace: 'job',
+      signal: stop.signal,
+    });
+    disks.at('ps/0').onRead = () => stop.abort(new Error('stop'));
+    disks.at('ps/1').onRead = () => stop.abort(new Error('stop'));
+    await expect(readWith(one)).rejects.toThrow();
+  });
+});
