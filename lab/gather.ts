@@ -7,6 +7,7 @@ import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { crc32 } from '@node-rs/crc32';
 import { listCheckpoints, newestFirst } from '../src/checkpoint/catalog.js';
 import type { Manifest } from '../src/checkpoint/manifest.js';
 import { pullCheckpoint } from '../src/checkpoint/transfer.js';
@@ -23,9 +24,15 @@ export interface Gathered {
   readonly manifest: Manifest;
   /** Every tensor as nested arrays of plain numbers and strings. */
   readonly ours: Readonly<Record<string, unknown>>;
+  /** The crc32 (zlib's) of the bytes of every tensor. */
+  readonly sums: Readonly<Record<string, number>>;
 }
 
-export async function gather(hosts: readonly LabHost[], directory: string): Promise<Gathered> {
+export async function gather(
+  hosts: readonly LabHost[],
+  directory: string,
+  { values = true }: { readonly values?: boolean } = {},
+): Promise<Gathered> {
   const scratch = await mkdtemp(join(tmpdir(), 'shoal-gather-'));
   try {
     const union = join(scratch, 'union');
@@ -51,28 +58,35 @@ export async function gather(hosts: readonly LabHost[], directory: string): Prom
     const [newest] = found.sort((a, b) => newestFirst(a.manifest, b.manifest));
     if (!newest) throw new Error('no host has a checkpoint');
     const path = await pullCheckpoint(store, newest.namespace, newest.manifest, directory);
-    return { path, manifest: newest.manifest, ours: await valuesOf(directory, newest.manifest.prefix) };
+    return {
+      path,
+      manifest: newest.manifest,
+      ...(await valuesOf(directory, newest.manifest.prefix, values)),
+    };
   } finally {
     await rm(scratch, { recursive: true, force: true });
   }
 }
 
-async function valuesOf(directory: string, prefix: string): Promise<Record<string, unknown>> {
+async function valuesOf(directory: string, prefix: string, wantsValues: boolean) {
   await using files = new DirectoryReader(directory);
   const bundle = await BundleReader.open(files, prefix);
-  const values: Record<string, unknown> = {};
+  const ours: Record<string, unknown> = {};
+  const sums: Record<string, number> = {};
   for (const { name, dtype, shape } of bundle.index.tensors.values()) {
     const type: DType = dtypeFromNumber(dtype);
     const { array: ArrayType } = DTYPES[type];
     if (!ArrayType) continue;
     const bytes = await bundle.read(name);
+    sums[name] = crc32(bytes);
+    if (!wantsValues) continue;
     const flat = Array.from(
       new ArrayType(bytes.slice().buffer as ArrayBuffer) as ArrayLike<number | bigint>,
       Number,
     );
-    values[name] = nested(flat, shape);
+    ours[name] = nested(flat, shape);
   }
-  return values;
+  return { ours, sums };
 }
 
 function nested(flat: readonly number[], shape: readonly number[]): unknown {

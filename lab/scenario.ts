@@ -5,7 +5,7 @@ import type { Context } from './experiment.js';
 import type { Lab, LabHost, LabProcess } from './hosts.js';
 import { ROOT } from './root.js';
 
-const LOADER = join(ROOT, 'node_modules/tsx/dist/loader.mjs');
+export const LOADER = join(ROOT, 'node_modules/tsx/dist/loader.mjs');
 const TOKEN = 'a-token-of-the-lab-0123456789';
 
 export interface ScenarioOptions {

@@ -26,9 +26,9 @@ export {
   safeEmbeddingLookupSparse,
 } from './layers/index.js';
 export * from './ops/index.js';
-export * as train from './optimizers/index.js';
 export { Session } from './session/session.js';
 export * as summary from './summary/index.js';
 export { Tensor } from './tensor/tensor.js';
+export * as train from './tf-train.js';
 export * from './variables/index.js';
 export { exportMetaGraph, importMetaGraph } from './variables/meta-graph.js';

@@ -29,7 +29,10 @@ const server = await Server.start({ log: console.log });
 if (FLAGS.job_name === 'ps') {
   await server.join({ signal: stop.signal, log: console.log });
 } else {
-  await train();
+  await train().catch((error: unknown) => {
+    // Stopped before it had begun.
+    if (!stop.signal.aborted) throw error;
+  });
 }
 await server.close();
 process.exit();

@@ -4,8 +4,10 @@
  */
 import { join } from 'node:path';
 import { messageOf } from '../errors/errors.js';
+import { planeOf } from '../train/checkpoint-plane.js';
 import { Saver } from '../train/saver.js';
 import type { TrainingRunner } from '../train/saver-like.js';
+import type { Steadiness } from '../train/steadiness.js';
 import type { Variable } from '../variables/variable.js';
 import type { CheckpointOptions, JobDefinition } from './define-job.js';
 
@@ -17,7 +19,7 @@ export class JobCheckpoints {
   readonly #session: TrainingRunner;
   readonly #options: CheckpointOptions;
   readonly #log: (line: string) => void;
-  readonly #isRecovering: () => boolean;
+  readonly #steadiness: Steadiness;
   #timer: NodeJS.Timeout | undefined;
   #saving: Promise<void> | undefined;
   #saved: number | undefined;
@@ -30,14 +32,14 @@ export class JobCheckpoints {
       readonly session: TrainingRunner;
       readonly dir: string;
       readonly log: (line: string) => void;
-      /** Whether values are being given back at this moment: there is nothing to be saved then. */
-      readonly isRecovering: () => boolean;
+      /** Keeps saves apart from recoveries. */
+      readonly steadiness: Steadiness;
     },
   ) {
     this.#options = options;
     this.#session = parts.session;
     this.#log = parts.log;
-    this.#isRecovering = parts.isRecovering;
+    this.#steadiness = parts.steadiness;
     this.directory = join(parts.dir, options.directory ?? 'checkpoints');
     this.#saver = new Saver({
       maxToKeep: options.keep ?? 5,
@@ -71,13 +73,17 @@ export class JobCheckpoints {
 
   /** Tells the global step. */
   saw(step: number): void {
+    const { server } = this.#session;
+    const plane = server && planeOf(server);
+    // Synchronous steps rest at a step that is counted from here.
+    if (plane?.restAhead !== undefined) plane.gate.saw(step);
     if (step < this.#nextStep || this.#saving) return;
     this.#nextStep = step + (this.#options.everySteps ?? Number.POSITIVE_INFINITY);
     this.#start();
   }
 
   #start(): void {
-    if (this.#saving || this.#isRecovering()) return;
+    if (this.#saving || !this.#steadiness.isSteady) return;
     this.#saving = this.#save()
       .catch((error: unknown) => {
         this.#log(`SAVING A CHECKPOINT FAILED: ${messageOf(error)}; training goes on`);
@@ -89,7 +95,9 @@ export class JobCheckpoints {
 
   async #save(): Promise<void> {
     const begun = performance.now();
-    const path = await this.#saver.save(this.#session, join(this.directory, BASENAME));
+    const path = await this.#steadiness.during('A save', (signal) =>
+      this.#saver.save(this.#session, join(this.directory, BASENAME), { signal }),
+    );
     this.#saved = Number(/-(\d+)$/.exec(path)?.[1]);
     this.#log(`saved ${BASENAME}-${this.#saved} in ${((performance.now() - begun) / 1000).toFixed(1)} s`);
   }

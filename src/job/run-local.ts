@@ -1,6 +1,7 @@
 /** A whole job in this process, without a cluster. */
 import { Session } from '../session/session.js';
 import { RecoverableSession } from '../train/recoverable-session.js';
+import { Steadiness } from '../train/steadiness.js';
 import { JobCheckpoints } from './checkpointing.js';
 import type { JobDefinition } from './define-job.js';
 import { type LoopResult, trainLoop } from './train-loop.js';
@@ -32,7 +33,7 @@ export async function runInProcess(
       session: runner,
       dir: options.dir ?? '.',
       log,
-      isRecovering: () => false,
+      steadiness: new Steadiness(),
     });
   const session = new RecoverableSession({
     runner,

@@ -12,6 +12,7 @@ import { parseTaskId } from '../cluster/task-id.js';
 import { messageOf } from '../errors/errors.js';
 import { CheckpointPlane, planeOf } from '../train/checkpoint-plane.js';
 import { RecoverableSession } from '../train/recoverable-session.js';
+import { Steadiness } from '../train/steadiness.js';
 import { JobCheckpoints } from './checkpointing.js';
 import type { JobDefinition } from './define-job.js';
 import { leadSync } from './lead-sync.js';
@@ -85,16 +86,17 @@ async function train(
   if (parts.sync) plane.restAhead = 2;
   const { checkpoint } = job.train;
   const runner = { graph: parts.graph, server, run: cluster.run.bind(cluster) as typeof cluster.run };
+  const steadiness = new Steadiness();
   const checkpoints =
     checkpoint && server.isChief
       ? new JobCheckpoints(job, checkpoint, {
           session: runner,
           dir,
           log,
-          isRecovering: (): boolean => session.isRecovering,
+          steadiness,
         })
       : undefined;
-  const session: RecoverableSession = new RecoverableSession({
+  const session = new RecoverableSession({
     runner: cluster,
     graph: parts.graph,
     isChief: server.isChief,
@@ -103,6 +105,11 @@ async function train(
     signal,
     log,
     gate: plane.gate,
+    onLost: () => steadiness.lose(log),
+    onReady: async (again) => {
+      steadiness.find();
+      if (again && parts.sync && server.isChief) await cluster.run(parts.sync.resyncOp, { signal });
+    },
     ...(checkpoints ? { restore: (missing, again) => checkpoints.restore(missing, again) } : {}),
   });
   try {

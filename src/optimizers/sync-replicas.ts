@@ -42,6 +42,7 @@ interface ChiefOps {
   readonly replaceToken: Operation;
   readonly initTokens: Operation;
   readonly release: Operation;
+  readonly resync: Operation;
   readonly setLocalStep: Operation;
 }
 
@@ -87,6 +88,14 @@ export class SyncReplicasOptimizer {
   /** The chief runs this after the last step: nobody waits for a token any more. */
   get releaseOp(): Operation {
     return this.#made.release;
+  }
+
+  /**
+   * The chief runs this when variables went back to a checkpoint: accumulators that have seen later steps would take all
+   * gradients for stale.
+   */
+  get resyncOp(): Operation {
+    return this.#made.resync;
   }
 
   /** Every worker runs this before its first step: it begins where the others are. */
@@ -184,6 +193,11 @@ export class SyncReplicasOptimizer {
       replaceToken: onChief(1),
       initTokens: onChief(Math.max(0, this.#required - this.#replicas)),
       release: onChief(this.#replicas),
+      resync: group(
+        shares.map(({ variable, advance }) =>
+          graph.colocateWith(variable.handle, () => advance(globalStep.read())),
+        ),
+      ),
       setLocalStep: localStep.assign(globalStep.read()),
     };
   }

@@ -226,7 +226,7 @@ export class Saver implements SaverLike {
 
   /** The checkpoints of a directory through a session: found once, then kept with the session. */
   #home(session: TrainingRunner, directory: string): Home {
-    const key = session.server ?? session.graph;
+    const key = session.server ?? session;
     const homes = this.#homes.get(key) ?? new Map<string, Home>();
     this.#homes.set(key, homes);
     const known = homes.get(directory);

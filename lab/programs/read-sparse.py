@@ -1,0 +1,23 @@
+"""Reads a checkpoint of scenario 001 with TensorFlow: shapes, a sum over the bytes of every tensor, collections."""
+import json
+import sys
+import zlib
+
+import numpy as np
+import tensorflow as tf
+
+path = json.load(sys.stdin)["path"]
+reader = tf.train.load_checkpoint(path)
+shapes = reader.get_variable_to_shape_map()
+sums = {}
+used = 0
+for name in shapes:
+    value = np.ascontiguousarray(reader.get_tensor(name))
+    sums[name] = zlib.crc32(value.tobytes())
+    if name == "weights":
+        used = int(np.count_nonzero(np.any(value != 0, axis=1)))
+meta = tf.compat.v1.MetaGraphDef()
+with open(path + ".meta", "rb") as file:
+    meta.ParseFromString(file.read())
+inputs = [item.decode() for item in meta.collection_def["inputs"].bytes_list.value]
+print(json.dumps({"shapes": shapes, "sums": sums, "used": used, "inputs": inputs}))
