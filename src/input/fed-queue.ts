@@ -29,7 +29,7 @@ export interface FedQueueOptions {
 }
 
 const FOREVER = 2n ** 62n;
-const PAUSES_MS = [1, 1, 2, 2, 5, 10, 20];
+const PAUSES_MS = [1, 1, 2, 2, 5, 10];
 
 export class FedQueue<T> {
   /** Ends where a marker is. */

@@ -11,7 +11,7 @@
  */
 import { invalid, isShoalError } from '../errors/errors.js';
 import type { Operation, Output } from '../graph/operation.js';
-import { gather, reshape, stack } from '../ops/arrays.js';
+import { stack } from '../ops/arrays.js';
 import * as raw from '../ops/generated/index.js';
 import { Tensor } from '../tensor/tensor.js';
 import { GraphKeys } from '../variables/collections.js';
@@ -27,7 +27,7 @@ import { LeaseTracker } from './lease-tracker.js';
 import type { Lease } from './ledger.js';
 import type { LeaseSource } from './ledger-host.js';
 import { type Features, type ParsedFeatures, parseExample } from './parse-example.js';
-import { fromTensors, range, zip } from './sources.js';
+import { fromTensors, zip } from './sources.js';
 import { type ElementOf, type Spec, typesOf } from './structure.js';
 
 interface LeaseElement extends RangeElement {
@@ -51,16 +51,19 @@ const LEASE: Spec = {
 
 const FOREVER = 2n ** 62n;
 
-/** A record with its lease and its count (from 1) in the order of the shard; or a batch of them. */
+/** A batch, its lease, how many records of the shard come before it, and how many it has. */
 interface Placed<T> {
   readonly lease: Output<'int64'>;
-  readonly index: Output<'int64'>;
+  readonly from: Output<'int64'>;
+  readonly count: Output<'int64'>;
   readonly value: T;
 }
 
 export interface ShardOptions extends Pick<TFRecordOptions, 'compression' | 'bufferSize'> {
   /** Draws records at random from a buffer of this many within each shard; in file order when left out. */
   readonly shuffle?: number | undefined;
+  /** How many leases wait while one is read; more of them bridge a slow ledger. */
+  readonly leasesAhead?: number | undefined;
   readonly name?: string | undefined;
 }
 
@@ -83,8 +86,7 @@ export class ShardInput {
   constructor(options: ShardOptions = {}) {
     this.name = options.name ?? 'shards';
     this.#options = options;
-    // One lease waits while another is read: enough to go on without a pause.
-    this.#queue = new FedQueue<LeaseElement>(LEASE, { capacity: 1, name: this.name });
+    this.#queue = new FedQueue<LeaseElement>(LEASE, { capacity: options.leasesAhead ?? 2, name: this.name });
     this.#queue.dataset.variant.graph.addToCollection(INPUT_FEEDERS, this);
   }
 
@@ -93,16 +95,9 @@ export class ShardInput {
     this.#from = { source, worker };
   }
 
-  /** The records, one by one. */
-  records(): ShardBatches<Output<'string'>> {
-    return new ShardBatches(this.#queue.dataset.flatMap((lease) => placed(lease, this.#options)));
-  }
-
-  /** So many records at a time. */
-  batch(size: number, options: ParallelOptions = {}): ShardBatches<Output<'string'>> {
-    return new ShardBatches(
-      this.#queue.dataset.flatMap((lease) => placed(lease, this.#options).batch(size, options)),
-    );
+  /** Serialized records, so many at a time. */
+  batch(size: number): ShardBatches<Output<'string'>> {
+    return new ShardBatches(this.#queue.dataset.flatMap((lease) => batchesOf(lease, size, this.#options)));
   }
 
   /**
@@ -194,15 +189,27 @@ const leaseValues = ({ id, file, offset, records, from, seed }: Lease) => [
   BigInt(seed),
 ];
 
-/** The records of a lease with their places, made of dataset ops alone: no function is called for a record. */
-function placed(lease: LeaseElement, options: ShardOptions): Dataset<Placed<Output<'string'>>> {
-  const records = recordsOfRange(lease, options);
-  const value = options.shuffle === undefined ? records : shuffled(records, options.shuffle, lease.seed);
+/** The batches of a lease with their places. Nothing is done for a single record but to read it. */
+function batchesOf(
+  lease: LeaseElement,
+  size: number,
+  options: ShardOptions,
+): Dataset<Placed<Output<'string'>>> {
+  const read = recordsOfRange(lease, options);
+  const records = options.shuffle === undefined ? read : shuffled(read, options.shuffle, lease.seed);
+  const batches = records
+    .skip(lease.from)
+    .batch(size)
+    .map((value) => ({ value, count: raw.size(value, { outType: 'int64' }) as Output<'int64'> }));
+  const number: Spec = scalar('int64');
+  const starts = raw.rangeDataset(lease.from, int64(FOREVER), int64(size), typesOf(number));
   return zip({
     lease: fromTensors(lease.lease).repeat(),
-    index: range(1, FOREVER),
-    value,
-  }).skip(lease.from) as unknown as Dataset<Placed<Output<'string'>>>;
+    from: new Dataset<Output<'int64'>>(starts, number),
+    batch: batches,
+  }).map(({ lease: id, from, batch }) => ({ lease: id, from, ...batch })) as unknown as Dataset<
+    Placed<Output<'string'>>
+  >;
 }
 
 /** In the one order that the lease's seed gives. */
@@ -226,7 +233,7 @@ export class ShardBatches<T> {
     fn: (value: T) => U,
     options: Pick<ParallelOptions, 'parallel'> = {},
   ): ShardBatches<ElementOf<U>> {
-    const mapped = this.#dataset.map(({ lease, index, value }) => ({ lease, index, value: fn(value) }), {
+    const mapped = this.#dataset.map(({ value, ...place }) => ({ ...place, value: fn(value) }), {
       parallel: options.parallel,
       deterministic: true,
     });
@@ -265,14 +272,8 @@ export class ShardIterator<T> {
 
   /** The next batch, and its position (int64 [3]: the lease, and its records from one count up to another). */
   getNext(options: { readonly name?: string } = {}): { value: T; position: Output<'int64'> } {
-    const { lease, index, value } = this.inner.getNext(options);
-    const [leases, indices] = [reshape(lease, [-1]), reshape(index, [-1])];
-    const at = (vector: Output<'int64'>, place: Output<'int32'> | Tensor) =>
-      gather(vector, place) as Output<'int64'>;
-    const last = raw.sub(raw.size(indices), Tensor.of(1, { dtype: 'int32' })) as Output<'int32'>;
-    const first = Tensor.of(0, { dtype: 'int32' });
-    const before = raw.sub(at(indices, first), Tensor.of(1n)) as Output<'int64'>;
-    const position = stack([at(leases, first), before, at(indices, last)]) as Output<'int64'>;
+    const { lease, from, count, value } = this.inner.getNext(options);
+    const position = stack([lease, from, raw.addV2(from, count)]) as Output<'int64'>;
     return { value, position };
   }
 }
