@@ -2,7 +2,7 @@
 import { invalid } from '../errors/errors.js';
 import type { Operation, Output } from '../graph/operation.js';
 import { inScope, scopeOf } from '../graph/scope.js';
-import type { Operand } from '../ops/build.js';
+import { asOutput, type Operand } from '../ops/build.js';
 import * as raw from '../ops/generated/index.js';
 import { opSeeds } from '../ops/random.js';
 import type { DType } from '../tensor/dtype.js';
@@ -99,7 +99,10 @@ export class Queue {
     if (!Array.isArray(components) || components.length !== this.dtypes.length) {
       throw invalid(`An element of queue '${this.name}' has ${this.dtypes.length} tensors`);
     }
-    return components;
+    // A queue keeps elements beyond the run, and strings that were fed are gone with it: these are its own.
+    return (components as readonly Operand[]).map((component, i) =>
+      this.dtypes[i] === 'string' ? raw.stringJoin([asOutput(component, 'string')]) : component,
+    );
   }
 
   /** Where the queue is. */

@@ -12,6 +12,8 @@ import type { Variable } from '../variables/variable.js';
 import type { CheckpointOptions, JobDefinition } from './define-job.js';
 
 const BASENAME = 'model.ckpt';
+/** How long the chief waits for the last steps of the others. */
+const LAST_MS = 20_000;
 
 export class JobCheckpoints {
   readonly directory: string;
@@ -103,10 +105,13 @@ export class JobCheckpoints {
   }
 
   /** The last checkpoint. That it cannot be saved is an error: what it would hold is lost. */
-  async end(step: number): Promise<void> {
+  async end(step: number, { interrupted }: { readonly interrupted: boolean }): Promise<void> {
     clearInterval(this.#timer);
     await this.#saving;
-    if (this.#saved !== step) await this.#save();
+    const { server } = this.#session;
+    const plane = server && planeOf(server);
+    if (plane && !interrupted) await plane.lastToTrain({ timeoutMs: LAST_MS, log: this.#log });
+    if (this.#saved !== step || plane) await this.#save();
   }
 
   /** Ends without a last checkpoint. */

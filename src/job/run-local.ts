@@ -47,7 +47,7 @@ export async function runInProcess(
   checkpoints?.begin((await session.run(parts.globalStep.toOutput())).number());
   const onStep = (step: number) => checkpoints?.saw(step);
   const result = await trainLoop(session, parts, { ...job.train, signal, log, onStep });
-  await checkpoints?.end(result.step);
+  await checkpoints?.end(result.step, result);
   const values = await session.run(parts.outputs);
   const outputs = Object.fromEntries(
     Object.entries(values).map(([name, tensor]) => [name, tensor.toArray()]),

@@ -132,7 +132,7 @@ async function train(
     await checkpoints?.stop();
     throw error;
   }
-  await checkpoints?.end(result.step);
+  await checkpoints?.end(result.step, result);
   if (result.interrupted) {
     log(`stopped at step ${result.step}; ${result.ownSteps} steps were made here`);
     return EXIT_INTERRUPTED;

@@ -6,6 +6,7 @@ import { backoffMs } from '../async/backoff.js';
 import { sleep } from '../async/deadline.js';
 import { messageOf } from '../errors/errors.js';
 import type { FileWriter } from '../summary/file-writer.js';
+import { getGlobalStep } from '../variables/global-step.js';
 import { planeOf } from './checkpoint-plane.js';
 import type { SaverLike, TrainingRunner } from './saver-like.js';
 
@@ -20,6 +21,8 @@ export interface CarefulSaverOptions {
 }
 
 const RETRY = { baseMs: 1000, maxMs: 60_000 };
+/** How long the chief waits for the last steps of the others. */
+const LAST_MS = 20_000;
 const LAST_RETRY = { baseMs: 200, maxMs: 5_000 };
 
 export class CarefulSaver {
@@ -92,8 +95,18 @@ export class CarefulSaver {
     }
   }
 
+  /** The step that is there when the other workers have made theirs. */
+  async #lastStep(session: TrainingRunner, told: number): Promise<number> {
+    const plane = session.server && planeOf(session.server);
+    const globalStep = getGlobalStep(session.graph);
+    if (!plane || !globalStep) return told;
+    await plane.lastToTrain({ timeoutMs: LAST_MS, log: this.#options.log });
+    return (await session.run(globalStep.toOutput(), { timeoutMs: 30_000 })).number();
+  }
+
   /** Saves the last checkpoint, unless its step is saved already: several tries, then a loud line. */
-  async saveLast(session: TrainingRunner, step: number, attempts = 3): Promise<boolean> {
+  async saveLast(session: TrainingRunner, told: number, attempts = 3): Promise<boolean> {
+    const step = await this.#lastStep(session, told);
     for (let attempt = 0; step !== this.#savedStep && attempt < attempts; attempt++) {
       if (attempt > 0) await sleep(backoffMs(attempt, LAST_RETRY));
       if (await this.save(session, step)) return true;

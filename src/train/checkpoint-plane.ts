@@ -5,15 +5,17 @@
  */
 import { resolve } from 'node:path';
 import * as v from 'valibot';
+import { newAttempt } from '../checkpoint/names.js';
 import type { Parking, Watch } from '../checkpoint/save.js';
 import { RemoteOwner, type ShardOwner } from '../checkpoint/shard-owner.js';
 import { ShardService } from '../checkpoint/shard-service.js';
 import { ServerVariables } from '../checkpoint/variable-access.js';
+import type { Member } from '../cluster/membership-types.js';
 import { peersOf } from '../cluster/peers.js';
 import type { Server } from '../cluster/server.js';
 import { isTaskId, parseTaskId, type TaskId } from '../cluster/task-id.js';
 import { checked } from '../cluster/wire.js';
-import { invalid, isShoalError } from '../errors/errors.js';
+import { invalid, isShoalError, ShoalError } from '../errors/errors.js';
 import { DirectoryStore } from '../store/directory-store.js';
 import { PeersStore } from '../store/peers-store.js';
 import type { Store } from '../store/store.js';
@@ -29,7 +31,11 @@ export interface PlaneOptions {
 
 const PARK = 'train-park';
 const RESUME = 'train-resume';
-const ParkSchema = v.object({ leaseMs: v.number(), atStep: v.optional(v.number()) });
+const Token = v.pipe(v.string(), v.maxLength(100));
+const ParkSchema = v.object({ leaseMs: v.number(), atStep: v.optional(v.number()), token: Token });
+const ResumeSchema = v.object({ token: Token });
+/** Parks that were ended, remembered for orders that come late. */
+const REMEMBERED = 100;
 
 // One plane for each server of this process, found by whoever has the server.
 const planes = new WeakMap<Server, CheckpointPlane>();
@@ -52,6 +58,11 @@ export class CheckpointPlane {
   readonly #stores = new Map<string, Store>();
   readonly #replicas: number;
   readonly #access: ServerVariables;
+  /** The last park that each worker was asked for, by the chief. */
+  readonly #tokens = new Map<string, string>();
+  /** The park of this task's gate, and those that were ended. */
+  #parkedBy: string | undefined;
+  readonly #ended = new Set<string>();
 
   private constructor(server: Server, options: PlaneOptions) {
     this.#server = server;
@@ -72,13 +83,29 @@ export class CheckpointPlane {
     const plane = new CheckpointPlane(server, options);
     plane.#service.serve(server.task);
     server.task.onOrder(PARK, async (payload) => {
-      const { leaseMs, atStep } = checked(ParkSchema, payload, 'order');
-      await plane.gate.park({ leaseMs, ...(atStep === undefined ? {} : { atStep }) });
+      await plane.#park(checked(ParkSchema, payload, 'order'));
       return null;
     });
-    server.task.onOrder(RESUME, () => plane.gate.resume());
+    server.task.onOrder(RESUME, (payload) => plane.#resume(checked(ResumeSchema, payload, 'order').token));
     planes.set(server, plane);
     return plane;
+  }
+
+  async #park({ leaseMs, atStep, token }: v.InferOutput<typeof ParkSchema>): Promise<void> {
+    // Orders may overtake each other: who was told to go on is not held by a park that comes after.
+    if (this.#ended.has(token)) throw new ShoalError('SHOAL_ABORTED', 'This park was ended before it came');
+    this.#parkedBy = token;
+    await this.gate.park({ leaseMs, ...(atStep === undefined ? {} : { atStep }) });
+  }
+
+  /** Ends one park and no other: one that comes late does not let steps into the next cut. */
+  #resume(token: string): void {
+    this.#ended.add(token);
+    for (const old of this.#ended) {
+      if (this.#ended.size <= REMEMBERED) break;
+      this.#ended.delete(old);
+    }
+    if (this.#parkedBy === token) this.gate.resume();
   }
 
   /** A store by its address: `peers:`, or `file:` and a directory. */
@@ -123,8 +150,10 @@ export class CheckpointPlane {
     park: async (worker, { leaseMs, signal }) => {
       const seen = this.gate.seenStep;
       const atStep = this.restAhead === undefined ? undefined : (seen ?? 0) + this.restAhead;
-      const request = { leaseMs, ...(atStep === undefined ? {} : { atStep }) };
-      if (worker === this.#server.task.task) return this.gate.park(request);
+      const token = newAttempt();
+      this.#tokens.set(worker, token);
+      const request = { leaseMs, token, ...(atStep === undefined ? {} : { atStep }) };
+      if (worker === this.#server.task.task) return this.#park(request);
       try {
         await this.#server.task.order(worker as TaskId, PARK, request, { timeoutMs: leaseMs, signal });
       } catch (error) {
@@ -133,10 +162,39 @@ export class CheckpointPlane {
       }
     },
     resume: async (worker) => {
-      if (worker === this.#server.task.task) return this.gate.resume();
-      await this.#server.task.order(worker as TaskId, RESUME, {}, { timeoutMs: 5000, again: true });
+      const token = this.#tokens.get(worker) ?? '';
+      if (worker === this.#server.task.task) return this.#resume(token);
+      await this.#server.task.order(worker as TaskId, RESUME, { token }, { timeoutMs: 5000, again: true });
     },
   };
+
+  /**
+   * Waits until no other worker trains, so that the last checkpoint has their last steps too. Whoever takes longer than
+   * that goes on alone.
+   */
+  async lastToTrain(options: {
+    timeoutMs: number;
+    signal?: AbortSignal | undefined;
+    log: (line: string) => void;
+  }) {
+    const { timeoutMs, signal, log } = options;
+    const { task } = this.#server;
+    const others = (members: readonly Member[]) =>
+      members
+        .filter((member) => member.task !== task.task && trains(member.task))
+        .filter(({ status }) => status === 'alive' || status === 'suspect')
+        .map((member) => member.task);
+    try {
+      await task.waitFor(others, {
+        timeoutMs,
+        signal,
+        onProgress: (line) => log(`before the last checkpoint, ${line}`),
+      });
+    } catch (error) {
+      if (!isShoalError(error, 'SHOAL_TIMEOUT')) throw error;
+      log('the others train on; the last checkpoint is made without their last steps');
+    }
+  }
 
   readonly watch: Watch = (listener) =>
     this.#server.task.events.on('*', (event) => {

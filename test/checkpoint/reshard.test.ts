@@ -1,0 +1,177 @@
+/** A cluster's checkpoint restored by a cluster of another size; TensorFlow's own restored into a cluster. */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { ClusterSpec } from '../../src/cluster/cluster-spec.js';
+import { replicaDeviceSetter } from '../../src/cluster/device-setter.js';
+import { Server } from '../../src/cluster/server.js';
+import { taskId } from '../../src/cluster/task-id.js';
+import { Graph } from '../../src/graph/graph.js';
+import { choosePorts } from '../../src/job/launcher/ports.js';
+import * as tf from '../../src/tf.js';
+import { CheckpointPlane } from '../../src/train/checkpoint-plane.js';
+import { Saver, type SaverOptions } from '../../src/train/saver.js';
+import { askPython } from '../python.js';
+
+const PYTHON = new URL('../../src/train/testing/saver.py', import.meta.url);
+const ROWS = 101;
+
+let dir = '';
+beforeEach(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'shoal-reshard-'));
+});
+afterEach(() => rm(dir, { recursive: true, force: true }));
+
+interface Cluster extends AsyncDisposable {
+  readonly chief: Server;
+  readonly psCount: number;
+}
+
+/** Servers and agents of their own for each task, each with a directory of its own, in this process. */
+async function cluster(psCount: number): Promise<Cluster> {
+  const ports = await choosePorts('127.0.0.1', psCount + 1);
+  const spec = new ClusterSpec({
+    ps: ports.slice(1).map((port) => `127.0.0.1:${port}`),
+    worker: [`127.0.0.1:${ports[0]}`],
+  });
+  const start = async (job: string, index: number) => {
+    const blobRoot = join(dir, `${job}-${index}`);
+    const server = await Server.start({
+      spec,
+      self: taskId(job, index),
+      security: { kind: 'none' },
+      blobRoot,
+    });
+    return { server, plane: CheckpointPlane.attach(server, { directory: blobRoot }) };
+  };
+  const tasks = [await start('worker', 0)];
+  for (let i = 0; i < psCount; i++) tasks.push(await start('ps', i));
+  const chief = tasks[0]!.server;
+  await chief.task.waitFor(chief.psTasks, { timeoutMs: 60_000 });
+  return {
+    chief,
+    psCount,
+    async [Symbol.asyncDispose]() {
+      for (const { plane } of tasks) await plane.close();
+      for (const { server } of tasks) await server.close();
+    },
+  };
+}
+
+/** A table in as many parts as there are ps, with FTRL's two slots, and the global step. */
+function model({ psCount, chief }: Cluster) {
+  const graph = new Graph();
+  const device = replicaDeviceSetter({ psTasks: psCount, workerDevice: chief.task.task });
+  return graph.asDefault(() =>
+    graph.device(device, () => {
+      const step = tf.getOrCreateGlobalStep();
+      const table = tf.partitionedVariable('table', {
+        shape: [ROWS, 3],
+        initializer: tf.randomUniformInitializer(-1, 1, { seed: 3 }),
+        partitioner: tf.fixedSizePartitioner(psCount),
+      });
+      const rows = tf.embeddingLookup(table, tf.constant([1n, 50n, 100n, 7n]));
+      const loss = tf.sum(tf.square(rows.sub(1)));
+      const trainOp = tf.train.ftrl(0.1).minimize(loss, { globalStep: step });
+      return { graph, trainOp, init: tf.globalVariablesInitializer(graph) };
+    }),
+  );
+}
+
+/** Every variable by its name in a checkpoint, the parts of one joined. */
+async function values(session: { run: (f: never) => Promise<unknown> }, graph: Graph) {
+  const found: Record<string, unknown[]> = {};
+  for (const variable of tf.globalVariables(graph)) {
+    const value = (await session.run(variable.toOutput() as never)) as { toArray(): unknown };
+    const key = variable.sliceInfo?.fullName ?? variable.name;
+    const rows = value.toArray();
+    found[key] = [...(found[key] ?? []), ...(Array.isArray(rows) ? rows : [Number(rows)])];
+  }
+  return found;
+}
+
+function open(place: Cluster, graph: Graph) {
+  const session = place.chief.session(graph);
+  const run: typeof session.run = (fetches, options) => session.run(fetches, options);
+  return { graph, server: place.chief, run, close: () => session.close() };
+}
+
+async function restored(
+  psCount: number,
+  path: string,
+  options: SaverOptions,
+): Promise<Record<string, unknown[]>> {
+  await using place = await cluster(psCount);
+  const { graph } = model(place);
+  const session = open(place, graph);
+  try {
+    const report = await new Saver(options).restore(session, path);
+    expect(report).toMatchObject({ missing: [], unused: [] });
+    return await values(session, graph);
+  } finally {
+    await session.close();
+  }
+}
+
+describe('a checkpoint of two ps', () => {
+  test('is restored by three and by one, weights and slots bit for bit', async () => {
+    const path = join(dir, 'logs', 'model.ckpt-3');
+    const options: SaverOptions = { store: `file:${join(dir, 'shared')}` };
+    let before: Record<string, unknown[]>;
+    {
+      await using place = await cluster(2);
+      const { graph, init, trainOp } = model(place);
+      const session = open(place, graph);
+      await session.run(init);
+      for (let i = 0; i < 3; i++) await session.run(trainOp);
+      before = await values(session, graph);
+      expect(await new Saver(options).save(session, join(dir, 'logs', 'model.ckpt'))).toBe(path);
+      expect(await new Saver().save(session, join(dir, 'logs', 'model.ckpt'))).toBe(path);
+      await session.close();
+    }
+    expect(Object.keys(before).sort()).toEqual(['global_step', 'table', 'table/Ftrl', 'table/Ftrl_1']);
+    expect(await restored(3, path, options)).toEqual(before);
+    expect(await restored(1, path, options)).toEqual(before);
+    // From the disks of the two ps, which two of the three have.
+    expect(await restored(3, path, {})).toEqual(before);
+    const seen = await askPython<Record<string, unknown>>(PYTHON, {
+      read: join(dir, 'shared', path.slice(dir.length + 6)),
+    }).catch(() => undefined);
+    if (seen) expect(seen.table).toEqual(before.table);
+  });
+});
+
+describe("TensorFlow's own checkpoint", () => {
+  test('goes into a running cluster bit for bit, plain, sharded and partitioned, with slots', async () => {
+    const written = await askPython<{ paths: string[]; values: Record<string, unknown> }>(PYTHON, {
+      write: dir,
+    });
+    await using place = await cluster(2);
+    const graph = new Graph();
+    const device = replicaDeviceSetter({ psTasks: 2, workerDevice: place.chief.task.task });
+    const { table } = graph.asDefault(() =>
+      graph.device(device, () => {
+        const w = tf.variable('w', { shape: [3, 4] });
+        const table = tf.partitionedVariable('table', {
+          shape: [10, 2],
+          partitioner: tf.fixedSizePartitioner(2),
+        });
+        tf.train.adagrad(0.1).minimize(tf.sum(tf.square(w)).add(tf.sum(table.toOutput())));
+        return { table };
+      }),
+    );
+    const session = open(place, graph);
+    for (const path of written.paths) {
+      const saver = new Saver();
+      const report = await saver.restore(session, path);
+      expect([...report.unused].sort()).toEqual(['flags', 'global_step', 'words']);
+      const found = await values(session, graph);
+      expect(found.w).toEqual(written.values.w);
+      expect(found['w/Adagrad']).toEqual(written.values['w/Adagrad']);
+      expect((await session.run(table.toOutput())).toArray()).toEqual(written.values.table);
+      expect(await saver.list(session, join(path, '..'))).toEqual([]);
+    }
+    await session.close();
+  });
+});
