@@ -236,6 +236,23 @@ describe('a step', () => {
     expect((values.w.toArray() as number[])[1]).toBeCloseTo(1.7, 5);
   });
 
+  it('waits on no worker: what counts the step hears from each ps once, and straight', () => {
+    const graph = new Graph();
+    const next = roundRobin(['/job:ps/task:0', '/job:ps/task:1']);
+    const place = ({ type }: { type: string }) => (type === 'VarHandleOp' ? next() : '/job:worker/task:0');
+    const trainOp = graph.asDefault(() =>
+      graph.device(place, () => {
+        const globalStep = getOrCreateGlobalStep();
+        const variables = ['a', 'b', 'c', 'd'].map((name) => variable(name, { initializer: [1, 2] }));
+        const loss = variables.map((v) => v.sum()).reduce((x, y) => x.add(y));
+        return sgd(0.1).minimize(loss, { globalStep });
+      }),
+    );
+    expect(trainOp.device).toBe('/job:ps/task:0');
+    const heardFrom = trainOp.controlInputs.map(({ device }) => device).sort();
+    expect(heardFrom).toEqual(['/job:ps/task:0', '/job:ps/task:1']);
+  });
+
   it('gradLoss scales the gradients', async () => {
     const graph = new Graph();
     const { trainOp, init, w } = graph.asDefault(() => {
@@ -401,3 +418,8 @@ describe('errors', () => {
     expect(whole.hint).toMatch(/with its parts/);
   });
 });
+
+function roundRobin<T>(values: readonly T[]): () => T {
+  let i = 0;
+  return () => values[i++ % values.length] as T;
+}

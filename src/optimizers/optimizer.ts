@@ -137,8 +137,9 @@ export abstract class Optimizer {
           ),
         );
         const all = this.finish(updates, values);
-        if (!globalStep) return groupByDevice(graph, all, scope);
-        return countStep(graph, globalStep, groupByDevice(graph, all, 'update'), scope);
+        return globalStep
+          ? countStep(graph, globalStep, all, scope)
+          : groupBesideFirst(graph, joinByDevice(graph, all), scope);
       });
       graph.addToCollection(GraphKeys.trainOp, trainOp);
       return trainOp;
@@ -220,21 +221,35 @@ function deduplicate(gradient: IndexedSlices): IndexedSlices {
   return graph.colocateWith(op, () => gradient.deduplicated());
 }
 
-/** An op done when all of `ops` are; ops of one device are joined there, so that one signal leaves it. */
-function groupByDevice(graph: Graph, ops: readonly Operation[], name: string): Operation {
+/**
+ * One op for each device: whoever waits for all of them hears from each device once. A wait of one task for
+ * another is a call over the network, so nobody waits who need not, the worker least of all.
+ */
+function joinByDevice(graph: Graph, ops: readonly Operation[]): Operation[] {
   const byDevice = new Map<string, Operation[]>();
   for (const op of ops) byDevice.set(op.device, [...(byDevice.get(op.device) ?? []), op]);
-  if (byDevice.size <= 1) return group(ops, { name });
-  const joined = [...byDevice].map(([device, own]) =>
-    graph.device(null, () => graph.device(device, () => group(own))),
+  return [...byDevice].map(([device, own]) =>
+    own.length === 1 ? (own[0] as Operation) : onDevice(graph, device, () => group(own, { name: 'update' })),
   );
-  return group(joined, { name });
 }
 
-function countStep(graph: Graph, globalStep: Variable, updated: Operation, name: string): Operation {
+function groupBesideFirst(graph: Graph, ops: readonly Operation[], name: string): Operation {
+  return onDevice(graph, ops[0]?.device ?? '', () => group(ops, { name }));
+}
+
+const onDevice = <T>(graph: Graph, device: string, build: () => T): T =>
+  graph.device(null, () => graph.device(device, build));
+
+function countStep(
+  graph: Graph,
+  globalStep: Variable,
+  updates: readonly Operation[],
+  name: string,
+): Operation {
+  const updated = joinByDevice(graph, updates);
   return graph.colocateWith(globalStep.handle, () => {
     const one = constant(Tensor.of(1, { dtype: globalStep.dtype }));
-    return graph.controlDependencies([updated], () =>
+    return graph.controlDependencies(updated, () =>
       raw.assignAddVariableOp(globalStep.handle, one, { name }),
     );
   });
