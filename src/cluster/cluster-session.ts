@@ -32,6 +32,8 @@ interface Generation {
   readonly ps: readonly Member[];
   /** Fires when a member of this session is lost or replaced. */
   readonly over: AbortController;
+  /** Signals of callers, each joined with `over`: made once, since a join is never let go of by its sources. */
+  readonly joined: WeakMap<AbortSignal, AbortSignal>;
   /** A run could not reach a ps: each is asked before TensorFlow is given anything else. */
   doubtful: boolean;
 }
@@ -68,7 +70,7 @@ export class ClusterSession {
   async #run(fetches: Fetch, options: RunOptions): Promise<unknown> {
     const generation = await this.current(options.signal);
     const { session, over } = generation;
-    const signal = options.signal ? AbortSignal.any([options.signal, over.signal]) : over.signal;
+    const signal = options.signal ? joinSignals(generation, options.signal) : over.signal;
     try {
       return await session.run(fetches, { ...options, signal });
     } catch (error) {
@@ -131,7 +133,7 @@ export class ClusterSession {
       timeoutMs: openMs,
       ...(signal ? { signal } : {}),
     });
-    this.#generation = { epoch, session, over, ps: members, doubtful: false };
+    this.#generation = { epoch, session, over, ps: members, joined: new WeakMap(), doubtful: false };
     return this.#generation;
   }
 
@@ -158,6 +160,14 @@ export class ClusterSession {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }
+}
+
+function joinSignals({ joined, over }: Generation, signal: AbortSignal): AbortSignal {
+  const known = joined.get(signal);
+  if (known) return known;
+  const made = AbortSignal.any([signal, over.signal]);
+  joined.set(signal, made);
+  return made;
 }
 
 /** Whether somebody listens at the TensorFlow address of a member. A frozen process is found by its silence. */
