@@ -2,13 +2,15 @@
  * A process that holds variables, doing its part of a checkpoint: it takes references to their values, streams them to
  * the store, and gives variables their values back. One attempt is held at a time; a newer one takes its place.
  */
+import { abortError, throwIfAborted } from '../async/deadline.js';
 import { faultPoint } from '../async/fault-point.js';
 import type { ClusterTask } from '../cluster/cluster-task.js';
 import { checked } from '../cluster/wire.js';
-import { ShoalError } from '../errors/errors.js';
+import { isShoalError, messageOf, type ShoalCode, ShoalError } from '../errors/errors.js';
 import { BundleReader } from '../formats/tensor-bundle/bundle-reader.js';
 import { writeIndexFile } from '../formats/tensor-bundle/index-file.js';
 import { dataFile } from '../formats/tensor-bundle/naming.js';
+import { otherwise } from '../store/directory-store.js';
 import type { BlobSource, Store } from '../store/store.js';
 import { Tensor } from '../tensor/tensor.js';
 import { onLongOrder } from './long-order.js';
@@ -41,6 +43,9 @@ export interface ShardServiceOptions {
   readonly log?: (line: string) => void;
 }
 
+/** Errors that tell of the checkpoint, not of who reads it. */
+const DAMAGE: ReadonlySet<ShoalCode> = new Set<ShoalCode>(['SHOAL_CORRUPT', 'SHOAL_UNREACHABLE']);
+
 interface Held {
   readonly attempt: string;
   readonly variables: readonly HeldVariable[];
@@ -52,6 +57,7 @@ interface Held {
 export class ShardService implements ShardOwner {
   readonly #options: ShardServiceOptions;
   #held: Held | undefined;
+  #restoring: Promise<unknown> = Promise.resolve();
 
   constructor(options: ShardServiceOptions) {
     this.#options = options;
@@ -77,6 +83,11 @@ export class ShardService implements ShardOwner {
     await faultPoint('checkpoint.snapshot.before');
     const tensors = await this.#options.access.read(variables, { signal });
     await faultPoint('checkpoint.snapshot.after');
+    if (signal?.aborted) {
+      // Whoever wanted it has told to drop it already, and will not come for it.
+      for (const tensor of tensors) tensor.dispose();
+      throw abortError('A snapshot', signal);
+    }
     const { holdMs = 120_000, log } = this.#options;
     const timer = setTimeout(() => {
       log?.(`a snapshot was kept for ${holdMs / 1000} s and nobody asked for it; it is dropped`);
@@ -121,10 +132,12 @@ export class ShardService implements ShardOwner {
         signal,
         size: image.size,
         crc32c: () => image.sums().crc32c,
+        readBack: true,
       });
       await faultPoint('checkpoint.write.after');
       const { index, chunks, crc32c } = image.sums();
-      await readBack(store, blob, put.places, { size: image.size, crc32c }, signal);
+      const others = put.places.filter((place) => !put.readBack?.includes(place));
+      await readBack(store, blob, others, { size: image.size, crc32c }, signal);
       await faultPoint('checkpoint.write.verified');
       return {
         file: { file, size: image.size, crc32c, chunks: encodeChunks(chunks), places: [...put.places] },
@@ -141,8 +154,20 @@ export class ShardService implements ShardOwner {
     if (this.#held?.attempt === attempt && !this.#held.writing) this.#release(this.#held);
   }
 
+  /** One after another: values of one that was given up never come after those of the next. */
+  restore(request: RestoreRequest, options: OwnerOptions = {}): Promise<RestoredShard> {
+    const before = this.#restoring;
+    const work = (async () => {
+      await before;
+      return this.#restore(request, options);
+    })();
+    this.#restoring = work.catch(() => undefined);
+    return work;
+  }
+
   /** Values come one variable after another: memory for one of them is all that it takes. */
-  async restore(request: RestoreRequest, { signal, onProgress }: OwnerOptions = {}): Promise<RestoredShard> {
+  async #restore(request: RestoreRequest, { signal, onProgress }: OwnerOptions): Promise<RestoredShard> {
+    throwIfAborted('A restore', signal);
     const { manifest, namespace, variables } = request;
     const notices: string[] = [];
     const reader = new VerifiedReader(this.#options.openStore(request.store), manifest, {
@@ -154,18 +179,36 @@ export class ShardService implements ShardOwner {
       },
     });
     await faultPoint('checkpoint.restore.before');
-    const bundle = await BundleReader.open(reader, manifest.prefix);
+    const told = () => ({ bytesRead: reader.bytesRead, notices });
+    const damage = (error: unknown) => {
+      throwIfAborted('A restore', signal);
+      if (!isShoalError(error) || !DAMAGE.has(error.code)) throw error;
+      return { ...told(), damage: messageOf(error) };
+    };
+    let bundle: BundleReader;
+    try {
+      bundle = await BundleReader.open(reader, manifest.prefix);
+    } catch (error) {
+      return damage(error);
+    }
     for (const variable of variables) {
-      const value = await readVariable(bundle, variable, signal);
+      let value: Tensor;
       try {
-        await this.#options.access.assign(variable, value, { signal });
+        value = await readVariable(bundle, variable, signal);
+      } catch (error) {
+        return damage(error);
+      }
+      try {
+        throwIfAborted('A restore', signal);
+        // To the end, signal or not: a run that is given up may assign all the same, later.
+        await this.#options.access.assign(variable, value);
       } finally {
         value.dispose();
       }
       onProgress?.(reader.bytesRead);
       await faultPoint('checkpoint.restore.amid');
     }
-    return { bytesRead: reader.bytesRead, notices };
+    return told();
   }
 
   /** A snapshot makes room for the next one; if it is being written, that ends first. */
@@ -211,9 +254,7 @@ async function readBack(
     places.map(async (place) => {
       const found = await store.digest(blob, { place, signal });
       if (found.size === expected.size && found.crc32c === expected.crc32c) return;
-      throw new ShoalError('SHOAL_CORRUPT', `${blob} at ${place} reads back otherwise than it was written`, {
-        hint: 'Its disk or memory may be failing.',
-      });
+      throw otherwise(blob, place);
     }),
   );
 }

@@ -3,9 +3,9 @@ import { constants } from 'node:fs';
 import { type FileHandle, open, readdir, rm, rmdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { throwIfAborted } from '../async/deadline.js';
-import { crc32c } from '../bytes/crc32c.js';
 import { ShoalError } from '../errors/errors.js';
 import { type BlobName, blobName, folderOf, locate, RESERVED } from './blob-names.js';
+import { sumRange } from './read-back.js';
 import type { BlobDigest } from './store.js';
 
 export interface DiskBlob {
@@ -98,9 +98,7 @@ async function readFully(file: FileHandle, position: number, size: number): Prom
 export async function digestBlob(root: string, name: BlobName, signal?: AbortSignal): Promise<BlobDigest> {
   const { file, size } = await openBlob(root, name);
   try {
-    let crc = 0;
-    for await (const chunk of readRange(file, 0, size, signal)) crc = crc32c(chunk, crc);
-    return { size, crc32c: crc };
+    return { size, crc32c: (await sumRange(file, 0, () => size, { signal })).crc32c };
   } finally {
     await file.close();
   }

@@ -30,6 +30,8 @@ import {
 
 /** A blob that is whole and on the disk, but has no name. */
 export interface StagedBlob extends BlobDigest {
+  /** Whether it was read back. */
+  readonly isReadBack: boolean;
   /** Gives it its name; false when `ifAbsent` found a blob. */
   commit(ifAbsent?: boolean): Promise<boolean>;
   discard(): Promise<void>;
@@ -61,7 +63,9 @@ export class DirectoryStore implements Store {
     const size = source instanceof Uint8Array ? source.byteLength : options.size;
     const staged = await this.stage(name, sourceOf(source)(0), { ...options, size });
     const published = await staged.commit(ifAbsent);
-    return { published, size: staged.size, crc32c: staged.crc32c, places: [HERE], shortfall: 0 };
+    const { size: written, crc32c, isReadBack } = staged;
+    const readBack = isReadBack ? [HERE] : [];
+    return { published, size: written, crc32c, places: [HERE], shortfall: 0, readBack };
   }
 
   /** Writes a blob without giving it its name. */
@@ -71,7 +75,7 @@ export class DirectoryStore implements Store {
     options: Omit<PutOptions, 'ifAbsent'> = {},
   ): Promise<StagedBlob> {
     const named = blobName(name);
-    const { signal, size, crc32c, timeoutMs = STALL_MS } = options;
+    const { signal, size, crc32c, timeoutMs = STALL_MS, readBack = false } = options;
     const what = `writing blob ${name} to ${this.url}`;
     const folder = join(this.root, RESERVED);
     const path = join(folder, `${randomUUID()}.part`);
@@ -81,24 +85,28 @@ export class DirectoryStore implements Store {
     try {
       await soon(makeDirectory(folder, 0o700));
       await checkRoom(this.root, named, size ?? 0);
-      file = await open(path, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL, 0o666);
-      const writer = new DiskWriter(file, { sums: crc32c === undefined });
+      const access = readBack ? constants.O_RDWR : constants.O_WRONLY;
+      file = await open(path, access | constants.O_CREAT | constants.O_EXCL, 0o666);
+      const writer = new DiskWriter(file, { sums: crc32c === undefined, readBack });
       for await (const chunk of guarded(chunks, what, { signal, timeoutMs })) await soon(writer.write(chunk));
       if (size !== undefined && writer.position !== size) {
         throw new ShoalError('SHOAL_CORRUPT', `blob ${name} has ${writer.position} bytes, not ${size}`);
       }
       await soon(writer.sync());
+      const sum = crc32c?.() ?? writer.crc32c;
+      const found = await soon(writer.readBack());
+      if (found !== undefined && found !== sum) throw otherwise(name, this.url);
       await file.close();
-      return this.#staged(named, path, { size: writer.position, crc32c: crc32c?.() ?? writer.crc32c });
+      return this.#staged(named, path, { size: writer.position, crc32c: sum, isReadBack: readBack });
     } catch (error) {
       await this.#tidy(path, file);
       throw isNoSpace(error) ? noSpace(name, error) : error;
     }
   }
 
-  #staged(name: BlobName, path: string, digest: BlobDigest): StagedBlob {
+  #staged(name: BlobName, path: string, written: Omit<StagedBlob, 'commit' | 'discard'>): StagedBlob {
     return {
-      ...digest,
+      ...written,
       commit: async (ifAbsent = false) => {
         try {
           return await moveIntoPlace(this.root, name, path, ifAbsent);
@@ -181,4 +189,15 @@ export class DirectoryStore implements Store {
   }
 
   async close(): Promise<void> {}
+}
+
+/** What a place does not give back was not saved. */
+export function otherwise(name: string, place: string): ShoalError {
+  return new ShoalError(
+    'SHOAL_CORRUPT',
+    `blob ${name} at ${place} reads back otherwise than it was written`,
+    {
+      hint: 'Its disk or memory may be failing.',
+    },
+  );
 }

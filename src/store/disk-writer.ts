@@ -5,6 +5,7 @@
  */
 import type { FileHandle } from 'node:fs/promises';
 import { crc32c } from '../bytes/crc32c.js';
+import { ReadBack } from './read-back.js';
 import { slices } from './sources.js';
 
 export interface DiskWriterOptions {
@@ -14,6 +15,8 @@ export interface DiskWriterOptions {
   readonly crc32c?: number;
   /** Whether to sum what is taken in: true unless told. */
   readonly sums?: boolean;
+  /** Whether to read everything back, right behind the writing; the file must begin here and be open for that. */
+  readonly readBack?: boolean;
   /** Writes under way at once. With one, the file never has a hole, whatever happens. */
   readonly depth?: number;
 }
@@ -32,6 +35,9 @@ export class DiskWriter {
   readonly #depth: number;
   readonly #sums: boolean;
   readonly #writes = new Set<Promise<void>>();
+  /** Writes in the order of their places: those before the first that is not done are in the file. */
+  readonly #inOrder: { readonly end: number; isDone: boolean }[] = [];
+  readonly #readBack: ReadBack | undefined;
   #pieces: Uint8Array[] = [];
   #gathered = 0;
   #position: number;
@@ -42,12 +48,13 @@ export class DiskWriter {
   #fault: { readonly error: unknown } | undefined;
 
   constructor(file: FileHandle, options: DiskWriterOptions = {}) {
-    const { position = 0, crc32c: crc = 0, depth = 4, sums = true } = options;
+    const { position = 0, crc32c: crc = 0, depth = 4, sums = true, readBack = false } = options;
     this.#file = file;
     this.#position = position;
     this.#crc = crc;
     this.#depth = depth;
     this.#sums = sums;
+    this.#readBack = readBack ? new ReadBack(file) : undefined;
   }
 
   /** One past the last byte taken in. */
@@ -93,15 +100,22 @@ export class DiskWriter {
     await this.#file.datasync();
   }
 
+  /** The crc32c of everything as the file gives it back, after `drain` or `sync`; undefined unless that was asked for. */
+  async readBack(): Promise<number | undefined> {
+    return this.#readBack?.end();
+  }
+
   /** Begins to write what was gathered, as soon as there is room for another write. */
   async #send(): Promise<void> {
     while (this.#writes.size >= this.#depth) await Promise.race(this.#writes);
     while (this.#flush !== undefined && this.#written - this.#flushed > MAX_UNFLUSHED) await this.#flush;
     this.#throwFault();
     const size = this.#gathered;
+    const place = { end: this.#position, isDone: false };
+    this.#inOrder.push(place);
     const write = writeAll(this.#file, this.#pieces, this.#position - size)
       .then(
-        () => this.#wrote(size),
+        () => this.#wrote(size, place),
         (error: unknown) => {
           this.#fault ??= { error };
         },
@@ -112,8 +126,13 @@ export class DiskWriter {
     this.#writes.add(write);
   }
 
-  #wrote(size: number): void {
+  #wrote(size: number, place: { isDone: boolean }): void {
     this.#written += size;
+    place.isDone = true;
+    for (let first = this.#inOrder[0]; first?.isDone; first = this.#inOrder[0]) {
+      this.#inOrder.shift();
+      this.#readBack?.reach(first.end);
+    }
     if (this.#flush !== undefined || this.#written - this.#flushed < FLUSH_BYTES || this.#fault) return;
     const upTo = this.#written;
     this.#flush = this.#file

@@ -68,7 +68,7 @@ function remoteDisk(blobs: PeerBlobs, place: string): OwnDisk {
     stage: async (name, chunks, { size, signal, timeoutMs, crc32c } = {}) => {
       const source = onePass(chunks, `the way to ${place} broke while blob ${name} was sent there`);
       const digest = await blobs.write(name, source, { size, signal, timeoutMs, crc32c });
-      return { ...digest, commit: async () => true, discard: () => blobs.remove(name) };
+      return { ...digest, isReadBack: false, commit: async () => true, discard: () => blobs.remove(name) };
     },
     read: (name, options) => blobs.read(name, options) as AsyncGenerator<Uint8Array>,
     stat: async (name, options) => {

@@ -84,7 +84,8 @@ export async function spread(
     const chunks = tee(sum.of(guarded(from(0), what, { signal, timeoutMs })), branches);
     // Longer than a branch may hold up the pass.
     const bounds = { signal, timeoutMs: 3 * timeoutMs };
-    staged = await directory.stage(name, chunks, { ...bounds, size, crc32c: () => sum.soFar });
+    const { readBack } = options;
+    staged = await directory.stage(name, chunks, { ...bounds, size, crc32c: () => sum.soFar, readBack });
     const places = await held();
     throwIfAborted(what, options.signal);
     if (chosen.length > 0 && places.length === 0) throw nobody(name, failures);
@@ -95,6 +96,7 @@ export async function spread(
       crc32c: staged.crc32c,
       places: [peers.self, ...places],
       shortfall: wanted - places.length,
+      readBack: staged.isReadBack ? [peers.self] : [],
     };
   } catch (error) {
     stop.abort(error);

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import {
   existsSync,
   mkdirSync,
@@ -11,6 +12,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { crc32c } from '../bytes/crc32c.js';
 import { RESERVED } from './blob-names.js';
 import { DirectoryStore } from './directory-store.js';
 import { MemoryStore } from './memory-store.js';
@@ -50,6 +52,22 @@ describe('a directory', () => {
     writeFileSync(join(root, 'given', 'file'), 'given');
     expect((await readAll(store, 'given/file')).toString()).toBe('given');
     expect(await listed(store)).toMatchObject([{ name: 'given/file', size: 5, places: ['here'] }]);
+  });
+
+  it('reads back what it writes, if that is asked for', async () => {
+    const bytes = randomBytes(20 << 20);
+    const source = async function* (offset: number) {
+      for (let at = offset; at < bytes.length; at += 3_000_001) yield bytes.subarray(at, at + 3_000_001);
+    };
+    const put = await store.put('x', source, { readBack: true });
+    expect(put).toMatchObject({ size: bytes.length, crc32c: crc32c(bytes), readBack: ['here'] });
+  });
+
+  it('keeps nothing that reads back otherwise', async () => {
+    const put = store.put('x', randomBytes(5 << 20), { readBack: true, crc32c: () => 7 });
+    await expect(put).rejects.toMatchObject({ code: 'SHOAL_CORRUPT' });
+    expect(await listed(store)).toEqual([]);
+    expect(partials(root)).toEqual([]);
   });
 
   it('need not be there before the first put', async () => {

@@ -35,6 +35,8 @@ export interface PutOptions extends StoreCallOptions {
   readonly size?: number | undefined;
   /** Tells the crc32c of the whole after the last chunk of a pass, where the source knows it: nobody else sums then. */
   readonly crc32c?: (() => number) | undefined;
+  /** Have a place that can do it while it writes read every byte back; another one is an error. */
+  readonly readBack?: boolean | undefined;
   /** Do not replace a blob that is there. */
   readonly ifAbsent?: boolean | undefined;
   /** Here and at `replicas` others, or wherever it can be had: what must survive everybody, a manifest. */
@@ -50,6 +52,8 @@ export interface PutResult {
   readonly places: readonly string[];
   /** Copies that were wanted and could not be had. */
   readonly shortfall: number;
+  /** Places that have read their copy back, where that was asked for. */
+  readonly readBack?: readonly string[] | undefined;
 }
 
 export interface ReadOptions extends StoreCallOptions {
