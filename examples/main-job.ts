@@ -1,11 +1,12 @@
 /**
  * What `npm start` shows: a cluster of 2 ps and 3 workers on this machine, each a process with a directory of its
- * own, trains a line through points. In the middle one ps is killed; it comes back at another address, nobody else
- * restarts, and training goes on. At the end the line predicts.
+ * own, trains a line through points and saves checkpoints. In the middle one ps is killed and its directory wiped; it
+ * comes back at another address, all ps go back to the last checkpoint, nobody else restarts, and training goes on. At
+ * the end the last checkpoint is gathered from the tasks' directories, and the line predicts.
  *
  *   npm start [-- --steps 6000]
  */
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -19,7 +20,7 @@ const { values: options } = parseArgs({
 });
 if (options.help) {
   console.log(
-    'npm start [-- --steps N]\n\nTrains on a local cluster of 2 ps and 3 workers, and kills a ps on the way.',
+    'npm start [-- --steps N]\n\nTrains on a local cluster of 2 ps and 3 workers with checkpoints, and kills a ps on the way.',
   );
   process.exit(0);
 }
@@ -27,6 +28,7 @@ const steps = Number(options.steps);
 const say = (text: string) => console.log(`\n── ${text}\n`);
 
 const directory = mkdtempSync(join(tmpdir(), 'shoal-start-'));
+const tasks = join(directory, 'tasks');
 say(`training on 2 ps and 3 workers, each with its own directory in ${directory}`);
 const cluster = spawn(
   process.execPath,
@@ -34,8 +36,8 @@ const cluster = spawn(
     join(HERE, '../bin/shoal.cjs'),
     'run',
     join(HERE, 'linear-regression/job.ts'),
-    ...['--ps', '2', '--workers', '3', '--dir', join(directory, 'tasks'), '--wipe'],
-    ...['--', '--steps', String(steps), '--rate', '0.1'],
+    ...['--ps', '2', '--workers', '3', '--dir', tasks, '--wipe'],
+    ...['--', '--steps', String(steps), '--rate', '0.1', '--save-secs', '5'],
   ],
   { stdio: ['ignore', 'pipe', 'inherit'] },
 );
@@ -45,17 +47,20 @@ process.on('SIGTERM', () => cluster.kill('SIGTERM'));
 
 const pids = new Map<string, number>();
 let killed = false;
+let saved = 0;
 let line: { w: number; b: number } | undefined;
 for await (const text of createInterface({ input: cluster.stdout })) {
   console.log(text);
   const process_ = /│ (ps \d+|worker \d+).* is process (\d+)/.exec(text);
   if (process_) pids.set(process_[1] as string, Number(process_[2]));
   const step = /step (\d+) of \d+/.exec(text.replaceAll(',', ''));
-  if (!killed && step && Number(step[1]) > steps / 4) {
+  saved += Number(/saved model\.ckpt-\d+/.test(text));
+  if (!killed && saved > 0 && step && Number(step[1]) > steps / 4) {
     killed = true;
     const pid = pids.get('ps 1') as number;
-    say(`kill -9 ${pid}: ps 1 dies, with its directory; it will come back empty, at another address`);
+    say(`kill -9 ${pid}: ps 1 dies, and its directory is wiped; it comes back empty, at another address`);
     process.kill(pid, 'SIGKILL');
+    rmSync(join(tasks, 'ps-1'), { recursive: true, force: true });
   }
   const done = /done at step \d+.* W = \[([-\d.e]+)\] · b = \[([-\d.e]+)\]/.exec(text);
   if (done) line = { w: Number(done[1]), b: Number(done[2]) };
@@ -64,6 +69,13 @@ const code = await new Promise<number>((resolve) => {
   if (cluster.exitCode !== null) resolve(cluster.exitCode);
   cluster.once('exit', (status, signal) => resolve(status ?? (signal === null ? 1 : 130)));
 });
+if (code === 0) {
+  say('the last checkpoint, gathered from the directories of the tasks: what TensorFlow itself reads');
+  for (const args of [['ls'], ['pull', 'latest', join(directory, 'pulled')], ['inspect', 'latest']]) {
+    const shoal = [join(HERE, '../bin/shoal.cjs'), 'checkpoint', ...args, '--dir', tasks];
+    spawnSync(process.execPath, shoal, { stdio: 'inherit' });
+  }
+}
 rmSync(directory, { recursive: true, force: true });
 if (code === 0 && line) {
   const { w, b } = line;

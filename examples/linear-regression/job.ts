@@ -7,7 +7,11 @@ import { parseArgs } from 'node:util';
 import { defineJob, tf } from '../../src/index.js';
 
 const { values } = parseArgs({
-  options: { steps: { type: 'string', default: '50000' }, rate: { type: 'string', default: '0.01' } },
+  options: {
+    steps: { type: 'string', default: '50000' },
+    rate: { type: 'string', default: '0.01' },
+    'save-secs': { type: 'string', default: '60' },
+  },
 });
 
 export default defineJob({
@@ -22,5 +26,8 @@ export default defineJob({
     const loss = tf.losses.meanSquared(y!, w.mul(x!).add(b));
     return { loss, optimizer: tf.train.adagrad(Number(values.rate)), outputs: { W: w, b } };
   },
-  train: { lastStep: Number(values.steps) },
+  train: {
+    lastStep: Number(values.steps),
+    checkpoint: { everySecs: Number(values['save-secs']), keep: 3 },
+  },
 });

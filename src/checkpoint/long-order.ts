@@ -3,6 +3,7 @@
  * seconds, so that no connection stands silent for minutes and the chief sees progress. Work whose chief does not ask
  * any more is ended.
  */
+import { setMaxListeners } from 'node:events';
 import * as v from 'valibot';
 import type { ClusterTask } from '../cluster/cluster-task.js';
 import type { TaskId } from '../cluster/task-id.js';
@@ -58,6 +59,7 @@ export function onLongOrder(task: ClusterTask, name: string, work: Work): void {
     }
     if (ask.do === 'start' && !running.has(ask.id)) {
       const controller = new AbortController();
+      setMaxListeners(0, controller.signal);
       const entry = { controller, bytes: 0, timer: patience(ask.id) } as Running;
       const onProgress = (bytes: number) => {
         entry.bytes = bytes;
@@ -110,6 +112,7 @@ export async function giveLongOrder(
     if (isGone && event.member.task === to) lost.abort(`${to} was lost`);
   });
   const signal = AbortSignal.any([lost.signal, ...(options.signal ? [options.signal] : [])]);
+  setMaxListeners(0, signal);
   const call = async (ask: object) =>
     checked(
       AnswerSchema,

@@ -88,7 +88,11 @@ export class JobCheckpoints {
     if (this.#saving || !this.#steadiness.isSteady) return;
     this.#saving = this.#save()
       .catch((error: unknown) => {
-        this.#log(`SAVING A CHECKPOINT FAILED: ${messageOf(error)}; training goes on`);
+        this.#log(
+          this.#steadiness.isSteady
+            ? `SAVING A CHECKPOINT FAILED: ${messageOf(error)}; training goes on`
+            : 'a save was given up: the cluster is being recovered',
+        );
       })
       .finally(() => {
         this.#saving = undefined;

@@ -184,12 +184,11 @@ export class CheckpointPlane {
         .filter((member) => member.task !== task.task && trains(member.task))
         .filter(({ status }) => status === 'alive' || status === 'suspect')
         .map((member) => member.task);
+    const waitsFor = others(task.members());
+    if (waitsFor.length > 0)
+      log(`waiting for the last steps of ${waitsFor.join(', ')}, at most ${timeoutMs / 1000} s`);
     try {
-      await task.waitFor(others, {
-        timeoutMs,
-        signal,
-        onProgress: (line) => log(`before the last checkpoint, ${line}`),
-      });
+      await task.waitFor(others, { timeoutMs, signal });
     } catch (error) {
       if (!isShoalError(error, 'SHOAL_TIMEOUT')) throw error;
       log('the others train on; the last checkpoint is made without their last steps');
