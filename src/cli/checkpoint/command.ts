@@ -3,7 +3,7 @@ import { messageOf, ShoalError } from '../../errors/errors.js';
 import { stopSignals } from '../../job/launcher/stop-signals.js';
 import type { ShoalContext } from '../context.js';
 import type { PlaceFlags } from './flags.js';
-import { type OpenStore, openStore } from './open.js';
+import { type OpenOptions, type OpenStore, openStore } from './open.js';
 import { type BarStream, ProgressBar } from './progress-bar.js';
 
 export interface Work {
@@ -20,12 +20,13 @@ export async function withStore<T>(
   { process: { stdout, stderr } }: ShoalContext,
   flags: PlaceFlags & { readonly replicas?: number },
   work: (given: Work) => Promise<T>,
+  options: Pick<OpenOptions, 'create'> = {},
 ): Promise<T> {
   const signals = stopSignals();
   const { stop: signal } = signals;
   const bar = new ProgressBar(stderr as BarStream, !flags.json);
   try {
-    await using open = await openStore(flags, { replicas: flags.replicas, signal });
+    await using open = await openStore(flags, { ...options, replicas: flags.replicas, signal });
     return await work({
       open,
       signal,

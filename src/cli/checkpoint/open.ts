@@ -12,10 +12,19 @@ import { OutsideStore } from '../../store/outside-store.js';
 import { HERE, type Store } from '../../store/store.js';
 import { findCluster } from '../job/find-cluster.js';
 import type { PlaceFlags } from './flags.js';
-import { agentPlaces, blobDirectories, directoryPlaces, type Place, type Places } from './places.js';
+import {
+  agentPlaces,
+  blobDirectories,
+  directoryPlaces,
+  isDirectory,
+  type Place,
+  type Places,
+} from './places.js';
 
 export interface OpenOptions {
   readonly replicas?: number | undefined;
+  /** A store that is not there is made. */
+  readonly create?: boolean | undefined;
   readonly signal?: AbortSignal | undefined;
   readonly env?: Readonly<Record<string, string | undefined>>;
   readonly cwd?: string;
@@ -92,7 +101,7 @@ export async function openStore(flags: PlaceFlags, options: OpenOptions = {}): P
       `${names.map((name) => `--${name}`).join(' and ')} exclude each other`,
     );
   }
-  if (flags.store !== undefined) return openUrl(flags.store, flags, cwd);
+  if (flags.store !== undefined) return openUrl(flags.store, flags, options, cwd);
   if (flags.dirs !== undefined) {
     const directories = flags.dirs.split(',').flatMap((dir) => dir.trim() || []);
     const places = directoryPlaces(directories.map((dir) => resolve(cwd, dir)));
@@ -126,17 +135,19 @@ function over(
   return new OpenStore({ store, places: list, label, job: flags.job, usual, close: places.close });
 }
 
-function openUrl(url: string, flags: PlaceFlags, cwd: string): OpenStore {
+function openUrl(url: string, flags: PlaceFlags, { create = false }: OpenOptions, cwd: string): OpenStore {
   const path = /^file:(.+)$/.exec(url)?.[1];
   if (path === undefined) {
     throw invalid(`${JSON.stringify(url)} is no store that can be opened without a cluster`, {
       hint: 'say --store file:/a/directory; the disks of tasks are found by --agent, --dir or --dirs',
     });
   }
-  const { list, close } = directoryPlaces([resolve(cwd, path)]);
-  const places = list.map((place) => ({ ...place, place: HERE }));
   const store = new DirectoryStore(resolve(cwd, path));
-  return new OpenStore({ store, places, label: store.url, job: flags.job, usual: '', close });
+  if (!create && !isDirectory(store.root)) {
+    throw new ShoalError('SHOAL_NOT_FOUND', `there is no directory ${store.root}`);
+  }
+  const places = [{ place: HERE, host: HERE, alive: true, at: store.root }];
+  return new OpenStore({ store, places, label: store.url, job: flags.job, usual: '' });
 }
 
 /** Nothing runs: what the tasks of a cluster have left on this disk. */

@@ -95,6 +95,6 @@ function placeName(root: string): string {
   return owner.replace(/^([a-z]+)-(\d+)$/, '$1/$2');
 }
 
-function isDirectory(path: string): boolean {
+export function isDirectory(path: string): boolean {
   return existsSync(path) && statSync(path).isDirectory();
 }

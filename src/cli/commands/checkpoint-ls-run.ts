@@ -1,7 +1,8 @@
 /** `shoal checkpoint ls`: the checkpoints of a job, newest first. */
+import { isAbsolute } from 'node:path';
 import { listCheckpoints } from '../../checkpoint/catalog.js';
 import { withStore } from '../checkpoint/command.js';
-import { bytes, moment, table } from '../checkpoint/format.js';
+import { bytes, count, moment, table } from '../checkpoint/format.js';
 import { type CheckpointSummary, summarize } from '../checkpoint/health.js';
 import type { ShoalContext } from '../context.js';
 import type { LsFlags } from './checkpoint.js';
@@ -40,7 +41,9 @@ function lines(found: readonly CheckpointSummary[]): readonly string[] {
 }
 
 function where({ places }: CheckpointSummary): string {
-  const hosts = new Set(places.map(({ host }) => host)).size;
-  const names = places.map(({ place }) => place).join(' ');
-  return places.length === 0 ? '-' : `${names} (${hosts} host${hosts === 1 ? '' : 's'})`;
+  if (places.length === 0) return '-';
+  const hosts = new Set(places.map(({ host }) => host));
+  const isOnDisk = places.every(({ host }) => isAbsolute(host));
+  const on = isOnDisk ? count(hosts.size, 'directory', 'directories') : count(hosts.size, 'host');
+  return `${places.map(({ place }) => place).join(' ')} (${on})`;
 }

@@ -4,7 +4,7 @@ import { resolve } from 'node:path';
 import { pushCheckpoint } from '../../checkpoint/transfer.js';
 import { isShoalError, ShoalError } from '../../errors/errors.js';
 import { latestCheckpoint } from '../../train/latest-checkpoint.js';
-import { withStore } from '../checkpoint/command.js';
+import { type Work, withStore } from '../checkpoint/command.js';
 import { bytes, count } from '../checkpoint/format.js';
 import { summarize } from '../checkpoint/health.js';
 import type { ShoalContext } from '../context.js';
@@ -12,7 +12,7 @@ import type { PushFlags } from './checkpoint.js';
 
 export async function runPush(this: ShoalContext, flags: PushFlags, given: string): Promise<void> {
   const path = await checkpointAt(given);
-  await withStore(this, flags, async ({ open, signal, bar, answer }) => {
+  const push = async ({ open, signal, bar, answer }: Work) => {
     const job = await open.job(signal);
     bar.label(`pushing ${given}`);
     const manifest = await pushCheckpoint(open.store, job, path, { signal, onProgress: bar.update }).catch(
@@ -23,9 +23,10 @@ export async function runPush(this: ShoalContext, flags: PushFlags, given: strin
     const summary = await summarize(open, job, manifest, { signal });
     answer(summary, () => [
       `${manifest.prefix} is the newest of ${job === '' ? open.label : `job ${job}`}: ` +
-        `${count(manifest.tensors, 'tensor')}, ${bytes(summary.bytes)}, ${summary.copies} of each file at least`,
+        `${count(manifest.tensors, 'tensor')}, ${bytes(summary.bytes)}, ${count(summary.copies, 'copy', 'copies')} of each shard`,
     ]);
-  });
+  };
+  await withStore(this, flags, push, { create: true });
 }
 
 /** A directory stands for the newest in it. */
