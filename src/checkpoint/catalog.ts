@@ -2,7 +2,15 @@
 import { isShoalError, messageOf } from '../errors/errors.js';
 import type { Store } from '../store/store.js';
 import { decodeManifest, MAX_MANIFEST_BYTES, type Manifest, type ManifestFile } from './manifest.js';
-import { fileBlob, manifestBlob, manifestsPrefix, parseFileBlob, parseManifestBlob } from './names.js';
+import {
+  type AttemptStamp,
+  fileBlob,
+  manifestBlob,
+  manifestsPrefix,
+  parseFileBlob,
+  parseManifestBlob,
+  stampOf,
+} from './names.js';
 
 export interface CatalogOptions {
   readonly signal?: AbortSignal | undefined;
@@ -146,24 +154,41 @@ export async function removeCheckpoint(
   }
 }
 
-/** Removes blobs of attempts that no manifest names, but for those under way. Tells how many. */
+/** Blobs without a stamp, of a push, are left alone for as long as one may take. */
+const UNSTAMPED_MS = 24 * 3_600_000;
+
+/**
+ * Removes blobs of attempts that no manifest names and nobody is at any more; tells how many. Those are attempts of
+ * this life of the chief that came before the given one, which is committed, and attempts of earlier lives that wrote
+ * nothing since it was begun. What a chief that lives at the same time is at is left alone.
+ */
 export async function sweepAttempts(
   store: Store,
   namespace: string,
-  underWay: ReadonlySet<string>,
-  options: CatalogOptions = {},
+  last: AttemptStamp & { readonly attempt: string },
+  { signal, timeoutMs, nowMs = Date.now() }: CatalogOptions & { readonly nowMs?: number | undefined } = {},
 ): Promise<number> {
-  const { signal, timeoutMs } = options;
   const committed = new Set<string>();
-  const others: { name: string; attempt: string }[] = [];
+  const others: { name: string; attempt: string; modifiedMs: number }[] = [];
   const start = namespace === '' ? '' : `${namespace}/`;
-  for await (const { name } of store.list(start, { signal, timeoutMs })) {
+  for await (const { name, modifiedMs } of store.list(start, { signal, timeoutMs })) {
     const manifest = parseManifestBlob(name);
     if (manifest) committed.add(manifest.attempt);
     const file = parseFileBlob(namespace, name);
-    if (file) others.push({ name, attempt: file.attempt });
+    if (file) others.push({ name, attempt: file.attempt, modifiedMs });
   }
-  const dead = others.filter(({ attempt }) => !committed.has(attempt) && !underWay.has(attempt));
+  const times = (attempt: string) =>
+    others.flatMap((other) => (other.attempt === attempt ? [other.modifiedMs] : []));
+  const begun = Math.min(...times(last.attempt));
+  const isDead = ({ attempt, modifiedMs }: (typeof others)[number]): boolean => {
+    if (committed.has(attempt)) return false;
+    const stamp = stampOf(attempt);
+    if (stamp === undefined) return nowMs - modifiedMs > UNSTAMPED_MS;
+    const { incarnation, sequence } = stamp;
+    if (incarnation === last.incarnation) return sequence < last.sequence;
+    return incarnation < last.incarnation && Math.max(...times(attempt)) < begun;
+  };
+  const dead = others.filter(isDead);
   for (const { name } of dead) await store.remove(name, { signal, timeoutMs });
   return dead.length;
 }

@@ -5,7 +5,7 @@
 import { backoffMs } from '../async/backoff.js';
 import { sleep } from '../async/deadline.js';
 import { messageOf, type ShoalCode, ShoalError } from '../errors/errors.js';
-import { listCheckpoints, removeCheckpoint, sweepAttempts } from './catalog.js';
+import { healthOf, listCheckpoints, removeCheckpoint, sweepAttempts } from './catalog.js';
 import type { Manifest } from './manifest.js';
 import { type RestoreReport, type RestoreRequest, restoreCheckpoint, restoreNewest } from './restore.js';
 import { expired, type Retention } from './retention.js';
@@ -27,7 +27,10 @@ export type WhenBusy = 'queue' | 'skip';
 export class Checkpoints {
   readonly #options: CheckpointsOptions;
   #running: Promise<unknown> | undefined;
-  #hasSwept = false;
+  /** Whether unfinished saves may have left something. */
+  #isUnswept = true;
+  /** The highest sequence that was tried here. */
+  #tried = 0;
 
   constructor(options: CheckpointsOptions) {
     this.#options = options;
@@ -56,14 +59,21 @@ export class Checkpoints {
     const { attempts = 3, log } = this.#options;
     for (let attempt = 1; ; attempt++) {
       try {
-        const outcome = await save(this.#options, request);
+        const outcome = await save(this.#options, request, {
+          above: this.#tried,
+          onSequence: (sequence) => {
+            this.#tried = sequence;
+          },
+        });
         await this.#keep(outcome.manifest);
         return outcome;
       } catch (error) {
+        this.#isUnswept = true;
         const isFinal = attempt >= attempts || request.signal?.aborted || !isWorthAnother(error);
-        log?.(
-          `saving a checkpoint failed: ${messageOf(error).split('\n')[0]}${isFinal ? '' : '; trying again'}`,
-        );
+        if (!request.signal?.aborted)
+          log?.(
+            `saving a checkpoint failed: ${messageOf(error).split('\n')[0]}${isFinal ? '' : '; trying again'}`,
+          );
         if (isFinal) throw error;
         await sleep(backoffMs(attempt - 1, { baseMs: 500, maxMs: 10_000 }), request.signal);
       }
@@ -72,17 +82,24 @@ export class Checkpoints {
 
   /** After a commit: old ones go, leftovers go, the directory shows what there is. None of it can undo the commit. */
   async #keep(newest: Manifest): Promise<void> {
-    const { store, namespace, retention, log } = this.#options;
+    const { store, namespace, retention, log, chief, now } = this.#options;
     try {
       const manifests = await this.list();
+      const isThere = manifests.some(({ attempt }) => attempt === newest.attempt);
+      const { missing } = await healthOf(store, namespace, newest);
+      // Others go only while this one is there and whole.
       const gone = new Set(
-        manifests.some(({ attempt }) => attempt === newest.attempt) ? expired(manifests, retention) : [],
+        isThere && missing.length === 0
+          ? expired(manifests, retention).filter(({ attempt }) => attempt !== newest.attempt)
+          : [],
       );
       for (const manifest of gone) await removeCheckpoint(store, namespace, manifest);
-      if (!this.#hasSwept) {
+      if (this.#isUnswept) {
         // Every owner has taken this chief's snapshot: nobody writes for an earlier one any more.
-        this.#hasSwept = true;
-        const swept = await sweepAttempts(store, namespace, new Set([newest.attempt]));
+        const { attempt, sequence } = newest;
+        const last = { incarnation: chief.incarnation, sequence, attempt };
+        const swept = await sweepAttempts(store, namespace, last, { nowMs: now() });
+        this.#isUnswept = false;
         if (swept > 0) log?.(`removed ${swept} files that unfinished saves had left`);
       }
       await this.updateView(manifests.filter((manifest) => !gone.has(manifest)));

@@ -15,8 +15,21 @@ export interface AttemptName {
 
 const SEQUENCE_DIGITS = 12;
 
-export function newAttempt(): string {
-  return randomBytes(6).toString('hex');
+/** Whose attempt it is: the life of its chief, and the sequence that its checkpoint is to have. */
+export interface AttemptStamp {
+  readonly incarnation: number;
+  readonly sequence: number;
+}
+
+/** A name that nobody else has. With a stamp it can be told later whether somebody may still be at it. */
+export function newAttempt(stamp?: AttemptStamp): string {
+  const unique = randomBytes(6).toString('hex');
+  return stamp === undefined ? unique : `${stamp.incarnation}-${stamp.sequence}-${unique}`;
+}
+
+export function stampOf(attempt: string): AttemptStamp | undefined {
+  const match = /^(\d+)-(\d+)-[0-9a-f]+$/.exec(attempt);
+  return match ? { incarnation: Number(match[1]), sequence: Number(match[2]) } : undefined;
 }
 
 const within = (namespace: string, name: string): string =>

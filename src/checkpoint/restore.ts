@@ -3,7 +3,7 @@
  * the chief reads the index alone. What was saved on two owners may be restored on three: names and slices decide, not
  * places, and a slot is a variable like any other.
  */
-import { messageOf, ShoalError } from '../errors/errors.js';
+import { isShoalError, messageOf, ShoalError } from '../errors/errors.js';
 import type { BundleIndex } from '../formats/tensor-bundle/bundle-index.js';
 import { BundleReader } from '../formats/tensor-bundle/bundle-reader.js';
 import { dtypeName } from '../formats/tensor-bundle/dtypes.js';
@@ -50,16 +50,21 @@ export async function restoreCheckpoint(
 ): Promise<RestoreReport> {
   const { store, namespace, owner, log } = context;
   const { signal, strict = true, last = new Set<string>() } = request;
-  const { missing: lostFiles } = await healthOf(store, namespace, manifest, { signal });
+  const { missing: allLost } = await healthOf(store, namespace, manifest, { signal });
+  // The graph in the `.meta` file is for others: no variable gets its value from it.
+  const lostFiles = allLost.filter((file) => !file.endsWith('.meta'));
   if (lostFiles.length > 0) {
-    throw new ShoalError(
+    throw new Unrestorable(
       'SHOAL_UNREACHABLE',
       `${manifest.prefix} is not whole: no copy of ${lostFiles.join(', ')} is in reach`,
       { hint: 'Start the tasks that hold it; `shoal checkpoint inspect` tells which.' },
     );
   }
   const reader = new VerifiedReader(store, manifest, { namespace, signal, ...(log && { onDamage: log }) });
-  const { index } = await BundleReader.open(reader, manifest.prefix);
+  const { index } = await BundleReader.open(reader, manifest.prefix).catch((error: unknown) => {
+    signal?.throwIfAborted();
+    throw isShoalError(error) ? new Unrestorable(error.code, messageOf(error), { cause: error }) : error;
+  });
   const { found, missing } = match(index, request.variables, manifest.prefix);
   if (strict && missing.length > 0) {
     throw new ShoalError(
@@ -70,22 +75,39 @@ export async function restoreCheckpoint(
   }
   const notices: string[] = [];
   let { bytesRead } = reader;
+  const stop = new AbortController();
+  const either = signal ? AbortSignal.any([signal, stop.signal]) : stop.signal;
   const ask = async (name: string) => {
     const variables = [...(found.get(name) ?? [])];
     if (variables.length === 0) return;
     const answer = await owner(name).restore(
       { manifest, namespace, store: store.url, variables },
-      { signal },
+      { signal: either },
     );
     bytesRead += answer.bytesRead;
     notices.push(...answer.notices);
+    if (answer.damage !== undefined) throw new Unrestorable('SHOAL_CORRUPT', `${name}: ${answer.damage}`);
   };
   const owners = [...found.keys()];
-  await Promise.all(owners.filter((name) => !last.has(name)).map(ask));
-  await Promise.all(owners.filter((name) => last.has(name)).map(ask));
+  await allEnded(owners.filter((name) => !last.has(name)).map(ask), stop);
+  await allEnded(owners.filter((name) => last.has(name)).map(ask), stop);
   const wanted = new Set([...request.variables.values()].flat().map(({ key }) => key));
   const unused = [...index.tensors.keys()].filter((key) => !wanted.has(key));
   return { manifest, missing, unused, bytesRead, notices };
+}
+
+/** Tells the first failure when all have ended: who goes on would put its values over those of the next checkpoint. */
+async function allEnded(works: readonly Promise<void>[], stop: AbortController): Promise<void> {
+  const failures: unknown[] = [];
+  await Promise.all(
+    works.map((work) =>
+      work.catch((error: unknown) => {
+        failures.push(error);
+        stop.abort(error);
+      }),
+    ),
+  );
+  if (failures.length > 0) throw failures[0];
 }
 
 /** Restores the first of the checkpoints that can be. One that cannot is passed over for an older one, loudly. */
@@ -100,7 +122,8 @@ export async function restoreNewest(
       return await restoreCheckpoint(context, manifest, request);
     } catch (error) {
       request.signal?.throwIfAborted();
-      if (!(error instanceof ShoalError) || !isOfTheCheckpoint(error)) throw error;
+      // That a task was lost meanwhile is no reason to go back further.
+      if (!(error instanceof Unrestorable)) throw error;
       failures.push(`${manifest.prefix}: ${messageOf(error)}`);
       context.log?.(
         `checkpoint ${manifest.prefix} can not be restored: ${messageOf(error)}; trying the one before`,
@@ -114,10 +137,8 @@ export async function restoreNewest(
   );
 }
 
-/** Errors that another checkpoint may not have. */
-function isOfTheCheckpoint({ code }: ShoalError): boolean {
-  return code === 'SHOAL_CORRUPT' || code === 'SHOAL_UNREACHABLE';
-}
+/** Something is wrong with the checkpoint itself: another one may be better. */
+class Unrestorable extends ShoalError {}
 
 /** Which variables the checkpoint has, checked for type and shape. */
 function match(

@@ -1,11 +1,12 @@
 /** Carries out a commit: asks the workers to rest and the owners to write, and puts index and manifest. */
+import { setMaxListeners } from 'node:events';
 import { faultPoint } from '../async/fault-point.js';
 import { messageOf, ShoalError } from '../errors/errors.js';
 import { mergeBundleIndexes } from '../formats/tensor-bundle/bundle-index.js';
 import { readIndexFile, writeIndexFile } from '../formats/tensor-bundle/index-file.js';
 import { indexFile } from '../formats/tensor-bundle/naming.js';
 import type { Store } from '../store/store.js';
-import { nextSequence } from './catalog.js';
+import { healthOf, nextSequence } from './catalog.js';
 import { beginCommit, type Commit, type CommitEffect, type CommitEvent, reduceCommit } from './commit.js';
 import { encodeManifest, type Manifest, type ManifestFile, manifestFile } from './manifest.js';
 import { fileBlob, manifestBlob, newAttempt } from './names.js';
@@ -68,9 +69,20 @@ export interface SaveOutcome {
   readonly shortfall: number;
 }
 
-export async function save(context: SaveContext, request: SaveRequest): Promise<SaveOutcome> {
+export interface SequenceOptions {
+  /** The checkpoint's sequence is to be higher: an attempt that failed had this one. */
+  readonly above?: number | undefined;
+  readonly onSequence?: ((sequence: number) => void) | undefined;
+}
+
+export async function save(
+  context: SaveContext,
+  request: SaveRequest,
+  { above = 0, onSequence }: SequenceOptions = {},
+): Promise<SaveOutcome> {
   const { store, namespace } = context;
-  const sequence = await nextSequence(store, namespace, { signal: request.signal });
+  const sequence = Math.max(above + 1, await nextSequence(store, namespace, { signal: request.signal }));
+  onSequence?.(sequence);
   return new Save(context, request, sequence).run();
 }
 
@@ -78,7 +90,7 @@ class Save {
   readonly #context: SaveContext;
   readonly #request: SaveRequest;
   readonly #sequence: number;
-  readonly #attempt = newAttempt();
+  readonly #attempt: string;
   readonly #stop = new AbortController();
   readonly #cleanUp: Promise<unknown>[] = [];
   /** Puts under way: what they publish late would be left behind by a clean-up that does not wait. */
@@ -102,11 +114,14 @@ class Save {
     this.#context = context;
     this.#request = request;
     this.#sequence = sequence;
+    this.#attempt = newAttempt({ incarnation: context.chief.incarnation, sequence });
     const owners = [...request.variables.keys()];
     const workers = request.consistency === 'cut' ? (context.parking?.workers() ?? []) : [];
     const { state, effects } = beginCommit<WrittenShard>(owners, workers);
     this.#state = state;
     this.#effects = effects;
+    // Every part of the save, and every copy of it, listens.
+    setMaxListeners(0, this.#stop.signal);
     this.#finished = new Promise((resolve) => {
       this.#finish = resolve;
     });
@@ -204,6 +219,7 @@ class Save {
       this.#begin(
         (async () => {
           await faultPoint('checkpoint.park');
+          this.#stop.signal.throwIfAborted();
           await parking!.park(worker, { leaseMs, signal: this.#stop.signal });
           return { type: 'parked', worker } as const;
         })().catch((error: unknown) => {
@@ -312,8 +328,18 @@ class Save {
       files: this.#files,
       input: this.#input,
     };
-    await faultPoint('checkpoint.manifest.before');
     const { signal } = this.#stop;
+    const { missing } = await healthOf(store, namespace, manifest, { signal });
+    if (missing.length > 0) {
+      throw new ShoalError(
+        'SHOAL_UNREACHABLE',
+        `The checkpoint was not saved: ${missing.join(', ')} is gone`,
+        {
+          hint: 'The only task that held it was lost, or another chief has removed it.',
+        },
+      );
+    }
+    await faultPoint('checkpoint.manifest.before');
     await store.put(manifestBlob(namespace, manifest), encodeManifest(manifest), {
       signal,
       copies: 'everywhere',

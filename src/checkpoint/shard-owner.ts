@@ -39,7 +39,12 @@ const WrittenSchema = v.object({
   shortfall: Count,
 });
 const SnapshotAnswer = v.object({ bytes: Count });
-const RestoredSchema = v.object({ bytesRead: Count, notices: v.array(v.string()) });
+const RestoredSchema = v.object({
+  bytesRead: Count,
+  notices: v.array(v.string()),
+  /** Why the checkpoint could not be read; some variables may have its values by then. */
+  damage: v.optional(v.string()),
+});
 
 export type WrittenShard = v.InferOutput<typeof WrittenSchema>;
 export type RestoredShard = v.InferOutput<typeof RestoredSchema>;

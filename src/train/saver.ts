@@ -260,7 +260,8 @@ export class Saver implements SaverLike {
         ...common,
         namespace: '',
         owner: () => service,
-        chief: { task: '', incarnation: 0 },
+        // A life is a process: what an earlier one left is told from what this one is at.
+        chief: { task: '', incarnation: Math.floor(performance.timeOrigin) },
         directory: resolve(directory),
         roots: [resolve(directory)],
       });

@@ -20,6 +20,10 @@ export interface Disk {
   isFull: (name: string) => boolean;
   /** What it gives instead of the bytes that it has; it says that nothing is wrong. */
   lies: ((bytes: Uint8Array, name: string) => Uint8Array) | undefined;
+  /** Blobs of which a bit is flipped on the way to the disk. */
+  rots: (name: string) => boolean;
+  /** Called when a blob has been written. */
+  onWritten: ((name: string) => void) | undefined;
   /** Called before each answer of some bytes of a blob. */
   onRead: ((name: string) => Promise<void> | void) | undefined;
 }
@@ -40,12 +44,28 @@ class FullDirectory extends DirectoryStore {
   ) {
     const disk = this.#disk();
     if (disk.isFull(name)) throw noRoom(name, disk.place);
-    return super.stage(name, chunks, options);
+    const staged = await super.stage(name, disk.rots(name) ? rotten(chunks) : chunks, options);
+    return {
+      ...staged,
+      commit: async (ifAbsent?: boolean) => {
+        const published = await staged.commit(ifAbsent);
+        disk.onWritten?.(name);
+        return published;
+      },
+    };
   }
 }
 
 const noRoom = (name: string, place: string) =>
   new ShoalError('SHOAL_NO_SPACE', `no room for blob ${name} on ${place}`);
+
+async function* rotten(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  for await (const chunk of chunks) {
+    const bytes = Buffer.from(chunk);
+    if (bytes.length > 0) bytes[bytes.length >> 1]! ^= 1;
+    yield bytes;
+  }
+}
 
 export class Disks implements Disposable {
   readonly folder = mkdtempSync(join(tmpdir(), 'shoal-disks-'));
@@ -59,6 +79,8 @@ export class Disks implements Disposable {
       isFull: () => false,
       lies: undefined,
       onRead: undefined,
+      onWritten: undefined,
+      rots: () => false,
     }));
   }
 

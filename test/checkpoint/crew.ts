@@ -1,0 +1,228 @@
+/**
+ * Two ps, a chief and a worker in one process, each with a disk of its own: the whole checkpoint plane but for the
+ * network. The ps hold real variables in real sessions.
+ */
+import { Checkpoints, type CheckpointsOptions } from '../../src/checkpoint/checkpoints.js';
+import type { Manifest } from '../../src/checkpoint/manifest.js';
+import type { Parking, SaveRequest } from '../../src/checkpoint/save.js';
+import type { SavedVariable } from '../../src/checkpoint/saved-variable.js';
+import { savedVariable } from '../../src/checkpoint/saved-variable.js';
+import type { ShardOwner } from '../../src/checkpoint/shard-owner.js';
+import { ShardService } from '../../src/checkpoint/shard-service.js';
+import { Disks } from '../../src/checkpoint/testing/disks.js';
+import { SessionVariables } from '../../src/checkpoint/variable-access.js';
+import { Graph } from '../../src/graph/graph.js';
+import type { Operation, Output } from '../../src/graph/operation.js';
+import { Session } from '../../src/session/session.js';
+import { Tensor } from '../../src/tensor/tensor.js';
+import * as tf from '../../src/tf.js';
+
+export const PLACES = ['ps/0', 'ps/1', 'chief/0', 'worker/0'];
+const OWNERS = ['ps/0', 'ps/1'];
+const ROWS = 20;
+
+/** All values of a step: every element tells which step it is of. */
+export function valuesOf(owner: string, step: number): readonly Tensor[] {
+  const at = OWNERS.indexOf(owner);
+  return [
+    Tensor.of(Float32Array.from({ length: 300 }, (_, i) => step + i / 1024 + at) as never, {
+      dtype: 'float32',
+      shape: [300],
+    }),
+    Tensor.of(Float32Array.from({ length: ROWS * 5 }, (_, i) => step * 1000 + (at * ROWS * 5 + i)) as never, {
+      dtype: 'float32',
+      shape: [ROWS, 5],
+    }),
+    Tensor.of(BigInt(step), { dtype: 'int64' }),
+    Tensor.of([`step ${step}`, '', `owner ${owner} of step ${step}`]),
+  ];
+}
+
+class Owner {
+  readonly service: ShardService;
+  readonly saved: readonly SavedVariable[];
+  readonly #graph = new Graph();
+  readonly #session: Session;
+  readonly #reads: readonly Output[];
+  readonly #assigns: readonly { readonly value: Output; readonly assign: Operation }[];
+
+  constructor(
+    readonly name: string,
+    disks: Disks,
+    replicas: number,
+  ) {
+    const at = OWNERS.indexOf(name);
+    const variables = this.#graph.asDefault(() =>
+      valuesOf(name, 0).map((value, i) => tf.newVariable(tf.constant(value), { name: `v${at}${i}` })),
+    );
+    this.#reads = variables.map((variable) => variable.toOutput());
+    this.#assigns = this.#graph.asDefault(() =>
+      variables.map((variable) => {
+        const value = tf.placeholder({ dtype: variable.dtype, shape: variable.fullShape });
+        return { value, assign: variable.assign(value) };
+      }),
+    );
+    this.saved = variables.map((variable, i) =>
+      i === 1
+        ? {
+            ...savedVariable(variable, 'table'),
+            part: { fullShape: [OWNERS.length * ROWS, 5], offset: [at * ROWS, 0] },
+          }
+        : savedVariable(variable),
+    );
+    this.#session = Session.open({ graph: this.#graph });
+    const access = new SessionVariables(this.#session, variables);
+    this.service = new ShardService({ access, openStore: () => disks.store(name, replicas) });
+  }
+
+  async set(step: number): Promise<void> {
+    const values = valuesOf(this.name, step);
+    await this.#session.run(
+      this.#assigns.map(({ assign }) => assign),
+      { feeds: this.#assigns.map(({ value }, i) => [value, values[i]!] as const) },
+    );
+  }
+
+  async values(): Promise<readonly Tensor[]> {
+    return this.#session.run([...this.#reads]) as Promise<Tensor[]>;
+  }
+
+  async close(): Promise<void> {
+    await this.#session.close();
+  }
+}
+
+export interface ChiefOptions extends Partial<CheckpointsOptions> {
+  readonly incarnation?: number;
+}
+
+export class Crew implements AsyncDisposable {
+  readonly disks = new Disks(PLACES);
+  readonly log: string[] = [];
+  readonly owners: readonly Owner[];
+  readonly #replicas: number;
+
+  constructor(replicas = 1) {
+    this.#replicas = replicas;
+    this.owners = OWNERS.map((name) => new Owner(name, this.disks, replicas));
+  }
+
+  /** A chief with its own hand on everything. */
+  chief({ incarnation = 1, ...options }: ChiefOptions = {}): Checkpoints {
+    return new Checkpoints({
+      store: this.disks.store('chief/0', this.#replicas),
+      namespace: 'job',
+      owner: (name) => this.owner(name),
+      chief: { task: '/job:chief/task:0', incarnation },
+      now: Date.now,
+      log: (line) => this.log.push(line),
+      retention: { keep: 5 },
+      attempts: 1,
+      ...options,
+    });
+  }
+
+  owner(name: string): ShardOwner {
+    return this.owners.find((owner) => owner.name === name)!.service;
+  }
+
+  get variables(): ReadonlyMap<string, readonly SavedVariable[]> {
+    return new Map(this.owners.map(({ name, saved }) => [name, saved]));
+  }
+
+  async set(step: number): Promise<void> {
+    for (const owner of this.owners) await owner.set(step);
+  }
+
+  request(step: number, more: Partial<SaveRequest> = {}): SaveRequest {
+    return {
+      variables: this.variables,
+      step: async () => step,
+      basename: 'model.ckpt',
+      consistency: 'loose',
+      meta: () => Buffer.from(`the graph at step ${step}`),
+      ...more,
+    };
+  }
+
+  /** Gives all variables the values of a step and saves them. */
+  async save(checkpoints: Checkpoints, step: number, more: Partial<SaveRequest> = {}): Promise<Manifest> {
+    await this.set(step);
+    return (await checkpoints.save(this.request(step, more)))!.manifest;
+  }
+
+  /** The step that every element of every variable is of; a mixture is told as such. */
+  async step(): Promise<number | string> {
+    const found: Tensor[] = [];
+    for (const owner of this.owners) found.push(...(await owner.values()));
+    const step = found[2]!.number();
+    const expected = OWNERS.flatMap((name) => valuesOf(name, step));
+    const same = expected.every((value, i) => sameBits(value, found[i]!));
+    return same ? step : `a mixture: ${found.map((value) => String(value.data[0]))}`;
+  }
+
+  /** Names of all blobs on all disks, with the steps they belong to. */
+  async blobs(): Promise<readonly string[]> {
+    const names: string[] = [];
+    for await (const { name } of this.disks.store('chief/0').list()) names.push(name);
+    return names.sort();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const owner of this.owners) await owner.close();
+    this.disks[Symbol.dispose]();
+  }
+}
+
+function sameBits(a: Tensor, b: Tensor): boolean {
+  if (a.dtype === 'string') return JSON.stringify(a.toArray()) === JSON.stringify(b.toArray());
+  const bytes = ({ data }: Tensor) => {
+    const view = data as unknown as NodeJS.TypedArray;
+    return Buffer.from(view.buffer, view.byteOffset, view.byteLength);
+  };
+  return bytes(a).equals(bytes(b));
+}
+
+/** Training that rests while anybody wants it to: `tick` changes all values, unless somebody has parked it. */
+export class Training {
+  #parks = 0;
+  step = 0;
+  #tick: Promise<void> = Promise.resolve();
+  #isOver = false;
+  readonly #ended: Promise<void>;
+
+  constructor(crew: Crew) {
+    this.#ended = (async () => {
+      while (!this.#isOver) {
+        if (this.#parks === 0) {
+          this.step += 1;
+          this.#tick = crew.set(this.step);
+          await this.#tick;
+        }
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+    })();
+  }
+
+  /** As one chief asks for it. */
+  parking(): Parking {
+    let isParked = false;
+    return {
+      workers: () => ['worker/0'],
+      park: async () => {
+        isParked = true;
+        this.#parks += 1;
+        await this.#tick;
+      },
+      resume: async () => {
+        if (isParked) this.#parks -= 1;
+        isParked = false;
+      },
+    };
+  }
+
+  async end(): Promise<void> {
+    this.#isOver = true;
+    await this.#ended;
+  }
+}
