@@ -149,9 +149,11 @@ export async function removeCheckpoint(
 ): Promise<void> {
   const { signal, timeoutMs } = options;
   await store.remove(manifestBlob(namespace, manifest), { signal, timeoutMs });
-  for (const { file } of manifest.files) {
-    await store.remove(fileBlob(namespace, manifest, file), { signal, timeoutMs });
-  }
+  await Promise.all(
+    manifest.files.map(({ file }) =>
+      store.remove(fileBlob(namespace, manifest, file), { signal, timeoutMs }),
+    ),
+  );
 }
 
 /** Blobs without a stamp, of a push, are left alone for as long as one may take. */

@@ -27,6 +27,7 @@ export type WhenBusy = 'queue' | 'skip';
 export class Checkpoints {
   readonly #options: CheckpointsOptions;
   #running: Promise<unknown> | undefined;
+  #kept: readonly Manifest[] | undefined;
   /** Whether unfinished saves may have left something. */
   #isUnswept = true;
   /** The highest sequence that was tried here. */
@@ -34,6 +35,11 @@ export class Checkpoints {
 
   constructor(options: CheckpointsOptions) {
     this.#options = options;
+  }
+
+  /** Those that were there after the last save, newest first; undefined if that is not known. */
+  get kept(): readonly Manifest[] | undefined {
+    return this.#kept;
   }
 
   get isSaving(): boolean {
@@ -82,6 +88,7 @@ export class Checkpoints {
 
   /** After a commit: old ones go, leftovers go, the directory shows what there is. None of it can undo the commit. */
   async #keep(newest: Manifest): Promise<void> {
+    this.#kept = undefined;
     const { store, namespace, retention, log, chief, now } = this.#options;
     try {
       const manifests = await this.list();
@@ -102,7 +109,9 @@ export class Checkpoints {
         this.#isUnswept = false;
         if (swept > 0) log?.(`removed ${swept} files that unfinished saves had left`);
       }
-      await this.updateView(manifests.filter((manifest) => !gone.has(manifest)));
+      const kept = manifests.filter((manifest) => !gone.has(manifest));
+      this.#kept = kept;
+      await this.updateView(kept);
     } catch (error) {
       log?.(`${newest.prefix} is saved, but tidying up after it failed: ${messageOf(error)}`);
     }

@@ -241,12 +241,13 @@ class Save {
     for (const owner of owners) {
       this.#begin(
         (async () => {
-          await told;
           const variables = [...(this.#request.variables.get(owner) ?? [])];
           const { signal } = this.#stop;
-          const { bytes } = await this.#context
+          const taken = this.#context
             .owner(owner)
             .snapshot({ attempt: this.#attempt, variables }, { signal });
+          // At once: every millisecond here is one in which workers rest.
+          const [{ bytes }] = await Promise.all([taken, told]);
           this.#total += bytes;
           return { type: 'snapshotted', owner } as const;
         })(),
@@ -295,21 +296,28 @@ class Save {
     this.#tensors = merged.tensors.size;
     this.#files = shards.map(({ file }) => file);
     await faultPoint('checkpoint.index.before');
-    await this.#put(indexFile(this.#prefix), writeIndexFile(merged));
     const meta = this.#request.meta?.();
-    if (meta) await this.#put(`${this.#prefix}.meta`, meta);
+    const puts = await Promise.allSettled([
+      this.#put(indexFile(this.#prefix), writeIndexFile(merged)),
+      ...(meta ? [this.#put(`${this.#prefix}.meta`, meta)] : []),
+    ]);
+    // None is under way any more when this fails: what is left of them can be removed.
+    for (const put of puts) {
+      if (put.status === 'rejected') throw put.reason;
+      this.#files.push(put.value);
+    }
     await faultPoint('checkpoint.index.after');
     return { type: 'indexed' };
   }
 
-  async #put(file: string, bytes: Uint8Array): Promise<void> {
+  async #put(file: string, bytes: Uint8Array): Promise<ManifestFile> {
     const { store, namespace } = this.#context;
     const { signal } = this.#stop;
     const { places } = await store.put(fileBlob(namespace, this.#name, file), bytes, {
       signal,
       copies: 'everywhere',
     });
-    this.#files.push(manifestFile(file, bytes, places));
+    return manifestFile(file, bytes, places);
   }
 
   async #writeManifest(): Promise<CommitEvent<WrittenShard>> {

@@ -124,7 +124,7 @@ export class Saver implements SaverLike {
         `${outcome.manifest.prefix} has ${outcome.shortfall} replicas too few: no other task could take them`,
       );
     }
-    this.#remember(await checkpoints.list(), dirname(path));
+    this.#remember(checkpoints.kept ?? (await checkpoints.list()), dirname(path));
     return join(dirname(path), outcome.manifest.prefix);
   }
 
