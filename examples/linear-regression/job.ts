@@ -23,7 +23,7 @@ export default defineJob({
   model({ input: { x, y } }) {
     const w = tf.variable('W', { shape: [1], initializer: tf.randomUniformInitializer(-1, 1) });
     const b = tf.variable('b', { shape: [1], initializer: tf.zerosInitializer() });
-    const loss = tf.losses.meanSquared(y!, w.mul(x!).add(b));
+    const loss = tf.losses.meanSquared(y, w.mul(x).add(b));
     return { loss, optimizer: tf.train.adagrad(Number(values.rate)), outputs: { W: w, b } };
   },
   train: {

@@ -17,7 +17,7 @@ export default defineJob({
   model({ input }) {
     const w = tf.newVariable(tf.randomUniform([1], -1, 1), { name: 'W' });
     const b = tf.newVariable(tf.zeros([1]), { name: 'b' });
-    const { x, y } = input as Record<'x' | 'y', (typeof input)[string]>;
+    const { x, y } = input;
     const loss = x.mul(w).add(b).sub(y).square().mean();
     return { loss, optimizer: tf.train.adagrad(0.01), outputs: { W: w, b } };
   },

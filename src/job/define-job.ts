@@ -1,10 +1,18 @@
 /** A job: a model, its input, how long to train. The same file runs in one process and on a cluster. */
 import { invalid } from '../errors/errors.js';
 import type { Output, OutputLike } from '../graph/operation.js';
+import type { Dataset } from '../input/dataset.js';
+import type { SparseTensor } from '../layers/sparse-tensor.js';
 import type { Operand } from '../ops/build.js';
 import type { Optimizer } from '../optimizers/optimizer.js';
 
-export type JobInput = Readonly<Record<string, Output>>;
+/** What feeds a model, as it is given: values, or the elements of a dataset. */
+export type InputValues = Readonly<Record<string, Operand | SparseTensor>>;
+
+/** What the model gets of it. */
+export type JobInput<I = Readonly<Record<string, Output>>> = {
+  readonly [K in keyof I]: I[K] extends SparseTensor ? I[K] : Output;
+};
 
 export interface JobModel {
   readonly loss: OutputLike;
@@ -53,11 +61,11 @@ export interface Replica {
   readonly count: number;
 }
 
-export interface JobOptions {
+export interface JobOptions<I = InputValues> {
   readonly name: string;
-  /** The tensors that feed the model. They are computed on each worker. */
-  readonly input?: (replica: Replica) => Readonly<Record<string, Operand>>;
-  readonly model: (parts: { readonly input: JobInput }) => JobModel;
+  /** The tensors that feed the model, or a dataset of them. They are computed on each worker; when a dataset ends, so does training. */
+  readonly input?: (replica: Replica) => I | Dataset<I>;
+  readonly model: (parts: { readonly input: JobInput<I> }) => JobModel;
   readonly train: TrainOptions;
   /** A seed for the graph: every task builds the same graph from it. */
   readonly seed?: number;
@@ -65,11 +73,11 @@ export interface JobOptions {
 
 const JOB = Symbol.for('shoal.job');
 
-export interface JobDefinition extends JobOptions {
+export interface JobDefinition extends JobOptions<InputValues> {
   readonly [JOB]: true;
 }
 
-export function defineJob(options: JobOptions): JobDefinition {
+export function defineJob<const I = Record<string, never>>(options: JobOptions<I>): JobDefinition {
   const { name, model, train } = options;
   if (!/^[\w.-]{1,100}$/.test(name)) {
     throw invalid(`A job's name is of letters, digits and . _ -; ${JSON.stringify(name)} is not`);
@@ -86,7 +94,8 @@ export function defineJob(options: JobOptions): JobDefinition {
     throw invalid(`Job '${name}' trains synchronously: its steps wait for each other, so inflight must be 1`);
   }
   checkCheckpoint(name, train.checkpoint);
-  return { ...options, [JOB]: true };
+  // What the model takes is what the input gives: nobody else calls either.
+  return { ...(options as unknown as JobOptions), [JOB]: true };
 }
 
 function checkCheckpoint(name: string, checkpoint: CheckpointOptions | undefined): void {

@@ -4,7 +4,7 @@ import { RecoverableSession } from '../train/recoverable-session.js';
 import { Steadiness } from '../train/steadiness.js';
 import { JobCheckpoints } from './checkpointing.js';
 import type { JobDefinition } from './define-job.js';
-import { type LoopResult, trainLoop } from './train-loop.js';
+import { type LoopResult, trainLoop, unlessInputIsOver } from './train-loop.js';
 import { buildTrainingGraph } from './training-graph.js';
 
 export interface RunInProcessOptions {
@@ -27,6 +27,7 @@ export async function runInProcess(
   const parts = buildTrainingGraph(job);
   await using runner = Session.open({ graph: parts.graph });
   const { checkpoint } = job.train;
+  const { localInit } = parts;
   const checkpoints =
     checkpoint &&
     new JobCheckpoints(job, checkpoint, {
@@ -41,6 +42,7 @@ export async function runInProcess(
     isChief: true,
     log,
     isRecoverable: () => false,
+    ...(localInit ? { localInit: async () => void (await runner.run(localInit)) } : {}),
     ...(checkpoints ? { restore: (missing, again) => checkpoints.restore(missing, again) } : {}),
   });
   await session.ready();
@@ -48,7 +50,7 @@ export async function runInProcess(
   const onStep = (step: number) => checkpoints?.saw(step);
   const result = await trainLoop(session, parts, { ...job.train, signal, log, onStep });
   await checkpoints?.end(result.step, result);
-  const values = await session.run(parts.outputs);
+  const values = await session.run(parts.outputs).catch(unlessInputIsOver);
   const outputs = Object.fromEntries(
     Object.entries(values).map(([name, tensor]) => [name, tensor.toArray()]),
   );

@@ -16,7 +16,7 @@ import { Steadiness } from '../train/steadiness.js';
 import { JobCheckpoints } from './checkpointing.js';
 import type { JobDefinition } from './define-job.js';
 import { leadSync } from './lead-sync.js';
-import { type LoopResult, trainLoop } from './train-loop.js';
+import { type LoopResult, trainLoop, unlessInputIsOver } from './train-loop.js';
 import { buildTrainingGraph } from './training-graph.js';
 
 export interface RunTaskOptions {
@@ -85,6 +85,7 @@ async function train(
   const plane = planeOf(server) as CheckpointPlane;
   if (parts.sync) plane.restAhead = 2;
   const { checkpoint } = job.train;
+  const { localInit } = parts;
   const runner = { graph: parts.graph, server, run: cluster.run.bind(cluster) as typeof cluster.run };
   const steadiness = new Steadiness();
   const checkpoints =
@@ -110,6 +111,7 @@ async function train(
       steadiness.find();
       if (again && parts.sync && server.isChief) await cluster.run(parts.sync.resyncOp, { signal });
     },
+    ...(localInit ? { localInit: async () => void (await cluster.run(localInit)) } : {}),
     ...(checkpoints ? { restore: (missing, again) => checkpoints.restore(missing, again) } : {}),
   });
   try {
@@ -137,7 +139,7 @@ async function train(
     log(`stopped at step ${result.step}; ${result.ownSteps} steps were made here`);
     return EXIT_INTERRUPTED;
   }
-  const values = await session.aside(parts.outputs);
+  const values = await session.aside(parts.outputs).catch(unlessInputIsOver);
   const shown = Object.entries(values).map(
     ([name, tensor]) => `${name} = ${JSON.stringify(tensor.toArray(), plain)}`,
   );

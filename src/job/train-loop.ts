@@ -29,12 +29,19 @@ export async function trainLoop(
   let step = (await session.run(globalStep)).number();
   let lastLoss: number | undefined;
   let ownSteps = 0;
+  let isOver = false;
   let logged = { at: performance.now(), step };
   onStep?.(step);
 
   const lane = async () => {
-    while (step < lastStep && !signal.aborted) {
-      const [now, value] = await session.run([stepAfter, loss]);
+    while (step < lastStep && !signal.aborted && !isOver) {
+      const made = await session.run([stepAfter, loss]).catch((error: unknown) => {
+        if (!isShoalError(error, 'SHOAL_TF_OUT_OF_RANGE')) throw error;
+        if (!isOver) log(`the input is at its end at step ${step}`);
+        isOver = true;
+      });
+      if (!made) return;
+      const [now, value] = made;
       ownSteps += 1;
       step = Math.max(step, now.number());
       lastLoss = value.number();
@@ -52,5 +59,11 @@ export async function trainLoop(
   } catch (error) {
     if (!(signal.aborted && isShoalError(error))) throw error;
   }
-  return { step, ownSteps, loss: lastLoss, interrupted: signal.aborted && step < lastStep };
+  return { step, ownSteps, loss: lastLoss, interrupted: signal.aborted && step < lastStep && !isOver };
+}
+
+/** Outputs that are computed of the input have no value when it is at its end. */
+export function unlessInputIsOver(error: unknown): Record<string, never> {
+  if (isShoalError(error, 'SHOAL_TF_OUT_OF_RANGE')) return {};
+  throw error;
 }

@@ -2,12 +2,16 @@
 import { Graph } from '../graph/graph.js';
 import type { Operation, Output } from '../graph/operation.js';
 import type { DeviceScope } from '../graph/scope.js';
+import { Dataset } from '../input/dataset.js';
+import { SparseTensor } from '../layers/sparse-tensor.js';
 import { asOutput } from '../ops/build.js';
 import type { Optimizer } from '../optimizers/optimizer.js';
 import { SyncReplicasOptimizer } from '../optimizers/sync-replicas.js';
+import { GraphKeys } from '../variables/collections.js';
 import { getOrCreateGlobalStep } from '../variables/global-step.js';
+import { tablesInitializer } from '../variables/initialize.js';
 import type { Variable } from '../variables/variable.js';
-import type { JobDefinition, Replica } from './define-job.js';
+import type { InputValues, JobDefinition, JobInput, Replica } from './define-job.js';
 
 export interface TrainingGraph {
   readonly graph: Graph;
@@ -17,6 +21,8 @@ export interface TrainingGraph {
   /** The global step as this very step left it: read after the update. */
   readonly stepAfter: Output<'int64'>;
   readonly outputs: Readonly<Record<string, Output>>;
+  /** Starts tables and the iterators of datasets, on each worker for itself. */
+  readonly localInit: Operation | undefined;
   /** What keeps the workers in step, in synchronous training. */
   readonly sync: SyncReplicasOptimizer | undefined;
 }
@@ -34,10 +40,7 @@ export function buildTrainingGraph(job: JobDefinition, placement: Placement = AL
   if (job.seed !== undefined) graph.seed = job.seed;
   const build = (): TrainingGraph => {
     const globalStep = getOrCreateGlobalStep(graph);
-    const input = Object.fromEntries(
-      Object.entries(job.input?.({ index, count }) ?? {}).map(([name, operand]) => [name, asOutput(operand)]),
-    );
-    const model = job.model({ input });
+    const model = job.model({ input: inputOf(job, { index, count }) });
     const loss = model.loss.toOutput();
     const sync = syncOptimizer(job, model.optimizer, placement);
     const trainOp = (sync ?? model.optimizer).minimize(loss, { globalStep });
@@ -45,9 +48,22 @@ export function buildTrainingGraph(job: JobDefinition, placement: Placement = AL
     const outputs = Object.fromEntries(
       Object.entries(model.outputs ?? {}).map(([name, output]) => [name, output.toOutput()]),
     );
-    return { graph, globalStep, loss, trainOp, stepAfter, outputs, sync };
+    const hasTables = graph.getCollection(GraphKeys.tableInitializers).length > 0;
+    const localInit = hasTables ? tablesInitializer(graph) : undefined;
+    return { graph, globalStep, loss, trainOp, stepAfter, outputs, sync, localInit };
   };
   return graph.asDefault(() => (device === null ? build() : graph.device(device, build)));
+}
+
+function inputOf(job: JobDefinition, replica: Replica): JobInput<InputValues> {
+  const given = job.input?.(replica) ?? {};
+  const values = given instanceof Dataset ? (given.iterator().getNext() as InputValues) : given;
+  return Object.fromEntries(
+    Object.entries(values).map(([name, value]) => [
+      name,
+      value instanceof SparseTensor ? value : asOutput(value),
+    ]),
+  ) as JobInput<InputValues>;
 }
 
 function syncOptimizer(

@@ -1,5 +1,6 @@
 /** Starts the queue runners of a graph: they fill its queues in the background until the input ends or all stop. */
 import { currentGraph } from '../graph/graph.js';
+import { INPUT_FEEDERS } from '../input/generator.js';
 import { GraphKeys } from '../variables/collections.js';
 import type { Coordinator } from './coordinator.js';
 import type { TrainingRunner } from './saver-like.js';
@@ -29,4 +30,10 @@ export function startQueueRunners(
     for (const loop of loops) coordinator.register(loop, runner.name ?? 'queue runner');
     return loops;
   });
+}
+
+/** All that fills the queues of a graph: its queue runners, and what feeds datasets from outside. */
+export function startInput(session: Parameters<typeof startQueueRunners>[0], coordinator: Coordinator): void {
+  startQueueRunners(session, { coordinator });
+  startQueueRunners(session, { coordinator, collection: INPUT_FEEDERS });
 }

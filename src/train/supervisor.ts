@@ -23,7 +23,7 @@ import { Coordinator } from './coordinator.js';
 import { readStep } from './hooks/global-step.js';
 import { ManagedSession } from './managed-session.js';
 import { openTraining, type PlaceOptions } from './open-training.js';
-import { type QueueRunnerLike, startQueueRunners } from './queue-runners.js';
+import { type QueueRunnerLike, startInput, startQueueRunners } from './queue-runners.js';
 import { Saver } from './saver.js';
 import type { SaverLike } from './saver-like.js';
 import { Scaffold, type ScaffoldOptions } from './scaffold.js';
@@ -210,7 +210,7 @@ export class Supervisor {
     try {
       await training.session.ready();
       if (startStandardServices) await this.startStandardServices(session);
-      this.startQueueRunners(session);
+      startInput(session.background, this.coordinator);
     } catch (error) {
       this.coordinator.requestStop();
       await session.close();

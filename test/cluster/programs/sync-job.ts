@@ -17,7 +17,7 @@ export default defineJob({
     return { x: tf.constant(x), y: tf.constant(y) };
   },
   model({ input }) {
-    const { x, y } = input as Record<'x' | 'y', (typeof input)[string]>;
+    const { x, y } = input;
     const w = tf.variable('w', { shape: [2, 1], initializer: [[0.5], [-0.25]] });
     const b = tf.variable('b', { shape: [1], initializer: [0.1] });
     const table = tf.variable('table', { shape: [4, 1], initializer: tf.zerosInitializer() });

@@ -1,0 +1,40 @@
+/**
+ * Scenario 001 as a job: a sparse classifier over the ps, its files shared out to the workers.
+ *
+ *   npx shoal run examples/sparse-linear/job.ts --ps 2 --workers 2 -- --train "$PWD/data/train*" --features 1000000
+ */
+import { parseArgs } from 'node:util';
+import { defineJob, tf } from '../../src/index.js';
+import { classify, FEATURES, variables } from './model.js';
+
+const { values: flags } = parseArgs({
+  options: {
+    train: { type: 'string', default: 'data/train*.tfrecord' },
+    features: { type: 'string', default: '30000000' },
+    parts: { type: 'string', default: '2' },
+    batch: { type: 'string', default: '1000' },
+    epochs: { type: 'string', default: '2' },
+    steps: { type: 'string', default: '1000000000' },
+    'save-secs': { type: 'string', default: '60' },
+  },
+  strict: false,
+}) as { values: Record<string, string> };
+
+export default defineJob({
+  name: 'sparse-linear',
+  input: ({ index, count }) =>
+    tf.data
+      .tfRecord(flags.train as string)
+      .shard(count, index)
+      .shuffle(10_000)
+      .repeat(Number(flags.epochs))
+      .batch(Number(flags.batch))
+      .parseExample(FEATURES)
+      .prefetch(2),
+  model({ input }) {
+    const model = variables(Number(flags.features), Number(flags.parts));
+    const { loss } = classify(model, input);
+    return { loss, optimizer: tf.train.ftrl(0.01), outputs: { bias: model.bias } };
+  },
+  train: { lastStep: Number(flags.steps), checkpoint: { everySecs: Number(flags['save-secs']), keep: 2 } },
+});
