@@ -2,15 +2,17 @@
 import { mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { proposeCompletions, run } from '@stricli/core';
+import { proposeCompletions } from '@stricli/core';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { application } from '../../src/cli/application.js';
-import { partArguments } from '../../src/cli/context.js';
 import { cleanStack, exitCodeOfFailure } from '../../src/cli/failure.js';
 import { findCluster } from '../../src/cli/job/find-cluster.js';
 import { refuseOpenHost } from '../../src/cluster/address-rules.js';
 import { ShoalError } from '../../src/errors/errors.js';
 import { writeClusterFile } from '../../src/job/launcher/cluster-file.js';
+import { context, say } from './say.js';
+
+const CHECKPOINT = ['ls', 'inspect', 'verify', 'pull', 'push', 'rm', 'repair'];
 
 let scratch: string;
 
@@ -20,44 +22,39 @@ beforeEach(() => {
 
 afterEach(() => rmSync(scratch, { recursive: true, force: true }));
 
-function context(rest: readonly string[] = []) {
-  const said = { stdout: '', stderr: '' };
-  const stream = (side: 'stdout' | 'stderr') => ({
-    write: (text: string) => {
-      said[side] += text;
-    },
-  });
-  const process: { stdout: object; stderr: object; exitCode?: number } = {
-    stdout: stream('stdout'),
-    stderr: stream('stderr'),
-  };
-  return { said, process, given: { process, rest } as never };
-}
-
-async function say(...args: readonly string[]) {
-  const { own, rest } = partArguments(args);
-  const { said, process, given } = context(rest);
-  await run(application, own, given);
-  return { ...said, code: process.exitCode };
-}
-
 describe('help', () => {
   test('lists every command, but not what only shells call', async () => {
     const { stdout } = await say('--help');
-    for (const name of ['run', 'task', 'status', 'config', 'certs', 'doctor', 'setup', 'completion']) {
+    for (const name of [
+      'run',
+      'task',
+      'status',
+      'checkpoint',
+      'config',
+      'certs',
+      'doctor',
+      'setup',
+      'completion',
+    ]) {
       expect(stdout).toMatch(new RegExp(`^ {2}${name} {2,}\\w`, 'm'));
     }
     expect(stdout).not.toMatch(/^ {2}complete {2,}/m);
   });
 
-  test.each(['run', 'task', 'status', 'config', 'completion', 'certs init', 'certs issue'])(
-    'of %s shows examples',
-    async (name) => {
-      const { stdout, code } = await say(...name.split(' '), '--help');
-      expect(code).toBe(0);
-      expect(stdout).toMatch(/Examples?:\n(.*\n)*? {2}.*shoal /);
-    },
-  );
+  test.each([
+    'run',
+    'task',
+    'status',
+    'config',
+    'completion',
+    'certs init',
+    'certs issue',
+    ...CHECKPOINT.map((name) => `checkpoint ${name}`),
+  ])('of %s shows examples', async (name) => {
+    const { stdout, code } = await say(...name.split(' '), '--help');
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/Examples?:\n(.*\n)*? {2}.*shoal /);
+  });
 });
 
 describe('wrong input', () => {
@@ -170,12 +167,16 @@ describe('completion', () => {
       ['init', 'issue'],
     ],
     [['run', 'job.ts', '--wo'], ['--workers']],
+    [['checkpoint', ''], CHECKPOINT],
+    [['checkpoint', 'inspect', 'la'], ['latest']],
+    [['checkpoint', 'repair', '--dry'], ['--dry-run']],
     [
       ['completion', ''],
       ['bash', 'zsh', 'fish'],
     ],
     // Nothing: the shell completes file names.
     [['run', ''], []],
+    [['checkpoint', 'push', ''], []],
   ])('of %o', async (words, expected) => {
     const { stdout } = await say('complete', '--', ...words);
     expect(stdout.split('\n').filter(Boolean)).toEqual(expected);

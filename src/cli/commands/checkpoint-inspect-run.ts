@@ -3,9 +3,9 @@
 import { healthOf } from '../../checkpoint/catalog.js';
 import type { Manifest } from '../../checkpoint/manifest.js';
 import { VerifiedReader } from '../../checkpoint/verified-reader.js';
-import type { BundleTensor } from '../../formats/tensor-bundle/bundle-index.js';
+import type { BundlePiece, BundleTensor } from '../../formats/tensor-bundle/bundle-index.js';
 import { BundleReader } from '../../formats/tensor-bundle/bundle-reader.js';
-import { formatSlice } from '../../formats/tensor-bundle/slice.js';
+import { boxOf, formatSlice } from '../../formats/tensor-bundle/slice.js';
 import { dtypeFromNumber } from '../../tensor/dtype.js';
 import { chooseOne } from '../checkpoint/choose.js';
 import { type Work, withStore } from '../checkpoint/command.js';
@@ -67,7 +67,9 @@ function about(job: string, manifest: Manifest) {
   return { job, name, attempt, sequence, step, savedAtMs, consistency, shards, hasInput: input != null };
 }
 
-function describeTensor({ name, dtype, shape, pieces }: BundleTensor) {
+function describeTensor({ name, dtype, shape, ...tensor }: BundleTensor) {
+  const start = ({ slice }: BundlePiece) => boxOf(shape, slice).starts;
+  const pieces = [...tensor.pieces].sort((a, b) => compare(start(a), start(b)));
   return {
     name,
     dtype: dtypeFromNumber(dtype),
@@ -78,6 +80,12 @@ function describeTensor({ name, dtype, shape, pieces }: BundleTensor) {
       slice ? [{ slice: formatSlice(slice), shard, bytes: size }] : [],
     ),
   };
+}
+
+/** By the first number in which they differ. */
+function compare(a: readonly number[], b: readonly number[]): number {
+  const axis = a.findIndex((value, i) => value !== b[i]);
+  return axis < 0 ? 0 : a[axis]! - b[axis]!;
 }
 
 async function showTensor({ answer, signal }: Work, bundle: BundleReader, name: string, first: number) {
