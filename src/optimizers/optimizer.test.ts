@@ -253,6 +253,46 @@ describe('a step', () => {
     expect(heardFrom).toEqual(['/job:ps/task:0', '/job:ps/task:1']);
   });
 
+  it('sends small gradients to a ps as one tensor, large and lonely ones by themselves', () => {
+    const graph = new Graph();
+    const next = roundRobin(['/job:ps/task:0', '/job:ps/task:0', '/job:ps/task:0', '/job:ps/task:1']);
+    const place = ({ type }: { type: string }) => (type === 'VarHandleOp' ? next() : '/job:worker/task:0');
+    graph.asDefault(() =>
+      graph.device(place, () => {
+        const shapes = { a: [3], b: [2, 2], large: [200, 100], lonely: [3] };
+        const variables = Object.entries(shapes).map(([name, shape]) => variable(name, { shape }));
+        sgd(0.1).minimize(variables.map((v) => v.square().sum()).reduce((x, y) => x.add(y)));
+      }),
+    );
+    const updates = graph.operations().filter(({ type }) => type === 'ResourceApplyGradientDescent');
+    const sources = updates.map(({ inputs }) => inputs[2]?.op.device);
+    expect(sources).toEqual(['/job:ps/task:0', '/job:ps/task:0', '/job:worker/task:0', '/job:worker/task:0']);
+    expect(graph.operations().filter(({ type }) => type === 'ConcatV2')).toHaveLength(1);
+  });
+
+  it('unpacks what travelled together into what was packed', async () => {
+    const values = async (devices: readonly string[]) => {
+      const graph = new Graph();
+      const next = roundRobin(devices);
+      const place = ({ type }: { type: string }) => (type === 'VarHandleOp' ? next() : '/device:CPU:0');
+      const { train, init, outputs } = graph.asDefault(() =>
+        graph.device(place, () => {
+          const a = variable('a', { initializer: [1, 2, 3] });
+          const b = variable('b', { initializer: [[4, 5]] });
+          const c = variable('c', { initializer: 6 });
+          const loss = a.square().sum().add(b.square().sum()).add(c.square());
+          const train = adagrad(0.1).minimize(loss);
+          return { train, init: globalVariablesInitializer(), outputs: [a.read(), b.read(), c.read()] };
+        }),
+      );
+      await using session = Session.open({ graph, config: { deviceCount: { CPU: 2 } } });
+      await session.run(init);
+      for (let i = 0; i < 3; i++) await session.run(train);
+      return (await session.run(outputs)).map((value) => value.toArray());
+    };
+    expect(await values(['/device:CPU:1'])).toEqual(await values(['/device:CPU:0']));
+  });
+
   it('gradLoss scales the gradients', async () => {
     const graph = new Graph();
     const { trainOp, init, w } = graph.asDefault(() => {

@@ -18,6 +18,7 @@ import type { Variable } from '../variables/variable.js';
 import { newVariable, trainableVariables } from '../variables/variable-scope.js';
 import { checkFloating, checkPairs, noGradients } from './check.js';
 import { Hyperparameters, scalarConstant } from './hyperparameters.js';
+import { packTravellers } from './pack.js';
 import { createSlot, filledLike } from './slots.js';
 
 export type GradientAndVariable = readonly [Gradient | null, Variable];
@@ -131,7 +132,7 @@ export abstract class Optimizer {
       for (const variable of variables) this.#createSlots(variable);
       const trainOp = graph.nameScope(options.name ?? this.name, (scope) => {
         const values = new Hyperparameters(graph, scope, globalStep ?? getGlobalStep(graph));
-        const updates = given.map(([gradient, variable]) =>
+        const updates = packTravellers(graph, given).map(([gradient, variable]) =>
           graph.nameScope(`update_${variable.name}`, () =>
             graph.colocateWith(variable.handle, () => this.#update(gradient, variable, values)),
           ),
