@@ -61,16 +61,19 @@ async function stepsPerSecond(
   const children: ChildProcess[] = [];
   const start = (job: string, index: number): ChildProcess => {
     const args = [join(ROOT, 'bench/peers', script), `--job_name=${job}`, `--task_index=${index}`, ...flags];
-    const child = spawn(command, args, { cwd: ROOT, env, stdio: ['ignore', 'pipe', 'ignore'] });
+    const child = spawn(command, args, { cwd: ROOT, env, stdio: ['pipe', 'pipe', 'ignore'] });
     children.push(child);
     return child;
   };
   for (let i = 0; i < ps; i++) start('ps', i);
   try {
-    const rates = Array.from({ length: workers }, (_, i) =>
-      rateOf(start('worker', i), `${side} worker ${i}`),
-    );
-    return (await Promise.all(rates)).reduce((sum, rate) => sum + rate, 0);
+    const trainers = Array.from({ length: workers }, (_, i) => start('worker', i));
+    const said = (what: RegExp) =>
+      Promise.all(trainers.map((child, i) => firstWord(child, what, `${side} worker ${i}`)));
+    await said(/^(warm)$/m);
+    const rates = said(/^rate ([\d.]+)$/m);
+    for (const { stdin } of trainers) stdin?.write('go\n');
+    return (await rates).reduce((sum, rate) => sum + Number(rate), 0);
   } finally {
     for (const child of children) child.kill('SIGKILL');
     await Promise.all(
@@ -81,17 +84,27 @@ async function stepsPerSecond(
   }
 }
 
-function rateOf(child: ChildProcess, who: string): Promise<number> {
+function firstWord(child: ChildProcess, what: RegExp, who: string): Promise<string> {
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => reject(new Error(`${who} gave no rate within ${LIMIT_MS} ms`)), LIMIT_MS);
     let text = '';
-    child.stdout?.on('data', (chunk: Buffer) => {
-      text += String(chunk);
-      const rate = /^rate ([\d.]+)$/m.exec(text)?.[1];
-      if (rate === undefined) return;
+    const settle = (end: () => void) => {
       clearTimeout(timer);
-      resolve(Number(rate));
-    });
-    child.once('exit', (code) => reject(new Error(`${who} ended with ${code}: ${text.slice(-500)}`)));
+      child.stdout?.off('data', listen);
+      child.off('exit', ended);
+      end();
+    };
+    const listen = (chunk: Buffer) => {
+      text += String(chunk);
+      const word = what.exec(text)?.[1];
+      if (word !== undefined) settle(() => resolve(word));
+    };
+    const ended = (code: number | null) =>
+      settle(() => reject(new Error(`${who} ended with ${code}: ${text.slice(-500)}`)));
+    const timer = setTimeout(
+      () => settle(() => reject(new Error(`${who} did not say ${what} within ${LIMIT_MS} ms`))),
+      LIMIT_MS,
+    );
+    child.stdout?.on('data', listen);
+    child.once('exit', ended);
   });
 }

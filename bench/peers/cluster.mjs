@@ -1,4 +1,7 @@
-// One task of the cluster benchmark. A worker prints "rate STEPS_PER_SECOND" and then waits to be ended.
+// One task of the cluster benchmark. A worker trains until it is ended. It prints "warm" when it has trained for a
+// while, counts from when it is told "go", and prints "rate STEPS_PER_SECOND": so all workers count the same seconds.
+import { once } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { replicaDeviceSetter, resolveConfig, Server } from '../../dist/cluster/index.js';
 import { Graph, tf } from '../../dist/index.js';
 import { RecoverableSession } from '../../dist/train/recoverable-session.js';
@@ -31,20 +34,18 @@ if (!String(config.task).startsWith('/job:ps')) {
   const { loss, globalStep, train } = graph.asDefault(() => graph.device(device, build));
   const session = new RecoverableSession({ runner: server.session(graph), graph, isChief: server.isChief });
   await session.ready();
-  const step = () => session.run([train, globalStep, loss]);
-  const loop = async (until) => {
-    let steps = 0;
-    for (; performance.now() < until; steps++) await step();
-    return steps;
+  let steps = 0;
+  const lane = async () => {
+    for (; ; steps++) await session.run([train, globalStep, loss]);
   };
-  const run = (time) => {
-    const until = performance.now() + time * 1000;
-    return Promise.all(Array.from({ length: inflight }, () => loop(until)));
+  const lanes = Promise.all(Array.from({ length: inflight }, lane));
+  const measure = async () => {
+    await sleep(warm * 1000);
+    console.log('warm');
+    await once(process.stdin, 'data');
+    const [begun, before] = [performance.now(), steps];
+    await sleep(seconds * 1000);
+    console.log(`rate ${((steps - before) / (performance.now() - begun)) * 1000}`);
   };
-  await run(warm);
-  const start = performance.now();
-  const counts = await run(seconds);
-  console.log(`rate ${counts.reduce((a, b) => a + b) / ((performance.now() - start) / 1000)}`);
-  // The others may still be counting: a worker that stopped would make the cluster faster for them.
-  await run(5);
+  await Promise.all([lanes, measure()]);
 }

@@ -1,7 +1,10 @@
-# One task of the cluster benchmark. A worker prints "rate STEPS_PER_SECOND" and then waits to be ended.
+# One task of the cluster benchmark. A worker trains until it is ended. It prints "warm" when it has trained for a
+# while, counts from when it is told "go", and prints "rate STEPS_PER_SECOND": so all workers count the same seconds.
 import argparse
 import json
 import os
+import sys
+import threading
 import time
 
 import numpy as np
@@ -53,17 +56,21 @@ with v1.train.MonitoredTrainingSession(
     config=config,
 ) as session:
 
-    def run(seconds):
-        until = time.perf_counter() + seconds
+    told = threading.Event()
+    threading.Thread(target=lambda: (sys.stdin.readline(), told.set()), daemon=True).start()
+
+    def train_until(over):
         steps = 0
-        while time.perf_counter() < until:
+        while not over():
             session.run([train, step, loss])
             steps += 1
         return steps
 
-    run(bench["warm"])
-    start = time.perf_counter()
-    steps = run(bench["seconds"])
-    print(f"rate {steps / (time.perf_counter() - start)}", flush=True)
-    run(5)
-    time.sleep(60)
+    warm = time.perf_counter() + bench["warm"]
+    train_until(lambda: time.perf_counter() > warm)
+    print("warm", flush=True)
+    train_until(told.is_set)
+    begun = time.perf_counter()
+    steps = train_until(lambda: time.perf_counter() > begun + bench["seconds"])
+    print(f"rate {steps / (time.perf_counter() - begun)}", flush=True)
+    train_until(lambda: False)
