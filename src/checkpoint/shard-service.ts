@@ -165,7 +165,7 @@ export class ShardService implements ShardOwner {
     return work;
   }
 
-  /** Values come one variable after another: memory for one of them is all that it takes. */
+  /** Each value is read while the one before it is handed over: memory for two of them is all that it takes. */
   async #restore(request: RestoreRequest, { signal, onProgress }: OwnerOptions): Promise<RestoredShard> {
     throwIfAborted('A restore', signal);
     const { manifest, namespace, variables } = request;
@@ -191,13 +191,7 @@ export class ShardService implements ShardOwner {
     } catch (error) {
       return damage(error);
     }
-    for (const variable of variables) {
-      let value: Tensor;
-      try {
-        value = await readVariable(bundle, variable, signal);
-      } catch (error) {
-        return damage(error);
-      }
+    const handOver = async (variable: SavedVariable, value: Tensor): Promise<void> => {
       try {
         throwIfAborted('A restore', signal);
         // To the end, signal or not: a run that is given up may assign all the same, later.
@@ -207,8 +201,29 @@ export class ShardService implements ShardOwner {
       }
       onProgress?.(reader.bytesRead);
       await faultPoint('checkpoint.restore.amid');
+    };
+    let before = Promise.resolve();
+    try {
+      for (const variable of variables) {
+        let value: Tensor;
+        try {
+          value = await readVariable(bundle, variable, signal);
+        } catch (error) {
+          return damage(error);
+        }
+        await before.catch((error: unknown) => {
+          value.dispose();
+          throw error;
+        });
+        before = handOver(variable, value);
+        // Awaited in its turn.
+        before.catch(() => {});
+      }
+      await before;
+      return told();
+    } finally {
+      await before.catch(() => {});
     }
-    return told();
   }
 
   /** A snapshot makes room for the next one; if it is being written, that ends first. */

@@ -5,7 +5,9 @@
 import { crc32c } from '../bytes/crc32c.js';
 import { isShoalError, messageOf, type ShoalCode, ShoalError } from '../errors/errors.js';
 import type { RangeReader } from '../formats/range-reader.js';
+import { readInto } from '../store/read-into.js';
 import type { Store } from '../store/store.js';
+import { type Chunk, ChunkCache } from './chunk-cache.js';
 import { decodeChunks, type Manifest, type ManifestFile } from './manifest.js';
 import { fileBlob } from './names.js';
 import { CHUNK_BYTES } from './shard-image.js';
@@ -25,10 +27,8 @@ interface OpenFile {
   places: Promise<readonly string[]> | undefined;
 }
 
-/** Chunks that were read and may be wanted again: neighbouring reads share one at their border. */
-const KEPT_CHUNKS = 8;
-/** A read that goes on where the last one ended fetches this many chunks in one go. */
-const RUN_CHUNKS = 4;
+/** Chunks that are fetched at once: while one is verified the others are on their way. */
+const AT_ONCE = 4;
 /** Errors that say nothing about the copy itself. */
 const AWAY: ReadonlySet<ShoalCode> = new Set<ShoalCode>([
   'SHOAL_UNREACHABLE',
@@ -41,7 +41,7 @@ export class VerifiedReader implements RangeReader {
   readonly #manifest: Manifest;
   readonly #options: ReaderOptions;
   readonly #files = new Map<string, OpenFile>();
-  readonly #chunks = new Map<string, Promise<Uint8Array>>();
+  readonly #chunks = new ChunkCache();
   #bytesRead = 0;
 
   constructor(store: Store, manifest: Manifest, options: ReaderOptions) {
@@ -65,13 +65,26 @@ export class VerifiedReader implements RangeReader {
       throw new ShoalError('SHOAL_CORRUPT', `${file} has no bytes ${offset} to ${offset + length}`);
     }
     const target = into ?? Buffer.allocUnsafeSlow(length);
-    const last = Math.floor((offset + Math.max(length, 1) - 1) / CHUNK_BYTES);
-    for (let index = Math.floor(offset / CHUNK_BYTES); length > 0 && index <= last; index++) {
-      const chunk = await this.#chunk(open, index, last);
-      const start = index * CHUNK_BYTES;
-      const from = Math.max(offset, start);
-      const to = Math.min(offset + length, start + chunk.byteLength);
-      target.set(chunk.subarray(from - start, to - start), from - offset);
+    const end = Math.ceil((offset + length) / CHUNK_BYTES);
+    const underWay: { readonly index: number; readonly chunk: Chunk }[] = [];
+    let next = Math.floor(offset / CHUNK_BYTES);
+    const more = () => {
+      for (; length > 0 && next < end && underWay.length < AT_ONCE; next++)
+        underWay.push({ index: next, chunk: this.#acquire(open, next) });
+    };
+    try {
+      for (more(); underWay.length > 0; more()) {
+        const { index, chunk } = underWay[0]!;
+        const bytes = await chunk.bytes;
+        const start = index * CHUNK_BYTES;
+        const from = Math.max(offset, start);
+        const to = Math.min(offset + length, start + bytes.byteLength);
+        target.set(bytes.subarray(from - start, to - start), from - offset);
+        underWay.shift();
+        this.#chunks.release(nameOf(open, index), chunk);
+      }
+    } finally {
+      for (const { index, chunk } of underWay) this.#chunks.release(nameOf(open, index), chunk);
     }
     return target;
   }
@@ -86,57 +99,37 @@ export class VerifiedReader implements RangeReader {
     return open;
   }
 
-  /** A chunk that is verified. Those behind it, up to the last that is wanted, are fetched with it. */
-  #chunk(open: OpenFile, index: number, last: number): Promise<Uint8Array> {
-    const key = (at: number) => `${at} ${open.entry.file}`;
-    const kept = this.#chunks.get(key(index));
-    if (kept) return kept;
-    let count = 1;
-    while (count < RUN_CHUNKS && index + count <= last && !this.#chunks.has(key(index + count))) count += 1;
-    const run = this.#fetch(open, index, count);
-    for (let i = 0; i < count; i++) {
-      const chunk = run.then((bytes) => bytes.subarray(i * CHUNK_BYTES, (i + 1) * CHUNK_BYTES));
-      chunk.catch(() => this.#chunks.delete(key(index + i)));
-      this.#chunks.set(key(index + i), chunk);
-    }
-    for (const old of this.#chunks.keys()) {
-      if (this.#chunks.size <= KEPT_CHUNKS) break;
-      this.#chunks.delete(old);
-    }
-    return this.#chunks.get(key(index)) ?? run;
+  /** A chunk that is verified. */
+  #acquire(open: OpenFile, index: number): Chunk {
+    return this.#chunks.acquire(nameOf(open, index), (memory) => this.#fetch(open, index, memory));
   }
 
-  async #fetch(open: OpenFile, index: number, count: number): Promise<Uint8Array> {
+  async #fetch(open: OpenFile, index: number, memory: Uint8Array): Promise<Uint8Array> {
     const { file, size } = open.entry;
     const start = index * CHUNK_BYTES;
-    const end = Math.min(size, start + count * CHUNK_BYTES);
+    const end = Math.min(size, start + CHUNK_BYTES);
+    let into = memory.subarray(0, end - start);
     open.places ??= this.#locate(open.entry);
     const failures: string[] = [];
     let isDamaged = false;
     for (const place of await open.places) {
       try {
-        const bytes = await this.#fetchFrom(place, file, start, end);
-        this.#verify(open, index, bytes, place);
-        return bytes;
+        await this.#fetchFrom(place, file, start, into);
+        this.#verify(open, index, into, place);
+        return into;
       } catch (error) {
+        // A read that was given up may yet come in: what comes from elsewhere goes elsewhere.
+        into = Buffer.allocUnsafeSlow(end - start);
         this.#options.signal?.throwIfAborted();
         failures.push(`${place}: ${messageOf(error)}`);
         if (!isShoalError(error)) throw error;
         isDamaged ||= !AWAY.has(error.code);
         this.#options.onDamage?.(`${file} at ${place} is passed over: ${messageOf(error)}`);
         // Later chunks are asked of the copies that have worked.
-        open.places = open.places.then((places) => [...places.filter((other) => other !== place), place]);
+        open.places = open.places?.then((places) => [...places.filter((other) => other !== place), place]);
       }
     }
     open.places = undefined;
-    if (isDamaged && count > 1) {
-      // Copies that are damaged in different chunks have all of them between them.
-      const chunks: Uint8Array[] = [];
-      for (let i = 0; i < count && start + i * CHUNK_BYTES < end; i++) {
-        chunks.push(await this.#fetch(open, index + i, 1));
-      }
-      return Buffer.concat(chunks);
-    }
     throw new ShoalError(
       isDamaged ? 'SHOAL_CORRUPT' : 'SHOAL_UNREACHABLE',
       failures.length > 0
@@ -157,28 +150,16 @@ export class VerifiedReader implements RangeReader {
     return fileBlob(this.#options.namespace, this.#manifest, file);
   }
 
-  async #fetchFrom(place: string, file: string, start: number, end: number): Promise<Uint8Array> {
+  async #fetchFrom(place: string, file: string, start: number, into: Uint8Array): Promise<void> {
     const { signal, timeoutMs } = this.#options;
-    const bytes = Buffer.allocUnsafeSlow(end - start);
-    let at = 0;
-    const stream = this.#store.read(this.#blob(file), { start, end, place, signal, timeoutMs });
-    for await (const chunk of stream) {
-      if (at + chunk.byteLength > bytes.byteLength) break;
-      bytes.set(chunk, at);
-      at += chunk.byteLength;
-    }
-    this.#bytesRead += at;
-    if (at !== bytes.byteLength)
-      throw new ShoalError('SHOAL_CORRUPT', `it gave ${at} bytes instead of ${bytes.byteLength}`);
-    return bytes;
+    await readInto(this.#store, this.#blob(file), into, { start, place, signal, timeoutMs });
+    this.#bytesRead += into.byteLength;
   }
 
   #verify({ sums }: OpenFile, index: number, bytes: Uint8Array, place: string): void {
-    for (let i = 0; i * CHUNK_BYTES < bytes.byteLength; i++) {
-      const found = crc32c(bytes.subarray(i * CHUNK_BYTES, (i + 1) * CHUNK_BYTES));
-      if (found !== sums[index + i]) {
-        throw new ShoalError('SHOAL_CORRUPT', `chunk ${index + i} at ${place} does not have its sum`);
-      }
-    }
+    if (crc32c(bytes) === sums[index]) return;
+    throw new ShoalError('SHOAL_CORRUPT', `chunk ${index} at ${place} does not have its sum`);
   }
 }
+
+const nameOf = ({ entry }: OpenFile, index: number): string => `${index} ${entry.file}`;

@@ -86,12 +86,18 @@ export async function* readRange(
 
 async function readFully(file: FileHandle, position: number, size: number): Promise<Uint8Array> {
   const buffer = Buffer.allocUnsafeSlow(size);
+  await fillFrom(file, position, buffer);
+  return buffer;
+}
+
+/** Fills a buffer with the bytes of a file from a position on. */
+export async function fillFrom(file: FileHandle, position: number, buffer: Uint8Array): Promise<void> {
+  const size = buffer.byteLength;
   for (let done = 0; done < size; ) {
     const { bytesRead } = await file.read(buffer, done, size - done, position + done);
     if (bytesRead === 0) throw new ShoalError('SHOAL_CORRUPT', 'a blob became shorter while it was read');
     done += bytesRead;
   }
-  return buffer;
 }
 
 /** Size and crc32c as they are read from the disk. */

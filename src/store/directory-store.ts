@@ -10,10 +10,11 @@ import { join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { withDeadline } from '../async/deadline.js';
 import { isShoalError, ShoalError } from '../errors/errors.js';
-import { digestBlob, eachBlob, openBlob, readRange, removeBlob, statBlob } from './blob-disk.js';
+import { digestBlob, eachBlob, fillFrom, openBlob, readRange, removeBlob, statBlob } from './blob-disk.js';
 import { type BlobName, blobName, RESERVED } from './blob-names.js';
 import { DiskWriter } from './disk-writer.js';
 import { checkRoom, isNoSpace, makeDirectory, moveIntoPlace, noSpace, sweepPartials } from './publish.js';
+import { tooFew } from './read-into.js';
 import { guarded, rangeWithin, refusePlace, sourceOf } from './sources.js';
 import {
   type BlobDigest,
@@ -23,6 +24,7 @@ import {
   type PlaceOptions,
   type PutOptions,
   type PutResult,
+  type ReadIntoOptions,
   type ReadOptions,
   type Store,
   type StoreCallOptions,
@@ -142,6 +144,20 @@ export class DirectoryStore implements Store {
       yield* guarded(readRange(file, start, end, signal), what, { signal, timeoutMs });
     } finally {
       // Waits for reads under way: on a disk that hangs, for ever.
+      file.close().catch(() => {});
+    }
+  }
+
+  async readInto(name: string, into: Uint8Array, options: ReadIntoOptions = {}): Promise<void> {
+    refusePlace(this.url, options.place, HERE);
+    const { file, size } = await openBlob(this.root, blobName(name));
+    try {
+      const { start = 0, signal, timeoutMs = STALL_MS } = options;
+      const there = Math.max(0, size - start);
+      if (there < into.byteLength) throw tooFew(there, into.byteLength);
+      const what = `reading blob ${name} of ${this.url}`;
+      await withDeadline(fillFrom(file, start, into), what, { signal, timeoutMs });
+    } finally {
       file.close().catch(() => {});
     }
   }

@@ -19,6 +19,7 @@ import {
   ranked,
   replicaCandidates,
 } from './peers.js';
+import { copyInto } from './read-into.js';
 import { checkedRange, digestOf, guarded, sourceOf } from './sources.js';
 import { spread } from './spread.js';
 import type {
@@ -28,6 +29,7 @@ import type {
   PlaceOptions,
   PutOptions,
   PutResult,
+  ReadIntoOptions,
   ReadOptions,
   Store,
   StoreCallOptions,
@@ -37,7 +39,8 @@ import type {
 export type OwnDisk = Pick<
   DirectoryStore,
   'stage' | 'put' | 'read' | 'stat' | 'digest' | 'list' | 'remove' | 'sweep' | 'close'
->;
+> &
+  Partial<Pick<DirectoryStore, 'readInto'>>;
 
 export interface PeersStoreOptions {
   readonly peers: Peers;
@@ -149,6 +152,15 @@ export class PeersStore implements Store {
       return;
     }
     yield* this.#readAnywhere(name, { start, end, signal, timeoutMs }, new Set());
+  }
+
+  async readInto(name: string, into: Uint8Array, options: ReadIntoOptions = {}): Promise<void> {
+    const { start = 0, place, signal, timeoutMs } = options;
+    if (place === this.self && this.#directory.readInto) {
+      return this.#directory.readInto(name, into, { start, signal, timeoutMs });
+    }
+    const end = start + into.byteLength;
+    await copyInto(this.read(name, { start, end, place, signal, timeoutMs }), into);
   }
 
   /** The nearest copy, and the next where that ends too soon. */

@@ -64,6 +64,12 @@ export interface ReadOptions extends StoreCallOptions {
   readonly place?: string | undefined;
 }
 
+export interface ReadIntoOptions extends StoreCallOptions {
+  readonly start?: number | undefined;
+  /** This copy and no other. */
+  readonly place?: string | undefined;
+}
+
 export interface PlaceOptions extends StoreCallOptions {
   /** This copy and no other. */
   readonly place?: string | undefined;
@@ -82,6 +88,11 @@ export interface Store {
   put(name: string, source: BlobSource | Uint8Array, options?: PutOptions): Promise<PutResult>;
   /** Without a place: the nearest copy that answers, going on with another one when it breaks. */
   read(name: string, options?: ReadOptions): AsyncIterable<Uint8Array>;
+  /**
+   * Fills memory with the bytes from `start` on, where a store can do that without a detour. After a failure a read may
+   * still be under way: that memory is not to be used again.
+   */
+  readInto?(name: string, into: Uint8Array, options?: ReadIntoOptions): Promise<void>;
   /** The places that hold a copy at the moment; none when there is no such blob. */
   locate(name: string, options?: StoreCallOptions): Promise<readonly string[]>;
   stat(name: string, options?: PlaceOptions): Promise<BlobInfo | undefined>;

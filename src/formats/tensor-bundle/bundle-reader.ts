@@ -17,6 +17,8 @@ import { type Box, boxOf, elementCount, type TensorSlice } from './slice.js';
 import { decodeStrings } from './string-layout.js';
 
 const CHUNK_BYTES = 8 << 20;
+/** What need not be checked here and can be read to its place takes no memory: it is read in longer stretches. */
+const DIRECT_BYTES = 64 << 20;
 /** Without verification, gaps between wanted runs up to this size are read rather than skipped. */
 const GAP_BYTES = 64 << 10;
 const MAX_INDEX_BYTES = 1 << 30;
@@ -176,7 +178,8 @@ export class BundleReader {
     let crc = 0;
     for (const span of spans) {
       const scatter = new Scatter(span.runs, target);
-      let next = this.#readChunk(file, piece, span, span.start, scatter, scratch);
+      const most = verify ? CHUNK_BYTES : DIRECT_BYTES;
+      let next = this.#readChunk(file, piece, span, span.start, scatter, scratch, most);
       while (next) {
         throwIfAborted(`reading ${tensor.name}`, options.signal);
         const { at, bytes, placed } = await next.done;
@@ -184,7 +187,9 @@ export class BundleReader {
         if (!placed) scatter.copy(at, bytes);
         const following = at + bytes.length;
         next =
-          following < span.end ? this.#readChunk(file, piece, span, following, scatter, scratch) : undefined;
+          following < span.end
+            ? this.#readChunk(file, piece, span, following, scatter, scratch, most)
+            : undefined;
         if (verify) crc = crc32c(bytes, crc);
       }
     }
@@ -193,9 +198,18 @@ export class BundleReader {
   }
 
   /** Starts the read of the chunk at `at`. It is wrapped so that a failure is seen only where it is awaited. */
-  #readChunk(file: string, piece: BundlePiece, span: Span, at: number, scatter: Scatter, scratch: Scratch) {
+  #readChunk(
+    file: string,
+    piece: BundlePiece,
+    span: Span,
+    at: number,
+    scatter: Scatter,
+    scratch: Scratch,
+    most: number,
+  ) {
     if (at >= span.end) return undefined;
-    const length = Math.min(CHUNK_BYTES, span.end - at);
+    const longest = Math.max(CHUNK_BYTES, Math.min(most, scatter.room(at)));
+    const length = Math.min(longest, span.end - at);
     const place = scatter.direct(at, length);
     const into = place ?? scratch.next(length);
     const done = this.#files.read(file, piece.offset + at, length, into).then((bytes) => {
@@ -240,6 +254,12 @@ class Scatter {
   #next(): Run | undefined {
     const result = this.#runs.next();
     return result.done ? undefined : result.value;
+  }
+
+  /** How many bytes from here on belong together in the target. */
+  room(at: number): number {
+    const run = this.#run;
+    return run && at >= run.from ? Math.max(0, run.from + run.count - at) : 0;
   }
 
   /** The place of a chunk that lies within one run, so that it can be read right there. */
