@@ -8,7 +8,7 @@ import type { Output } from '../graph/operation.js';
 import { constant } from '../ops/creation.js';
 import * as raw from '../ops/generated/index.js';
 import { DTYPES } from '../tensor/dtype.js';
-import { sizeOf } from '../tensor/shape.js';
+import { isFullyDefined, type Shape, sizeOf } from '../tensor/shape.js';
 import { Tensor } from '../tensor/tensor.js';
 import type { Variable } from '../variables/variable.js';
 
@@ -41,8 +41,8 @@ function wayOf([gradient, variable]: Pair): string | undefined {
   if (gradient instanceof IndexedSlices || gradient.dtype !== variable.dtype) return undefined;
   const [from, to] = [gradient.op.device, variable.device];
   if (from === '' || to === '' || from === to) return undefined;
-  const { size } = DTYPES[variable.dtype];
-  if (sizeOf(variable.shape) * size > SMALL_BYTES) return undefined;
+  const shape = shapeOf(variable);
+  if (shape === undefined || sizeOf(shape) * DTYPES[variable.dtype].size > SMALL_BYTES) return undefined;
   return `${from} ${to} ${variable.dtype}`;
 }
 
@@ -55,11 +55,17 @@ function packTogether(graph: Graph, pairs: readonly (readonly [Output, Variable]
       { name: 'pack' },
     ),
   );
+  const shapes = pairs.map(([, variable]) => shapeOf(variable) ?? []);
   return graph.colocateWith(beside.handle, () => {
-    const sizes = pairs.map(([, variable]) => sizeOf(variable.shape));
+    const sizes = shapes.map(sizeOf);
     const parts = raw.splitV(joined, ints(sizes), int(0), { numSplit: pairs.length, name: 'unpack' });
-    return parts.map((part, i) => raw.reshape(part, ints((pairs[i] as (typeof pairs)[number])[1].shape)));
+    return parts.map((part, i) => raw.reshape(part, ints(shapes[i] as Shape)));
   });
+}
+
+/** The shape, where all of it is known. */
+function shapeOf({ shape }: Variable): Shape | undefined {
+  return isFullyDefined(shape) ? shape : undefined;
 }
 
 /** Made where they are used: a constant of another task would travel as well. */
