@@ -260,8 +260,9 @@ export class PeersStore implements Store {
     await this.#everybody(options, async (place, blobs, bounds) => {
       for await (const blob of blobs.list(prefix, bounds)) note(place, blob);
     });
-    for (const holders of found.values()) {
-      const { blob } = holders.find(({ place }) => place === this.self) ?? holders[0]!;
+    for (const unordered of found.values()) {
+      const holders = this.#nearestFirst(unordered);
+      const { blob } = holders[0]!;
       const places = holders.filter((holder) => holder.blob.size === blob.size).map(({ place }) => place);
       yield { ...pick(blob), places };
     }
@@ -302,15 +303,22 @@ export class PeersStore implements Store {
     return place === this.self ? directoryBlobs(this.#directory) : this.#peers.blobs(place);
   }
 
-  /** Who has the blob: this task first, then those who have had it for the shortest time. */
+  /** Who has the blob, the nearest first. */
   async #holders(name: string, options: StoreCallOptions): Promise<readonly Holder[]> {
     const found: Holder[] = [];
     await this.#everybody(options, async (place, blobs, bounds) => {
       const blob = await blobs.stat(name, bounds);
       if (blob !== undefined) found.push({ place, blob });
     });
+    return this.#nearestFirst(found);
+  }
+
+  /** This task, then those who have had it for the shortest time. */
+  #nearestFirst(holders: readonly Holder[]): readonly Holder[] {
     const own = ({ place }: Holder) => Number(place === this.self);
-    return found.sort((a, b) => own(b) - own(a) || b.blob.modifiedMs - a.blob.modifiedMs);
+    return [...holders].sort(
+      (a, b) => own(b) - own(a) || b.blob.modifiedMs - a.blob.modifiedMs || (a.place < b.place ? -1 : 1),
+    );
   }
 
   /** Asks this task and all others at once. Who is away, or does not answer soon, is passed over. */

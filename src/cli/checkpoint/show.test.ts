@@ -1,0 +1,108 @@
+/** How checkpoints are shown: sizes, tables, the bar, and how little is read for the first values. */
+import { describe, expect, test } from 'vitest';
+import { bytes, count, table } from './format.js';
+import { barLine, ProgressBar } from './progress-bar.js';
+import { leadingSlice, showValue } from './tensor-values.js';
+
+test.each([
+  [0, '0 B'],
+  [999, '999 B'],
+  [1000, '1.0 kB'],
+  [123_456_789, '123 MB'],
+  [2_500_000_000, '2.5 GB'],
+])('%i bytes are %s', (given, shown) => {
+  expect(bytes(given)).toBe(shown);
+});
+
+test('counts have their number', () => {
+  expect([count(1, 'copy', 'copies'), count(2, 'copy', 'copies'), count(0, 'file')]).toEqual([
+    '1 copy',
+    '2 copies',
+    '0 files',
+  ]);
+});
+
+test('a table puts words to the left and numbers to the right', () => {
+  expect(
+    table(
+      ['name', 'size'],
+      [
+        ['a', '1.0 kB'],
+        ['longer', '20 B'],
+      ],
+    ),
+  ).toBe('name      size\na       1.0 kB\nlonger    20 B');
+});
+
+describe('the bar', () => {
+  test('tells part, speed and time left', () => {
+    expect(barLine('pulling x', 500_000, 1_000_000, 1000)).toBe(
+      `pulling x ${'█'.repeat(12)}${'░'.repeat(12)}  50 % · 500 kB of 1.0 MB · 500 kB/s · 1 s left`,
+    );
+  });
+
+  test('of nothing at all is full', () => {
+    expect(barLine('x', 0, 0, 10)).toContain('100 %');
+  });
+
+  test('is drawn on a terminal only, not too often, and is gone at the end', () => {
+    let now = 0;
+    const drawnOn = (isTTY: boolean) => {
+      const written: string[] = [];
+      const bar = new ProgressBar(
+        { write: (text) => written.push(text), isTTY, columns: 30 },
+        true,
+        () => now,
+      );
+      for (now = 0; now < 1000; now += 10) bar.update(now, 1000);
+      bar.end();
+      return written;
+    };
+    expect(drawnOn(false)).toEqual([]);
+    const drawn = drawnOn(true);
+    expect(drawn.length).toBe(11);
+    expect(drawn.at(-1)).toBe('\r\x1b[2K');
+    for (const text of drawn) expect(text.replace('\r\x1b[2K', '').length).toBeLessThan(30);
+  });
+});
+
+describe('the first values', () => {
+  test.each([
+    [[], 5, undefined],
+    [[100], 5, [{ start: 0, length: 5 }]],
+    [[3], 5, [{ start: 0, length: 3 }]],
+    [[100, 10], 25, [{ start: 0, length: 3 }, 'all']],
+    [
+      [100, 10],
+      5,
+      [
+        { start: 0, length: 1 },
+        { start: 0, length: 5 },
+      ],
+    ],
+    [
+      [1, 4, 1000],
+      7,
+      [
+        { start: 0, length: 1 },
+        { start: 0, length: 1 },
+        { start: 0, length: 7 },
+      ],
+    ],
+  ])('of shape %o, %i of them, are in the slice %o', (shape, wanted, slice) => {
+    expect(leadingSlice(shape, wanted)).toEqual(slice);
+  });
+
+  test.each([
+    [Math.fround(0.1), true, '0.1'],
+    [Math.fround(1 / 3), true, '0.33333334'],
+    [0.1, false, '0.1'],
+    [Number.NaN, true, 'NaN'],
+    [12345678901234567890n, false, '12345678901234567890'],
+    ['a"b', false, '"a\\"b"'],
+    [{ re: 1, im: -2 }, false, '1+-2i'],
+    [true, false, 'true'],
+  ])('%o is shown in few digits', (value, isFloat32, shown) => {
+    expect(showValue(value, isFloat32)).toBe(shown);
+  });
+});
