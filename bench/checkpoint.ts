@@ -75,16 +75,26 @@ export const benchmark: Benchmark = {
 
 /** One model in one size. */
 class Measured {
+  readonly model: Model;
+  readonly mb: number;
+  readonly directory: string;
+  readonly report: (row: Row) => void;
+  readonly log: (line: string) => void;
   readonly blocked: number[] = [];
   chief: Chief;
 
   constructor(
-    private readonly model: Model,
-    private readonly mb: number,
-    private readonly directory: string,
-    private readonly report: (row: Row) => void,
-    private readonly log: (line: string) => void,
+    model: Model,
+    mb: number,
+    directory: string,
+    report: (row: Row) => void,
+    log: (line: string) => void,
   ) {
+    this.model = model;
+    this.mb = mb;
+    this.directory = directory;
+    this.report = report;
+    this.log = log;
     this.chief = { mb, growth: [], cpuMs: [] };
   }
 
@@ -133,7 +143,7 @@ class Measured {
       };
       this.log(
         `${model} ${mb} MB${round === 0 ? ', first save' : ''}: saved in ${ms(window.saveMs)}, blocked ${ms(window.blockedMs)} ` +
-          `(unrest ${ms(window.unrestMs)}), lost ${ms(window.lostMs)}; python ${ms(result.pythonMs)}; ` +
+          `(longest step ${ms(window.longestMs)}, unrest ${ms(window.unrestMs)}), lost ${ms(window.lostMs)}; python ${ms(result.pythonMs)}; ` +
           `disk ${result.diskSpeed.toFixed(0)} MB/s, copy ${ms(result.copyMs)}, ps +${psGrowth?.toFixed(0) ?? '?'} MB`,
       );
       if (round > 0) rounds.push(result);

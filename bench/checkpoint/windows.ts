@@ -8,6 +8,8 @@ export interface SaveWindow {
   readonly blockedMs: number;
   /** The same sum over as long a time without a save: what of it is the machine's own unrest. */
   readonly unrestMs: number;
+  /** The longest of those steps: the one that waited for the snapshot, on a quiet machine. */
+  readonly longestMs: number;
   /** Training time that went amiss: how much longer the steps took than as many quiet ones. */
   readonly lostMs: number;
 }
@@ -28,6 +30,7 @@ export function saveWindow({ ends, times, saves }: Trained): SaveWindow {
     saveMs: end - start,
     blockedMs: beyond(beside),
     unrestMs: (beyond(quiet) / quietMs) * windowMs,
+    longestMs: Math.max(...beside),
     lostMs: windowMs - beside.length * (quietMs / quiet.length),
   };
 }

@@ -49,7 +49,10 @@ function build(graph) {
       ...parts.map((part) => graph.device(PS, () => part.assignAdd(tf.fill([rows, columns], change)))),
     ];
   }
-  const features = parts.map((part) => part.gather(ids(4))).reduce((a, b) => a.add(b));
+  // Not by gather: TensorFlow would take them for sparse tables, and copy them when they are read.
+  const row = tf.concat([ids(1), [0]], 0);
+  const some = parts.map((part) => graph.device(PS, () => tf.slice(part, row, [1, columns])));
+  const features = some.reduce((a, b) => a.add(b));
   const w = graph.device(PS, () => tf.variable('w', { shape: [columns, 16], initializer }));
   const loss = features.matMul(w).square().mean();
   return [counted, tf.train.sgd(0.01).minimize(loss, { varList: [w] })];
