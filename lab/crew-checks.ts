@@ -89,6 +89,20 @@ export async function allSay(
   return slowest;
 }
 
+export interface Death {
+  /** When it was ordered, by the wall clock. */
+  readonly at: number;
+  /** How long the process took to end: until then it is not dead, and its connections stand. */
+  readonly dyingMs: number;
+}
+
+export async function killed(ctx: Context, { process }: CrewTask): Promise<Death> {
+  const at = Date.now();
+  process.kill('SIGKILL');
+  while (process.running) await sleep(5, ctx.signal);
+  return { at, dyingMs: Date.now() - at };
+}
+
 /** Every worker makes steps that it had not made when this was called. */
 export async function progresses(ctx: Context, workers: readonly CrewTask[], name: string): Promise<void> {
   const before = workers.map((worker) => Crew.step(worker));

@@ -4,7 +4,7 @@
  * whoever was not touched goes on in the same process.
  */
 import { Crew, type CrewTask } from './crew.js';
-import { allSay, exitsWell, progresses, START_MS, sameProcesses } from './crew-checks.js';
+import { allSay, exitsWell, killed, progresses, START_MS, sameProcesses } from './crew-checks.js';
 import type { Context } from './experiment.js';
 
 /** A process that died: its host refuses connections, so it is found at once. */
@@ -33,24 +33,22 @@ export async function disturbedRound(ctx: Context, logs?: string): Promise<Detec
   const times: Record<string, number> = {};
 
   ctx.log('ps 1 is killed, and comes back on another host at another port');
-  let at = Date.now();
-  ps1.process.kill('SIGKILL');
+  let { at, dyingMs } = await killed(ctx, ps1);
   times['until the workers gave up a dead ps'] = await allSay(ctx, workers, GAVE_UP, at, {
     name: 'every worker finds a dead ps within a second',
-    boundMs: DEAD_PROCESS_MS,
+    boundMs: dyingMs + DEAD_PROCESS_MS,
     measure: 'until all workers gave up the dead ps',
   });
   times['until a ps knew of a dead ps'] = await allSay(ctx, [ps0], /ps\/task:1 is lost/, at, {
     name: 'the other ps finds it within a second',
-    boundMs: DEAD_PROCESS_MS,
+    boundMs: dyingMs + DEAD_PROCESS_MS,
   });
   const secondPs1 = crew.start('ps', 1, lab.host(5));
   await recovers(ctx, workers, at, 'every worker goes on with the ps that replaces it');
   await progresses(ctx, workers, 'training goes on after the loss of a ps');
 
   ctx.log('worker 2 is killed, and comes back on another host');
-  at = Date.now();
-  w2.process.kill('SIGKILL');
+  ({ at, dyingMs } = await killed(ctx, w2));
   times['until the ps knew of a dead worker'] = await allSay(
     ctx,
     [ps0, secondPs1],
@@ -58,7 +56,7 @@ export async function disturbedRound(ctx: Context, logs?: string): Promise<Detec
     at,
     {
       name: 'both ps find a dead worker within a second',
-      boundMs: DEAD_PROCESS_MS,
+      boundMs: dyingMs + DEAD_PROCESS_MS,
       measure: 'until both ps knew of the dead worker',
     },
   );

@@ -1,6 +1,6 @@
 /** A large cluster on one small machine: it starts, trains, loses a ps, stops; and what it takes in memory. */
 import { Crew, type CrewTask } from '../crew.js';
-import { allSay, exitsWell, progresses, START_MS, sameProcesses } from '../crew-checks.js';
+import { allSay, exitsWell, killed, progresses, START_MS, sameProcesses } from '../crew-checks.js';
 import type { Context, Experiment } from '../experiment.js';
 import { type Memory, memoryOf } from '../memory.js';
 
@@ -46,16 +46,15 @@ export const experiment: Experiment = {
 
     ctx.log('the last ps is killed, and comes back on another host');
     const lost = ps.pop() as CrewTask;
-    const at = Date.now();
-    lost.process.kill('SIGKILL');
+    const { at, dyingMs } = await killed(ctx, lost);
     await allSay(ctx, workers, /a step failed/, at, {
       name: 'every worker gives the dead ps up long before its silence would tell',
-      boundMs: DEAD_AFTER_MS / 2,
+      boundMs: dyingMs + DEAD_AFTER_MS / 2,
       measure: 'until all workers gave up the dead ps',
     });
     await allSay(ctx, ps, new RegExp(`ps/task:${psCount - 1} is lost`), at, {
       name: 'so does every other ps',
-      boundMs: DEAD_AFTER_MS / 2,
+      boundMs: dyingMs + DEAD_AFTER_MS / 2,
       measure: 'until all ps knew of the dead ps',
     });
     const again = crew.start('ps', psCount - 1, lab.host(1));
