@@ -12,7 +12,7 @@ import { type BundleIndex, type BundleTensor, combine } from '../formats/tensor-
 import { isWhole } from '../formats/tensor-bundle/slice.js';
 import { stringsHead } from '../formats/tensor-bundle/string-layout.js';
 import type { BlobSource } from '../store/store.js';
-import { dtypeNumber } from '../tensor/dtype.js';
+import { DTYPES, dtypeNumber } from '../tensor/dtype.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { fullShapeOf, type SavedVariable, sliceOf } from './saved-variable.js';
 
@@ -156,15 +156,30 @@ export class ShardImage {
   }
 }
 
-function bytesOf(variable: SavedVariable, tensor: Tensor): { bytes: Uint8Array; ownCrc: number | undefined } {
-  const { key, dtype, shape } = variable;
+/** How long the image of these will be, found without a look at their memory. */
+export function imageSize(held: readonly HeldVariable[]): number {
+  return held.reduce((sum, { variable, tensor }) => {
+    check(variable, tensor);
+    const { dtype } = variable;
+    return (
+      sum +
+      (dtype === 'string' ? bytesOf(variable, tensor).bytes.byteLength : tensor.size * DTYPES[dtype].size)
+    );
+  }, 0);
+}
+
+function check({ key, dtype, shape }: SavedVariable, tensor: Tensor): void {
   const same = tensor.shape.length === shape.length && tensor.shape.every((size, i) => size === shape[i]);
   if (tensor.dtype !== dtype || !same) {
     throw invalid(
       `${key} is ${tensor.dtype} [${tensor.shape}] in memory, but ${dtype} [${shape}] in the graph`,
     );
   }
-  if (dtype === 'string') {
+}
+
+function bytesOf(variable: SavedVariable, tensor: Tensor): { bytes: Uint8Array; ownCrc: number | undefined } {
+  check(variable, tensor);
+  if (variable.dtype === 'string') {
     const values = tensor.bytes();
     const { head, crc32c: headCrc } = stringsHead(values.map((value) => value.byteLength));
     const ownCrc = values.reduce((crc, value) => crc32c(value, crc), headCrc);

@@ -17,7 +17,7 @@ import { onLongOrder } from './long-order.js';
 import { encodeChunks } from './manifest.js';
 import { fileBlob } from './names.js';
 import { type SavedVariable, sliceOf } from './saved-variable.js';
-import { type HeldVariable, ShardImage } from './shard-image.js';
+import { type HeldVariable, imageSize, ShardImage } from './shard-image.js';
 import {
   DropSchema,
   ORDERS,
@@ -96,7 +96,7 @@ export class ShardService implements ShardOwner {
     const held = variables.map((variable, i) => ({ variable, tensor: tensors[i]! }));
     await this.#endOther();
     this.#held = { attempt, variables: held, timer, writing: undefined };
-    return { bytes: new ShardImage(held).size };
+    return { bytes: imageSize(held) };
   }
 
   async write(request: WriteRequest, { signal, onProgress }: OwnerOptions = {}): Promise<WrittenShard> {

@@ -44,6 +44,9 @@ export interface TensorOptions<D extends DType = DType> {
 
 export type TensorLike = Tensor | NestedValue;
 
+/** On an ArrayBuffer over TensorFlow's memory: the object whose collection frees that memory. */
+const KEEPER = Symbol('keeper');
+
 /** A TF_Tensor that is somebody's for the length of a call. */
 export interface LentTensor {
   readonly pointer: Pointer;
@@ -55,16 +58,25 @@ export interface LentTensor {
 export class Tensor<D extends DType = DType> {
   readonly dtype: D;
   readonly shape: Shape;
-  readonly #elements: Elements | undefined;
+  #elements: Elements | undefined;
   /** Present when the elements live in TensorFlow's memory. */
   readonly #handle: Handle | undefined;
+  /** Makes the elements when they are first asked for: V8 counts views as memory, and collects garbage for large ones. */
+  readonly #view: (() => Elements) | undefined;
   #disposed = false;
 
-  private constructor(dtype: D, shape: Shape, elements: Elements | undefined, handle?: Handle) {
+  private constructor(
+    dtype: D,
+    shape: Shape,
+    elements: Elements | undefined,
+    handle?: Handle,
+    view?: () => Elements,
+  ) {
     this.dtype = dtype;
     this.shape = shape;
     this.#elements = elements;
     this.#handle = handle;
+    this.#view = view;
   }
 
   /**
@@ -142,13 +154,15 @@ export class Tensor<D extends DType = DType> {
       api.TF_DeleteTensor(pointer);
       return new Tensor(dtype, shape, elements);
     }
-    const memory = viewBytes(api.TF_TensorData(pointer), bytes);
-    return new Tensor(
-      dtype,
-      shape,
-      new ArrayType(memory),
-      new Handle('tensor', pointer, freeTensor, { keeper: memory, bytes, ...named }),
-    );
+    // Reachable from the tensor, and from every array taken from it.
+    const keeper = {};
+    const view = () => {
+      const memory = viewBytes(api.TF_TensorData(pointer), bytes);
+      Object.defineProperty(memory, KEEPER, { value: keeper });
+      return new ArrayType(memory);
+    };
+    const handle = new Handle('tensor', pointer, freeTensor, { keeper, bytes, ...named });
+    return new Tensor(dtype, shape, undefined, handle, view);
   }
 
   get size(): number {
@@ -251,6 +265,7 @@ export class Tensor<D extends DType = DType> {
 
   #live(): Elements {
     if (this.#disposed || this.#handle?.disposed) throw (this.#handle as Handle).disposedError();
+    this.#elements ??= this.#view?.();
     if (this.#elements === undefined) {
       throw invalid(`A ${this.dtype} tensor is a reference into TensorFlow; its elements cannot be read`);
     }
