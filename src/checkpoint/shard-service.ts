@@ -288,8 +288,10 @@ export async function readVariable(
   }
   const tensor = Tensor.allocate(shape, dtype);
   try {
-    const data = tensor.data as unknown as NodeJS.TypedArray;
-    const into = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+    const into = {
+      length: tensor.byteLength,
+      set: (bytes: Uint8Array, offset: number) => tensor.setBytes(bytes, offset),
+    };
     // Every chunk is verified by its own sum: reading whole tensors for theirs would read what others own.
     await bundle.read(key, { slice, into, verify: false, signal });
     return tensor;

@@ -60,11 +60,26 @@ export class VerifiedReader implements RangeReader {
   }
 
   async read(file: string, offset: number, length: number, into?: Uint8Array): Promise<Uint8Array> {
-    const open = this.#open(file);
-    if (offset + length > open.entry.size) {
+    const target = into ?? Buffer.allocUnsafeSlow(this.#checked(file, offset, length));
+    await this.pour(file, offset, length, (bytes, at) => target.set(bytes, at));
+    return target;
+  }
+
+  /** The length of a range that the file has. */
+  #checked(file: string, offset: number, length: number): number {
+    if (offset + length > this.#open(file).entry.size)
       throw new ShoalError('SHOAL_CORRUPT', `${file} has no bytes ${offset} to ${offset + length}`);
-    }
-    const target = into ?? Buffer.allocUnsafeSlow(length);
+    return length;
+  }
+
+  async pour(
+    file: string,
+    offset: number,
+    length: number,
+    take: (bytes: Uint8Array, at: number) => void,
+  ): Promise<void> {
+    this.#checked(file, offset, length);
+    const open = this.#open(file);
     const end = Math.ceil((offset + length) / CHUNK_BYTES);
     const underWay: { readonly index: number; readonly chunk: Chunk }[] = [];
     let next = Math.floor(offset / CHUNK_BYTES);
@@ -79,14 +94,13 @@ export class VerifiedReader implements RangeReader {
         const start = index * CHUNK_BYTES;
         const from = Math.max(offset, start);
         const to = Math.min(offset + length, start + bytes.byteLength);
-        target.set(bytes.subarray(from - start, to - start), from - offset);
+        take(bytes.subarray(from - start, to - start), from - offset);
         underWay.shift();
         this.#chunks.release(nameOf(open, index), chunk);
       }
     } finally {
       for (const { index, chunk } of underWay) this.#chunks.release(nameOf(open, index), chunk);
     }
-    return target;
   }
 
   #open(file: string): OpenFile {

@@ -14,6 +14,16 @@ export interface RangeReader {
    * there and `into` be returned, which saves the caller a copy.
    */
   read(file: string, offset: number, length: number, into?: Uint8Array): Promise<Uint8Array>;
+  /**
+   * The same bytes one piece after the other, each with its distance from `offset` and valid until `take` returns; for
+   * readers that have them in pieces anyway.
+   */
+  pour?(
+    file: string,
+    offset: number,
+    length: number,
+    take: (bytes: Uint8Array, at: number) => void,
+  ): Promise<void>;
 }
 
 /** Reads the files of a directory. Handles stay open until it is closed. */

@@ -426,3 +426,18 @@ describe('any nested value', () => {
     );
   });
 });
+
+describe('a tensor that is allocated', () => {
+  test.each([10, 100_000])('takes bytes at any place: %i elements', (count) => {
+    using tensor = Tensor.allocate([count], 'int32');
+    const bytes = new Uint8Array(Int32Array.from({ length: count }, (_, i) => i).buffer);
+    tensor.setBytes(bytes.subarray(7), 7);
+    tensor.setBytes(bytes.subarray(0, 7), 0);
+    expect(tensor.byteLength).toBe(4 * count);
+    expect(tensor.data.every((value, i) => value === i)).toBe(true);
+    // Through the view too, once there is one.
+    tensor.setBytes(new Uint8Array([1, 0, 0, 0]), 4 * (count - 1));
+    expect(tensor.data[count - 1]).toBe(1);
+    expect(() => tensor.setBytes(bytes, 1)).toThrow(/no bytes/);
+  });
+});

@@ -169,6 +169,11 @@ export class Tensor<D extends DType = DType> {
     return sizeOf(this.shape);
   }
 
+  /** Of the elements; of a string tensor none are told. */
+  get byteLength(): number {
+    return this.size * DTYPES[this.dtype].size;
+  }
+
   get rank(): number {
     return this.shape.length;
   }
@@ -182,6 +187,22 @@ export class Tensor<D extends DType = DType> {
       });
     }
     return elements as DataOf<D>;
+  }
+
+  /**
+   * Puts bytes into a tensor that was made by `allocate`, before anybody else sees it. Other than `data` this makes no
+   * view of TensorFlow's memory, for which V8 would collect garbage.
+   */
+  setBytes(bytes: Uint8Array, offset: number): void {
+    if (!(offset >= 0 && offset + bytes.byteLength <= this.byteLength)) {
+      throw invalid(`${this} has no bytes ${offset} to ${offset + bytes.byteLength}`);
+    }
+    if (this.#handle && this.#elements === undefined) {
+      copyBytes(C().TF_TensorData(this.#handle.pointer) + BigInt(offset), bytes, bytes.byteLength);
+      return;
+    }
+    const { buffer, byteOffset, byteLength } = this.data as unknown as NodeJS.TypedArray;
+    new Uint8Array(buffer, byteOffset, byteLength).set(bytes, offset);
   }
 
   /** The elements of a string tensor as bytes. */

@@ -17,17 +17,21 @@ import { type Box, boxOf, elementCount, type TensorSlice } from './slice.js';
 import { decodeStrings } from './string-layout.js';
 
 const CHUNK_BYTES = 8 << 20;
-/** What need not be checked here and can be read to its place takes no memory: it is read in longer stretches. */
-const DIRECT_BYTES = 64 << 20;
 /** Without verification, gaps between wanted runs up to this size are read rather than skipped. */
 const GAP_BYTES = 64 << 10;
 const MAX_INDEX_BYTES = 1 << 30;
 
-export interface ReadOptions {
+/** What bytes can be put into: an array, or memory that is best not seen as one. */
+export interface ByteTarget {
+  readonly length: number;
+  set(bytes: Uint8Array, offset: number): void;
+}
+
+export interface ReadOptions<T extends ByteTarget = ByteTarget> {
   /** The part that is wanted; the whole tensor by default. */
   readonly slice?: TensorSlice | undefined;
   /** Where the bytes go, of just the right size; a fresh array by default. */
-  readonly into?: Uint8Array | undefined;
+  readonly into?: T | undefined;
   /**
    * Check the crc32c of every saved piece that is touched, which means to read such a piece whole (the
    * default). Without it only the wanted ranges are read, for callers that verify in another way.
@@ -67,7 +71,7 @@ export class BundleReader {
   }
 
   /** The bytes of a tensor of any dtype but string, row by row as TensorFlow holds them. */
-  async read(name: string, options: ReadOptions = {}): Promise<Uint8Array> {
+  async read<T extends ByteTarget = Uint8Array>(name: string, options: ReadOptions<T> = {}): Promise<T> {
     const tensor = this.tensor(name);
     const each = elementBytes(tensor.dtype);
     if (each === undefined) {
@@ -84,7 +88,7 @@ export class BundleReader {
     const covered = pieces.reduce((sum, { shared }) => sum + shared, 0);
     if (covered * each !== total) throw this.#notWhole(tensor);
     for (const { piece } of pieces) await this.#checkBounds(name, piece);
-    const target = options.into ?? Buffer.allocUnsafeSlow(total);
+    const target = options.into ?? (Buffer.allocUnsafeSlow(total) as ByteTarget as T);
     for (const { piece, box } of pieces) {
       await this.#readPiece(tensor, piece, scaledRuns(sharedRuns(box, wanted), each), target, options);
     }
@@ -168,7 +172,7 @@ export class BundleReader {
     tensor: BundleTensor,
     piece: BundlePiece,
     runs: Iterator<Run>,
-    target: Uint8Array,
+    target: ByteTarget,
     options: ReadOptions,
   ): Promise<void> {
     const verify = options.verify ?? true;
@@ -178,8 +182,14 @@ export class BundleReader {
     let crc = 0;
     for (const span of spans) {
       const scatter = new Scatter(span.runs, target);
-      const most = verify ? CHUNK_BYTES : DIRECT_BYTES;
-      let next = this.#readChunk(file, piece, span, span.start, scatter, scratch, most);
+      if (!verify && this.#files.pour) {
+        await this.#files.pour(file, piece.offset + span.start, span.end - span.start, (bytes, at) => {
+          throwIfAborted(`reading ${tensor.name}`, options.signal);
+          scatter.copy(span.start + at, bytes);
+        });
+        continue;
+      }
+      let next = this.#readChunk(file, piece, span, span.start, scatter, scratch);
       while (next) {
         throwIfAborted(`reading ${tensor.name}`, options.signal);
         const { at, bytes, placed } = await next.done;
@@ -187,9 +197,7 @@ export class BundleReader {
         if (!placed) scatter.copy(at, bytes);
         const following = at + bytes.length;
         next =
-          following < span.end
-            ? this.#readChunk(file, piece, span, following, scatter, scratch, most)
-            : undefined;
+          following < span.end ? this.#readChunk(file, piece, span, following, scatter, scratch) : undefined;
         if (verify) crc = crc32c(bytes, crc);
       }
     }
@@ -198,18 +206,9 @@ export class BundleReader {
   }
 
   /** Starts the read of the chunk at `at`. It is wrapped so that a failure is seen only where it is awaited. */
-  #readChunk(
-    file: string,
-    piece: BundlePiece,
-    span: Span,
-    at: number,
-    scatter: Scatter,
-    scratch: Scratch,
-    most: number,
-  ) {
+  #readChunk(file: string, piece: BundlePiece, span: Span, at: number, scatter: Scatter, scratch: Scratch) {
     if (at >= span.end) return undefined;
-    const longest = Math.max(CHUNK_BYTES, Math.min(most, scatter.room(at)));
-    const length = Math.min(longest, span.end - at);
+    const length = Math.min(CHUNK_BYTES, span.end - at);
     const place = scatter.direct(at, length);
     const into = place ?? scratch.next(length);
     const done = this.#files.read(file, piece.offset + at, length, into).then((bytes) => {
@@ -242,10 +241,10 @@ class Scratch {
 /** Puts chunks of a piece, which come in order, to where the runs want them. */
 class Scatter {
   readonly #runs: Iterator<Run>;
-  readonly #target: Uint8Array;
+  readonly #target: ByteTarget;
   #run: Run | undefined;
 
-  constructor(runs: Iterator<Run>, target: Uint8Array) {
+  constructor(runs: Iterator<Run>, target: ByteTarget) {
     this.#runs = runs;
     this.#target = target;
     this.#run = this.#next();
@@ -256,19 +255,14 @@ class Scatter {
     return result.done ? undefined : result.value;
   }
 
-  /** How many bytes from here on belong together in the target. */
-  room(at: number): number {
-    const run = this.#run;
-    return run && at >= run.from ? Math.max(0, run.from + run.count - at) : 0;
-  }
-
   /** The place of a chunk that lies within one run, so that it can be read right there. */
   direct(at: number, length: number): Uint8Array | undefined {
-    const run = this.#run;
+    const [run, target] = [this.#run, this.#target];
+    if (!(target instanceof Uint8Array)) return undefined;
     if (!run || at < run.from || at + length > run.from + run.count) return undefined;
     const to = run.to + at - run.from;
     if (at + length === run.from + run.count) this.#run = this.#next();
-    return this.#target.subarray(to, to + length);
+    return target.subarray(to, to + length);
   }
 
   copy(at: number, bytes: Uint8Array): void {
