@@ -9,6 +9,7 @@ import { ShoalError } from '../../errors/errors.js';
 import { DirectoryStore } from '../../store/directory-store.js';
 import type { PeerBlobs, Peers } from '../../store/peers.js';
 import { PeersStore } from '../../store/peers-store.js';
+import { guarded } from '../../store/sources.js';
 import type { PutOptions, StoreCallOptions } from '../../store/store.js';
 
 export interface Disk {
@@ -122,12 +123,15 @@ function blobsOf(disk: Disk): PeerBlobs {
   };
   return {
     write: async (name, source, { crc32c: _, ...options } = {}) => reach().put(name, source, options),
-    read: async function* (name, { attempts: _, ...options } = {}) {
-      for await (const chunk of reach().read(name, options)) {
-        await disk.onRead?.(name);
-        reach();
-        yield disk.lies?.(chunk, name) ?? chunk;
-      }
+    read: (name, { attempts: _, ...options } = {}) => {
+      const chunks = async function* () {
+        for await (const chunk of reach().read(name, options)) {
+          await disk.onRead?.(name);
+          reach();
+          yield disk.lies?.(chunk, name) ?? chunk;
+        }
+      };
+      return guarded(chunks(), `reading ${name} at ${disk.place}`, options);
     },
     stat: async (name) => reach().stat(name),
     digest: async (name, options?: StoreCallOptions) => reach().digest(name, options),
