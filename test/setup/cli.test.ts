@@ -52,6 +52,7 @@ test('doctor --json tells all its subjects and exits with 0 where Shoal can run'
     'platform',
     'node',
     'library',
+    'request ids',
     'cpu',
     'gpu',
     'threads',
