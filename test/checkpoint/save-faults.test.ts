@@ -244,6 +244,77 @@ describe('what unfinished saves have left', () => {
   });
 });
 
+describe('a save that is asked for while one runs', () => {
+  it('waits for it, or is left out, as its caller likes', async () => {
+    const chief = crew.chief();
+    await crew.set(1);
+    const first = chief.save(crew.request(1));
+    const [queued, alsoQueued] = [chief.save(crew.request(2)), chief.save(crew.request(3), 'queue')];
+    expect(await chief.save(crew.request(4), 'skip')).toBeUndefined();
+    const sequences = (await Promise.all([first, queued, alsoQueued])).map(
+      (outcome) => outcome!.manifest.sequence,
+    );
+    expect(sequences).toEqual([1, 2, 3]);
+    expect((await chief.save(crew.request(5), 'skip'))!.manifest.step).toBe(5);
+  });
+
+  it('does not wait for ever when that one fails', async () => {
+    const chief = crew.chief();
+    await crew.set(1);
+    crew.disks.at('ps/0').isFull = () => true;
+    const saves = await Promise.allSettled([1, 2].map((step) => chief.save(crew.request(step))));
+    for (const save of saves) expect(save).toMatchObject({ reason: { code: 'SHOAL_NO_SPACE' } });
+    expect(chief.isSaving).toBe(false);
+  });
+});
+
+describe('a save that is given up', () => {
+  const request = (stop: AbortController, more: Partial<SaveRequest> = {}) =>
+    crew.request(2, { signal: stop.signal, ...more });
+  const cases: Record<string, (stop: AbortController) => Partial<SaveRequest>> = {
+    'while the step is asked for': (stop) => ({
+      step: async () => {
+        stop.abort(new Error('Ctrl-C'));
+        return 2;
+      },
+    }),
+    'while data is written': (stop) => ({
+      onProgress: () => stop.abort(new Error('Ctrl-C')),
+    }),
+    'while the index is written': (stop) => ({
+      meta: () => {
+        stop.abort(new Error('Ctrl-C'));
+        return Buffer.from('a graph');
+      },
+    }),
+  };
+
+  it.each(Object.keys(cases))('%s leaves nothing behind, and the next one succeeds', async (when) => {
+    const chief = crew.chief();
+    await crew.save(chief, 1);
+    await crew.set(2);
+    const stop = new AbortController();
+    await expect(chief.save(request(stop, cases[when]!(stop)))).rejects.toThrow();
+    expect(steps(await expectWhole())).toEqual([1]);
+    await crew.save(chief, 3);
+    expect(steps(await expectWhole())).toEqual([3, 1]);
+    expect(await ofStep(2)).toEqual([]);
+  });
+
+  it('keeps no snapshot', async () => {
+    const stop = new AbortController();
+    const [owner] = crew.owners;
+    const taken = owner!.service.snapshot(
+      { attempt: 'aaaa', variables: [...owner!.saved] },
+      { signal: stop.signal },
+    );
+    stop.abort(new Error('Ctrl-C'));
+    await expect(taken).rejects.toThrow();
+    const write = { attempt: 'aaaa', prefix: 'm-1', namespace: 'job', store: 'peers:', shard: 0, shards: 1 };
+    await expect(owner!.service.write(write)).rejects.toMatchObject({ code: 'SHOAL_NOT_FOUND' });
+  });
+});
+
 describe('a clock that jumps', () => {
   it('back: later saves stay the newer ones, and none of them is taken for old', async () => {
     const times = [9_000_000_000, 8_000_000_000, 0, 8_500_000_000, 1];

@@ -1,0 +1,97 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { ClusterSpec } from '../cluster/cluster-spec.js';
+import { Server } from '../cluster/server.js';
+import { type TaskId, taskId } from '../cluster/task-id.js';
+import { CheckpointPlane, planeOf } from './checkpoint-plane.js';
+
+const CHIEF = taskId('chief', 0);
+const WORKER = taskId('worker', 0);
+
+let folder = '';
+let chief: Server;
+let worker: Server;
+
+async function start(self: TaskId, chiefAddress: string): Promise<Server> {
+  const blobRoot = join(folder, self.replace(/\W+/g, '-'));
+  const server = await Server.start({
+    spec: new ClusterSpec({ chief: [chiefAddress], worker: ['127.0.0.1:2'] }),
+    self,
+    security: { kind: 'none' },
+    listen: '127.0.0.1:0',
+    settings: { heartbeatMs: 100, deadAfterMs: 20_000 },
+    blobRoot,
+    onExit: () => {},
+  });
+  CheckpointPlane.attach(server, { directory: blobRoot });
+  return server;
+}
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'shoal-plane-'));
+  chief = await start(CHIEF, '127.0.0.1:1');
+  worker = await start(WORKER, chief.task.agentAddress);
+  await chief.task.waitFor([WORKER], { timeoutMs: 60_000 });
+});
+afterAll(async () => {
+  for (const server of [worker, chief]) {
+    await planeOf(server)!.close();
+    await server.task.leave({ timeoutMs: 500 });
+  }
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const gate = () => planeOf(worker)!.gate;
+const park = (token: string) => chief.task.order(WORKER, 'train-park', { leaseMs: 60_000, token });
+const resume = (token: string) => chief.task.order(WORKER, 'train-resume', { token });
+
+describe('the park of a worker', () => {
+  beforeEach(() => gate().resume());
+  const { signal } = new AbortController();
+
+  it('rests both the chief itself and others, and ends', async () => {
+    const { parking } = planeOf(chief)!;
+    expect(parking.workers()).toEqual([CHIEF, WORKER]);
+    for (const name of parking.workers()) await parking.park(name, { leaseMs: 60_000, signal });
+    expect([planeOf(chief)!.gate.parked, gate().parked]).toEqual([true, true]);
+    for (const name of parking.workers()) await parking.resume(name);
+    expect([planeOf(chief)!.gate.parked, gate().parked]).toEqual([false, false]);
+  });
+
+  it('is not ended by the end of an earlier one that comes late', async () => {
+    await park('first');
+    await resume('first');
+    await park('second');
+    await resume('first');
+    expect(gate().parked).toBe(true);
+    await resume('second');
+    expect(gate().parked).toBe(false);
+  });
+
+  it('does not begin when its end came first', async () => {
+    await resume('hurried');
+    await expect(park('hurried')).rejects.toMatchObject({ code: 'SHOAL_ABORTED' });
+    expect(gate().parked).toBe(false);
+  });
+
+  it('waits for the step that is under way', async () => {
+    await gate().enter();
+    let rests = false;
+    const parked = park('waiting').then(() => {
+      rests = true;
+    });
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    expect(rests).toBe(false);
+    gate().leave();
+    await parked;
+    await resume('waiting');
+  });
+
+  it('is over when the lease is over', async () => {
+    await chief.task.order(WORKER, 'train-park', { leaseMs: 100, token: 'short' });
+    await new Promise((resolve) => setTimeout(resolve, 400));
+    expect(gate().parked).toBe(false);
+  });
+});
