@@ -316,6 +316,7 @@ class Save {
     const { places } = await store.put(fileBlob(namespace, this.#name, file), bytes, {
       signal,
       copies: 'everywhere',
+      isNew: true,
     });
     return manifestFile(file, bytes, places);
   }
@@ -351,6 +352,7 @@ class Save {
     await store.put(manifestBlob(namespace, manifest), encodeManifest(manifest), {
       signal,
       copies: 'everywhere',
+      isNew: true,
     });
     this.#manifest = manifest;
     await faultPoint('checkpoint.manifest.after');

@@ -133,6 +133,8 @@ export class ShardService implements ShardOwner {
         size: image.size,
         crc32c: () => image.sums().crc32c,
         readBack: true,
+        // It is that of one attempt.
+        isNew: true,
       });
       await faultPoint('checkpoint.write.after');
       const { index, chunks, crc32c } = image.sums();

@@ -110,7 +110,7 @@ export class PeersStore implements Store {
     const candidates = everywhere ? this.#others() : replicaCandidates(this.#peers, name);
     const wanted = everywhere ? candidates.length : this.replicas;
     const [chosen, spare] = [candidates.slice(0, wanted), candidates.slice(wanted)];
-    const before = this.#holders(name, options);
+    const before = options.isNew ? Promise.resolve([]) : this.#holders(name, options);
     before.catch(() => {});
     const parts = { peers: this.#peers, directory: this.#directory, chosen, spare, wanted };
     const result = await spread(parts, name, source, options);

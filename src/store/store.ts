@@ -37,6 +37,8 @@ export interface PutOptions extends StoreCallOptions {
   readonly crc32c?: (() => number) | undefined;
   /** Have a place that can do it while it writes read every byte back; another one is an error. */
   readonly readBack?: boolean | undefined;
+  /** The name is one that nobody has put before: no copies are looked for that this one would replace. */
+  readonly isNew?: boolean | undefined;
   /** Do not replace a blob that is there. */
   readonly ifAbsent?: boolean | undefined;
   /** Here and at `replicas` others, or wherever it can be had: what must survive everybody, a manifest. */
