@@ -2,7 +2,6 @@
 import { Session } from '../session/session.js';
 import { RecoverableSession } from '../train/recoverable-session.js';
 import { Steadiness } from '../train/steadiness.js';
-import { JobCheckpoints } from './checkpointing.js';
 import type { JobDefinition } from './define-job.js';
 import { type LoopResult, trainLoop, unlessInputIsOver } from './train-loop.js';
 import { buildTrainingGraph } from './training-graph.js';
@@ -28,9 +27,10 @@ export async function runInProcess(
   await using runner = Session.open({ graph: parts.graph });
   const { checkpoint } = job.train;
   const { localInit } = parts;
+  // A job without checkpoints loads nothing of them.
   const checkpoints =
     checkpoint &&
-    new JobCheckpoints(job, checkpoint, {
+    new (await import('./checkpointing.js')).JobCheckpoints(job, checkpoint, {
       session: runner,
       dir: options.dir ?? '.',
       log,
