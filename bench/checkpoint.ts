@@ -29,7 +29,6 @@ const CHIEF_SPARE_MB = 16;
 interface Round {
   readonly shoal: SaveWindow;
   readonly pythonMs: number;
-  readonly diskSpeed: number;
   readonly copyMs: number;
   readonly psGrowth: number | undefined;
 }
@@ -125,11 +124,9 @@ class Measured {
     const { model, mb } = this;
     const rounds: Round[] = [];
     for (let round = 0; round <= roundsFor(mb); round++) {
-      const before = await writeSpeed(this.directory, mb);
       const [trained, psGrowth] = await growth(shoal.ps.pid, () =>
         shoal.train(QUIET_SECONDS, [QUIET_SECONDS], TAIL_SECONDS),
       );
-      const after = await writeSpeed(this.directory, mb);
       const [[start, end] = [0, 0]] = (await python.train(QUIET_SECONDS, [QUIET_SECONDS])).saves;
       // Python leaves its bytes to the page cache: they are not to be written during another's turn.
       await syncDisk();
@@ -137,14 +134,13 @@ class Measured {
       const result = {
         shoal: window,
         pythonMs: end - start,
-        diskSpeed: 2 / (1 / before + 1 / after),
         copyMs: await copyMs(mb),
         psGrowth,
       };
       this.log(
         `${model} ${mb} MB${round === 0 ? ', first save' : ''}: saved in ${ms(window.saveMs)}, blocked ${ms(window.blockedMs)} ` +
-          `(longest step ${ms(window.longestMs)}, unrest ${ms(window.unrestMs)}), lost ${ms(window.lostMs)}; python ${ms(result.pythonMs)}; ` +
-          `disk ${result.diskSpeed.toFixed(0)} MB/s, copy ${ms(result.copyMs)}, ps +${psGrowth?.toFixed(0) ?? '?'} MB`,
+          `(rest ${ms(window.restMs)}, unrest ${ms(window.unrestMs)}), lost ${ms(window.lostMs)}; python ${ms(result.pythonMs)}; ` +
+          `copy ${ms(result.copyMs)}, ps +${psGrowth?.toFixed(0) ?? '?'} MB`,
       );
       if (round > 0) rounds.push(result);
     }
@@ -162,16 +158,10 @@ class Measured {
     if (model === 'dense') this.#row('blocked by a save', 'ms', 'lower', blocked, python, 50);
     else
       this.#row('blocked by a save', 'ms', 'lower', blocked, copies, hasGoal ? 1 : undefined, 'memory copy');
-    this.#row(
-      'whole save',
-      'ms',
-      'lower',
-      of(({ shoal }) => shoal.saveMs),
-      python,
-    );
-    const speed = of(({ shoal }) => (mb / shoal.saveMs) * 1000);
-    const disk = of(({ diskSpeed }) => diskSpeed);
-    this.#row('whole save', 'MB/s', 'higher', speed, disk, hasGoal ? 0.8 : undefined, 'disk');
+    const rests = of(({ shoal }) => shoal.restMs);
+    this.#row('rest for the snapshot', 'ms', 'lower', rests, python);
+    const saves = of(({ shoal }) => shoal.saveMs);
+    this.#row('whole save beside training', 'ms', 'lower', saves, python);
     const growths = of(({ psGrowth }) => psGrowth ?? Number.NaN);
     if (growths.every(Number.isFinite)) {
       const allowed = (model === 'dense' ? 0 : mb) + SPARE_MB;
@@ -208,26 +198,40 @@ class Measured {
     const { mb, directory } = this;
     const idle = (await shoal.idle(3)).cpuMs / 3000;
     const chief = { mb, growth: [] as (number | undefined)[], cpuMs: [] as number[] };
-    const restored: number[] = [];
-    const read: number[] = [];
+    const speeds = {
+      saved: [] as number[],
+      written: [] as number[],
+      restored: [] as number[],
+      read: [] as number[],
+    };
     let isCold = true;
-    await writeSpeed(directory, mb);
-    for (let round = 0; round <= Math.min(3, roundsFor(mb)); round++) {
-      const [saved, grown] = await growth(shoal.worker.pid, () => shoal.save());
-      const files = await filesBelow(shoal.directory);
-      isCold = (await forget(files)) && isCold;
-      const before = await readSpeed(directory, mb);
-      const { ms: taken } = await shoal.restore(saved.path);
-      const after = await readSpeed(directory, mb);
+    for (let round = 0; round <= roundsFor(mb); round++) {
+      const written = await between(
+        () => writeSpeed(directory, mb),
+        () => growth(shoal.worker.pid, () => shoal.save()),
+      );
+      const [saved, grown] = written.result;
+      isCold = (await forget(await filesBelow(shoal.directory))) && isCold;
+      const read = await between(
+        () => readSpeed(directory, mb),
+        () => shoal.restore(saved.path),
+      );
+      this.log(
+        `${this.model} ${mb} MB, nobody trains${round === 0 ? ', first' : ''}: saved in ${ms(saved.ms)} (disk ${ms((mb / written.speed) * 1000)}), ` +
+          `chief ${ms(saved.cpuMs)} of cpu; restored in ${ms(read.result.ms)} (disk ${ms((mb / read.speed) * 1000)})`,
+      );
       if (round === 0) continue;
       chief.growth.push(grown);
       chief.cpuMs.push(Math.max(0, saved.cpuMs - idle * saved.ms));
-      restored.push((mb / taken) * 1000);
-      read.push(2 / (1 / before + 1 / after));
+      speeds.saved.push((mb / saved.ms) * 1000);
+      speeds.written.push(written.speed);
+      speeds.restored.push((mb / read.result.ms) * 1000);
+      speeds.read.push(read.speed);
     }
     this.chief = chief;
+    this.#row('whole save', 'MB/s', 'higher', speeds.saved, speeds.written, 0.8, 'disk');
     const name = isCold ? 'restore' : 'restore (from a warm cache)';
-    this.#row(name, 'MB/s', 'higher', restored, read, 0.8, 'disk');
+    this.#row(name, 'MB/s', 'higher', speeds.restored, speeds.read, 0.8, 'disk');
   }
 
   #row(
@@ -268,6 +272,17 @@ function acrossSizes(
   const withSpare = (value: number) => value + CHIEF_SPARE_MB;
   const title = `memory of the chief, + ${CHIEF_SPARE_MB}`;
   row(title, 'MB', grown(large).map(withSpare), withSpare(median(grown(small))), 0.8);
+}
+
+/** Work between two probes of the disk, and the speed that it had meanwhile. */
+async function between<T>(
+  probe: () => Promise<number>,
+  work: () => Promise<T>,
+): Promise<{ readonly result: T; readonly speed: number }> {
+  const before = await probe();
+  const result = await work();
+  const after = await probe();
+  return { result, speed: 2 / (1 / before + 1 / after) };
 }
 
 const ms = (value: number): string => `${value.toFixed(0)} ms`;

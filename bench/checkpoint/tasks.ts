@@ -17,6 +17,8 @@ export interface Trained {
   readonly ends: readonly number[];
   readonly times: readonly number[];
   readonly saves: readonly (readonly [start: number, end: number])[];
+  /** For how long steps were told to rest, for each save of Shoal. */
+  readonly rests: readonly number[];
 }
 
 export class Pair {

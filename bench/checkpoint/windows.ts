@@ -8,14 +8,14 @@ export interface SaveWindow {
   readonly blockedMs: number;
   /** The same sum over as long a time without a save: what of it is the machine's own unrest. */
   readonly unrestMs: number;
-  /** The longest of those steps: the one that waited for the snapshot, on a quiet machine. */
-  readonly longestMs: number;
+  /** For how long steps were told to rest: what of it the save does on purpose. */
+  readonly restMs: number;
   /** Training time that went amiss: how much longer the steps took than as many quiet ones. */
   readonly lostMs: number;
 }
 
 /** Looks at training with one save in it. */
-export function saveWindow({ ends, times, saves }: Trained): SaveWindow {
+export function saveWindow({ ends, times, saves, rests }: Trained): SaveWindow {
   const [start, end] = saves[0] as readonly [number, number];
   const usual = median(times);
   const quiet: number[] = [];
@@ -30,7 +30,7 @@ export function saveWindow({ ends, times, saves }: Trained): SaveWindow {
     saveMs: end - start,
     blockedMs: beyond(beside),
     unrestMs: (beyond(quiet) / quietMs) * windowMs,
-    longestMs: Math.max(...beside),
+    restMs: rests[0] ?? 0,
     lostMs: windowMs - beside.length * (quietMs / quiet.length),
   };
 }

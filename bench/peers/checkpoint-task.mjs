@@ -1,5 +1,6 @@
 // One task of the checkpoint benchmark, on Shoal. A worker answers JSON lines:
-//   {"do": "train", "seconds", "saveAt": [seconds], "tail"} → {"ends": [ms], "times": [ms], "saves": [[start, end]]}
+//   {"do": "train", "seconds", "saveAt": [seconds], "tail"} →
+//       {"ends": [ms], "times": [ms], "saves": [[start, end]], "rests": [ms]}
 //   {"do": "save"} → {"ms", "cpuMs", "path"}      {"do": "restore", "path"} → {"ms"}      {"do": "idle"} → {"cpuMs"}
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -58,6 +59,22 @@ function build(graph) {
   return [counted, tf.train.sgd(0.01).minimize(loss, { varList: [w] })];
 }
 
+/** For how long steps are told to rest at the gate, each time. */
+function timeRests(gate) {
+  const rests = [];
+  const { park, resume } = gate;
+  let since;
+  gate.park = (options) => {
+    since = performance.now();
+    return park.call(gate, options);
+  };
+  gate.resume = () => {
+    rests.push(performance.now() - since);
+    return resume.call(gate);
+  };
+  return rests;
+}
+
 if (jobName === 'ps') {
   process.stdin.resume().on('end', () => process.exit(0));
   await server.join();
@@ -67,6 +84,7 @@ if (jobName === 'ps') {
   const ops = graph.asDefault(() => graph.device(workerDevice, () => build(graph)));
   const cluster = server.session(graph);
   const plane = planeOf(server);
+  const rests = timeRests(plane.gate);
   const session = new RecoverableSession({
     runner: cluster,
     graph,
@@ -97,13 +115,13 @@ if (jobName === 'ps') {
             saving = undefined;
           });
         }
-        const [from] = [performance.now()];
+        const from = performance.now();
         await session.run(ops);
         start = performance.now();
         times.push(start - from);
         ends.push(start - begun);
       }
-      return { ends, times, saves };
+      return { ends, times, saves, rests: rests.splice(0) };
     },
     async save() {
       const [start, cpu] = [performance.now(), process.cpuUsage()];

@@ -1,5 +1,6 @@
 # One task of the checkpoint benchmark, on Python TensorFlow. A worker answers JSON lines:
-#   {"do": "train", "seconds", "saveAt": [seconds], "tail"} -> {"ends": [ms], "times": [ms], "saves": [[start, end]]}
+#   {"do": "train", "seconds", "saveAt": [seconds], "tail"} ->
+#       {"ends": [ms], "times": [ms], "saves": [[start, end]], "rests": []}
 # It saves between two steps, as CheckpointSaverHook does: to the disk of the ps, which is the same one here.
 import json
 import os
@@ -90,7 +91,7 @@ def train(seconds, saveAt=(), tail=0):
         now = time.perf_counter()
         times.append((now - start) * 1000)
         ends.append((now - begun) * 1000)
-    return {"ends": ends, "times": times, "saves": saves}
+    return {"ends": ends, "times": times, "saves": saves, "rests": []}
 
 
 for line in sys.stdin:

@@ -138,7 +138,7 @@ describe('the image of a shard', () => {
       }
       const data = tensor.data as unknown as NodeJS.TypedArray;
       const expected = Buffer.from(data.buffer, data.byteOffset, data.byteLength);
-      expect(Buffer.from(await bundle.read(variable.key)).equals(expected)).toBe(true);
+      expect(Buffer.from(await bundle.read<Uint8Array>(variable.key)).equals(expected)).toBe(true);
     }
   });
 
@@ -146,7 +146,7 @@ describe('the image of a shard', () => {
     const part = (row: number) => ({ fullShape: [4, 3], offset: [row, 0] });
     const rows = (row: number) => Tensor.of([0, 1].map((i) => [0, 1, 2].map((j) => 10 * (row + i) + j)));
     const bundle = await readBack([held('table', rows(2), part(2)), held('table', rows(0), part(0))]);
-    const bytes = Buffer.from(await bundle.read('table'));
+    const bytes = Buffer.from(await bundle.read<Uint8Array>('table'));
     const found = Array.from({ length: 12 }, (_, i) => bytes.readFloatLE(i * 4));
     expect(found).toEqual([0, 1, 2, 10, 11, 12, 20, 21, 22, 30, 31, 32]);
   });

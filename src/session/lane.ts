@@ -6,7 +6,7 @@
  */
 import { threadPool } from '../async/thread-pool.js';
 import { ShoalError } from '../errors/errors.js';
-import { exitAtOnce } from '../native/exit.js';
+import { endAtOnce } from '../native/exit.js';
 
 export class NativeLane {
   readonly #width: number;
@@ -73,9 +73,7 @@ export function nativeLane(): NativeLane {
   if (!shared) {
     const lane = new NativeLane();
     shared = lane;
-    process.on('exit', (code) => {
-      if (lane.running > 0) exitAtOnce(code);
-    });
+    endAtOnce(() => lane.running > 0);
   }
   return shared;
 }

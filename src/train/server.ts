@@ -12,7 +12,7 @@ import { securityOf } from '../cluster/security.js';
 import { Server as ClusterServer } from '../cluster/server.js';
 import { parseTaskId } from '../cluster/task-id.js';
 import { ShoalError } from '../errors/errors.js';
-import { exitAtOnce } from '../native/exit.js';
+import { endAtOnce } from '../native/exit.js';
 import { CheckpointPlane } from './checkpoint-plane.js';
 
 export interface ServerOptions {
@@ -60,7 +60,7 @@ export const Server = {
     const { replicas } = options;
     CheckpointPlane.attach(server, { directory: blobRoot, replicas, log });
     // TensorFlow's threads may wait for a peer that is gone: the end of the program does not wait for them.
-    process.once('exit', (code) => exitAtOnce(code));
+    endAtOnce();
     return server;
   },
 };

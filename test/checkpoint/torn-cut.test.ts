@@ -49,9 +49,10 @@ const pick = (all: Float32Array, lane: number): readonly number[] =>
 async function read({ directory, prefix }: Saved) {
   await using files = new DirectoryReader(directory);
   const bundle = await BundleReader.open(files, prefix);
-  const int64 = async (name: string) => Number(Buffer.from(await bundle.read(name)).readBigInt64LE());
+  const int64 = async (name: string) =>
+    Number(Buffer.from(await bundle.read<Uint8Array>(name)).readBigInt64LE());
   const floats = async (name: string) => {
-    const bytes = Buffer.from(await bundle.read(name));
+    const bytes = Buffer.from(await bundle.read<Uint8Array>(name));
     return new Float32Array(bytes.buffer, bytes.byteOffset, bytes.length / 4);
   };
   const tables = await Promise.all(
