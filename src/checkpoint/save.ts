@@ -166,6 +166,13 @@ class Save {
     );
   }
 
+  /** Work that the save waits for at its end, and whose failure is not its own: who is lost ends it by a lease. */
+  #aside(work: Promise<unknown>, problem: string): void {
+    this.#cleanUp.push(
+      work.catch((error: unknown) => this.#context.log?.(`${problem}: ${messageOf(error).split('\n')[0]}`)),
+    );
+  }
+
   #deadline(ms: number, what: string): void {
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => {
@@ -199,11 +206,14 @@ class Save {
           break;
         case 'drop':
           for (const owner of effect.owners) {
-            this.#cleanUp.push(this.#context.owner(owner).drop(this.#attempt));
+            this.#aside(
+              this.#context.owner(owner).drop(this.#attempt),
+              `${owner} could not be told to forget`,
+            );
           }
           break;
         case 'discard':
-          this.#cleanUp.push(this.#discard());
+          this.#aside(this.#discard(), 'what a failed save left behind could not be removed');
           break;
       }
     }
@@ -257,7 +267,9 @@ class Save {
 
   #resume(workers: readonly string[]): void {
     this.#parkedMs = performance.now() - this.#parkedAt;
-    for (const worker of workers) this.#cleanUp.push(this.#context.parking!.resume(worker));
+    for (const worker of workers) {
+      this.#aside(this.#context.parking!.resume(worker), `${worker} could not be told to go on`);
+    }
   }
 
   get #prefix(): string {
@@ -361,15 +373,11 @@ class Save {
 
   /** What is left behind here, because somebody cannot be reached, is swept later. */
   async #discard(): Promise<void> {
-    const { store, namespace, log } = this.#context;
-    try {
-      await Promise.allSettled(this.#puts);
-      const folder = fileBlob(namespace, this.#name, '');
-      const names: string[] = [];
-      for await (const { name } of store.list(folder)) names.push(name);
-      for (const name of names) await store.remove(name);
-    } catch (error) {
-      log?.(`what a failed save left behind could not be removed: ${messageOf(error)}`);
-    }
+    const { store, namespace } = this.#context;
+    await Promise.allSettled(this.#puts);
+    const folder = fileBlob(namespace, this.#name, '');
+    const names: string[] = [];
+    for await (const { name } of store.list(folder)) names.push(name);
+    for (const name of names) await store.remove(name);
   }
 }

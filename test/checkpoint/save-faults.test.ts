@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Manifest } from '../../src/checkpoint/manifest.js';
 import { fileBlob, stampOf } from '../../src/checkpoint/names.js';
 import type { SaveRequest } from '../../src/checkpoint/save.js';
+import { ShoalError } from '../../src/errors/errors.js';
 import { Crew, Training } from './crew.js';
 
 let crew: Crew;
@@ -133,6 +134,23 @@ describe('a task that goes', () => {
     await crew.save(chief, 3);
     expect(steps(await expectWhole())).toEqual([3]);
   });
+});
+
+it('a worker that is lost before it is told to go on is spoken of, and neither the save nor the chief ends', async () => {
+  const parking = {
+    workers: () => ['worker/0'],
+    park: async () => {},
+    resume: () => Promise.reject(new ShoalError('SHOAL_UNREACHABLE', 'worker/0 refuses connections')),
+  };
+  const chief = crew.chief({ parking });
+  // The data takes its time: nobody waits for the worker meanwhile.
+  crew.disks.at('ps/0').isFull = () => {
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 50);
+    return false;
+  };
+  await crew.save(chief, 1, { consistency: 'cut' });
+  expect(crew.log).toEqual(['worker/0 could not be told to go on: worker/0 refuses connections']);
+  expect(steps(await expectWhole())).toEqual([1]);
 });
 
 describe('two chiefs at once', () => {
