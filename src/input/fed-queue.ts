@@ -132,6 +132,19 @@ export class FedQueue<T> {
     await session.run(this.#closeOp);
   }
 
+  /**
+   * Ends whoever waits for an element, before the session goes. A session in this process takes its kernels with it, also
+   * from under a dataset that waits in one of them, which then crashes. A server outlives its sessions, and a queue that
+   * was closed there would stay closed.
+   */
+  async release(session: Runner): Promise<void> {
+    const { server, target = '' } = session as { readonly server?: unknown; readonly target?: string };
+    if (server !== undefined || target !== '') return;
+    await this.close(session).catch(() => {
+      // The session is closed already: nobody waits in it any more.
+    });
+  }
+
   /** Throws away what is queued. Nobody may be reading. */
   async drain(session: Runner): Promise<void> {
     while ((await this.#queued(session)) > 0) await session.run([...this.#dequeue]);

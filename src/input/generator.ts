@@ -118,6 +118,8 @@ export class Feeder {
       // The consumers wait for records that will not come.
       await this.#queue.close(session).catch(() => undefined);
       throw error;
+    } finally {
+      if (stop.shouldStop()) await this.#queue.release(session);
     }
   }
 

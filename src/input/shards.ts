@@ -139,6 +139,8 @@ export class ShardInput {
         return;
       await this.#queue.close(session).catch(() => undefined);
       throw error;
+    } finally {
+      if (stop.shouldStop()) await this.#queue.release(session);
     }
   }
 
