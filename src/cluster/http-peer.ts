@@ -248,7 +248,11 @@ async function sendBody(
 
 /** Whether a failure may pass by itself. */
 export function isPassing(error: unknown): boolean {
-  if (error instanceof PeerError) return error.failure !== 'other' || error.code === 'SHOAL_UNREACHABLE';
+  if (error instanceof PeerError) {
+    // A refusal without a word, such as that of a blob that is not there to HEAD, stays what it is.
+    if (error.status !== undefined && error.status < 500) return false;
+    return error.failure !== 'other' || error.code === 'SHOAL_UNREACHABLE';
+  }
   return error instanceof ShoalError && error.code === 'SHOAL_UNREACHABLE';
 }
 
