@@ -1,11 +1,12 @@
 /**
  * The directory of a training job as TensorFlow's users know it: the file `checkpoint`, which names the newest, and beside
- * it index and `.meta` of those that are kept. Data files are there too, as further names of the same bytes, where the
+ * it index and `.meta` of those that are kept, verified. Data files are there too, as further names of the same bytes, where the
  * store has them on this disk; elsewhere they are fetched by `shoal checkpoint pull`.
  */
 import { randomBytes } from 'node:crypto';
-import { link, mkdir, open, readdir, rename, rm } from 'node:fs/promises';
+import { link, mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { crc32c } from '../bytes/crc32c.js';
 import {
   CHECKPOINT_STATE_FILE,
   formatCheckpointState,
@@ -13,6 +14,7 @@ import {
 import type { Store } from '../store/store.js';
 import type { Manifest } from './manifest.js';
 import { fileBlob } from './names.js';
+import { VerifiedReader } from './verified-reader.js';
 
 export interface ViewOptions {
   readonly store: Store;
@@ -31,14 +33,16 @@ export async function updateView(options: ViewOptions, manifests: readonly Manif
   for (const manifest of manifests)
     if (!newestOf.has(manifest.prefix)) newestOf.set(manifest.prefix, manifest);
   for (const manifest of newestOf.values()) {
-    for (const { file } of manifest.files) {
+    const reader = new VerifiedReader(store, manifest, { namespace });
+    for (const { file, size, crc32c: sum } of manifest.files) {
       wanted.add(file);
-      const blob = fileBlob(namespace, manifest, file);
-      const isData = /\.data-\d+-of-\d+$/.test(file);
-      if ((await linkFrom(options, blob, file)) || isData) continue;
-      const chunks: Uint8Array[] = [];
-      for await (const chunk of store.read(blob)) chunks.push(chunk);
-      await replace(directory, file, Buffer.concat(chunks));
+      if (/\.data-\d+-of-\d+$/.test(file)) {
+        await linkFrom(options, fileBlob(namespace, manifest, file), file);
+        continue;
+      }
+      const shown = await readFile(join(directory, file)).catch(() => undefined);
+      if (shown?.byteLength === size && crc32c(shown) === sum) continue;
+      await replace(directory, file, await reader.read(file, 0, size));
     }
   }
   const oldestFirst = [...newestOf.values()].reverse();

@@ -243,6 +243,23 @@ describe('peers', { timeout: 120_000 }, () => {
     expect(holders(crew, 'ckpt/y')).toEqual([]);
   });
 
+  it('go to the last that has room, though several are full', async () => {
+    const [first] = await start(5);
+    const [, chosen] = (await first.store.put('ckpt/probe', Buffer.from('x'))).places;
+    const real = peersOf(first.task);
+    const others = crew.members.map(({ place }) => place).filter((place) => place !== 'ps/0');
+    const room = others.find((place) => place !== chosen)!;
+    const blobs = (place: string): PeerBlobs => ({
+      ...blobsOf(real, place),
+      write: (name, source, options) =>
+        real.blobs(place).write(name, source, { ...options, ...(place !== room && { size: 2 ** 42 }) }),
+    });
+    const result = await storeOf(first, { ...real, blobs }).put('ckpt/x', randomBytes(2_000_000));
+    expect(result).toMatchObject({ shortfall: 0, places: ['ps/0', room] });
+    expect(holders(crew, 'ckpt/x').sort()).toEqual(['ps/0', room].sort());
+    expect(leftovers(crew)).toEqual([]);
+  });
+
   it('pass over one whose disk fails', async () => {
     const [first] = await start(3);
     const [, chosen] = (await first.store.put('ckpt/probe', Buffer.from('x'))).places;

@@ -66,10 +66,13 @@ export async function spread(
   const branches = chosen.map(() => new Branch(from, { stallMs: timeoutMs, shared: true }));
   const copies = Promise.all(
     chosen.map(async ({ place }, index) => {
-      const done = await send(place, branches[index]!);
-      if (done !== undefined || signal.aborted) return done;
-      const other = substitutes.shift();
-      return other && send(other.place, new Branch(from, { stallMs: timeoutMs, shared: false }));
+      let done = await send(place, branches[index]!);
+      while (done === undefined && !signal.aborted) {
+        const other = substitutes.shift();
+        if (!other) break;
+        done = await send(other.place, new Branch(from, { stallMs: timeoutMs, shared: false }));
+      }
+      return done;
     }),
   );
   const held = async () => (await copies).filter((place) => place !== undefined);

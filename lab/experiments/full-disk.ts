@@ -1,0 +1,106 @@
+/** Disks that are full while scenario 000 trains and saves: told of, survived, and good again when there is room. */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { sleep } from '../../src/async/deadline.js';
+import { RESERVED } from '../../src/store/blob-names.js';
+import type { Experiment } from '../experiment.js';
+import { gather } from '../gather.js';
+import type { LabHost } from '../hosts.js';
+import { allEnd, Scenario, type ScenarioTask, says } from '../scenario.js';
+
+const DISK_BYTES = 16 * 1024 * 1024;
+const SAVED = /saved .*model\.ckpt-(\d+)/g;
+const PATIENCE_MS = 60_000;
+
+export const experiment: Experiment = {
+  name: 'full-disk',
+  description:
+    "saves while a ps's, a peer's or the chief's disk is full: loud, not fatal, whole again afterwards",
+  async run(ctx) {
+    const lab = await ctx.lab({ hosts: 5, diskBytes: DISK_BYTES });
+    const scenario = new Scenario(lab, {
+      program: 'examples/linear-regression/classic.ts',
+      ps: 2,
+      workers: 3,
+    });
+    const tasks = scenario.startAll(['--last_step=100000000', '--save_secs=2']);
+    const chief = tasks[0] as ScenarioTask;
+    await says(ctx, chief, /saved .*model\.ckpt-\d+/);
+
+    /** Waits until more has been saved, or until a save has failed since. */
+    const next = async (what: RegExp, from: number): Promise<string | undefined> => {
+      const deadline = Date.now() + PATIENCE_MS;
+      while (Date.now() < deadline) {
+        const match = what.exec(chief.process.output.slice(from));
+        if (match) return match[0];
+        await sleep(100, ctx.signal);
+      }
+      return undefined;
+    };
+    const saves = () => [...chief.process.output.matchAll(SAVED)].map(([, step]) => Number(step));
+    const trainedOn = async () => {
+      const from = chief.process.output.length;
+      return (
+        (await next(/step \d+ loss/, from)) !== undefined && tasks.every(({ process }) => process.running)
+      );
+    };
+
+    for (const [name, host] of [
+      ['ps 0', scenario.hostOf('ps', 0)],
+      ["the chief's host", scenario.hostOf('worker', 0)],
+    ] as const) {
+      ctx.log(`the disk of ${name} is full`);
+      const before = Math.max(...saves());
+      await host.fillDisk();
+      const from = chief.process.output.length;
+      const told = await next(/SAVING .* FAILED.*/, from);
+      ctx.check(
+        `a save that finds the disk of ${name} full is told of`,
+        told !== undefined,
+        told?.slice(0, 160),
+      );
+      ctx.check('the message says that there is no room', /no room|no space/i.test(told ?? ''));
+      ctx.check('training goes on', await trainedOn());
+      const whole = await newestWhole(lab.hosts);
+      ctx.check(
+        'the newest checkpoint is there, whole',
+        whole >= before,
+        `step ${whole}, saved was ${before}`,
+      );
+      const known = saves().length;
+      await host.freeDisk();
+      const again = await next(SAVED_ONCE, chief.process.output.length);
+      ctx.check('with room it is saved again', again !== undefined && saves().length > known, again);
+    }
+
+    ctx.log('the disk of a worker, which holds copies of others, is full');
+    const peer = scenario.hostOf('worker', 1);
+    await peer.fillDisk();
+    const from = chief.process.output.length;
+    const saved = await next(SAVED_ONCE, from);
+    ctx.check('others hold the copies, and it is saved', saved !== undefined, saved);
+    await peer.freeDisk();
+
+    for (const task of tasks) task.process.kill('SIGINT');
+    await allEnd(ctx, tasks, 'all end after Ctrl-C');
+    const left: string[] = [];
+    for (const host of lab.hosts) {
+      const { stdout } = await host.exec('find', [host.disk, '-path', `*/${RESERVED}/*`, '-type', 'f']);
+      left.push(...stdout.split('\n').filter((line) => line !== ''));
+    }
+    ctx.check('no half-written file is left on any disk', left.length === 0, left.join(' '));
+  },
+};
+
+/** The step of the newest checkpoint, all of whose bytes were read and verified. */
+async function newestWhole(hosts: readonly LabHost[]): Promise<number> {
+  const directory = await mkdtemp(join(tmpdir(), 'shoal-full-disk-'));
+  try {
+    return (await gather(hosts, directory)).manifest.step;
+  } finally {
+    await rm(directory, { recursive: true, force: true });
+  }
+}
+
+const SAVED_ONCE = /saved .*model\.ckpt-\d+/;
