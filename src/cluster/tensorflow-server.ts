@@ -53,6 +53,8 @@ export class TensorFlowServer {
       jobName: BOOT_JOB,
       taskIndex: 0,
       protocol: 'grpc',
+      // A step is mostly waiting for other tasks. A thread that waits by spinning takes the processor from them.
+      defaultSessionConfig: { experimental: { disableThreadSpinning: true } },
     });
     const bytes = toBinary(ServerDefSchema, def);
     const pointer = checked((status) => C().TF_NewServer(bytes, bytes.length, status), {

@@ -125,13 +125,20 @@ export class NativeRun {
   }
 }
 
-function runOptionsBuffer({ inline }: Call, { timeoutMs = 0, onMetadata }: NativeRunOptions): Pointer | null {
+// The options of a call's last run: a training loop makes the same call with the same deadline over and over.
+const encoded = new WeakMap<Call, { readonly timeoutMs: number; readonly bytes: Uint8Array }>();
+
+function runOptionsBuffer(call: Call, { timeoutMs = 0, onMetadata }: NativeRunOptions): Pointer | null {
   const hasDeadline = timeoutMs > 0 && Number.isFinite(timeoutMs);
-  if (!hasDeadline && !onMetadata) return inline ? newBuffer(INLINE) : null;
+  if (!hasDeadline && !onMetadata) return call.inline ? newBuffer(INLINE) : null;
+  const last = onMetadata ? undefined : encoded.get(call);
+  if (last?.timeoutMs === timeoutMs) return newBuffer(last.bytes);
   const message = create(RunOptionsSchema, {
-    interOpThreadPool: inline ? CALLER_THREAD : 0,
+    interOpThreadPool: call.inline ? CALLER_THREAD : 0,
     timeoutInMs: hasDeadline ? BigInt(Math.ceil(timeoutMs)) : 0n,
     traceLevel: onMetadata ? RunOptions_TraceLevel.FULL_TRACE : RunOptions_TraceLevel.NO_TRACE,
   });
-  return newBuffer(toBinary(RunOptionsSchema, message));
+  const bytes = toBinary(RunOptionsSchema, message);
+  if (!onMetadata) encoded.set(call, { timeoutMs, bytes });
+  return newBuffer(bytes);
 }

@@ -13,12 +13,13 @@ import { ServerVariables } from '../checkpoint/variable-access.js';
 import type { Member } from '../cluster/membership-types.js';
 import { peersOf } from '../cluster/peers.js';
 import type { Server } from '../cluster/server.js';
-import { isTaskId, parseTaskId, type TaskId } from '../cluster/task-id.js';
+import { isTaskId, type TaskId } from '../cluster/task-id.js';
 import { checked } from '../cluster/wire.js';
 import { invalid, isShoalError, ShoalError } from '../errors/errors.js';
 import { DirectoryStore } from '../store/directory-store.js';
 import { PeersStore } from '../store/peers-store.js';
 import type { Store } from '../store/store.js';
+import { SilentWorkers, trains } from './silent-workers.js';
 import { StepGate } from './step-gate.js';
 
 export interface PlaneOptions {
@@ -58,6 +59,8 @@ export class CheckpointPlane {
   readonly #stores = new Map<string, Store>();
   readonly #replicas: number;
   readonly #access: ServerVariables;
+  readonly #silent: SilentWorkers;
+  readonly #log: (line: string) => void;
   /** The last park that each worker was asked for, by the chief. */
   readonly #tokens = new Map<string, string>();
   /** The park of this task's gate, and those that were ended. */
@@ -69,6 +72,8 @@ export class CheckpointPlane {
     this.directory = resolve(options.directory);
     this.#replicas = options.replicas ?? 1;
     this.#access = new ServerVariables(server.target);
+    this.#silent = new SilentWorkers(server.task);
+    this.#log = options.log ?? (() => {});
     this.#service = new ShardService({
       access: this.#access,
       openStore: (url) => this.store(url),
@@ -145,20 +150,21 @@ export class CheckpointPlane {
     workers: () =>
       this.#server.task
         .members()
-        .filter(({ task, status }) => trains(task) && (status === 'alive' || status === 'suspect'))
+        .filter(({ task, status }) => trains(task) && (isThere(status) || this.#silent.has(task)))
         .map(({ task }) => task),
     park: async (worker, { leaseMs, signal }) => {
-      const seen = this.gate.seenStep;
-      const atStep = this.restAhead === undefined ? undefined : (seen ?? 0) + this.restAhead;
-      const token = newAttempt();
-      this.#tokens.set(worker, token);
-      const request = { leaseMs, token, ...(atStep === undefined ? {} : { atStep }) };
-      if (worker === this.#server.task.task) return this.#park(request);
+      const { signal: over, abort } = linked(signal);
       try {
-        await this.#server.task.order(worker as TaskId, PARK, request, { timeoutMs: leaseMs, signal });
-      } catch (error) {
-        // A task that has no such order is on its way in or out: it does not train.
-        if (!isShoalError(error, 'SHOAL_NOT_FOUND')) throw error;
+        const silent = this.#silent
+          .falls(worker, over)
+          .then(() => this.#silent.unheard(worker, over, this.#log));
+        const asked = this.#ask(worker, leaseMs, over).catch((error: unknown) => {
+          if (!this.#silent.has(worker)) throw error;
+          return silent;
+        });
+        await Promise.race([asked, silent]);
+      } finally {
+        abort();
       }
     },
     resume: async (worker) => {
@@ -167,6 +173,22 @@ export class CheckpointPlane {
       await this.#server.task.order(worker as TaskId, RESUME, { token }, { timeoutMs: 5000, again: true });
     },
   };
+
+  /** Asks a worker to rest, and waits until it does. */
+  async #ask(worker: string, leaseMs: number, signal: AbortSignal): Promise<void> {
+    const seen = this.gate.seenStep;
+    const atStep = this.restAhead === undefined ? undefined : (seen ?? 0) + this.restAhead;
+    const token = newAttempt();
+    this.#tokens.set(worker, token);
+    const request = { leaseMs, token, ...(atStep === undefined ? {} : { atStep }) };
+    if (worker === this.#server.task.task) return this.#park(request);
+    try {
+      await this.#server.task.order(worker as TaskId, PARK, request, { timeoutMs: leaseMs, signal });
+    } catch (error) {
+      // A task that has no such order is on its way in or out: it does not train.
+      if (!isShoalError(error, 'SHOAL_NOT_FOUND')) throw error;
+    }
+  }
 
   /**
    * Waits until no other worker trains, so that the last checkpoint has their last steps too. Whoever takes longer than
@@ -197,7 +219,9 @@ export class CheckpointPlane {
 
   readonly watch: Watch = (listener) =>
     this.#server.task.events.on('*', (event) => {
-      if (event.type === 'lost' || event.type === 'left') listener({ type: 'lost', task: event.member.task });
+      const isSilent = event.type === 'lost' && this.#silent.has(event.member.task);
+      if ((event.type === 'lost' && !isSilent) || event.type === 'left')
+        listener({ type: 'lost', task: event.member.task });
       else if (event.type === 'back' && event.replaced) listener({ type: 'lost', task: event.member.task });
       if ((event.type === 'joined' || event.type === 'back') && trains(event.member.task)) {
         listener({ type: 'joined', task: event.member.task });
@@ -205,9 +229,16 @@ export class CheckpointPlane {
     });
 
   async close(): Promise<void> {
+    this.#silent.close();
     for (const store of this.#stores.values()) await store.close();
     await this.#access.close();
   }
 }
 
-const trains = (task: TaskId): boolean => !['ps', 'evaluator'].includes(parseTaskId(task).job);
+const isThere = (status: Member['status']): boolean => status === 'alive' || status === 'suspect';
+
+/** A signal that fires with another, or when it is told to. */
+function linked(signal: AbortSignal): { readonly signal: AbortSignal; readonly abort: () => void } {
+  const own = new AbortController();
+  return { signal: AbortSignal.any([signal, own.signal]), abort: () => own.abort() };
+}

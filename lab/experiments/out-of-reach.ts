@@ -1,0 +1,88 @@
+/**
+ * A worker that the chief does not reach while the ps do: it trains on, so a cut without it would be torn. Saves fail
+ * and say so until the two reach each other, or until nobody hears the worker.
+ */
+import { sleep } from '../../src/async/deadline.js';
+import type { Context, Experiment } from '../experiment.js';
+import type { LabHost } from '../hosts.js';
+import { allEnd, Scenario, type ScenarioTask, says } from '../scenario.js';
+
+const PATIENCE_MS = 90_000;
+const SAVED = /saved .*model\.ckpt-\d+/;
+const FAILED = /SAVING .* FAILED.*/;
+
+export const experiment: Experiment = {
+  name: 'out-of-reach',
+  description:
+    'a worker that the ps hear and the chief does not: no torn cut; one that nobody hears: saved without it',
+  async run(ctx) {
+    const lab = await ctx.lab({ hosts: 4 });
+    const scenario = new Scenario(lab, {
+      program: 'examples/linear-regression/classic.ts',
+      ps: 2,
+      workers: 2,
+    });
+    const tasks = scenario.startAll(['--last_step=100000000', '--save_secs=2']);
+    const [chief, worker] = tasks as [ScenarioTask, ScenarioTask];
+    await says(ctx, chief, SAVED);
+    await says(ctx, worker, /step \d+ loss/);
+
+    ctx.log('the chief and worker 1 do not reach each other; the ps reach both');
+    await apart(chief.host, worker.host, 'add');
+    const from = chief.process.output.length;
+    const told = await next(ctx, chief, FAILED, from);
+    ctx.check('a save that cannot have the worker rest is told of', told !== undefined, told?.slice(0, 200));
+    const known = worker.process.output.length;
+    ctx.check('the worker trains on', (await next(ctx, worker, /step \d+ loss/, known)) !== undefined);
+    await next(ctx, chief, /out of reach, but/, from);
+    const since = chief.process.output.length;
+    await sleep(10_000, ctx.signal);
+    const saved = SAVED.exec(chief.process.output.slice(since))?.[0];
+    ctx.check('nothing is saved meanwhile', saved === undefined, saved);
+
+    ctx.log('they reach each other again');
+    await apart(chief.host, worker.host, 'del');
+    const again = await next(ctx, chief, SAVED, chief.process.output.length);
+    ctx.check('it is saved again', again !== undefined, again);
+
+    ctx.log("worker 1's host is gone: nobody hears it, and its process ends nowhere that one could see");
+    await worker.host.cut();
+    const without = await next(ctx, chief, SAVED, chief.process.output.length + 1);
+    ctx.check('it is saved without the worker', without !== undefined, without);
+    const later = await next(ctx, chief, SAVED, chief.process.output.length);
+    ctx.check('and once more', later !== undefined, later);
+
+    worker.process.kill('SIGKILL');
+    await worker.host.heal();
+    const rest = tasks.filter((task) => task !== worker);
+    for (const task of rest) task.process.kill('SIGINT');
+    await allEnd(ctx, rest, 'the others end after Ctrl-C');
+  },
+};
+
+/** Lets packets between two hosts vanish, or no more. */
+async function apart(a: LabHost, b: LabHost, verb: 'add' | 'del'): Promise<void> {
+  for (const [here, there] of [
+    [a, b],
+    [b, a],
+  ] as const) {
+    const { code, stderr } = await here.exec('ip', ['route', verb, 'blackhole', `${there.address}/32`]);
+    if (code !== 0) throw new Error(`${here.name}: ip route ${verb}: ${stderr}`);
+  }
+}
+
+/** The first match in what a task says after a place. */
+async function next(
+  ctx: Context,
+  { process }: ScenarioTask,
+  pattern: RegExp,
+  from: number,
+): Promise<string | undefined> {
+  const deadline = Date.now() + PATIENCE_MS;
+  while (Date.now() < deadline && process.running) {
+    const match = pattern.exec(process.output.slice(from));
+    if (match) return match[0];
+    await sleep(100, ctx.signal);
+  }
+  return undefined;
+}
