@@ -1,74 +1,78 @@
 /**
- * Takes the newest checkpoint off the disks of hosts on which nothing runs any more, into one directory, and reads it.
- * Each file comes from whichever host has a copy that the manifest vouches for.
+ * Gathers the newest checkpoint off the disks of hosts, with `shoal checkpoint pull`, and reads it without TensorFlow;
+ * what Python TensorFlow reads of it must be the same.
  */
 import { execFile } from 'node:child_process';
-import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { crc32 } from '@node-rs/crc32';
-import { listCheckpoints, newestFirst } from '../src/checkpoint/catalog.js';
-import type { Manifest } from '../src/checkpoint/manifest.js';
-import { pullCheckpoint } from '../src/checkpoint/transfer.js';
+import { parseCheckpointState } from '../src/formats/checkpoint-state/checkpoint-state.js';
 import { DirectoryReader } from '../src/formats/range-reader.js';
 import { BundleReader } from '../src/formats/tensor-bundle/bundle-reader.js';
-import { DirectoryStore } from '../src/store/directory-store.js';
 import { DTYPES, type DType, dtypeFromNumber } from '../src/tensor/dtype.js';
-import type { LabHost } from './hosts.js';
+import type { Lab, LabHost } from './hosts.js';
+import { SHOAL } from './scenario.js';
 
 const run = promisify(execFile);
 
 export interface Gathered {
   readonly path: string;
-  readonly manifest: Manifest;
+  readonly step: number;
   /** Every tensor as nested arrays of plain numbers and strings. */
   readonly ours: Readonly<Record<string, unknown>>;
   /** The crc32 (zlib's) of the bytes of every tensor. */
   readonly sums: Readonly<Record<string, number>>;
 }
 
-export async function gather(
-  hosts: readonly LabHost[],
-  directory: string,
-  { values = true }: { readonly values?: boolean } = {},
-): Promise<Gathered> {
-  const scratch = await mkdtemp(join(tmpdir(), 'shoal-gather-'));
-  try {
-    const union = join(scratch, 'union');
-    await mkdir(union);
-    for (const host of hosts) {
-      const { stdout } = await host.exec('sh', [
-        '-c',
-        `cd ${host.disk} && for d in .shoal/*/blobs; do [ -d "$d" ] && tar -C "$d" -cf - . | base64 -w0 && echo; done; true`,
-      ]);
-      for (const [i, line] of stdout.split('\n').entries()) {
-        if (line === '') continue;
-        const archive = join(scratch, `${host.name}-${i}.tar`);
-        await writeFile(archive, Buffer.from(line, 'base64'));
-        await run('tar', ['-C', union, '-xf', archive]);
-      }
-    }
-    const store = new DirectoryStore(union);
-    const found: { manifest: Manifest; namespace: string }[] = [];
-    for (const namespace of (await readdir(union)).filter((name) => !name.startsWith('.'))) {
-      const manifests = await listCheckpoints(store, namespace);
-      if (manifests[0]) found.push({ manifest: manifests[0], namespace });
-    }
-    const [newest] = found.sort((a, b) => newestFirst(a.manifest, b.manifest));
-    if (!newest) throw new Error('no host has a checkpoint');
-    const path = await pullCheckpoint(store, newest.namespace, newest.manifest, directory);
-    return {
-      path,
-      manifest: newest.manifest,
-      ...(await valuesOf(directory, newest.manifest.prefix, values)),
-    };
-  } finally {
-    await rm(scratch, { recursive: true, force: true });
-  }
+export interface GatherOptions {
+  /** The name of the job among the blobs. */
+  readonly job: string;
+  /** Below which directory of each disk the tasks have theirs. */
+  readonly home?: string;
+  /** A store that all hosts see, instead of their disks. */
+  readonly store?: string;
+  readonly values?: boolean;
 }
 
-async function valuesOf(directory: string, prefix: string, wantsValues: boolean) {
+/** A host's disk as the owner of the lab sees it, where the disk has no limit. */
+export const diskOf = (lab: Lab, { name }: LabHost): string => join(lab.directory, 'hosts', name, 'disk');
+
+export async function gather(
+  lab: Lab,
+  directory: string,
+  { job, home = '.shoal', store, values = true }: GatherOptions,
+): Promise<Gathered> {
+  const dirs = lab.hosts.flatMap((host) => {
+    const place = join(diskOf(lab, host), home);
+    if (!existsSync(place)) return [];
+    return readdirSync(place)
+      .map((task) => join(place, task, 'blobs'))
+      .filter((path) => existsSync(path));
+  });
+  const where = store === undefined ? ['--dirs', dirs.join(), '--job', job] : ['--store', store];
+  const { stdout } = await run(process.execPath, [
+    SHOAL,
+    'checkpoint',
+    'pull',
+    'latest',
+    directory,
+    ...where,
+    '--json',
+  ]);
+  const { path } = JSON.parse(stdout) as { path: string };
+  return { path, step: Number(/-(\d+)$/.exec(path)?.[1]), ...(await valuesOf(path, values)) };
+}
+
+/** The step of the newest checkpoint, as the `checkpoint` file of a directory on a host's disk says. */
+export async function newestStep(host: LabHost, directory: string): Promise<number> {
+  const text = (await host.readFile(`${directory}/checkpoint`)).toString();
+  return Number(/-(\d+)$/.exec(parseCheckpointState(text).modelCheckpointPath)?.[1]);
+}
+
+/** The values of a checkpoint in TensorFlow's format, by its path. */
+export async function valuesOf(path: string, wantsValues = true): Promise<Pick<Gathered, 'ours' | 'sums'>> {
+  const [directory, prefix] = [join(path, '..'), path.slice(path.lastIndexOf('/') + 1)];
   await using files = new DirectoryReader(directory);
   const bundle = await BundleReader.open(files, prefix);
   const ours: Record<string, unknown> = {};

@@ -23,3 +23,39 @@ export async function memoryOf(pid: number): Promise<Memory> {
     ownMb: mb('Private_Clean', 'Private_Dirty'),
   };
 }
+
+/** Watches processes for the most that each has had: its own pages, and files and libraries that it shares in part. */
+export class MemoryWatch implements Disposable {
+  readonly #peaks = new Map<number, number>();
+  readonly #timer: NodeJS.Timeout;
+  #together = 0;
+
+  constructor(pids: readonly number[], everyMs = 500) {
+    const look = async () => {
+      const all = await Promise.all(pids.map((pid) => memoryOf(pid).catch(() => undefined)));
+      let sum = 0;
+      for (const [i, memory] of all.entries()) {
+        // One that has ended has no memory.
+        if (!memory) continue;
+        const pid = pids[i] as number;
+        sum += memory.proportionalMb;
+        this.#peaks.set(pid, Math.max(memory.proportionalMb, this.#peaks.get(pid) ?? 0));
+      }
+      this.#together = Math.max(this.#together, sum);
+    };
+    this.#timer = setInterval(() => void look(), everyMs);
+  }
+
+  peakMb(pid: number): number {
+    return this.#peaks.get(pid) ?? 0;
+  }
+
+  /** The most that all had at one moment. */
+  get togetherMb(): number {
+    return this.#together;
+  }
+
+  [Symbol.dispose](): void {
+    clearInterval(this.#timer);
+  }
+}

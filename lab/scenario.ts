@@ -1,4 +1,8 @@
-/** A cluster of a classic program on lab hosts: every task is the same program, in its host's own directory. */
+/**
+ * A cluster on lab hosts: every task is the same program, in its host's own directory. The program is a classic one, or a
+ * job that `shoal task` runs.
+ */
+import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { sleep } from '../src/async/deadline.js';
 import type { Context } from './experiment.js';
@@ -6,24 +10,32 @@ import type { Lab, LabHost, LabProcess } from './hosts.js';
 import { ROOT } from './root.js';
 
 export const LOADER = join(ROOT, 'node_modules/tsx/dist/loader.mjs');
-const TOKEN = 'a-token-of-the-lab-0123456789';
+export const SHOAL = join(ROOT, 'bin/shoal.cjs');
 
 export interface ScenarioOptions {
   readonly program: string;
+  /** Whether the program is a job; else it is started as it is. */
+  readonly isJob?: boolean;
   readonly ps: number;
   readonly workers: number;
   /** Which host each task is on; host i for the i-th of ps and workers unless told. */
   readonly hostOf?: (job: 'ps' | 'worker', index: number) => number;
   readonly env?: Readonly<Record<string, string>>;
+  /** A directory that gets a file with everything each task says. */
+  readonly logs?: string | undefined;
 }
 
 export interface ScenarioTask {
   readonly name: string;
   readonly host: LabHost;
   readonly process: LabProcess;
+  /** What it said, and when, in milliseconds. */
+  readonly lines: readonly { readonly at: number; readonly text: string }[];
 }
 
 export class Scenario {
+  /** No other process has it: whoever does is a task of this scenario, or was started by one. */
+  readonly token = randomBytes(16).toString('hex');
   readonly #lab: Lab;
   readonly #options: ScenarioOptions;
   readonly #addresses: Record<'ps' | 'worker', string[]>;
@@ -44,6 +56,11 @@ export class Scenario {
     return this.#lab.host(hostOf?.(job, index) ?? (job === 'ps' ? index : ps + index));
   }
 
+  /** The address of a task's agent. */
+  address(job: 'ps' | 'worker', index: number): string {
+    return this.#addresses[job][index] as string;
+  }
+
   /** Starts a task on its host, or elsewhere, with more flags for the program. */
   start(
     job: 'ps' | 'worker',
@@ -51,35 +68,34 @@ export class Scenario {
     flags: readonly string[] = [],
     elsewhere?: { readonly host: LabHost; readonly port: number },
   ): ScenarioTask {
-    const { program, env } = this.#options;
+    const { program, isJob, env, logs } = this.#options;
     const host = elsewhere?.host ?? this.hostOf(job, index);
-    const listen = elsewhere ? [`--listen=${host.address}:${elsewhere.port}`] : [];
-    const started = host.start(
-      process.execPath,
-      [
-        '--import',
-        LOADER,
-        join(ROOT, program),
-        `--job_name=${job}`,
-        `--task_index=${index}`,
-        `--ps_hosts=${this.#addresses.ps.join()}`,
-        `--worker_hosts=${this.#addresses.worker.join()}`,
-        ...listen,
-        ...flags,
-      ],
-      {
-        cwd: host.disk,
-        env: {
-          SHOAL_CLUSTER_TOKEN: TOKEN,
-          SHOAL_INSECURE_NETWORK: '1',
-          SHOAL_HEARTBEAT_MS: '200',
-          SHOAL_DEAD_AFTER_MS: '3000',
-          UV_THREADPOOL_SIZE: '16',
-          ...env,
-        },
+    const role = [
+      `--job_name=${job}`,
+      `--task_index=${index}`,
+      `--ps_hosts=${this.#addresses.ps.join()}`,
+      `--worker_hosts=${this.#addresses.worker.join()}`,
+      ...(elsewhere ? [`--listen=${host.address}:${elsewhere.port}`] : []),
+    ];
+    const path = join(ROOT, program);
+    const args = isJob
+      ? [SHOAL, 'task', path, ...role, '--', ...flags]
+      : ['--import', LOADER, path, ...role, ...flags];
+    const lines: { at: number; text: string }[] = [];
+    const started = host.start(process.execPath, args, {
+      cwd: host.disk,
+      ...(logs ? { logFile: join(logs, `${job}-${index}-${host.name}.log`) } : {}),
+      onLine: (text) => lines.push({ at: Date.now(), text }),
+      env: {
+        SHOAL_CLUSTER_TOKEN: this.token,
+        SHOAL_INSECURE_NETWORK: '1',
+        SHOAL_HEARTBEAT_MS: '200',
+        SHOAL_DEAD_AFTER_MS: '3000',
+        UV_THREADPOOL_SIZE: '16',
+        ...env,
       },
-    );
-    return { name: `${job} ${index}`, host, process: started };
+    });
+    return { name: `${job} ${index}`, host, process: started, lines };
   }
 
   /** All tasks, the workers first. */
@@ -92,43 +108,81 @@ export class Scenario {
   }
 }
 
-/** Waits for the ends of the tasks; all must be clean. */
+const lastWords = ({ process }: ScenarioTask) => process.output.trimEnd().split('\n').slice(-4).join(' | ');
+
+/** Waits for the ends of the tasks; all must end with one of the codes. */
 export async function allEnd(
   ctx: Context,
   tasks: readonly ScenarioTask[],
   what: string,
-  timeoutMs = 600_000,
+  {
+    timeoutMs = 600_000,
+    codes = [0],
+  }: { readonly timeoutMs?: number; readonly codes?: readonly number[] } = {},
 ): Promise<boolean> {
   const bad: string[] = [];
   await Promise.all(
-    tasks.map(async ({ name, process }) => {
-      const last = () => process.output.trimEnd().split('\n').slice(-4).join(' | ');
+    tasks.map(async (task) => {
+      const { name, process } = task;
       try {
         const exit = await process.ended({ timeoutMs });
-        if (exit.code !== 0) bad.push(`${name}: ${exit.signal ?? exit.code}: ${last()}`);
+        if (exit.code === null || !codes.includes(exit.code)) {
+          bad.push(`${name}: ${exit.signal ?? exit.code}: ${lastWords(task)}`);
+        }
       } catch {
-        bad.push(`${name} did not end: ${last()}`);
+        bad.push(`${name} did not end: ${lastWords(task)}`);
       }
     }),
   );
   return ctx.check(what, bad.length === 0, bad.join('; ') || `${tasks.length} tasks`);
 }
 
+/** Ctrl-C at every task: all save what there is to save, and stop. */
+export async function interrupt(
+  ctx: Context,
+  tasks: readonly ScenarioTask[],
+  codes: readonly number[] = [0],
+): Promise<boolean> {
+  for (const { process } of tasks) process.kill('SIGINT');
+  return allEnd(ctx, tasks, 'all end after Ctrl-C', { codes });
+}
+
 /** Waits until a task has said something. */
 export async function says(
   ctx: Context,
-  { name, process }: ScenarioTask,
+  task: ScenarioTask,
   pattern: RegExp,
-  timeoutMs = 180_000,
+  timeoutMs = 300_000,
 ): Promise<RegExpExecArray | undefined> {
   const deadline = Date.now() + timeoutMs;
+  const { name, process } = task;
   for (;;) {
     const match = pattern.exec(process.output);
     if (match) return match;
     if (Date.now() > deadline || !process.running) {
-      ctx.check(`${name} says ${pattern}`, false, process.output.trimEnd().split('\n').slice(-4).join(' | '));
+      ctx.check(`${name} says ${pattern}`, false, lastWords(task));
       return undefined;
     }
     await sleep(50, ctx.signal);
   }
+}
+
+/** The steps of the checkpoints that a chief said it saved, with the moments. */
+export const savesOf = ({ lines }: ScenarioTask): { at: number; step: number }[] =>
+  lines.flatMap(({ at, text }) => {
+    const step = /^saved .*model\.ckpt-(\d+)/.exec(text)?.[1];
+    return step === undefined ? [] : [{ at, step: Number(step) }];
+  });
+
+/** The first save of a run, then by time, then the last: at least so often as the time says, and no more. */
+export function savedByTime(ctx: Context, chief: ScenarioTask, secs: number): void {
+  const saves = savesOf(chief);
+  const begun = saves[0]?.at ?? 0;
+  const lasted = ((chief.lines.at(-1)?.at ?? 0) - begun) / 1000;
+  const [least, most] = [lasted < 3 * secs ? 2 : 3, lasted / secs + 2];
+  ctx.check(
+    `checkpoints are saved every ${secs} s, and one at the end`,
+    saves.length >= least && saves.length <= most,
+    `${saves.length} in ${lasted.toFixed(0)} s: steps ${saves.map(({ step }) => step).join(', ')}`,
+  );
 }

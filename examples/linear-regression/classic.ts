@@ -6,7 +6,7 @@
  */
 import { parseArgs } from 'node:util';
 import { tf } from '../../src/index.js';
-import { MonitoredTrainingSession, Server, StopAtStepHook } from '../../src/train/index.js';
+import { MonitoredTrainingSession, Saver, Scaffold, Server, StopAtStepHook } from '../../src/train/index.js';
 
 const { values: FLAGS } = parseArgs({
   options: {
@@ -17,6 +17,7 @@ const { values: FLAGS } = parseArgs({
     last_step: { type: 'string', default: '50000' },
     checkpoint_dir: { type: 'string', default: './train_logs' },
     save_secs: { type: 'string', default: '600' },
+    store: { type: 'string', default: 'peers:' },
   },
   strict: false,
   allowPositionals: true,
@@ -58,7 +59,9 @@ async function train(): Promise<void> {
       server,
       isChief: FLAGS.task_index === '0',
       checkpointDir: FLAGS.checkpoint_dir,
-      saveCheckpointSecs: Number(FLAGS.save_secs),
+      // 0: none.
+      saveCheckpointSecs: Number(FLAGS.save_secs) || null,
+      scaffold: new Scaffold({ saver: new Saver({ store: FLAGS.store, log: console.log }) }),
       hooks,
       signal: stop.signal,
       log: console.log,

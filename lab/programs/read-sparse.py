@@ -16,8 +16,23 @@ for name in shapes:
     sums[name] = zlib.crc32(value.tobytes())
     if name == "weights":
         used = int(np.count_nonzero(np.any(value != 0, axis=1)))
+    del value
 meta = tf.compat.v1.MetaGraphDef()
 with open(path + ".meta", "rb") as file:
     meta.ParseFromString(file.read())
-inputs = [item.decode() for item in meta.collection_def["inputs"].bytes_list.value]
-print(json.dumps({"shapes": shapes, "sums": sums, "used": used, "inputs": inputs}))
+nodes = {node.name for node in meta.graph_def.node}
+
+
+def named(collection):
+    """The tensors that a collection names, by what they are called; None for one that is not in the graph."""
+    items = meta.collection_def[collection].bytes_list.value
+    return {
+        key: tensor if tensor.split(":")[0] in nodes else None
+        for item in items
+        for key, tensor in json.loads(item.decode()).items()
+    }
+
+
+print(json.dumps({
+    "shapes": shapes, "sums": sums, "used": used, "inputs": named("inputs"), "outputs": named("outputs"),
+}))

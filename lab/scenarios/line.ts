@@ -1,0 +1,62 @@
+/** What the parts of scenario 000 share. */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { askPython } from '../../test/python.js';
+import type { Context } from '../experiment.js';
+import { type GatherOptions, gather, valuesOf } from '../gather.js';
+import type { Lab } from '../hosts.js';
+import type { ScenarioTask } from '../scenario.js';
+
+export const CLASSIC = 'examples/linear-regression/classic.ts';
+export const JOB = 'examples/linear-regression/job.ts';
+/** From this step on W and b are what they should be. */
+export const LEARNT_AT = 40_000;
+
+const PYTHON = new URL('../../src/train/testing/saver.py', import.meta.url);
+
+const inOrder = (values: object) => Object.entries(values).sort(([a], [b]) => (a < b ? -1 : 1));
+
+/** Has Python TensorFlow read a checkpoint, and compares with what was read without TensorFlow. */
+export async function pythonReads(
+  ctx: Context,
+  path: string,
+  what: string,
+): Promise<Record<string, unknown>> {
+  const { ours } = await valuesOf(path);
+  const theirs = await askPython<Record<string, unknown>>(PYTHON, { read: path });
+  ctx.equal(`${what}: Python TensorFlow reads it bit for bit`, inOrder(theirs), inOrder(ours));
+  return theirs;
+}
+
+/** Gathers the newest checkpoint from the hosts' disks; Python TensorFlow reads it. Gives its step. */
+export async function gathered(ctx: Context, lab: Lab, options: GatherOptions): Promise<number> {
+  const directory = await mkdtemp(join(tmpdir(), 'shoal-000-'));
+  try {
+    const { path, step } = await gather(lab, directory, options);
+    const theirs = await pythonReads(ctx, path, 'the checkpoint that `shoal checkpoint pull` gathered');
+    ctx.equal('its global step is in its name', Number(theirs.global_step), step);
+    return step;
+  } finally {
+    await rm(directory, { recursive: true, force: true });
+  }
+}
+
+/** The last step is reached. A step that was under way then counts, and one more of who had not looked. */
+export function stoppedAt(ctx: Context, step: number, lastStep: number, workers: number): void {
+  ctx.check(
+    `all workers stopped at step ${lastStep}`,
+    step >= lastStep && step < lastStep + 2 * workers,
+    `${step}`,
+  );
+}
+
+const near = (text: string | undefined, value: number): boolean => Math.abs(Number(text) - value) < 1e-3;
+
+/** W → 0.1, b → 0.3, where there were steps enough for it. */
+export function learnt(ctx: Context, { process }: ScenarioTask, pattern: RegExp, lastStep: number): void {
+  const [, w, b] = pattern.exec(process.output) ?? [];
+  const found = `W = ${w}, b = ${b}`;
+  if (lastStep >= LEARNT_AT) ctx.check('W is near 0.1, b near 0.3', near(w, 0.1) && near(b, 0.3), found);
+  else ctx.log(`${found}: ${lastStep} steps are too few for 0.1 and 0.3`);
+}
