@@ -4,6 +4,8 @@
  */
 import { execFile } from 'node:child_process';
 import { existsSync, readdirSync } from 'node:fs';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { crc32 } from '@node-rs/crc32';
@@ -43,25 +45,39 @@ export async function gather(
   directory: string,
   { job, home = '.shoal', store, values = true }: GatherOptions,
 ): Promise<Gathered> {
-  const dirs = lab.hosts.flatMap((host) => {
-    const place = join(diskOf(lab, host), home);
-    if (!existsSync(place)) return [];
-    return readdirSync(place)
-      .map((task) => join(place, task, 'blobs'))
-      .filter((path) => existsSync(path));
-  });
-  const where = store === undefined ? ['--dirs', dirs.join(), '--job', job] : ['--store', store];
-  const { stdout } = await run(process.execPath, [
-    SHOAL,
-    'checkpoint',
-    'pull',
-    'latest',
-    directory,
-    ...where,
-    '--json',
-  ]);
-  const { path } = JSON.parse(stdout) as { path: string };
-  return { path, step: Number(/-(\d+)$/.exec(path)?.[1]), ...(await valuesOf(path, values)) };
+  const scratch = await mkdtemp(join(tmpdir(), 'shoal-gather-'));
+  try {
+    const dirs: string[] = [];
+    for (const host of lab.hosts) dirs.push(...(await blobsOf(lab, host, home, scratch)));
+    const where = store === undefined ? ['--dirs', dirs.join(), '--job', job] : ['--store', store];
+    const command = [SHOAL, 'checkpoint', 'pull', 'latest', directory, ...where, '--json'];
+    const { stdout } = await run(process.execPath, command);
+    const { path } = JSON.parse(stdout) as { path: string };
+    return { path, step: Number(/-(\d+)$/.exec(path)?.[1]), ...(await valuesOf(path, values)) };
+  } finally {
+    await rm(scratch, { recursive: true, force: true });
+  }
+}
+
+/** The blob directories of the tasks on a host. A disk with a limit is the host's alone: it is copied. */
+async function blobsOf(lab: Lab, host: LabHost, home: string, scratch: string): Promise<string[]> {
+  let disk = diskOf(lab, host);
+  if (readdirSync(disk).length === 0) {
+    disk = join(scratch, host.name);
+    await mkdir(disk);
+    const { stdout } = await host.exec('sh', ['-c', `[ ! -d ${home} ] || tar -cf - ${home} | base64 -w0`], {
+      cwd: host.disk,
+    });
+    if (stdout !== '') {
+      await writeFile(`${disk}.tar`, Buffer.from(stdout, 'base64'));
+      await run('tar', ['-C', disk, '-xf', `${disk}.tar`]);
+    }
+  }
+  const place = join(disk, home);
+  if (!existsSync(place)) return [];
+  return readdirSync(place)
+    .map((task) => join(place, task, 'blobs'))
+    .filter((path) => existsSync(path));
 }
 
 /** The step of the newest checkpoint, as the `checkpoint` file of a directory on a host's disk says. */

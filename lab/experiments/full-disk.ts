@@ -6,7 +6,7 @@ import { sleep } from '../../src/async/deadline.js';
 import { RESERVED } from '../../src/store/blob-names.js';
 import type { Experiment } from '../experiment.js';
 import { gather } from '../gather.js';
-import type { LabHost } from '../hosts.js';
+import type { Lab } from '../hosts.js';
 import { allEnd, Scenario, type ScenarioTask, says } from '../scenario.js';
 
 const DISK_BYTES = 16 * 1024 * 1024;
@@ -62,7 +62,7 @@ export const experiment: Experiment = {
       );
       ctx.check('the message says that there is no room', /no room|no space/i.test(told ?? ''));
       ctx.check('training goes on', await trainedOn());
-      const whole = await newestWhole(lab.hosts);
+      const whole = await newestWhole(lab);
       ctx.check(
         'the newest checkpoint is there, whole',
         whole >= before,
@@ -94,10 +94,10 @@ export const experiment: Experiment = {
 };
 
 /** The step of the newest checkpoint, all of whose bytes were read and verified. */
-async function newestWhole(hosts: readonly LabHost[]): Promise<number> {
+async function newestWhole(lab: Lab): Promise<number> {
   const directory = await mkdtemp(join(tmpdir(), 'shoal-full-disk-'));
   try {
-    return (await gather(hosts, directory)).manifest.step;
+    return (await gather(lab, directory, { job: 'train_logs' })).step;
   } finally {
     await rm(directory, { recursive: true, force: true });
   }
