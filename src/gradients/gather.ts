@@ -3,7 +3,11 @@
  * table's size never matters; what is picked along other axes is put back in its place.
  */
 import type { Operation, Output } from '../graph/operation.js';
+import { asOutput } from '../ops/build.js';
 import * as raw from '../ops/generated/index.js';
+import { isFullyDefined, type PartialShape } from '../tensor/shape.js';
+import { Tensor } from '../tensor/tensor.js';
+import { DISTINCT_ROWS } from '../variables/variable.js';
 import { type Gradient, IndexedSlices } from './indexed-slices.js';
 import {
   allGrads,
@@ -19,12 +23,26 @@ import {
 import type { GradientFunction, GradientTable } from './registry.js';
 
 /** The gradient of rows picked from a table: one slice for each index. */
-export function rowGradient(grad: Output, indices: Output, denseShape: Output): IndexedSlices {
+export function rowGradient(
+  grad: Output,
+  indices: Output,
+  denseShape: Output,
+  isDistinct = false,
+): IndexedSlices {
+  if (indices.rank === 1) return new IndexedSlices(grad, indices, denseShape, isDistinct);
   const flat = raw.reshape(indices, int32([-1]));
   const rowShape = raw.slice(denseShape, int32([1]), int32([-1]));
   const count = raw.expandDims(raw.size(indices, { outType: indexType(denseShape) }), int32(0));
   const values = raw.reshape(grad, raw.concatV2([count, rowShape], int32(0)));
-  return new IndexedSlices(values, flat, denseShape);
+  return new IndexedSlices(values, flat, denseShape, isDistinct);
+}
+
+/** A shape that is known is a constant here: asked of a variable on another task it would travel with every step. */
+function variableShape(handle: Output): Output {
+  const shape = handle.op.type === 'VarHandleOp' ? (handle.op.attr('shape') as PartialShape) : null;
+  return shape !== null && isFullyDefined(shape)
+    ? asOutput(Tensor.of(BigInt64Array.from(shape, BigInt)))
+    : raw.variableShape(handle, { outType: 'int64' });
 }
 
 /** The shape of a gather's source, seen as [batch, outer, axis, inner]. */
@@ -81,7 +99,9 @@ const gatherV2 = firstOnly((op, grad) => {
 const resourceGather = firstOnly((op, grad) => {
   const [handle, indices] = op.inputs as [Output, Output];
   const batchDims = batchDimsOf(op, indices);
-  if (batchDims === 0) return rowGradient(grad, indices, raw.variableShape(handle, { outType: 'int64' }));
+  if (batchDims === 0) {
+    return rowGradient(grad, indices, variableShape(handle), op.attr(DISTINCT_ROWS) === true);
+  }
   const shape = raw.variableShape(handle, { outType: 'int32' });
   return scatterAlong(grad, indices, blocksOf(shape, raw.identity(int32(batchDims)), batchDims));
 });

@@ -13,11 +13,14 @@ export class IndexedSlices {
   readonly indices: Output;
   /** The shape of the whole, as a tensor, where it is known. */
   readonly denseShape: Output | undefined;
+  /** Whether no row is there twice. */
+  readonly isDistinct: boolean;
 
-  constructor(values: Output, indices: Output, denseShape?: Output) {
+  constructor(values: Output, indices: Output, denseShape?: Output, isDistinct = false) {
     this.values = values;
     this.indices = indices;
     this.denseShape = denseShape;
+    this.isDistinct = isDistinct;
   }
 
   get dtype(): DType {
@@ -26,8 +29,10 @@ export class IndexedSlices {
 
   /** The same gradient with every row at most once. */
   deduplicated(): IndexedSlices {
+    if (this.isDistinct) return this;
     const { y, idx } = unique(this.indices);
-    return new IndexedSlices(raw.unsortedSegmentSum(this.values, idx, raw.size(y)), y, this.denseShape);
+    const sums = raw.unsortedSegmentSum(this.values, idx, raw.size(y));
+    return new IndexedSlices(sums, y, this.denseShape, true);
   }
 
   /** The whole, with zeros in the rows that are not touched. It is as large as the variable. */

@@ -8,7 +8,21 @@ import type { Output } from '../graph/operation.js';
 import { concat, gather, reshape, slice, unique } from '../ops/arrays.js';
 import type { Operand } from '../ops/build.js';
 import * as raw from '../ops/generated/index.js';
-import { cast, div, floorDiv, greater, less, maximum, mod, mul, sqrt, sub, sum, where } from '../ops/math.js';
+import {
+  add,
+  cast,
+  div,
+  floorDiv,
+  greater,
+  maximum,
+  minimum,
+  mod,
+  mul,
+  sqrt,
+  sub,
+  sum,
+  where,
+} from '../ops/math.js';
 import { Tensor } from '../tensor/tensor.js';
 import { PartitionedVariable } from '../variables/partitioned.js';
 import { Variable } from '../variables/variable.js';
@@ -48,10 +62,24 @@ export function embeddingLookup(
   return graphFor(wanted).nameScope(options.name ?? 'embedding_lookup', () => {
     const flat = wanted.rank === 1 ? wanted : reshape(wanted, [-1]);
     const distinct = (options.unique ?? true) ? unique(flat) : undefined;
-    const rows = lookUp(parts, distinct?.y ?? flat, strategy);
+    const rows = lookUp(parts, distinct?.y ?? flat, strategy, distinct !== undefined);
     const clipped = options.maxNorm === undefined ? rows : clipRows(rows, options.maxNorm);
     const each = distinct ? gather(clipped, distinct.idx) : clipped;
     return wanted.rank === 1 ? each : restoreShape(each, wanted, rowShapeOf(parts));
+  });
+}
+
+/** The rows of a vector of ids of which none occurs twice: what is asked for once is also updated once. */
+export function lookUpDistinct(
+  params: EmbeddingTable,
+  ids: Output,
+  options: Omit<EmbeddingLookupOptions, 'unique'>,
+): Output {
+  const parts = partsOf(params);
+  const strategy = strategyFor(params, options.partitionStrategy);
+  return graphFor(ids).nameScope(options.name ?? 'embedding_lookup', () => {
+    const rows = lookUp(parts, ids, strategy, true);
+    return options.maxNorm === undefined ? rows : clipRows(rows, options.maxNorm);
   });
 }
 
@@ -76,20 +104,28 @@ function strategyFor(params: EmbeddingTable, asked: PartitionStrategy | undefine
 }
 
 /** The row of each id, in order. */
-function lookUp(parts: readonly (Variable | Output)[], ids: Output, strategy: PartitionStrategy): Output {
-  if (parts.length === 1) return rowsOf(parts[0] as Variable, ids);
+function lookUp(
+  parts: readonly (Variable | Output)[],
+  ids: Output,
+  strategy: PartitionStrategy,
+  isDistinct: boolean,
+): Output {
+  if (parts.length === 1) return rowsOf(parts[0] as Variable, ids, isDistinct);
   const { part, row } = strategy === 'mod' ? byModulo(ids, parts.length) : byRuns(ids, parts);
   const numPartitions = parts.length;
   const places = raw.range(Tensor.of(0, { dtype: 'int32' }), raw.size(ids), Tensor.of(1, { dtype: 'int32' }));
   const rowsWanted = raw.dynamicPartition(row, part, { numPartitions });
   const placesOf = raw.dynamicPartition(places, part, { numPartitions });
-  const found = parts.map((table, i) => rowsOf(table, rowsWanted[i] as Output));
+  const found = parts.map((table, i) => rowsOf(table, rowsWanted[i] as Output, isDistinct));
   return raw.parallelDynamicStitch(placesOf, found);
 }
 
 /** Gathers where the part lives, so that only the rows asked for travel. */
-function rowsOf(table: Variable | Output, ids: Output): Output {
-  const read = () => (table instanceof Variable ? table.gather(ids) : gather(table, ids));
+function rowsOf(table: Variable | Output, ids: Output, isDistinct: boolean): Output {
+  const read = () => {
+    if (!(table instanceof Variable)) return gather(table, ids);
+    return isDistinct ? table.gatherDistinct(ids) : table.gather(ids);
+  };
   const source = table instanceof Variable ? table.handle : table;
   // Within a function the table is an argument, and there is nothing to be placed with.
   return graphFor(ids) === source.graph ? source.graph.colocateWith(source, read) : read();
@@ -117,10 +153,14 @@ function byRuns(ids: Output, parts: readonly (Variable | Output)[]): Place {
   const extra = total % parts.length;
   checkRuns(sizes as number[], base, extra);
   if (base === 0) return { part: cast(ids, 'int32'), row: raw.zerosLike(ids) };
-  const long = base + 1;
-  const part = maximum(floorDiv(ids, long), floorDiv(sub(ids, extra), base));
-  const row = where(less(part, extra), mod(ids, long), mod(sub(ids, extra), base));
-  return { part: cast(part, 'int32'), row };
+  // Divisions are the dear part of this: as few as can be.
+  if (extra === 0) {
+    const part = floorDiv(ids, base);
+    return { part: cast(part, 'int32'), row: sub(ids, mul(part, base)) };
+  }
+  const part = maximum(floorDiv(ids, base + 1), floorDiv(sub(ids, extra), base));
+  const first = add(mul(part, base), minimum(part, extra));
+  return { part: cast(part, 'int32'), row: sub(ids, first) };
 }
 
 function checkRuns(sizes: readonly number[], base: number, extra: number): void {

@@ -28,7 +28,7 @@ const valuesOf = (gradient: Gradient): Output =>
 function withValues<G extends Gradient>(gradient: G, values: Output): G {
   return (
     gradient instanceof IndexedSlices
-      ? new IndexedSlices(values, gradient.indices, gradient.denseShape)
+      ? new IndexedSlices(values, gradient.indices, gradient.denseShape, gradient.isDistinct)
       : values
   ) as G;
 }

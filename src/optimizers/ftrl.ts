@@ -16,6 +16,7 @@ import * as raw from '../ops/generated/index.js';
 import { add, div, maximum, mul } from '../ops/math.js';
 import type { DType } from '../tensor/dtype.js';
 import type { Variable } from '../variables/variable.js';
+import { isNarrow, updateRows } from './ftrl-rows.js';
 import { checkHyperparameter, type Hyperparameter, type Hyperparameters } from './hyperparameters.js';
 import { Optimizer, type OptimizerOptions, type SlotSpec } from './optimizer.js';
 
@@ -81,6 +82,10 @@ export class FtrlOptimizer extends Optimizer {
     const attrs = { useLocking: this.useLocking };
     const { handle } = variable;
     const { values: g, indices } = gradient;
+    if (!shrinkage && this.#power === -0.5 && isNarrow(variable)) {
+      const table = { variable, accum: this.slot(variable, 'accum'), linear: this.slot(variable, 'linear') };
+      return updateRows(table, gradient, { rate, l1, l2, hasL1: this.#l1 !== 0, hasL2: this.#hasL2 });
+    }
     return shrinkage
       ? raw.resourceSparseApplyFtrlV2(
           handle,
@@ -96,6 +101,10 @@ export class FtrlOptimizer extends Optimizer {
           attrs,
         )
       : raw.resourceSparseApplyFtrl(handle, accum, linear, g, indices, rate, l1, l2, power, attrs);
+  }
+
+  get #hasL2(): boolean {
+    return this.#l2 !== 0 || this.#beta !== 0;
   }
 
   #handles(variable: Variable) {

@@ -204,7 +204,7 @@ describe('slots', () => {
       ftrl(0.1).applyGradients([[gradient as IndexedSlices, table]]);
     });
     const types = graph.operations().map(({ type }) => type);
-    expect(types).toContain('ResourceSparseApplyFtrl');
+    expect(types).toContain('ResourceScatterUpdate');
     expect(types).not.toContain('ResourceApplyFtrl');
   });
 });

@@ -233,7 +233,8 @@ function share(gradient: Output | IndexedSlices, variable: Variable, localStep: 
     }),
     take: (required) => {
       const { indices, values } = raw.sparseAccumulatorTakeGradient(sum, required, { dtype });
-      return new IndexedSlices(values, indices, gradient.denseShape);
+      // The accumulator keeps each row once.
+      return new IndexedSlices(values, indices, gradient.denseShape, true);
     },
     advance: (step) => raw.accumulatorSetGlobalStep(sum, step),
   };

@@ -4,16 +4,20 @@
  */
 import { create, toBinary } from '@bufbuild/protobuf';
 import { invalid } from '../errors/errors.js';
+import type { Attrs } from '../graph/attributes.js';
 import { currentGraph, type Graph, type OpOptions } from '../graph/graph.js';
 import type { Operation, Output, OutputLike } from '../graph/operation.js';
 import { activeScope, scopeOf } from '../graph/scope.js';
-import { asOutput, type Operand } from '../ops/build.js';
+import { asOutput, build, type Operand } from '../ops/build.js';
 import { type ChainMethods, installChain } from '../ops/chain.js';
 import * as raw from '../ops/generated/index.js';
 import { SaveSliceInfoDefSchema, type VariableDef, VariableDefSchema } from '../proto/generated/graph_pb.js';
 import type { DType } from '../tensor/dtype.js';
 import { isFullyDefined, type PartialShape, type Shape } from '../tensor/shape.js';
 import { GraphKeys } from './collections.js';
+
+/** Tells of a ResourceGather that none of its indices occurs twice. */
+export const DISTINCT_ROWS = '_shoal_distinct_rows';
 
 /** Which part of a larger variable this one is; checkpoints keep the whole under one name. */
 export interface SliceInfo {
@@ -175,8 +179,17 @@ export class Variable<D extends DType = DType> implements OutputLike<D> {
 
   /** Some rows of the value, without reading the rest. */
   gather(indices: Operand, options: OpOptions = {}): Output<D> {
+    return this.#gather(indices, {}, options);
+  }
+
+  /** The same for indices of which none occurs twice, by promise: their gradient needs no adding up. */
+  gatherDistinct(indices: Operand, options: OpOptions = {}): Output<D> {
+    return this.#gather(indices, { [DISTINCT_ROWS]: true }, options);
+  }
+
+  #gather(indices: Operand, attrs: Attrs, options: OpOptions): Output<D> {
     const rows = this.#beside(() =>
-      raw.resourceGather(this.handle, indices, { dtype: this.dtype, ...options }),
+      build('ResourceGather', [this.handle, indices], { dtype: this.dtype, ...attrs }, options).output(),
     );
     const places = rows.op.inputs[1]?.shape ?? null;
     return (
