@@ -1,0 +1,83 @@
+/**
+ * Examples per second of a cluster that trains scenario 001's model from TFRecord files, and the memory of its tasks:
+ * Shoal, Python, and Shoal with several steps under way, in turns.
+ */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { writeSparseExamples } from '../../src/input/sparse-examples.js';
+import { type ClusterRates, runCluster, type Side } from '../cluster/tasks.js';
+import { compare, median, type Row } from '../harness.js';
+
+const [PS, WORKERS, BATCH, IDS] = [2, 2, 1000, 50];
+const WARM_SECONDS = 5;
+const GOAL = 1.5;
+
+export async function clusterRows(
+  report: (row: Row) => void,
+  log: (line: string) => void,
+  flags: ReadonlyMap<string, string>,
+): Promise<void> {
+  const number = (name: string, otherwise: number) => Number(flags.get(name) ?? otherwise);
+  const features = number('features', 30_000_000);
+  const rounds = number('rounds', 3);
+  const inflight = number('inflight', 3);
+  const seconds = number('seconds', 10);
+  const directory = await mkdtemp(join(tmpdir(), 'shoal-bench-'));
+  try {
+    const paths = await writeSparseExamples({
+      directory,
+      records: number('records', 200_000),
+      files: 2 * WORKERS,
+      features,
+      idsPerRecord: IDS,
+    });
+    const files = Array.from({ length: WORKERS }, (_, i) => paths.filter((_, at) => at % WORKERS === i));
+    const train = (side: Side, lanes: number) => {
+      const settings = { features, batch: BATCH, files, inflight: lanes, warm: WARM_SECONDS, seconds };
+      return runCluster({ side, program: 'sparse-cluster', ps: PS, workers: WORKERS, settings });
+    };
+    const [plain, python, pipelined]: [ClusterRates[], ClusterRates[], ClusterRates[]] = [[], [], []];
+    for (let round = 0; round < rounds; round++) {
+      plain.push(await train('shoal', 1));
+      python.push(await train('python', 1));
+      pipelined.push(await train('shoal', inflight));
+    }
+    const where = `${features / 1e6} million rows, ${PS} ps + ${WORKERS} workers`;
+    for (const [name, ours] of [
+      [where, plain],
+      [`${where}, inflight ${inflight}`, pipelined],
+    ] as const) {
+      reportSide(report, name, ours, python);
+    }
+    for (const [name, runs] of Object.entries({
+      shoal: plain,
+      [`inflight ${inflight}`]: pipelined,
+      python,
+    })) {
+      const cpu = runs.flatMap(({ cpuMs, rate }) => (cpuMs === undefined ? [] : [cpuMs / rate / seconds]));
+      if (cpu.length > 0) log(`${name}: ${median(cpu).toFixed(1)} ms of processor time a step, all tasks`);
+    }
+  } finally {
+    await rm(directory, { recursive: true, force: true });
+  }
+}
+
+function reportSide(
+  report: (row: Row) => void,
+  name: string,
+  ours: readonly ClusterRates[],
+  theirs: readonly ClusterRates[],
+): void {
+  const examples = (runs: readonly ClusterRates[]) => runs.map(({ rate }) => rate * BATCH);
+  report(compare('sparse-ftrl', name, 'examples/s', 'higher', examples(ours), examples(theirs), GOAL));
+  const memory = (what: string, of: (run: ClusterRates) => readonly (number | undefined)[]) => {
+    const most = (run: ClusterRates) => Math.max(...of(run).map((mb) => mb ?? Number.NaN));
+    const [own, other] = [ours.map(most), theirs.map(most)];
+    if ([...own, ...other].some(Number.isNaN)) return;
+    report(compare('sparse-ftrl', `${what}: ${name}`, 'MB', 'lower', own, other, 1));
+  };
+  memory('peak of a ps', ({ psMb }) => psMb);
+  memory('peak of the chief', ({ workerMb }) => workerMb.slice(0, 1));
+  memory('peak of a worker', ({ workerMb }) => workerMb.slice(1));
+}
