@@ -12,6 +12,7 @@ import { withDeadline } from '../async/deadline.js';
 import { isShoalError, ShoalError } from '../errors/errors.js';
 import { digestBlob, eachBlob, fillFrom, openBlob, readRange, removeBlob, statBlob } from './blob-disk.js';
 import { type BlobName, blobName, RESERVED } from './blob-names.js';
+import { DirectWriter, openDirect } from './direct-writer.js';
 import { DiskWriter } from './disk-writer.js';
 import { checkRoom, isNoSpace, makeDirectory, moveIntoPlace, noSpace, sweepPartials } from './publish.js';
 import { tooFew } from './read-into.js';
@@ -39,6 +40,8 @@ export interface StagedBlob extends BlobDigest {
   discard(): Promise<void>;
 }
 
+/** What is larger and summed already goes past the page cache. */
+const DIRECT_BYTES = 16 << 20;
 const STALL_MS = 60_000;
 const SWEEP_AFTER_MS = 3_600_000;
 /** How long a failed put waits for its own traces to go; a disk that hangs keeps them for the sweeper. */
@@ -87,16 +90,21 @@ export class DirectoryStore implements Store {
     try {
       await soon(makeDirectory(folder, 0o700));
       await checkRoom(this.root, named, size ?? 0);
+      const isLarge = (size ?? 0) >= DIRECT_BYTES && crc32c !== undefined;
+      file = isLarge ? await openDirect(path) : undefined;
+      const isDirect = file !== undefined;
       const access = readBack ? constants.O_RDWR : constants.O_WRONLY;
-      file = await open(path, access | constants.O_CREAT | constants.O_EXCL, 0o666);
-      const writer = new DiskWriter(file, { sums: crc32c === undefined, readBack });
+      file ??= await open(path, access | constants.O_CREAT | constants.O_EXCL, 0o666);
+      const writer = isDirect
+        ? new DirectWriter(file, { readBack })
+        : new DiskWriter(file, { sums: crc32c === undefined, readBack });
       for await (const chunk of guarded(chunks, what, { signal, timeoutMs })) await soon(writer.write(chunk));
       if (size !== undefined && writer.position !== size) {
         throw new ShoalError('SHOAL_CORRUPT', `blob ${name} has ${writer.position} bytes, not ${size}`);
       }
       await soon(writer.sync());
-      const sum = crc32c?.() ?? writer.crc32c;
-      const found = await soon(writer.readBack());
+      const sum = crc32c?.() ?? (writer instanceof DiskWriter ? writer.crc32c : 0);
+      const found = writer instanceof DiskWriter ? await soon(writer.readBack()) : undefined;
       if (found !== undefined && found !== sum) throw otherwise(name, this.url);
       await file.close();
       return this.#staged(named, path, { size: writer.position, crc32c: sum, isReadBack: readBack });
