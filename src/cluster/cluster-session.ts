@@ -4,6 +4,7 @@
  * waits without end: every peer is asked before a session is opened, because TensorFlow waits for ever for one
  * that is dead or frozen, and runs under way are given up when a ps of theirs is lost.
  */
+import { setMaxListeners } from 'node:events';
 import { connect } from 'node:net';
 import { throwIfAborted } from '../async/deadline.js';
 import { isShoalError, ShoalError } from '../errors/errors.js';
@@ -126,6 +127,8 @@ export class ClusterSession {
     for (const member of members) put(member.task, member.serverAddress as string);
     put(task.task, this.#server.tensorflow.address);
     const over = new AbortController();
+    // Every run listens, and an input alone may have a dozen under way.
+    setMaxListeners(0, over.signal);
     const session = await Session.create({
       graph: this.graph,
       target: this.#server.target,
@@ -166,6 +169,7 @@ function joinSignals({ joined, over }: Generation, signal: AbortSignal): AbortSi
   const known = joined.get(signal);
   if (known) return known;
   const made = AbortSignal.any([signal, over.signal]);
+  setMaxListeners(0, made);
   joined.set(signal, made);
   return made;
 }
