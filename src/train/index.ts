@@ -18,3 +18,4 @@ export { Server, type ServerOptions } from './server.js';
 export { type ParkOptions, StepGate } from './step-gate.js';
 export { SummaryWriters } from './summary-writers.js';
 export { type ManagedPlace, Supervisor, type SupervisorOptions } from './supervisor.js';
+export { writeGraph } from './write-graph.js';

@@ -1,4 +1,5 @@
 /** What a supervisor's chief does in the background: checkpoints, summaries, steps per second. */
+import { dirname } from 'node:path';
 import { isShoalError, messageOf } from '../errors/errors.js';
 import type { Output } from '../graph/operation.js';
 import type { FileWriter } from '../summary/file-writer.js';
@@ -8,6 +9,7 @@ import type { Coordinator } from './coordinator.js';
 import { readStep } from './hooks/global-step.js';
 import type { ManagedSession } from './managed-session.js';
 import type { SaverLike } from './saver-like.js';
+import { writeGraph } from './write-graph.js';
 
 export interface StandardServicesOptions {
   readonly session: ManagedSession;
@@ -37,6 +39,10 @@ export class StandardServices {
   async start(): Promise<void> {
     const { coordinator, writer, session, summaryOp, saveModelSecs, saveSummariesSecs } = this.#options;
     writer.addGraph(session.graph);
+    // It is there for people: training does not end for the want of it.
+    await writeGraph(session.graph, dirname(this.#options.savePath)).catch((error: unknown) =>
+      this.#options.log(`the graph could not be written: ${messageOf(error)}`),
+    );
     const step = await this.#step();
     // TensorBoard drops what an earlier run wrote of later steps.
     writer.addSessionLog('start', step);

@@ -4,7 +4,7 @@
  *
  * In the background the loop does not wait for a save; one begins only when the one before has ended.
  */
-import { invalid } from '../../errors/errors.js';
+import { invalid, messageOf } from '../../errors/errors.js';
 import type { Graph } from '../../graph/graph.js';
 import type { Output } from '../../graph/operation.js';
 import type { FileWriter } from '../../summary/file-writer.js';
@@ -14,6 +14,7 @@ import { exportMetaGraph } from '../../variables/meta-graph.js';
 import { CarefulSaver } from '../careful-saver.js';
 import type { Coordinator } from '../coordinator.js';
 import type { SaverLike, TrainingRunner } from '../saver-like.js';
+import { writeGraph } from '../write-graph.js';
 import { globalStepRead, readStep } from './global-step.js';
 import {
   type HookSetup,
@@ -61,6 +62,7 @@ export class CheckpointSaverHook extends SessionRunHook<Tensor<'int64'>> {
   #coordinator: Coordinator | undefined;
   #saving: Promise<void> | undefined;
   #hasGraph = false;
+  #log!: (line: string) => void;
 
   constructor(options: CheckpointSaverOptions) {
     super();
@@ -77,6 +79,7 @@ export class CheckpointSaverHook extends SessionRunHook<Tensor<'int64'>> {
 
   override async begin({ graph, writers, log }: HookSetup): Promise<void> {
     this.#graph = graph;
+    this.#log = log;
     this.#step = globalStepRead(graph, 'CheckpointSaverHook');
     const { checkpointDir, checkpointBasename = 'model.ckpt', now } = this.#options;
     this.#writer = writers.get(checkpointDir);
@@ -98,6 +101,10 @@ export class CheckpointSaverHook extends SessionRunHook<Tensor<'int64'>> {
       this.#hasGraph = true;
       this.#writer.addGraph(this.#graph);
       this.#writer.addMetaGraph(exportMetaGraph({ graph: this.#graph }));
+      // It is there for people: training does not end for the want of it.
+      await writeGraph(this.#graph, this.#options.checkpointDir).catch((error: unknown) =>
+        this.#log(`the graph could not be written: ${messageOf(error)}`),
+      );
     }
     if (this.#saving) return;
     const step = await readStep(session, this.#step);
