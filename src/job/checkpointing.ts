@@ -115,6 +115,7 @@ export class JobCheckpoints {
     const { server } = this.#session;
     const plane = server && planeOf(server);
     if (plane && !interrupted) await plane.lastToTrain({ timeoutMs: LAST_MS, log: this.#log });
+    await plane?.becomeStill();
     if (this.#saved !== step || plane) await this.#save();
   }
 

@@ -2,6 +2,7 @@
 import type { Server } from '../cluster/server.js';
 import { parseTaskId } from '../cluster/task-id.js';
 import { isShoalError } from '../errors/errors.js';
+import { planeOf } from '../train/checkpoint-plane.js';
 import type { RecoverableSession } from '../train/recoverable-session.js';
 import type { TrainingGraph } from './training-graph.js';
 
@@ -17,7 +18,9 @@ export async function leadSync(
   await session.aside(sync.initTokensOp);
   const over = new AbortController();
   const unlessOver = (error: unknown): void => {
-    if (!over.signal.aborted || !isShoalError(error)) throw error;
+    // A signal to the task ends its runs as the end of training does.
+    const isStopped = over.signal.aborted || isShoalError(error, 'SHOAL_ABORTED');
+    if (!isStopped || !isShoalError(error)) throw error;
   };
   const replacing = new Set<Promise<unknown>>();
   const unsubscribe = server.task.events.on('lost', ({ member }) => {
@@ -31,11 +34,16 @@ export async function leadSync(
   })().catch(unlessOver);
   // Whoever disposes hears of a failure; until then it is nobody's to report.
   leading.catch(() => {});
+  const stop = async () => {
+    unsubscribe();
+    over.abort('training is over');
+    await Promise.all([leading, ...replacing]);
+  };
+  const plane = planeOf(server);
+  if (plane) plane.stopSteps = stop;
   return {
     async [Symbol.asyncDispose]() {
-      unsubscribe();
-      over.abort('training is over');
-      await Promise.all([leading, ...replacing]);
+      await stop();
       await session.aside(sync.releaseOp).catch(unlessOver);
     },
   };

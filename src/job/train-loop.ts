@@ -30,6 +30,7 @@ export async function trainLoop(
   let lastLoss: number | undefined;
   let ownSteps = 0;
   let isOver = false;
+  let { recoveries } = session;
   let logged = { at: performance.now(), step };
   onStep?.(step);
 
@@ -43,7 +44,9 @@ export async function trainLoop(
       if (!made) return;
       const [now, value] = made;
       ownSteps += 1;
-      step = Math.max(step, now.number());
+      // Steps under way at once end in any order; after a recovery training may be further back.
+      step = session.recoveries === recoveries ? Math.max(step, now.number()) : now.number();
+      ({ recoveries } = session);
       lastLoss = value.number();
       onStep?.(step);
       const elapsed = performance.now() - logged.at;

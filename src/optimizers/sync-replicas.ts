@@ -11,7 +11,7 @@ import { invalid } from '../errors/errors.js';
 import { IndexedSlices } from '../gradients/index.js';
 import { currentGraph } from '../graph/graph.js';
 import type { Operation, Output } from '../graph/operation.js';
-import { fill, group, noOp } from '../ops/creation.js';
+import { fill, group, noOp, zeros } from '../ops/creation.js';
 import * as raw from '../ops/generated/index.js';
 import { cast } from '../ops/math.js';
 import { Tensor } from '../tensor/tensor.js';
@@ -43,6 +43,7 @@ interface ChiefOps {
   readonly initTokens: Operation;
   readonly release: Operation;
   readonly resync: Operation;
+  readonly reset: Operation;
   readonly setLocalStep: Operation;
 }
 
@@ -98,7 +99,15 @@ export class SyncReplicasOptimizer {
     return this.#made.resync;
   }
 
-  /** Every worker runs this before its first step: it begins where the others are. */
+  /**
+   * The chief runs this when variables were lost, before they have values again and anybody gives gradients: what the
+   * accumulators and the queue hold is of steps that are lost too. It is in the graph's collection of reset ops.
+   */
+  get resetOp(): Operation {
+    return this.#made.reset;
+  }
+
+  /** Every worker runs this before its first step, and when variables were lost: it begins where the others are. */
   get localStepInitOp(): Operation {
     return this.#made.setLocalStep;
   }
@@ -142,6 +151,7 @@ export class SyncReplicasOptimizer {
         },
       );
       this.#ops = this.#chiefOps(shares, tokens, globalStep as Variable<'int64'>, localStep);
+      graph.addToCollection(GraphKeys.resetOps, this.#ops.reset);
       return trainOp;
     });
   }
@@ -198,6 +208,10 @@ export class SyncReplicasOptimizer {
           graph.colocateWith(variable.handle, () => advance(globalStep.read())),
         ),
       ),
+      reset: group([
+        ...shares.map(({ variable, clear }) => graph.colocateWith(variable.handle, clear)),
+        graph.colocateWith(globalStep.handle, () => emptied(tokens)),
+      ]),
       setLocalStep: localStep.assign(globalStep.read()),
     };
   }
@@ -209,6 +223,25 @@ interface Share {
   readonly give: Operation;
   readonly take: (required: Tensor) => Output | IndexedSlices;
   readonly advance: (step: Output) => Operation;
+  /** Drops what was given, and forgets the step. */
+  readonly clear: () => Operation;
+}
+
+/** No step is later: a gradient of it is never stale. */
+const LATEST = Tensor.of(2n ** 62n);
+const FIRST = Tensor.of(0n);
+const ONE = Tensor.of(1, { dtype: 'int32' });
+
+/** Takes all tokens that there are. */
+function emptied(tokens: Output): Operation {
+  const [taken] = raw.queueDequeueManyV2(tokens, raw.queueSizeV2(tokens), { componentTypes: ['int64'] });
+  return group([(taken as Output).op]);
+}
+
+/** An accumulator gives what it has when it has anything: one gradient of zeros more makes sure of that. */
+function cleared(zero: Operation, take: () => Operation, forget: () => Operation): Operation {
+  const graph = currentGraph();
+  return graph.controlDependencies([zero], () => graph.controlDependencies([take()], forget));
 }
 
 function share(gradient: Output | IndexedSlices, variable: Variable, localStep: Variable): Share {
@@ -218,6 +251,12 @@ function share(gradient: Output | IndexedSlices, variable: Variable, localStep: 
     const sum = raw.resourceConditionalAccumulator({ dtype, shape, sharedName });
     return {
       variable,
+      clear: () =>
+        cleared(
+          raw.resourceAccumulatorApplyGradient(sum, LATEST, zeros(sizes(shape), dtype)),
+          () => raw.resourceAccumulatorTakeGradient(sum, ONE, { dtype }).op,
+          () => raw.resourceAccumulatorSetGlobalStep(sum, FIRST),
+        ),
       give: raw.resourceAccumulatorApplyGradient(sum, localStep, gradient),
       take: (required) => raw.resourceAccumulatorTakeGradient(sum, required, { dtype }),
       advance: (step) => raw.resourceAccumulatorSetGlobalStep(sum, step),
@@ -226,8 +265,17 @@ function share(gradient: Output | IndexedSlices, variable: Variable, localStep: 
   const sum = raw.sparseConditionalAccumulator({ dtype, shape, sharedName });
   const once = gradient.deduplicated();
   const none = Tensor.of(new BigInt64Array(0));
+  const row = () => zeros([1, ...sizes(shape).slice(1)], dtype);
   return {
     variable,
+    clear: () =>
+      cleared(
+        raw.sparseAccumulatorApplyGradient(sum, LATEST, Tensor.of(BigInt64Array.of(0n)), row(), none, {
+          hasKnownShape: false,
+        }),
+        () => raw.sparseAccumulatorTakeGradient(sum, ONE, { dtype }).values.op,
+        () => raw.accumulatorSetGlobalStep(sum, FIRST),
+      ),
     give: raw.sparseAccumulatorApplyGradient(sum, localStep, cast(once.indices, 'int64'), once.values, none, {
       hasKnownShape: false,
     }),
@@ -239,3 +287,6 @@ function share(gradient: Output | IndexedSlices, variable: Variable, localStep: 
     advance: (step) => raw.accumulatorSetGlobalStep(sum, step),
   };
 }
+
+/** A variable's shape is known in full. */
+const sizes = (shape: Variable['shape']): number[] => (shape ?? []).map(Number);

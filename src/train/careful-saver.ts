@@ -101,6 +101,7 @@ export class CarefulSaver {
     const globalStep = getGlobalStep(session.graph);
     if (!plane || !globalStep) return told;
     await plane.lastToTrain({ timeoutMs: LAST_MS, log: this.#options.log });
+    await plane.becomeStill();
     return (await session.run(globalStep.toOutput(), { timeoutMs: 30_000 })).number();
   }
 

@@ -54,6 +54,9 @@ export class CheckpointPlane {
    * that the chief has seen. Undefined for asynchronous training.
    */
   restAhead: number | undefined;
+  /** Ends the making of synchronous steps; given by who makes them, on the chief. */
+  stopSteps: (() => Promise<void>) | undefined;
+  #isStill = false;
   readonly #server: Server;
   readonly #service: ShardService;
   readonly #stores = new Map<string, Store>();
@@ -148,10 +151,12 @@ export class CheckpointPlane {
 
   readonly parking: Parking = {
     workers: () =>
-      this.#server.task
-        .members()
-        .filter(({ task, status }) => trains(task) && (isThere(status) || this.#silent.has(task)))
-        .map(({ task }) => task),
+      this.#isStill
+        ? []
+        : this.#server.task
+            .members()
+            .filter(({ task, status }) => trains(task) && (isThere(status) || this.#silent.has(task)))
+            .map(({ task }) => task),
     park: async (worker, { leaseMs, signal }) => {
       const { signal: over, abort } = linked(signal);
       try {
@@ -188,6 +193,16 @@ export class CheckpointPlane {
       // A task that has no such order is on its way in or out: it does not train.
       if (!isShoalError(error, 'SHOAL_NOT_FOUND')) throw error;
     }
+  }
+
+  /**
+   * Before the last checkpoint. The steps of synchronous training are made by the chief alone: when it makes none any more,
+   * nobody changes a variable, and nobody could come to rest at a later step.
+   */
+  async becomeStill(): Promise<void> {
+    if (this.restAhead === undefined) return;
+    await this.stopSteps?.();
+    this.#isStill = true;
   }
 
   /**

@@ -6,8 +6,9 @@ import { backoffMs } from '../async/backoff.js';
 import { sleep } from '../async/deadline.js';
 import { isShoalError, messageOf, ShoalError } from '../errors/errors.js';
 import type { Graph } from '../graph/graph.js';
-import type { Output } from '../graph/operation.js';
+import type { Operation, Output } from '../graph/operation.js';
 import { nativeLane } from '../session/lane.js';
+import { GraphKeys } from '../variables/collections.js';
 import { reportUninitializedVariables } from '../variables/initialize.js';
 import type { Variable } from '../variables/variable.js';
 import { globalVariables, localVariables } from '../variables/variable-scope.js';
@@ -128,6 +129,7 @@ export class Readiness {
   async #provide(missing: readonly Variable[], progress: Progress): Promise<string | undefined> {
     const { restore, initialize, log } = this.#options;
     const { again } = progress;
+    if (again) await this.#reset();
     if (await restore?.(missing, again)) {
       const left = (await this.#missing()).filter((variable) => !this.#local.has(variable));
       // First values beside restored ones would be a state that never was: wait, and restore once more.
@@ -146,6 +148,13 @@ export class Readiness {
     if (initialize) await initialize(missing, again);
     else await this.#runInitializers(missing);
     return undefined;
+  }
+
+  /** What is left of the steps that were lost goes before anybody can make new ones. */
+  async #reset(): Promise<void> {
+    const { graph, runner } = this.#options;
+    const ops = graph.getCollection<Operation>(GraphKeys.resetOps);
+    if (ops.length > 0) await runner.run(ops, this.#within(30_000));
   }
 
   async #missing(): Promise<Variable[]> {

@@ -17,4 +17,6 @@ export const GraphKeys = {
   readyOp: 'ready_op',
   localInitOp: 'local_init_op',
   savers: 'savers',
+  /** Run before variables that were lost get values again: they drop what is left of steps that were lost with them. */
+  resetOps: 'reset_ops',
 } as const;

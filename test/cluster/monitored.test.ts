@@ -71,4 +71,49 @@ describe('a monitored session on two ps and two workers', () => {
     expect(await Promise.all([chief.exit, other.exit])).toEqual([0, 0]);
     expect(await newestStep()).toBeGreaterThan(cut);
   });
+
+  it(
+    'lets a chief that comes back with an empty disk join, and restore when all were lost',
+    LONG,
+    async () => {
+      const disk = join(root, 'worker-0');
+      const lastSaved = (task: TaskProcess) =>
+        Number([...task.output().matchAll(/^saved train_logs\/model\.ckpt-(\d+)/gm)].at(-1)?.[1]);
+      let saved: number;
+      {
+        await using tasks = await cluster(1_000_000);
+        for (const index of [0, 1]) start(tasks, 'ps', index);
+        const [first, other] = [0, 1].map((index) => start(tasks, 'worker', index)) as [
+          TaskProcess,
+          TaskProcess,
+        ];
+        await first.said(/saved train_logs\/model\.ckpt-\d\d+\b/, PATIENCE_MS);
+        await other.said(/^step \d+ /m, PATIENCE_MS);
+        first.child.kill('SIGKILL');
+        await first.exit;
+        await rm(disk, { recursive: true });
+        const before = stepsSaid(other).at(-1) as number;
+        const second = start(tasks, 'worker', 0);
+        await second.said(/^step \d+ /m, PATIENCE_MS);
+        await second.said(/^saved train_logs\/model\.ckpt-\d+/m, PATIENCE_MS);
+        saved = lastSaved(second);
+        // It has joined what runs: nothing was restored, nothing begun again, and no step was taken back.
+        expect(stepsSaid(second)[0]).toBeGreaterThanOrEqual(before);
+        expect(saved).toBeGreaterThan(before);
+        expect(second.output()).not.toMatch(/restoring|first values/);
+        expect(stepsSaid(other)).toEqual([...stepsSaid(other)].sort((a, b) => a - b));
+        expect(other.child.exitCode).toBeNull();
+      }
+      // All were killed at once; the chief's disk is empty once more: the checkpoint is on the other disks.
+      await rm(disk, { recursive: true });
+      await using tasks = await cluster(1_000_000);
+      for (const index of [0, 1]) start(tasks, 'ps', index);
+      const chief = start(tasks, 'worker', 0);
+      start(tasks, 'worker', 1);
+      await chief.said(/^step \d+ /m, PATIENCE_MS);
+      const [, restored] = /restoring .*model\.ckpt-(\d+)/.exec(chief.output()) ?? [];
+      expect(Number(restored)).toBeGreaterThanOrEqual(saved);
+      expect(stepsSaid(chief)[0]).toBeGreaterThanOrEqual(saved);
+    },
+  );
 });

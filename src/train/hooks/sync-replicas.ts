@@ -22,6 +22,7 @@ export class SyncReplicasHook extends SessionRunHook {
   #log!: (line: string) => void;
   #leads = false;
   #unsubscribe = () => {};
+  readonly #over = new AbortController();
 
   constructor(optimizer: SyncReplicasOptimizer, { isChief }: { readonly isChief: boolean }) {
     super();
@@ -34,7 +35,7 @@ export class SyncReplicasHook extends SessionRunHook {
   }
 
   override async afterCreateSession(session: TrainingRunner, coordinator: Coordinator): Promise<void> {
-    const { localStepInitOp, initTokensOp } = this.#optimizer;
+    const { localStepInitOp, initTokensOp, resyncOp } = this.#optimizer;
     const { server } = session;
     const plane = server && planeOf(server);
     if (plane) plane.restAhead = REST_AHEAD;
@@ -42,9 +43,19 @@ export class SyncReplicasHook extends SessionRunHook {
     if (!this.#isChief) return;
     // A queue that was lost is filled again; tokens too many cost a dropped gradient, nothing more.
     await session.run(initTokensOp);
-    if (this.#leads) return;
+    if (this.#leads) {
+      await session.run(resyncOp);
+      return;
+    }
     this.#leads = true;
-    coordinator.register(this.#lead(session, coordinator), 'synchronous steps');
+    const leading = this.#lead(session, AbortSignal.any([coordinator.signal, this.#over.signal]));
+    coordinator.register(leading, 'synchronous steps');
+    if (plane) {
+      plane.stopSteps = () => {
+        this.#over.abort('training is over');
+        return leading;
+      };
+    }
     if (server) {
       this.#unsubscribe = server.task.events.on('lost', ({ member }) => {
         if (parseTaskId(member.task).job !== 'ps') this.#replaceToken(session, coordinator);
@@ -58,13 +69,16 @@ export class SyncReplicasHook extends SessionRunHook {
     if (this.#isChief) await session.run(this.#optimizer.releaseOp);
   }
 
-  async #lead(session: TrainingRunner, { signal }: Coordinator): Promise<void> {
+  async #lead(session: TrainingRunner, signal: AbortSignal): Promise<void> {
+    const step = (signal: AbortSignal) => session.run(this.#optimizer.syncOp, { signal });
     while (!signal.aborted) {
       try {
-        await session.run(this.#optimizer.syncOp, { signal });
+        // What waits for gradients when the cluster is lost would take those of the recovered one.
+        await (session.steadiness?.during('A synchronous step', step, signal) ?? step(signal));
       } catch (error) {
         if (signal.aborted) return;
-        if (!isRecoverable(error)) throw error;
+        const isGivenUp = session.steadiness?.isSteady === false;
+        if (!isGivenUp && !isRecoverable(error)) throw error;
         await sleep(RETRY_MS, signal).catch(() => {
           // The loop looks at the signal.
         });

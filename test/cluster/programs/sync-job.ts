@@ -1,6 +1,7 @@
 /** Each worker has its own fixed part of the data: together they have the joined batch. */
 import { defineJob, tf } from '../../../src/index.js';
 
+const saveSecs = process.env.SYNC_SAVE_SECS;
 export const ROWS = 8;
 export const STEPS = 40;
 
@@ -30,5 +31,10 @@ export default defineJob({
       .mean();
     return { loss, optimizer: tf.train.adagrad(0.2), outputs: { w, b, table } };
   },
-  train: { lastStep: Number(process.env.SYNC_STEPS ?? STEPS), sync: true, logEverySecs: 1 },
+  train: {
+    lastStep: Number(process.env.SYNC_STEPS ?? STEPS),
+    sync: true,
+    logEverySecs: 1,
+    ...(saveSecs ? { checkpoint: { everySecs: Number(saveSecs) } } : {}),
+  },
 });

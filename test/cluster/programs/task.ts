@@ -1,7 +1,9 @@
 /** One task of the job in the file named first; ends with what `runTask` says. */
-import { resolve } from 'node:path';
+import { mkdirSync } from 'node:fs';
+import { join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { resolveConfig } from '../../../src/cluster/config.js';
+import { parseTaskId } from '../../../src/cluster/task-id.js';
 import { messageOf } from '../../../src/errors/errors.js';
 import type { JobDefinition } from '../../../src/job/define-job.js';
 import { runTask } from '../../../src/job/run-task.js';
@@ -12,12 +14,17 @@ const { default: job } = (await import(pathToFileURL(resolve(file as string)).hr
 };
 const config = resolveConfig({ argv, env: process.env });
 if (config.mode !== 'cluster') throw new Error('tell the cluster by flags or TF_CONFIG');
+const { TASKS_ROOT } = process.env;
+const { job: role, index } = parseTaskId(config.task);
+// Each task on a disk of its own, where the test has one for them.
+const dir = TASKS_ROOT ? join(TASKS_ROOT, `${role}-${index}`) : process.cwd();
+mkdirSync(dir, { recursive: true });
 const stop = new AbortController();
 process.on('SIGINT', () => stop.abort('SIGINT'));
 try {
   process.exitCode = await runTask(job, {
     config,
-    dir: process.cwd(),
+    dir,
     signal: stop.signal,
     log: (line) => console.log(line),
   });
