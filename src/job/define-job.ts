@@ -5,6 +5,8 @@ import type { Dataset } from '../input/dataset.js';
 import type { SparseTensor } from '../layers/sparse-tensor.js';
 import type { Operand } from '../ops/build.js';
 import type { Optimizer } from '../optimizers/optimizer.js';
+import type { BestPolicy } from '../train/evaluation/best-checkpoints.js';
+import type { StreamingMetric } from '../train/evaluation/evaluate.js';
 
 /** What feeds a model, as it is given: values, or the elements of a dataset. */
 export type InputValues = Readonly<Record<string, Operand | SparseTensor>>;
@@ -39,6 +41,23 @@ export interface CheckpointOptions {
   readonly directory?: string;
 }
 
+export interface EvaluateOptions<I = InputValues> {
+  /** The input of an evaluation: as that of training, but it is gone through once for each checkpoint. */
+  readonly input?: () => I | Dataset<I>;
+  /** What is measured; the mean of the loss unless told. */
+  readonly metrics?: (parts: {
+    readonly input: JobInput<I>;
+    readonly loss: OutputLike;
+    readonly outputs: Readonly<Record<string, OutputLike>>;
+  }) => Readonly<Record<string, StreamingMetric>>;
+  /** How many batches; until the end of the input when left out, which an input of plain values does not have: 1. */
+  readonly batches?: number;
+  /** How often to look for a checkpoint; 10 unless told. */
+  readonly pollSecs?: number;
+  /** Keeps copies of the best checkpoints, in `best` of the evaluator's directory. */
+  readonly best?: BestPolicy;
+}
+
 export interface TrainOptions {
   /** Training ends when the global step is here. */
   readonly lastStep: number;
@@ -67,6 +86,8 @@ export interface JobOptions<I = InputValues> {
   readonly input?: (replica: Replica) => I | Dataset<I>;
   readonly model: (parts: { readonly input: JobInput<I> }) => JobModel;
   readonly train: TrainOptions;
+  /** What a task of the job `evaluator` does with every checkpoint. */
+  readonly evaluate?: EvaluateOptions<I>;
   /** A seed for the graph: every task builds the same graph from it. */
   readonly seed?: number;
 }
@@ -94,6 +115,7 @@ export function defineJob<const I = Record<string, never>>(options: JobOptions<I
     throw invalid(`Job '${name}' trains synchronously: its steps wait for each other, so inflight must be 1`);
   }
   checkCheckpoint(name, train.checkpoint);
+  checkEvaluate(name, options.evaluate);
   // What the model takes is what the input gives: nobody else calls either.
   return { ...(options as unknown as JobOptions), [JOB]: true };
 }
@@ -105,6 +127,16 @@ function checkCheckpoint(name: string, checkpoint: CheckpointOptions | undefined
     throw invalid(
       `train.checkpoint of job '${name}' has a number that is none: ${JSON.stringify(checkpoint)}`,
     );
+  }
+}
+
+function checkEvaluate(
+  name: string,
+  evaluate: { readonly batches?: number; readonly pollSecs?: number } | undefined,
+): void {
+  const { batches = 1, pollSecs = 1 } = evaluate ?? {};
+  if (!Number.isSafeInteger(batches) || batches < 1 || !(pollSecs > 0)) {
+    throw invalid(`evaluate of job '${name}' has a number that is none: ${JSON.stringify(evaluate)}`);
   }
 }
 

@@ -15,6 +15,7 @@ import { RecoverableSession } from '../train/recoverable-session.js';
 import { Steadiness } from '../train/steadiness.js';
 import { JobCheckpoints } from './checkpointing.js';
 import type { JobDefinition } from './define-job.js';
+import { evaluateJob } from './evaluation.js';
 import { leadSync } from './lead-sync.js';
 import { type LoopResult, trainLoop, unlessInputIsOver } from './train-loop.js';
 import { buildTrainingGraph } from './training-graph.js';
@@ -56,6 +57,7 @@ export async function runTask(job: JobDefinition, options: RunTaskOptions): Prom
   log(`agent at ${server.task.agentAddress}, TensorFlow at ${server.tensorflow.address}, pid ${process.pid}`);
   try {
     if (role === 'ps') return await serve(server, options);
+    if (role === 'evaluator') return await evaluateJob(server, plane, job, options);
     return await train(server, job, options, (now) => {
       step = now;
     });
@@ -109,7 +111,9 @@ async function train(
     onLost: () => steadiness.lose(log),
     onReady: async (again) => {
       steadiness.find();
-      if (again && parts.sync && server.isChief) await cluster.run(parts.sync.resyncOp, { signal });
+      if (!again || !parts.sync) return;
+      await cluster.run(parts.sync.localStepInitOp, { signal });
+      if (server.isChief) await cluster.run(parts.sync.resyncOp, { signal });
     },
     ...(localInit ? { localInit: async () => void (await cluster.run(localInit)) } : {}),
     ...(checkpoints ? { restore: (missing, again) => checkpoints.restore(missing, again) } : {}),

@@ -56,7 +56,11 @@ export function buildTrainingGraph(job: JobDefinition, placement: Placement = AL
 }
 
 function inputOf(job: JobDefinition, replica: Replica): JobInput<InputValues> {
-  const given = job.input?.(replica) ?? {};
+  return modelInput(job.input?.(replica));
+}
+
+/** What a model gets of values, or of the elements of a dataset. */
+export function modelInput(given: InputValues | Dataset<InputValues> = {}): JobInput<InputValues> {
   const values = given instanceof Dataset ? (given.iterator().getNext() as InputValues) : given;
   return Object.fromEntries(
     Object.entries(values).map(([name, value]) => [

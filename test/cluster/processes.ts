@@ -40,7 +40,12 @@ export class TaskProcesses implements AsyncDisposable {
   }
 
   /** Runs the job, or a program of its own. */
-  start(job: 'ps' | 'worker', index: number, more: readonly string[] = [], program?: string): TaskProcess {
+  start(
+    job: 'ps' | 'worker' | 'evaluator',
+    index: number,
+    more: readonly string[] = [],
+    program?: string,
+  ): TaskProcess {
     const what = program
       ? [join(HERE, 'programs', program)]
       : [join(HERE, 'programs/task.ts'), this.#program];

@@ -26,6 +26,8 @@ export interface EvaluatorOptions {
   /** Ends when a checkpoint of this step, or a later one, was evaluated. */
   readonly lastStep?: number;
   readonly maxEvaluations?: number;
+  /** Whether no checkpoint can come any more: the newest is evaluated then, and that is the end. */
+  readonly isOver?: () => boolean;
   /** Copies the best checkpoint to a directory: the saver of the training process rules over the originals. */
   readonly best?: { readonly policy: BestPolicy; readonly saver: SaverLike; readonly directory: string };
   readonly onResults?: (results: Results, step: number) => void;
@@ -49,6 +51,8 @@ export async function evaluateRepeatedly(options: EvaluatorOptions): Promise<Eva
   let seen: string | undefined;
   let lastNews = performance.now();
   while (!signal?.aborted && outcome.evaluations < maxEvaluations) {
+    // Asked first: a checkpoint that came meanwhile is seen below.
+    const isOver = options.isOver?.() ?? false;
     const path = await newest(options, log);
     if (path !== undefined && path !== seen) {
       const found = await tryCheckpoint(path, options, log);
@@ -61,6 +65,7 @@ export async function evaluateRepeatedly(options: EvaluatorOptions): Promise<Eva
         continue;
       }
     }
+    if (isOver && path === seen) break;
     if (performance.now() - lastNews > timeoutSecs * 1000) {
       log(`no checkpoint has come for ${timeoutSecs} s: the evaluation ends`);
       break;

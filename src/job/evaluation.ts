@@ -1,0 +1,101 @@
+/**
+ * The evaluator of a job: a task beside the training ones, on a disk of its own. It finds every checkpoint through the
+ * cluster, restores it into a session of its own, writes the metrics as summaries and keeps copies of the best. When
+ * those who train have left it evaluates the last checkpoint, and ends; the ps wait for it.
+ */
+import { join } from 'node:path';
+import type { Server } from '../cluster/server.js';
+import { parseTaskId } from '../cluster/task-id.js';
+import { ShoalError } from '../errors/errors.js';
+import { Graph } from '../graph/graph.js';
+import { Dataset } from '../input/dataset.js';
+import { mean } from '../layers/metrics/index.js';
+import { Session } from '../session/session.js';
+import type { CheckpointPlane } from '../train/checkpoint-plane.js';
+import { CheckpointSource } from '../train/evaluation/checkpoint-source.js';
+import type { Evaluation } from '../train/evaluation/evaluate.js';
+import { evaluateRepeatedly } from '../train/evaluation/evaluator.js';
+import { Saver } from '../train/saver.js';
+import { getOrCreateGlobalStep } from '../variables/global-step.js';
+import type { JobDefinition } from './define-job.js';
+import { modelInput } from './training-graph.js';
+
+export interface EvaluateJobOptions {
+  /** The task's own directory: event files go to `eval` in it, copies of the best checkpoints to `best`. */
+  readonly dir: string;
+  readonly signal: AbortSignal;
+  readonly log: (line: string) => void;
+}
+
+/** Evaluates until the job is over; gives the code with which the process is to exit. */
+export async function evaluateJob(
+  server: Server,
+  plane: CheckpointPlane,
+  job: JobDefinition,
+  { dir, signal, log }: EvaluateJobOptions,
+): Promise<number> {
+  const { checkpoint } = job.train;
+  if (!checkpoint) {
+    throw new ShoalError('SHOAL_CONFIG', `Job '${job.name}' has no checkpoints to evaluate`, {
+      hint: 'Let it have some: train: { checkpoint: { everySecs: 60 } }.',
+    });
+  }
+  const { graph, evaluation } = evaluationGraph(job);
+  await using session = Session.open({ graph });
+  const store = plane.store(checkpoint.store);
+  const namespace = store.kind === 'peers' ? job.name : '';
+  const { best: policy, pollSecs } = job.evaluate ?? {};
+  const best = policy && {
+    policy,
+    saver: new Saver({ maxToKeep: policy.keep ?? 1, log }),
+    directory: join(dir, 'best'),
+  };
+  const { evaluations, step } = await evaluateRepeatedly({
+    session,
+    saver: new CheckpointSource({ store, namespace, log }),
+    checkpointDir: 'checkpoints',
+    evaluation,
+    outputDir: join(dir, 'eval'),
+    isOver: whenTrainingIsOver(server),
+    // A job may save seldom, and start late: it is over when those who train have left.
+    timeoutSecs: Number.POSITIVE_INFINITY,
+    ...(pollSecs === undefined ? {} : { pollSecs }),
+    ...(best ? { best } : {}),
+    signal,
+    log,
+  });
+  log(
+    signal.aborted
+      ? `stopped after ${evaluations} evaluations`
+      : `done: ${evaluations} evaluations, the last of step ${step}`,
+  );
+  return signal.aborted ? EXIT_INTERRUPTED : 0;
+}
+
+const EXIT_INTERRUPTED = 130;
+
+/** The model on the evaluation's input, on this machine alone, without an optimizer. */
+function evaluationGraph(job: JobDefinition): { graph: Graph; evaluation: Evaluation } {
+  const graph = new Graph();
+  if (job.seed !== undefined) graph.seed = job.seed;
+  return graph.asDefault(() => {
+    getOrCreateGlobalStep(graph);
+    const { evaluate = {} } = job;
+    const given = (evaluate.input ?? (() => job.input?.({ index: 0, count: 1 })))();
+    const input = modelInput(given);
+    const { loss, outputs = {} } = job.model({ input });
+    const metrics = evaluate.metrics?.({ input, loss, outputs }) ?? { loss: mean(loss.toOutput()) };
+    const batches = evaluate.batches ?? (given instanceof Dataset ? undefined : 1);
+    return { graph, evaluation: { metrics, ...(batches === undefined ? {} : { batches }) } };
+  });
+}
+
+/** True when somebody has trained, and all who did have left. Who is lost may come back. */
+function whenTrainingIsOver(server: Server): () => boolean {
+  return () => {
+    const training = server.task
+      .members()
+      .filter(({ task }) => !['ps', 'evaluator'].includes(parseTaskId(task).job));
+    return training.length > 0 && training.every(({ status }) => status === 'left');
+  };
+}

@@ -1,0 +1,87 @@
+/**
+ * The checkpoints of a running job for a process that trains nothing: it finds them through the cluster, wherever their
+ * bytes are, and restores them into a session of its own. It writes nothing of them and removes none.
+ */
+import { basename, join } from 'node:path';
+import { listCheckpoints } from '../../checkpoint/catalog.js';
+import { restoreCheckpoint } from '../../checkpoint/restore.js';
+import { savedVariable } from '../../checkpoint/saved-variable.js';
+import { ShardService } from '../../checkpoint/shard-service.js';
+import { SessionVariables } from '../../checkpoint/variable-access.js';
+import { invalid, ShoalError } from '../../errors/errors.js';
+import type { Store } from '../../store/store.js';
+import type { Variable } from '../../variables/variable.js';
+import { globalVariables } from '../../variables/variable-scope.js';
+import type { SaverLike, TrainingRunner } from '../saver-like.js';
+
+export interface CheckpointSourceOptions {
+  readonly store: Store;
+  /** The name of the job among the blobs of the store. */
+  readonly namespace: string;
+  /** What is restored; all global variables of the session's graph unless told. */
+  readonly variables?: readonly Variable[] | undefined;
+  readonly log?: ((line: string) => void) | undefined;
+}
+
+const OWNER = 'this process';
+
+export class CheckpointSource implements SaverLike {
+  readonly #options: CheckpointSourceOptions;
+  readonly #services = new WeakMap<TrainingRunner, ShardService>();
+
+  constructor(options: CheckpointSourceOptions) {
+    this.#options = options;
+  }
+
+  async latest(
+    _session: TrainingRunner,
+    directory: string,
+    { signal }: { signal?: AbortSignal } = {},
+  ): Promise<string | undefined> {
+    const [newest] = await this.#list(signal);
+    return newest && join(directory, newest.prefix);
+  }
+
+  async restore(
+    session: TrainingRunner,
+    path: string,
+    { signal }: { signal?: AbortSignal } = {},
+  ): Promise<unknown> {
+    const { store, namespace, log } = this.#options;
+    const manifest = (await this.#list(signal)).find(({ prefix }) => prefix === basename(path));
+    if (!manifest) {
+      throw new ShoalError('SHOAL_NOT_FOUND', `There is no checkpoint ${basename(path)} any more`);
+    }
+    const saved = this.#variables(session).map((variable) =>
+      savedVariable(variable, variable.sliceInfo?.fullName ?? variable.name),
+    );
+    const service = this.#service(session);
+    return restoreCheckpoint({ store, namespace, owner: () => service, log }, manifest, {
+      variables: new Map([[OWNER, saved]]),
+      signal,
+    });
+  }
+
+  save(): Promise<string> {
+    return Promise.reject(invalid('Who reads the checkpoints of a job saves none of them'));
+  }
+
+  #list(signal: AbortSignal | undefined) {
+    const { store, namespace, log } = this.#options;
+    return listCheckpoints(store, namespace, { onNotice: log, signal });
+  }
+
+  #variables({ graph }: TrainingRunner): readonly Variable[] {
+    return this.#options.variables ?? globalVariables(graph);
+  }
+
+  #service(session: TrainingRunner): ShardService {
+    const known = this.#services.get(session);
+    if (known) return known;
+    const { store } = this.#options;
+    const access = new SessionVariables(session, [...this.#variables(session)]);
+    const made = new ShardService({ access, openStore: () => store });
+    this.#services.set(session, made);
+    return made;
+  }
+}
