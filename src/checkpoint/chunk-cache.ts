@@ -2,6 +2,7 @@
  * Chunks of files in memory that is used again and again: fresh memory costs more than reading into it. A chunk stays as
  * it is while somebody has it, and a few are kept that nobody has, for a neighbour that wants the rest of them.
  */
+import { alignedBlocks } from '../store/aligned.js';
 import { CHUNK_BYTES } from './shard-image.js';
 
 /** Fills the memory, or some of its first bytes, and gives back what it has filled; or takes other memory. */
@@ -27,7 +28,7 @@ export class ChunkCache {
   acquire(name: string, fetch: Fetch): Chunk {
     let entry = this.#entries.get(name);
     if (!entry) {
-      const memory = this.#free.pop() ?? Buffer.allocUnsafeSlow(CHUNK_BYTES);
+      const memory = this.#free.pop() ?? alignedBlocks(1, CHUNK_BYTES)[0]!;
       entry = { bytes: fetch(memory), users: 0 };
       this.#entries.set(name, entry);
       // Whoever has it is told; what failed may be tried again, in other memory.
@@ -55,6 +56,6 @@ export class ChunkCache {
 
   #recycle({ buffer, byteOffset }: Uint8Array): void {
     if (this.#free.length >= MAX_FREE || byteOffset !== 0 || buffer.byteLength !== CHUNK_BYTES) return;
-    this.#free.push(Buffer.from(buffer as ArrayBuffer));
+    this.#free.push(new Uint8Array(buffer));
   }
 }

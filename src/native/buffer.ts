@@ -21,6 +21,20 @@ export function copyBytes(
   if (length > 0) library().libc.memcpy(to, from, length);
 }
 
+const PAGE = 4096n;
+const MADV_POPULATE_WRITE = 23;
+
+/**
+ * Has the system provide the pages of fresh memory, on another thread. The first touch of each costs more than the copy of
+ * its bytes does. What is in the memory stays; a system that can't do this does it at the first touch.
+ */
+export function populate(pointer: Pointer, length: number): void {
+  const start = ((pointer + PAGE - 1n) / PAGE) * PAGE;
+  const end = ((pointer + BigInt(length)) / PAGE) * PAGE;
+  if (process.platform !== 'linux' || end <= start) return;
+  library().libc.madvise.async(start, Number(end - start), MADV_POPULATE_WRITE, () => {});
+}
+
 /**
  * An ArrayBuffer over native memory, without a copy. It is valid only while the memory is: its owner
  * detaches it before freeing.

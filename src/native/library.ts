@@ -18,6 +18,15 @@ const O_WRONLY = 1;
 
 /** C functions that are not TensorFlow's. */
 export interface CRuntime {
+  /** Advises on the memory of whole pages; `.async` does it on a thread of the pool. */
+  readonly madvise: {
+    readonly async: (
+      start: bigint,
+      length: number,
+      advice: number,
+      done: (error: Error | null, result: number) => void,
+    ) => void;
+  };
   readonly memcpy: (
     to: Pointer | NodeJS.TypedArray,
     from: Pointer | NodeJS.TypedArray,
@@ -123,7 +132,8 @@ function load(located: LocatedLibrary): Library {
       );
     }
     const memcpy = cc.func('memcpy', 'void *', ['void *', 'void *', 'size_t']);
-    return { C: api, libc: { memcpy }, cc, framework, located };
+    const madvise = cc.func('madvise', 'int', ['uintptr_t', 'size_t', 'int']);
+    return { C: api, libc: { memcpy, madvise }, cc, framework, located };
   } catch (error) {
     if (error instanceof ShoalError) throw error;
     throw new ShoalError(

@@ -34,12 +34,20 @@ export function codeOf(error: unknown): string {
 }
 
 /** Opens a blob for reading. The caller closes the file. */
-export async function openBlob(root: string, name: BlobName): Promise<OpenBlob> {
+export async function openBlob(
+  root: string,
+  name: BlobName,
+  { direct = false }: { readonly direct?: boolean } = {},
+): Promise<OpenBlob> {
   const path = await locate(root, name);
-  let file: FileHandle;
+  // Not blocking: a pipe that somebody left there would else wait for its writer.
+  const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
+  let file: FileHandle | undefined;
   try {
-    // Not blocking: a pipe that somebody left there would else wait for its writer.
-    file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+    // Past the page cache, where the file system lets one: else as any other.
+    if (direct && constants.O_DIRECT !== undefined)
+      file = await open(path, flags | constants.O_DIRECT).catch(() => undefined);
+    file ??= await open(path, flags);
   } catch (error) {
     throw MISSING.has(codeOf(error)) ? notFound(name, error) : error;
   }

@@ -9,11 +9,10 @@
 import { constants } from 'node:fs';
 import { type FileHandle, open, rm } from 'node:fs/promises';
 import { ShoalError } from '../errors/errors.js';
+import { alignedBlocks, SECTOR } from './aligned.js';
 import { codeOf } from './blob-disk.js';
 
 const BLOCK_BYTES = 4 << 20;
-const SECTOR = 4096;
-const WASM_PAGE = 65_536;
 /** Blocks under way at once: one is filled while others are written and read. */
 const LANES = 3;
 
@@ -25,7 +24,7 @@ export async function openDirect(path: string): Promise<FileHandle | undefined> 
   try {
     file = await open(path, flags, 0o666);
     // Some file systems let one open a file in this way, and refuse the first write.
-    await file.write(alignedBlocks(1, WASM_PAGE)[0]!, 0, SECTOR, 0);
+    await file.write(alignedBlocks(1, SECTOR)[0]!, 0, SECTOR, 0);
     return file;
   } catch (error) {
     await file?.close();
@@ -141,15 +140,3 @@ const changed = () =>
   });
 
 const noSpaceLeft = () => Object.assign(new Error('no space left on the disk'), { code: 'ENOSPC' });
-
-interface WebAssemblyMemory {
-  readonly Memory: new (size: { initial: number; maximum: number }) => { readonly buffer: ArrayBuffer };
-}
-
-/** Blocks of memory that begin at a page: memory of WebAssembly does, memory of a Buffer does not. */
-export function alignedBlocks(count: number, bytes: number): Uint8Array[] {
-  const pages = (count * bytes) / WASM_PAGE;
-  const { Memory } = (globalThis as unknown as { readonly WebAssembly: WebAssemblyMemory }).WebAssembly;
-  const { buffer } = new Memory({ initial: pages, maximum: pages });
-  return Array.from({ length: count }, (_, i) => new Uint8Array(buffer, i * bytes, bytes));
-}

@@ -10,7 +10,17 @@ import { join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { withDeadline } from '../async/deadline.js';
 import { isShoalError, ShoalError } from '../errors/errors.js';
-import { digestBlob, eachBlob, fillFrom, openBlob, readRange, removeBlob, statBlob } from './blob-disk.js';
+import { isAligned } from './aligned.js';
+import {
+  codeOf,
+  digestBlob,
+  eachBlob,
+  fillFrom,
+  openBlob,
+  readRange,
+  removeBlob,
+  statBlob,
+} from './blob-disk.js';
 import { type BlobName, blobName, RESERVED } from './blob-names.js';
 import { DirectWriter, openDirect } from './direct-writer.js';
 import { DiskWriter } from './disk-writer.js';
@@ -158,9 +168,22 @@ export class DirectoryStore implements Store {
 
   async readInto(name: string, into: Uint8Array, options: ReadIntoOptions = {}): Promise<void> {
     refusePlace(this.url, options.place, HERE);
-    const { file, size } = await openBlob(this.root, blobName(name));
+    const { start = 0 } = options;
+    if (isAligned(into, start)) {
+      try {
+        return await this.#fill(name, into, options, true);
+      } catch (error) {
+        // Some file systems let one open a file for direct reads, and refuse them.
+        if (codeOf(error) !== 'EINVAL') throw error;
+      }
+    }
+    await this.#fill(name, into, options, false);
+  }
+
+  async #fill(name: string, into: Uint8Array, options: ReadIntoOptions, direct: boolean): Promise<void> {
+    const { start = 0, signal, timeoutMs = STALL_MS } = options;
+    const { file, size } = await openBlob(this.root, blobName(name), { direct });
     try {
-      const { start = 0, signal, timeoutMs = STALL_MS } = options;
       const there = Math.max(0, size - start);
       if (there < into.byteLength) throw tooFew(there, into.byteLength);
       const what = `reading blob ${name} of ${this.url}`;

@@ -7,7 +7,7 @@
  * is reachable. TensorFlow may share that memory with a variable: treat `data` as read-only.
  */
 import { invalid } from '../errors/errors.js';
-import { copyBytes, detach, viewBytes } from '../native/buffer.js';
+import { copyBytes, detach, populate, viewBytes } from '../native/buffer.js';
 import type { Pointer } from '../native/c-api.js';
 import { countHandle, Handle } from '../native/handle.js';
 import { C } from '../native/library.js';
@@ -36,6 +36,8 @@ import { packStrings, readStrings, writeStrings } from './strings.js';
 
 /** Up to this many bytes a fetched tensor is copied into JavaScript memory. */
 export const COPY_LIMIT = 32 * 1024;
+/** Memory of this size is provided ahead of those who fill it piece by piece. */
+const POPULATE_BYTES = 4 << 20;
 
 export interface TensorOptions<D extends DType = DType> {
   readonly dtype?: D;
@@ -127,6 +129,7 @@ export class Tensor<D extends DType = DType> {
     if (!array || bytes <= COPY_LIMIT) return Tensor.zeros(shape, dtype);
     const dims = BigInt64Array.from(shape, BigInt);
     const pointer = C().TF_AllocateTensor(dtypeNumber(dtype), dims, dims.length, bytes);
+    if (bytes >= POPULATE_BYTES) populate(C().TF_TensorData(pointer), bytes);
     return Tensor.fromNative(pointer, 'Tensor.allocate') as Tensor<D>;
   }
 
