@@ -11,6 +11,7 @@ import { invalid } from '../errors/errors.js';
 import { IndexedSlices } from '../gradients/index.js';
 import { currentGraph } from '../graph/graph.js';
 import type { Operation, Output } from '../graph/operation.js';
+import { gather } from '../ops/arrays.js';
 import { fill, group, noOp, zeros } from '../ops/creation.js';
 import * as raw from '../ops/generated/index.js';
 import { cast } from '../ops/math.js';
@@ -263,7 +264,7 @@ function share(gradient: Output | IndexedSlices, variable: Variable, localStep: 
     };
   }
   const sum = raw.sparseConditionalAccumulator({ dtype, shape, sharedName });
-  const once = gradient.deduplicated();
+  const once = inOrder(gradient.deduplicated(), variable);
   const none = Tensor.of(new BigInt64Array(0));
   const row = () => zeros([1, ...sizes(shape).slice(1)], dtype);
   return {
@@ -276,12 +277,11 @@ function share(gradient: Output | IndexedSlices, variable: Variable, localStep: 
         () => raw.sparseAccumulatorTakeGradient(sum, ONE, { dtype }).values.op,
         () => raw.accumulatorSetGlobalStep(sum, FIRST),
       ),
-    give: raw.sparseAccumulatorApplyGradient(sum, localStep, cast(once.indices, 'int64'), once.values, none, {
+    give: raw.sparseAccumulatorApplyGradient(sum, localStep, once.indices, once.values, none, {
       hasKnownShape: false,
     }),
     take: (required) => {
       const { indices, values } = raw.sparseAccumulatorTakeGradient(sum, required, { dtype });
-      // The accumulator keeps each row once.
       return new IndexedSlices(values, indices, gradient.denseShape, true);
     },
     advance: (step) => raw.accumulatorSetGlobalStep(sum, step),
@@ -290,3 +290,22 @@ function share(gradient: Output | IndexedSlices, variable: Variable, localStep: 
 
 /** A variable's shape is known in full. */
 const sizes = (shape: Variable['shape']): number[] => (shape ?? []).map(Number);
+
+/**
+ * The rows by their numbers. The accumulator merges what it is given as ordered lists: of others it would keep rows twice,
+ * or not, as it happens, and the mean of a row would depend on who came first. Each row is the mean of those who have it.
+ */
+function inOrder({ indices, values }: IndexedSlices, { shape }: Variable) {
+  const places = raw.range(
+    Tensor.of(0, { dtype: 'int32' }),
+    raw.size(indices),
+    Tensor.of(1, { dtype: 'int32' }),
+  );
+  const column = raw.expandDims(cast(indices, 'int64'), Tensor.of(1, { dtype: 'int32' }));
+  const rows = Tensor.of(BigInt64Array.of(BigInt(shape?.[0] ?? Number.MAX_SAFE_INTEGER)));
+  const ordered = raw.sparseReorder(column, places, rows);
+  return {
+    indices: raw.squeeze(ordered.outputIndices, { squeezeDims: [1] }),
+    values: gather(values, ordered.outputValues),
+  };
+}
