@@ -15,6 +15,7 @@ const { values: flags } = parseArgs({
     batch: { type: 'string', default: '1000' },
     epochs: { type: 'string', default: '2' },
     steps: { type: 'string', default: '1000000000' },
+    inflight: { type: 'string', default: '1' },
     'save-secs': { type: 'string', default: '60' },
   },
   strict: false,
@@ -36,5 +37,9 @@ export default defineJob({
     const { loss } = classify(model, input);
     return { loss, optimizer: tf.train.ftrl(0.01), outputs: { bias: model.bias } };
   },
-  train: { lastStep: Number(flags.steps), checkpoint: { everySecs: Number(flags['save-secs']), keep: 2 } },
+  train: {
+    lastStep: Number(flags.steps),
+    inflight: Number(flags.inflight),
+    checkpoint: { everySecs: Number(flags['save-secs']), keep: 2 },
+  },
 });

@@ -5,7 +5,7 @@
  */
 import { invalid } from '../errors/errors.js';
 import { currentGraph } from '../graph/graph.js';
-import type { Output } from '../graph/operation.js';
+import type { Operation, Output } from '../graph/operation.js';
 import { asOutput, isOutputLike, type Operand } from '../ops/build.js';
 import * as raw from '../ops/generated/index.js';
 import { randomShuffle } from '../ops/random.js';
@@ -132,14 +132,46 @@ export function shuffleBatch<const T>(
   );
 }
 
+export interface PrefetchQueueOptions {
+  /** How many elements are kept ready. */
+  readonly capacity?: number | undefined;
+  /** How many loops make them. */
+  readonly numThreads?: number | undefined;
+  readonly sharedName?: string | undefined;
+  readonly name?: string | undefined;
+}
+
+/** The same elements, made ahead in loops of their own: no step waits for what they take to be made, parsing above all. */
+export function prefetchQueue<const T>(tensors: T, options: PrefetchQueueOptions = {}): ElementOf<T> {
+  const { capacity = 4, numThreads = 1, sharedName, name = 'prefetch_queue' } = options;
+  checkThreads(numThreads);
+  return building(() =>
+    currentGraph().nameScope(name, () => {
+      const { spec, components } = flatten(tensors);
+      const queue = fifoQueue({ capacity, dtypes: components.map(({ dtype }) => dtype), sharedName });
+      addFillers(queue, queue.enqueue(components), numThreads);
+      return unflatten(spec, queue.dequeue()) as ElementOf<T>;
+    }),
+  );
+}
+
+function checkThreads(numThreads: number): void {
+  if (!Number.isSafeInteger(numThreads) || numThreads < 1)
+    throw invalid(`numThreads must be a whole number from 1, it is ${numThreads}`);
+}
+
+/** One op, run by several loops: each run makes and enqueues elements of its own. */
+function addFillers(queue: Queue, op: Operation, numThreads: number): void {
+  addQueueRunner(new QueueRunner({ queue, enqueueOps: Array.from({ length: numThreads }, () => op) }));
+}
+
 function throughQueue<T>(
   tensors: unknown,
   options: BatchOptions & { readonly name: string },
   make: (common: { readonly dtypes: DType[]; readonly shapes: PartialShape[] }) => Queue,
 ): T {
   const { batchSize, numThreads = 1, enqueueMany = false, allowSmallerFinalBatch = false } = options;
-  if (!Number.isSafeInteger(numThreads) || numThreads < 1)
-    throw invalid(`numThreads must be a whole number from 1, it is ${numThreads}`);
+  checkThreads(numThreads);
   return building(() =>
     currentGraph().nameScope(options.name, () => {
       const { spec, components } = enqueueMany ? flattenSlices(tensors) : flatten(tensors);
@@ -147,10 +179,8 @@ function throughQueue<T>(
         shapeOf(component, enqueueMany, options.shapes?.[i], i),
       );
       const queue = make({ dtypes: components.map(({ dtype }) => dtype), shapes });
-      const enqueue = () => (enqueueMany ? queue.enqueueMany(components) : queue.enqueue(components));
-      // One op, run by several loops: each run reads and enqueues examples of its own.
-      const op = enqueue();
-      addQueueRunner(new QueueRunner({ queue, enqueueOps: Array.from({ length: numThreads }, () => op) }));
+      const op = enqueueMany ? queue.enqueueMany(components) : queue.enqueue(components);
+      addFillers(queue, op, numThreads);
       const taken = allowSmallerFinalBatch ? queue.dequeueUpTo(batchSize) : queue.dequeueMany(batchSize);
       return unflatten(batched(spec, allowSmallerFinalBatch ? null : batchSize), taken) as T;
     }),

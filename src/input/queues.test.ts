@@ -136,6 +136,21 @@ test('many records go in at a time, sparse features among them', async () => {
   ]);
 });
 
+test('parsed batches are made ahead, in their order, up to the last', async () => {
+  const graph = new Graph();
+  const next = graph.asDefault(() => {
+    const names = queues.stringInputProducer([join(folder, 'examples')], { numEpochs: 1 });
+    const { values } = new queues.TFRecordReader().readUpTo(names, 3);
+    const features = { label: fixedLenFeature([], 'float32'), ids: varLenFeature('int64') };
+    return queues.prefetchQueue(parseExample(values, features));
+  });
+  expect(await drainQueues(graph, next)).toMatchObject([
+    { label: [0, 1, 2], ids: { values: [1, 2, 2] } },
+    { label: [3, 4, 5], ids: { values: [4, 5, 5] } },
+    { label: [6], ids: { values: [] } },
+  ]);
+});
+
 test('all that the queues hold is on the worker under a replica device setter', () => {
   const graph = new Graph();
   const setter = replicaDeviceSetter({ psTasks: 2, workerDevice: '/job:worker/task:0' });

@@ -5,6 +5,8 @@ export {
   batch,
   limitEpochs,
   matchFilenamesOnce,
+  type PrefetchQueueOptions,
+  prefetchQueue,
   type StringInputProducerOptions,
   shuffleBatch,
   stringInputProducer,
