@@ -1,7 +1,8 @@
 /**
  * Saving and restoring beside training, one ps and one worker, against Python's Saver and against what the machine itself
  * can do at that moment: writes, reads and copies of as many bytes, in turns with the saves. The first save of each
- * stands apart: it makes graphs and opens files.
+ * stands apart: it makes graphs and opens files. Neither side deletes what it saved: on a disk that is told of every
+ * freed block this takes longer than writing did, and is no part of a save.
  *
  * `--sizes=64,512,2048` in MB, `--models=dense,sparse,all`, `--minutes=2` of training with a save in each (0: none),
  * `--dir=DIRECTORY` on the disk that is to be measured.

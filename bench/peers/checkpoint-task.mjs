@@ -94,7 +94,7 @@ if (jobName === 'ps') {
   });
   await session.ready();
   const runner = { graph, server, run: cluster.run.bind(cluster) };
-  const saver = new Saver({ maxToKeep: 2, namespace: 'bench', log: (line) => console.error(line) });
+  const saver = new Saver({ maxToKeep: 0, namespace: 'bench', log: (line) => console.error(line) });
   const path = join(directory, 'view', 'model.ckpt');
   const save = () => saver.save(runner, path);
 

@@ -59,7 +59,7 @@ def build():
 with tf.device("/job:worker/task:0"):
     ops = build()
     init = v1.global_variables_initializer()
-saver = v1.train.Saver(sharded=True, max_to_keep=2)
+saver = v1.train.Saver(sharded=True, max_to_keep=0)
 path = os.path.join(bench["directory"], "view", "model.ckpt")
 os.makedirs(os.path.dirname(path), exist_ok=True)
 session = v1.Session(server.target)
