@@ -90,8 +90,9 @@ export class Scenario {
         SHOAL_CLUSTER_TOKEN: this.token,
         SHOAL_INSECURE_NETWORK: '1',
         SHOAL_HEARTBEAT_MS: '200',
-        SHOAL_DEAD_AFTER_MS: '3000',
-        UV_THREADPOOL_SIZE: '16',
+        SHOAL_DEAD_AFTER_MS: process.env.SHOAL_DEAD_AFTER_MS ?? '3000',
+        // As the command line has it: each thread of an input queue takes one.
+        UV_THREADPOOL_SIZE: '64',
         ...env,
       },
     });

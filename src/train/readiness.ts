@@ -44,8 +44,12 @@ export interface ReadinessOptions {
 }
 
 const RETRY = { baseMs: 50, maxMs: 1000 };
-/** Calls that TensorFlow never returned from: past this many the process is better given up. */
+/**
+ * Calls that TensorFlow never returned from: past this many the process is better given up. An input alone may have more
+ * under way; what was given up with a lost session returns when that is closed.
+ */
 const MAX_ABANDONED = 8;
+const ABANDONED_MS = 60_000;
 /** First values given this often and still missing: the ops that give them do not do so. */
 const MAX_INITIALIZATIONS = 3;
 
@@ -78,8 +82,11 @@ export class Readiness {
     const progress: Progress = { again, initializations: 0, hasLocalInit: false };
     const begun = performance.now();
     let said = { what: '', at: 0 };
+    let stuckSince: number | undefined;
     for (let attempt = 0; ; attempt++) {
-      if (nativeLane().abandoned > MAX_ABANDONED) throw stuck();
+      const isStuck = nativeLane().abandoned > MAX_ABANDONED;
+      stuckSince = isStuck ? (stuckSince ?? performance.now()) : undefined;
+      if (stuckSince !== undefined && performance.now() - stuckSince > ABANDONED_MS) throw stuck();
       let waitsFor: string | undefined;
       let cause: unknown;
       try {
@@ -195,7 +202,7 @@ function late(limitMs: number, waitsFor: string | undefined, cause: unknown): Sh
 function stuck(): ShoalError {
   return new ShoalError(
     'SHOAL_UNREACHABLE',
-    `More than ${MAX_ABANDONED} calls into TensorFlow never returned`,
+    `More than ${MAX_ABANDONED} calls into TensorFlow have not returned for ${ABANDONED_MS / 1000} s`,
     { hint: 'The process is to be started again, here or elsewhere (exit code 75).' },
   );
 }

@@ -16,8 +16,8 @@ const PROGRAM = 'monitored.ts';
 /** Bounds against hanging: where many share a machine, starting the processes takes most of it. */
 const LONG = { timeout: 600_000 };
 const PATIENCE_MS = 240_000;
-const cluster = (lastStep: number) =>
-  TaskProcesses.create(PROGRAM, 2, 2, { TASKS_ROOT: root, LAST_STEP: String(lastStep) });
+const cluster = (lastStep: number, env: NodeJS.ProcessEnv = {}) =>
+  TaskProcesses.create(PROGRAM, 2, 2, { TASKS_ROOT: root, LAST_STEP: String(lastStep), ...env });
 const start = (tasks: TaskProcesses, job: 'ps' | 'worker', index: number) =>
   tasks.start(job, index, [], PROGRAM);
 
@@ -46,31 +46,40 @@ describe('a monitored session on two ps and two workers', () => {
     ).toBe(true);
   });
 
-  it('goes on from the last cut when a ps is lost and comes back with an empty disk', LONG, async () => {
-    await using tasks = await cluster(1_000_000);
-    const ps = [0, 1].map((index) => start(tasks, 'ps', index));
-    const workers = [0, 1].map((index) => start(tasks, 'worker', index));
-    const [chief, other] = workers as [TaskProcess, TaskProcess];
-    await chief.said(/saved train_logs\/model\.ckpt-\d\d+\b/, PATIENCE_MS);
-    ps[1]?.child.kill('SIGKILL');
-    await ps[1]?.exit;
-    const mark = [chief.output().length, other.output().length] as const;
-    await rm(join(root, 'ps-1'), { recursive: true });
-    start(tasks, 'ps', 1);
-    await chief.said(/restoring .*model\.ckpt-\d+: \d variables were lost/, PATIENCE_MS);
-    for (const [i, worker] of [chief, other].entries()) {
-      await worker.said(/the cluster is whole again[\s\S]*step \d+ /, PATIENCE_MS);
-      expect(worker.output().slice(mark[i])).not.toMatch(/starting again from first values/);
-    }
-    const cut = Number(/restoring .*model\.ckpt-(\d+):/.exec(chief.output())?.[1]);
-    expect(cut).toBeGreaterThan(0);
-    const after = [...chief.output().matchAll(/whole again[^\n]*\n(?:(?!step)[^\n]*\n)*step (\d+) /g)].at(-1);
-    expect(Number(after?.[1])).toBeGreaterThanOrEqual(cut);
-    chief.child.kill('SIGINT');
-    other.child.kill('SIGINT');
-    expect(await Promise.all([chief.exit, other.exit])).toEqual([0, 0]);
-    expect(await newestStep()).toBeGreaterThan(cut);
-  });
+  it.each([
+    ['asynchronous', {}],
+    ['synchronous', { SYNC: '1' }],
+  ])(
+    'goes on from the last cut when a ps is lost and comes back with an empty disk: %s',
+    LONG,
+    async (_, env) => {
+      await using tasks = await cluster(1_000_000, env);
+      const ps = [0, 1].map((index) => start(tasks, 'ps', index));
+      const workers = [0, 1].map((index) => start(tasks, 'worker', index));
+      const [chief, other] = workers as [TaskProcess, TaskProcess];
+      await chief.said(/saved train_logs\/model\.ckpt-\d\d+\b/, PATIENCE_MS);
+      ps[1]?.child.kill('SIGKILL');
+      await ps[1]?.exit;
+      const mark = [chief.output().length, other.output().length] as const;
+      await rm(join(root, 'ps-1'), { recursive: true });
+      start(tasks, 'ps', 1);
+      await chief.said(/restoring .*model\.ckpt-\d+: \d variables were lost/, PATIENCE_MS);
+      for (const [i, worker] of [chief, other].entries()) {
+        await worker.said(/the cluster is whole again[\s\S]*step \d+ /, PATIENCE_MS);
+        expect(worker.output().slice(mark[i])).not.toMatch(/starting again from first values/);
+      }
+      const cut = Number(/restoring .*model\.ckpt-(\d+):/.exec(chief.output())?.[1]);
+      expect(cut).toBeGreaterThan(0);
+      const after = [...chief.output().matchAll(/whole again[^\n]*\n(?:(?!step)[^\n]*\n)*step (\d+) /g)].at(
+        -1,
+      );
+      expect(Number(after?.[1])).toBeGreaterThanOrEqual(cut);
+      chief.child.kill('SIGINT');
+      other.child.kill('SIGINT');
+      expect(await Promise.all([chief.exit, other.exit])).toEqual([0, 0]);
+      expect(await newestStep()).toBeGreaterThan(cut);
+    },
+  );
 
   it(
     'lets a chief that comes back with an empty disk join, and restore when all were lost',

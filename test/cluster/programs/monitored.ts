@@ -8,9 +8,10 @@ import { Server } from '../../../src/cluster/server.js';
 import { parseTaskId } from '../../../src/cluster/task-id.js';
 import { messageOf } from '../../../src/errors/errors.js';
 import { Graph } from '../../../src/graph/graph.js';
+import { SyncReplicasOptimizer } from '../../../src/optimizers/sync-replicas.js';
 import * as tf from '../../../src/tf.js';
 import { CheckpointPlane } from '../../../src/train/checkpoint-plane.js';
-import { MonitoredTrainingSession, StopAtStepHook } from '../../../src/train/index.js';
+import { MonitoredTrainingSession, StopAtStepHook, SyncReplicasHook } from '../../../src/train/index.js';
 
 const log = (line: string) => console.log(line);
 const config = resolveConfig({ argv: process.argv.slice(2), env: process.env });
@@ -33,9 +34,13 @@ const server = await Server.start({
 CheckpointPlane.attach(server, { directory: join(home, 'blobs'), log });
 log(`up as ${config.task}`);
 
-async function train(): Promise<void> {
+async function train(task: string): Promise<void> {
   const graph = new Graph();
   const device = replicaDeviceSetter({ psTasks: server.psTasks.length, workerDevice: server.task.task });
+  const inner = tf.train.adagrad(0.5);
+  const sync = process.env.SYNC
+    ? new SyncReplicasOptimizer(inner, { replicasToAggregate: 2, workerDevice: task })
+    : undefined;
   const { trainOp, globalStep, loss, w, b } = graph.asDefault(() =>
     graph.device(device, () => {
       const x = tf.constant(Array.from({ length: 100 }, (_, i) => i / 100));
@@ -44,7 +49,7 @@ async function train(): Promise<void> {
       const w = tf.variable('W', { shape: [1], initializer: tf.randomUniformInitializer(-1, 1) });
       const b = tf.variable('b', { shape: [1], initializer: [0] });
       const loss = x.mul(w).add(b).sub(y).square().mean();
-      const trainOp = tf.train.adagrad(0.5).minimize(loss, { globalStep });
+      const trainOp = (sync ?? inner).minimize(loss, { globalStep });
       return { trainOp, globalStep, loss, w, b };
     }),
   );
@@ -55,7 +60,10 @@ async function train(): Promise<void> {
       server,
       checkpointDir: './train_logs',
       saveCheckpointSecs: 1,
-      hooks: [new StopAtStepHook({ lastStep: Number(process.env.LAST_STEP) })],
+      hooks: [
+        ...(sync ? [new SyncReplicasHook(sync, { isChief: server.isChief })] : []),
+        new StopAtStepHook({ lastStep: Number(process.env.LAST_STEP) }),
+      ],
       signal: stop.signal,
       log,
     },
@@ -73,7 +81,7 @@ async function train(): Promise<void> {
 
 try {
   if (job === 'ps') await new Promise((resolve) => process.on('SIGTERM', resolve));
-  else await train();
+  else await train(config.task);
   await server.close();
   process.exitCode = 0;
 } catch (error) {
