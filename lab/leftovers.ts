@@ -29,7 +29,7 @@ export class Leftovers {
   /** Remembers what was there before anything ran. */
   static async before(lab: Lab): Promise<Leftovers> {
     const found = new Map<LabHost, string>();
-    for (const host of lab.hosts) found.set(host, await temporaryFiles(host));
+    for (const host of lab.hosts) found.set(host, await temporaryFiles(host, lab));
     return new Leftovers(lab, found);
   }
 
@@ -39,7 +39,7 @@ export class Leftovers {
     for (const host of this.#lab.hosts) {
       const say = (what: string) => left.push(`${host.name}: ${what}`);
       if (this.#lab.isolated) for (const socket of await sockets(host)) say(`socket ${socket}`);
-      const temporary = await temporaryFiles(host);
+      const temporary = await temporaryFiles(host, this.#lab);
       if (temporary !== this.#temporary.get(host)) say(`temporary files ${temporary.replaceAll('\n', ' ')}`);
       for (const name of await host.listFiles()) if (!belongs.includes(name)) say(name);
       const { stdout } = await host.exec('find', [
@@ -76,8 +76,9 @@ async function sockets(host: LabHost): Promise<string[]> {
   return stdout.split('\n').filter((line) => line !== '' && !line.startsWith('TIME-WAIT'));
 }
 
-async function temporaryFiles(host: LabHost): Promise<string> {
-  const { stdout } = await host.exec('sh', ['-c', 'ls -A "$TMPDIR"; ls -A /dev/shm']);
+/** Shared memory is a host's own where hosts are apart. */
+async function temporaryFiles(host: LabHost, { isolated }: Lab): Promise<string> {
+  const { stdout } = await host.exec('sh', ['-c', `ls -A "$TMPDIR"${isolated ? '; ls -A /dev/shm' : ''}`]);
   return stdout
     .split('\n')
     .filter((name) => !LOADERS_OWN.test(name))

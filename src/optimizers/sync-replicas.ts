@@ -229,9 +229,9 @@ interface Share {
 }
 
 /** No step is later: a gradient of it is never stale. */
-const LATEST = Tensor.of(2n ** 62n);
-const FIRST = Tensor.of(0n);
-const ONE = Tensor.of(1, { dtype: 'int32' });
+const latest = () => Tensor.of(2n ** 62n);
+const first = () => Tensor.of(0n);
+const one = () => Tensor.of(1, { dtype: 'int32' });
 
 /** Takes all tokens that there are. */
 function emptied(tokens: Output): Operation {
@@ -254,9 +254,9 @@ function share(gradient: Output | IndexedSlices, variable: Variable, localStep: 
       variable,
       clear: () =>
         cleared(
-          raw.resourceAccumulatorApplyGradient(sum, LATEST, zeros(sizes(shape), dtype)),
-          () => raw.resourceAccumulatorTakeGradient(sum, ONE, { dtype }).op,
-          () => raw.resourceAccumulatorSetGlobalStep(sum, FIRST),
+          raw.resourceAccumulatorApplyGradient(sum, latest(), zeros(sizes(shape), dtype)),
+          () => raw.resourceAccumulatorTakeGradient(sum, one(), { dtype }).op,
+          () => raw.resourceAccumulatorSetGlobalStep(sum, first()),
         ),
       give: raw.resourceAccumulatorApplyGradient(sum, localStep, gradient),
       take: (required) => raw.resourceAccumulatorTakeGradient(sum, required, { dtype }),
@@ -271,11 +271,11 @@ function share(gradient: Output | IndexedSlices, variable: Variable, localStep: 
     variable,
     clear: () =>
       cleared(
-        raw.sparseAccumulatorApplyGradient(sum, LATEST, Tensor.of(BigInt64Array.of(0n)), row(), none, {
+        raw.sparseAccumulatorApplyGradient(sum, latest(), Tensor.of(BigInt64Array.of(0n)), row(), none, {
           hasKnownShape: false,
         }),
-        () => raw.sparseAccumulatorTakeGradient(sum, ONE, { dtype }).values.op,
-        () => raw.accumulatorSetGlobalStep(sum, FIRST),
+        () => raw.sparseAccumulatorTakeGradient(sum, one(), { dtype }).values.op,
+        () => raw.accumulatorSetGlobalStep(sum, first()),
       ),
     give: raw.sparseAccumulatorApplyGradient(sum, localStep, once.indices, once.values, none, {
       hasKnownShape: false,
