@@ -1,5 +1,4 @@
 /** A training cluster on lab hosts: tasks by role, where each runs, what each said and when. */
-import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Lab, LabHost, LabProcess } from './hosts.js';
@@ -45,7 +44,6 @@ export class Crew {
   constructor(lab: Lab, options: CrewOptions) {
     this.#lab = lab;
     this.#options = options;
-    if (options.logs) mkdirSync(options.logs, { recursive: true });
     const at = (host: number, port: number) => `${lab.host(options.together ? 0 : host).address}:${port}`;
     this.#spec = {
       ps: Array.from({ length: options.ps }, (_, i) => at(i, AGENT_PORT + i)),

@@ -1,6 +1,7 @@
 /** A process on a lab host: its pid, its signals, its end, and what it printed. */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { createWriteStream, type WriteStream } from 'node:fs';
+import { createWriteStream, mkdirSync, type WriteStream } from 'node:fs';
+import { dirname } from 'node:path';
 import { type WaitOptions, withDeadline } from '../src/async/deadline.js';
 import { ShoalError } from '../src/errors/errors.js';
 
@@ -57,8 +58,7 @@ export class LabProcess implements AsyncDisposable {
       detached: true,
       stdio: [options.input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
     });
-    const log =
-      options.logFile === undefined ? undefined : createWriteStream(options.logFile, { flags: 'a' });
+    const log = options.logFile === undefined ? undefined : openLog(options.logFile);
     this.exited = this.#watchEnd(log);
     this.exited.catch(() => {});
     this.pid = this.#child.pid ?? -1;
@@ -187,4 +187,9 @@ export class LabProcess implements AsyncDisposable {
       this.#child.once('close', finish);
     });
   }
+}
+
+function openLog(path: string): WriteStream {
+  mkdirSync(dirname(path), { recursive: true });
+  return createWriteStream(path, { flags: 'a' });
 }
