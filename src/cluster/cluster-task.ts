@@ -260,6 +260,11 @@ export class ClusterTask {
     return this.member(this.task)!.agentAddress;
   }
 
+  /** The task whose orders count. */
+  get chief(): TaskId | undefined {
+    return this.#now().chief;
+  }
+
   /** Every task heard of, this one included, in order. */
   members(): readonly Member[] {
     return [...this.#now().members.values()].sort((a, b) => compareTasks(a.task, b.task));

@@ -23,17 +23,15 @@ export function peersOf(task: ClusterTask): Peers {
   return {
     self: placeOf(task.task),
     members: () =>
-      task.members().flatMap((member) =>
-        member.status === 'left'
-          ? []
-          : [
-              {
-                place: placeOf(member.task),
-                host: `${member.host}/${parseAddress(member.agentAddress).host}`,
-                alive: member.status === 'alive',
-              },
-            ],
-      ),
+      task
+        .members()
+        .filter(({ status }) => status !== 'left')
+        .map((member) => ({
+          place: placeOf(member.task),
+          host: `${member.host}/${parseAddress(member.agentAddress).host}`,
+          alive: member.status === 'alive',
+          leads: member.task === task.chief,
+        })),
     blobs: (place) => task.client(taskAt(place)).blobs,
   };
 }

@@ -12,6 +12,8 @@ export interface PeerMember {
   readonly host: string;
   /** Whether it is worth asking. */
   readonly alive: boolean;
+  /** Whether it leads the others: it holds replicas of theirs only where nobody else can. */
+  readonly leads?: boolean;
 }
 
 export interface PeerBlob {
@@ -77,7 +79,8 @@ export function replicaCandidates(peers: Peers, name: string): readonly PeerMemb
   const members = peers.members();
   const host = members.find(({ place }) => place === peers.self)?.host;
   const others = members.filter(({ place, alive }) => alive && place !== peers.self);
-  const order = ranked(`${name.split('/', 1)[0]} ${peers.self}`, others);
+  const byRank = ranked(`${name.split('/', 1)[0]} ${peers.self}`, others);
+  const order = [...byRank.filter(({ leads }) => !leads), ...byRank.filter(({ leads }) => leads)];
   const away = order.filter((member) => member.host !== host);
   if (away.length === 0) return order;
   const isFirst = (member: PeerMember) => away.find((other) => other.host === member.host) === member;
