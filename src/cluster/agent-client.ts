@@ -86,14 +86,35 @@ export class AgentClient {
     options: AgentCallOptions & { readonly again?: boolean } = {},
   ): Promise<unknown> {
     const { timeoutMs = ORDER_TIMEOUT_MS, signal, again = false } = options;
-    const { task, incarnation, nonce } = from;
-    const answer = await this.#peer.json({
-      ...post({ cluster: this.#cluster, from: { task, incarnation, nonce }, payload }),
-      path: `/orders/${encodeURIComponent(name)}`,
+    return this.#ask(`/orders/${encodeURIComponent(name)}`, from, payload, {
       timeoutMs,
       signal,
       once: !again,
     });
+  }
+
+  /** Asks the peer for something in a task's own name. Tried once: the caller knows whether it may be asked twice. */
+  async request(
+    name: string,
+    from: Identity,
+    payload: unknown,
+    { timeoutMs = TIMEOUT_MS, signal }: AgentCallOptions = {},
+  ): Promise<unknown> {
+    return this.#ask(`/requests/${encodeURIComponent(name)}`, from, payload, {
+      timeoutMs,
+      signal,
+      once: true,
+    });
+  }
+
+  async #ask(
+    path: string,
+    { task, incarnation, nonce }: Identity,
+    payload: unknown,
+    options: AgentCallOptions & { readonly timeoutMs: number; readonly once: boolean },
+  ): Promise<unknown> {
+    const body = { cluster: this.#cluster, from: { task, incarnation, nonce }, payload };
+    const answer = await this.#peer.json({ ...post(body), path, ...options });
     return (answer as { readonly result?: unknown } | undefined)?.result ?? null;
   }
 

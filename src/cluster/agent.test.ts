@@ -116,6 +116,29 @@ describe('an agent', () => {
   });
 });
 
+describe('requests', () => {
+  it('of any task go to their handler until it is taken away', async () => {
+    const { agent: server, client } = await agent({ hooks: { ...hooks, judge: () => 'not the chief' } });
+    const end = server.onRequest('echo', (payload, { from }) => ({ payload, by: from.task }));
+    await expect(client().request('echo', self, 1)).resolves.toEqual({ payload: 1, by: self.task });
+    end();
+    await expect(client().request('echo', self, 1)).rejects.toMatchObject({ code: 'SHOAL_NOT_FOUND' });
+  });
+
+  it('of a life that was replaced are refused', async () => {
+    const judgeCaller = () => 'it has been replaced';
+    const { agent: server, client } = await agent({ hooks: { ...hooks, judgeCaller } });
+    server.onRequest('x', () => 1);
+    await expect(client().request('x', self, null)).rejects.toMatchObject({ code: 'SHOAL_FORBIDDEN' });
+  });
+
+  it('are bounded in size', async () => {
+    const { agent: server, client } = await agent({ limits: { maxAskBytes: 100 } });
+    server.onRequest('x', () => 1);
+    await expect(client().request('x', self, 'x'.repeat(200))).rejects.toThrow(/larger than 100 bytes/);
+  });
+});
+
 describe('orders', () => {
   it('go to their handler and the result comes back', async () => {
     const { agent: server, client } = await agent();

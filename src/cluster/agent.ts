@@ -39,6 +39,7 @@ export interface AgentLimits {
   readonly maxTransfers: number;
   readonly maxConnections: number;
   readonly maxOrderBytes: number;
+  readonly maxAskBytes: number;
   readonly maxMessageBytes: number;
   readonly maxBlobBytes: number;
   readonly bodyTimeoutMs: number;
@@ -50,6 +51,7 @@ export const AGENT_LIMITS: AgentLimits = {
   maxTransfers: 64,
   maxConnections: 8192,
   maxOrderBytes: 64 << 20,
+  maxAskBytes: 1 << 20,
   maxMessageBytes: 16 << 20,
   maxBlobBytes: 2 ** 43,
   bodyTimeoutMs: 30_000,
@@ -58,9 +60,12 @@ export const AGENT_LIMITS: AgentLimits = {
 
 export interface OrderContext {
   readonly from: Identity;
-  /** Fires when the chief has hung up or the agent closes. */
+  /** Fires when the caller has hung up or the agent closes. */
   readonly signal: AbortSignal;
 }
+
+/** Answers what another task asks for; the payload is unchecked, the result goes back as JSON. */
+export type RequestHandler = OrderHandler;
 
 /** Carries out an order; the payload is unchecked, the result goes back as JSON. */
 export type OrderHandler = (payload: unknown, context: OrderContext) => Promise<unknown> | unknown;
@@ -72,6 +77,8 @@ export interface AgentHooks {
   exchange(message: Message, whole: boolean): Message;
   /** Why an order of this sender is refused; undefined when it counts. */
   judge(from: Identity): string | undefined;
+  /** Why a request of this sender is refused; undefined when it counts. */
+  judgeCaller(from: Identity): string | undefined;
   /** The standing connection of a peer has ended. */
   disconnected?(peer: Identity): void;
   /** The metrics in Prometheus' text form. */
@@ -96,6 +103,7 @@ export class Agent {
   readonly server: Server;
   readonly uploads: Uploads | undefined;
   readonly #orders: Map<string, OrderHandler>;
+  readonly #requests: Map<string, RequestHandler>;
   readonly #closing: AbortController;
   readonly #active: () => number;
 
@@ -104,6 +112,7 @@ export class Agent {
     this.address = address;
     this.uploads = parts.uploads;
     this.#orders = parts.orders;
+    this.#requests = parts.requests;
     this.#closing = parts.closing;
     this.#active = parts.active;
   }
@@ -113,6 +122,14 @@ export class Agent {
     checked(OrderName, name, 'order');
     if (this.#orders.has(name)) throw invalid(`order ${name} has a handler already`);
     this.#orders.set(name, handler);
+  }
+
+  /** Registers what is answered when another task asks; gives the function that ends it. Each name once. */
+  onRequest(name: string, handler: RequestHandler): () => void {
+    checked(OrderName, name, 'request');
+    if (this.#requests.has(name)) throw invalid(`request ${name} has a handler already`);
+    this.#requests.set(name, handler);
+    return () => void this.#requests.delete(name);
   }
 
   /** Takes no more calls, lets those under way end for `graceMs`, then ends them. */
@@ -130,6 +147,7 @@ export class Agent {
 interface AgentParts {
   readonly uploads: Uploads | undefined;
   readonly orders: Map<string, OrderHandler>;
+  readonly requests: Map<string, RequestHandler>;
   readonly closing: AbortController;
   readonly active: () => number;
 }
@@ -150,8 +168,9 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   if (root !== undefined) mkdirSync(root, { recursive: true });
   const uploads = root === undefined ? undefined : new Uploads(root);
   const orders = new Map<string, OrderHandler>();
+  const requests = new Map<string, RequestHandler>();
   const closing = new AbortController();
-  const app = routes(options, limits, orders, closing.signal);
+  const app = routes(options, limits, { orders, requests }, closing.signal);
   if (root !== undefined && uploads !== undefined) {
     app.route('/', blobRoutes({ root, uploads, maxBlobBytes: limits.maxBlobBytes, idleMs: limits.idleMs }));
   }
@@ -172,7 +191,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   });
   server.maxConnections = limits.maxConnections;
   const address = await bind(server, listen);
-  return new Agent(server, address, { uploads, orders, closing, active: () => gate.active });
+  return new Agent(server, address, { uploads, orders, requests, closing, active: () => gate.active });
 }
 
 function bind(server: Server, { host, port }: Address): Promise<Address> {
@@ -237,7 +256,7 @@ function deny(response: ServerResponse, status: number, body: string): void {
 function routes(
   options: AgentOptions,
   limits: AgentLimits,
-  orders: ReadonlyMap<string, OrderHandler>,
+  { orders, requests }: Pick<AgentParts, 'orders' | 'requests'>,
   closing: AbortSignal,
 ) {
   const { cluster, hooks, security } = options;
@@ -279,6 +298,12 @@ function routes(
     return c.json(hooks.exchange(message, kind === 'announce'));
   });
 
+  const unlessGone = (outgoing: ServerResponse, who: string): AbortSignal => {
+    const gone = new AbortController();
+    outgoing.once('close', () => gone.abort(new ShoalError('SHOAL_ABORTED', `${who} has hung up`)));
+    return AbortSignal.any([gone.signal, closing]);
+  };
+
   app.post('/orders/:name', async (c) => {
     const { incoming, outgoing } = c.env;
     const name = checked(OrderName, c.req.param('name'), 'order');
@@ -291,10 +316,24 @@ function routes(
     }
     const handler = orders.get(name);
     if (handler === undefined) throw new ShoalError('SHOAL_NOT_FOUND', `this task knows no order ${name}`);
-    const gone = new AbortController();
-    outgoing.once('close', () => gone.abort(new ShoalError('SHOAL_ABORTED', 'the chief has hung up')));
-    const signal = AbortSignal.any([gone.signal, closing]);
+    const signal = unlessGone(outgoing, 'the chief');
     return c.json({ result: (await handler(order.payload, { from: order.from, signal })) ?? null });
+  });
+
+  app.post('/requests/:name', async (c) => {
+    const { incoming, outgoing } = c.env;
+    const name = checked(OrderName, c.req.param('name'), 'request');
+    const bounds = { maxBytes: limits.maxAskBytes, timeoutMs: limits.bodyTimeoutMs };
+    const { from, ...request } = checked(OrderSchema, await readJson(incoming, bounds), 'request');
+    claim(incoming, request.cluster, from.task);
+    const refused = hooks.judgeCaller(from);
+    if (refused !== undefined) {
+      throw new ShoalError('SHOAL_FORBIDDEN', `request ${name} is refused: ${refused}`);
+    }
+    const handler = requests.get(name);
+    if (handler === undefined) throw new ShoalError('SHOAL_NOT_FOUND', `this task knows no request ${name}`);
+    const signal = unlessGone(outgoing, from.task);
+    return c.json({ result: (await handler(request.payload, { from, signal })) ?? null });
   });
 
   app.notFound((c) => {

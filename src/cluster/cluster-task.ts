@@ -9,12 +9,12 @@ import { hostname } from 'node:os';
 import { performance } from 'node:perf_hooks';
 import { isShoalError, messageOf, ShoalError } from '../errors/errors.js';
 import { formatAddress, parseAddress } from './address.js';
-import { type Agent, type AgentLimits, type OrderHandler, startAgent } from './agent.js';
+import { type Agent, type AgentLimits, type OrderHandler, type RequestHandler, startAgent } from './agent.js';
 import { AgentClient } from './agent-client.js';
 import type { ClusterSpec } from './cluster-spec.js';
 import { Links } from './links.js';
 import { birth, judgeOrder, messageTo, reduce } from './membership.js';
-import type { Identity } from './membership-map.js';
+import { compareIdentity, type Identity } from './membership-map.js';
 import type {
   Contact,
   Effect,
@@ -186,6 +186,12 @@ export class ClusterTask {
       this.#state = state;
       return refused;
     },
+    judgeCaller: (from: Identity) => {
+      const known = this.member(from.task);
+      // A life that was not heard of yet may be ahead of its announcement.
+      if (known === undefined || compareIdentity(from, known) >= 0) return undefined;
+      return `${from.task} of incarnation ${from.incarnation} has been replaced`;
+    },
     disconnected: (peer: Identity) => {
       if (this.#state !== undefined) this.#dispatch({ type: 'disconnected', now: this.#clock.now(), peer });
     },
@@ -337,6 +343,21 @@ export class ClusterTask {
     options: { timeoutMs?: number; signal?: AbortSignal; again?: boolean } = {},
   ): Promise<unknown> {
     return this.client(to).order(name, this.identity, payload, options);
+  }
+
+  /** Answers what other tasks, whoever they are, ask for by this name; gives the function that ends it. */
+  onRequest(name: string, handler: RequestHandler): () => void {
+    return this.#agent!.onRequest(name, handler);
+  }
+
+  /** Asks another task for something, once. */
+  request(
+    to: TaskId,
+    name: string,
+    payload?: unknown,
+    options: { readonly timeoutMs?: number; readonly signal?: AbortSignal | undefined } = {},
+  ): Promise<unknown> {
+    return this.client(to).request(name, this.identity, payload, options);
   }
 
   /** Tells everybody that this task's TensorFlow server has moved. */

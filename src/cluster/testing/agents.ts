@@ -29,6 +29,7 @@ export const hooks: AgentHooks = {
   status: () => ({ cluster: 'shoal', epoch: 1, chief: null, self, members: [] }),
   exchange: () => message,
   judge: () => undefined,
+  judgeCaller: () => undefined,
   metrics: () => '# TYPE up gauge\nup 1\n',
 };
 
