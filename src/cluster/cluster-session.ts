@@ -6,7 +6,7 @@
  */
 import { setMaxListeners } from 'node:events';
 import { connect } from 'node:net';
-import { throwIfAborted } from '../async/deadline.js';
+import { sleep, throwIfAborted } from '../async/deadline.js';
 import { isShoalError, ShoalError } from '../errors/errors.js';
 import type { Graph } from '../graph/graph.js';
 import type { ConfigProto } from '../proto/generated/config_pb.js';
@@ -25,6 +25,8 @@ export interface ClusterSessionOptions {
   /** How long one attempt to open a session may take. */
   readonly openMs?: number;
   readonly onProgress?: (line: string) => void;
+  /** What is done in a session of a past epoch before it is closed, and before the next is opened. */
+  readonly beforeClose?: ((session: Session) => Promise<void>) | undefined;
 }
 
 interface Generation {
@@ -40,6 +42,7 @@ interface Generation {
 }
 
 const PROBE_MS = 2000;
+const LEAVE_MS = 10_000;
 
 export class ClusterSession {
   readonly graph: Graph;
@@ -48,6 +51,7 @@ export class ClusterSession {
   readonly #unsubscribe: () => void;
   #generation: Generation | undefined;
   #opening: Promise<Generation> | undefined;
+  #retiring: Promise<void> = Promise.resolve();
   #closed = false;
 
   constructor(server: Server, graph: Graph, options: ClusterSessionOptions) {
@@ -111,6 +115,7 @@ export class ClusterSession {
 
   async #open(signal?: AbortSignal): Promise<Generation> {
     this.#retire('the cluster has changed');
+    await this.#retiring;
     const { task } = this.#server;
     const { waitMs = 120_000, openMs = 15_000, onProgress, config } = this.#options;
     await task.waitFor(this.#server.psTasks, { timeoutMs: waitMs, signal, onProgress });
@@ -146,8 +151,20 @@ export class ClusterSession {
     if (!past) return;
     this.#generation = undefined;
     past.over.abort(why);
-    past.session.close({ timeoutMs: 30_000 }).catch(() => {
-      // The peers of a past epoch may be gone: there is nothing left to close.
+    this.#retiring = this.#leave(past.session);
+    void this.#retiring
+      .then(() => past.session.close({ timeoutMs: 30_000 }))
+      .catch(() => {
+        // The peers of a past epoch may be gone: there is nothing left to close.
+      });
+  }
+
+  async #leave(session: Session): Promise<void> {
+    const { beforeClose } = this.#options;
+    if (!beforeClose) return;
+    const late = sleep(LEAVE_MS);
+    await Promise.race([beforeClose(session), late]).catch(() => {
+      // What could not be ended there goes down with the session.
     });
   }
 
@@ -157,7 +174,9 @@ export class ClusterSession {
     this.#unsubscribe();
     const last = this.#generation;
     this.#generation = undefined;
-    await last?.session.close({ timeoutMs: 5_000 });
+    if (!last) return;
+    await this.#leave(last.session);
+    await last.session.close({ timeoutMs: 5_000 });
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
