@@ -16,6 +16,7 @@ import { Optimizer, type OptimizerOptions, type SlotSpec } from './optimizer.js'
 
 export class GradientDescentOptimizer extends Optimizer {
   protected readonly slots: readonly SlotSpec[] = [];
+  protected override readonly takesDuplicates = true;
   readonly #learningRate: Hyperparameter;
 
   constructor(learningRate: Hyperparameter, options: OptimizerOptions = {}) {
@@ -31,14 +32,6 @@ export class GradientDescentOptimizer extends Optimizer {
       gradient,
       { useLocking: this.useLocking },
     );
-  }
-
-  protected override applySparseDuplicates(
-    gradient: IndexedSlices,
-    variable: Variable,
-    values: Hyperparameters,
-  ): Operation {
-    return this.applySparse(gradient, variable, values);
   }
 
   protected applySparse(gradient: IndexedSlices, variable: Variable, values: Hyperparameters): Operation {

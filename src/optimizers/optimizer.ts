@@ -34,6 +34,16 @@ export interface ApplyGradientsOptions {
   /** Counted up by one after the updates. */
   readonly globalStep?: Variable;
   readonly name?: string;
+  /** Stands between gradients and updates, on the devices of the variables. */
+  readonly guard?: UpdateGuard | undefined;
+}
+
+/** Decides, where the variables are, whether a step is applied, and notes that it was. */
+export interface UpdateGuard {
+  /** The gradients as they are to be applied, in the same order: they come when all of a device are there and it says yes. */
+  admit(pairs: readonly (readonly [Gradient, Variable])[]): readonly (readonly [Gradient, Variable])[];
+  /** What is to be done besides, given the updates. */
+  ended(updates: readonly Operation[]): readonly Operation[];
 }
 
 export interface OptimizerOptions {
@@ -68,21 +78,15 @@ export abstract class Optimizer {
 
   protected abstract applyDense(gradient: Output, variable: Variable, values: Hyperparameters): Operation;
 
-  /** Every row of the gradient is there once. */
+  /** Every row of the gradient is there once, unless the optimizer takes duplicates. */
   protected abstract applySparse(
     gradient: IndexedSlices,
     variable: Variable,
     values: Hyperparameters,
   ): Operation;
 
-  /** Rows may repeat. */
-  protected applySparseDuplicates(
-    gradient: IndexedSlices,
-    variable: Variable,
-    values: Hyperparameters,
-  ): Operation {
-    return this.applySparse(deduplicate(gradient), variable, values);
-  }
+  /** Whether `applySparse` takes rows that repeat. */
+  protected readonly takesDuplicates: boolean = false;
 
   /** Variables that belong to the optimizer as a whole. */
   protected createShared(_variables: readonly Variable[]): void {}
@@ -126,18 +130,19 @@ export abstract class Optimizer {
     const given = checkPairs(this.name, pairs);
     const variables = given.map(([, variable]) => variable);
     const graph = (variables[0] as Variable).graph;
-    const { globalStep } = options;
+    const { globalStep, guard } = options;
     return graph.asDefault(() => {
       this.createShared(variables);
       for (const variable of variables) this.#createSlots(variable);
       const trainOp = graph.nameScope(options.name ?? this.name, (scope) => {
         const values = new Hyperparameters(graph, scope, globalStep ?? getGlobalStep(graph));
-        const updates = packTravellers(graph, given).map(([gradient, variable]) =>
+        const travelling = packTravellers(graph, this.#once(given));
+        const updates = (guard?.admit(travelling) ?? travelling).map(([gradient, variable]) =>
           graph.nameScope(`update_${variable.name}`, () =>
             graph.colocateWith(variable.handle, () => this.#update(gradient, variable, values)),
           ),
         );
-        const all = this.finish(updates, values);
+        const all = [...this.finish(updates, values), ...(guard?.ended(updates) ?? [])];
         return globalStep
           ? countStep(graph, globalStep, all, scope)
           : groupBesideFirst(graph, joinByDevice(graph, all), scope);
@@ -147,9 +152,17 @@ export abstract class Optimizer {
     });
   }
 
+  /** Adds up repeated rows, where that is to be done. */
+  #once<P extends readonly [Gradient, Variable]>(pairs: readonly P[]): (readonly [Gradient, Variable])[] {
+    return pairs.map(([gradient, variable]) => {
+      const repeats = gradient instanceof IndexedSlices && !this.takesDuplicates;
+      return [repeats ? deduplicate(gradient) : gradient, variable];
+    });
+  }
+
   #update(gradient: Gradient, variable: Variable, values: Hyperparameters): Operation {
     return gradient instanceof IndexedSlices
-      ? this.applySparseDuplicates(gradient, variable, values)
+      ? this.applySparse(gradient, variable, values)
       : this.applyDense(gradient, variable, values);
   }
 
