@@ -8,20 +8,18 @@ import { TensorFlowServer } from '../cluster/tensorflow-server.js';
 import { encodeExample } from '../formats/example/encode.js';
 import { TFRecordWriter } from '../formats/tfrecord/writer.js';
 import { Graph } from '../graph/graph.js';
-import { group } from '../ops/creation.js';
-import * as raw from '../ops/generated/index.js';
+import { constant } from '../ops/creation.js';
+import { GradientDescentOptimizer } from '../optimizers/gradient-descent.js';
 import { Session } from '../session/session.js';
 import { Tensor } from '../tensor/tensor.js';
-import {
-  globalVariablesInitializer,
-  localVariablesInitializer,
-  tablesInitializer,
-} from '../variables/initialize.js';
+import { globalVariablesInitializer, tablesInitializer } from '../variables/initialize.js';
 import { variable } from '../variables/variable-scope.js';
 import { startFeeders } from './generator.js';
 import { LedgerHost, planShards } from './ledger-host.js';
 import { fixedLenFeature } from './parse-example.js';
-import { recordProgress, ShardInput } from './shards.js';
+import { inputRelease } from './release.js';
+import { ShardInput } from './shards.js';
+import { isVoidStep, MarkKeeper, type MarkSession, StepMarks } from './step-marks.js';
 import { drainFetch } from './testing/drain.js';
 
 const RECORDS = 40;
@@ -54,32 +52,44 @@ const open = (graph: Graph) =>
     },
   });
 
-/** Counts on the ps how often each record was applied. */
+/** A session that is opened at its first run. */
+function openLater(graph: Graph): MarkSession {
+  let session: Promise<Session> | undefined;
+  const opened = () => {
+    session ??= open(graph);
+    return session;
+  };
+  return {
+    run: (async (fetches: object, options: object) =>
+      (await opened()).run(fetches as never, options)) as never,
+    close: async () => (await opened()).close(),
+  };
+}
+
+const WORKER = '/job:worker/task:0';
+
+/** Counts on the ps how often each record was applied: a step of descent adds one for each. */
 function build() {
   const graph = new Graph();
-  const setter = replicaDeviceSetter({ psTasks: 1, workerDevice: '/job:worker/task:0' });
+  const setter = replicaDeviceSetter({ psTasks: 1, workerDevice: WORKER });
   return graph.device(setter, () =>
     graph.asDefault(() => {
       const input = new ShardInput({ shuffle: 5 });
-      const counts = variable('counts', {
-        shape: [RECORDS],
-        dtype: 'int32',
-        initializer: Tensor.zeros([RECORDS], 'int32'),
-      });
+      const counts = variable('counts', { shape: [RECORDS], initializer: Tensor.zeros([RECORDS]) });
       const features = { id: fixedLenFeature([], 'int64') };
       const iterator = input.batch(3).parseExample(features, { parallel: 2 }).prefetch(2).iterator();
       const { value, position } = iterator.getNext();
-      const ones = raw.onesLike(raw.cast(value.id, { dstT: 'int32' }));
-      const apply = raw.resourceScatterAdd(counts.handle, value.id, ones);
-      const { op, progress } = recordProgress('worker0', position, apply);
+      const loss = counts.gather(value.id).sum().neg();
+      const marks = new StepMarks(WORKER, position, constant(Tensor.of(0n)));
+      const train = new GradientDescentOptimizer(1).minimize(loss, { guard: marks });
       return {
         graph,
         input,
         counts,
-        progress,
-        step: { train: op, position },
+        marks,
+        step: { train, position },
         init: globalVariablesInitializer(),
-        begin: group([localVariablesInitializer(), tablesInitializer()]),
+        begin: tablesInitializer(),
       };
     }),
   );
@@ -89,23 +99,36 @@ describe('shards on a cluster', () => {
   test('are applied once each, though a session ends in the middle with a step unreported', async () => {
     const { shards } = await planShards(join(folder, 'records'), { recordsPerShard: 9 });
     const host = new LedgerHost({ shards, epochs: 1, seed: 2, shuffleShards: true });
-    const { graph, input, counts, progress, step, init, begin } = build();
-    input.connect(host, 'worker0');
+    const { graph, input, counts, marks, step, init, begin } = build();
+    expect(marks.devices).toEqual(['/job:ps/task:0']);
+    input.connect(host, WORKER);
+    await using keeper = new MarkKeeper(openLater, marks.devices, 1);
 
     const first = await open(graph);
     await first.run(init);
     await first.run(begin);
+    await keeper.open(WORKER, 0);
     const feeding = startFeeders(first);
     for (let i = 0; i < 4; i++) await input.completed((await first.run(step)).position);
-    await first.run(step);
-    // The step is not reported. What it wrote on the ps tells of it.
-    const [lease, , upTo] = Array.from((await first.run(progress)).data, Number);
-    host.done('worker0', lease as number, upTo as number);
+    const { position } = await first.run(step);
+    // The step is not reported. What it left on the ps tells of it.
+    const { applied, partial } = await keeper.lastSteps(WORKER, host.held(WORKER));
+    const [lease, from, to] = Array.from(position.data, Number);
+    expect({ applied, partial }).toEqual({ applied: [{ lease, from, to }], partial: [] });
+    for (const mark of applied) host.done(WORKER, mark.lease, mark.to, mark.from);
+
+    // Who was turned away leaves nothing behind, however often it tries.
+    await keeper.close([WORKER]);
+    const error = await first.run(step).catch((reason: unknown) => reason);
+    expect(isVoidStep(error)).toBe(true);
+    expect((await keeper.lastSteps(WORKER, host.held(WORKER))).applied).toEqual(applied);
     await feeding.stop();
+    await inputRelease(graph)?.(first);
     await first.close();
 
     const second = await open(graph);
     await second.run(begin);
+    await keeper.open(WORKER, host.lastLease);
     const again = startFeeders(second);
     const reported = {
       graph,

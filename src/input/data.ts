@@ -49,5 +49,6 @@ export {
   varLenFeature,
 } from './parse-example.js';
 export type { CorruptPlace, FileScan, RecordRange } from './record-scan.js';
+export { ShardedFiles, type ShardedFilesOptions, shards } from './sharded-files.js';
 export { ShardBatches, ShardInput, ShardIterator, type ShardOptions } from './shards.js';
 export { fromTensorSlices, fromTensors, range, type Values, zip } from './sources.js';

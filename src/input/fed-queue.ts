@@ -29,6 +29,10 @@ export interface FedQueueOptions {
 }
 
 const FOREVER = 2n ** 62n;
+/** Room for marks of an end beyond what records may take. */
+const MARKERS = 64;
+/** A session over a cluster may wait for others; to end a wait is not worth that. */
+const MARK_MS = 2000;
 const PAUSES_MS = [1, 1, 2, 2, 5, 10];
 
 export class FedQueue<T> {
@@ -58,7 +62,12 @@ export class FedQueue<T> {
     const types = this.#leaves.map(({ dtype }) => dtype);
     const shapes = this.#stacks ? { shapes: this.#leaves.map(({ shape }) => shape) } : {};
     const made = building(() => {
-      const handle = raw.fifoQueueV2({ componentTypes: types, ...shapes, capacity, name });
+      const handle = raw.fifoQueueV2({
+        componentTypes: types,
+        ...shapes,
+        capacity: capacity + MARKERS,
+        name,
+      });
       const placeholders = this.#leaves.map(({ dtype, shape }) =>
         placeholder({ dtype, shape: this.#stacks ? [null, ...(shape as Shape)] : shape }),
       );
@@ -118,13 +127,17 @@ export class FedQueue<T> {
 
   /** Marks the end of a pass. */
   async end(session: Runner, signal?: AbortSignal): Promise<void> {
+    await this.#add(session, [this.#marker()], signal);
+  }
+
+  #marker(): readonly TensorLike[] {
     const nothing = this.#leaves.slice(0, -1).map(({ dtype, shape }) =>
       Tensor.zeros(
         (shape ?? []).map((dim) => dim ?? 0),
         dtype,
       ),
     );
-    await this.#add(session, [[...nothing, false]], signal);
+    return [...nothing, false];
   }
 
   /** Ends the dataset for good once it has been read. */
@@ -133,16 +146,22 @@ export class FedQueue<T> {
   }
 
   /**
-   * Ends whoever waits for an element, before the session goes. A session in this process takes its kernels with it, also
-   * from under a dataset that waits in one of them, which then crashes. A server outlives its sessions, and a queue that
-   * was closed there would stay closed.
+   * Ends whoever waits for an element, before the session or the iterator goes: a dataset that waits in a dequeue when it
+   * is taken away crashes the process. A session in this process takes its queue with it, which is closed. A server
+   * outlives its sessions, and a queue that was closed there would stay closed: there the dataset comes to an end.
    */
   async release(session: Runner): Promise<void> {
     const { server, target = '' } = session as { readonly server?: unknown; readonly target?: string };
-    if (server !== undefined || target !== '') return;
-    await this.close(session).catch(() => {
+    const isOutlived = server !== undefined || target !== '';
+    await (isOutlived ? this.#mark(session) : this.close(session)).catch(() => {
       // The session is closed already: nobody waits in it any more.
     });
+  }
+
+  async #mark(session: Runner): Promise<void> {
+    const signal = AbortSignal.timeout(MARK_MS);
+    if ((await this.#queued(session, signal)) >= this.capacity + MARKERS) return;
+    await session.run(this.#enqueue, { feeds: this.#feedsOf([this.#marker()]), signal });
   }
 
   /** Throws away what is queued. Nobody may be reading. */
@@ -155,6 +174,14 @@ export class FedQueue<T> {
     records: readonly (readonly TensorLike[])[],
     signal?: AbortSignal,
   ): Promise<void> {
+    const feeds = this.#feedsOf(records);
+    for (let turn = 0; (await this.#queued(session, signal)) + records.length > this.capacity; turn++) {
+      await sleep(PAUSES_MS[Math.min(turn, PAUSES_MS.length - 1)] as number, signal);
+    }
+    await session.run(this.#enqueue, { feeds, ...(signal ? { signal } : {}) });
+  }
+
+  #feedsOf(records: readonly (readonly TensorLike[])[]): never {
     const feeds = this.#placeholders.map((output, i) => {
       const leaf = this.#leaves[i] as LeafSpec;
       const values = records.map((record) => record[i] as TensorLike);
@@ -163,14 +190,11 @@ export class FedQueue<T> {
         this.#stacks ? stack(values, leaf) : toTensor(values[0] as TensorLike, { dtype: leaf.dtype }),
       ];
     });
-    for (let turn = 0; (await this.#queued(session)) + records.length > this.capacity; turn++) {
-      await sleep(PAUSES_MS[Math.min(turn, PAUSES_MS.length - 1)] as number, signal);
-    }
-    await session.run(this.#enqueue, { feeds: feeds as never });
+    return feeds as never;
   }
 
-  async #queued(session: Runner): Promise<number> {
-    const size = (await session.run(this.#size)) as Tensor;
+  async #queued(session: Runner, signal?: AbortSignal): Promise<number> {
+    const size = (await session.run(this.#size, signal ? { signal } : {})) as Tensor;
     const count = size.number();
     size.dispose();
     return count;

@@ -105,6 +105,11 @@ export class Feeder {
     return [this.#loop(session, coordinator, coordinator.signal)];
   }
 
+  /** Ends whoever waits for a record. */
+  release(session: Runner): Promise<void> {
+    return this.#queue.release(session);
+  }
+
   async #loop(session: Runner, stop: StopToken, signal?: AbortSignal): Promise<void> {
     try {
       // A server keeps its queues: what an earlier session left is of a pass that nobody goes on with.

@@ -1,5 +1,7 @@
 /** Input: datasets in the graph, the classic queues, data shards and their ledger. */
 export * as data from './data.js';
+export { type Desk, LeaseDesk, type LeaseDeskOptions } from './lease-desk.js';
+export { RemoteDesk, serveLeases } from './lease-requests.js';
 export {
   cutOf,
   isOver,
@@ -22,5 +24,7 @@ export {
   planShards,
 } from './ledger-host.js';
 export * as queues from './queues.js';
-export { recordProgress, ShardBatches, ShardInput, ShardIterator, type ShardOptions } from './shards.js';
+export { ShardBatches, ShardInput, ShardIterator, type ShardOptions } from './shards.js';
 export { type SparseExamplesOptions, writeSparseExamples } from './sparse-examples.js';
+export { isVoidStep, MarkKeeper, StepMarks } from './step-marks.js';
+export { Tenant } from './tenant.js';

@@ -20,6 +20,9 @@ export interface IteratorOptions {
   readonly addToInitializers?: boolean | undefined;
 }
 
+/** The collection of the iterators of a graph that begin anew by their initializers. */
+export const ITERATORS = 'iterators';
+
 export class DatasetIterator<T = unknown> {
   readonly handle: Output<'resource'>;
   readonly spec: Spec;
@@ -68,5 +71,6 @@ export function initializableIterator<T>(
   const handle = raw.iteratorV2({ sharedName, container: '', ...typesOf(spec), name });
   const initializer = raw.makeIterator(variant, handle, { name: `${handle.op.name}/initializer/` });
   if (addToInitializers) graph.addToCollection(GraphKeys.tableInitializers, initializer);
+  graph.addToCollection(ITERATORS, handle);
   return new DatasetIterator<T>(handle, spec, initializer);
 }

@@ -7,6 +7,7 @@ import type { Compression } from '../formats/tfrecord/compression.js';
 import { matchFiles } from './corrupt-records.js';
 import {
   cutOf,
+  generationOf,
   isOver,
   type Lease,
   type LedgerCut,
@@ -14,6 +15,7 @@ import {
   type LedgerEvent,
   type LedgerPlan,
   type LedgerState,
+  lastLease,
   newLedger,
   reduce,
   restoreLedger,
@@ -31,8 +33,8 @@ export interface LeaseSource {
    * may be repeated when an answer was lost.
    */
   next(worker: string, holding: readonly number[]): Promise<Lease | undefined>;
-  /** Completed steps have consumed the first `upTo` records of the lease's shard. */
-  done(worker: string, lease: number, upTo: number): void | Promise<void>;
+  /** A completed step has consumed the records of a lease up to a place; from another one on, or from its beginning. */
+  done(worker: string, lease: number, upTo: number, from?: number): void | Promise<void>;
 }
 
 export interface PlanShardsOptions {
@@ -81,6 +83,8 @@ export async function planShards(
 export interface LedgerHostOptions {
   /** Is told what happens, for logs and metrics. */
   readonly onEffect?: ((effect: LedgerEffect) => void) | undefined;
+  /** That of the first leases, where an earlier ledger may have given out some too. */
+  readonly generation?: number | undefined;
 }
 
 type Answer = (lease: Lease | undefined) => void;
@@ -90,9 +94,10 @@ export class LedgerHost implements LeaseSource {
   readonly #onEffect: (effect: LedgerEffect) => void;
   /** Workers whose question waits for its answer. */
   readonly #asking = new Map<string, Answer[]>();
+  #finished = false;
 
   constructor(plan: LedgerPlan | LedgerState, options: LedgerHostOptions = {}) {
-    this.#state = 'generation' in plan ? plan : newLedger(plan);
+    this.#state = 'generation' in plan ? plan : newLedger(plan, options.generation);
     this.#onEffect = options.onEffect ?? (() => {});
   }
 
@@ -109,11 +114,17 @@ export class LedgerHost implements LeaseSource {
     return isOver(this.#state);
   }
 
+  /** Whether nobody is given anything any more. */
+  get isFinished(): boolean {
+    return this.#finished;
+  }
+
   begin(worker: string): void {
     this.lost(worker);
   }
 
   next(worker: string, holding?: readonly number[]): Promise<Lease | undefined> {
+    if (this.#finished) return Promise.resolve(undefined);
     return new Promise((resolve) => {
       const asking = this.#asking.get(worker) ?? [];
       this.#asking.set(worker, [...asking, resolve]);
@@ -124,8 +135,18 @@ export class LedgerHost implements LeaseSource {
     });
   }
 
-  done(worker: string, lease: number, upTo: number): void {
-    this.#happen({ type: 'ack', worker, lease, upTo });
+  done(worker: string, lease: number, upTo: number, from?: number): void {
+    this.#happen({ type: 'ack', worker, lease, upTo, from });
+  }
+
+  /** The leases that a worker holds. */
+  held(worker: string): readonly number[] {
+    return this.#state.leases.filter((lease) => lease.worker === worker).map(({ id }) => id);
+  }
+
+  /** No lease that was given out has a higher id, and all others will. */
+  get lastLease(): number {
+    return lastLease(this.#state);
   }
 
   /** The worker is dead or has left. */
@@ -141,7 +162,22 @@ export class LedgerHost implements LeaseSource {
 
   /** Goes back to a checkpoint. Who waited is sent away and has to begin anew. */
   restore(cut: LedgerCut): void {
-    this.#state = restoreLedger(cut, this.#state.generation);
+    this.#replace(restoreLedger(cut, generationOf(this.#state)));
+  }
+
+  /** Goes back to the beginning of its plan. */
+  reset(): void {
+    this.#replace(newLedger(this.#state.plan, generationOf(this.#state) + 1));
+  }
+
+  /** Tells all who wait, now and later, that there is nothing more for them. */
+  finish(): void {
+    this.#finished = true;
+    for (const worker of [...this.#asking.keys()]) this.#answer(worker, undefined);
+  }
+
+  #replace(state: LedgerState): void {
+    this.#state = state;
     for (const worker of [...this.#asking.keys()]) this.#answer(worker, undefined);
   }
 

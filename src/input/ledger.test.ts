@@ -55,13 +55,13 @@ class World {
       return;
     }
     const { lease } = first;
-    const upTo = Math.min(lease.records, first.at + records);
+    const upTo = Math.min(lease.to, first.at + records);
     for (let i = first.at; i < upTo; i++) {
       const key = `${lease.epoch}/${lease.shard}/${i}`;
       this.counts.set(key, (this.counts.get(key) ?? 0) + 1);
     }
-    this.held.set(worker, upTo === lease.records ? rest : [{ lease, at: upTo }, ...rest]);
-    this.happen({ type: 'ack', worker, lease: lease.id, upTo });
+    this.held.set(worker, upTo === lease.to ? rest : [{ lease, at: upTo }, ...rest]);
+    this.happen({ type: 'ack', worker, lease: lease.id, from: first.at, upTo });
   }
 
   lose(worker: string): void {

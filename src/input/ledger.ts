@@ -3,14 +3,16 @@
  * to carry out. It knows of every record how far it has come: not handed out, leased to a worker, consumed.
  *
  * A shard is a range of a file. A worker goes through it in one fixed order (shuffled by a seed that the lease
- * tells), so one number says what has been consumed: the count of records from the start of that order. A worker
- * reports the count that its completed steps have consumed, never what it has merely read ahead. When it dies, the
- * rest of its shard is leased to another, from that count on.
+ * tells), so a record is known by its place in that order. A lease is for the places from one to another; a worker
+ * reports those that its completed steps have consumed, never what it has merely read ahead. When it dies, what is
+ * left of its leases goes to others; where several steps were under way that may be more than one piece.
  *
  * Epochs do not wait for each other: while the last shards of one are still out, those of the next are leased. Each
  * epoch holds every record once, whoever consumed it and whenever.
  */
-import { invalid } from '../errors/errors.js';
+import * as v from 'valibot';
+import { invalid, ShoalError } from '../errors/errors.js';
+import { type Range, sizeOfRanges, without, withRange } from './ranges.js';
 import { shardSeed, shuffledOrder } from './shard-order.js';
 
 /** A range of a file. */
@@ -32,24 +34,25 @@ export interface Lease {
   readonly offset: number;
   /** Of the whole shard. */
   readonly records: number;
-  /** How many of them, in the shard's order, were consumed under earlier leases. */
+  /** The lease is for the records from this place in the shard's order on, */
   readonly from: number;
+  /** up to this one, which is not of it. */
+  readonly to: number;
   /** Of the shard's order in this epoch. */
   readonly seed: number;
 }
 
-/** What is to be handed out (again): the records of a shard from a count on. */
-interface Part {
+/** What is to be handed out (again): some records of a shard. */
+interface Part extends Range {
   readonly epoch: number;
   readonly shard: number;
-  readonly from: number;
 }
 
 interface OpenLease extends Part {
   readonly id: number;
   readonly worker: string;
-  /** How many records of the shard are consumed; begins at `from`. */
-  readonly upTo: number;
+  /** What of it is consumed. */
+  readonly consumed: readonly Range[];
 }
 
 export interface LedgerPlan {
@@ -86,8 +89,14 @@ export interface LedgerState {
 export type LedgerEvent =
   /** A worker wants a lease. What it does not say it holds, it never got: an answer was lost on the way. */
   | { readonly type: 'ask'; readonly worker: string; readonly holding?: readonly number[] | undefined }
-  /** Completed steps of a worker have consumed a shard up to this count. */
-  | { readonly type: 'ack'; readonly worker: string; readonly lease: number; readonly upTo: number }
+  /** Completed steps of a worker have consumed a lease up to a place; from another one on, or from its beginning. */
+  | {
+      readonly type: 'ack';
+      readonly worker: string;
+      readonly lease: number;
+      readonly from?: number | undefined;
+      readonly upTo: number;
+    }
   /** A worker is dead or has left: what it held goes to others. */
   | { readonly type: 'lost'; readonly worker: string };
 
@@ -106,10 +115,18 @@ export interface LedgerStep {
   readonly effects: readonly LedgerEffect[];
 }
 
-/** Lease ids of one generation come before those of the next. */
-const IDS_PER_GENERATION = 2 ** 32;
+/** Lease ids of one generation come before those of the next; both together are exact numbers. */
+export const IDS_PER_GENERATION = 2 ** 20;
 
-export function newLedger(plan: LedgerPlan): LedgerState {
+/** The highest id of a lease that was given out, or lower ones were all there were before. */
+export const lastLease = ({ generation, granted }: LedgerState): number =>
+  generation * IDS_PER_GENERATION + granted;
+
+/** The generation of the last lease: that of the ledger, unless it gave out very many. */
+export const generationOf = (state: LedgerState): number => Math.floor(lastLease(state) / IDS_PER_GENERATION);
+
+/** @param generation the first: higher than any that was in use where workers may hold leases of an earlier ledger. */
+export function newLedger(plan: LedgerPlan, generation = 0): LedgerState {
   const { shards, epochs } = plan;
   if (shards.length === 0 || shards.some(({ records }) => !Number.isSafeInteger(records) || records < 1))
     throw invalid('A ledger needs shards, each with at least one record');
@@ -118,7 +135,7 @@ export function newLedger(plan: LedgerPlan): LedgerState {
   return beginEpoch(
     {
       plan,
-      generation: 0,
+      generation,
       epoch: 0,
       order: [],
       next: 0,
@@ -169,10 +186,8 @@ function ask(state: LedgerState, worker: string): LedgerStep {
   return { state: step.state, effects: [...step.effects, { type: 'wait', worker }] };
 }
 
-function ack(
-  state: LedgerState,
-  { worker, lease, upTo }: LedgerEvent & { readonly type: 'ack' },
-): LedgerStep {
+function ack(state: LedgerState, event: LedgerEvent & { readonly type: 'ack' }): LedgerStep {
+  const { worker, lease, upTo } = event;
   const refuse = (why: string): LedgerStep => ({
     state,
     effects: [{ type: 'refuse', worker, lease, why }],
@@ -183,16 +198,19 @@ function ack(
     return refuse(old ? 'the lease is from before a restore' : 'no such lease is open');
   }
   if (held.worker !== worker) return refuse(`the lease is ${held.worker}'s`);
-  const { records } = state.plan.shards[held.shard] as Shard;
-  if (!Number.isSafeInteger(upTo) || upTo > records)
-    return refuse(`the shard has ${records} records, not ${upTo}`);
-  // Reports may overtake each other: the highest count holds.
-  if (upTo <= held.upTo) return { state, effects: [] };
+  const { from = held.from } = event;
+  const isInside = held.from <= from && from <= upTo && upTo <= held.to;
+  if (!Number.isSafeInteger(from) || !Number.isSafeInteger(upTo) || !isInside)
+    return refuse(`it is for the records ${held.from}–${held.to}, not ${from}–${upTo}`);
+  const consumed = withRange(held.consumed, { from, to: upTo });
+  const grown = sizeOfRanges(consumed) - sizeOfRanges(held.consumed);
+  // Reports may overtake each other, or come twice.
+  if (grown === 0) return { state, effects: [] };
   const leases =
-    upTo === records
+    sizeOfRanges(consumed) === held.to - held.from
       ? state.leases.filter(({ id }) => id !== lease)
-      : state.leases.map((one) => (one.id === lease ? { ...one, upTo } : one));
-  return consume({ ...state, leases }, held.epoch, upTo - held.upTo);
+      : state.leases.map((one) => (one.id === lease ? { ...one, consumed } : one));
+  return consume({ ...state, leases }, held.epoch, grown);
 }
 
 /** Takes records off their epoch's count. */
@@ -224,11 +242,17 @@ function reclaim(state: LedgerState, worker: string, but: readonly number[]): Le
   return {
     ...state,
     leases: state.leases.filter((lease) => !isTaken(lease)),
-    returned: [...state.returned, ...taken.map(remainder)],
+    returned: [...state.returned, ...taken.flatMap(remainders)],
   };
 }
 
-const remainder = ({ epoch, shard, upTo }: OpenLease): Part => ({ epoch, shard, from: upTo });
+const remainders = (lease: OpenLease): Part[] =>
+  without(lease, lease.consumed).map(({ from, to }) => ({
+    epoch: lease.epoch,
+    shard: lease.shard,
+    from,
+    to,
+  }));
 
 /** Answers the workers that wait, as far as there is something to say. */
 function serve({ state: before, effects: made }: LedgerStep): LedgerStep {
@@ -238,8 +262,7 @@ function serve({ state: before, effects: made }: LedgerStep): LedgerStep {
     const [worker, ...waiting] = state.waiting as [string, ...string[]];
     const part = takePart(state);
     if (!part) break;
-    const id = state.generation * IDS_PER_GENERATION + state.granted + 1;
-    const open: OpenLease = { ...part.taken, id, worker, upTo: part.taken.from };
+    const open: OpenLease = { ...part.taken, id: lastLease(state) + 1, worker, consumed: [] };
     state = { ...part.state, waiting, leases: [...part.state.leases, open], granted: state.granted + 1 };
     effects.push({ type: 'grant', worker, lease: leaseOf(state.plan, open) });
   }
@@ -256,14 +279,35 @@ function takePart(state: LedgerState): { readonly state: LedgerState; readonly t
   if (first) return { state: { ...state, returned }, taken: first };
   if (!hasMore(state)) return undefined;
   const ready = state.next < state.order.length ? state : beginEpoch(state, state.epoch + 1);
-  const taken = { epoch: ready.epoch, shard: ready.order[ready.next] as number, from: 0 };
+  const shard = ready.order[ready.next] as number;
+  const taken = { epoch: ready.epoch, shard, from: 0, to: (ready.plan.shards[shard] as Shard).records };
   return { state: { ...ready, next: ready.next + 1 }, taken };
 }
 
-function leaseOf(plan: LedgerPlan, { id, worker, epoch, shard, from }: OpenLease): Lease {
-  const { file, offset, records } = plan.shards[shard] as Shard;
-  return { id, worker, epoch, shard, file, offset, records, from, seed: shardSeed(plan.seed, epoch, shard) };
+function leaseOf(plan: LedgerPlan, { id, worker, epoch, shard, from, to }: OpenLease): Lease {
+  const seed = shardSeed(plan.seed, epoch, shard);
+  return { id, worker, epoch, shard, ...(plan.shards[shard] as Shard), from, to, seed };
 }
+
+const Count = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
+
+const CutSchema = v.object({
+  version: v.literal(1),
+  plan: v.object({
+    shards: v.pipe(
+      v.array(v.object({ file: v.string(), offset: Count, records: v.pipe(Count, v.minValue(1)) })),
+      v.minLength(1),
+    ),
+    epochs: v.nullable(v.pipe(Count, v.minValue(1))),
+    seed: v.number(),
+    shuffleShards: v.boolean(),
+  }),
+  generation: Count,
+  epoch: Count,
+  next: Count,
+  returned: v.array(v.object({ epoch: Count, shard: Count, from: Count, to: Count })),
+  consumed: Count,
+});
 
 /** The ledger as a checkpoint keeps it, for JSON: what is consumed, and by what plan. */
 export interface LedgerCut {
@@ -276,11 +320,24 @@ export interface LedgerCut {
   readonly consumed: number;
 }
 
+/** The ledger that a checkpoint holds; undefined where it holds none. */
+export function parseLedgerCut(value: unknown): LedgerCut | undefined {
+  if (value === null || value === undefined) return undefined;
+  const { success, output, issues } = v.safeParse(CutSchema, value);
+  const { plan, next, returned } = (success ? output : undefined) ?? {};
+  const isWhole = (part: Part) => part.to <= ((plan?.shards[part.shard] as Shard | undefined)?.records ?? -1);
+  if (!success || !returned?.every(isWhole) || (next as number) > (plan?.shards.length as number)) {
+    const why = issues ? `${v.getDotPath(issues[0])}: ${issues[0].message}` : 'its parts are of other shards';
+    throw new ShoalError('SHOAL_CORRUPT', `The ledger in the checkpoint can't be read: ${why}`);
+  }
+  return output;
+}
+
 /** The state of this instant. Leases that are out are kept as what they have left. */
 export function cutOf(state: LedgerState): LedgerCut {
-  const { plan, generation, epoch, next, consumed } = state;
-  const returned = [...state.returned, ...state.leases.map(remainder)];
-  return { version: 1, plan, generation, epoch, next, returned, consumed };
+  const { plan, epoch, next, consumed } = state;
+  const returned = [...state.returned, ...state.leases.flatMap(remainders)];
+  return { version: 1, plan, generation: generationOf(state), epoch, next, returned, consumed };
 }
 
 /**
@@ -288,13 +345,12 @@ export function cutOf(state: LedgerState): LedgerCut {
  * use, where more than one restore goes back to the same cut.
  */
 export function restoreLedger(cut: LedgerCut, generation = cut.generation): LedgerState {
-  if (cut.version !== 1) throw invalid(`A ledger of version ${cut.version} can't be read`);
   const { plan, epoch, next, returned, consumed } = cut;
   const sizeOf = (shard: number) => (plan.shards[shard] as Shard).records;
   const order = shuffledOrder(plan, epoch);
   const left = new Map<number, number>();
   const count = (of: number, records: number) => left.set(of, (left.get(of) ?? 0) + records);
-  for (const part of returned) count(part.epoch, sizeOf(part.shard) - part.from);
+  for (const part of returned) count(part.epoch, part.to - part.from);
   for (const shard of order.slice(next)) count(epoch, sizeOf(shard));
   return {
     plan,

@@ -3,20 +3,17 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { replicaDeviceSetter } from '../cluster/device-setter.js';
 import { isShoalError } from '../errors/errors.js';
 import { encodeExample } from '../formats/example/encode.js';
 import { TFRecordWriter } from '../formats/tfrecord/writer.js';
 import { Graph } from '../graph/graph.js';
 import type { Output } from '../graph/operation.js';
-import { noOp, placeholder } from '../ops/creation.js';
 import { Session } from '../session/session.js';
 import { type Feeding, startFeeders } from './generator.js';
-import { LeaseTracker } from './lease-tracker.js';
 import type { LedgerCut } from './ledger.js';
 import { type LeaseSource, LedgerHost, planShards } from './ledger-host.js';
 import { fixedLenFeature } from './parse-example.js';
-import { recordProgress, ShardInput, type ShardOptions } from './shards.js';
+import { ShardInput, type ShardOptions } from './shards.js';
 
 let folder: string;
 const FILES = 2;
@@ -155,31 +152,5 @@ describe('shards', () => {
     await second.run(kept);
     await second.stop();
     expect(sorted(kept)).toEqual(ALL);
-  });
-});
-
-describe('what was consumed', () => {
-  test('is written to a ps by the step itself, behind its update', async () => {
-    const graph = new Graph();
-    const setter = replicaDeviceSetter({ psTasks: 1, workerDevice: '/job:worker/task:0' });
-    graph.device(setter, () =>
-      graph.asDefault(() => {
-        const position = placeholder({ dtype: 'int64', shape: [3] });
-        const { op, progress } = recordProgress('worker0', position, noOp());
-        expect(progress.device).toBe('/job:ps/task:0');
-        expect(op.controlInputs.map(({ type }) => type)).toEqual(['NoOp']);
-        expect(op.inputs).toEqual([progress.handle, position]);
-      }),
-    );
-  });
-
-  test('is reported only up to the first gap', () => {
-    const tracker = new LeaseTracker();
-    tracker.begin(1, 10);
-    expect(tracker.completed({ lease: 1, from: 13, upTo: 16 })).toBeUndefined();
-    expect(tracker.completed({ lease: 1, from: 10, upTo: 13 })).toEqual({ lease: 1, upTo: 16 });
-    expect(tracker.completed({ lease: 1, from: 19, upTo: 20 })).toBeUndefined();
-    expect(tracker.completed({ lease: 2, from: 0, upTo: 5 })).toBeUndefined();
-    expect(tracker.completed({ lease: 1, from: 16, upTo: 19 })).toEqual({ lease: 1, upTo: 20 });
   });
 });

@@ -6,6 +6,8 @@
  * along with its update knows, when it has completed, what it consumed; `completed` reports that. What was merely
  * read ahead is not reported, and is leased again if this worker dies.
  *
+ * A step that asks `admit` first never waits for a lease inside of TensorFlow, where it would hold up a cut.
+ *
  * A batch never spans two leases: it would wait for a lease that the ledger can't give before the batch is
  * consumed. The last batch of a lease may therefore be smaller.
  */
@@ -13,26 +15,24 @@ import { invalid, isShoalError } from '../errors/errors.js';
 import type { Operation, Output } from '../graph/operation.js';
 import { stack } from '../ops/arrays.js';
 import * as raw from '../ops/generated/index.js';
-import { Tensor } from '../tensor/tensor.js';
-import { GraphKeys } from '../variables/collections.js';
-import type { Variable } from '../variables/variable.js';
-import { newVariable } from '../variables/variable-scope.js';
+import type { Tensor } from '../tensor/tensor.js';
 import { noteRecordFiles } from './corrupt-records.js';
 import { Dataset, int64, type Parallel, type ParallelOptions } from './dataset.js';
 import { FedQueue, type Runner } from './fed-queue.js';
 import { type RangeElement, recordsOfRange, type TFRecordOptions } from './files.js';
 import { INPUT_FEEDERS } from './generator.js';
 import type { DatasetIterator, IteratorOptions } from './iterator.js';
-import { LeaseTracker } from './lease-tracker.js';
 import type { Lease } from './ledger.js';
 import type { LeaseSource } from './ledger-host.js';
 import { type Features, type ParsedFeatures, parseExample } from './parse-example.js';
 import { fromTensors, zip } from './sources.js';
 import { type ElementOf, type Spec, typesOf } from './structure.js';
+import { type Ticket, Tickets } from './tickets.js';
 
 interface LeaseElement extends RangeElement {
   readonly lease: Output<'int64'>;
   readonly from: Output<'int64'>;
+  readonly to: Output<'int64'>;
   readonly seed: Output<'int64'>;
 }
 
@@ -45,6 +45,7 @@ const LEASE: Spec = {
     ['offset', scalar('int64')],
     ['records', scalar('int64')],
     ['from', scalar('int64')],
+    ['to', scalar('int64')],
     ['seed', scalar('int64')],
   ],
 };
@@ -77,10 +78,11 @@ export class ShardInput {
   readonly name: string;
   readonly #queue: FedQueue<LeaseElement>;
   readonly #options: ShardOptions;
-  readonly #tracker = new LeaseTracker();
-  /** The leases whose end was not reported, with their records. */
+  /** The leases that are not consumed, with the records that they have left. */
   readonly #held = new Map<number, number>();
   readonly #files = new Set<string>();
+  #tickets = new Tickets();
+  #batchSize = 1;
   #from: { readonly source: LeaseSource; readonly worker: string } | undefined;
 
   constructor(options: ShardOptions = {}) {
@@ -97,6 +99,7 @@ export class ShardInput {
 
   /** Serialized records, so many at a time. */
   batch(size: number): ShardBatches<Output<'string'>> {
+    this.#batchSize = size;
     return new ShardBatches(this.#queue.dataset.flatMap((lease) => batchesOf(lease, size, this.#options)));
   }
 
@@ -111,25 +114,34 @@ export class ShardInput {
       });
     }
     const { source, worker } = this.#from;
-    return [this.#feed(session, stop, source, worker)];
+    this.#tickets.void();
+    this.#tickets = new Tickets();
+    this.#held.clear();
+    return [this.#feed(session, stop, source, worker, this.#tickets)];
   }
 
-  async #feed(session: Runner, stop: Stop, source: LeaseSource, worker: string): Promise<void> {
+  async #feed(
+    session: Runner,
+    stop: Stop,
+    source: LeaseSource,
+    worker: string,
+    tickets: Tickets,
+  ): Promise<void> {
     try {
-      this.#tracker.clear();
-      this.#held.clear();
       await this.#queue.drain(session);
-      await source.begin(worker);
+      await unlessStopped(Promise.resolve(source.begin(worker)), stop);
       while (!stop.shouldStop()) {
         const lease = await unlessStopped(source.next(worker, [...this.#held.keys()]), stop);
         if (stop.shouldStop()) return;
         if (!lease) break;
         this.#note(lease.file);
-        this.#tracker.begin(lease.id, lease.from);
-        this.#held.set(lease.id, lease.records);
+        this.#held.set(lease.id, lease.to - lease.from);
         await this.#queue.push(session, [leaseValues(lease)], stop.signal);
+        tickets.add(Math.ceil((lease.to - lease.from) / this.#batchSize));
       }
+      if (stop.shouldStop()) return;
       await this.#queue.end(session, stop.signal);
+      tickets.end();
     } catch (error) {
       if (
         stop.shouldStop() ||
@@ -137,11 +149,22 @@ export class ShardInput {
         isShoalError(error, 'SHOAL_DISPOSED')
       )
         return;
+      if (tickets.isAwaited) {
+        // Who waits for a ticket hears of it, and knows whether the input is to begin anew.
+        tickets.fail(error);
+        return;
+      }
+      tickets.fail(error);
       await this.#queue.close(session).catch(() => undefined);
       throw error;
     } finally {
       if (stop.shouldStop()) await this.#queue.release(session);
     }
+  }
+
+  /** Ends whoever waits for a lease inside of TensorFlow. */
+  release(session: Runner): Promise<void> {
+    return this.#queue.release(session);
   }
 
   /** So that an error about a corrupt record can be explained. */
@@ -152,17 +175,30 @@ export class ShardInput {
     noteRecordFiles({ names: [file], compression }, this.#queue.dataset.variant.graph);
   }
 
+  /**
+   * Waits until there is a batch for one more step; undefined when the input is at its end. Fails when leases can't be
+   * had, or not go on: then the session is to be made ready again, and this input with it.
+   */
+  admit(signal?: AbortSignal): Promise<Ticket | undefined> {
+    return this.#tickets.take(signal);
+  }
+
+  /** Whoever waits for a batch hears that something is to be done first. */
+  fail(error: unknown): void {
+    this.#tickets.fail(error);
+  }
+
   /** Reports what a completed step consumed; `position` as the step fetched it. */
   async completed(position: Tensor<'int64'>): Promise<void> {
     if (!this.#from) return;
     const [lease, from, upTo] = Array.from(position.data, Number) as [number, number, number];
-    const grown = this.#tracker.completed({ lease, from, upTo });
-    if (!grown) return;
-    const isEnd = grown.upTo === this.#held.get(lease);
-    await this.#from.source.done(this.#from.worker, grown.lease, grown.upTo);
-    if (!isEnd) return;
-    this.#tracker.end(lease);
-    this.#held.delete(lease);
+    const left = this.#held.get(lease);
+    // A step of before this input began anew: what became of it has been looked at.
+    if (left === undefined) return;
+    await this.#from.source.done(this.#from.worker, lease, upTo, from);
+    const now = (this.#held.get(lease) ?? 0) - (upTo - from);
+    if (now > 0) this.#held.set(lease, now);
+    else this.#held.delete(lease);
   }
 }
 
@@ -182,12 +218,13 @@ async function unlessStopped<T>(answer: Promise<T>, { signal }: Stop): Promise<T
   }
 }
 
-const leaseValues = ({ id, file, offset, records, from, seed }: Lease) => [
+const leaseValues = ({ id, file, offset, records, from, to, seed }: Lease) => [
   BigInt(id),
   file,
   BigInt(offset),
   BigInt(records),
   BigInt(from),
+  BigInt(to),
   BigInt(seed),
 ];
 
@@ -201,6 +238,7 @@ function batchesOf(
   const records = options.shuffle === undefined ? read : shuffled(read, options.shuffle, lease.seed);
   const batches = records
     .skip(lease.from)
+    .take(raw.sub(lease.to, lease.from))
     .batch(size)
     .map((value) => ({ value, count: raw.size(value, { outType: 'int64' }) as Output<'int64'> }));
   const number: Spec = scalar('int64');
@@ -278,25 +316,4 @@ export class ShardIterator<T> {
     const position = stack([lease, from, raw.addV2(from, count)]) as Output<'int64'>;
     return { value, position };
   }
-}
-
-/**
- * Keeps the position of the last step on a ps, written by the step itself behind its update. When a worker is killed
- * between a step and its report, the chief finds the report there. For one step in flight at a time.
- */
-export function recordProgress(
-  worker: string,
-  position: Output<'int64'>,
-  update: Operation,
-): { readonly op: Operation; readonly progress: Variable<'int64'> } {
-  const { graph } = position;
-  return graph.asDefault(() => {
-    const progress = newVariable<'int64'>(Tensor.zeros([3], 'int64'), {
-      name: `input_progress/${worker}`,
-      trainable: false,
-      collections: [GraphKeys.localVariables],
-    });
-    const op = graph.controlDependencies([update], () => raw.assignVariableOp(progress.handle, position));
-    return { op, progress };
-  });
 }

@@ -4,6 +4,7 @@
  */
 import {
   cutOf,
+  IDS_PER_GENERATION,
   type LedgerCut,
   type LedgerEffect,
   type LedgerEvent,
@@ -16,8 +17,8 @@ import {
 function told(effect: LedgerEffect): string {
   switch (effect.type) {
     case 'grant': {
-      const { id, epoch, file, from, records } = effect.lease;
-      return `${effect.worker} gets lease ${idText(id)}: epoch ${epoch}, ${file} ${from}–${records}`;
+      const { id, epoch, file, from, to } = effect.lease;
+      return `${effect.worker} gets lease ${idText(id)}: epoch ${epoch}, ${file} ${from}–${to}`;
     }
     case 'wait':
       return `${effect.worker} waits`;
@@ -32,15 +33,20 @@ function told(effect: LedgerEffect): string {
   }
 }
 
-const SPAN = 2 ** 32;
 /** `2.1` is the first lease of the second generation after the start. */
 const idText = (id: number): string => {
-  const generation = Math.floor(id / SPAN);
-  return generation === 0 ? String(id) : `${generation}.${id % SPAN}`;
+  const generation = Math.floor(id / IDS_PER_GENERATION);
+  return generation === 0 ? String(id) : `${generation}.${id % IDS_PER_GENERATION}`;
 };
 const idOf = (text: string): number => {
   const [first, second] = text.split('.').map(Number) as [number, number?];
-  return second === undefined ? first : first * SPAN + second;
+  return second === undefined ? first : first * IDS_PER_GENERATION + second;
+};
+
+/** `6`: up to there. `4–6`: from one place to another. */
+const placesOf = (text: string): { from?: number; upTo: number } => {
+  const [first, second] = text.split('–').map(Number) as [number, number?];
+  return second === undefined ? { upTo: first } : { from: first, upTo: second };
 };
 
 export function play(script: string): string {
@@ -79,7 +85,7 @@ export function play(script: string): string {
         });
         break;
       case 'ack':
-        happen({ type: 'ack', worker: first, lease: idOf(second), upTo: Number(third) });
+        happen({ type: 'ack', worker: first, lease: idOf(second), ...placesOf(third) });
         break;
       case 'lost':
         happen({ type: 'lost', worker: first });

@@ -1,0 +1,29 @@
+/** Sets of whole numbers as sorted ranges that neither touch nor overlap: which records of a lease are consumed. */
+export interface Range {
+  readonly from: number;
+  /** One past the last. */
+  readonly to: number;
+}
+
+export const sizeOfRanges = (ranges: readonly Range[]): number =>
+  ranges.reduce((sum, { from, to }) => sum + to - from, 0);
+
+/** The set with one more range in it. */
+export function withRange(ranges: readonly Range[], { from, to }: Range): readonly Range[] {
+  if (from >= to) return ranges;
+  const near = ranges.filter((one) => one.from <= to && from <= one.to);
+  const joined = {
+    from: Math.min(from, ...near.map((one) => one.from)),
+    to: Math.max(to, ...near.map((one) => one.to)),
+  };
+  return [...ranges.filter((one) => !near.includes(one)), joined].sort((a, b) => a.from - b.from);
+}
+
+/** What a range has besides the set. */
+export function without({ from, to }: Range, ranges: readonly Range[]): readonly Range[] {
+  const ends = [...ranges.map((one) => one.from), to];
+  const starts = [from, ...ranges.map((one) => one.to)];
+  return starts
+    .map((start, i) => ({ from: start, to: ends[i] as number }))
+    .filter((gap) => gap.from < gap.to);
+}

@@ -1,0 +1,38 @@
+/**
+ * The end of a graph's input in a session of a server. The threads of its datasets run functions of the session, and
+ * outlive it: they are to be ended first, or they crash the process.
+ */
+import { ShoalError } from '../errors/errors.js';
+import type { Graph } from '../graph/graph.js';
+import type { Operation, Output } from '../graph/operation.js';
+import * as raw from '../ops/generated/index.js';
+import type { Runner } from './fed-queue.js';
+import { INPUT_FEEDERS } from './generator.js';
+import { ITERATORS } from './iterator.js';
+
+interface Releasable {
+  release?(session: Runner): Promise<void>;
+}
+
+const AT_MOST_MS = 5000;
+
+/** What ends the input of a graph, which must be whole; undefined where there is none. */
+export function inputRelease(graph: Graph): ((session: Runner) => Promise<void>) | undefined {
+  const iterators = graph.getCollection<Output<'resource'>>(ITERATORS);
+  const feeders = graph.getCollection<Releasable>(INPUT_FEEDERS);
+  if (iterators.length === 0) return undefined;
+  const destroy: Operation[] = graph.asDefault(() =>
+    iterators.map((handle) =>
+      graph.colocateWith(handle, () => raw.destroyResourceOp(handle, { ignoreLookupError: true })),
+    ),
+  );
+  return async (session) => {
+    const signal = AbortSignal.timeout(AT_MOST_MS);
+    const server = { run: session.run.bind(session), server: true } as Runner;
+    for (const feeder of feeders) await feeder.release?.(server);
+    await session.run(destroy, { signal }).catch((error: unknown) => {
+      // A session that can do nothing any more has no threads that could.
+      if (!(error instanceof ShoalError)) throw error;
+    });
+  };
+}
