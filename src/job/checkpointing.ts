@@ -15,6 +15,16 @@ const BASENAME = 'model.ckpt';
 /** How long the chief waits for the last steps of the others. */
 const LAST_MS = 20_000;
 
+/** Input whose state is part of each checkpoint. */
+export interface CheckpointedInput {
+  /** Resolves when the state can be told. */
+  settled(signal: AbortSignal): Promise<void>;
+  /** The state of the moment, while all workers rest. */
+  cut(): unknown;
+  /** The model is that of a checkpoint with this state. */
+  restored(state: unknown): void;
+}
+
 export class JobCheckpoints {
   readonly directory: string;
   readonly #saver: Saver;
@@ -22,6 +32,7 @@ export class JobCheckpoints {
   readonly #options: CheckpointOptions;
   readonly #log: (line: string) => void;
   readonly #steadiness: Steadiness;
+  readonly #input: CheckpointedInput | undefined;
   #timer: NodeJS.Timeout | undefined;
   #saving: Promise<void> | undefined;
   #saved: number | undefined;
@@ -36,12 +47,15 @@ export class JobCheckpoints {
       readonly log: (line: string) => void;
       /** Keeps saves apart from recoveries. */
       readonly steadiness: Steadiness;
+      readonly input?: CheckpointedInput | undefined;
     },
   ) {
     this.#options = options;
     this.#session = parts.session;
     this.#log = parts.log;
     this.#steadiness = parts.steadiness;
+    const { input } = parts;
+    this.#input = input;
     this.directory = join(parts.dir, options.directory ?? 'checkpoints');
     this.#saver = new Saver({
       maxToKeep: options.keep ?? 5,
@@ -50,6 +64,7 @@ export class JobCheckpoints {
       store: options.store,
       namespace: job.name,
       log: parts.log,
+      ...(input ? { input: () => input.cut() } : {}),
     });
   }
 
@@ -59,8 +74,10 @@ export class JobCheckpoints {
     if (!report) return false;
     const { manifest, bytesRead } = report;
     this.#saved = manifest.step;
-    const why = again ? `${missing.length} variables were lost: all go` : 'training goes';
+    const lost = missing.length > 0 ? `${missing.length} variables were lost: ` : '';
+    const why = again ? `${lost}all go` : 'training goes';
     this.#log(`${why} back to ${manifest.prefix} (${(bytesRead / 1e6).toFixed(1)} MB read)`);
+    this.#input?.restored(manifest.input);
     return true;
   }
 
@@ -101,9 +118,10 @@ export class JobCheckpoints {
 
   async #save(): Promise<void> {
     const begun = performance.now();
-    const path = await this.#steadiness.during('A save', (signal) =>
-      this.#saver.save(this.#session, join(this.directory, BASENAME), { signal }),
-    );
+    const path = await this.#steadiness.during('A save', async (signal) => {
+      await this.#input?.settled(signal);
+      return this.#saver.save(this.#session, join(this.directory, BASENAME), { signal });
+    });
     this.#saved = Number(/-(\d+)$/.exec(path)?.[1]);
     this.#log(`saved ${BASENAME}-${this.#saved} in ${((performance.now() - begun) / 1000).toFixed(1)} s`);
   }

@@ -2,6 +2,7 @@
 import { invalid } from '../errors/errors.js';
 import type { Output, OutputLike } from '../graph/operation.js';
 import type { Dataset } from '../input/dataset.js';
+import type { ShardedFiles } from '../input/sharded-files.js';
 import type { SparseTensor } from '../layers/sparse-tensor.js';
 import type { Operand } from '../ops/build.js';
 import type { Optimizer } from '../optimizers/optimizer.js';
@@ -59,7 +60,7 @@ export interface EvaluateOptions<I = InputValues> {
 }
 
 export interface TrainOptions {
-  /** Training ends when the global step is here. */
+  /** Training ends when the global step is here, if the input does not end before. */
   readonly lastStep: number;
   /** Steps that a worker keeps under way at once, in asynchronous training. */
   readonly inflight?: number;
@@ -82,8 +83,12 @@ export interface Replica {
 
 export interface JobOptions<I = InputValues> {
   readonly name: string;
-  /** The tensors that feed the model, or a dataset of them. They are computed on each worker; when a dataset ends, so does training. */
-  readonly input?: (replica: Replica) => I | Dataset<I>;
+  /**
+   * What feeds the model: `tf.data.shards(…)`, files that the workers share so that every record is used once; or a
+   * function that gives tensors, or a dataset of them, computed on each worker for itself. When they end, so does
+   * training.
+   */
+  readonly input?: ShardedFiles<I> | ((replica: Replica) => I | Dataset<I> | ShardedFiles<I>);
   readonly model: (parts: { readonly input: JobInput<I> }) => JobModel;
   readonly train: TrainOptions;
   /** What a task of the job `evaluator` does with every checkpoint. */

@@ -3,6 +3,7 @@ import { Session } from '../session/session.js';
 import { RecoverableSession } from '../train/recoverable-session.js';
 import { Steadiness } from '../train/steadiness.js';
 import type { JobDefinition } from './define-job.js';
+import { JobInput } from './job-input.js';
 import { type LoopResult, trainLoop, unlessInputIsOver } from './train-loop.js';
 import { buildTrainingGraph } from './training-graph.js';
 
@@ -25,8 +26,9 @@ export async function runInProcess(
   const { signal = new AbortController().signal, log = () => {} } = options;
   const parts = buildTrainingGraph(job);
   await using runner = Session.open({ graph: parts.graph });
-  const { checkpoint } = job.train;
-  const { localInit } = parts;
+  const { checkpoint, inflight: lanes = 1 } = job.train;
+  const steadiness = new Steadiness();
+  await using input = await JobInput.open({ parts, runner, lanes, steadiness, signal, log });
   // A job without checkpoints loads nothing of them.
   const checkpoints =
     checkpoint &&
@@ -34,7 +36,8 @@ export async function runInProcess(
       session: runner,
       dir: options.dir ?? '.',
       log,
-      steadiness: new Steadiness(),
+      steadiness,
+      input: input.checkpointed,
     });
   const session = new RecoverableSession({
     runner,
@@ -42,13 +45,15 @@ export async function runInProcess(
     isChief: true,
     log,
     isRecoverable: () => false,
-    ...(localInit ? { localInit: async () => void (await runner.run(localInit)) } : {}),
-    ...(checkpoints ? { restore: (missing, again) => checkpoints.restore(missing, again) } : {}),
+    onReady: () => input.ready(),
+    ...input.valuesBy(checkpoints),
   });
   await session.ready();
   checkpoints?.begin((await session.run(parts.globalStep.toOutput())).number());
   const onStep = (step: number) => checkpoints?.saw(step);
-  const result = await trainLoop(session, parts, { ...job.train, signal, log, onStep });
+  const { leased } = input;
+  const result = await trainLoop(session, parts, { ...job.train, signal, log, onStep, leased });
+  input.finish();
   await checkpoints?.end(result.step, result);
   const values = await session.run(parts.outputs).catch(unlessInputIsOver);
   const outputs = Object.fromEntries(

@@ -10,12 +10,15 @@ import { type Security, securityOf } from '../cluster/security.js';
 import { Server } from '../cluster/server.js';
 import { parseTaskId } from '../cluster/task-id.js';
 import { messageOf } from '../errors/errors.js';
+import { inputRelease } from '../input/release.js';
+import { isVoidStep } from '../input/step-marks.js';
 import { CheckpointPlane, planeOf } from '../train/checkpoint-plane.js';
-import { RecoverableSession } from '../train/recoverable-session.js';
+import { isRecoverable, RecoverableSession } from '../train/recoverable-session.js';
 import { Steadiness } from '../train/steadiness.js';
 import { JobCheckpoints } from './checkpointing.js';
 import type { JobDefinition } from './define-job.js';
 import { evaluateJob } from './evaluation.js';
+import { JobInput } from './job-input.js';
 import { leadSync } from './lead-sync.js';
 import { type LoopResult, trainLoop, unlessInputIsOver } from './train-loop.js';
 import { buildTrainingGraph } from './training-graph.js';
@@ -30,6 +33,9 @@ export interface RunTaskOptions {
 }
 
 export const EXIT_INTERRUPTED = 130;
+
+/** Outputs may be computed of input, of which there may be no more. */
+const OUTPUTS = { timeoutMs: 30_000 };
 
 /** Runs the task and says with which code its process is to exit. */
 export async function runTask(job: JobDefinition, options: RunTaskOptions): Promise<number> {
@@ -83,13 +89,21 @@ async function train(
   const workerDevice = config.task;
   const device = replicaDeviceSetter({ psTasks: server.psTasks.length, workerDevice });
   const parts = buildTrainingGraph(job, { device, workerDevice, ...replicaOf(config) });
-  await using cluster = server.session(parts.graph, { onProgress: log });
+  const beforeClose = inputRelease(parts.graph);
+  await using cluster = server.session(parts.graph, { onProgress: log, beforeClose });
   const plane = planeOf(server) as CheckpointPlane;
   if (parts.sync) plane.restAhead = 2;
   const { checkpoint } = job.train;
-  const { localInit } = parts;
   const runner = { graph: parts.graph, server, run: cluster.run.bind(cluster) as typeof cluster.run };
   const steadiness = new Steadiness();
+  await using input = await JobInput.open({
+    parts,
+    runner,
+    lanes: job.train.inflight ?? 1,
+    steadiness,
+    signal,
+    log,
+  });
   const checkpoints =
     checkpoint && server.isChief
       ? new JobCheckpoints(job, checkpoint, {
@@ -97,6 +111,7 @@ async function train(
           dir,
           log,
           steadiness,
+          input: input.checkpointed,
         })
       : undefined;
   const session = new RecoverableSession({
@@ -108,15 +123,19 @@ async function train(
     signal,
     log,
     gate: plane.gate,
-    onLost: () => steadiness.lose(log),
+    isRecoverable: (error) => isRecoverable(error) || isVoidStep(error),
+    onLost: async () => {
+      await steadiness.lose(log);
+      await input.rest();
+    },
     onReady: async (again) => {
+      await input.ready();
       steadiness.find();
       if (!again || !parts.sync) return;
       await cluster.run(parts.sync.localStepInitOp, { signal });
       if (server.isChief) await cluster.run(parts.sync.resyncOp, { signal });
     },
-    ...(localInit ? { localInit: async () => void (await cluster.run(localInit)) } : {}),
-    ...(checkpoints ? { restore: (missing, again) => checkpoints.restore(missing, again) } : {}),
+    ...input.valuesBy(checkpoints),
   });
   try {
     await session.ready();
@@ -133,17 +152,24 @@ async function train(
   let result: LoopResult;
   try {
     checkpoints?.begin((await session.aside(parts.globalStep.toOutput())).number());
-    result = await trainLoop(session, parts, { ...job.train, signal, log, onStep: told });
+    result = await trainLoop(session, parts, {
+      ...job.train,
+      signal,
+      log,
+      onStep: told,
+      leased: input.leased,
+    });
   } catch (error) {
     await checkpoints?.stop();
     throw error;
   }
+  input.finish();
   await checkpoints?.end(result.step, result);
   if (result.interrupted) {
     log(`stopped at step ${result.step}; ${result.ownSteps} steps were made here`);
     return EXIT_INTERRUPTED;
   }
-  const values = await session.aside(parts.outputs).catch(unlessInputIsOver);
+  const values = await session.aside(parts.outputs, OUTPUTS).catch(unlessInputIsOver);
   const shown = Object.entries(values).map(
     ([name, tensor]) => `${name} = ${JSON.stringify(tensor.toArray(), plain)}`,
   );

@@ -1,13 +1,17 @@
 /** The loop of a worker: steps until the last one, several under way if asked, with a line now and then. */
 import { isShoalError } from '../errors/errors.js';
+import { explainDataLoss } from '../input/corrupt-records.js';
 import type { RecoverableSession } from '../train/recoverable-session.js';
 import type { TrainOptions } from './define-job.js';
+import type { LeasedSteps } from './leased-steps.js';
 import type { TrainingGraph } from './training-graph.js';
 
 export interface LoopOptions extends TrainOptions {
   readonly signal: AbortSignal;
   readonly log: (line: string) => void;
   readonly onStep?: (step: number) => void;
+  /** Makes the steps where the input is leased. */
+  readonly leased?: LeasedSteps | undefined;
 }
 
 export interface LoopResult {
@@ -24,7 +28,7 @@ export async function trainLoop(
   parts: TrainingGraph,
   options: LoopOptions,
 ): Promise<LoopResult> {
-  const { lastStep, inflight = 1, signal, log, onStep, logEverySecs = 5 } = options;
+  const { lastStep, inflight = 1, signal, log, onStep, leased, logEverySecs = 5 } = options;
   const { stepAfter, globalStep, loss } = parts;
   let step = (await session.run(globalStep)).number();
   let lastLoss: number | undefined;
@@ -34,14 +38,22 @@ export async function trainLoop(
   let logged = { at: performance.now(), step };
   onStep?.(step);
 
-  const lane = async () => {
+  const attempt = async (lane: number) => {
+    try {
+      return await (leased ? leased.step(session, lane, signal) : session.run([stepAfter, loss]));
+    } catch (error) {
+      if (!isShoalError(error, 'SHOAL_TF_OUT_OF_RANGE')) throw await explainDataLoss(error, parts);
+      return undefined;
+    }
+  };
+  const lane = async (_: unknown, index: number) => {
     while (step < lastStep && !signal.aborted && !isOver) {
-      const made = await session.run([stepAfter, loss]).catch((error: unknown) => {
-        if (!isShoalError(error, 'SHOAL_TF_OUT_OF_RANGE')) throw error;
+      const made = await attempt(index);
+      if (!made) {
         if (!isOver) log(`the input is at its end at step ${step}`);
         isOver = true;
-      });
-      if (!made) return;
+        return;
+      }
       const [now, value] = made;
       ownSteps += 1;
       // Steps under way at once end in any order; after a recovery training may be further back.

@@ -3,10 +3,16 @@ import { Graph } from '../graph/graph.js';
 import type { Operation, Output } from '../graph/operation.js';
 import type { DeviceScope } from '../graph/scope.js';
 import { Dataset } from '../input/dataset.js';
+import { ShardedFiles } from '../input/sharded-files.js';
+import type { ShardInput } from '../input/shards.js';
+import { StepMarks } from '../input/step-marks.js';
 import { SparseTensor } from '../layers/sparse-tensor.js';
 import { asOutput } from '../ops/build.js';
+import { constant } from '../ops/creation.js';
+import * as raw from '../ops/generated/index.js';
 import type { Optimizer } from '../optimizers/optimizer.js';
 import { SyncReplicasOptimizer } from '../optimizers/sync-replicas.js';
+import { Tensor } from '../tensor/tensor.js';
 import { GraphKeys } from '../variables/collections.js';
 import { getOrCreateGlobalStep } from '../variables/global-step.js';
 import { tablesInitializer } from '../variables/initialize.js';
@@ -25,6 +31,20 @@ export interface TrainingGraph {
   readonly localInit: Operation | undefined;
   /** What keeps the workers in step, in synchronous training. */
   readonly sync: SyncReplicasOptimizer | undefined;
+  /** Where the input is leased. */
+  readonly shards: ShardParts | undefined;
+}
+
+/** Leased input in the graph. */
+export interface ShardParts {
+  readonly files: ShardedFiles;
+  readonly input: ShardInput;
+  /** Of the batch of a step. */
+  readonly position: Output<'int64'>;
+  /** Which of the steps under way at once a step is; 0 unless fed. */
+  readonly lane: Output<'int64'>;
+  /** What steps leave on the ps; none where there is no ps, and in synchronous training, whose steps are the chief's. */
+  readonly marks: StepMarks | undefined;
 }
 
 export interface Placement extends Replica {
@@ -35,28 +55,36 @@ export interface Placement extends Replica {
 const ALONE: Placement = { index: 0, count: 1, device: null };
 
 export function buildTrainingGraph(job: JobDefinition, placement: Placement = ALONE): TrainingGraph {
-  const { device, index, count } = placement;
+  const { device } = placement;
   const graph = new Graph();
   if (job.seed !== undefined) graph.seed = job.seed;
   const build = (): TrainingGraph => {
     const globalStep = getOrCreateGlobalStep(graph);
-    const model = job.model({ input: inputOf(job, { index, count }) });
+    const { values, shards } = inputOf(job, placement);
+    const model = job.model({ input: values });
     const loss = model.loss.toOutput();
     const sync = syncOptimizer(job, model.optimizer, placement);
-    const trainOp = (sync ?? model.optimizer).minimize(loss, { globalStep });
+    const trainOp = (sync ?? model.optimizer).minimize(loss, { globalStep, guard: shards?.marks });
     const stepAfter = graph.controlDependencies([trainOp], () => globalStep.read());
     const outputs = Object.fromEntries(
       Object.entries(model.outputs ?? {}).map(([name, output]) => [name, output.toOutput()]),
     );
     const hasTables = graph.getCollection(GraphKeys.tableInitializers).length > 0;
     const localInit = hasTables ? tablesInitializer(graph) : undefined;
-    return { graph, globalStep, loss, trainOp, stepAfter, outputs, sync, localInit };
+    return { graph, globalStep, loss, trainOp, stepAfter, outputs, sync, localInit, shards };
   };
   return graph.asDefault(() => (device === null ? build() : graph.device(device, build)));
 }
 
-function inputOf(job: JobDefinition, replica: Replica): JobInput<InputValues> {
-  return modelInput(job.input?.(replica));
+function inputOf(
+  job: JobDefinition,
+  placement: Placement,
+): { readonly values: JobInput<InputValues>; readonly shards: ShardParts | undefined } {
+  const { index, count } = placement;
+  const given = typeof job.input === 'function' ? job.input({ index, count }) : job.input;
+  if (!(given instanceof ShardedFiles)) return { values: modelInput(given), shards: undefined };
+  const shards = shardParts(job, given, placement);
+  return { values: modelInput(shards.value), shards };
 }
 
 /** What a model gets of values, or of the elements of a dataset. */
@@ -68,6 +96,21 @@ export function modelInput(given: InputValues | Dataset<InputValues> = {}): JobI
       value instanceof SparseTensor ? value : asOutput(value),
     ]),
   ) as JobInput<InputValues>;
+}
+
+function shardParts(
+  { train }: JobDefinition,
+  files: ShardedFiles<InputValues>,
+  { device, workerDevice }: Placement,
+): ShardParts & { readonly value: InputValues } {
+  const built = files.build();
+  const zero = constant(Tensor.of(0n));
+  const lane = (train.inflight ?? 1) === 1 ? zero : raw.placeholderWithDefault(zero, { shape: [] });
+  const marks =
+    device && workerDevice && !train.sync
+      ? new StepMarks(workerDevice, built.position, lane as Output<'int64'>)
+      : undefined;
+  return { ...built, files, lane: lane as Output<'int64'>, marks };
 }
 
 function syncOptimizer(

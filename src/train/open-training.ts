@@ -7,6 +7,7 @@ import type { MessageInitShape } from '@bufbuild/protobuf';
 import { create } from '@bufbuild/protobuf';
 import type { Server } from '../cluster/server.js';
 import type { Graph } from '../graph/graph.js';
+import { inputRelease } from '../input/release.js';
 import { ConfigProtoSchema } from '../proto/generated/config_pb.js';
 import type { Fetches } from '../session/fetches.js';
 import { type RunOptions, Session } from '../session/session.js';
@@ -111,6 +112,7 @@ async function openRunner(
     const session = server.session(graph, {
       waitMs: maxWaitSecs * 1000,
       onProgress: log,
+      beforeClose: inputRelease(graph),
       ...(config ? { config: create(ConfigProtoSchema, config) } : {}),
     });
     const run: TrainingRunner['run'] = (fetches, runOptions) => session.run(fetches, runOptions);

@@ -38,6 +38,14 @@ export interface RecoverableOptions extends Omit<ReadinessOptions, 'isRecoverabl
   readonly isRecoverable?: (error: unknown) => boolean;
 }
 
+/** What belongs to a step besides its run. */
+export interface StepParts<R> {
+  /** Called when nothing stands between the step and its run; what it throws is thrown in place of the run. */
+  readonly before?: (() => void) | undefined;
+  /** The step is over, for whoever wants all steps to rest, when this has ended. */
+  readonly after?: ((result: R) => Promise<void>) | undefined;
+}
+
 export class RecoverableSession {
   readonly graph: Graph;
   readonly #options: RecoverableOptions;
@@ -83,20 +91,39 @@ export class RecoverableSession {
     return this.#repeat(() => this.#runOnce(fetches, options), options);
   }
 
-  /** A training step that is tried once: what fails is for `recover`. */
-  async attempt<const F extends Fetches>(fetches: F, options: RunOptions = {}): Promise<FetchResult<F>> {
+  /**
+   * A training step that is tried once: what fails is for `recover`. What belongs to the step around its run is done
+   * behind the gate too.
+   */
+  async attempt<const F extends Fetches>(
+    fetches: F,
+    options: RunOptions = {},
+    around: StepParts<FetchResult<F>> = {},
+  ): Promise<FetchResult<F>> {
     await this.ready();
     const { gate } = this.#options;
-    if (!gate) return this.#runOnce(fetches, options);
+    if (!gate) return this.#whole(fetches, options, around);
     await this.#pass(gate, this.#signal(options));
     try {
-      const result = await this.#runOnce(fetches, options);
+      const result = await this.#whole(fetches, options, around);
       // The step is made: where its number can't be read, the next one to enter tells it.
       if (gate.wantsStep) await this.#tellStep(gate).catch(() => {});
       return result;
     } finally {
       gate.leave();
     }
+  }
+
+  async #whole<const F extends Fetches>(
+    fetches: F,
+    options: RunOptions,
+    { before, after }: StepParts<FetchResult<F>>,
+  ): Promise<FetchResult<F>> {
+    if (this.#recovering) await this.#recovering;
+    before?.();
+    const result = await this.#runOnce(fetches, options);
+    await after?.(result);
+    return result;
   }
 
   /** A step that waits for a recovery is not under way: a park does not wait for it. */
