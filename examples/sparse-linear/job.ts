@@ -1,5 +1,6 @@
 /**
- * Scenario 001 as a job: a sparse classifier over the ps, its files shared out to the workers.
+ * Scenario 001 as a job: a sparse classifier over the ps, its files leased to the workers piece by piece. Whoever dies,
+ * every record is used once in each epoch. All workers must see the files under the same path.
  *
  *   npx shoal run examples/sparse-linear/job.ts --ps 2 --workers 2 -- --train "$PWD/data/train*" --features 1000000
  */
@@ -23,15 +24,13 @@ const { values: flags } = parseArgs({
 
 export default defineJob({
   name: 'sparse-linear',
-  input: ({ index, count }) =>
-    tf.data
-      .tfRecord(flags.train as string)
-      .shard(count, index)
-      .shuffle(10_000)
-      .repeat(Number(flags.epochs))
-      .batch(Number(flags.batch))
-      .parseExample(FEATURES)
-      .prefetch(2),
+  input: tf.data.shards({
+    files: flags.train as string,
+    batchSize: Number(flags.batch),
+    epochs: Number(flags.epochs),
+    shuffle: 10_000,
+    parse: FEATURES,
+  }),
   model({ input }) {
     const model = variables(Number(flags.features), Number(flags.parts));
     const { loss } = classify(model, input);

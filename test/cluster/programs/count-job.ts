@@ -1,0 +1,48 @@
+/**
+ * Counts on the ps how often each record was applied, in two tables on two ps: a step of descent at rate 1 adds one for
+ * each record of its batch.
+ */
+import type { Output } from '../../../src/graph/operation.js';
+import { defineJob, tf } from '../../../src/index.js';
+import * as raw from '../../../src/ops/generated/index.js';
+
+const { COUNT_FILES = '', COUNT_RECORDS = '0', COUNT_EPOCHS = '1' } = process.env;
+const { COUNT_INFLIGHT = '1', COUNT_SAVE_SECS = '' } = process.env;
+const records = Number(COUNT_RECORDS);
+/** Keeps the run from being over before anybody can be killed, on a machine of any speed. */
+const PAUSE_US = 100_000n;
+
+/** Records that come after a while. */
+function slowly(serialized: Output<'string'>): Output<'string'> {
+  const types = { outputTypes: ['string'], outputShapes: [[null]] } as const;
+  const late = raw.sleepDataset(tf.data.fromTensors(serialized).variant, tf.constant(PAUSE_US), types);
+  return raw.datasetToSingleElement(late, types)[0] as Output<'string'>;
+}
+
+export default defineJob({
+  name: 'count',
+  input: tf.data.shards({
+    files: COUNT_FILES,
+    batchSize: 4,
+    recordsPerShard: 20,
+    epochs: Number(COUNT_EPOCHS),
+    shuffle: 16,
+    seed: 7,
+    parallel: 1,
+    parse: (serialized) =>
+      tf.data.parseExample(slowly(serialized), { id: tf.data.fixedLenFeature([], 'int64') }),
+  }),
+  model({ input }) {
+    const table = (name: string) =>
+      tf.variable(name, { shape: [records], initializer: tf.zerosInitializer() });
+    const tables = { a: table('a'), b: table('b') };
+    const loss = tables.a.gather(input.id).sum().add(tables.b.gather(input.id).sum()).neg();
+    return { loss, optimizer: tf.train.sgd(1), outputs: tables };
+  },
+  train: {
+    lastStep: 1_000_000_000,
+    inflight: Number(COUNT_INFLIGHT),
+    logEverySecs: 1,
+    ...(COUNT_SAVE_SECS === '' ? {} : { checkpoint: { everySecs: Number(COUNT_SAVE_SECS), keep: 2 } }),
+  },
+});
