@@ -4,7 +4,8 @@
  */
 import { invalid } from '../errors/errors.js';
 import type { Output } from '../graph/operation.js';
-import type { Parallel } from './dataset.js';
+import type { Dataset, Parallel } from './dataset.js';
+import { tfRecord } from './files.js';
 import type { LedgerCut, LedgerPlan } from './ledger.js';
 import { type PlanShardsOptions, planShards } from './ledger-host.js';
 import type { Features, ParsedFeatures } from './parse-example.js';
@@ -68,6 +69,17 @@ export class ShardedFiles<T = unknown> {
         : batches.parseExample(parse, { parallel });
     const { value, position } = parsed.prefetch(prefetch).iterator().getNext();
     return { input, value: value as T, position };
+  }
+
+  /** The same records for one reader alone, in the order of the files, once. */
+  dataset(): Dataset<T> {
+    const { files, batchSize, parse, compression, parallel = 2 } = this.options;
+    const batches = tfRecord(files, { compression }).batch(batchSize);
+    const parsed =
+      typeof parse === 'function'
+        ? batches.map((records) => parse(records as Output<'string'>), { parallel })
+        : batches.parseExample(parse, { parallel });
+    return parsed as unknown as Dataset<T>;
   }
 
   /** Goes through the files, which must be there. */

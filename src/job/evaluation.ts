@@ -9,6 +9,7 @@ import { parseTaskId } from '../cluster/task-id.js';
 import { ShoalError } from '../errors/errors.js';
 import { Graph } from '../graph/graph.js';
 import { Dataset } from '../input/dataset.js';
+import { ShardedFiles } from '../input/sharded-files.js';
 import { mean } from '../layers/metrics/index.js';
 import { Session } from '../session/session.js';
 import type { CheckpointPlane } from '../train/checkpoint-plane.js';
@@ -17,7 +18,7 @@ import type { Evaluation } from '../train/evaluation/evaluate.js';
 import { evaluateRepeatedly } from '../train/evaluation/evaluator.js';
 import { Saver } from '../train/saver.js';
 import { getOrCreateGlobalStep } from '../variables/global-step.js';
-import type { JobDefinition } from './define-job.js';
+import type { InputValues, JobDefinition } from './define-job.js';
 import { modelInput } from './training-graph.js';
 
 export interface EvaluateJobOptions {
@@ -81,7 +82,7 @@ function evaluationGraph(job: JobDefinition): { graph: Graph; evaluation: Evalua
   return graph.asDefault(() => {
     getOrCreateGlobalStep(graph);
     const { evaluate = {} } = job;
-    const given = (evaluate.input ?? (() => job.input?.({ index: 0, count: 1 })))();
+    const given = evaluate.input ? evaluate.input() : wholeInput(job);
     const input = modelInput(given);
     const { loss, outputs = {} } = job.model({ input });
     const metrics = evaluate.metrics?.({ input, loss, outputs }) ?? { loss: mean(loss.toOutput()) };
@@ -98,4 +99,10 @@ function whenTrainingIsOver(server: Server): () => boolean {
       .filter(({ task }) => !['ps', 'evaluator'].includes(parseTaskId(task).job));
     return training.length > 0 && training.every(({ status }) => status === 'left');
   };
+}
+
+/** The input of training, gone through by one alone. */
+function wholeInput({ input }: JobDefinition): InputValues | Dataset<InputValues> | undefined {
+  const given = typeof input === 'function' ? input({ index: 0, count: 1 }) : input;
+  return given instanceof ShardedFiles ? given.dataset() : given;
 }

@@ -1,5 +1,5 @@
 /** Data shards on a real cluster: whoever is killed, every record is in the model once for each epoch. */
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -11,7 +11,8 @@ import { type TaskProcess, TaskProcesses } from './processes.js';
 const FILES = 3;
 const PER_FILE = 100;
 const RECORDS = FILES * PER_FILE;
-const EPOCHS = 3;
+const EPOCHS = 2;
+const KILLS = 3;
 /** A bound against hanging; a run takes a tenth of it on an idle machine. */
 const TIMEOUT = 280_000;
 
@@ -36,8 +37,12 @@ function seeded(seed: number): () => number {
   };
 }
 
+/** Holds every batch back for so long. */
+const pace = (name: string, ms: number) => writeFileSync(join(folder, `${name}.pace`), String(1000 * ms));
+
 const cluster = (name: string, ps: number, workers: number, env: NodeJS.ProcessEnv = {}) =>
   TaskProcesses.create('count-job.ts', ps, workers, {
+    COUNT_PACE: join(folder, `${name}.pace`),
     TASKS_ROOT: join(folder, name),
     COUNT_FILES: join(folder, 'records-*'),
     COUNT_RECORDS: String(RECORDS),
@@ -62,6 +67,7 @@ const ALL_ONCE_AN_EPOCH = { a: { [EPOCHS]: RECORDS }, b: { [EPOCHS]: RECORDS } }
 
 describe('every record is applied once in each epoch', () => {
   test('by three workers of which two are killed at random', { timeout: TIMEOUT }, async () => {
+    pace('workers', 200);
     await using tasks = await cluster('workers', 2, 3, { COUNT_SAVE_SECS: '1' });
     const random = seeded(3);
     tasks.start('ps', 0);
@@ -76,13 +82,14 @@ describe('every record is applied once in each epoch', () => {
       while (!isOver) {
         const worker = tasks.start('worker', index);
         const ended = worker.exit.then(() => undefined);
-        await Promise.race([worker.said(/step \d+ of/).catch(() => undefined), ended, chief.exit]);
-        if (kills >= 5) return ended;
+        await Promise.race([worker.said(/step \d+ of/, 120_000).catch(() => undefined), ended, chief.exit]);
+        if (kills >= KILLS) return ended;
         await Promise.race([sleep(300 + 1200 * random()), chief.exit]);
         if (isOver) return;
         kills += 1;
         worker.child.kill('SIGKILL');
         await ended;
+        if (kills >= KILLS) pace('workers', 0);
       }
     };
     await Promise.all([haunt(1), haunt(2), chief.exit]);
@@ -91,14 +98,16 @@ describe('every record is applied once in each epoch', () => {
   });
 
   test('with a ps lost in the middle: all go back to a checkpoint', { timeout: TIMEOUT }, async () => {
+    pace('ps', 1000);
     await using tasks = await cluster('ps', 2, 2, { COUNT_SAVE_SECS: '1', COUNT_INFLIGHT: '2' });
     tasks.start('ps', 0);
     const lost = tasks.start('ps', 1);
     const chief = tasks.start('worker', 0);
     tasks.start('worker', 1);
-    await chief.said(/saved model.ckpt-[1-9]/);
+    await chief.said(/saved model.ckpt-[1-9]/, 120_000);
     lost.child.kill('SIGKILL');
     await lost.exit;
+    pace('ps', 0);
     tasks.start('ps', 1);
     await chief.exit;
     expect(chief.output()).toMatch(/variables were lost: all go back to model.ckpt-/);
@@ -106,13 +115,15 @@ describe('every record is applied once in each epoch', () => {
   });
 
   test('with the chief lost in the middle: its heir goes back with all', { timeout: TIMEOUT }, async () => {
+    pace('chief', 1000);
     await using tasks = await cluster('chief', 1, 2, { COUNT_SAVE_SECS: '1' });
     tasks.start('ps', 0);
     const first = tasks.start('worker', 0);
     tasks.start('worker', 1);
-    await first.said(/saved model.ckpt-[1-9]/);
+    await first.said(/saved model.ckpt-[1-9]/, 120_000);
     first.child.kill('SIGKILL');
     await first.exit;
+    pace('chief', 0);
     const heir = tasks.start('worker', 0);
     await heir.exit;
     expect(heir.output()).toMatch(/an earlier chief had the ledger: all go back/);

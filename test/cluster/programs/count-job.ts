@@ -7,15 +7,13 @@ import { defineJob, tf } from '../../../src/index.js';
 import * as raw from '../../../src/ops/generated/index.js';
 
 const { COUNT_FILES = '', COUNT_RECORDS = '0', COUNT_EPOCHS = '1' } = process.env;
-const { COUNT_INFLIGHT = '1', COUNT_SAVE_SECS = '' } = process.env;
+const { COUNT_INFLIGHT = '1', COUNT_SAVE_SECS = '', COUNT_PACE = '' } = process.env;
 const records = Number(COUNT_RECORDS);
-/** Keeps the run from being over before anybody can be killed, on a machine of any speed. */
-const PAUSE_US = 100_000n;
-
-/** Records that come after a while. */
+/** Records that come after as many microseconds as a file says: the test holds the run back until it has done its worst. */
 function slowly(serialized: Output<'string'>): Output<'string'> {
   const types = { outputTypes: ['string'], outputShapes: [[null]] } as const;
-  const late = raw.sleepDataset(tf.data.fromTensors(serialized).variant, tf.constant(PAUSE_US), types);
+  const pause = raw.stringToNumber(raw.readFile(tf.constant(COUNT_PACE)), { outType: 'int64' });
+  const late = raw.sleepDataset(tf.data.fromTensors(serialized).variant, pause, types);
   return raw.datasetToSingleElement(late, types)[0] as Output<'string'>;
 }
 
