@@ -13,7 +13,7 @@ const records = Number(COUNT_RECORDS);
 function slowly(serialized: Output<'string'>): Output<'string'> {
   const types = { outputTypes: ['string'], outputShapes: [[null]] } as const;
   const pause = raw.stringToNumber(raw.readFile(tf.constant(COUNT_PACE)), { outType: 'int64' });
-  const late = raw.sleepDataset(tf.data.fromTensors(serialized).variant, pause, types);
+  const late = raw.sleepDataset(tf.data.fromTensors(serialized).variant, pause as Output<'int64'>, types);
   return raw.datasetToSingleElement(late, types)[0] as Output<'string'>;
 }
 
