@@ -236,7 +236,9 @@ export class MarkKeeper implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#session.close();
+    await this.#session.close().catch(() => {
+      // Nothing of it is needed any more, and a ps that was lost may keep it from ending.
+    });
   }
 }
 
