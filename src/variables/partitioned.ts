@@ -88,6 +88,8 @@ export class PartitionedVariable implements OutputLike {
       offset += size;
       return Variable.create({
         name: `${name}/part_${i}`,
+        shape: partShape,
+        dtype,
         initialValue: () => firstValue(make, partShape, start),
         trainable: options.trainable,
         ...(options.collections ? { collections: options.collections } : {}),

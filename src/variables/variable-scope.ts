@@ -112,7 +112,7 @@ export function getVariable<D extends DType = 'float32'>(
     return known;
   }
   if (settings.reuse === true) throw invalid(`Variable '${fullName}' is to be reused, but does not exist`);
-  const { shape, make } = initialValue(fullName, options, settings.initializer);
+  const { shape, make, ahead } = initialValue(fullName, options, settings.initializer);
   const partitioner =
     options.partitioner === null ? undefined : (options.partitioner ?? settings.partitioner);
   const common = {
@@ -129,7 +129,7 @@ export function getVariable<D extends DType = 'float32'>(
           partitioner,
           make,
         })
-      : Variable.create({ ...common, name: fullName, initialValue: () => make(shape) }),
+      : Variable.create({ ...common, ...ahead, name: fullName, initialValue: () => make(shape) }),
   );
   store.set(fullName, made);
   return made;
@@ -146,7 +146,7 @@ function initialValue(
   name: string,
   options: GetVariableOptions,
   inherited: Initializer | undefined,
-): { shape: Shape; make: (shape: Shape) => Operand } {
+): { shape: Shape; make: (shape: Shape) => Operand; ahead?: { shape: Shape; dtype: DType } } {
   const dtype = options.dtype ?? 'float32';
   const given = options.initializer;
   if (given !== undefined && typeof given !== 'function') {
@@ -164,7 +164,11 @@ function initialValue(
   }
   if (!options.shape) throw invalid(`Variable '${name}' needs a shape or a first value`);
   const initializer = (given as Initializer | undefined) ?? inherited ?? defaultInitializer;
-  return { shape: options.shape, make: (part) => initializer(part, dtype) };
+  return {
+    shape: options.shape,
+    make: (part) => initializer(part, dtype),
+    ahead: { shape: options.shape, dtype },
+  };
 }
 
 function checkSame(known: Variable | PartitionedVariable, options: GetVariableOptions): void {

@@ -33,6 +33,11 @@ export interface VariableOptions<D extends DType = DType> {
   /** The whole name, as checkpoints have it. */
   readonly name: string;
   readonly dtype?: D;
+  /**
+   * The shape of the first value, where it is known with `dtype` before that is made. It is then made where the variable
+   * is: a large one does not pass through the memory of whoever initializes.
+   */
+  readonly shape?: Shape;
   readonly trainable?: boolean;
   readonly collections?: readonly string[];
   readonly sliceInfo?: SliceInfo;
@@ -89,15 +94,20 @@ export class Variable<D extends DType = DType> implements OutputLike<D> {
     const exact = (suffix: string): string => `${name}${suffix}/`;
     // A variable is made once, whatever waits around the place where it is made.
     const parts = graph.controlDependencies(null, () => {
-      const initialValue = graph.nameScope(`${name}/Initializer/`, () =>
-        asOutput<D>(
-          typeof options.initialValue === 'function' ? options.initialValue() : options.initialValue,
-          options.dtype,
-        ),
-      );
-      const { dtype, shape } = initialValue;
       const device = options.device ? { device: options.device } : {};
-      const handle = raw.varHandleOp({ dtype, shape, sharedName: name, name: exact(''), ...device });
+      const holds = (of: { readonly dtype: D; readonly shape: PartialShape }) =>
+        raw.varHandleOp({ dtype: of.dtype, shape: of.shape, sharedName: name, name: exact(''), ...device });
+      const first = () =>
+        graph.nameScope(`${name}/Initializer/`, () =>
+          asOutput<D>(
+            typeof options.initialValue === 'function' ? options.initialValue() : options.initialValue,
+            options.dtype,
+          ),
+        );
+      const ahead = options.dtype && options.shape && holds({ dtype: options.dtype, shape: options.shape });
+      const initialValue = ahead ? graph.colocateWith(ahead, first) : first();
+      const { dtype } = initialValue;
+      const handle = ahead ?? holds(initialValue);
       return graph.colocateWith(handle, () => ({
         initialValue,
         handle,
