@@ -1,0 +1,132 @@
+/** Data shards on a real cluster: whoever is killed, every record is in the model once for each epoch. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { sleep } from '../../src/async/deadline.js';
+import { encodeExample } from '../../src/formats/example/encode.js';
+import { TFRecordWriter } from '../../src/formats/tfrecord/writer.js';
+import { type TaskProcess, TaskProcesses } from './processes.js';
+
+const FILES = 3;
+const PER_FILE = 100;
+const RECORDS = FILES * PER_FILE;
+const EPOCHS = 2;
+const KILLS = 3;
+/** A bound against hanging; a run takes a tenth of it on an idle machine. */
+const TIMEOUT = 280_000;
+
+let folder: string;
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'shoal-exactly-once-'));
+  for (let file = 0; file < FILES; file++) {
+    await using writer = new TFRecordWriter(join(folder, `records-${file}`));
+    for (let i = 0; i < PER_FILE; i++)
+      await writer.write(encodeExample({ id: [BigInt(file * PER_FILE + i)] }));
+  }
+});
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+/** A row of numbers in [0, 1) that is the same in every run. */
+function seeded(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return state / 2 ** 32;
+  };
+}
+
+/** Holds every batch back for so long. */
+const pace = (name: string, ms: number) => writeFileSync(join(folder, `${name}.pace`), String(1000 * ms));
+
+const cluster = (name: string, ps: number, workers: number, env: NodeJS.ProcessEnv = {}) =>
+  TaskProcesses.create('count-job.ts', ps, workers, {
+    COUNT_PACE: join(folder, `${name}.pace`),
+    TASKS_ROOT: join(folder, name),
+    COUNT_FILES: join(folder, 'records-*'),
+    COUNT_RECORDS: String(RECORDS),
+    COUNT_EPOCHS: String(EPOCHS),
+    ...env,
+  });
+
+/** What the tables held in the end, by how often: all records EPOCHS times, if all went well. */
+function countsOf(chief: TaskProcess): Record<string, Record<string, number>> {
+  const line = /done at step.*$/m.exec(chief.output())?.[0] ?? '';
+  return Object.fromEntries(
+    ['a', 'b'].map((name) => {
+      const counts = JSON.parse(new RegExp(`${name} = (\\[[^\\]]*\\])`).exec(line)?.[1] ?? '[]') as number[];
+      const byCount: Record<string, number> = {};
+      for (const count of counts) byCount[count] = (byCount[count] ?? 0) + 1;
+      return [name, byCount];
+    }),
+  );
+}
+
+const ALL_ONCE_AN_EPOCH = { a: { [EPOCHS]: RECORDS }, b: { [EPOCHS]: RECORDS } };
+
+describe('every record is applied once in each epoch', () => {
+  test('by three workers of which two are killed at random', { timeout: TIMEOUT }, async () => {
+    pace('workers', 200);
+    await using tasks = await cluster('workers', 2, 3, { COUNT_SAVE_SECS: '1' });
+    const random = seeded(3);
+    tasks.start('ps', 0);
+    tasks.start('ps', 1);
+    const chief = tasks.start('worker', 0);
+    let isOver = false;
+    void chief.exit.then(() => {
+      isOver = true;
+    });
+    let kills = 0;
+    const haunt = async (index: number) => {
+      while (!isOver) {
+        const worker = tasks.start('worker', index);
+        const ended = worker.exit.then(() => undefined);
+        await Promise.race([worker.said(/step \d+ of/, 120_000).catch(() => undefined), ended, chief.exit]);
+        if (kills >= KILLS) return ended;
+        await Promise.race([sleep(300 + 1200 * random()), chief.exit]);
+        if (isOver) return;
+        kills += 1;
+        worker.child.kill('SIGKILL');
+        await ended;
+        if (kills >= KILLS) pace('workers', 0);
+      }
+    };
+    await Promise.all([haunt(1), haunt(2), chief.exit]);
+    expect(countsOf(chief)).toEqual(ALL_ONCE_AN_EPOCH);
+    expect(kills).toBeGreaterThan(1);
+  });
+
+  test('with a ps lost in the middle: all go back to a checkpoint', { timeout: TIMEOUT }, async () => {
+    pace('ps', 1000);
+    await using tasks = await cluster('ps', 2, 2, { COUNT_SAVE_SECS: '1', COUNT_INFLIGHT: '2' });
+    tasks.start('ps', 0);
+    const lost = tasks.start('ps', 1);
+    const chief = tasks.start('worker', 0);
+    tasks.start('worker', 1);
+    await chief.said(/saved model.ckpt-[1-9]/, 120_000);
+    lost.child.kill('SIGKILL');
+    await lost.exit;
+    pace('ps', 0);
+    tasks.start('ps', 1);
+    await chief.exit;
+    expect(chief.output()).toMatch(/variables were lost: all go back to model.ckpt-/);
+    expect(countsOf(chief)).toEqual(ALL_ONCE_AN_EPOCH);
+  });
+
+  test('with the chief lost in the middle: its heir goes back with all', { timeout: TIMEOUT }, async () => {
+    pace('chief', 1000);
+    await using tasks = await cluster('chief', 1, 2, { COUNT_SAVE_SECS: '1' });
+    tasks.start('ps', 0);
+    const first = tasks.start('worker', 0);
+    tasks.start('worker', 1);
+    await first.said(/saved model.ckpt-[1-9]/, 120_000);
+    first.child.kill('SIGKILL');
+    await first.exit;
+    pace('chief', 0);
+    const heir = tasks.start('worker', 0);
+    await heir.exit;
+    expect(heir.output()).toMatch(/an earlier chief had the ledger: all go back/);
+    expect(countsOf(heir)).toEqual(ALL_ONCE_AN_EPOCH);
+  });
+});
