@@ -30,8 +30,17 @@ export function peersOf(task: ClusterTask): Peers {
           place: placeOf(member.task),
           host: `${member.host}/${parseAddress(member.agentAddress).host}`,
           alive: member.status === 'alive',
-          leads: member.task === task.chief,
+          turn: turnOf(member.task, task.chief),
         })),
     blobs: (place) => task.client(taskAt(place)).blobs,
   };
+}
+
+/**
+ * Workers hold replicas before the chief, which has enough to do, and both before a ps: those hold shards of their own,
+ * and a job that is started again with fewer of them must find every shard.
+ */
+function turnOf(task: TaskId, chief: TaskId | undefined): number {
+  if (parseTaskId(task).job === 'ps') return 2;
+  return task === chief ? 1 : 0;
 }

@@ -14,20 +14,20 @@ const candidates = (members: readonly PeerMember[], name = 'logs/model.ckpt-1/da
 };
 
 describe('who gets a replica', () => {
-  const others = [member('ps/1'), member('worker/1'), member('worker/2')];
+  const others = [member('ps/1', { turn: 2 }), member('worker/1'), member('worker/2')];
 
-  it('is the chief last, where others can', () => {
-    const chief = member('worker/0', { leads: true });
+  it('is a worker first, then the chief, then another ps', () => {
+    const chief = member('worker/0', { turn: 1 });
     for (const folder of ['a', 'b', 'c', 'd', 'e', 'f']) {
       const order = candidates([member('ps/0'), chief, ...others], `${folder}/x`);
       expect(order).toHaveLength(4);
-      expect(order.at(-1)).toBe('worker/0');
+      expect(order.slice(2)).toEqual(['worker/0', 'ps/1']);
     }
     expect(candidates([member('ps/0'), chief])).toEqual(['worker/0']);
   });
 
   it('is the chief before somebody on the same host', () => {
-    const chief = member('worker/0', { leads: true });
+    const chief = member('worker/0', { turn: 1 });
     const near = member('worker/1', { host: 'ps/0' });
     expect(candidates([member('ps/0'), chief, near])[0]).toBe('worker/0');
   });

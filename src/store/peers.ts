@@ -12,8 +12,8 @@ export interface PeerMember {
   readonly host: string;
   /** Whether it is worth asking. */
   readonly alive: boolean;
-  /** Whether it leads the others: it holds replicas of theirs only where nobody else can. */
-  readonly leads?: boolean;
+  /** Who is asked to hold replicas: those with the lowest number first, 0 unless told. */
+  readonly turn?: number;
 }
 
 export interface PeerBlob {
@@ -80,7 +80,7 @@ export function replicaCandidates(peers: Peers, name: string): readonly PeerMemb
   const host = members.find(({ place }) => place === peers.self)?.host;
   const others = members.filter(({ place, alive }) => alive && place !== peers.self);
   const byRank = ranked(`${name.split('/', 1)[0]} ${peers.self}`, others);
-  const order = [...byRank.filter(({ leads }) => !leads), ...byRank.filter(({ leads }) => leads)];
+  const order = [...byRank].sort((a, b) => (a.turn ?? 0) - (b.turn ?? 0));
   const away = order.filter((member) => member.host !== host);
   if (away.length === 0) return order;
   const isFirst = (member: PeerMember) => away.find((other) => other.host === member.host) === member;
