@@ -168,6 +168,23 @@ export async function says(
   }
 }
 
+/** The first match in what a task says from a place in its output on; undefined when it does not come in time. */
+export async function saysNext(
+  ctx: Context,
+  { process }: ScenarioTask,
+  pattern: RegExp,
+  from: number,
+  timeoutMs: number,
+): Promise<string | undefined> {
+  const deadline = Date.now() + timeoutMs;
+  while (Date.now() < deadline && process.running) {
+    const match = pattern.exec(process.output.slice(from));
+    if (match) return match[0];
+    await sleep(100, ctx.signal);
+  }
+  return undefined;
+}
+
 /** The steps of the checkpoints that a chief said it saved, with the moments. */
 export const savesOf = ({ lines }: ScenarioTask): { at: number; step: number }[] =>
   lines.flatMap(({ at, text }) => {

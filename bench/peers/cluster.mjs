@@ -1,10 +1,8 @@
-// One task of the cluster benchmark. A worker trains until it is ended. It prints "warm" when it has trained for a
-// while, counts from when it is told "go", and prints "rate STEPS_PER_SECOND": so all workers count the same seconds.
-import { once } from 'node:events';
-import { setTimeout as sleep } from 'node:timers/promises';
+// One task of the cluster benchmark: a model by its name.
 import { replicaDeviceSetter, resolveConfig, Server } from '../../dist/cluster/index.js';
 import { Graph, tf } from '../../dist/index.js';
 import { RecoverableSession } from '../../dist/train/recoverable-session.js';
+import { measured } from './measured.mjs';
 
 const { model, inflight, warm, seconds } = JSON.parse(process.env.BENCH);
 const config = resolveConfig({ argv: process.argv.slice(2) });
@@ -34,18 +32,5 @@ if (!String(config.task).startsWith('/job:ps')) {
   const { loss, globalStep, train } = graph.asDefault(() => graph.device(device, build));
   const session = new RecoverableSession({ runner: server.session(graph), graph, isChief: server.isChief });
   await session.ready();
-  let steps = 0;
-  const lane = async () => {
-    for (; ; steps++) await session.run([train, globalStep, loss]);
-  };
-  const lanes = Promise.all(Array.from({ length: inflight }, lane));
-  const measure = async () => {
-    await sleep(warm * 1000);
-    console.log('warm');
-    await once(process.stdin, 'data');
-    const [begun, before] = [performance.now(), steps];
-    await sleep(seconds * 1000);
-    console.log(`rate ${((steps - before) / (performance.now() - begun)) * 1000}`);
-  };
-  await Promise.all([lanes, measure()]);
+  await measured(() => session.run([train, globalStep, loss]), { inflight, warm, seconds });
 }

@@ -1,10 +1,8 @@
-// One task of the sparse cluster benchmark: the model of scenario 001 from TFRecord files. A worker trains until it is
-// ended. It prints "warm" when it has trained for a while, counts from when it is told "go", and prints "rate STEPS_PER_SECOND".
-import { once } from 'node:events';
-import { setTimeout as sleep } from 'node:timers/promises';
+// One task of the sparse cluster benchmark: the model of scenario 001 from TFRecord files.
 import { replicaDeviceSetter, resolveConfig, Server } from '../../dist/cluster/index.js';
 import { Graph, tf } from '../../dist/index.js';
 import { RecoverableSession } from '../../dist/train/recoverable-session.js';
+import { measured } from './measured.mjs';
 
 const { features, batch, files, inflight, warm, seconds } = JSON.parse(process.env.BENCH);
 const config = resolveConfig({ argv: process.argv.slice(2) });
@@ -49,18 +47,5 @@ if (!String(config.task).startsWith('/job:ps')) {
   const session = new RecoverableSession({ runner: server.session(graph), graph, isChief: server.isChief });
   await session.ready();
   await session.aside(start);
-  let steps = 0;
-  const lane = async () => {
-    for (; ; steps++) await session.run([train, globalStep, loss]);
-  };
-  const lanes = Promise.all(Array.from({ length: inflight }, lane));
-  const measure = async () => {
-    await sleep(warm * 1000);
-    console.log('warm');
-    await once(process.stdin, 'data');
-    const [begun, before] = [performance.now(), steps];
-    await sleep(seconds * 1000);
-    console.log(`rate ${((steps - before) / (performance.now() - begun)) * 1000}`);
-  };
-  await Promise.all([lanes, measure()]);
+  await measured(() => session.run([train, globalStep, loss]), { inflight, warm, seconds });
 }

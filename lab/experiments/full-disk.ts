@@ -2,12 +2,11 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { sleep } from '../../src/async/deadline.js';
 import { RESERVED } from '../../src/store/blob-names.js';
 import type { Experiment } from '../experiment.js';
 import { gather } from '../gather.js';
 import type { Lab } from '../hosts.js';
-import { allEnd, Scenario, type ScenarioTask, says } from '../scenario.js';
+import { allEnd, Scenario, type ScenarioTask, says, saysNext } from '../scenario.js';
 
 const DISK_BYTES = 16 * 1024 * 1024;
 const SAVED = /saved .*model\.ckpt-(\d+)/g;
@@ -28,16 +27,7 @@ export const experiment: Experiment = {
     const chief = tasks[0] as ScenarioTask;
     await says(ctx, chief, /saved .*model\.ckpt-\d+/);
 
-    /** Waits until more has been saved, or until a save has failed since. */
-    const next = async (what: RegExp, from: number): Promise<string | undefined> => {
-      const deadline = Date.now() + PATIENCE_MS;
-      while (Date.now() < deadline) {
-        const match = what.exec(chief.process.output.slice(from));
-        if (match) return match[0];
-        await sleep(100, ctx.signal);
-      }
-      return undefined;
-    };
+    const next = (what: RegExp, from: number) => saysNext(ctx, chief, what, from, PATIENCE_MS);
     const saves = () => [...chief.process.output.matchAll(SAVED)].map(([, step]) => Number(step));
     const trainedOn = async () => {
       const from = chief.process.output.length;

@@ -3,9 +3,9 @@
  * and say so until the two reach each other, or until nobody hears the worker.
  */
 import { sleep } from '../../src/async/deadline.js';
-import type { Context, Experiment } from '../experiment.js';
+import type { Experiment } from '../experiment.js';
 import type { LabHost } from '../hosts.js';
-import { allEnd, Scenario, type ScenarioTask, says } from '../scenario.js';
+import { allEnd, Scenario, type ScenarioTask, says, saysNext } from '../scenario.js';
 
 const PATIENCE_MS = 90_000;
 const SAVED = /saved .*model\.ckpt-\d+/;
@@ -26,15 +26,17 @@ export const experiment: Experiment = {
     const [chief, worker] = tasks as [ScenarioTask, ScenarioTask];
     await says(ctx, chief, SAVED);
     await says(ctx, worker, /step \d+ loss/);
+    const next = (task: ScenarioTask, what: RegExp, from: number) =>
+      saysNext(ctx, task, what, from, PATIENCE_MS);
 
     ctx.log('the chief and worker 1 do not reach each other; the ps reach both');
     await apart(chief.host, worker.host, 'add');
     const from = chief.process.output.length;
-    const told = await next(ctx, chief, FAILED, from);
+    const told = await next(chief, FAILED, from);
     ctx.check('a save that cannot have the worker rest is told of', told !== undefined, told?.slice(0, 200));
     const known = worker.process.output.length;
-    ctx.check('the worker trains on', (await next(ctx, worker, /step \d+ loss/, known)) !== undefined);
-    await next(ctx, chief, /out of reach, but/, from);
+    ctx.check('the worker trains on', (await next(worker, /step \d+ loss/, known)) !== undefined);
+    await next(chief, /out of reach, but/, from);
     const since = chief.process.output.length;
     await sleep(10_000, ctx.signal);
     const saved = SAVED.exec(chief.process.output.slice(since))?.[0];
@@ -42,14 +44,14 @@ export const experiment: Experiment = {
 
     ctx.log('they reach each other again');
     await apart(chief.host, worker.host, 'del');
-    const again = await next(ctx, chief, SAVED, chief.process.output.length);
+    const again = await next(chief, SAVED, chief.process.output.length);
     ctx.check('it is saved again', again !== undefined, again);
 
     ctx.log("worker 1's host is gone: nobody hears it, and its process ends nowhere that one could see");
     await worker.host.cut();
-    const without = await next(ctx, chief, SAVED, chief.process.output.length + 1);
+    const without = await next(chief, SAVED, chief.process.output.length + 1);
     ctx.check('it is saved without the worker', without !== undefined, without);
-    const later = await next(ctx, chief, SAVED, chief.process.output.length);
+    const later = await next(chief, SAVED, chief.process.output.length);
     ctx.check('and once more', later !== undefined, later);
 
     worker.process.kill('SIGKILL');
@@ -69,20 +71,4 @@ async function apart(a: LabHost, b: LabHost, verb: 'add' | 'del'): Promise<void>
     const { code, stderr } = await here.exec('ip', ['route', verb, 'blackhole', `${there.address}/32`]);
     if (code !== 0) throw new Error(`${here.name}: ip route ${verb}: ${stderr}`);
   }
-}
-
-/** The first match in what a task says after a place. */
-async function next(
-  ctx: Context,
-  { process }: ScenarioTask,
-  pattern: RegExp,
-  from: number,
-): Promise<string | undefined> {
-  const deadline = Date.now() + PATIENCE_MS;
-  while (Date.now() < deadline && process.running) {
-    const match = pattern.exec(process.output.slice(from));
-    if (match) return match[0];
-    await sleep(100, ctx.signal);
-  }
-  return undefined;
 }

@@ -1,7 +1,7 @@
 /** How one entry that a task hears changes its picture: of itself, and of others. */
 import type { Draft } from './membership-draft.js';
 import { compareIdentity, type Entry, mergeEntries } from './membership-map.js';
-import type { Member, Status } from './membership-types.js';
+import { isThere, type Member, type Status } from './membership-types.js';
 import { isWatched } from './membership-watch.js';
 
 /** Takes in an entry from a peer's map, with that peer's opinion of it. */
@@ -75,7 +75,7 @@ export function markSeen(draft: Draft, entry: Entry): void {
 }
 
 function supersede(draft: Draft, old: Member, heir: Entry): void {
-  if (old.greeting === undefined && (old.status === 'alive' || old.status === 'suspect')) {
+  if (old.greeting === undefined && isThere(old.status)) {
     draft.lose(old, 'replaced');
   }
   // If the old life still runs somewhere, it is a zombie: the sooner it hears of its heir, the better.

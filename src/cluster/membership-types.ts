@@ -8,6 +8,9 @@ import type { TaskId } from './task-id.js';
  */
 export type Status = 'alive' | 'suspect' | 'dead' | 'left';
 
+/** Whether a task is there, as far as anybody knows. */
+export const isThere = (status: Status): boolean => status === 'alive' || status === 'suspect';
+
 export interface Member extends Entry {
   readonly status: Status;
   /** By this task's own clock. */

@@ -41,3 +41,6 @@ export function compareTasks(a: TaskId, b: TaskId): number {
   const right = parseTaskId(b);
   return left.job === right.job ? left.index - right.index : left.job < right.job ? -1 : 1;
 }
+
+/** Whether a task makes training steps: the chief and the workers do. */
+export const trains = (task: TaskId): boolean => !['ps', 'evaluator'].includes(parseTaskId(task).job);

@@ -5,7 +5,7 @@
  */
 import { join } from 'node:path';
 import type { Server } from '../cluster/server.js';
-import { parseTaskId } from '../cluster/task-id.js';
+import { trains } from '../cluster/task-id.js';
 import { ShoalError } from '../errors/errors.js';
 import { Graph } from '../graph/graph.js';
 import { Dataset } from '../input/dataset.js';
@@ -94,9 +94,7 @@ function evaluationGraph(job: JobDefinition): { graph: Graph; evaluation: Evalua
 /** True when somebody has trained, and all who did have left. Who is lost may come back. */
 function whenTrainingIsOver(server: Server): () => boolean {
   return () => {
-    const training = server.task
-      .members()
-      .filter(({ task }) => !['ps', 'evaluator'].includes(parseTaskId(task).job));
+    const training = server.task.members().filter(({ task }) => trains(task));
     return training.length > 0 && training.every(({ status }) => status === 'left');
   };
 }

@@ -3,7 +3,7 @@
  * ledger goes where the model goes: to a checkpoint and back, or to the beginning.
  */
 import type { Server } from '../cluster/server.js';
-import { parseTaskId, type TaskId } from '../cluster/task-id.js';
+import { type TaskId, trains } from '../cluster/task-id.js';
 import { ShoalError } from '../errors/errors.js';
 import { LeaseDesk } from '../input/lease-desk.js';
 import { RemoteDesk, serveLeases } from '../input/lease-requests.js';
@@ -204,8 +204,6 @@ export function connectInput(
   if (!server || chief === undefined) throw new ShoalError('SHOAL_CONFIG', 'Leased input needs a chief');
   input.connect(new Tenant(new RemoteDesk(server.task, chief, { log }), signal), server.task.task);
 }
-
-const trains = (task: TaskId): boolean => !['ps', 'evaluator'].includes(parseTaskId(task).job);
 
 const trainingTasks = (server: Server): TaskId[] =>
   [

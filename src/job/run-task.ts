@@ -8,7 +8,7 @@ import type { ClusterConfig } from '../cluster/config.js';
 import { replicaDeviceSetter } from '../cluster/device-setter.js';
 import { type Security, securityOf } from '../cluster/security.js';
 import { Server } from '../cluster/server.js';
-import { parseTaskId } from '../cluster/task-id.js';
+import { parseTaskId, trains } from '../cluster/task-id.js';
 import { messageOf } from '../errors/errors.js';
 import { inputRelease } from '../input/release.js';
 import { isVoidStep } from '../input/step-marks.js';
@@ -179,9 +179,7 @@ async function train(
 
 /** The workers in order: the chief first where it has a job of its own. */
 function replicaOf({ spec, task }: ClusterConfig): { index: number; count: number } {
-  const workers = spec.tasks
-    .map(({ id }) => id)
-    .filter((id) => !['ps', 'evaluator'].includes(parseTaskId(id).job));
+  const workers = spec.tasks.map(({ id }) => id).filter(trains);
   const index = workers.indexOf(task);
   return index < 0 ? { index: workers.length, count: workers.length + 1 } : { index, count: workers.length };
 }

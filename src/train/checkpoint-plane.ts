@@ -10,16 +10,16 @@ import type { Parking, Watch } from '../checkpoint/save.js';
 import { RemoteOwner, type ShardOwner } from '../checkpoint/shard-owner.js';
 import { ShardService } from '../checkpoint/shard-service.js';
 import { ServerVariables } from '../checkpoint/variable-access.js';
-import type { Member } from '../cluster/membership-types.js';
+import { isThere, type Member } from '../cluster/membership-types.js';
 import { peersOf } from '../cluster/peers.js';
 import type { Server } from '../cluster/server.js';
-import { isTaskId, type TaskId } from '../cluster/task-id.js';
+import { isTaskId, type TaskId, trains } from '../cluster/task-id.js';
 import { checked } from '../cluster/wire.js';
 import { invalid, isShoalError, ShoalError } from '../errors/errors.js';
 import { DirectoryStore } from '../store/directory-store.js';
 import { PeersStore } from '../store/peers-store.js';
 import type { Store } from '../store/store.js';
-import { SilentWorkers, trains } from './silent-workers.js';
+import { SilentWorkers } from './silent-workers.js';
 import { StepGate } from './step-gate.js';
 
 export interface PlaneOptions {
@@ -219,7 +219,7 @@ export class CheckpointPlane {
     const others = (members: readonly Member[]) =>
       members
         .filter((member) => member.task !== task.task && trains(member.task))
-        .filter(({ status }) => status === 'alive' || status === 'suspect')
+        .filter(({ status }) => isThere(status))
         .map((member) => member.task);
     const waitsFor = others(task.members());
     if (waitsFor.length > 0)
@@ -249,8 +249,6 @@ export class CheckpointPlane {
     await this.#access.close();
   }
 }
-
-const isThere = (status: Member['status']): boolean => status === 'alive' || status === 'suspect';
 
 /** A signal that fires with another, or when it is told to. */
 function linked(signal: AbortSignal): { readonly signal: AbortSignal; readonly abort: () => void } {

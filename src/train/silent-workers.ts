@@ -7,7 +7,8 @@ import * as v from 'valibot';
 import { sleep } from '../async/deadline.js';
 import type { ClusterTask } from '../cluster/cluster-task.js';
 import type { Identity } from '../cluster/membership-map.js';
-import { parseTaskId, type TaskId } from '../cluster/task-id.js';
+import { isThere } from '../cluster/membership-types.js';
+import { parseTaskId, type TaskId, trains } from '../cluster/task-id.js';
 import { checked } from '../cluster/wire.js';
 import { isShoalError, ShoalError } from '../errors/errors.js';
 
@@ -27,9 +28,8 @@ export class SilentWorkers {
     this.#task = task;
     task.onOrder(HEARS, (payload) => {
       const asked = checked(Question, payload, 'order');
-      const hears = task
-        .members()
-        .some((member) => member.task === asked.task && isThere(member, asked.incarnation));
+      const known = task.members().find((member) => member.task === asked.task);
+      const hears = known !== undefined && known.incarnation === asked.incarnation && isThere(known.status);
       return { hears };
     });
     this.#stop = task.events.on('*', (event) => {
@@ -40,10 +40,6 @@ export class SilentWorkers {
         this.#silent.delete(event.member.task);
       }
     });
-  }
-
-  get tasks(): readonly string[] {
-    return [...this.#silent.keys()];
   }
 
   has(task: string): boolean {
@@ -107,9 +103,3 @@ export class SilentWorkers {
     this.#stop();
   }
 }
-
-/** Whether a task makes training steps. */
-export const trains = (task: TaskId): boolean => !['ps', 'evaluator'].includes(parseTaskId(task).job);
-
-const isThere = (member: { incarnation: number; status: string }, incarnation: number): boolean =>
-  member.incarnation === incarnation && (member.status === 'alive' || member.status === 'suspect');
