@@ -31,19 +31,26 @@ export interface Health {
   readonly missing: readonly string[];
 }
 
+export interface ListOptions extends CatalogOptions {
+  /** Manifests that were read before, by name: they never change. Those that are gone are forgotten. */
+  readonly known?: Map<string, Manifest> | undefined;
+}
+
 /** Newest first. A manifest that is damaged everywhere is told of and left out. */
 export async function listCheckpoints(
   store: Store,
   namespace: string,
-  options: CatalogOptions = {},
+  { known = new Map(), ...options }: ListOptions = {},
 ): Promise<Manifest[]> {
-  const manifests: Manifest[] = [];
+  const found = new Map<string, Manifest>();
   for await (const { name, places } of store.list(manifestsPrefix(namespace), options)) {
     if (!parseManifestBlob(name)) continue;
-    const manifest = await readManifest(store, name, places, options);
-    if (manifest) manifests.push(manifest);
+    const manifest = known.get(name) ?? (await readManifest(store, name, places, options));
+    if (manifest) found.set(name, manifest);
   }
-  return manifests.sort(newestFirst);
+  known.clear();
+  for (const [name, manifest] of found) known.set(name, manifest);
+  return [...found.values()].sort(newestFirst);
 }
 
 export function newestFirst(a: Manifest, b: Manifest): number {

@@ -26,6 +26,8 @@ export type WhenBusy = 'queue' | 'skip';
 
 export class Checkpoints {
   readonly #options: CheckpointsOptions;
+  readonly #known = new Map<string, Manifest>();
+  readonly #shown = new Map<string, string>();
   #running: Promise<unknown> | undefined;
   #kept: readonly Manifest[] | undefined;
   /** Whether unfinished saves may have left something. */
@@ -120,14 +122,15 @@ export class Checkpoints {
   /** Newest first. */
   list(): Promise<Manifest[]> {
     const { store, namespace, log } = this.#options;
-    return listCheckpoints(store, namespace, { onNotice: log });
+    return listCheckpoints(store, namespace, { onNotice: log, known: this.#known });
   }
 
   /** Brings the job's directory up to date with what the store has. */
   async updateView(manifests?: readonly Manifest[]): Promise<void> {
     const { directory, roots = [], store, namespace } = this.#options;
     if (directory === undefined) return;
-    await updateView({ store, namespace, directory, roots }, manifests ?? (await this.list()));
+    const view = { store, namespace, directory, roots, shown: this.#shown };
+    await updateView(view, manifests ?? (await this.list()));
   }
 
   async restore(manifest: Manifest, request: RestoreRequest): Promise<RestoreReport> {

@@ -2,8 +2,7 @@
  * Chunks of files in memory that is used again and again: fresh memory costs more than reading into it. A chunk stays as
  * it is while somebody has it, and a few are kept that nobody has, for a neighbour that wants the rest of them.
  */
-import { alignedBlocks } from '../store/aligned.js';
-import { CHUNK_BYTES } from './shard-image.js';
+import { giveBlock, takeBlock } from '../store/aligned.js';
 
 /** Fills the memory, or some of its first bytes, and gives back what it has filled; or takes other memory. */
 export type Fetch = (memory: Uint8Array) => Promise<Uint8Array>;
@@ -17,19 +16,16 @@ interface Entry extends Chunk {
 }
 
 const KEPT = 4;
-const MAX_FREE = 8;
 
 export class ChunkCache {
   /** Those that have been of use last are the last. */
   readonly #entries = new Map<string, Entry>();
-  readonly #free: Uint8Array[] = [];
 
   /** The chunk of that name, fetched unless it is here. Each call is followed by a `release`. */
   acquire(name: string, fetch: Fetch): Chunk {
     let entry = this.#entries.get(name);
     if (!entry) {
-      const memory = this.#free.pop() ?? alignedBlocks(1, CHUNK_BYTES)[0]!;
-      entry = { bytes: fetch(memory), users: 0 };
+      entry = { bytes: fetch(takeBlock()), users: 0 };
       this.#entries.set(name, entry);
       // Whoever has it is told; what failed may be tried again, in other memory.
       entry.bytes.catch(() => this.#entries.delete(name));
@@ -47,15 +43,7 @@ export class ChunkCache {
     const idle = [...this.#entries].filter(([, { users }]) => users === 0);
     for (const [old, { bytes }] of idle.slice(0, Math.max(0, idle.length - KEPT))) {
       this.#entries.delete(old);
-      bytes.then(
-        (filled) => this.#recycle(filled),
-        () => {},
-      );
+      bytes.then(giveBlock, () => {});
     }
-  }
-
-  #recycle({ buffer, byteOffset }: Uint8Array): void {
-    if (this.#free.length >= MAX_FREE || byteOffset !== 0 || buffer.byteLength !== CHUNK_BYTES) return;
-    this.#free.push(new Uint8Array(buffer));
   }
 }

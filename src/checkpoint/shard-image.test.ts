@@ -29,7 +29,7 @@ function noise(key: string, bytes: number): HeldVariable {
 
 async function streamed(image: ShardImage, offset = 0): Promise<Buffer> {
   const chunks: Uint8Array[] = [];
-  for await (const chunk of image.source(offset)) chunks.push(chunk);
+  for await (const chunk of image.source(offset)) chunks.push(Buffer.from(chunk));
   return Buffer.concat(chunks);
 }
 

@@ -12,8 +12,8 @@ import { type BundleIndex, type BundleTensor, combine } from '../formats/tensor-
 import { isWhole } from '../formats/tensor-bundle/slice.js';
 import { stringsHead } from '../formats/tensor-bundle/string-layout.js';
 import type { BlobSource } from '../store/store.js';
-import { DTYPES, dtypeNumber } from '../tensor/dtype.js';
-import type { Tensor } from '../tensor/tensor.js';
+import { dtypeNumber } from '../tensor/dtype.js';
+import type { LentBytes, Tensor } from '../tensor/tensor.js';
 import { fullShapeOf, type SavedVariable, sliceOf } from './saved-variable.js';
 
 export const CHUNK_BYTES = 4 << 20;
@@ -33,17 +33,23 @@ export interface ShardSums {
   readonly crc32c: number;
 }
 
-interface Segment {
+interface Content {
+  readonly size: number;
+  readonly lend: (start: number, end: number) => LentBytes;
+  /** Where the sum of the tensor is not that of its bytes. */
+  readonly ownCrc?: number;
+}
+
+interface Segment extends Content {
   readonly variable: SavedVariable;
   readonly offset: number;
-  readonly bytes: Uint8Array;
-  /** Where the sum of the tensor is not that of its bytes. */
-  readonly ownCrc: number | undefined;
 }
 
 interface Piece {
+  /** Its place in the file. */
   readonly start: number;
-  readonly bytes: Uint8Array;
+  readonly size: number;
+  readonly lend: () => LentBytes;
 }
 
 export class ShardImage {
@@ -54,9 +60,8 @@ export class ShardImage {
   constructor(held: readonly HeldVariable[]) {
     let offset = 0;
     this.#segments = held.map(({ variable, tensor }) => {
-      const { bytes, ownCrc } = bytesOf(variable, tensor);
-      const segment = { variable, offset, bytes, ownCrc };
-      offset += bytes.byteLength;
+      const segment = { variable, offset, ...contentOf(variable, tensor) };
+      offset += segment.size;
       return segment;
     });
     this.size = offset;
@@ -65,30 +70,28 @@ export class ShardImage {
   readonly source: BlobSource = (offset) => this.#stream(offset);
 
   async *#stream(from: number): AsyncGenerator<Uint8Array> {
-    let gathered = Buffer.alloc(0);
+    const gathered = Buffer.allocUnsafeSlow(Math.min(GATHER_BYTES, this.size));
     let used = 0;
-    for (const { start, bytes } of this.#pieces()) {
-      const end = start + bytes.byteLength;
-      if (end <= from) continue;
-      this.#sum(start, bytes);
-      const wanted = bytes.subarray(Math.max(0, from - start));
-      if (wanted.byteLength <= SMALL_BYTES) {
-        if (used + wanted.byteLength > gathered.byteLength) {
-          if (used > 0) yield gathered.subarray(0, used);
-          gathered = Buffer.allocUnsafeSlow(GATHER_BYTES);
-          used = 0;
-        }
-        gathered.set(wanted, used);
-        used += wanted.byteLength;
-        continue;
-      }
-      if (used > 0) {
+    for (const piece of this.#pieces()) {
+      const { start, size } = piece;
+      if (start + size <= from) continue;
+      const isSmall = size <= SMALL_BYTES;
+      if (used > 0 && (!isSmall || used + size > gathered.byteLength)) {
         yield gathered.subarray(0, used);
-        gathered = Buffer.alloc(0);
         used = 0;
       }
-      yield wanted;
-      await setImmediate();
+      const { bytes, giveBack } = piece.lend();
+      try {
+        this.#sum(start, bytes);
+        const wanted = bytes.subarray(Math.max(0, from - start));
+        if (isSmall) {
+          gathered.set(wanted, used);
+          used += wanted.byteLength;
+        } else yield wanted;
+      } finally {
+        giveBack();
+      }
+      if (!isSmall) await setImmediate();
     }
     if (used > 0) yield gathered.subarray(0, used);
   }
@@ -99,22 +102,23 @@ export class ShardImage {
     const tensors = new Map<string, BundleTensor>();
     let whole = 0;
     const ofSegment = new Map<number, number>();
-    for (const { start, bytes } of this.#pieces()) {
-      const crc = this.#sum(start, bytes);
+    for (const piece of this.#pieces()) {
+      const { start, size } = piece;
+      const crc = this.#sumOf(piece);
       const chunk = Math.floor(start / CHUNK_BYTES);
-      chunks[chunk] = combineCrc32c(chunks[chunk]!, crc, bytes.byteLength);
-      whole = combineCrc32c(whole, crc, bytes.byteLength);
+      chunks[chunk] = combineCrc32c(chunks[chunk]!, crc, size);
+      whole = combineCrc32c(whole, crc, size);
       const segment = this.#segmentAt(start);
-      ofSegment.set(segment, combineCrc32c(ofSegment.get(segment) ?? 0, crc, bytes.byteLength));
+      ofSegment.set(segment, combineCrc32c(ofSegment.get(segment) ?? 0, crc, size));
     }
-    this.#segments.forEach(({ variable, offset, bytes, ownCrc }, i) => {
+    this.#segments.forEach(({ variable, offset, size, ownCrc }, i) => {
       const shape = fullShapeOf(variable);
       const slice = sliceOf(variable);
       const piece = {
         slice: slice && !isWhole(shape, slice) ? slice : undefined,
         shard: 0,
         offset,
-        size: bytes.byteLength,
+        size,
         crc32c: ownCrc ?? ofSegment.get(i) ?? 0,
       };
       const { key, dtype } = variable;
@@ -122,6 +126,17 @@ export class ShardImage {
       tensors.set(key, combine(tensors.get(key), tensor));
     });
     return { index: { shards: 1, tensors }, chunks, crc32c: whole };
+  }
+
+  #sumOf({ start, lend }: Piece): number {
+    const known = this.#sums.get(start);
+    if (known !== undefined) return known;
+    const { bytes, giveBack } = lend();
+    try {
+      return this.#sum(start, bytes);
+    } finally {
+      giveBack();
+    }
   }
 
   #sum(start: number, bytes: Uint8Array): number {
@@ -134,12 +149,12 @@ export class ShardImage {
 
   /** The bytes in order, cut at the end of every tensor and of every chunk. */
   *#pieces(): Generator<Piece> {
-    for (const { offset, bytes } of this.#segments) {
-      for (let at = 0; at < bytes.byteLength; ) {
-        const start = offset + at;
+    for (const { offset, size, lend } of this.#segments) {
+      for (let at = 0; at < size; ) {
+        const [start, from] = [offset + at, at];
         const room = CHUNK_BYTES - (start % CHUNK_BYTES);
-        const end = Math.min(bytes.byteLength, at + room);
-        yield { start, bytes: bytes.subarray(at, end) };
+        const end = Math.min(size, at + room);
+        yield { start, size: end - at, lend: () => lend(from, end) };
         at = end;
       }
     }
@@ -161,10 +176,7 @@ export function imageSize(held: readonly HeldVariable[]): number {
   return held.reduce((sum, { variable, tensor }) => {
     check(variable, tensor);
     const { dtype } = variable;
-    return (
-      sum +
-      (dtype === 'string' ? bytesOf(variable, tensor).bytes.byteLength : tensor.size * DTYPES[dtype].size)
-    );
+    return sum + (dtype === 'string' ? contentOf(variable, tensor).size : tensor.byteLength);
   }, 0);
 }
 
@@ -177,14 +189,15 @@ function check({ key, dtype, shape }: SavedVariable, tensor: Tensor): void {
   }
 }
 
-function bytesOf(variable: SavedVariable, tensor: Tensor): { bytes: Uint8Array; ownCrc: number | undefined } {
+function contentOf(variable: SavedVariable, tensor: Tensor): Content {
   check(variable, tensor);
   if (variable.dtype === 'string') {
     const values = tensor.bytes();
     const { head, crc32c: headCrc } = stringsHead(values.map((value) => value.byteLength));
     const ownCrc = values.reduce((crc, value) => crc32c(value, crc), headCrc);
-    return { bytes: Buffer.concat([head, ...values]), ownCrc };
+    const bytes = Buffer.concat([head, ...values]);
+    const lend = (start: number, end: number) => ({ bytes: bytes.subarray(start, end), giveBack: () => {} });
+    return { size: bytes.byteLength, lend, ownCrc };
   }
-  const data = tensor.data as unknown as NodeJS.TypedArray;
-  return { bytes: new Uint8Array(data.buffer, data.byteOffset, data.byteLength), ownCrc: undefined };
+  return { size: tensor.byteLength, lend: (start, end) => tensor.lendBytes(start, end) };
 }

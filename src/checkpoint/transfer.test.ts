@@ -34,7 +34,7 @@ async function write(prefix: string): Promise<void> {
   } as const;
   const image = new ShardImage([{ variable: { ...variable, shape: [...variable.shape] }, tensor }]);
   const chunks: Uint8Array[] = [];
-  for await (const chunk of image.source(0)) chunks.push(chunk);
+  for await (const chunk of image.source(0)) chunks.push(Buffer.from(chunk));
   await writeFile(join(dir, dataFile(prefix, 0, 1)), Buffer.concat(chunks));
   await writeFile(join(dir, indexFile(prefix)), writeIndexFile(image.sums().index));
   await writeFile(join(dir, `${prefix}.meta`), 'a graph');

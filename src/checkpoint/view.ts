@@ -4,7 +4,7 @@
  * store has them on this disk; elsewhere they are fetched by `shoal checkpoint pull`.
  */
 import { randomBytes } from 'node:crypto';
-import { link, mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises';
+import { link, lstat, mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { crc32c } from '../bytes/crc32c.js';
 import {
@@ -22,28 +22,21 @@ export interface ViewOptions {
   readonly directory: string;
   /** Directories of this disk in which the store may keep blobs. */
   readonly roots: readonly string[];
+  /** The files that are known to be shown as they should, and of which attempt. */
+  readonly shown?: Map<string, string> | undefined;
 }
 
 /** Makes the directory show these checkpoints, newest first, and no others. */
 export async function updateView(options: ViewOptions, manifests: readonly Manifest[]): Promise<void> {
-  const { directory, store, namespace } = options;
+  const { directory, shown } = options;
   await mkdir(directory, { recursive: true });
   const wanted = new Set<string>();
   const newestOf = new Map<string, Manifest>();
   for (const manifest of manifests)
     if (!newestOf.has(manifest.prefix)) newestOf.set(manifest.prefix, manifest);
   for (const manifest of newestOf.values()) {
-    const reader = new VerifiedReader(store, manifest, { namespace });
-    for (const { file, size, crc32c: sum } of manifest.files) {
-      wanted.add(file);
-      if (/\.data-\d+-of-\d+$/.test(file)) {
-        await linkFrom(options, fileBlob(namespace, manifest, file), file);
-        continue;
-      }
-      const shown = await readFile(join(directory, file)).catch(() => undefined);
-      if (shown?.byteLength === size && crc32c(shown) === sum) continue;
-      await replace(directory, file, await reader.read(file, 0, size));
-    }
+    for (const { file } of manifest.files) wanted.add(file);
+    await show(options, manifest);
   }
   const oldestFirst = [...newestOf.values()].reverse();
   await replace(
@@ -61,8 +54,31 @@ export async function updateView(options: ViewOptions, manifests: readonly Manif
   const bases = new Set([...newestOf.keys()].map((prefix) => prefix.replace(/-\d+$/, '')));
   for (const file of await readdir(directory)) {
     const match = /^(.+)-\d+\.(?:index|meta|data-\d+-of-\d+)$/.exec(file);
-    if (match && bases.has(match[1]!) && !wanted.has(file)) await rm(join(directory, file), { force: true });
+    if (!match || !bases.has(match[1]!) || wanted.has(file)) continue;
+    shown?.delete(file);
+    await rm(join(directory, file), { force: true });
   }
+}
+
+/** Index and `.meta` as they were saved, and the data files that are on this disk. */
+async function show(options: ViewOptions, manifest: Manifest): Promise<void> {
+  const { directory, store, namespace, shown = new Map() } = options;
+  const reader = new VerifiedReader(store, manifest, { namespace });
+  await Promise.all(
+    manifest.files.map(async ({ file, size, crc32c: sum }) => {
+      const there =
+        shown.get(file) === manifest.attempt && (await lstat(join(directory, file)).catch(() => undefined));
+      if (there && there.size === size) return;
+      if (/\.data-\d+-of-\d+$/.test(file)) {
+        if (!(await linkFrom(options, fileBlob(namespace, manifest, file), file))) return;
+      } else {
+        const found = await readFile(join(directory, file)).catch(() => undefined);
+        if (found?.byteLength !== size || crc32c(found) !== sum)
+          await replace(directory, file, await reader.read(file, 0, size));
+      }
+      shown.set(file, manifest.attempt);
+    }),
+  );
 }
 
 /** One more name for a blob that is on this disk; false where it is not. */

@@ -6,8 +6,6 @@ import { once } from 'node:events';
 import { Agent, request as httpRequest, type IncomingMessage, type OutgoingHttpHeaders } from 'node:http';
 import { request as httpsRequest, Agent as TlsAgent } from 'node:https';
 import type { Socket } from 'node:net';
-import { Readable } from 'node:stream';
-import { pipeline } from 'node:stream/promises';
 import { backoffMs } from '../async/backoff.js';
 import { abortError, sleep, throwIfAborted } from '../async/deadline.js';
 import { type ErrorDetails, messageOf, type ShoalCode, ShoalError } from '../errors/errors.js';
@@ -214,7 +212,11 @@ export class HttpPeer {
       else request.end(body);
       const [answer] = await answered;
       // The signal goes on to guard the body of the answer.
-      answer.once('close', () => signal?.removeEventListener('abort', abort));
+      answer.once('close', () => {
+        signal?.removeEventListener('abort', abort);
+        // A body that was not sent to its end leaves the connection of no use.
+        if (!request.writableEnded) request.destroy();
+      });
       return answer;
     } catch (error) {
       signal?.removeEventListener('abort', abort);
@@ -225,25 +227,44 @@ export class HttpPeer {
   }
 }
 
-/** Sends a body piece by piece; an early answer, such as a full disk, ends the sending. */
+/**
+ * Sends a body piece by piece; an early answer, such as a full disk, ends the sending. The next piece is asked for when
+ * the last one has left: its memory may be gone then.
+ */
 async function sendBody(
   request: ReturnType<typeof httpRequest>,
   body: AsyncIterable<Uint8Array>,
   answered: Promise<unknown>,
 ): Promise<void> {
-  const source = Readable.from(body, { objectMode: false, highWaterMark: 1 });
-  const sent = pipeline(source, request);
   const early = answered.then(() => 'early' as const);
-  early.catch(() => {});
+  const over = new Promise<never>((_, reject) => {
+    const stop = () => reject(new Error('nobody takes the rest of the body'));
+    early.then(stop, stop);
+    request.once('close', stop);
+  });
+  over.catch(() => {});
+  const sent = (async () => {
+    for await (const chunk of body) await Promise.race([written(request, chunk), over]);
+    request.end();
+  })();
   try {
     await Promise.race([sent, early]);
   } catch (error) {
     // An answer that is on its way says more than a broken pipe.
     const grace = new Promise<'none'>((done) => setTimeout(done, 200, 'none').unref());
-    if ((await Promise.race([early.catch(() => 'none' as const), grace])) === 'none') throw error;
+    if ((await Promise.race([early.catch(() => 'none' as const), grace])) === 'none') {
+      request.destroy();
+      throw error;
+    }
   }
-  if (!source.readableEnded) source.destroy();
   sent.catch(() => {});
+}
+
+/** Resolves when the chunk is in the hands of the system. */
+function written(request: ReturnType<typeof httpRequest>, chunk: Uint8Array): Promise<void> {
+  return new Promise((resolve, reject) => {
+    request.write(chunk, (error) => (error ? reject(error) : resolve()));
+  });
 }
 
 /** Whether a failure may pass by itself. */

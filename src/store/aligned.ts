@@ -19,6 +19,22 @@ export function alignedBlocks(count: number, bytes: number): Uint8Array[] {
   return Array.from({ length: count }, (_, i) => new Uint8Array(buffer, i * bytes, bytes));
 }
 
+/** Blocks of one size that nobody uses: fresh ones cost more than what is done with them, and make V8 collect garbage. */
+const idle: Uint8Array[] = [];
+export const BLOCK_BYTES = 4 << 20;
+const MAX_IDLE = 8;
+
+/** A block of that size, with anything in it. */
+export function takeBlock(): Uint8Array {
+  return idle.pop() ?? alignedBlocks(1, BLOCK_BYTES)[0]!;
+}
+
+/** A block of `takeBlock`, or a view of it, when nothing reads or writes it any more. Other memory is left alone. */
+export function giveBlock({ buffer }: Uint8Array): void {
+  if (known.has(buffer) && buffer.byteLength === BLOCK_BYTES && idle.length < MAX_IDLE)
+    idle.push(new Uint8Array(buffer));
+}
+
 /** Whether a file can be read from a position directly to this memory. */
 export function isAligned({ buffer, byteOffset, byteLength }: Uint8Array, position: number): boolean {
   return (

@@ -98,7 +98,7 @@ export class Uploads {
       file = await open(path, constants.O_WRONLY | constants.O_CREAT | constants.O_NOFOLLOW, 0o600);
       await file.truncate(offset);
       // One write at a time: after a crash the length of the file is what can be relied on.
-      writer = new DiskWriter(file, { position: offset, crc32c: upload.crc32c, depth: 1 });
+      writer = new DiskWriter(file, { position: offset, crc32c: upload.crc32c, depth: 1, keeps: true });
       const { maxBytes = Number.MAX_SAFE_INTEGER } = options;
       const end = Math.min(options.size ?? maxBytes, maxBytes);
       for await (const chunk of source(upload.stop.signal)) {

@@ -9,10 +9,10 @@
 import { constants } from 'node:fs';
 import { type FileHandle, open, rm } from 'node:fs/promises';
 import { ShoalError } from '../errors/errors.js';
-import { alignedBlocks, SECTOR } from './aligned.js';
+import { haveSameBytes } from '../native/buffer.js';
+import { alignedBlocks, BLOCK_BYTES, giveBlock, SECTOR, takeBlock } from './aligned.js';
 import { codeOf } from './blob-disk.js';
 
-const BLOCK_BYTES = 4 << 20;
 /** Blocks under way at once: one is filled while others are written and read. */
 const LANES = 3;
 
@@ -42,7 +42,9 @@ interface Lane {
 
 export class DirectWriter {
   readonly #file: FileHandle;
-  readonly #free: Lane[];
+  readonly #readsBack: boolean;
+  readonly #lanes: Lane[] = [];
+  readonly #free: Lane[] = [];
   readonly #busy = new Set<Promise<void>>();
   #lane: Lane | undefined;
   #filled = 0;
@@ -52,12 +54,7 @@ export class DirectWriter {
 
   constructor(file: FileHandle, { readBack }: { readonly readBack: boolean }) {
     this.#file = file;
-    const perLane = readBack ? 2 : 1;
-    const blocks = alignedBlocks(LANES * perLane, BLOCK_BYTES);
-    this.#free = Array.from({ length: LANES }, (_, i) => ({
-      block: blocks[i * perLane]!,
-      again: readBack ? blocks[i * perLane + 1] : undefined,
-    }));
+    this.#readsBack = readBack;
   }
 
   /** One past the last byte taken in. */
@@ -79,7 +76,7 @@ export class DirectWriter {
     this.#throwFault();
   }
 
-  /** Resolves when everything is on the disk, and was read back if that was asked for. */
+  /** Resolves when everything is on the disk, and was read back if that was asked for. It is of no more use then. */
   async sync(): Promise<void> {
     const size = this.position;
     if (this.#filled > 0) this.#send();
@@ -87,9 +84,19 @@ export class DirectWriter {
     this.#throwFault();
     if (size % SECTOR !== 0) await this.#file.truncate(size);
     await this.#file.datasync();
+    for (const { block, again } of this.#lanes.splice(0)) {
+      giveBlock(block);
+      if (again) giveBlock(again);
+    }
+    this.#free.length = 0;
   }
 
   async #next(): Promise<Lane> {
+    if (this.#free.length === 0 && this.#lanes.length < LANES) {
+      const lane = { block: takeBlock(), again: this.#readsBack ? takeBlock() : undefined };
+      this.#lanes.push(lane);
+      return lane;
+    }
     while (this.#free.length === 0) await Promise.race(this.#busy);
     this.#throwFault();
     return this.#free.pop()!;
@@ -126,7 +133,7 @@ export class DirectWriter {
       if (bytesRead === 0) throw changed();
       at += bytesRead;
     }
-    if (Buffer.compare(block.subarray(0, size), again.subarray(0, size)) !== 0) throw changed();
+    if (!(await haveSameBytes(block.subarray(0, size), again.subarray(0, size)))) throw changed();
   }
 
   #throwFault(): void {

@@ -1,7 +1,7 @@
 /**
- * Writes a stream to a file at the speed of its disk. Small chunks are gathered and written together, nothing
- * is copied, writing goes on while the next chunks are made, and what is written is sent to the disk while more
- * is written: a flush at the end alone would leave the disk idle before it, and dirty memory without bound.
+ * Writes a stream to a file at the speed of its disk. Small chunks are gathered and written together, large ones are not
+ * copied, and what is written is sent to the disk while more is written: a flush at the end alone would leave the disk
+ * idle before it, and dirty memory without bound.
  */
 import type { FileHandle } from 'node:fs/promises';
 import { crc32c } from '../bytes/crc32c.js';
@@ -19,6 +19,8 @@ export interface DiskWriterOptions {
   readonly readBack?: boolean;
   /** Writes under way at once. With one, the file never has a hole, whatever happens. */
   readonly depth?: number;
+  /** Whether chunks stay as they are until `drain`: then writing goes on while the next ones are made. */
+  readonly keeps?: boolean;
 }
 
 /** Smaller chunks wait for others, to be written with one call. */
@@ -34,6 +36,7 @@ export class DiskWriter {
   readonly #file: FileHandle;
   readonly #depth: number;
   readonly #sums: boolean;
+  readonly #keeps: boolean;
   readonly #writes = new Set<Promise<void>>();
   /** Writes in the order of their places: those before the first that is not done are in the file. */
   readonly #inOrder: { readonly end: number; isDone: boolean }[] = [];
@@ -48,12 +51,20 @@ export class DiskWriter {
   #fault: { readonly error: unknown } | undefined;
 
   constructor(file: FileHandle, options: DiskWriterOptions = {}) {
-    const { position = 0, crc32c: crc = 0, depth = 4, sums = true, readBack = false } = options;
+    const {
+      position = 0,
+      crc32c: crc = 0,
+      depth = 4,
+      sums = true,
+      keeps = false,
+      readBack = false,
+    } = options;
     this.#file = file;
     this.#position = position;
     this.#crc = crc;
     this.#depth = depth;
     this.#sums = sums;
+    this.#keeps = keeps;
     this.#readBack = readBack ? new ReadBack(file) : undefined;
   }
 
@@ -72,17 +83,19 @@ export class DiskWriter {
     return this.#fault !== undefined;
   }
 
-  /** Takes a chunk, which must not change until `drain`. Resolves when there is room for another. */
+  /** Takes a chunk. Resolves when there is room for another. */
   async write(chunk: Uint8Array): Promise<void> {
     for (const piece of slices(chunk, MAX_WRITE)) {
       this.#throwFault();
-      this.#pieces.push(piece);
+      const isCopied = !this.#keeps && piece.byteLength < GATHER_BYTES;
+      this.#pieces.push(isCopied ? Buffer.from(piece) : piece);
       this.#gathered += piece.byteLength;
       this.#position += piece.byteLength;
       if (this.#gathered >= GATHER_BYTES || this.#pieces.length >= MAX_PIECES) await this.#send();
       // Beside the write that was just begun.
       if (this.#sums) this.#crc = crc32c(piece, this.#crc);
     }
+    if (!this.#keeps) await Promise.all(this.#writes);
     this.#throwFault();
   }
 

@@ -38,7 +38,7 @@ export class MemoryStore implements Store {
     blobName(name);
     const chunks: Uint8Array[] = [];
     const what = `writing blob ${name} to ${this.url}`;
-    for await (const chunk of guarded(sourceOf(source)(0), what, bounds)) chunks.push(chunk);
+    for await (const chunk of guarded(sourceOf(source)(0), what, bounds)) chunks.push(Buffer.from(chunk));
     const bytes = Buffer.concat(chunks);
     if (told !== undefined && told !== bytes.byteLength) {
       throw new ShoalError('SHOAL_CORRUPT', `blob ${name} has ${bytes.byteLength} bytes, not ${told}`);

@@ -1,6 +1,7 @@
 /**
- * One blob to several disks in one pass: written here, streamed to others at the same time. It gets its name
- * here last, when it is decided that it is there: if a source fails, or nobody else can hold it, no copy stays.
+ * One blob to several disks at the same time: written here, streamed to others, each in a pass of its own over the
+ * source. It gets its name here last, when it is decided that it is there: if a source fails, or nobody else can hold it,
+ * no copy stays.
  */
 import { throwIfAborted } from '../async/deadline.js';
 import { crc32c } from '../bytes/crc32c.js';
@@ -9,7 +10,7 @@ import type { DirectoryStore, StagedBlob } from './directory-store.js';
 import type { PeerMember, Peers } from './peers.js';
 import { guarded, slices, sourceOf } from './sources.js';
 import type { BlobSource, PutOptions, PutResult } from './store.js';
-import { Branch, tee } from './tee.js';
+import { WatchedSource } from './watched-source.js';
 
 export interface Spreading {
   readonly peers: Peers;
@@ -46,31 +47,31 @@ export async function spread(
   const substitutes = [...spare];
   const failures: Failure[] = [];
 
-  const send = async (place: string, branch: Branch): Promise<string | undefined> => {
+  const send = async (place: string): Promise<string | undefined> => {
+    const pass = new WatchedSource(from, timeoutMs);
     try {
-      await peers.blobs(place).write(name, branch.open, {
+      await peers.blobs(place).write(name, pass.open, {
         size,
-        signal: anyOf(signal, branch.signal),
-        // The branch is given up first, and says why.
+        signal: anyOf(signal, pass.signal),
+        // The pass is given up first, and says why.
         timeoutMs: 2 * timeoutMs,
-        crc32c: () => branch.waitFor(sum.whole),
+        crc32c: () => pass.waitFor(sum.whole),
       });
       return place;
     } catch (error) {
-      failures.push({ place, error: branch.signal.aborted ? branch.signal.reason : error });
+      failures.push({ place, error: pass.signal.aborted ? pass.signal.reason : error });
       return undefined;
     } finally {
-      branch.close();
+      pass.close();
     }
   };
-  const branches = chosen.map(() => new Branch(from, { stallMs: timeoutMs, shared: true }));
   const copies = Promise.all(
-    chosen.map(async ({ place }, index) => {
-      let done = await send(place, branches[index]!);
+    chosen.map(async ({ place }) => {
+      let done = await send(place);
       while (done === undefined && !signal.aborted) {
         const other = substitutes.shift();
         if (!other) break;
-        done = await send(other.place, new Branch(from, { stallMs: timeoutMs, shared: false }));
+        done = await send(other.place);
       }
       return done;
     }),
@@ -84,11 +85,15 @@ export async function spread(
 
   let staged: StagedBlob | undefined;
   try {
-    const chunks = tee(sum.of(guarded(from(0), what, { signal, timeoutMs })), branches);
-    // Longer than a branch may hold up the pass.
-    const bounds = { signal, timeoutMs: 3 * timeoutMs };
+    const chunks = sum.of(guarded(from(0), what, { signal, timeoutMs }));
     const { readBack } = options;
-    staged = await directory.stage(name, chunks, { ...bounds, size, crc32c: () => sum.soFar, readBack });
+    staged = await directory.stage(name, chunks, {
+      signal,
+      timeoutMs,
+      size,
+      crc32c: () => sum.soFar,
+      readBack,
+    });
     const places = await held();
     throwIfAborted(what, options.signal);
     if (chosen.length > 0 && places.length === 0) throw nobody(name, failures);

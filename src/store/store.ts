@@ -9,7 +9,7 @@
 
 /**
  * Gives the bytes from an offset on; asked again, with any offset, when a way broke or another copy is made.
- * Chunks are not copied: they stay as they are until the put has settled. Chunks of some MiB are best.
+ * A chunk is its taker's until the next one is asked for: then its memory may be gone. Chunks of some MiB are best.
  */
 export type BlobSource = (offset: number) => AsyncIterable<Uint8Array>;
 

@@ -359,7 +359,8 @@ describe("a tensor in TensorFlow's memory", () => {
     });
     const expected = (size * (size - 1)) / 2;
     for (const run of runs) expect((await run).number() / expected).toBeCloseTo(1, 4);
-    expect(liveHandles().tensor).toBe(before);
+    // Fewer where tensors of other tests were collected meanwhile.
+    expect(liveHandles().tensor).toBeLessThanOrEqual(before);
   });
 
   test('is fed again without a copy of its own', () => {

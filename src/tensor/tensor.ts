@@ -57,6 +57,12 @@ export interface LentTensor {
   giveBack(): void;
 }
 
+/** Bytes of a tensor that are somebody's until they are given back. */
+export interface LentBytes {
+  readonly bytes: Uint8Array;
+  giveBack(): void;
+}
+
 export class Tensor<D extends DType = DType> {
   readonly dtype: D;
   readonly shape: Shape;
@@ -206,6 +212,24 @@ export class Tensor<D extends DType = DType> {
     }
     const { buffer, byteOffset, byteLength } = this.data as unknown as NodeJS.TypedArray;
     new Uint8Array(buffer, byteOffset, byteLength).set(bytes, offset);
+  }
+
+  /**
+   * A view of some of the bytes. V8 counts a view of TensorFlow's memory as its own, and collects garbage for large ones:
+   * this one counts until it is given back. The memory outlasts a `dispose` for as long.
+   */
+  lendBytes(start: number, end: number): LentBytes {
+    const handle = this.#handle;
+    if (handle && this.#elements === undefined && !handle.disposed) {
+      const memory = viewBytes(C().TF_TensorData(handle.hold()) + BigInt(start), end - start);
+      const giveBack = () => {
+        detach(memory);
+        handle.letGo();
+      };
+      return { bytes: new Uint8Array(memory), giveBack };
+    }
+    const { buffer, byteOffset } = this.data as unknown as NodeJS.TypedArray;
+    return { bytes: new Uint8Array(buffer, byteOffset + start, end - start), giveBack: () => {} };
   }
 
   /** The elements of a string tensor as bytes. */

@@ -18,7 +18,7 @@ import { invalid, isShoalError, ShoalError } from '../errors/errors.js';
 import type { Graph } from '../graph/graph.js';
 import { DirectoryStore } from '../store/directory-store.js';
 import { getGlobalStep } from '../variables/global-step.js';
-import { exportMetaGraph, metaGraphBytes } from '../variables/meta-graph.js';
+import { MetaGraphs } from '../variables/meta-graph.js';
 import { PartitionedVariable } from '../variables/partitioned.js';
 import type { Variable } from '../variables/variable.js';
 import { globalVariables } from '../variables/variable-scope.js';
@@ -82,6 +82,7 @@ const ALONE = 'this process';
 export class Saver implements SaverLike {
   readonly #options: SaverOptions;
   readonly #homes = new WeakMap<object, Map<string, Home>>();
+  readonly #metaGraphs = new MetaGraphs();
   #last: readonly string[] = [];
   #pinned: ReadonlySet<string> = new Set();
 
@@ -110,7 +111,7 @@ export class Saver implements SaverLike {
         basename: basename(path),
         step: () => (globalStep === undefined ? readStep(session, signal) : Promise.resolve(globalStep)),
         consistency,
-        ...(writeMetaGraph ? { meta: () => metaGraphBytes(exportMetaGraph({ graph: session.graph })) } : {}),
+        ...(writeMetaGraph ? { meta: () => this.#metaGraphs.bytes(session.graph) } : {}),
         signal,
         onProgress,
         input,

@@ -57,6 +57,26 @@ export function exportMetaGraph(options: ExportOptions = {}): MetaGraphDef {
 
 export const metaGraphBytes = (meta: MetaGraphDef): Uint8Array => toBinary(MetaGraphDefSchema, meta);
 
+/** The MetaGraphDefs of graphs as bytes, each made again only when the graph or a collection of it has changed. */
+export class MetaGraphs {
+  readonly #made = new WeakMap<Graph, { readonly of: readonly unknown[]; readonly bytes: Uint8Array }>();
+
+  bytes(graph: Graph): Uint8Array {
+    const collections = graph.collectionNames.flatMap((name) => [name, ...graph.getCollection(name)]);
+    const [def, ...before] = this.#made.get(graph)?.of ?? [];
+    const now = graph.toGraphDefBytes();
+    const isSame =
+      def instanceof Uint8Array &&
+      Buffer.compare(def, now) === 0 &&
+      before.length === collections.length &&
+      before.every((item, i) => item === collections[i]);
+    if (isSame) return this.#made.get(graph)!.bytes;
+    const bytes = metaGraphBytes(exportMetaGraph({ graph }));
+    this.#made.set(graph, { of: [now, ...collections], bytes });
+    return bytes;
+  }
+}
+
 interface CollectionItem {
   toCollectionBytes(): Uint8Array;
 }

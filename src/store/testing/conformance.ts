@@ -164,6 +164,29 @@ export function describeStore(kind: string, make: () => Promise<StoreUnderTest>)
       expect((await readAll(made.other, 'swap')).every((byte) => byte === 2)).toBe(true);
     });
 
+    it.each([
+      ['a small', 3000, 1 << 20],
+      ['a large', 3_000_000, 24 << 20],
+    ])(
+      'takes %s chunk before it asks for the next, which comes in the same memory',
+      async (_, step, size) => {
+        const bytes = randomBytes(size);
+        const source: BlobSource = async function* (offset) {
+          const memory = Buffer.alloc(step);
+          for (let at = offset; at < size; at += step) {
+            const length = bytes.copy(memory, 0, at, at + step);
+            yield memory.subarray(0, length);
+            memory.fill(0);
+          }
+        };
+        await store.put('reused', source, { size });
+        expect((await readAll(store, 'reused')).equals(bytes)).toBe(true);
+        const known = { size, crc32c: () => crc32c(bytes), readBack: true };
+        await store.put('known', source, known);
+        expect((await readAll(made.other, 'known')).equals(bytes)).toBe(true);
+      },
+    );
+
     it('lists by prefix, each name once', async () => {
       const all = ['a.b', 'a/1', 'a/2/x', 'a/2/y', 'a2', 'b/1'];
       for (const name of all) await store.put(name, Buffer.from(name));
@@ -295,9 +318,9 @@ export function describeStore(kind: string, make: () => Promise<StoreUnderTest>)
     it('sweeps nothing that is being written', async () => {
       const gate = withResolvers();
       const slow: BlobSource = async function* () {
-        yield randomBytes(1000);
+        yield Buffer.alloc(1000, 1);
         await gate.promise;
-        yield randomBytes(1000);
+        yield Buffer.alloc(1000, 2);
       };
       const putting = store.put('slow', slow);
       await new Promise((tick) => setTimeout(tick, 50));
