@@ -5,7 +5,7 @@
 import { backoffMs } from '../async/backoff.js';
 import { sleep } from '../async/deadline.js';
 import { messageOf, type ShoalCode, ShoalError } from '../errors/errors.js';
-import { healthOf, listCheckpoints, removeCheckpoint, sweepAttempts } from './catalog.js';
+import { healthOf, type ListOptions, listCheckpoints, removeCheckpoint, sweepAttempts } from './catalog.js';
 import type { Manifest } from './manifest.js';
 import { type RestoreReport, type RestoreRequest, restoreCheckpoint, restoreNewest } from './restore.js';
 import { expired, type Retention } from './retention.js';
@@ -93,7 +93,7 @@ export class Checkpoints {
     this.#kept = undefined;
     const { store, namespace, retention, log, chief, now } = this.#options;
     try {
-      const manifests = await this.list();
+      const manifests = await this.list({ known: this.#known });
       const isThere = manifests.some(({ attempt }) => attempt === newest.attempt);
       const { missing } = await healthOf(store, namespace, newest);
       // Others go only while this one is there and whole.
@@ -119,10 +119,10 @@ export class Checkpoints {
     }
   }
 
-  /** Newest first. */
-  list(): Promise<Manifest[]> {
+  /** Newest first; as they lie there unless some are `known`. */
+  list({ known }: Pick<ListOptions, 'known'> = {}): Promise<Manifest[]> {
     const { store, namespace, log } = this.#options;
-    return listCheckpoints(store, namespace, { onNotice: log, known: this.#known });
+    return listCheckpoints(store, namespace, { onNotice: log, known });
   }
 
   /** Brings the job's directory up to date with what the store has. */

@@ -95,7 +95,6 @@ class Save {
   readonly #cleanUp: Promise<unknown>[] = [];
   /** Puts under way: what they publish late would be left behind by a clean-up that does not wait. */
   readonly #puts: Promise<unknown>[] = [];
-  #meta: Promise<ManifestFile> | undefined;
   readonly #bytes = new Map<string, number>();
   readonly #finished: Promise<void>;
   #finish = () => {};
@@ -285,13 +284,6 @@ class Save {
     const { stallMs = 300_000, onProgress } = this.#request;
     const { store, namespace } = this.#context;
     this.#deadline(stallMs, 'write anything');
-    const { meta } = this.#request;
-    if (meta) {
-      // Beside the shards, which take longer; its failure is told with that of the index.
-      this.#meta = (async () => this.#put(`${this.#prefix}.meta`, meta()))();
-      this.#meta.catch(() => {});
-      this.#puts.push(this.#meta);
-    }
     owners.forEach((owner, shard) => {
       const progress = (bytes: number) => {
         if (this.#state.phase !== 'writing' || bytes <= (this.#bytes.get(owner) ?? 0)) return;
@@ -316,9 +308,10 @@ class Save {
     this.#tensors = merged.tensors.size;
     this.#files = shards.map(({ file }) => file);
     await faultPoint('checkpoint.index.before');
+    const meta = this.#request.meta?.();
     const puts = await Promise.allSettled([
       this.#put(indexFile(this.#prefix), writeIndexFile(merged)),
-      ...(this.#meta ? [this.#meta] : []),
+      ...(meta ? [this.#put(`${this.#prefix}.meta`, meta)] : []),
     ]);
     // None is under way any more when this fails: what is left of them can be removed.
     for (const put of puts) {
