@@ -89,7 +89,8 @@ async function readManifest(
       } catch (error) {
         options.signal?.throwIfAborted();
         if (!isShoalError(error)) throw error;
-        problem = error;
+        // One that was removed since it was listed is as if it had not been there.
+        if (!isShoalError(error, 'SHOAL_NOT_FOUND')) problem = error;
       }
     }
   }

@@ -7,10 +7,15 @@ import type { ClusterConfig } from './config.js';
 /** Refuses a task that other machines are to reach, unless its user accepts what that means. */
 export function refuseOpenNetwork({ spec, task, listen, insecureNetwork }: ClusterConfig): void {
   if (insecureNetwork.value) return;
-  const address = listen.value ?? spec.addressOf(task);
-  if (address === undefined) return;
-  const { host } = parseAddress(address, `address of ${task}`, { allowPortZero: true });
-  refuseOpenHost(host, `${task} at ${address}`);
+  // A task that stands outside the spec listens where the others reach it.
+  const known = listen.value ?? spec.addressOf(task);
+  for (const address of known === undefined ? spec.tasks.map((other) => other.address) : [known]) {
+    const { host } = parseAddress(address, `address of ${task}`, { allowPortZero: true });
+    refuseOpenHost(
+      host,
+      known === undefined ? `${task} in a cluster with ${address}` : `${task} at ${address}`,
+    );
+  }
 }
 
 export function refuseOpenHost(host: string, who: string): void {

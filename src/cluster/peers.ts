@@ -38,9 +38,12 @@ export function peersOf(task: ClusterTask): Peers {
 
 /**
  * Workers hold replicas before the chief, which has enough to do, and both before a ps: those hold shards of their own,
- * and a job that is started again with fewer of them must find every shard.
+ * and a job that is started again with fewer of them must find every shard. An evaluator may be missing next time: it
+ * holds some only where nobody else does.
  */
 function turnOf(task: TaskId, chief: TaskId | undefined): number {
-  if (parseTaskId(task).job === 'ps') return 2;
+  const { job } = parseTaskId(task);
+  if (job === 'evaluator') return 3;
+  if (job === 'ps') return 2;
   return task === chief ? 1 : 0;
 }

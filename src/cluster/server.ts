@@ -8,7 +8,8 @@ import { ClusterSession, type ClusterSessionOptions } from './cluster-session.js
 import type { ClusterSpec } from './cluster-spec.js';
 import { type ClusterTask, type JoinOptions, joinCluster } from './cluster-task.js';
 import type { Member } from './membership-types.js';
-import { compareTasks, parseTaskId, type TaskId } from './task-id.js';
+import { ownAddress } from './own-address.js';
+import { compareTasks, parseTaskId, type TaskId, trains } from './task-id.js';
 import { TensorFlowServer } from './tensorflow-server.js';
 
 export interface ServerOptions extends Omit<JoinOptions, 'serverAddress'> {
@@ -20,6 +21,8 @@ export interface JoinClusterOptions {
   readonly signal?: AbortSignal | undefined;
   readonly log?: ((line: string) => void) | undefined;
   readonly graceMs?: number;
+  /** How long an evaluator may stay away when everybody else has left; 30 s unless told. */
+  readonly evaluatorMs?: number;
 }
 
 export class Server {
@@ -33,7 +36,9 @@ export class Server {
     this.tensorflow = tensorflow;
   }
 
-  static async start({ tfPort = 0, ...join }: ServerOptions): Promise<Server> {
+  static async start({ tfPort = 0, ...options }: ServerOptions): Promise<Server> {
+    const isPlaced = options.listen !== undefined || options.spec.addressOf(options.self) !== undefined;
+    const join = isPlaced ? options : { ...options, listen: await ownAddress(options.spec) };
     const host = serverHost(join);
     const tensorflow = TensorFlowServer.start({ host, port: tfPort });
     const { requestIds } = tensorflow;
@@ -69,22 +74,35 @@ export class Server {
   }
 
   /**
-   * What a ps does: it serves until every worker has left. When the signal fires it goes once the workers have, which may
-   * be saving, or after `graceMs`.
+   * What a ps does: it serves until every worker has left, and the evaluator, where there is one. An evaluator that is dead,
+   * or in the spec and was not heard of yet, has `evaluatorMs` to come. When the signal fires the ps goes once the others
+   * have, who may be saving, or after `graceMs`.
    */
-  join({ signal, log, graceMs = 20_000 }: JoinClusterOptions = {}): Promise<void> {
-    const isWorker = ({ task }: Member) => parseTaskId(task).job !== 'ps';
+  join(options: JoinClusterOptions = {}): Promise<void> {
+    const { signal, log, graceMs = 20_000, evaluatorMs = 30_000 } = options;
+    const evaluators = this.spec.tasks.filter(({ job }) => job === 'evaluator').map(({ id }) => id);
+    const isGone = ({ task, status }: Member) =>
+      status === 'left' || (status === 'dead' && (signal?.aborted || parseTaskId(task).job === 'evaluator'));
     return new Promise((resolve) => {
       let grace: NodeJS.Timeout | undefined;
+      let missing: NodeJS.Timeout | undefined;
       const look = () => {
-        const workers = this.task.members().filter(isWorker);
-        const gone = signal?.aborted ? ['left', 'dead'] : ['left'];
-        const isOver = workers.every(({ status }) => gone.includes(status));
-        if (isOver && (workers.length > 0 || signal?.aborted)) end();
+        const others = this.task.members().filter(({ task }) => parseTaskId(task).job !== 'ps');
+        const isOver = others.every(isGone) && (signal?.aborted || others.some(({ task }) => trains(task)));
+        const isMissing = (task: TaskId) => (this.task.member(task)?.status ?? 'dead') === 'dead';
+        const awaited = [...evaluators, ...others.map(({ task }) => task)].some(isMissing);
+        if (isOver && awaited && !signal?.aborted) {
+          missing ??= setTimeout(end, evaluatorMs);
+          return;
+        }
+        clearTimeout(missing);
+        missing = undefined;
+        if (isOver) end();
       };
       const end = () => {
         unsubscribe();
         clearTimeout(grace);
+        clearTimeout(missing);
         signal?.removeEventListener('abort', stop);
         resolve();
       };

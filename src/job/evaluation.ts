@@ -26,6 +26,8 @@ export interface EvaluateJobOptions {
   readonly dir: string;
   readonly signal: AbortSignal;
   readonly log: (line: string) => void;
+  /** Tells the step of each checkpoint that was evaluated. */
+  readonly onStep: (step: number) => void;
 }
 
 /** Evaluates until the job is over; gives the code with which the process is to exit. */
@@ -33,7 +35,7 @@ export async function evaluateJob(
   server: Server,
   plane: CheckpointPlane,
   job: JobDefinition,
-  { dir, signal, log }: EvaluateJobOptions,
+  { dir, signal, log, onStep }: EvaluateJobOptions,
 ): Promise<number> {
   const { checkpoint } = job.train;
   if (!checkpoint) {
@@ -51,13 +53,18 @@ export async function evaluateJob(
     saver: new Saver({ maxToKeep: policy.keep ?? 1, log }),
     directory: join(dir, 'best'),
   };
+  let evaluated = Number.NEGATIVE_INFINITY;
   const { evaluations, step } = await evaluateRepeatedly({
     session,
     saver: new CheckpointSource({ store, namespace, log }),
     checkpointDir: 'checkpoints',
     evaluation,
     outputDir: join(dir, 'eval'),
-    isOver: whenTrainingIsOver(server),
+    isOver: () => isTrainingOver(server, evaluated >= job.train.lastStep),
+    onResults: (_, step) => {
+      evaluated = step;
+      onStep(step);
+    },
     // A job may save seldom, and start late: it is over when those who train have left.
     timeoutSecs: Number.POSITIVE_INFINITY,
     ...(pollSecs === undefined ? {} : { pollSecs }),
@@ -91,12 +98,13 @@ function evaluationGraph(job: JobDefinition): { graph: Graph; evaluation: Evalua
   });
 }
 
-/** True when somebody has trained, and all who did have left. Who is lost may come back. */
-function whenTrainingIsOver(server: Server): () => boolean {
-  return () => {
-    const training = server.task.members().filter(({ task }) => trains(task));
-    return training.length > 0 && training.every(({ status }) => status === 'left');
-  };
+/**
+ * True when somebody has trained, and all who did have left. Who is lost may come back. An evaluator that comes so late that
+ * nobody remembers them is done with the last step.
+ */
+function isTrainingOver(server: Server, isAtEnd: boolean): boolean {
+  const training = server.task.members().filter(({ task }) => trains(task));
+  return training.length > 0 ? training.every(({ status }) => status === 'left') : isAtEnd;
 }
 
 /** The input of training, gone through by one alone. */

@@ -63,10 +63,11 @@ export async function runTask(job: JobDefinition, options: RunTaskOptions): Prom
   log(`agent at ${server.task.agentAddress}, TensorFlow at ${server.tensorflow.address}, pid ${process.pid}`);
   try {
     if (role === 'ps') return await serve(server, options);
-    if (role === 'evaluator') return await evaluateJob(server, plane, job, options);
-    return await train(server, job, options, (now) => {
+    const onStep = (now: number) => {
       step = now;
-    });
+    };
+    if (role === 'evaluator') return await evaluateJob(server, plane, job, { ...options, onStep });
+    return await train(server, job, options, onStep);
   } finally {
     await plane.close();
     await server.close();

@@ -193,7 +193,8 @@ export class Saver implements SaverLike {
   async #askAll({ server }: TrainingRunner, { signal }: CallOptions): Promise<void> {
     const { store = MANNERS.store, waitMs = 120_000, log } = this.#options;
     if (!server || store !== 'peers:') return;
-    const tasks = server.spec.tasks.map(({ id }) => id);
+    // An evaluator may come later, or not at all: what it holds is copied from others.
+    const tasks = server.spec.tasks.flatMap(({ id, job }) => (job === 'evaluator' ? [] : [id]));
     await server.task.waitFor((members) => tasks.filter((id) => !members.some(({ task }) => task === id)), {
       timeoutMs: waitMs,
       signal,

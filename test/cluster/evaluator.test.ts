@@ -3,7 +3,6 @@ import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { choosePorts } from '../../src/job/launcher/ports.js';
 import { scalarsIn } from '../../src/train/testing/workspace.js';
 import { askPython } from '../python.js';
 import { TaskProcesses } from './processes.js';
@@ -18,9 +17,8 @@ const PYTHON = new URL('../../src/train/testing/saver.py', import.meta.url);
 
 it('evaluates the checkpoints of others, to the last, and keeps the best', { timeout: 600_000 }, async () => {
   await using tasks = await TaskProcesses.create('evaluated-job.ts', 2, 2, { TASKS_ROOT: root });
-  // The others need not know of it: it brings an address of its own.
-  const [port] = await choosePorts('127.0.0.1', 1);
-  const evaluator = tasks.start('evaluator', 0, [`--listen=127.0.0.1:${port}`]);
+  // The others need not know of it: it finds an address of its own.
+  const evaluator = tasks.start('evaluator', 0);
   const others = [
     ...[0, 1].map((index) => tasks.start('ps', index)),
     ...[0, 1].map((index) => tasks.start('worker', index)),

@@ -3,6 +3,8 @@ import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { refuseOpenHost } from '../../cluster/address-rules.js';
 import { resolveConfig } from '../../cluster/config.js';
+import { ShoalError } from '../../errors/errors.js';
+import type { JobDefinition } from '../../job/define-job.js';
 import { runLocalCluster } from '../../job/launcher/local-cluster.js';
 import { Screen } from '../../job/launcher/screen.js';
 import { stopSignals } from '../../job/launcher/stop-signals.js';
@@ -22,6 +24,7 @@ export async function runRunCommand(this: ShoalContext, flags: RunFlags, file: s
   const signals = stopSignals();
   try {
     if (flags.ps === undefined && flags.workers === undefined) {
+      if (flags.evaluator) throw noEvaluator('it is a task of a cluster', 'give --ps and --workers as well');
       const log = (line: string): void => this.process.stdout.write(`${line}\n`);
       const { endProcess } = await import('../job/end-process.js');
       signals.kill.addEventListener('abort', () => void endProcess(130));
@@ -34,6 +37,7 @@ export async function runRunCommand(this: ShoalContext, flags: RunFlags, file: s
       name: job.name,
       ps: flags.ps ?? 1,
       workers: flags.workers ?? 1,
+      evaluator: wantsEvaluator(flags, job),
       dir: resolve(flags.dir ?? join('.shoal', job.name)),
       host: flags.host,
       entry: (taskDir) => ({
@@ -53,6 +57,17 @@ export async function runRunCommand(this: ShoalContext, flags: RunFlags, file: s
     signals.dispose();
   }
 }
+
+/** Where nobody says, a job that can be evaluated and asks for it is. */
+function wantsEvaluator({ evaluator }: RunFlags, { evaluate, train, name }: JobDefinition): boolean {
+  if (evaluator && !train.checkpoint) {
+    throw noEvaluator(`job ${name} has no checkpoints`, 'write train: { checkpoint: { everySecs: 60 } }');
+  }
+  return evaluator ?? (evaluate !== undefined && train.checkpoint !== undefined);
+}
+
+const noEvaluator = (why: string, hint: string) =>
+  new ShoalError('SHOAL_CONFIG', `--evaluator: ${why}`, { hint });
 
 /** What the tasks inherit. Wrong settings are found here, before anything starts. */
 function environment(flags: RunFlags): Readonly<Record<string, string | undefined>> {

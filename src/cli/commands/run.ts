@@ -5,6 +5,7 @@ import type { ShoalContext } from '../context.js';
 export interface RunFlags {
   readonly ps?: number;
   readonly workers?: number;
+  readonly evaluator?: boolean;
   readonly dir?: string;
   readonly host: string;
   readonly restart: boolean;
@@ -39,6 +40,11 @@ export const runCommand = buildCommand<RunFlags, [string], ShoalContext>({
         optional: true,
         placeholder: 'n',
         brief: 'How many workers, the chief (worker 0) included; 1 where only --ps is given',
+      },
+      evaluator: {
+        kind: 'boolean',
+        optional: true,
+        brief: 'A task that evaluates every checkpoint; where the job says evaluate, unless told',
       },
       dir: {
         kind: 'parsed',
@@ -111,9 +117,14 @@ export const runCommand = buildCommand<RunFlags, [string], ShoalContext>({
       'One Ctrl-C stops the workers, then the chief, then the ps; a second one stops all at once.\n' +
       'Exits with 0 when all workers finished, with 130 when stopped, else with the code of the task that failed.\n' +
       '\n' +
+      'A job that says evaluate has an evaluator besides: it evaluates every checkpoint and, when training is over, the\n' +
+      'last one. Its summaries are in evaluator-0/eval, the best checkpoints in evaluator-0/best. If it fails, training\n' +
+      'goes on, and its code is that of the whole.\n' +
+      '\n' +
       'Examples:\n' +
       '  shoal run job.ts\n' +
       '  shoal run job.ts --ps 2 --workers 3\n' +
+      '  shoal run job.ts --ps 2 --workers 3 --no-evaluator\n' +
       '  shoal run job.ts --ps 2 --workers 3 --wipe --dir /tmp/experiment -- --learning-rate 0.1',
   },
 });

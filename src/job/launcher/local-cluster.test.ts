@@ -198,6 +198,43 @@ describe('a local cluster', () => {
   });
 });
 
+describe('an evaluator', () => {
+  test('is told of by all, and waited for when the workers are done', async () => {
+    const { ended, output } = launch(
+      { 'worker-0': { company: 3, exitAfterMs: 1 }, 'evaluator-0': { company: 3, exitAfterMs: 1000 } },
+      { evaluator: true },
+    );
+    expect(await ended).toBe(0);
+    expect(output.stdout).toContain('waiting for evaluator 0');
+    expect(output.stdout).toMatch(/evaluator 0 │ up \{"address":"127\.0\.0\.1:\d+"/);
+    expect(noted('told')).toEqual(['ps-0']);
+    await nothingLeft();
+  });
+
+  test('that fails does not end the training, but is what the whole ends with', async () => {
+    const { ended, output } = launch(
+      {
+        'worker-0': { company: 3, exitAfterMs: 1500 },
+        'evaluator-0': { company: 3, say: ['the reason'], exitAfterMs: 1, exitCode: 9 },
+      },
+      { evaluator: true },
+    );
+    expect(await ended).toBe(9);
+    expect(output.stderr).toMatch(/evaluator 0 exited with 9; its last lines:\n.*\n.*│ {3}the reason/);
+    expect(output.stdout).toMatch(/evaluator 0 is given up; training goes on\n[\s\S]*all workers are done/);
+    expect(noted('told')).toEqual(['ps-0']);
+  });
+
+  test('stops before the chief', async () => {
+    const { stop, ended } = launch({}, { evaluator: true });
+    await allUp(3);
+    stop();
+    expect(await ended).toBe(130);
+    expect(noted('left')).toEqual(['evaluator-0', 'worker-0', 'ps-0']);
+    await nothingLeft();
+  });
+});
+
 describe('stopping', () => {
   test.each(['SIGINT', 'SIGTERM'] as const)(
     '%s stops workers, then the chief, then the ps',

@@ -3,6 +3,8 @@
  *
  *   start all → tend each (relaunch it when it dies) → the workers are done, or one failed, or a signal came
  *   → stop in order: workers, chief, ps → nothing left
+ *
+ * An evaluator is waited for when the workers are done; that it fails does not end the training of the others.
  */
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, rmSync } from 'node:fs';
@@ -25,6 +27,8 @@ export interface LocalClusterOptions {
   readonly name: string;
   readonly ps: number;
   readonly workers: number;
+  /** Whether a task of its own evaluates the checkpoints. */
+  readonly evaluator?: boolean | undefined;
   /** Each task lives in a directory of its own in here. */
   readonly dir: string;
   readonly host: string;
@@ -49,7 +53,7 @@ export interface LocalClusterOptions {
 
 /** A place in the cluster; processes come and go on it. */
 interface Seat {
-  readonly job: 'ps' | 'worker';
+  readonly job: 'ps' | 'worker' | 'evaluator';
   readonly index: number;
   readonly label: string;
   readonly dir: string;
@@ -77,11 +81,15 @@ const RULED = [
 /** Runs the cluster to its end and gives the exit code of the whole. */
 export async function runLocalCluster(options: LocalClusterOptions): Promise<number> {
   claimDirectory(options.dir);
-  const count = options.ps + options.workers;
-  const ports = await choosePorts(options.host, count);
-  const seats = ports.map((port, position): Seat => {
-    const job = position < options.ps ? 'ps' : 'worker';
-    const index = job === 'ps' ? position : position - options.ps;
+  const { ps, workers, evaluator = false } = options;
+  const places = [
+    ...Array.from({ length: ps }, (_, index) => ({ job: 'ps', index }) as const),
+    ...Array.from({ length: workers }, (_, index) => ({ job: 'worker', index }) as const),
+    ...(evaluator ? [{ job: 'evaluator', index: 0 } as const] : []),
+  ];
+  const ports = await choosePorts(options.host, places.length);
+  const seats = places.map(({ job, index }, position): Seat => {
+    const port = ports[position]!;
     return {
       job,
       index,
@@ -140,14 +148,20 @@ class LocalCluster {
     }
   }
 
-  /** Waits for the first of: all workers done, a task failed for good, a request to stop. */
+  /** Waits for the first of: all workers and the evaluator done, a task failed for good, a request to stop. */
   async #outcome(tended: readonly Promise<Verdict>[]): Promise<number> {
     const { stop, screen } = this.#options;
-    const workers = tended.filter((_, position) => this.#seats[position]!.job === 'worker');
+    const of = (job: Seat['job']) => tended.filter((_, position) => this.#seats[position]!.job === job);
     const failure = new Promise<Failure>((fail, broken) => {
       tended.forEach((one, position) => {
+        const seat = this.#seats[position]!;
         one.then((verdict) => {
-          if (verdict.kind === 'failed') fail({ ...verdict, seat: this.#seats[position]! });
+          if (verdict.kind !== 'failed') return;
+          if (seat.job !== 'evaluator') fail({ ...verdict, seat });
+          else if (!this.#ending.signal.aborted) {
+            this.#report({ ...verdict, seat });
+            this.#say(`${seat.label} is given up; training goes on`);
+          }
         }, broken);
       });
     });
@@ -155,10 +169,16 @@ class LocalCluster {
       if (stop.aborted) done('stopped');
       stop.addEventListener('abort', () => done('stopped'), { once: true });
     });
-    const allDone = async (): Promise<'done' | Failure> => {
-      const verdicts = await Promise.all(workers);
+    const allDone = async (): Promise<number | Failure> => {
+      const verdicts = await Promise.all(of('worker'));
       // A failure among them is told by the failure itself.
-      return verdicts.every(({ kind }) => kind === 'finished') ? 'done' : failure;
+      if (!verdicts.every(({ kind }) => kind === 'finished')) return failure;
+      this.#say('all workers are done');
+      const [evaluator] = this.#seats.filter(({ job }) => job === 'evaluator');
+      if (evaluator?.child?.alive)
+        this.#say(`waiting for ${evaluator.label}: it has the last checkpoint to see`);
+      const [verdict] = await Promise.all(of('evaluator'));
+      return verdict?.kind === 'failed' ? verdict.code : EXIT.done;
     };
     const end = await Promise.race([stopped, failure, allDone()]);
     screen.status('');
@@ -166,10 +186,7 @@ class LocalCluster {
       this.#say('stopping: workers first, then the chief, then the ps; once more stops at once');
       return EXIT.interrupted;
     }
-    if (end === 'done') {
-      this.#say('all workers are done');
-      return EXIT.done;
-    }
+    if (typeof end === 'number') return end;
     this.#report(end);
     return end.code;
   }
@@ -225,7 +242,11 @@ class LocalCluster {
   #environment(seat: Seat): Readonly<Record<string, string | undefined>> {
     const addresses = (job: Seat['job']) =>
       this.#seats.filter((other) => other.job === job).map(({ address }) => address);
-    const cluster = { ps: addresses('ps'), worker: addresses('worker') };
+    const cluster = {
+      ps: addresses('ps'),
+      worker: addresses('worker'),
+      ...(this.#options.evaluator && { evaluator: addresses('evaluator') }),
+    };
     const env: Record<string, string | undefined> = { ...this.#options.env };
     for (const name of RULED) delete env[name];
     return {
@@ -236,11 +257,14 @@ class LocalCluster {
     };
   }
 
-  /** Who is asked to stop at the same time; the chief saves while the ps are there, and after the workers. */
+  /**
+   * Who is asked to stop at the same time; the chief saves while the ps are there, and after the workers. The evaluator
+   * holds nothing that anybody waits for.
+   */
   #phases(): readonly (readonly Seat[])[] {
     const isChief = ({ job, index }: Seat) => job === 'worker' && index === 0;
     return [
-      this.#seats.filter((seat) => seat.job === 'worker' && !isChief(seat)),
+      this.#seats.filter((seat) => seat.job !== 'ps' && !isChief(seat)),
       this.#seats.filter(isChief),
       this.#seats.filter((seat) => seat.job === 'ps'),
     ];

@@ -4,7 +4,7 @@
  * for a while.
  */
 import { sleep } from '../../async/deadline.js';
-import { messageOf, ShoalError } from '../../errors/errors.js';
+import { isShoalError, messageOf, ShoalError } from '../../errors/errors.js';
 import { getGlobalStep } from '../../variables/global-step.js';
 import { localVariablesInitializer, tablesInitializer } from '../../variables/initialize.js';
 import type { SaverLike, TrainingRunner } from '../saver-like.js';
@@ -50,14 +50,17 @@ export async function evaluateRepeatedly(options: EvaluatorOptions): Promise<Eva
   let outcome: EvaluatorOutcome = { evaluations: 0, results: undefined, step: undefined };
   let seen: string | undefined;
   let lastNews = performance.now();
+  let vain = 0;
   while (!signal?.aborted && outcome.evaluations < maxEvaluations) {
     // Asked first: a checkpoint that came meanwhile is seen below.
     const isOver = options.isOver?.() ?? false;
     const path = await newest(options, log);
     if (path !== undefined && path !== seen) {
       const found = await tryCheckpoint(path, options, log);
+      if (signal?.aborted) break;
       if (found) {
         seen = path;
+        vain = 0;
         lastNews = performance.now();
         outcome = { evaluations: outcome.evaluations + 1, ...found };
         await publish(found, options, writers, best, log);
@@ -66,6 +69,8 @@ export async function evaluateRepeatedly(options: EvaluatorOptions): Promise<Eva
       }
     }
     if (isOver && path === seen) break;
+    // What cannot be read when nobody writes any more will not be readable later.
+    if (isOver && ++vain >= LAST_TRIES) throw unread(path);
     if (performance.now() - lastNews > timeoutSecs * 1000) {
       log(`no checkpoint has come for ${timeoutSecs} s: the evaluation ends`);
       break;
@@ -76,6 +81,14 @@ export async function evaluateRepeatedly(options: EvaluatorOptions): Promise<Eva
   }
   return outcome;
 }
+
+/** How often the last checkpoint is tried. */
+const LAST_TRIES = 5;
+
+const unread = (path: string | undefined) =>
+  new ShoalError('SHOAL_NOT_FOUND', `The last checkpoint${path ? `, ${path},` : ''} could not be evaluated`, {
+    hint: 'What went wrong stands above. Are the tasks that hold its files still there?',
+  });
 
 interface Found {
   readonly step: number;
@@ -109,15 +122,20 @@ async function tryCheckpoint(
     if (!signal?.aborted) log(`${path} could not be restored: ${messageOf(error)}`);
     return undefined;
   }
-  await session.run(
-    graph.asDefault(() => prepared(session)),
-    within,
-  );
   const globalStep = getGlobalStep(graph);
   if (!globalStep) throw new ShoalError('SHOAL_INVALID_ARGUMENT', 'An evaluator needs a global step');
-  const step = (await session.run(globalStep)).number();
-  const results = await evaluate(session, evaluation, within);
-  return { step, results, path };
+  try {
+    await session.run(
+      graph.asDefault(() => prepared(session)),
+      within,
+    );
+    const step = (await session.run(globalStep)).number();
+    const results = await evaluate(session, evaluation, within);
+    return { step, results, path };
+  } catch (error) {
+    if (signal?.aborted && isShoalError(error)) return undefined;
+    throw error;
+  }
 }
 
 const preparations = new WeakMap<object, ReturnType<typeof makePreparation>>();

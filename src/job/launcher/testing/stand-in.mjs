@@ -27,7 +27,7 @@ process.on('SIGTERM', () => {
     process.exit(task.type === 'ps' ? 0 : 130);
   }, 100);
 });
-console.log(`up ${JSON.stringify({ address: cluster[task.type][task.index], isAgain })}`);
+console.log(`up ${JSON.stringify({ address: cluster[task.type]?.[task.index], isAgain })}`);
 for (const line of plan.say ?? []) console.log(line);
 for (const line of plan.complain ?? []) console.error(line);
 if (plan.flood) process.stdout.write('x'.repeat(plan.flood));
