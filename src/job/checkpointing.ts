@@ -8,12 +8,14 @@ import { planeOf } from '../train/checkpoint-plane.js';
 import { Saver } from '../train/saver.js';
 import type { TrainingRunner } from '../train/saver-like.js';
 import type { Steadiness } from '../train/steadiness.js';
+import { getGlobalStep } from '../variables/global-step.js';
 import type { Variable } from '../variables/variable.js';
 import type { CheckpointOptions, JobDefinition } from './define-job.js';
 
 const BASENAME = 'model.ckpt';
 /** How long the chief waits for the last steps of the others. */
 const LAST_MS = 20_000;
+const READ_MS = 30_000;
 
 /** Input whose state is part of each checkpoint. */
 export interface CheckpointedInput {
@@ -126,7 +128,10 @@ export class JobCheckpoints {
     this.#log(`saved ${BASENAME}-${this.#saved} in ${((performance.now() - begun) / 1000).toFixed(1)} s`);
   }
 
-  /** The last checkpoint. That it cannot be saved is an error: what it would hold is lost. */
+  /**
+   * The last checkpoint, where the last step is in none yet. That it cannot be saved is an error: what it would hold is
+   * lost.
+   */
   async end(step: number, { interrupted }: { readonly interrupted: boolean }): Promise<void> {
     clearInterval(this.#timer);
     await this.#saving;
@@ -134,7 +139,25 @@ export class JobCheckpoints {
     const plane = server && planeOf(server);
     if (plane && !interrupted) await plane.lastToTrain({ timeoutMs: LAST_MS, log: this.#log });
     await plane?.becomeStill();
-    if (this.#saved !== step || plane) await this.#save();
+    if (!(await this.#isSaved(plane ? undefined : step))) await this.#save();
+  }
+
+  /** Whether nothing was trained since the newest checkpoint; `step` where nobody else trains. */
+  async #isSaved(step: number | undefined): Promise<boolean> {
+    // What was saved while others trained on may be of no one instant.
+    if (this.#saved === undefined || (step === undefined && this.#options.consistency === 'loose'))
+      return false;
+    if (step !== undefined) return step === this.#saved;
+    const globalStep = getGlobalStep(this.#session.graph);
+    if (!globalStep) return false;
+    try {
+      return (
+        (await this.#session.run(globalStep.toOutput(), { timeoutMs: READ_MS })).number() === this.#saved
+      );
+    } catch (error) {
+      this.#log(`the last step could not be read: ${messageOf(error)}; it is saved once more`);
+      return false;
+    }
   }
 
   /** Ends without a last checkpoint. */

@@ -96,7 +96,7 @@ export class CarefulSaver {
   }
 
   /** The step that is there when the other workers have made theirs. */
-  async #lastStep(session: TrainingRunner, told: number): Promise<number> {
+  async lastStep(session: TrainingRunner, told: number): Promise<number> {
     const plane = session.server && planeOf(session.server);
     const globalStep = getGlobalStep(session.graph);
     if (!plane || !globalStep) return told;
@@ -105,9 +105,8 @@ export class CarefulSaver {
     return (await session.run(globalStep.toOutput(), { timeoutMs: 30_000 })).number();
   }
 
-  /** Saves the last checkpoint, unless its step is saved already: several tries, then a loud line. */
-  async saveLast(session: TrainingRunner, told: number, attempts = 3): Promise<boolean> {
-    const step = await this.#lastStep(session, told);
+  /** Saves the checkpoint of the last step, unless it is saved already: several tries, then a loud line. */
+  async saveLast(session: TrainingRunner, step: number, attempts = 3): Promise<boolean> {
     for (let attempt = 0; step !== this.#savedStep && attempt < attempts; attempt++) {
       if (attempt > 0) await sleep(backoffMs(attempt, LAST_RETRY));
       if (await this.save(session, step)) return true;

@@ -69,7 +69,10 @@ export class StandardServices {
   async end(): Promise<void> {
     const { saveModelSecs, session, writer } = this.#options;
     const step = await this.#step();
-    if (saveModelSecs > 0) await this.#careful?.saveLast(session.rawSession, step);
+    if (saveModelSecs > 0 && this.#careful) {
+      const { rawSession } = session;
+      await this.#careful.saveLast(rawSession, await this.#careful.lastStep(rawSession, step));
+    }
     writer.addSessionLog('stop', step);
   }
 

@@ -3,6 +3,7 @@ import { defineJob, tf } from '../../../src/index.js';
 
 const points = (offset: number) => Array.from({ length: 20 }, (_, i) => ((i + offset) % 20) / 20);
 const line = (x: readonly number[]) => x.map((value) => 0.1 * value + 0.3);
+const { LAST_STEP = 2000, EVERY_STEPS } = process.env;
 
 export default defineJob({
   name: 'evaluated',
@@ -33,8 +34,8 @@ export default defineJob({
     best: { metric: 'error', mode: 'min', keep: 1 },
   },
   train: {
-    lastStep: Number(process.env.LAST_STEP ?? 2000),
-    checkpoint: { everySecs: 1, keep: 2 },
+    lastStep: Number(LAST_STEP),
+    checkpoint: EVERY_STEPS ? { everySteps: Number(EVERY_STEPS) } : { everySecs: 1, keep: 2 },
     logEverySecs: 1,
   },
 });
