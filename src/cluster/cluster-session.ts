@@ -6,8 +6,8 @@
  */
 import { setMaxListeners } from 'node:events';
 import { connect } from 'node:net';
-import { sleep, throwIfAborted } from '../async/deadline.js';
-import { isShoalError, ShoalError } from '../errors/errors.js';
+import { throwIfAborted, withDeadline } from '../async/deadline.js';
+import { isShoalError, messageOf, ShoalError } from '../errors/errors.js';
 import type { Graph } from '../graph/graph.js';
 import type { ConfigProto } from '../proto/generated/config_pb.js';
 import type { Fetch, Fetches, FetchResult } from '../session/fetches.js';
@@ -43,6 +43,7 @@ interface Generation {
 
 const PROBE_MS = 2000;
 const LEAVE_MS = 10_000;
+const CLOSE_MS = 5_000;
 
 export class ClusterSession {
   readonly graph: Graph;
@@ -162,12 +163,15 @@ export class ClusterSession {
   async #leave(session: Session): Promise<void> {
     const { beforeClose } = this.#options;
     if (!beforeClose) return;
-    const late = sleep(LEAVE_MS);
-    await Promise.race([beforeClose(session), late]).catch(() => {
+    await withDeadline(beforeClose(session), 'The end of the input', { timeoutMs: LEAVE_MS }).catch(() => {
       // What could not be ended there goes down with the session.
     });
   }
 
+  /**
+   * Cancels what runs and lets go of the session. That it takes long, or fails because a ps is gone, is told and is no error:
+   * what was to be done in it is done, and nothing of it outlives the process.
+   */
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
@@ -176,7 +180,12 @@ export class ClusterSession {
     this.#generation = undefined;
     if (!last) return;
     await this.#leave(last.session);
-    await last.session.close({ timeoutMs: 5_000 });
+    try {
+      await last.session.close({ timeoutMs: CLOSE_MS });
+    } catch (error) {
+      if (!isShoalError(error)) throw error;
+      this.#options.onProgress?.(`the session is left to itself: ${messageOf(error)}`);
+    }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -5,7 +5,7 @@
  */
 import { create, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
 import type { WaitOptions } from '../async/deadline.js';
-import { invalid, ShoalError } from '../errors/errors.js';
+import { invalid, isShoalError, ShoalError } from '../errors/errors.js';
 import { currentGraph, type Graph } from '../graph/graph.js';
 import type { Operation, Output } from '../graph/operation.js';
 import { packOutputs } from '../native/buffer.js';
@@ -53,7 +53,7 @@ export class Session {
   readonly target: string;
   readonly #handle: Handle;
   /** Native runs that have not returned, given up or not: the session cannot be freed under them. */
-  readonly #inFlight = new Set<Promise<void>>();
+  readonly #inFlight = new Map<Promise<void>, string>();
   #closing: Promise<void> | undefined;
 
   private constructor(graph: Graph, target: string, pointer: Pointer) {
@@ -168,6 +168,7 @@ export class Session {
     const session = this.#pointer();
     if (isEmpty(call)) return Promise.resolve(plan.assemble([], tensorsOf(feeds)));
     const run = new NativeRun(call, feeds, options);
+    const what = describeRun(call, plan);
     const start = (done: Done) => {
       // The run may have waited for its turn while the session was closed and freed.
       if (this.#closing) {
@@ -175,7 +176,7 @@ export class Session {
         done(closedError());
         return;
       }
-      const returned = this.#trackNative();
+      const returned = this.#trackNative(what);
       C().TF_SessionRun.async(...run.args(session), (failure) => {
         returned();
         const { error, values, metadata } = run.finish(failure);
@@ -190,15 +191,15 @@ export class Session {
         done(null, value, () => dispose(values));
       });
     };
-    return nativeCall(describeRun(call, plan), withGrace(options), { start, drop: () => run.drop() });
+    return nativeCall(what, withGrace(options), { start, drop: () => run.drop() });
   }
 
-  #trackNative(): () => void {
+  #trackNative(what: string): () => void {
     let settle = () => {};
     const running = new Promise<void>((resolve) => {
       settle = resolve;
     });
-    this.#inFlight.add(running);
+    this.#inFlight.set(running, what);
     return () => {
       this.#inFlight.delete(running);
       settle();
@@ -236,22 +237,26 @@ export class Session {
 
   /**
    * Cancels what runs and frees the session once it has ended. Variables in a server outlive it. With
-   * `timeoutMs`, waits no longer than that: a peer that is cut off can hold a close up for seconds.
+   * `timeoutMs`, waits no longer than that, and says for what it waited: a peer that is cut off can hold a close up for
+   * seconds. The close itself goes on.
    */
   close(options: { readonly timeoutMs?: number } = {}): Promise<void> {
     this.#closing ??= this.#close(options);
     return this.#closing;
   }
 
-  #close(options: { readonly timeoutMs?: number }): Promise<void> {
+  async #close(options: { readonly timeoutMs?: number }): Promise<void> {
+    const what = 'Closing a session';
+    let isReturned = false;
     const pointer = this.#handle.release();
     const start = (done: Done) => {
       const status = takeStatus();
       C().TF_CloseSession.async(pointer, status, (failure) => {
         const error = failure ?? statusError(status);
         giveStatus(status);
+        isReturned = true;
         // Runs hold the session until TensorFlow has returned from them.
-        void Promise.all(this.#inFlight).then(() => {
+        void Promise.all(this.#inFlight.keys()).then(() => {
           deleteSession(pointer);
           if (error) done(error);
           else done(null, () => undefined);
@@ -259,7 +264,20 @@ export class Session {
       });
     };
     // The runs that it ends may hold every place in the lane.
-    return nativeCall('Closing a session', options, { start, ahead: true });
+    try {
+      await nativeCall(what, options, { start, ahead: true });
+    } catch (error) {
+      if (!isShoalError(error, 'SHOAL_TF_DEADLINE_EXCEEDED')) throw error;
+      const runs = [...this.#inFlight.values()].map((run) => run.replace(/^A/, 'a'));
+      const waits = [...(isReturned ? [] : ['TensorFlow’s own close']), ...runs];
+      throw new ShoalError(
+        error.code,
+        `${what} did not end within ${options.timeoutMs} ms: it waits for ${waits.join('; ')}`,
+        {
+          hint: 'A task may be frozen or cut off. The close goes on.',
+        },
+      );
+    }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
