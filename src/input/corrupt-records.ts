@@ -89,7 +89,7 @@ export async function scanTFRecords(
   };
 }
 
-function corruptError({ file, offset, reason }: CorruptPlace, cause?: unknown): ShoalError {
+export function corruptError({ file, offset, reason }: CorruptPlace, cause?: unknown): ShoalError {
   const details = isShoalError(cause) ? { op: cause.op, task: cause.task, device: cause.device } : {};
   return new ShoalError('SHOAL_CORRUPT', `${file}: ${reason}, at byte ${offset}`, {
     ...details,

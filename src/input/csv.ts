@@ -5,8 +5,17 @@ import * as raw from '../ops/generated/index.js';
 import type { DType } from '../tensor/dtype.js';
 import { Tensor } from '../tensor/tensor.js';
 import { Dataset } from './dataset.js';
-import { bufferSize, compressionName, type FileSource, type ReadOptions, readFiles } from './files.js';
-import type { Spec } from './structure.js';
+import {
+  bufferSize,
+  compressionName,
+  type FileSource,
+  isPlain,
+  type ReadOptions,
+  readFiles,
+} from './files.js';
+import { type ByteRange, linesOf, textOf, vectorOf } from './record-files.js';
+import { type Spec, typesOf } from './structure.js';
+import { scanCsv } from './text-scan.js';
 
 export type ColumnType = 'float32' | 'float64' | 'int32' | 'int64' | 'string';
 
@@ -55,25 +64,52 @@ export function csv<const C extends Columns>(source: FileSource, options: CsvOpt
   };
   const indices = options.select ? chosen.map((name) => BigInt(names.indexOf(name))) : [];
   const none = Tensor.of(new BigInt64Array(0), { shape: [0] });
-  return readFiles(
-    source,
-    (files) =>
-      new Dataset<Row<C>>(
-        raw.csvDatasetV2(
-          files,
-          compressionName(options.compression),
-          bufferSize(options),
-          options.header ?? false,
-          options.delimiter ?? ',',
-          options.quotes ?? true,
-          options.naValue ?? '',
-          Tensor.of(BigInt64Array.from(indices), { shape: [indices.length] }),
-          defaults,
-          none,
-          { outputShapes: chosen.map(() => []) },
-        ),
-        spec,
+  const { header = false, delimiter = ',', quotes = true, naValue = '', compression } = options;
+  const rowsIn = (files: Output<'string'>) =>
+    new Dataset<Row<C>>(
+      raw.csvDatasetV2(
+        files,
+        compressionName(compression),
+        bufferSize(options),
+        header,
+        delimiter,
+        quotes,
+        naValue,
+        Tensor.of(BigInt64Array.from(indices), { shape: [indices.length] }),
+        defaults,
+        none,
+        { outputShapes: chosen.map(() => []) },
       ),
-    options.parallelFiles,
-  );
+      spec,
+    );
+  const decode = (lines: Output<'string'>) =>
+    raw.decodeCSV(lines, defaults, {
+      fieldDelim: delimiter,
+      useQuoteDelim: quotes,
+      naValue,
+      selectCols: indices,
+    });
+  return readFiles(source, rowsIn, options.parallelFiles, {
+    read: (range) => {
+      if (!isPlain(options)) return rowsIn(vectorOf(range.file));
+      const { whole, cut } = oneOf(range);
+      const rows = textOf(cut, range, bufferSize(options)).flatMap((text) => {
+        const lines = firstOf(linesOf(text), range.records);
+        const { outputShapes } = typesOf(spec);
+        return new Dataset<Row<C>>(raw.tensorSliceDataset(decode(lines), { outputShapes }), spec);
+      });
+      return rows.concatenate(rowsIn(whole));
+    },
+    scan: (file, scan) => scanCsv(file, { ...scan, compression, header, delimiter, quotes }),
+  });
 }
+
+/** The file for who reads it from end to end, or for who reads a range of it. */
+function oneOf({ file, bytes }: ByteRange): { whole: Output<'string'>; cut: Output<'string'> } {
+  const isCut = raw.cast(raw.greater(bytes, Tensor.of(0n)), { dstT: 'int64' });
+  const names = (count: Output<'int64'>) => firstOf(vectorOf(file), count);
+  return { whole: names(raw.sub(Tensor.of(1n), isCut) as Output<'int64'>), cut: names(isCut) };
+}
+
+const firstOf = (vector: Output<'string'>, count: Output<'int64'>): Output<'string'> =>
+  raw.slice(vector, Tensor.of(BigInt64Array.of(0n)), vectorOf(count)) as Output<'string'>;

@@ -19,6 +19,7 @@ import { oneShotIterator } from './one-shot.js';
 import { type PaddedBatchOptions, padding } from './padding.js';
 import { type Features, type ParsedFeatures, parsedSpec, planFeatures } from './parse-example.js';
 import { onWorker } from './placement.js';
+import type { Change, Recipe } from './recipe.js';
 import {
   batched,
   common,
@@ -71,14 +72,23 @@ function positive(value: number, what: string): number {
   return value;
 }
 
+/** A number that is known before the graph runs. */
+const known = (value: number | bigint | Output): number | undefined =>
+  typeof value === 'object' ? undefined : Number(value);
+
+const other = (name: string): Change => ({ kind: 'other', name });
+
 export class Dataset<T = unknown> {
   /** The dataset as TensorFlow has it. */
   readonly variant: Output<'variant'>;
   readonly spec: Spec;
+  /** How it was made of files, where it was. */
+  readonly recipe: Recipe | undefined;
 
-  constructor(variant: Output<'variant'>, spec: Spec) {
+  constructor(variant: Output<'variant'>, spec: Spec, recipe?: Recipe) {
     this.variant = variant;
     this.spec = spec;
+    this.recipe = recipe;
   }
 
   /** The element's structure, types and shapes, for people. */
@@ -98,7 +108,7 @@ export class Dataset<T = unknown> {
               ...attrs,
               deterministic: order(options.deterministic),
             });
-      return new Dataset<ElementOf<U>>(variant, spec);
+      return this.#made<ElementOf<U>>(variant, spec, { kind: 'map', fn, options });
     });
   }
 
@@ -106,7 +116,8 @@ export class Dataset<T = unknown> {
   filter(predicate: (element: T) => Operand<'bool'>): Dataset<T> {
     return this.#within(() => {
       const { f, captures } = tracePredicate(this.spec, predicate, 'dataset_filter');
-      return this.#same(raw.filterDataset(this.variant, captures, { predicate: f, ...this.#types }));
+      const variant = raw.filterDataset(this.variant, captures, { predicate: f, ...this.#types });
+      return this.#same(variant, other('filter'));
     });
   }
 
@@ -114,7 +125,8 @@ export class Dataset<T = unknown> {
   takeWhile(predicate: (element: T) => Operand<'bool'>): Dataset<T> {
     return this.#within(() => {
       const { f, captures } = tracePredicate(this.spec, predicate, 'dataset_take_while');
-      return this.#same(raw.takeWhileDataset(this.variant, captures, { predicate: f, ...this.#types }));
+      const variant = raw.takeWhileDataset(this.variant, captures, { predicate: f, ...this.#types });
+      return this.#same(variant, other('takeWhile'));
     });
   }
 
@@ -122,7 +134,8 @@ export class Dataset<T = unknown> {
   flatMap<U>(fn: (element: T) => Dataset<U>): Dataset<U> {
     return this.#within(() => {
       const { f, captures, spec } = traceDatasetFunction(this.spec, fn, 'dataset_flat_map');
-      return new Dataset<U>(raw.flatMapDataset(this.variant, captures, { f, ...typesOf(spec) }), spec);
+      const variant = raw.flatMapDataset(this.variant, captures, { f, ...typesOf(spec) });
+      return this.#made<U>(variant, spec, other('flatMap'));
     });
   }
 
@@ -135,9 +148,10 @@ export class Dataset<T = unknown> {
       const blockLength = int64(positive(block, 'block'));
       if (parallel === undefined) {
         const cycleLength = int64(cycle === 'auto' ? 1 : positive(cycle, 'cycle'));
-        return new Dataset<U>(
+        return this.#made<U>(
           raw.interleaveDataset(this.variant, captures, cycleLength, blockLength, attrs),
           spec,
+          other('interleave'),
         );
       }
       const variant = raw.parallelInterleaveDatasetV4(
@@ -150,7 +164,7 @@ export class Dataset<T = unknown> {
         calls(parallel),
         { ...attrs, deterministic: order(options.deterministic) },
       );
-      return new Dataset<U>(variant, spec);
+      return this.#made<U>(variant, spec, other('interleave'));
     });
   }
 
@@ -158,26 +172,32 @@ export class Dataset<T = unknown> {
   shuffle(buffer: number | bigint | Output<'int64'>, options: ShuffleOptions = {}): Dataset<T> {
     return this.#within(() => {
       const { seed, seed2 } = opSeeds(options.seed);
+      const { reshuffleEachIteration = true } = options;
       return this.#same(
         raw.shuffleDataset(this.variant, int64(buffer), int64(seed), int64(seed2), {
-          reshuffleEachIteration: options.reshuffleEachIteration ?? true,
+          reshuffleEachIteration,
           ...this.#types,
         }),
+        { kind: 'shuffle', buffer: known(buffer), seed: options.seed, isFixed: !reshuffleEachIteration },
       );
     });
   }
 
   /** So many times over; for ever without a count. */
   repeat(count: number | bigint | Output<'int64'> = -1): Dataset<T> {
-    return this.#unary((attrs) => raw.repeatDataset(this.variant, int64(count), attrs));
+    const times = known(count);
+    return this.#unary((attrs) => raw.repeatDataset(this.variant, int64(count), attrs), {
+      kind: 'repeat',
+      times: times !== undefined && times < 0 ? null : times,
+    });
   }
 
   take(count: number | bigint | Output<'int64'>): Dataset<T> {
-    return this.#unary((attrs) => raw.takeDataset(this.variant, int64(count), attrs));
+    return this.#unary((attrs) => raw.takeDataset(this.variant, int64(count), attrs), other('take'));
   }
 
   skip(count: number | bigint | Output<'int64'>): Dataset<T> {
-    return this.#unary((attrs) => raw.skipDataset(this.variant, int64(count), attrs));
+    return this.#unary((attrs) => raw.skipDataset(this.variant, int64(count), attrs), other('skip'));
   }
 
   /** Every `shards`th element, from element `index` on. */
@@ -186,33 +206,39 @@ export class Dataset<T = unknown> {
     if (!Number.isSafeInteger(index) || index < 0 || index >= shards) {
       throw invalid(`There are ${shards} shards, numbered from 0; there is no shard ${index}`);
     }
-    return this.#unary((attrs) => raw.shardDataset(this.variant, int64(shards), int64(index), attrs));
+    return this.#unary(
+      (attrs) => raw.shardDataset(this.variant, int64(shards), int64(index), attrs),
+      other('shard'),
+    );
   }
 
   /** Makes so many elements ahead of their use. */
   prefetch(buffer: Parallel = 'auto'): Dataset<T> {
-    return this.#unary((attrs) => raw.prefetchDataset(this.variant, calls(buffer), attrs));
+    return this.#unary((attrs) => raw.prefetchDataset(this.variant, calls(buffer), attrs), {
+      kind: 'prefetch',
+    });
   }
 
   /** Keeps the elements in memory the first time through, or in a file, and reads them from there later. */
   cache(filename = ''): Dataset<T> {
-    return this.#unary((attrs) => raw.cacheDataset(this.variant, filename, attrs));
+    return this.#unary((attrs) => raw.cacheDataset(this.variant, filename, attrs), other('cache'));
   }
 
   /** Leaves out elements that came before. */
   unique(): Dataset<T> {
-    return this.#unary((attrs) => raw.uniqueDataset(this.variant, attrs));
+    return this.#unary((attrs) => raw.uniqueDataset(this.variant, attrs), other('unique'));
   }
 
   /** Leaves out elements whose making fails. */
   ignoreErrors(): Dataset<T> {
-    return this.#unary((attrs) => raw.ignoreErrorsDataset(this.variant, attrs));
+    return this.#unary((attrs) => raw.ignoreErrorsDataset(this.variant, attrs), other('ignoreErrors'));
   }
 
-  concatenate(other: Dataset<T>): Dataset<T> {
+  concatenate(next: Dataset<T>): Dataset<T> {
     return this.#within(() => {
-      const spec = common(this.spec, other.spec, 'Datasets that are concatenated');
-      return new Dataset<T>(raw.concatenateDataset(this.variant, other.variant, typesOf(spec)), spec);
+      const spec = common(this.spec, next.spec, 'Datasets that are concatenated');
+      const variant = raw.concatenateDataset(this.variant, next.variant, typesOf(spec));
+      return this.#made<T>(variant, spec, other('concatenate'));
     });
   }
 
@@ -232,7 +258,12 @@ export class Dataset<T = unknown> {
               deterministic: order(deterministic),
               ...typesOf(spec),
             });
-      return new Dataset<T>(variant, spec);
+      return this.#made<T>(variant, spec, {
+        kind: 'batch',
+        size,
+        dropRemainder,
+        again: (dataset) => dataset.batch(size, { ...options, deterministic: true }),
+      });
     });
   }
 
@@ -249,11 +280,12 @@ export class Dataset<T = unknown> {
       }));
       const { outputShapes } = typesOf(spec);
       const count = int64(positive(size, 'The batch size'));
-      return new Dataset<T>(
+      return this.#made<T>(
         raw.paddedBatchDatasetV2(this.variant, count, paddedShapes, paddingValues, dropRemainder, {
           outputShapes,
         }),
         spec,
+        { kind: 'batch', size, dropRemainder, again: (dataset) => dataset.paddedBatch(size, options) },
       );
     });
   }
@@ -262,7 +294,7 @@ export class Dataset<T = unknown> {
   unbatch(): Dataset<T> {
     return this.#within(() => {
       const spec = unbatched(this.spec);
-      return new Dataset<T>(raw.unbatchDataset(this.variant, typesOf(spec)), spec);
+      return this.#made<T>(raw.unbatchDataset(this.variant, typesOf(spec)), spec, other('unbatch'));
     });
   }
 
@@ -296,7 +328,7 @@ export class Dataset<T = unknown> {
           ...typesOf(spec),
         },
       );
-      return new Dataset<ParsedFeatures<F>>(variant, spec);
+      return this.#made<ParsedFeatures<F>>(variant, spec, { kind: 'parse', features, options });
     });
   }
 
@@ -329,12 +361,17 @@ export class Dataset<T = unknown> {
     return typesOf(this.spec);
   }
 
-  #same(variant: Output<'variant'>): Dataset<T> {
-    return new Dataset<T>(variant, this.spec);
+  #made<U>(variant: Output<'variant'>, spec: Spec, change: Change): Dataset<U> {
+    const { recipe } = this;
+    return new Dataset<U>(variant, spec, recipe && { ...recipe, changes: [...recipe.changes, change] });
   }
 
-  #unary(make: (attrs: ReturnType<typeof typesOf>) => Output<'variant'>): Dataset<T> {
-    return this.#within(() => this.#same(make(this.#types)));
+  #same(variant: Output<'variant'>, change: Change): Dataset<T> {
+    return this.#made<T>(variant, this.spec, change);
+  }
+
+  #unary(make: (attrs: ReturnType<typeof typesOf>) => Output<'variant'>, change: Change): Dataset<T> {
+    return this.#within(() => this.#same(make(this.#types), change));
   }
 
   /** In the dataset's graph, or in that of the function which is being traced. */

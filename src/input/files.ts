@@ -2,15 +2,27 @@
 import { invalid } from '../errors/errors.js';
 import type { Compression } from '../formats/tfrecord/compression.js';
 import type { Output } from '../graph/operation.js';
-import { reshape } from '../ops/arrays.js';
 import { asOutput } from '../ops/build.js';
 import * as raw from '../ops/generated/index.js';
-import type { DType } from '../tensor/dtype.js';
 import { Tensor } from '../tensor/tensor.js';
-import { isPattern, isScan, noteRecordFiles, type TFRecordScan } from './corrupt-records.js';
+import { corruptError, isPattern, isScan, noteRecordFiles, type TFRecordScan } from './corrupt-records.js';
 import { Dataset, int64, type Parallel } from './dataset.js';
+import type { Recipe } from './recipe.js';
+import {
+  type ByteRange,
+  equalRecords,
+  linesOf,
+  type RangeElement,
+  type RangeFormat,
+  type RangeScanOptions,
+  type ScannedRanges,
+  textOf,
+  vectorOf,
+} from './record-files.js';
+import { scanFile } from './record-scan.js';
 import { building, fromTensorSlices } from './sources.js';
 import { leavesOf, type Spec } from './structure.js';
+import { COMPRESSED, scanFixed, scanLines } from './text-scan.js';
 
 /** Names, of which those with `*`, `?` or `[` are patterns; or names made in the graph. */
 export type FileSource = string | readonly string[] | Output<'string'> | Dataset<Output<'string'>>;
@@ -29,6 +41,7 @@ export interface ReadOptions {
   readonly parallelFiles?: Parallel | undefined;
 }
 
+const NAMES = 'it is made of names of files, not of records: tf.data.tfRecord(files) and its like are';
 const STRING: Spec = { kind: 'tensor', dtype: 'string', shape: [] };
 const DEFAULT_BUFFER = 256 << 10;
 
@@ -42,13 +55,17 @@ export function files(
   return building(() => {
     noteRecordFiles({ names, compression: undefined });
     const matches = fileNames(names);
+    const isShuffled = options.shuffle ?? false;
+    const recipe = { files: { why: NAMES, names, isShuffled }, changes: [] };
     const dataset = new Dataset<Output<'string'>>(
       raw.tensorSliceDataset([matches], { outputShapes: [[]], isFiles: true }),
       STRING,
+      recipe,
     );
-    if (!options.shuffle) return dataset;
+    if (!isShuffled) return dataset;
     const count = raw.size(matches, { outType: 'int64' }) as Output<'int64'>;
-    return dataset.shuffle(count, options.seed === undefined ? {} : { seed: options.seed });
+    const seeded = options.seed === undefined ? {} : { seed: options.seed };
+    return withRecipe(dataset.shuffle(count, seeded), recipe);
   });
 }
 
@@ -64,6 +81,36 @@ export function fileNames(names: readonly string[]): Output<'string'> {
 
 /** A dataset of the contents of each file, one file after the other or several at once. */
 export function readFiles<T>(
+  source: FileSource,
+  read: (files: Output<'string'>) => Dataset<T>,
+  parallel: Parallel | undefined,
+  format: RangeFormat<T>,
+): Dataset<T> {
+  return withRecipe(readAll(source, read, parallel), recipeOf(source, format));
+}
+
+export const withRecipe = <T>({ variant, spec }: Dataset<T>, recipe: Recipe): Dataset<T> =>
+  new Dataset<T>(variant, spec, recipe);
+
+/** How the records of these files are made, as far as it is known before the graph runs. */
+export function recipeOf(source: FileSource, format: RangeFormat): Recipe {
+  const named = namesIn(source);
+  const isRemote = named?.names.some((name) => /^[a-z][a-z0-9+.-]+:\/\//i.test(name));
+  if (!named) return { files: { why: 'the names of its files are made in the graph' }, changes: [] };
+  if (isRemote) return { files: { why: 'its files are on no disk' }, changes: [] };
+  return { files: { ...format, ...named }, changes: [] };
+}
+
+function namesIn(source: FileSource): { names: readonly string[]; isShuffled: boolean } | undefined {
+  if (typeof source === 'string') return { names: [source], isShuffled: false };
+  if (Array.isArray(source)) return { names: source as readonly string[], isShuffled: false };
+  if (!(source instanceof Dataset)) return undefined;
+  const { files, changes } = source.recipe ?? {};
+  if (!files || !('names' in files) || changes?.some(({ kind }) => kind !== 'prefetch')) return undefined;
+  return { names: files.names as readonly string[], isShuffled: files.isShuffled ?? false };
+}
+
+function readAll<T>(
   source: FileSource,
   read: (files: Output<'string'>) => Dataset<T>,
   parallel: Parallel | undefined,
@@ -99,16 +146,25 @@ export const bufferSize = (options: ReadOptions) => int64(options.bufferSize ?? 
 
 /** The lines of text files, without their ends. */
 export function textLines(source: FileSource, options: ReadOptions = {}): Dataset<Output<'string'>> {
-  return readFiles(
-    source,
-    (names) =>
-      new Dataset(
-        raw.textLineDataset(names, compressionName(options.compression), bufferSize(options)),
-        STRING,
-      ),
-    options.parallelFiles,
-  );
+  return readFiles(source, (names) => linesIn(names, options), options.parallelFiles, {
+    read: (range) => linesOfRange(range, options),
+    scan: (file, scan) => scanLines(file, { ...scan, compression: options.compression }),
+  });
 }
+
+const linesIn = (names: Output<'string'>, options: ReadOptions): Dataset<Output<'string'>> =>
+  new Dataset(raw.textLineDataset(names, compressionName(options.compression), bufferSize(options)), STRING);
+
+/** The lines of a range, and an empty one behind them where the last has an end. */
+export function linesOfRange(range: ByteRange, options: ReadOptions): Dataset<Output<'string'>> {
+  const names = vectorOf(range.file);
+  if (!isPlain(options)) return linesIn(names, options);
+  return textOf(names, range, bufferSize(options)).flatMap((text) =>
+    fromTensorSlices(linesOf(text)),
+  ) as unknown as Dataset<Output<'string'>>;
+}
+
+export const isPlain = ({ compression = 'none' }: ReadOptions): boolean => compression === 'none';
 
 export interface FixedLengthOptions extends ReadOptions {
   readonly recordBytes: number;
@@ -123,22 +179,27 @@ export function fixedLength(source: FileSource, options: FixedLengthOptions): Da
   const { recordBytes, headerBytes = 0, footerBytes = 0 } = options;
   if (!Number.isSafeInteger(recordBytes) || recordBytes < 1)
     throw invalid(`recordBytes must be a whole number from 1, it is ${recordBytes}`);
-  return readFiles(
-    source,
-    (names) =>
-      new Dataset(
-        raw.fixedLengthRecordDatasetV2(
-          names,
-          int64(headerBytes),
-          int64(recordBytes),
-          int64(footerBytes),
-          bufferSize(options),
-          compressionName(options.compression),
-        ),
-        STRING,
+  const read = (names: Output<'string'>): Dataset<Output<'string'>> =>
+    new Dataset(
+      raw.fixedLengthRecordDatasetV2(
+        names,
+        int64(headerBytes),
+        int64(recordBytes),
+        int64(footerBytes),
+        bufferSize(options),
+        compressionName(options.compression),
       ),
-    options.parallelFiles,
-  );
+      STRING,
+    );
+  return readFiles(source, read, options.parallelFiles, {
+    read: (range) => {
+      const names = vectorOf(range.file);
+      if (!isPlain(options)) return read(names);
+      return equalRecords(names, range, recordBytes, bufferSize(options));
+    },
+    scan: (file, scan) =>
+      scanFixed(file, { ...scan, compression: options.compression, recordBytes, headerBytes, footerBytes }),
+  });
 }
 
 export interface TFRecordOptions extends ReadOptions {}
@@ -155,8 +216,23 @@ export function tfRecord(
   return building(() => {
     const names = typeof source === 'string' ? [source] : Array.isArray(source) ? (source as string[]) : [];
     noteRecordFiles({ names, compression: options.compression ?? 'none' });
-    return readFiles(source, (one) => recordsOf(one, options), options.parallelFiles);
+    return readFiles(source, (one) => recordsOf(one, options), options.parallelFiles, {
+      read: (range) => recordsOfRange(range, options),
+      scan: (file, scan) => scanRecords(file, { ...scan, compression: options.compression }),
+    });
   });
+}
+
+/** The ranges of a TFRecord file, of which lengths alone are looked at. */
+async function scanRecords(
+  file: string,
+  { rangeRecords, compression = 'none', signal }: RangeScanOptions & Pick<ReadOptions, 'compression'>,
+): Promise<ScannedRanges> {
+  const most = compression === 'none' ? { rangeRecords } : {};
+  const { ranges, corrupt } = await scanFile(file, { compression, verify: false, signal, ...most });
+  const [first] = corrupt;
+  if (first) throw corruptError(first);
+  return compression === 'none' ? { ranges } : { ranges, whole: COMPRESSED };
 }
 
 /** The records that a scan found whole. */
@@ -179,19 +255,10 @@ function wholeRecords(scan: TFRecordScan, options: TFRecordOptions): Dataset<Out
     : places.interleave(recordsIn, { cycle: parallel, parallel });
 }
 
-/** Where records lie, in the graph. */
-export interface RangeElement {
-  readonly file: Output<'string'>;
-  readonly offset: Output<'int64'>;
-  readonly records: Output<'int64'>;
-}
-
 /** The records of one range. Compressed files can be read from their beginning only. */
 export function recordsOfRange(range: RangeElement, options: TFRecordOptions): Dataset<Output<'string'>> {
-  const vector = <D extends DType>(scalar: Output<D>) => reshape(scalar, [1]) as Output<D>;
-  const isPlain = (options.compression ?? 'none') === 'none';
-  const offsets = isPlain ? vector(range.offset) : undefined;
-  return recordsOf(vector(range.file), options, offsets).take(range.records);
+  const offsets = isPlain(options) ? vectorOf(range.offset) : undefined;
+  return recordsOf(vectorOf(range.file), options, offsets).take(range.records);
 }
 
 /** The records of these very files; each from its offset on, which only works in a function of a dataset. */

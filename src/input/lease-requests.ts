@@ -36,6 +36,8 @@ const LeaseSchema = v.object({
   file: v.string(),
   offset: Count,
   records: Count,
+  bytes: v.optional(Count),
+  behind: v.optional(Count),
   from: Count,
   to: Count,
   seed: Count,

@@ -20,6 +20,9 @@ export interface Shard {
   readonly file: string;
   readonly offset: number;
   readonly records: number;
+  /** Its bytes, and those that follow it in the file, where the format needs them to read it. */
+  readonly bytes?: number | undefined;
+  readonly behind?: number | undefined;
 }
 
 /** A shard, or what is left of it, in the hands of a worker. */
@@ -34,6 +37,8 @@ export interface Lease {
   readonly offset: number;
   /** Of the whole shard. */
   readonly records: number;
+  readonly bytes?: number | undefined;
+  readonly behind?: number | undefined;
   /** The lease is for the records from this place in the shard's order on, */
   readonly from: number;
   /** up to this one, which is not of it. */
@@ -295,7 +300,15 @@ const CutSchema = v.object({
   version: v.literal(1),
   plan: v.object({
     shards: v.pipe(
-      v.array(v.object({ file: v.string(), offset: Count, records: v.pipe(Count, v.minValue(1)) })),
+      v.array(
+        v.object({
+          file: v.string(),
+          offset: Count,
+          records: v.pipe(Count, v.minValue(1)),
+          bytes: v.optional(Count),
+          behind: v.optional(Count),
+        }),
+      ),
       v.minLength(1),
     ),
     epochs: v.nullable(v.pipe(Count, v.minValue(1))),

@@ -7,7 +7,8 @@ import { asOutput } from '../ops/build.js';
 import * as raw from '../ops/generated/index.js';
 import { Tensor } from '../tensor/tensor.js';
 import type { Dataset, ParallelOptions } from './dataset.js';
-import { type FileSource, type ReadOptions, textLines } from './files.js';
+import { type FileSource, linesOfRange, type ReadOptions, recipeOf, textLines, withRecipe } from './files.js';
+import { scanLines } from './text-scan.js';
 
 export interface LibSvmOptions extends ReadOptions, ParallelOptions {
   /** How many features there are: the size of the sparse tensor. */
@@ -26,14 +27,25 @@ export function libSvm(source: FileSource, options: LibSvmOptions): Dataset<LibS
   const { features, oneBased = false } = options;
   if (!Number.isSafeInteger(features) || features < 1)
     throw invalid(`features must be a whole number from 1, it is ${features}`);
-  const rows = textLines(source, options)
-    .map((line) => raw.regexReplace(line, '#.*|\\bqid:\\S+', ''))
-    .filter((line) => raw.regexFullMatch(line, '.*\\S.*'));
-  return rows.map((line) => parseLine(line, features, oneBased), {
-    parallel: options.parallel,
-    deterministic: options.deterministic,
-  }) as unknown as Dataset<LibSvmRow>;
+  const rowsOf = (lines: Dataset<Output<'string'>>) =>
+    lines
+      .map((line) => raw.regexReplace(line, '#.*|\\bqid:\\S+', ''))
+      .filter((line) => raw.regexFullMatch(line, '.*\\S.*'))
+      .map((line) => parseLine(line, features, oneBased), {
+        parallel: options.parallel,
+        deterministic: options.deterministic,
+      }) as unknown as Dataset<LibSvmRow>;
+  const recipe = recipeOf(source, {
+    read: (range) => rowsOf(linesOfRange(range, options)),
+    scan: (file, scan) =>
+      scanLines(file, { ...scan, compression: options.compression, isRecord: (line) => !isBlank(line) }),
+  });
+  return withRecipe(rowsOf(textLines(source, options)), recipe);
 }
+
+/** As the filter of rows says it, of bytes as characters. */
+const isBlank = (line: string): boolean =>
+  !/[^\t\f\r ]/.test(line.replace(/\r/g, '').replace(/#.*|\bqid:[^\t\f\r ]+/g, ''));
 
 function parseLine(line: Output<'string'>, features: number, oneBased: boolean): LibSvmRow {
   const vector = reshape(line, [1]);

@@ -6,7 +6,7 @@ import { invalid } from '../errors/errors.js';
 import type { Output } from '../graph/operation.js';
 import type { Dataset, Parallel } from './dataset.js';
 import { tfRecord } from './files.js';
-import type { LedgerCut, LedgerPlan } from './ledger.js';
+import type { LedgerCut, LedgerPlan, Shard } from './ledger.js';
 import { type PlanShardsOptions, planShards } from './ledger-host.js';
 import type { Features, ParsedFeatures } from './parse-example.js';
 import { ShardInput, type ShardOptions } from './shards.js';
@@ -36,6 +36,48 @@ export interface ShardedFilesOptions<T> extends Common {
 /** A shard is worth the question for it, and small against what there is. */
 const RECORDS_PER_SHARD = 10_000;
 
+/** How many records a shard has unless told: whole batches. */
+const recordsPerShard = (batchSize: number): number =>
+  Math.max(1, Math.round(RECORDS_PER_SHARD / batchSize)) * batchSize;
+
+/** What the chief leases, and what a person should know of it. */
+export interface PlannedInput {
+  readonly plan: LedgerPlan;
+  readonly notes: readonly string[];
+}
+
+/** Input that can be leased to workers. */
+export interface LeasableInput<T = unknown> {
+  /** The input ops, in the current graph. */
+  build(): { readonly input: ShardInput; readonly value: T; readonly position: Output<'int64'> };
+  /** Goes through the files, which must be there. */
+  plan(options?: PlanOptions): Promise<PlannedInput>;
+}
+
+export interface PlanOptions {
+  /** Who shares the records; 1 unless told. */
+  readonly workers?: number | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** So many shards for each worker at least, if the records suffice: who is slow does not keep the others waiting long. */
+const SHARDS_PER_WORKER = 4;
+
+/** Cuts files into shards of a size that all workers have some of them. */
+export async function cutFairly<P extends { readonly shards: readonly Shard[] }>(
+  batchSize: number,
+  workers: number,
+  cut: (recordsPerShard: number) => Promise<P>,
+): Promise<P> {
+  const most = recordsPerShard(batchSize);
+  const large = await cut(most);
+  const wanted = SHARDS_PER_WORKER * workers;
+  if (workers === 1 || large.shards.length >= wanted) return large;
+  const records = large.shards.reduce((sum, shard) => sum + shard.records, 0);
+  const fair = Math.max(1, Math.floor(records / wanted / batchSize)) * batchSize;
+  return fair < most ? cut(fair) : large;
+}
+
 export function shards<const F extends Features>(
   options: Common & { readonly parse: F },
 ): ShardedFiles<ParsedFeatures<F>>;
@@ -46,19 +88,18 @@ export function shards<T>(options: ShardedFilesOptions<T>): ShardedFiles<T> {
   return new ShardedFiles<T>(options);
 }
 
-export class ShardedFiles<T = unknown> {
+export class ShardedFiles<T = unknown> implements LeasableInput<T> {
   readonly options: ShardedFilesOptions<T>;
 
   constructor(options: ShardedFilesOptions<T>) {
-    const { batchSize, recordsPerShard = 1 } = options;
-    for (const [name, value] of Object.entries({ batchSize, recordsPerShard })) {
+    const { batchSize, recordsPerShard: most = 1 } = options;
+    for (const [name, value] of Object.entries({ batchSize, recordsPerShard: most })) {
       if (!Number.isSafeInteger(value) || value < 1)
         throw invalid(`${name} of shards must be a whole number from 1; it is ${value}`);
     }
     this.options = options;
   }
 
-  /** The input ops, in the current graph. */
   build(): { readonly input: ShardInput; readonly value: T; readonly position: Output<'int64'> } {
     const { batchSize, parse, parallel = 2, prefetch = 2 } = this.options;
     const input = new ShardInput(this.options);
@@ -82,36 +123,45 @@ export class ShardedFiles<T = unknown> {
     return parsed as unknown as Dataset<T>;
   }
 
-  /** Goes through the files, which must be there. */
-  async plan(signal?: AbortSignal): Promise<LedgerPlan> {
+  async plan({ signal, workers = 1 }: PlanOptions = {}): Promise<PlannedInput> {
     const { files, batchSize, epochs = 1, seed = 0, shuffle, compression, verify } = this.options;
-    const whole = Math.max(1, Math.round(RECORDS_PER_SHARD / batchSize)) * batchSize;
-    const { recordsPerShard = whole } = this.options;
-    const planned = await planShards(files, { recordsPerShard, compression, verify, signal });
-    return { shards: planned.shards, epochs, seed, shuffleShards: shuffle !== undefined };
+    const { recordsPerShard: told } = this.options;
+    const cut = (most: number) => planShards(files, { recordsPerShard: most, compression, verify, signal });
+    const planned = await (told === undefined ? cutFairly(batchSize, workers, cut) : cut(told));
+    const { shards: found, corrupt } = planned;
+    const notes = corrupt.length > 0 ? [`${corrupt.length} corrupt records are left out`] : [];
+    return { plan: { shards: found, epochs, seed, shuffleShards: shuffle !== undefined }, notes };
   }
 }
 
 /**
- * A cut for a plan that was made since. Files may have been moved, and there may be more epochs; where the shards are
- * others, what is left is read as it was planned then. `notice` tells what a person should know.
+ * A cut for a plan that was made since. Files may have been moved, there may be more epochs, and the same files may be
+ * cut otherwise, as for another number of workers; what is left is read as it was planned then. `notice` tells what a
+ * person should know.
  */
 export function adoptCut(
   cut: LedgerCut,
   plan: LedgerPlan,
 ): { readonly cut: LedgerCut; readonly notice: string | undefined } {
   const { epochs } = plan;
-  const isSame =
-    cut.plan.shards.length === plan.shards.length &&
-    cut.plan.shards.every(({ offset, records }, i) => {
-      const other = plan.shards[i];
-      return other?.offset === offset && other.records === records;
-    });
-  const { shards: kept } = isSame ? plan : cut.plan;
+  const then = recordsByFile(cut.plan.shards);
+  const now = recordsByFile(plan.shards);
+  const isSame = then.length === now.length && then.every(([, records], i) => records === now[i]?.[1]);
+  const places = new Map(then.map(([file], i) => [file, now[i]?.[0] ?? file]));
+  const kept = isSame
+    ? cut.plan.shards.map((shard) => ({ ...shard, file: places.get(shard.file) as string }))
+    : cut.plan.shards;
   return {
     cut: { ...cut, plan: { ...cut.plan, shards: kept, epochs } },
     notice: isSame
       ? undefined
       : 'the files are not those of the checkpoint; what it has left is read as it was planned then',
   };
+}
+
+/** The files in their order, and how many records each has. */
+function recordsByFile(shards: readonly Shard[]): (readonly [file: string, records: number])[] {
+  const counts = new Map<string, number>();
+  for (const { file, records } of shards) counts.set(file, (counts.get(file) ?? 0) + records);
+  return [...counts];
 }

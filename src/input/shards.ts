@@ -19,17 +19,18 @@ import type { Tensor } from '../tensor/tensor.js';
 import { noteRecordFiles } from './corrupt-records.js';
 import { Dataset, int64, type Parallel, type ParallelOptions } from './dataset.js';
 import { FedQueue, type Runner } from './fed-queue.js';
-import { type RangeElement, recordsOfRange, type TFRecordOptions } from './files.js';
+import { recordsOfRange, type TFRecordOptions } from './files.js';
 import { INPUT_FEEDERS } from './generator.js';
 import type { DatasetIterator, IteratorOptions } from './iterator.js';
 import type { Lease } from './ledger.js';
 import type { LeaseSource } from './ledger-host.js';
 import { type Features, type ParsedFeatures, parseExample } from './parse-example.js';
+import type { ByteRange } from './record-files.js';
 import { fromTensors, zip } from './sources.js';
 import { type ElementOf, type Spec, typesOf } from './structure.js';
 import { type Ticket, Tickets } from './tickets.js';
 
-interface LeaseElement extends RangeElement {
+interface LeaseElement extends ByteRange {
   readonly lease: Output<'int64'>;
   readonly from: Output<'int64'>;
   readonly to: Output<'int64'>;
@@ -44,19 +45,19 @@ const LEASE: Spec = {
     ['file', scalar('string')],
     ['offset', scalar('int64')],
     ['records', scalar('int64')],
+    ['bytes', scalar('int64')],
+    ['behind', scalar('int64')],
     ['from', scalar('int64')],
     ['to', scalar('int64')],
     ['seed', scalar('int64')],
   ],
 };
 
-const FOREVER = 2n ** 62n;
-
-/** A batch, its lease, how many records of the shard come before it, and how many it has. */
+/** A batch, its lease, and which records of the shard it has: from one place up to another. */
 interface Placed<T> {
   readonly lease: Output<'int64'>;
   readonly from: Output<'int64'>;
-  readonly count: Output<'int64'>;
+  readonly upTo: Output<'int64'>;
   readonly value: T;
 }
 
@@ -66,6 +67,15 @@ export interface ShardOptions extends Pick<TFRecordOptions, 'compression' | 'buf
   /** How many leases wait while one is read; more of them bridge a slow ledger. */
   readonly leasesAhead?: number | undefined;
   readonly name?: string | undefined;
+}
+
+/** How batches are made of ranges. */
+export interface BatchMaking<T, U> {
+  readonly size: number;
+  /** All records of a range, in one order. */
+  readonly read: (range: ByteRange) => Dataset<T>;
+  /** Makes a batch of each `size` records; of those at the end a smaller one. */
+  readonly batch: (records: Dataset<T>) => Dataset<U>;
 }
 
 /** What starts and stops together with a session. */
@@ -99,8 +109,19 @@ export class ShardInput {
 
   /** Serialized records, so many at a time. */
   batch(size: number): ShardBatches<Output<'string'>> {
-    this.#batchSize = size;
-    return new ShardBatches(this.#queue.dataset.flatMap((lease) => batchesOf(lease, size, this.#options)));
+    return this.batches({
+      size,
+      read: (range) => recordsOfRange(range, this.#options),
+      batch: (records) => records.batch(size),
+    });
+  }
+
+  /** Batches of records of any format. */
+  batches<T, U = T>(making: BatchMaking<T, U>): ShardBatches<U> {
+    this.#batchSize = making.size;
+    return new ShardBatches(
+      this.#queue.dataset.flatMap((lease) => batchesOf(lease, making, this.#options.shuffle)),
+    );
   }
 
   /**
@@ -218,38 +239,38 @@ async function unlessStopped<T>(answer: Promise<T>, { signal }: Stop): Promise<T
   }
 }
 
-const leaseValues = ({ id, file, offset, records, from, to, seed }: Lease) => [
+const leaseValues = ({ id, file, offset, records, bytes = 0, behind = 0, from, to, seed }: Lease) => [
   BigInt(id),
   file,
   BigInt(offset),
   BigInt(records),
+  BigInt(bytes),
+  BigInt(behind),
   BigInt(from),
   BigInt(to),
   BigInt(seed),
 ];
 
 /** The batches of a lease with their places. Nothing is done for a single record but to read it. */
-function batchesOf(
+function batchesOf<T, U>(
   lease: LeaseElement,
-  size: number,
-  options: ShardOptions,
-): Dataset<Placed<Output<'string'>>> {
-  const read = recordsOfRange(lease, options);
-  const records = options.shuffle === undefined ? read : shuffled(read, options.shuffle, lease.seed);
-  const batches = records
-    .skip(lease.from)
-    .take(raw.sub(lease.to, lease.from))
-    .batch(size)
-    .map((value) => ({ value, count: raw.size(value, { outType: 'int64' }) as Output<'int64'> }));
+  { size, read, batch }: BatchMaking<T, U>,
+  shuffle: number | undefined,
+): Dataset<Placed<U>> {
+  const all = read(lease);
+  const records = shuffle === undefined ? all : shuffled(all, shuffle, lease.seed);
+  const batches = batch(records.skip(lease.from).take(raw.sub(lease.to, lease.from)));
   const number: Spec = scalar('int64');
-  const starts = raw.rangeDataset(lease.from, int64(FOREVER), int64(size), typesOf(number));
+  const starts = raw.rangeDataset(lease.from, lease.to, int64(size), typesOf(number));
+  const { lease: id, to } = lease;
   return zip({
-    lease: fromTensors(lease.lease).repeat(),
+    of: fromTensors({ id, to }).repeat(),
     from: new Dataset<Output<'int64'>>(starts, number),
-    batch: batches,
-  }).map(({ lease: id, from, batch }) => ({ lease: id, from, ...batch })) as unknown as Dataset<
-    Placed<Output<'string'>>
-  >;
+    value: batches,
+  }).map(({ of, from, value }) => {
+    const upTo = raw.minimum(raw.addV2(from, int64(size)), of.to);
+    return { lease: of.id, from, upTo, value };
+  }) as unknown as Dataset<Placed<U>>;
 }
 
 /** In the one order that the lease's seed gives. */
@@ -312,8 +333,8 @@ export class ShardIterator<T> {
 
   /** The next batch, and its position (int64 [3]: the lease, and its records from one count up to another). */
   getNext(options: { readonly name?: string } = {}): { value: T; position: Output<'int64'> } {
-    const { lease, from, count, value } = this.inner.getNext(options);
-    const position = stack([lease, from, raw.addV2(from, count)]) as Output<'int64'>;
+    const { lease, from, upTo, value } = this.inner.getNext(options);
+    const position = stack([lease, from, upTo]) as Output<'int64'>;
     return { value, position };
   }
 }

@@ -69,6 +69,11 @@ export interface TrainOptions {
    * them, the slowest being left out.
    */
   readonly sync?: boolean | { readonly replicasToAggregate: number };
+  /**
+   * Where there are several workers, a dataset of record files is leased to them piece by piece, so that every record is
+   * used once. `whole`: each reads all of it. `shards`: an error if it can't be leased.
+   */
+  readonly input?: 'shards' | 'whole';
   /** Checkpoints while training, and one at the end; none when left out. */
   readonly checkpoint?: CheckpointOptions;
   /** How often to say where training is. */
@@ -84,9 +89,9 @@ export interface Replica {
 export interface JobOptions<I = InputValues> {
   readonly name: string;
   /**
-   * What feeds the model: `tf.data.shards(…)`, files that the workers share so that every record is used once; or a
-   * function that gives tensors, or a dataset of them, computed on each worker for itself. When they end, so does
-   * training.
+   * What feeds the model: a function that gives tensors, or a dataset of them; or `tf.data.shards(…)`. The workers share
+   * the records of a dataset of files (see `train.input`); all else is computed on each worker for itself. When the input
+   * ends, so does training.
    */
   readonly input?: ShardedFiles<I> | ((replica: Replica) => I | Dataset<I> | ShardedFiles<I>);
   readonly model: (parts: { readonly input: JobInput<I> }) => JobModel;
@@ -115,6 +120,11 @@ export function defineJob<const I = Record<string, never>>(options: JobOptions<I
   const { inflight = 1 } = train;
   if (!Number.isSafeInteger(inflight) || inflight < 1) {
     throw invalid(`train.inflight of job '${name}' must be a number from 1, it is ${inflight}`);
+  }
+  if (train.input !== undefined && train.input !== 'shards' && train.input !== 'whole') {
+    throw invalid(
+      `train.input of job '${name}' is 'shards' or 'whole'; ${JSON.stringify(train.input)} is neither`,
+    );
   }
   if (train.sync && inflight > 1) {
     throw invalid(`Job '${name}' trains synchronously: its steps wait for each other, so inflight must be 1`);

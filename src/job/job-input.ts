@@ -67,6 +67,8 @@ export class JobInput implements AsyncDisposable {
     // Every question of a worker listens to it.
     setMaxListeners(0, signal);
     const isChief = server?.isChief ?? true;
+    if (parts.inputLine) log(`input: ${parts.inputLine}`);
+    else if (shards && !isChief) log('input: records are leased by the chief, piece by piece');
     const keeper =
       shards && isChief ? await LedgerKeeper.open({ shards, server, lanes, signal, log }) : undefined;
     return new JobInput(options, keeper, over, signal);

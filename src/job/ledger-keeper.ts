@@ -7,7 +7,7 @@ import { type TaskId, trains } from '../cluster/task-id.js';
 import { ShoalError } from '../errors/errors.js';
 import { LeaseDesk } from '../input/lease-desk.js';
 import { RemoteDesk, serveLeases } from '../input/lease-requests.js';
-import { parseLedgerCut } from '../input/ledger.js';
+import { type LedgerPlan, parseLedgerCut } from '../input/ledger.js';
 import { LedgerHost } from '../input/ledger-host.js';
 import { adoptCut } from '../input/sharded-files.js';
 import type { ShardInput } from '../input/shards.js';
@@ -67,11 +67,12 @@ export class LedgerKeeper implements AsyncDisposable {
   }
 
   static async open(options: LedgerKeeperOptions): Promise<LedgerKeeper> {
-    const { shards, signal, log } = options;
-    const plan = await shards.files.plan(signal);
-    const records = plan.shards.reduce((sum, shard) => sum + shard.records, 0);
-    const times = plan.epochs === null ? 'again and again' : `${plan.epochs} times`;
-    log(`input: ${records} records in ${plan.shards.length} shards, ${times}`);
+    const { shards, server, signal, log } = options;
+    const workers = server ? trainingTasks(server).length : 1;
+    const { plan, notes } = await shards.files.plan({ workers, signal });
+    log(`input: ${[described(plan), ...notes, ...(shards.hint ? [shards.hint] : [])].join('; ')}`);
+    if (plan.shards.length < workers)
+      log(`input: only ${plan.shards.length} shards for ${workers} workers: not all have records at a time`);
     // Leases that an earlier chief gave out have lower ids, whatever it gave out.
     const generation = Math.floor(Date.now() / 1000);
     return new LedgerKeeper(options, new LedgerHost(plan, { generation }));
@@ -179,6 +180,13 @@ export class LedgerKeeper implements AsyncDisposable {
     for (const end of this.#ends) end();
     await this.#marks?.[Symbol.asyncDispose]();
   }
+}
+
+function described({ shards, epochs }: LedgerPlan): string {
+  const records = shards.reduce((sum, shard) => sum + shard.records, 0);
+  const files = new Set(shards.map(({ file }) => file)).size;
+  const times = epochs === null ? 'again and again' : epochs === 1 ? 'once' : `${epochs} times`;
+  return `${records} records of ${files} files as ${shards.length} shards, ${times}, leased by the chief`;
 }
 
 /** Connects a worker's input to the desk: its own, where it is the chief. */

@@ -3,7 +3,7 @@ import { Graph } from '../graph/graph.js';
 import type { Operation, Output } from '../graph/operation.js';
 import type { DeviceScope } from '../graph/scope.js';
 import { Dataset } from '../input/dataset.js';
-import { ShardedFiles } from '../input/sharded-files.js';
+import { type LeasableInput, ShardedFiles } from '../input/sharded-files.js';
 import type { ShardInput } from '../input/shards.js';
 import { StepMarks } from '../input/step-marks.js';
 import { SparseTensor } from '../layers/sparse-tensor.js';
@@ -18,6 +18,7 @@ import { getOrCreateGlobalStep } from '../variables/global-step.js';
 import { tablesInitializer } from '../variables/initialize.js';
 import type { Variable } from '../variables/variable.js';
 import type { InputValues, JobDefinition, JobInput, Replica } from './define-job.js';
+import { type Leasing, leasingOf } from './leasing.js';
 
 export interface TrainingGraph {
   readonly graph: Graph;
@@ -33,11 +34,15 @@ export interface TrainingGraph {
   readonly sync: SyncReplicasOptimizer | undefined;
   /** Where the input is leased. */
   readonly shards: ShardParts | undefined;
+  /** What a person should know of the input that is not. */
+  readonly inputLine: string | undefined;
 }
 
 /** Leased input in the graph. */
 export interface ShardParts {
-  readonly files: ShardedFiles;
+  readonly files: LeasableInput;
+  /** What else could be done with it. */
+  readonly hint: string | undefined;
   readonly input: ShardInput;
   /** Of the batch of a step. */
   readonly position: Output<'int64'>;
@@ -60,7 +65,7 @@ export function buildTrainingGraph(job: JobDefinition, placement: Placement = AL
   if (job.seed !== undefined) graph.seed = job.seed;
   const build = (): TrainingGraph => {
     const globalStep = getOrCreateGlobalStep(graph);
-    const { values, shards } = inputOf(job, placement);
+    const { values, shards, inputLine } = inputOf(job, placement);
     const model = job.model({ input: values });
     const loss = model.loss.toOutput();
     const sync = syncOptimizer(job, model.optimizer, placement);
@@ -71,7 +76,7 @@ export function buildTrainingGraph(job: JobDefinition, placement: Placement = AL
     );
     const hasTables = graph.getCollection(GraphKeys.tableInitializers).length > 0;
     const localInit = hasTables ? tablesInitializer(graph) : undefined;
-    return { graph, globalStep, loss, trainOp, stepAfter, outputs, sync, localInit, shards };
+    return { graph, globalStep, loss, trainOp, stepAfter, outputs, sync, localInit, shards, inputLine };
   };
   return graph.asDefault(() => (device === null ? build() : graph.device(device, build)));
 }
@@ -79,12 +84,16 @@ export function buildTrainingGraph(job: JobDefinition, placement: Placement = AL
 function inputOf(
   job: JobDefinition,
   placement: Placement,
-): { readonly values: JobInput<InputValues>; readonly shards: ShardParts | undefined } {
+): Pick<TrainingGraph, 'shards' | 'inputLine'> & { readonly values: JobInput<InputValues> } {
   const { index, count } = placement;
   const given = typeof job.input === 'function' ? job.input({ index, count }) : job.input;
-  if (!(given instanceof ShardedFiles)) return { values: modelInput(given), shards: undefined };
-  const shards = shardParts(job, given, placement);
-  return { values: modelInput(shards.value), shards };
+  if (!(given instanceof Dataset || given instanceof ShardedFiles))
+    return { values: modelInput(given), shards: undefined, inputLine: undefined };
+  const leasing = leasingOf(job, given, count);
+  if (leasing.kind === 'whole')
+    return { values: modelInput(given as Dataset<InputValues>), shards: undefined, inputLine: leasing.line };
+  const shards = shardParts(job, leasing, placement);
+  return { values: modelInput(shards.value), shards, inputLine: undefined };
 }
 
 /** What a model gets of values, or of the elements of a dataset. */
@@ -100,7 +109,7 @@ export function modelInput(given: InputValues | Dataset<InputValues> = {}): JobI
 
 function shardParts(
   { train }: JobDefinition,
-  files: ShardedFiles<InputValues>,
+  { input: files, hint }: Leasing & { readonly kind: 'leased' },
   { device, workerDevice }: Placement,
 ): ShardParts & { readonly value: InputValues } {
   const built = files.build();
@@ -110,7 +119,7 @@ function shardParts(
     device && workerDevice && !train.sync
       ? new StepMarks(workerDevice, built.position, lane as Output<'int64'>)
       : undefined;
-  return { ...built, files, lane: lane as Output<'int64'>, marks };
+  return { ...built, files, hint, lane: lane as Output<'int64'>, marks };
 }
 
 function syncOptimizer(

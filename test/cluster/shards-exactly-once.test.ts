@@ -114,6 +114,51 @@ describe('every record is applied once in each epoch', () => {
     expect(countsOf(chief)).toEqual(ALL_ONCE_AN_EPOCH);
   });
 
+  test('of a plain dataset of files, in batches that shards are no multiple of', {
+    timeout: TIMEOUT,
+  }, async () => {
+    pace('dataset', 300);
+    await using tasks = await cluster('dataset', 2, 2, { COUNT_INPUT: 'dataset', COUNT_BATCH: '7' });
+    tasks.start('ps', 0);
+    tasks.start('ps', 1);
+    const chief = tasks.start('worker', 0);
+    const worker = tasks.start('worker', 1);
+    await worker.said(/step \d+ of/, 120_000);
+    worker.child.kill('SIGKILL');
+    await worker.exit;
+    pace('dataset', 0);
+    await chief.exit;
+    expect(chief.output()).toMatch(
+      /input: 300 records of 3 files as 9 shards, 2 times, leased by the chief; train: { input: 'whole' }/,
+    );
+    expect(countsOf(chief)).toEqual(ALL_ONCE_AN_EPOCH);
+  });
+
+  test('with a step that one ps has and the other has not: all go back', { timeout: TIMEOUT }, async () => {
+    pace('part', 300);
+    await using tasks = await cluster('part', 2, 2, {
+      COUNT_SAVE_SECS: '1',
+      COUNT_BATCH: '6',
+      // A ps that is stopped for a while is not to be taken for lost.
+      SHOAL_DEAD_AFTER_MS: '60000',
+    });
+    const ps = [tasks.start('ps', 0), tasks.start('ps', 1)] as const;
+    const chief = tasks.start('worker', 0);
+    const worker = tasks.start('worker', 1);
+    await chief.said(/saved model.ckpt-[1-9]/, 120_000);
+    await worker.said(/step \d+ of/, 120_000);
+    // A step of the worker is made on the one ps, and waits for the other.
+    ps[1].child.kill('SIGSTOP');
+    await sleep(2000);
+    worker.child.kill('SIGKILL');
+    await worker.exit;
+    ps[1].child.kill('SIGCONT');
+    await chief.said(/applied in part: all go back to the newest checkpoint/, 120_000);
+    pace('part', 0);
+    await chief.exit;
+    expect(countsOf(chief)).toEqual(ALL_ONCE_AN_EPOCH);
+  });
+
   test('with the chief lost in the middle: its heir goes back with all', { timeout: TIMEOUT }, async () => {
     pace('chief', 1000);
     await using tasks = await cluster('chief', 1, 2, { COUNT_SAVE_SECS: '1' });

@@ -7,7 +7,7 @@ import { defineJob, tf } from '../../../src/index.js';
 import * as raw from '../../../src/ops/generated/index.js';
 
 const { COUNT_FILES = '', COUNT_RECORDS = '0', COUNT_EPOCHS = '1' } = process.env;
-const { COUNT_INFLIGHT = '1', COUNT_SAVE_SECS = '', COUNT_PACE = '' } = process.env;
+const { COUNT_INFLIGHT = '1', COUNT_SAVE_SECS = '', COUNT_PACE = '', COUNT_BATCH = '4' } = process.env;
 const records = Number(COUNT_RECORDS);
 /** Records that come after as many microseconds as a file says: the test holds the run back until it has done its worst. */
 function slowly(serialized: Output<'string'>): Output<'string'> {
@@ -17,19 +17,28 @@ function slowly(serialized: Output<'string'>): Output<'string'> {
   return raw.datasetToSingleElement(late, types)[0] as Output<'string'>;
 }
 
+const batchSize = Number(COUNT_BATCH);
+const epochs = Number(COUNT_EPOCHS);
+const ID = { id: tf.data.fixedLenFeature([], 'int64') };
+
+const shards = tf.data.shards({
+  files: COUNT_FILES,
+  batchSize,
+  recordsPerShard: 20,
+  epochs,
+  shuffle: 16,
+  seed: 7,
+  parallel: 1,
+  parse: (serialized) => tf.data.parseExample(slowly(serialized), ID),
+});
+
+/** Nothing here speaks of shards. */
+const dataset = () =>
+  tf.data.tfRecord(COUNT_FILES).shuffle(16).repeat(epochs).batch(batchSize).map(slowly).parseExample(ID);
+
 export default defineJob({
   name: 'count',
-  input: tf.data.shards({
-    files: COUNT_FILES,
-    batchSize: 4,
-    recordsPerShard: 20,
-    epochs: Number(COUNT_EPOCHS),
-    shuffle: 16,
-    seed: 7,
-    parallel: 1,
-    parse: (serialized) =>
-      tf.data.parseExample(slowly(serialized), { id: tf.data.fixedLenFeature([], 'int64') }),
-  }),
+  input: process.env.COUNT_INPUT === 'dataset' ? dataset : () => shards,
   model({ input }) {
     const table = (name: string) =>
       tf.variable(name, { shape: [records], initializer: tf.zerosInitializer() });
