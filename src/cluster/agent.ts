@@ -132,7 +132,7 @@ export class Agent {
     return () => void this.#requests.delete(name);
   }
 
-  /** Takes no more calls, lets those under way end for `graceMs`, then ends them. */
+  /** Takes no more calls, lets those under way end for `graceMs`, then ends them. No unfinished upload stays. */
   async close({ graceMs = 2000 }: { readonly graceMs?: number } = {}): Promise<void> {
     const closed = new Promise<void>((done) => this.server.close(() => done()));
     this.#closing.abort(new ShoalError('SHOAL_ABORTED', 'the agent is closing'));
@@ -140,7 +140,7 @@ export class Agent {
     const end = Date.now() + graceMs;
     while (this.#active() > 0 && Date.now() < end) await new Promise((tick) => setTimeout(tick, 10));
     this.server.closeAllConnections();
-    await closed;
+    await Promise.all([closed, this.uploads?.close()]);
   }
 }
 

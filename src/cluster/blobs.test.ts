@@ -244,6 +244,31 @@ describe('a blob whose way breaks', () => {
     expect(leftovers()).toEqual([]);
   });
 
+  it('leaves nothing where the receiver ends in good order meanwhile', async () => {
+    const { uploads } = peer.agent;
+    const cut = async function* () {
+      yield bytes.subarray(0, 100_000);
+      throw new Error('the sender died');
+    };
+    await expect(blobs.write('cut', cut, { uploadId: 'upload-0004' })).rejects.toThrow('the sender died');
+    let goOn = () => {};
+    const slow = async function* () {
+      yield bytes.subarray(0, 200_000);
+      await new Promise<void>((resolve) => {
+        goOn = resolve;
+      });
+    };
+    const write = blobs.write('slow', slow, { uploadId: 'upload-0005', size: 3_000_000, timeoutMs: 5000 });
+    write.catch(() => {});
+    await expect.poll(() => uploads!.offset(blobName('slow'), 'upload-0005')).toBe(200_000);
+    expect(leftovers()).toHaveLength(2);
+    await peer.agent.close({ graceMs: 100 });
+    expect(leftovers()).toEqual([]);
+    goOn();
+    await expect(write).rejects.toMatchObject({ code: 'SHOAL_UNREACHABLE' });
+    expect(readdirSync(peer.root)).toEqual([RESERVED]);
+  });
+
   it('is taken over by a second request for the same upload, while the first hangs', async () => {
     const { uploads } = peer.agent;
     const name = blobName('taken');

@@ -1,7 +1,8 @@
 /**
  * Blobs that come over the network. Bytes are appended to a partial file under an upload id; `publish` checks
  * the size and the crc32c of the whole and then moves it into place, so a blob is there whole or not at all. An upload that
- * was cut goes on at the offset that was reached, also after this process was restarted.
+ * was cut goes on at the offset that was reached, also after this process has died and was started again. One that ends in
+ * good order leaves no upload behind.
  */
 import { createHash } from 'node:crypto';
 import { constants } from 'node:fs';
@@ -45,6 +46,7 @@ const GRACE_MS = 1000;
 export class Uploads {
   readonly #root: string;
   readonly #active = new Map<string, Upload>();
+  #isClosed = false;
 
   constructor(root: string) {
     this.#root = root;
@@ -182,6 +184,19 @@ export class Uploads {
     });
   }
 
+  /** Ends the uploads under way and removes what has come of them, and of those that were cut. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await Promise.all(
+      [...this.#active].map(async ([path, { stop, idle }]) => {
+        stop.abort(closed());
+        await idle;
+        await rm(path, { force: true });
+      }),
+    );
+    this.#active.clear();
+  }
+
   /** Ends whoever holds the upload. */
   async #free(path: string): Promise<void> {
     for (let held = this.#active.get(path); held?.busy; held = this.#active.get(path)) {
@@ -193,6 +208,7 @@ export class Uploads {
   /** Ends whoever holds the upload, then holds it. */
   async #take(path: string, offset: number): Promise<{ upload: Upload; release: () => void }> {
     await this.#free(path);
+    if (this.#isClosed) throw closed();
     const known = this.#active.get(path);
     const { promise, resolve } = withResolvers();
     const stop = new AbortController();
@@ -234,6 +250,8 @@ export class Uploads {
     }
   }
 }
+
+const closed = () => new ShoalError('SHOAL_ABORTED', 'this task takes no more blobs: it is ending');
 
 function withResolvers(): { promise: Promise<void>; resolve: () => void } {
   let resolve = () => {};
