@@ -94,14 +94,13 @@ export class Checkpoints {
     const { store, namespace, retention, log, chief, now } = this.#options;
     try {
       const manifests = await this.list({ known: this.#known });
-      const isThere = manifests.some(({ attempt }) => attempt === newest.attempt);
-      const { missing } = await healthOf(store, namespace, newest);
+      const old = expired(manifests, retention).filter(({ attempt }) => attempt !== newest.attempt);
       // Others go only while this one is there and whole.
-      const gone = new Set(
-        isThere && missing.length === 0
-          ? expired(manifests, retention).filter(({ attempt }) => attempt !== newest.attempt)
-          : [],
-      );
+      const isThere =
+        old.length > 0 &&
+        manifests.some(({ attempt }) => attempt === newest.attempt) &&
+        (await healthOf(store, namespace, newest)).missing.length === 0;
+      const gone = new Set(isThere ? old : []);
       for (const manifest of gone) await removeCheckpoint(store, namespace, manifest);
       if (this.#isUnswept) {
         // Every owner has taken this chief's snapshot: nobody writes for an earlier one any more.
