@@ -48,6 +48,8 @@ export const ManifestSchema = v.object({
   shards: Count,
   tensors: Count,
   files: v.array(FileSchema),
+  /** How many copies of each data file were wanted beside the first one. */
+  replicas: v.optional(Count),
   /** What input has been consumed, of the same instant. */
   input: v.nullish(v.unknown()),
 });

@@ -16,7 +16,7 @@ import { type CopyReport, isGood, type VerifyReport } from './verify.js';
 export interface RepairOptions {
   /** Who can hold copies. */
   readonly places: readonly PeerMember[];
-  /** Copies of a data file beside the first one; as many as it was saved with unless told. */
+  /** Copies of a data file beside the first one; as many as were wanted when it was saved unless told. */
   readonly replicas?: number | undefined;
   /** Tell what would be done, and do nothing. */
   readonly dryRun?: boolean | undefined;
@@ -45,8 +45,8 @@ export interface RepairReport {
 
 export const isData = (file: string): boolean => parseDataFile(file) !== undefined;
 
-/** How many copies a checkpoint's data files should have: as many as were made, unless told. */
-export function wantedCopies(manifest: Manifest, replicas?: number): number {
+/** How many copies a checkpoint's data files should have: as many as were wanted when it was saved, unless told. */
+export function wantedCopies(manifest: Manifest, replicas = manifest.replicas): number {
   if (replicas !== undefined) return replicas + 1;
   const data = manifest.files.filter(({ file }) => isData(file));
   return Math.max(1, ...data.map(({ places }) => places.length));

@@ -17,6 +17,8 @@ import type { ShardOwner, WrittenShard } from './shard-owner.js';
 export interface Parking {
   /** Those that train at the moment. */
   workers(): readonly string[];
+  /** Before anybody rests: rejects when somebody could not be brought to it, so that the others need not rest in vain. */
+  check?(options: { readonly signal: AbortSignal | undefined }): Promise<void>;
   /** Resolves when the worker rests. It goes on by itself when the lease is over. */
   park(worker: string, options: { readonly leaseMs: number; readonly signal: AbortSignal }): Promise<void>;
   resume(worker: string): Promise<void>;
@@ -80,7 +82,8 @@ export async function save(
   request: SaveRequest,
   { above = 0, onSequence }: SequenceOptions = {},
 ): Promise<SaveOutcome> {
-  const { store, namespace } = context;
+  const { store, namespace, parking } = context;
+  if (request.consistency === 'cut') await parking?.check?.({ signal: request.signal });
   const sequence = Math.max(above + 1, await nextSequence(store, namespace, { signal: request.signal }));
   onSequence?.(sequence);
   return new Save(context, request, sequence).run();
@@ -347,6 +350,10 @@ class Save {
       shards: this.#state.owners.length,
       tensors: this.#tensors,
       files: this.#files,
+      replicas: Math.max(
+        0,
+        ...[...this.#state.shards.values()].map(({ file, shortfall }) => file.places.length - 1 + shortfall),
+      ),
       input: this.#input,
     };
     const { signal } = this.#stop;

@@ -86,6 +86,32 @@ describe('a checkpoint', () => {
     expect(await readdir(out)).toEqual([]);
   });
 
+  it('that can be reached in part only is fetched from there on the next time', async () => {
+    await write('m-1');
+    using disks = new Disks(['ps/0', 'ps/1']);
+    const store = disks.store('ps/0');
+    const manifest = await pushCheckpoint(store, 'job', join(dir, 'm-1'));
+    const meta = fileBlob('job', manifest, 'm-1.meta');
+    for (const place of ['ps/0', 'ps/1']) await rm(disks.path(place, meta));
+    const out = join(dir, 'out');
+    const said: string[] = [];
+    const first = pullCheckpoint(store, 'job', manifest, out, { log: (line) => said.push(line) });
+    await expect(first).rejects.toMatchObject({ code: 'SHOAL_UNREACHABLE' });
+    expect(said.join()).toContain('goes on from there');
+    const kept = join(out, (await readdir(out)).find((file) => file.includes('.data-'))!);
+    const bytes = await readFile(kept);
+    // What has come later than the first chunk is damaged: it is fetched again.
+    bytes[CHUNK_BYTES + 3]! ^= 1;
+    await writeFile(kept, bytes);
+    await disks.put('ps/1', meta, Buffer.from('a graph'));
+    const progress: number[] = [];
+    await pullCheckpoint(store, 'job', manifest, out, { onProgress: (done) => progress.push(done) });
+    expect(progress[0]).toBe(CHUNK_BYTES + 40);
+    expect((await readdir(out)).filter((file) => file.startsWith('.'))).toEqual([]);
+    for (const file of manifest.files.map((entry) => entry.file))
+      expect((await readFile(join(out, file))).equals(await readFile(join(dir, file))), file).toBe(true);
+  });
+
   it('that is damaged in its directory is not taken in', async () => {
     await write('m-1');
     const store = new MemoryStore();

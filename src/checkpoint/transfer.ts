@@ -3,19 +3,19 @@
  * `push` takes one that lies in a directory, be it TensorFlow's own, into the store. Either way bytes are verified, and
  * what arrives shows up whole or not at all.
  */
-import { randomBytes } from 'node:crypto';
-import { mkdir, open, rename, rm, stat } from 'node:fs/promises';
+import { constants } from 'node:fs';
+import { type FileHandle, mkdir, open, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { crc32c } from '../bytes/crc32c.js';
 import { combineCrc32c } from '../bytes/crc32c-combine.js';
-import { ShoalError } from '../errors/errors.js';
+import { isShoalError, ShoalError } from '../errors/errors.js';
 import { formatCheckpointState } from '../formats/checkpoint-state/checkpoint-state.js';
 import { DirectoryReader } from '../formats/range-reader.js';
 import { BundleReader } from '../formats/tensor-bundle/bundle-reader.js';
 import { dataFile, indexFile } from '../formats/tensor-bundle/naming.js';
 import type { Store } from '../store/store.js';
 import { nextSequence } from './catalog.js';
-import { encodeChunks, encodeManifest, type Manifest, type ManifestFile } from './manifest.js';
+import { decodeChunks, encodeChunks, encodeManifest, type Manifest, type ManifestFile } from './manifest.js';
 import { fileBlob, manifestBlob, newAttempt } from './names.js';
 import { CHUNK_BYTES } from './shard-image.js';
 import { VerifiedReader } from './verified-reader.js';
@@ -28,7 +28,10 @@ export interface TransferOptions {
 
 const STEP_BYTES = 4 * CHUNK_BYTES;
 
-/** Gathers a checkpoint into a directory; resolves with its path there. */
+/**
+ * Gathers a checkpoint into a directory; resolves with its path there. What has arrived when nobody can be reached any more
+ * is kept for the next try.
+ */
 export async function pullCheckpoint(
   store: Store,
   namespace: string,
@@ -39,7 +42,7 @@ export async function pullCheckpoint(
   const { signal, onProgress, log } = options;
   const reader = new VerifiedReader(store, manifest, { namespace, signal, ...(log && { onDamage: log }) });
   const total = manifest.files.reduce((sum, { size }) => sum + size, 0);
-  const tag = `.pull-${randomBytes(4).toString('hex')}`;
+  const tag = `.pull-${manifest.attempt}-`;
   await mkdir(directory, { recursive: true });
   const parts: { temporary: string; file: string }[] = [];
   let done = 0;
@@ -48,12 +51,16 @@ export async function pullCheckpoint(
     const inOrder = [...manifest.files].sort(
       (a, b) => Number(a.file.endsWith('.index')) - Number(b.file.endsWith('.index')),
     );
-    for (const { file, size } of inOrder) {
+    for (const entry of inOrder) {
+      const { file, size } = entry;
       const temporary = join(directory, tag + file);
       parts.push({ temporary, file });
-      const handle = await open(temporary, 'wx');
+      const handle = await open(temporary, constants.O_RDWR | constants.O_CREAT);
       try {
-        for (let at = 0; at < size; ) {
+        const there = await goodBytes(handle, entry);
+        await handle.truncate(there);
+        done += there;
+        for (let at = there; at < size; ) {
           const bytes = await reader.read(file, at, Math.min(STEP_BYTES, size - at));
           await handle.write(bytes, 0, bytes.byteLength, at);
           at += bytes.byteLength;
@@ -68,7 +75,12 @@ export async function pullCheckpoint(
     }
     for (const { temporary, file } of parts) await rename(temporary, join(directory, file));
   } catch (error) {
-    for (const { temporary } of parts) await rm(temporary, { force: true });
+    const isPassing = isShoalError(error, 'SHOAL_UNREACHABLE') || isShoalError(error, 'SHOAL_TIMEOUT');
+    if (isPassing && done > 0 && !signal?.aborted) {
+      log?.(
+        `what has arrived is kept in ${directory}: the next pull of ${manifest.prefix} goes on from there`,
+      );
+    } else for (const { temporary } of parts) await rm(temporary, { force: true });
     throw error;
   }
   const state = formatCheckpointState({
@@ -78,11 +90,26 @@ export async function pullCheckpoint(
     lastPreservedTimestamp: 0,
   });
   const temporary = join(directory, `${tag}checkpoint`);
-  const handle = await open(temporary, 'wx');
+  const handle = await open(temporary, 'w');
   await handle.writeFile(state);
   await handle.close();
   await rename(temporary, join(directory, 'checkpoint'));
   return join(directory, manifest.prefix);
+}
+
+/** How much of a file an earlier pull has brought: whole chunks that have their sums. */
+async function goodBytes(handle: FileHandle, entry: ManifestFile): Promise<number> {
+  const { size: there } = await handle.stat();
+  const memory = Buffer.allocUnsafeSlow(Math.min(CHUNK_BYTES, entry.size));
+  let at = 0;
+  for (const sum of decodeChunks(entry)) {
+    const length = Math.min(CHUNK_BYTES, entry.size - at);
+    if (at + length > there) break;
+    const { bytesRead } = await handle.read(memory, 0, length, at);
+    if (bytesRead !== length || crc32c(memory.subarray(0, length)) !== sum) break;
+    at += length;
+  }
+  return at;
 }
 
 /** Takes the checkpoint at a path (`dir/model.ckpt-500`) into the store. */

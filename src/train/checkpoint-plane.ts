@@ -157,6 +157,9 @@ export class CheckpointPlane {
             .members()
             .filter(({ task, status }) => trains(task) && (isThere(status) || this.#silent.has(task)))
             .map(({ task }) => task),
+    check: async ({ signal }) => {
+      if (!this.#isStill) await this.#silent.allUnheard(signal, this.#log);
+    },
     park: async (worker, { leaseMs, signal }) => {
       const { signal: over, abort } = linked(signal);
       try {

@@ -15,6 +15,8 @@ import { isShoalError, ShoalError } from '../errors/errors.js';
 const HEARS = 'train-hears';
 const ASK_MS = 2000;
 const AGAIN_MS = 250;
+/** Others notice a silence somewhat later. */
+const PATIENCE_MS = 5000;
 const Question = v.object({ task: v.pipe(v.string(), v.maxLength(100)), incarnation: v.number() });
 const Answer = v.object({ hears: v.boolean() });
 
@@ -62,6 +64,22 @@ export class SilentWorkers {
       this.#listeners.add(listener);
       signal.addEventListener('abort', end, { once: true });
     });
+  }
+
+  /** Resolves when no ps hears any of the silent workers; rejects when one does for longer than it takes to notice. */
+  async allUnheard(signal: AbortSignal | undefined, log: (line: string) => void): Promise<void> {
+    for (const worker of [...this.#silent.keys()]) {
+      const patience = AbortSignal.timeout(PATIENCE_MS);
+      try {
+        await this.unheard(worker, signal ? AbortSignal.any([signal, patience]) : patience, log);
+      } catch (error) {
+        if (!this.has(worker)) continue;
+        if (!patience.aborted || signal?.aborted) throw error;
+        throw new ShoalError('SHOAL_UNREACHABLE', `${worker} is out of reach and may train on`, {
+          hint: 'See to the way between it and the chief, or stop it.',
+        });
+      }
+    }
   }
 
   /** Resolves when no ps hears the worker; rejects when it comes back, and by the signal. */
