@@ -197,11 +197,19 @@ export interface Feeding {
   stop(): Promise<void>;
 }
 
-/** Starts the feeders of a graph where no managed session does it. */
-export function startFeeders(session: Runner & { readonly graph?: Graph }): Feeding {
+/** What moves records beside a session until it is told to stop. */
+export interface FeederLike {
+  createThreads(session: Runner, stop: StopToken & { readonly signal: AbortSignal }): Promise<void>[];
+}
+
+/** Starts feeders, those of the graph unless told, where no managed session does it. */
+export function startFeeders(
+  session: Runner & { readonly graph?: Graph },
+  only?: readonly FeederLike[],
+): Feeding {
   const abort = new AbortController();
   const token = { shouldStop: () => abort.signal.aborted, signal: abort.signal };
-  const feeders = (session.graph ?? currentGraph()).getCollection<Feeder>(INPUT_FEEDERS);
+  const feeders = only ?? (session.graph ?? currentGraph()).getCollection<FeederLike>(INPUT_FEEDERS);
   const loops = feeders.flatMap((feeder) => feeder.createThreads(session, token));
   const done = Promise.all(loops).then(() => undefined);
   // Who wants to know of an error awaits `done` or `stop`.

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { messageOf } from '../errors/errors.js';
 import { planeOf } from '../train/checkpoint-plane.js';
 import { Saver } from '../train/saver.js';
-import type { TrainingRunner } from '../train/saver-like.js';
+import type { CheckpointedInput, TrainingRunner } from '../train/saver-like.js';
 import type { Steadiness } from '../train/steadiness.js';
 import { getGlobalStep } from '../variables/global-step.js';
 import type { Variable } from '../variables/variable.js';
@@ -16,16 +16,6 @@ const BASENAME = 'model.ckpt';
 /** How long the chief waits for the last steps of the others. */
 const LAST_MS = 20_000;
 const READ_MS = 30_000;
-
-/** Input whose state is part of each checkpoint. */
-export interface CheckpointedInput {
-  /** Resolves when the state can be told. */
-  settled(signal: AbortSignal): Promise<void>;
-  /** The state of the moment, while all workers rest. */
-  cut(): unknown;
-  /** The model is that of a checkpoint with this state. */
-  restored(state: unknown): void;
-}
 
 export class JobCheckpoints {
   readonly directory: string;

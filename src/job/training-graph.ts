@@ -3,8 +3,7 @@ import { Graph } from '../graph/graph.js';
 import type { Operation, Output } from '../graph/operation.js';
 import type { DeviceScope } from '../graph/scope.js';
 import { Dataset } from '../input/dataset.js';
-import { type LeasableInput, ShardedFiles } from '../input/sharded-files.js';
-import type { ShardInput } from '../input/shards.js';
+import { ShardedFiles } from '../input/sharded-files.js';
 import { StepMarks } from '../input/step-marks.js';
 import { SparseTensor } from '../layers/sparse-tensor.js';
 import { asOutput } from '../ops/build.js';
@@ -13,6 +12,7 @@ import * as raw from '../ops/generated/index.js';
 import type { Optimizer } from '../optimizers/optimizer.js';
 import { SyncReplicasOptimizer } from '../optimizers/sync-replicas.js';
 import { Tensor } from '../tensor/tensor.js';
+import type { ShardParts } from '../train/leased/shard-parts.js';
 import { GraphKeys } from '../variables/collections.js';
 import { getOrCreateGlobalStep } from '../variables/global-step.js';
 import { tablesInitializer } from '../variables/initialize.js';
@@ -36,20 +36,6 @@ export interface TrainingGraph {
   readonly shards: ShardParts | undefined;
   /** What a person should know of the input that is not. */
   readonly inputLine: string | undefined;
-}
-
-/** Leased input in the graph. */
-export interface ShardParts {
-  readonly files: LeasableInput;
-  /** What else could be done with it. */
-  readonly hint: string | undefined;
-  readonly input: ShardInput;
-  /** Of the batch of a step. */
-  readonly position: Output<'int64'>;
-  /** Which of the steps under way at once a step is; 0 unless fed. */
-  readonly lane: Output<'int64'>;
-  /** What steps leave on the ps; none where there is no ps, and in synchronous training, whose steps are the chief's. */
-  readonly marks: StepMarks | undefined;
 }
 
 export interface Placement extends Replica {

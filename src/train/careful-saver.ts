@@ -75,10 +75,12 @@ export class CarefulSaver {
       // Synchronous steps rest at a step that is counted from here.
       const plane = session.server && planeOf(session.server);
       plane?.gate.saw(step);
-      const { steadiness } = session;
-      const saved = await (steadiness
-        ? steadiness.during('A save', (signal) => saver().save(session, path, { signal }))
-        : saver().save(session, path));
+      const { steadiness, input } = session;
+      const write = async (signal?: AbortSignal) => {
+        await input?.settled(signal);
+        return saver().save(session, path, signal ? { signal } : {});
+      };
+      const saved = await (steadiness ? steadiness.during('A save', write) : write());
       this.#failures = 0;
       this.#savedStep = stepOf(saved) ?? step;
       writer?.addSessionLog('checkpoint', this.#savedStep, { checkpointPath: saved });

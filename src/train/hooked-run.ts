@@ -6,8 +6,9 @@ import type { RunMetadata } from '../proto/generated/config_pb.js';
 import type { Feeds } from '../session/feeds.js';
 import type { Fetches } from '../session/fetches.js';
 import type { RunOptions } from '../session/session.js';
-import type { TensorLike } from '../tensor/tensor.js';
+import type { Tensor, TensorLike } from '../tensor/tensor.js';
 import type { SessionRunArgs, SessionRunContext, SessionRunHook } from './hooks/session-run-hook.js';
+import type { LeasedStep } from './leased/leased-input.js';
 import type { RecoverableSession } from './recoverable-session.js';
 
 export interface HookedRun {
@@ -15,6 +16,13 @@ export interface HookedRun {
   readonly context: SessionRunContext;
   readonly options: Pick<RunOptions, 'feeds' | 'targets' | 'timeoutMs' | 'onMetadata'>;
   readonly session: RecoverableSession;
+  /** Where the input is leased: its batch for this run. */
+  readonly admit?: ((fetches: Fetches) => Promise<AdmittedRun | undefined>) | undefined;
+}
+
+/** A run that has a batch of leased input. */
+export interface AdmittedRun extends LeasedStep {
+  readonly position: Output<'int64'>;
 }
 
 export async function runWithHooks(run: HookedRun, fetches: Fetches): Promise<unknown> {
@@ -24,25 +32,37 @@ export async function runWithHooks(run: HookedRun, fetches: Fetches): Promise<un
   const feeds = joinFeeds(session.graph, options.feeds, wanted);
   const trace = wanted.some((args) => args?.trace) || options.onMetadata !== undefined;
   let metadata: RunMetadata | undefined;
-  const values = (await session.attempt(
-    { caller: fetches, hooks: wanted.map((args) => args?.fetches) },
-    {
-      ...options,
-      ...(feeds ? { feeds } : {}),
-      ...(trace
-        ? {
-            onMetadata: (given: RunMetadata) => {
-              metadata = given;
-            },
-          }
-        : {}),
-    },
-  )) as { caller: unknown; hooks: unknown[] };
+  const onMetadata = (given: RunMetadata) => {
+    metadata = given;
+  };
+  const runOptions = { ...options, ...(feeds ? { feeds } : {}), ...(trace ? { onMetadata } : {}) };
+  const all = { caller: fetches, hooks: wanted.map((args) => args?.fetches) };
+  const admitted = await run.admit?.(all);
+  const values = (await (admitted
+    ? runAdmitted(session, all, runOptions, admitted)
+    : session.attempt(all, runOptions))) as { caller: unknown; hooks: unknown[] };
   if (metadata) options.onMetadata?.(metadata);
   for (const [i, hook] of hooks.entries()) {
     await hook.afterRun?.(context, { results: values.hooks[i], metadata });
   }
   return values.caller;
+}
+
+async function runAdmitted(
+  session: RecoverableSession,
+  all: Fetches,
+  options: RunOptions,
+  { position, ...step }: AdmittedRun,
+): Promise<unknown> {
+  try {
+    const result = await session.attempt({ all, position }, options, {
+      before: () => step.begin(),
+      after: (values) => step.consumed((values as { position: Tensor<'int64'> }).position),
+    });
+    return (result as { all: unknown }).all;
+  } finally {
+    step.end();
+  }
 }
 
 /** The feeds of all; one tensor is fed by one of them only. */

@@ -11,6 +11,8 @@ import type { RunOptions } from '../session/session.js';
 import { type Coordinator, isCleanStop } from './coordinator.js';
 import { type HookedRun, runWithHooks } from './hooked-run.js';
 import { SessionRunContext, type SessionRunHook } from './hooks/session-run-hook.js';
+import type { ShardsHook } from './hooks/shards.js';
+import { Overtaken } from './leased/leased-input.js';
 import type { OpenedTraining } from './open-training.js';
 import type { TrainingRunner } from './saver-like.js';
 import type { StepGate } from './step-gate.js';
@@ -37,6 +39,8 @@ export interface MonitoredParts {
   readonly giveUp: AbortController;
   readonly signal: AbortSignal | undefined;
   readonly log: (line: string) => void;
+  /** Where the input is leased. */
+  readonly shards?: ShardsHook | undefined;
 }
 
 /** How long a step may go on after a signal to stop. */
@@ -103,13 +107,16 @@ export class MonitoredSession implements AsyncDisposable {
   }
 
   async #runOnce<const F extends Fetches>(fetches: F, options: MonitoredRunOptions): Promise<FetchResult<F>> {
-    const { training, hooks, coordinator } = this.#parts;
+    const { training, hooks, coordinator, shards } = this.#parts;
     const context = new SessionRunContext(
       training.runner,
       { fetches, ...(options.feeds ? { feeds: options.feeds } : {}) },
       coordinator.signal,
     );
-    const run: HookedRun = { hooks, context, options, session: training.session };
+    const { leased } = training;
+    const admit =
+      shards && leased && ((all: Fetches) => shards.admit(leased, all, this.#parts.giveUp.signal));
+    const run: HookedRun = { hooks, context, options, session: training.session, admit };
     const result = await runWithHooks(run, fetches);
     if (context.stopRequested) this.#stop = true;
     return result as FetchResult<F>;
@@ -140,7 +147,7 @@ export class MonitoredSession implements AsyncDisposable {
           this.#failure = undefined;
           return result;
         } catch (error) {
-          await training.session.recover(error, options);
+          if (!(error instanceof Overtaken)) await training.session.recover(error, options);
         }
       }
     } catch (error) {
@@ -191,6 +198,8 @@ export class MonitoredSession implements AsyncDisposable {
     clearTimeout(this.#graceTimer);
     if (this.#failure) errors.push(this.#failure.error);
     await attempt('The input', () => coordinator.raiseRequestedException());
+    // Who waits for a lease is told before anybody waits for their last steps.
+    training.leased?.finish();
     if (errors.length === 0) {
       for (const hook of hooks)
         await attempt(`The end of ${nameOf(hook)}`, () => hook.end?.(training.runner));

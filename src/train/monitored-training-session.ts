@@ -11,10 +11,12 @@
  */
 import { setMaxListeners } from 'node:events';
 import { throwIfAborted } from '../async/deadline.js';
+import { invalid } from '../errors/errors.js';
 import { currentGraph, type Graph } from '../graph/graph.js';
 import { Coordinator } from './coordinator.js';
 import { CheckpointSaverHook } from './hooks/checkpoint-saver.js';
 import type { SessionRunHook } from './hooks/session-run-hook.js';
+import { ShardsHook } from './hooks/shards.js';
 import { StepCounterHook } from './hooks/step-counter.js';
 import { SummarySaverHook } from './hooks/summary-saver.js';
 import { MonitoredSession } from './monitored-session.js';
@@ -81,6 +83,7 @@ async function createSession(options: MonitoredTrainingOptions): Promise<Monitor
   const log = options.log ?? ((line: string) => console.error(line));
   throwIfAborted('Starting a training session', signal);
   const hooks = [...(isChief ? chiefHooks(options, scaffold) : []), ...(options.hooks ?? [])];
+  const shards = shardsAmong(hooks);
   const writers = new SummaryWriters();
   const coordinator = new Coordinator({ log });
   const giveUp = new AbortController();
@@ -96,10 +99,11 @@ async function createSession(options: MonitoredTrainingOptions): Promise<Monitor
       graph,
       isChief,
       scaffold,
+      shards: shards?.parts,
       signal: giveUp.signal,
       log,
       onReady: async (place, again) => {
-        if (!again) startInput(training.background, coordinator);
+        if (!again) startInput(training.background, coordinator, shards?.parts.input);
         for (const hook of hooks) await hook.afterCreateSession?.(place.runner, coordinator);
       },
     });
@@ -119,6 +123,7 @@ async function createSession(options: MonitoredTrainingOptions): Promise<Monitor
       giveUp,
       signal,
       log,
+      shards,
     });
   } catch (error) {
     await writers.close().catch(() => {
@@ -128,6 +133,13 @@ async function createSession(options: MonitoredTrainingOptions): Promise<Monitor
   } finally {
     signal?.removeEventListener('abort', giveUpStart);
   }
+}
+
+function shardsAmong(hooks: readonly SessionRunHook[]): ShardsHook | undefined {
+  const [shards, ...others] = hooks.filter((hook): hook is ShardsHook => hook instanceof ShardsHook);
+  if (others.length > 0)
+    throw invalid('A session has one ShardsHook at most: one ledger is in its checkpoints');
+  return shards;
 }
 
 function savesCheckpoints({ saveCheckpointSecs, saveCheckpointSteps }: MonitoredTrainingOptions): boolean {

@@ -8,11 +8,15 @@ import { create } from '@bufbuild/protobuf';
 import type { Server } from '../cluster/server.js';
 import type { Graph } from '../graph/graph.js';
 import { inputRelease } from '../input/release.js';
+import { isVoidStep } from '../input/step-marks.js';
 import { ConfigProtoSchema } from '../proto/generated/config_pb.js';
 import type { Fetches } from '../session/fetches.js';
 import { type RunOptions, Session } from '../session/session.js';
 import type { Variable } from '../variables/variable.js';
 import { planeOf } from './checkpoint-plane.js';
+import { Feeders } from './leased/feeders.js';
+import { LeasedInput } from './leased/leased-input.js';
+import type { ShardParts } from './leased/shard-parts.js';
 import { isRecoverable, RecoverableSession } from './recoverable-session.js';
 import type { TrainingRunner } from './saver-like.js';
 import type { Scaffold } from './scaffold.js';
@@ -50,6 +54,8 @@ export interface OpenTrainingOptions extends PlaceOptions {
   readonly checkpointDir?: string | undefined;
   readonly signal: AbortSignal;
   readonly log: (line: string) => void;
+  /** Where the input is leased. */
+  readonly shards?: ShardParts | undefined;
   readonly onReady: (place: TrainingPlace, again: boolean) => Promise<void> | void;
 }
 
@@ -57,15 +63,21 @@ export interface OpenedTraining extends TrainingPlace, AsyncDisposable {
   readonly session: RecoverableSession;
   /** Runs that no park holds and no readiness delays, but which survive the loss of a ps: for the input. */
   readonly background: TrainingRunner;
+  readonly leased: LeasedInput | undefined;
 }
 
 export async function openTraining(options: OpenTrainingOptions): Promise<OpenedTraining> {
-  const { graph, server, isChief, scaffold, signal, log, onReady } = options;
+  const { graph, server, isChief, scaffold, shards, signal, log, onReady } = options;
   const { maxWaitSecs = 7200, stepTimeoutSecs = 600 } = options;
   const steadiness = new Steadiness();
-  const { runner, close } = await openRunner(options, steadiness);
+  const { runner: plain, close } = await openRunner(options, steadiness);
+  const leased = shards && (await leasing(options, shards, plain, steadiness).catch(closing(close)));
+  const feeders = leased && new Feeders(plain, log, [leased.shards.input]);
+  const runner: TrainingRunner = leased ? { ...plain, input: leased.checkpointed } : plain;
   const gate = options.gate ?? (server && (planeOf(server)?.gate ?? new StepGate()));
   const place: TrainingPlace = { runner, gate, server, isChief };
+  const { localInit, ...initialize } = initializers(scaffold, runner);
+  const values = { restore: restorer(options, runner), ...initialize };
   const session = new RecoverableSession({
     runner,
     graph,
@@ -75,14 +87,20 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
     recoveryMs: maxWaitSecs * 1000,
     // A step in this process waits for nobody who could be lost.
     stepMs: server ? stepTimeoutSecs * 1000 : Number.POSITIVE_INFINITY,
-    isRecoverable: server ? isRecoverable : () => false,
+    isRecoverable: server ? (error) => isRecoverable(error) || isVoidStep(error) : () => false,
     ...(gate ? { gate } : {}),
-    restore: restorer(options, runner),
-    ...initializers(scaffold, runner),
+    ...(leased?.values(values) ?? values),
+    localInit,
     readyForLocalInitOp: scaffold.readyForLocalInitOp,
     readyOp: scaffold.readyOp,
-    onLost: () => steadiness.lose(log),
+    onLost: async () => {
+      await steadiness.lose(log);
+      await leased?.quiet();
+      await feeders?.stop();
+    },
     onReady: async (again) => {
+      await leased?.ready();
+      await feeders?.begin();
       steadiness.find();
       await onReady(place, again);
     },
@@ -91,17 +109,33 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
   return {
     ...place,
     session,
+    leased,
     background: { ...place.runner, run: persistent(runner, session) },
     async [Symbol.asyncDispose]() {
       try {
         if (services && Symbol.asyncDispose in services) await services[Symbol.asyncDispose]();
         else services?.[Symbol.dispose]();
+        leased?.stop();
+        await feeders?.stop();
+        await leased?.[Symbol.asyncDispose]();
       } finally {
         await close();
       }
     },
   };
 }
+
+const leasing = (
+  { isChief, signal, log }: OpenTrainingOptions,
+  shards: ShardParts,
+  runner: TrainingRunner,
+  steadiness: Steadiness,
+): Promise<LeasedInput> => LeasedInput.open({ shards, runner, isChief, lanes: 1, steadiness, signal, log });
+
+const closing = (close: () => Promise<void>) => async (error: unknown) => {
+  await close();
+  throw error;
+};
 
 async function openRunner(
   options: OpenTrainingOptions,
@@ -135,9 +169,12 @@ function restorer({ scaffold, checkpointDir, signal, log }: OpenTrainingOptions,
     if (!saver || checkpointDir === undefined) return false;
     const path = await saver.latest(runner, checkpointDir, { signal });
     if (path === undefined) return false;
-    log(`restoring ${path}${again ? `: ${missing.length} variables were lost` : ''}`);
-    if (!saver.restoreNewest) await saver.restore(runner, path, { signal, missing });
-    else if (!(await saver.restoreNewest(runner, checkpointDir, { signal, missing }))) return false;
+    log(`restoring ${path}${again && missing.length > 0 ? `: ${missing.length} variables were lost` : ''}`);
+    const report = await (saver.restoreNewest
+      ? saver.restoreNewest(runner, checkpointDir, { signal, missing })
+      : saver.restore(runner, path, { signal, missing }));
+    if (saver.restoreNewest && !report) return false;
+    runner.input?.restored((report as { manifest?: { input?: unknown } } | undefined)?.manifest?.input);
     return true;
   };
 }

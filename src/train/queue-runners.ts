@@ -32,8 +32,13 @@ export function startQueueRunners(
   });
 }
 
-/** All that fills the queues of a graph: its queue runners, and what feeds datasets from outside. */
-export function startInput(session: Parameters<typeof startQueueRunners>[0], coordinator: Coordinator): void {
+/** All that fills the queues of a graph: its queue runners, and what feeds datasets from outside, but for `except`. */
+export function startInput(
+  session: Parameters<typeof startQueueRunners>[0],
+  coordinator: Coordinator,
+  except?: object,
+): void {
   startQueueRunners(session, { coordinator });
-  startQueueRunners(session, { coordinator, collection: INPUT_FEEDERS });
+  const feeders = session.graph.getCollection<QueueRunnerLike>(INPUT_FEEDERS);
+  startQueueRunners(session, { coordinator, queueRunners: feeders.filter((feeder) => feeder !== except) });
 }

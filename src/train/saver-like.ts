@@ -6,6 +6,16 @@ import type { RunOptions } from '../session/session.js';
 import type { Variable } from '../variables/variable.js';
 import type { Steadiness } from './steadiness.js';
 
+/** Input whose state is part of each checkpoint. */
+export interface CheckpointedInput {
+  /** Resolves when the state can be told. */
+  settled(signal?: AbortSignal): Promise<void>;
+  /** The state of the moment, while all workers rest. */
+  cut(): unknown;
+  /** The model is that of a checkpoint with this state. */
+  restored(state: unknown): void;
+}
+
 /** A session: local, or over a cluster. */
 export interface TrainingRunner {
   readonly graph: Graph;
@@ -14,6 +24,8 @@ export interface TrainingRunner {
   readonly server?: Server;
   /** Keeps saves apart from recoveries; none where nothing recovers. */
   readonly steadiness?: Steadiness;
+  /** What of the input belongs into each checkpoint; none unless this task keeps the ledger of leased input. */
+  readonly input?: CheckpointedInput | undefined;
 }
 
 export interface SaverLike {

@@ -51,7 +51,7 @@ export interface SaverOptions {
   readonly whenBusy?: WhenBusy | undefined;
   readonly log?: ((line: string) => void) | undefined;
   readonly onProgress?: ((progress: SaveProgress) => void) | undefined;
-  /** The state of the input that belongs to a checkpoint; asked for while the workers rest. */
+  /** The state of the input that belongs to a checkpoint; asked for while the workers rest. The session's unless told. */
   readonly input?: (() => unknown) | undefined;
 }
 
@@ -104,7 +104,8 @@ export class Saver implements SaverLike {
     const { consistency = MANNERS.consistency, writeMetaGraph = true, whenBusy = 'queue' } = this.#options;
     const { checkpoints, variables } = this.#home(session, dirname(path));
     if (variables.size === 0) throw invalid('There is no variable to be saved in this graph');
-    const { onProgress, input } = this.#options;
+    const { input: kept } = session;
+    const { onProgress, input = kept && (() => kept.cut()) } = this.#options;
     const outcome = await checkpoints.save(
       {
         variables,

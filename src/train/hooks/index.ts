@@ -19,6 +19,7 @@ export {
   SessionRunHook,
   type SessionRunValues,
 } from './session-run-hook.js';
+export { ShardsHook, type ShardsHookOptions } from './shards.js';
 export { StepCounterHook, type StepCounterOptions } from './step-counter.js';
 export { StopAtStepHook, type StopAtStepOptions } from './stop-at-step.js';
 export { SummarySaverHook, type SummarySaverOptions } from './summary-saver.js';

@@ -1,19 +1,19 @@
 /**
- * The leased input of a job: on the chief the ledger and the desk in front of it, on every worker the way there. The
+ * Leased input: on the chief the ledger and the desk in front of it, on every worker the way there. The
  * ledger goes where the model goes: to a checkpoint and back, or to the beginning.
  */
-import type { Server } from '../cluster/server.js';
-import { type TaskId, trains } from '../cluster/task-id.js';
-import { ShoalError } from '../errors/errors.js';
-import { LeaseDesk } from '../input/lease-desk.js';
-import { RemoteDesk, serveLeases } from '../input/lease-requests.js';
-import { type LedgerPlan, parseLedgerCut } from '../input/ledger.js';
-import { LedgerHost } from '../input/ledger-host.js';
-import { adoptCut } from '../input/sharded-files.js';
-import type { ShardInput } from '../input/shards.js';
-import { MarkKeeper } from '../input/step-marks.js';
-import { Tenant } from '../input/tenant.js';
-import type { ShardParts } from './training-graph.js';
+import type { Server } from '../../cluster/server.js';
+import { type TaskId, trains } from '../../cluster/task-id.js';
+import { ShoalError } from '../../errors/errors.js';
+import { LeaseDesk } from '../../input/lease-desk.js';
+import { RemoteDesk, serveLeases } from '../../input/lease-requests.js';
+import { type LedgerPlan, parseLedgerCut } from '../../input/ledger.js';
+import { LedgerHost } from '../../input/ledger-host.js';
+import { adoptCut } from '../../input/sharded-files.js';
+import type { ShardInput } from '../../input/shards.js';
+import { MarkKeeper } from '../../input/step-marks.js';
+import { Tenant } from '../../input/tenant.js';
+import type { ShardParts } from './shard-parts.js';
 
 /** What brings model and ledger to one moment. */
 export interface Rewinding {

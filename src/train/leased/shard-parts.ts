@@ -1,0 +1,18 @@
+/** Leased input in the graph of a worker. */
+import type { Output } from '../../graph/operation.js';
+import type { LeasableInput } from '../../input/sharded-files.js';
+import type { ShardInput } from '../../input/shards.js';
+import type { StepMarks } from '../../input/step-marks.js';
+
+export interface ShardParts {
+  readonly files: LeasableInput;
+  /** What else could be done with it, for people. */
+  readonly hint: string | undefined;
+  readonly input: ShardInput;
+  /** Of the batch of a step. */
+  readonly position: Output<'int64'>;
+  /** Which of the steps under way at once a step is; 0 unless fed. */
+  readonly lane: Output<'int64'>;
+  /** What steps leave on the ps; none where there is no ps, and in synchronous training, whose steps are the chief's. */
+  readonly marks: StepMarks | undefined;
+}

@@ -1,0 +1,106 @@
+/**
+ * Counts on the ps how often each record was applied, as a program in the manner of TensorFlow 1: a step of descent at
+ * rate 1 adds one for each record of its batch. Every task has a directory of its own.
+ */
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { messageOf } from '../../../src/errors/errors.js';
+import { Graph } from '../../../src/graph/graph.js';
+import type { Output } from '../../../src/graph/operation.js';
+import * as raw from '../../../src/ops/generated/index.js';
+import * as tf from '../../../src/tf.js';
+import { MonitoredTrainingSession, Server, ShardsHook } from '../../../src/train/index.js';
+
+const { values: flags } = parseArgs({
+  options: { job_name: { type: 'string' }, task_index: { type: 'string' } },
+  strict: false,
+}) as { values: { job_name: string; task_index: string } };
+const {
+  TASKS_ROOT = '',
+  COUNT_FILES = '',
+  COUNT_RECORDS = '',
+  COUNT_EPOCHS = '',
+  COUNT_PACE = '',
+} = process.env;
+const log = (line: string) => console.log(line);
+const home = join(TASKS_ROOT, `${flags.job_name}-${flags.task_index}`);
+mkdirSync(home, { recursive: true });
+process.chdir(home);
+
+/** Records that come after as many microseconds as a file says. */
+function slowly(serialized: Output<'string'>): Output<'string'> {
+  const types = { outputTypes: ['string'], outputShapes: [[null]] } as const;
+  const pause = raw.stringToNumber(raw.readFile(tf.constant(COUNT_PACE)), { outType: 'int64' });
+  const late = raw.sleepDataset(tf.data.fromTensors(serialized).variant, pause as Output<'int64'>, types);
+  return raw.datasetToSingleElement(late, types)[0] as Output<'string'>;
+}
+
+async function train(server: Server): Promise<void> {
+  const graph = new Graph();
+  const device = tf.replicaDeviceSetter({ psTasks: server.psTasks.length, workerDevice: server.task.task });
+  const { shards, trainOp, globalStep, tables } = graph.asDefault(() =>
+    tf.device(device, () => {
+      const globalStep = tf.getOrCreateGlobalStep();
+      const files = tf.data.shards({
+        files: COUNT_FILES,
+        batchSize: 6,
+        recordsPerShard: 20,
+        epochs: Number(COUNT_EPOCHS),
+        shuffle: 16,
+        parallel: 1,
+        parse: (serialized) => tf.parseExample(slowly(serialized), { id: tf.fixedLenFeature([], 'int64') }),
+      });
+      const shards = new ShardsHook(files, { server });
+      const { id } = shards.batch;
+      const table = (name: string) =>
+        tf.variable(name, { shape: [Number(COUNT_RECORDS)], initializer: tf.zerosInitializer() });
+      const tables = { a: table('a'), b: table('b') };
+      const loss = tables.a.gather(id).sum().add(tables.b.gather(id).sum()).neg();
+      const trainOp = tf.train.sgd(1).minimize(loss, { globalStep, guard: shards.guard });
+      return { shards, trainOp, globalStep, tables };
+    }),
+  );
+  let told = 0;
+  await MonitoredTrainingSession(
+    {
+      graph,
+      server,
+      checkpointDir: './train_logs',
+      saveCheckpointSecs: 1,
+      hooks: [
+        shards,
+        {
+          async end(session) {
+            const counts = await session.run(tables);
+            log(`counts ${JSON.stringify({ a: counts.a.toArray(), b: counts.b.toArray() })}`);
+          },
+        },
+      ],
+      log,
+    },
+    async (session) => {
+      while (!session.shouldStop()) {
+        await session.run(trainOp);
+        // A run that needs no batch takes none.
+        const step = await session.run(globalStep);
+        if (Date.now() - told < 200) continue;
+        told = Date.now();
+        log(`step ${step.number()}`);
+      }
+    },
+  );
+  log('trained');
+}
+
+const server = await Server.start({ log });
+try {
+  if (flags.job_name === 'ps') await server.join({ log });
+  else await train(server);
+  await server.close();
+  process.exitCode = 0;
+} catch (error) {
+  log(`failed: ${messageOf(error)}`);
+  process.exitCode = 1;
+}
+process.exit();
