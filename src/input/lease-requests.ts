@@ -37,7 +37,7 @@ const LeaseSchema = v.object({
   offset: Count,
   records: Count,
   bytes: v.optional(Count),
-  behind: v.optional(Count),
+  size: v.optional(Count),
   from: Count,
   to: Count,
   seed: Count,

@@ -156,6 +156,20 @@ describe('the records of leased ranges are those of the files', () => {
   });
 });
 
+test('a worker whose file is another than the chief sees says so', async () => {
+  const changed = at('changed.txt');
+  writeFileSync(changed, 'a\nb\n');
+  const graph = new Graph();
+  const input = graph.asDefault(() => leasable(textLines(changed).batch(1))) as LeasedDataset;
+  const built = graph.asDefault(() => input.build());
+  built.input.connect(new LedgerHost((await input.plan()).plan), '/job:worker/task:1');
+  writeFileSync(changed, 'a\nb\nc\n');
+  await using session = Session.open({ graph });
+  const feeding = startFeeders(session);
+  await expect(built.input.admit()).rejects.toThrow(/6 bytes on \/job:worker\/task:1 and 4 on the chief/);
+  await feeding.stop();
+});
+
 describe('what is done with a dataset', () => {
   const lines = () => textLines(at('t-*.txt')).map((line) => ({ line }));
 

@@ -2,6 +2,7 @@
  * A dataset of record files as the leased input of a job: what was done with the records of all files is done with those
  * of the ranges that the chief leases to this worker.
  */
+import { stat } from 'node:fs/promises';
 import { invalid } from '../errors/errors.js';
 import type { Output } from '../graph/operation.js';
 import { matchFiles } from './corrupt-records.js';
@@ -75,11 +76,12 @@ export class LeasedDataset<T = unknown> implements LeasableInput<T> {
     let leftOut = 0;
     for (const file of names) {
       const { ranges, whole } = await files.scan(file, { rangeRecords, signal });
+      const { size } = await stat(file);
       if (whole !== undefined) reasons.set(whole, (reasons.get(whole) ?? 0) + 1);
       for (const range of ranges) {
         const rest = batch.dropRemainder ? range.records % batch.size : 0;
         leftOut += rest;
-        if (range.records > rest) shards.push({ ...range, records: range.records - rest });
+        if (range.records > rest) shards.push({ ...range, size, records: range.records - rest });
       }
     }
     return { shards, reasons, leftOut };

@@ -2,6 +2,7 @@
  * The ledger at work on the chief: carries out what the reducer says. Whoever brings workers' messages calls
  * `next`, `done` and `begin`; membership calls `lost`; checkpoints call `cut`, recovery `restore`.
  */
+import { stat } from 'node:fs/promises';
 import { ShoalError } from '../errors/errors.js';
 import type { Compression } from '../formats/tfrecord/compression.js';
 import { matchFiles } from './corrupt-records.js';
@@ -68,7 +69,8 @@ export async function planShards(
   for (const file of await matchFiles(source)) {
     const most = compression === 'none' ? { rangeRecords: recordsPerShard } : {};
     const scan = await scanFile(file, { compression, verify, signal, ...most });
-    shards.push(...scan.ranges);
+    const { size } = await stat(file);
+    shards.push(...scan.ranges.map((range) => ({ ...range, size })));
     corrupt.push(...scan.corrupt);
   }
   const [first] = corrupt;

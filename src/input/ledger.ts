@@ -20,9 +20,10 @@ export interface Shard {
   readonly file: string;
   readonly offset: number;
   readonly records: number;
-  /** Its bytes, and those that follow it in the file, where the format needs them to read it. */
+  /** Its bytes, where the format needs them to read it. */
   readonly bytes?: number | undefined;
-  readonly behind?: number | undefined;
+  /** The bytes of the whole file. */
+  readonly size?: number | undefined;
 }
 
 /** A shard, or what is left of it, in the hands of a worker. */
@@ -38,7 +39,7 @@ export interface Lease {
   /** Of the whole shard. */
   readonly records: number;
   readonly bytes?: number | undefined;
-  readonly behind?: number | undefined;
+  readonly size?: number | undefined;
   /** The lease is for the records from this place in the shard's order on, */
   readonly from: number;
   /** up to this one, which is not of it. */
@@ -306,7 +307,7 @@ const CutSchema = v.object({
           offset: Count,
           records: v.pipe(Count, v.minValue(1)),
           bytes: v.optional(Count),
-          behind: v.optional(Count),
+          size: v.optional(Count),
         }),
       ),
       v.minLength(1),

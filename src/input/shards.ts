@@ -11,7 +11,8 @@
  * A batch never spans two leases: it would wait for a lease that the ledger can't give before the batch is
  * consumed. The last batch of a lease may therefore be smaller.
  */
-import { invalid, isShoalError } from '../errors/errors.js';
+import { stat } from 'node:fs/promises';
+import { invalid, isShoalError, ShoalError } from '../errors/errors.js';
 import type { Operation, Output } from '../graph/operation.js';
 import { stack } from '../ops/arrays.js';
 import * as raw from '../ops/generated/index.js';
@@ -155,7 +156,7 @@ export class ShardInput {
         const lease = await unlessStopped(source.next(worker, [...this.#held.keys()]), stop);
         if (stop.shouldStop()) return;
         if (!lease) break;
-        this.#note(lease.file);
+        await this.#look(lease, worker);
         this.#held.set(lease.id, lease.to - lease.from);
         await this.#queue.push(session, [leaseValues(lease)], stop.signal);
         tickets.add(Math.ceil((lease.to - lease.from) / this.#batchSize));
@@ -188,9 +189,10 @@ export class ShardInput {
     return this.#queue.release(session);
   }
 
-  /** So that an error about a corrupt record can be explained. */
-  #note(file: string): void {
+  /** A file is looked at when it comes first: whether it is the chief's, and for an error about a corrupt record of it. */
+  async #look({ file, size }: Lease, worker: string): Promise<void> {
     if (this.#files.has(file)) return;
+    await checkFile(file, size, worker);
     this.#files.add(file);
     const { compression = 'none' } = this.#options;
     noteRecordFiles({ names: [file], compression }, this.#queue.dataset.variant.graph);
@@ -223,6 +225,22 @@ export class ShardInput {
   }
 }
 
+/** Leases are of the chief's files: others under the same paths would give other records, or none. */
+async function checkFile(file: string, size: number | undefined, worker: string): Promise<void> {
+  if (size === undefined) return;
+  const found = await stat(file).catch(() => undefined);
+  if (found?.size === size) return;
+  throw new ShoalError(
+    'SHOAL_CONFIG',
+    found
+      ? `${file} has ${found.size} bytes on ${worker} and ${size} on the chief`
+      : `${file} is not there on ${worker}, or can't be read`,
+    {
+      hint: "Leased files must be the same on all machines; train: { input: 'whole' } lets every worker read its own.",
+    },
+  );
+}
+
 /** The answer, or undefined when a stop comes first. */
 async function unlessStopped<T>(answer: Promise<T>, { signal }: Stop): Promise<T | undefined> {
   if (!signal) return answer;
@@ -239,13 +257,13 @@ async function unlessStopped<T>(answer: Promise<T>, { signal }: Stop): Promise<T
   }
 }
 
-const leaseValues = ({ id, file, offset, records, bytes = 0, behind = 0, from, to, seed }: Lease) => [
+const leaseValues = ({ id, file, offset, records, bytes = 0, size = 0, from, to, seed }: Lease) => [
   BigInt(id),
   file,
   BigInt(offset),
   BigInt(records),
   BigInt(bytes),
-  BigInt(behind),
+  BigInt(bytes === 0 ? 0 : size - offset - bytes),
   BigInt(from),
   BigInt(to),
   BigInt(seed),

@@ -78,7 +78,7 @@ class Cutter {
 
   ranges(file: string, size: number): Shard[] {
     this.#cut(size);
-    return this.#ranges.map((range) => ({ file, ...range, behind: size - range.offset - range.bytes }));
+    return this.#ranges.map((range) => ({ file, ...range }));
   }
 
   /** All records as one range, to be read by what reads whole files. */
@@ -201,7 +201,7 @@ export async function scanFixed(file: string, options: FixedScanOptions): Promis
     const count = Math.min(rangeRecords, records - first);
     const offset = headerBytes + first * recordBytes;
     const bytes = count * recordBytes;
-    ranges.push({ file, offset, records: count, bytes, behind: size - offset - bytes });
+    ranges.push({ file, offset, records: count, bytes });
   }
   return { ranges };
 }

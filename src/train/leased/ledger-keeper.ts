@@ -72,7 +72,9 @@ export class LedgerKeeper implements AsyncDisposable {
     const { plan, notes } = await shards.files.plan({ workers, signal });
     log(`input: ${[described(plan), ...notes, ...(shards.hint ? [shards.hint] : [])].join('; ')}`);
     if (plan.shards.length < workers)
-      log(`input: only ${plan.shards.length} shards for ${workers} workers: not all have records at a time`);
+      log(
+        `input: ${many(plan.shards.length, 'shard')} for ${workers} workers: not all have records at a time`,
+      );
     // Leases that an earlier chief gave out have lower ids, whatever it gave out.
     const generation = Math.floor(Date.now() / 1000);
     return new LedgerKeeper(options, new LedgerHost(plan, { generation }));
@@ -186,8 +188,11 @@ function described({ shards, epochs }: LedgerPlan): string {
   const records = shards.reduce((sum, shard) => sum + shard.records, 0);
   const files = new Set(shards.map(({ file }) => file)).size;
   const times = epochs === null ? 'again and again' : epochs === 1 ? 'once' : `${epochs} times`;
-  return `${records} records of ${files} files as ${shards.length} shards, ${times}, leased by the chief`;
+  const parts = `${many(records, 'record')} of ${many(files, 'file')} as ${many(shards.length, 'shard')}`;
+  return `${parts}, ${times}, leased by the chief`;
 }
+
+const many = (count: number, what: string): string => `${count} ${what}${count === 1 ? '' : 's'}`;
 
 /** Connects a worker's input to the desk: its own, where it is the chief. */
 export function connectInput(

@@ -1,0 +1,71 @@
+/** Which input of a job is leased, and what is said of it. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import * as tf from '../tf.js';
+import { defineJob, type TrainOptions } from './define-job.js';
+import { runInProcess } from './run-local.js';
+import { buildTrainingGraph } from './training-graph.js';
+
+const IDS = 25;
+let folder: string;
+
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'shoal-leasing-'));
+  writeFileSync(join(folder, 'ids.csv'), Array.from({ length: IDS }, (_, id) => `${id}\n`).join(''));
+});
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+const rows = () => tf.data.csv(join(folder, '*.csv'), { columns: { id: 'int64' } });
+
+/** Counts how often each id is used: a step of descent at rate 1 adds one. */
+const jobOf = (input: () => ReturnType<typeof rows>, train: Partial<TrainOptions> = {}) =>
+  defineJob({
+    name: 'leasing',
+    input,
+    model({ input: { id } }) {
+      const counts = tf.variable('counts', { shape: [IDS], initializer: tf.zerosInitializer() });
+      return { loss: counts.gather(id).sum().neg(), optimizer: tf.train.sgd(1), outputs: { counts } };
+    },
+    train: { lastStep: 1000, ...train },
+  });
+
+const graphFor = (workers: number, ...of: Parameters<typeof jobOf>) =>
+  buildTrainingGraph(jobOf(...of), { index: 0, count: workers, device: null });
+
+const batches = () => rows().batch(4);
+
+describe('a dataset of files', () => {
+  test('is leased where there are several workers, and the chief says how to have it whole', () => {
+    expect(graphFor(2, batches).shards?.hint).toMatch(/'whole' } lets every worker read all/);
+  });
+
+  test('is read whole by one worker alone', () => {
+    const { shards, inputLine } = graphFor(1, batches);
+    expect([shards, inputLine]).toEqual([undefined, undefined]);
+  });
+
+  test.each<[string, Parameters<typeof jobOf>, RegExp]>([
+    ['where the job wants it', [batches, { input: 'whole' }], /as the job says/],
+    ['where it can not be leased', [() => rows().take(9).batch(4)], /can't be leased: .*take\(\)/],
+    ['in synchronous training', [batches, { sync: true }], /steps are synchronous/],
+  ])('is read whole by all, and they say so: %s', (_, of, line) => {
+    const { shards, inputLine } = graphFor(2, ...of);
+    expect(shards).toBeUndefined();
+    expect(inputLine).toMatch(/^every worker reads all of it/);
+    expect(inputLine).toMatch(line);
+  });
+
+  test('that must be leased and can not be is an error', () => {
+    expect(() => graphFor(2, () => rows().take(9).batch(4), { input: 'shards' })).toThrow(/take\(\)/);
+  });
+
+  test('gives every record once for each repeat when it is leased', async () => {
+    const lines: string[] = [];
+    const job = jobOf(() => rows().shuffle(5).repeat(3).batch(4), { input: 'shards' });
+    const { outputs } = await runInProcess(job, { log: (line) => lines.push(line) });
+    expect(outputs.counts).toEqual(Array(IDS).fill(3));
+    expect(lines[0]).toBe('input: 25 records of 1 file as 1 shard, 3 times, leased by the chief');
+  });
+});
