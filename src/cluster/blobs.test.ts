@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { getEventListeners } from 'node:events';
 import {
   existsSync,
   mkdirSync,
@@ -65,13 +66,16 @@ describe('blobs', () => {
     await expect(range(1001)).rejects.toMatchObject({ code: 'SHOAL_INVALID_ARGUMENT' });
   });
 
-  it('are read many times over one connection without leaving a trace on it', async () => {
+  it('are read many times over one connection without leaving a trace on it, nor on a signal', async () => {
     const warnings: Error[] = [];
     const note = (warning: Error) => warnings.push(warning);
     process.on('warning', note);
     await blobs.write('often', Buffer.from('x'));
     const client = peer.client(undefined, { maxSockets: 1 });
     for (let i = 0; i < 30; i++) await client.blobs.readAll('often');
+    const { signal } = new AbortController();
+    await Promise.all(Array.from({ length: 30 }, () => client.blobs.readAll('often', { signal })));
+    expect(getEventListeners(signal, 'abort')).toEqual([]);
     await new Promise((tick) => setImmediate(tick));
     process.off('warning', note);
     expect(warnings).toEqual([]);

@@ -2,7 +2,7 @@
  * HTTP to one peer: kept-alive connections, deadlines, and every failure as an error that names the peer and
  * says of which kind it is, which is what membership wants to know.
  */
-import { once } from 'node:events';
+import { once, setMaxListeners } from 'node:events';
 import { Agent, request as httpRequest, type IncomingMessage, type OutgoingHttpHeaders } from 'node:http';
 import { request as httpsRequest, Agent as TlsAgent } from 'node:https';
 import type { Socket } from 'node:net';
@@ -202,6 +202,8 @@ export class HttpPeer {
     const timer = streams ? undefined : setTimeout(late, timeoutMs);
     if (streams) request.setTimeout(timeoutMs, late);
     const abort = () => end(abortError(`a call to ${this.label}`, signal!));
+    // A question to everybody has one signal and a listener for each of them; all are taken off below.
+    if (signal) setMaxListeners(0, signal);
     signal?.addEventListener('abort', abort, { once: true });
     if (onDisconnect !== undefined) request.once('socket', (socket) => this.#watch(socket, onDisconnect));
     // A failure rejects `answered`, or ends the body of the answer; there is nothing to do about it here.

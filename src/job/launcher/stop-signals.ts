@@ -1,4 +1,5 @@
 /** Turns the signals of a terminal into two requests: the first asks to stop in order, the second at once. */
+import { setMaxListeners } from 'node:events';
 
 export interface StopSignals {
   readonly stop: AbortSignal;
@@ -12,6 +13,8 @@ const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 export function stopSignals(onRequest: (name: string, count: number) => void = () => {}): StopSignals {
   const stop = new AbortController();
   const kill = new AbortController();
+  // All that a task has under way listens to them.
+  setMaxListeners(0, stop.signal, kill.signal);
   let count = 0;
   const handle = (name: NodeJS.Signals) => {
     count++;
