@@ -55,6 +55,11 @@ export class BestCheckpoints {
     return this.#best ?? [];
   }
 
+  /** Pins what an earlier process found best, before anything removes it. */
+  async recall(session: TrainingRunner): Promise<void> {
+    await this.#load(session);
+  }
+
   /** Keeps the state of the session if it is among the best; `path` names or makes its checkpoint. */
   async consider(
     session: TrainingRunner,

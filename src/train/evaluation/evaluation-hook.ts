@@ -61,6 +61,7 @@ export class EvaluationHook extends SessionRunHook<Tensor<'int64'>> {
 
   override async afterCreateSession(session: TrainingRunner): Promise<void> {
     this.#timer.update(await readStep(session, this.#step));
+    await this.#best?.recall(session);
   }
 
   override beforeRun(): SessionRunArgs {

@@ -112,6 +112,29 @@ describe('EvaluationHook', () => {
     expect((await session.run(model.globalStep)).number()).toBe(4);
   });
 
+  it('keeps the best of an earlier process before it has evaluated anything itself', async () => {
+    const checkpointDir = space.path();
+    const run = (lastStep: number, everySteps: number) => {
+      const model = withMetric();
+      const saver = new Saver({ maxToKeep: 1 });
+      const hook = new EvaluationHook({
+        evaluation: model.evaluation,
+        everySteps,
+        atEnd: false,
+        best: { policy: { metric: 'loss', mode: 'max' }, saver, checkpointDir },
+      });
+      return train(model, lastStep, checkpointDir, { scaffold: new Scaffold({ saver }), hooks: [hook] });
+    };
+    await run(6, 4);
+    await run(9, 1000);
+    const { graph } = smallModel();
+    await using session = Session.open({ graph });
+    await new Saver().restore(session, join(checkpointDir, 'model.ckpt-4'));
+    await expect(new Saver().restore(session, join(checkpointDir, 'model.ckpt-6'))).rejects.toThrow(
+      /no checkpoint/,
+    );
+  });
+
   it('tells an early stopping hook when to end', async () => {
     const model = withMetric();
     const evaluation = new EvaluationHook({ evaluation: model.evaluation, everySteps: 2 });
