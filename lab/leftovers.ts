@@ -13,6 +13,8 @@ const LEFT_EARLY = /\/worker-[1-9]\d*\//;
 export interface LeftoverOptions {
   /** How many checkpoints stay. */
   readonly keeps: number;
+  /** Hosts of which no task took part: what a run would have removed there stays until they are back. */
+  readonly away?: readonly LabHost[];
   /** What belongs on a disk. */
   readonly belongs: readonly string[];
 }
@@ -33,7 +35,11 @@ export class Leftovers {
     return new Leftovers(lab, found);
   }
 
-  async check(ctx: Context, scenario: Scenario, { keeps, belongs }: LeftoverOptions): Promise<void> {
+  async check(
+    ctx: Context,
+    scenario: Scenario,
+    { keeps, belongs, away = [] }: LeftoverOptions,
+  ): Promise<void> {
     const left: string[] = (await processesWith(scenario.token)).map((pid) => `process ${pid}`);
     const attempts = new Set<string>();
     for (const host of this.#lab.hosts) {
@@ -57,7 +63,7 @@ export class Leftovers {
         const name = path.slice(path.lastIndexOf('/') + 1);
         const attempt = /^(.+@.+)$/.exec(name)?.[1];
         if (attempt !== undefined) {
-          if (!LEFT_EARLY.test(path)) attempts.add(attempt);
+          if (!LEFT_EARLY.test(path) && !away.includes(host)) attempts.add(attempt);
         } else if (name !== '') say(path);
       }
     }

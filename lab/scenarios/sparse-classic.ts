@@ -4,6 +4,7 @@ import { parseCheckpointState } from '../../src/formats/checkpoint-state/checkpo
 import { scalarsIn } from '../../src/train/testing/workspace.js';
 import type { Context } from '../experiment.js';
 import { diskOf, newestStep } from '../gather.js';
+import type { LabHost } from '../hosts.js';
 import { Leftovers } from '../leftovers.js';
 import { MemoryWatch } from '../memory.js';
 import { allEnd, interrupt, Scenario, type ScenarioTask, savedByTime, savesOf, says } from '../scenario.js';
@@ -27,10 +28,11 @@ export async function sparseClassic(ctx: Context): Promise<void> {
   const logs = ctx.flags.logs as string | undefined;
   const options = { program: 'examples/sparse-linear/classic.ts', workers, hostOf, logs };
   const leftovers = await Leftovers.before(lab);
-  const nothingLeft = (scenario: Scenario) =>
+  const nothingLeft = (scenario: Scenario, away: readonly LabHost[] = []) =>
     leftovers.check(ctx, scenario, {
       keeps: 2,
       belongs: ['.shoal', LOGDIR, 'data'],
+      away,
     });
   await makeData(ctx, lab, lab.hosts.slice(0, workers));
   const flags = (epochs: number) => [
@@ -95,7 +97,16 @@ export async function sparseClassic(ctx: Context): Promise<void> {
     last.used >= used,
     `${used} rows in use, then ${last.used}`,
   );
-  await nothingLeft(other);
+  const away = Array.from({ length: Math.max(0, ps - next) }, (_, i) => scenario.hostOf('ps', next + i));
+  await nothingLeft(other, away);
+  if (away.length > 0) {
+    ctx.log(`the ${away.length} hosts that had no part are back: ${ps} ps again, until Ctrl-C`);
+    const back = scenario.startAll(flags(1000));
+    for (const worker of back.slice(0, workers)) await says(ctx, worker, /^step \d+ loss/m, LONG.timeoutMs);
+    await interrupt(ctx, back);
+    ctx.check('training went on', (await newest()) > last.step, `step ${await newest()}`);
+    await nothingLeft(scenario);
+  }
   await lab.dispose();
 }
 

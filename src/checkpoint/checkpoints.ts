@@ -88,8 +88,18 @@ export class Checkpoints {
     }
   }
 
+  /**
+   * Removes what is not to be kept where no save of this process has seen to it: tasks may have come back with checkpoints
+   * that were removed while they were away.
+   */
+  async tidy(): Promise<void> {
+    if (this.#kept || this.#running) return;
+    const [newest] = await this.list();
+    if (newest) await this.#keep(newest, { sweeps: false });
+  }
+
   /** After a commit: old ones go, leftovers go, the directory shows what there is. None of it can undo the commit. */
-  async #keep(newest: Manifest): Promise<void> {
+  async #keep(newest: Manifest, { sweeps } = { sweeps: true }): Promise<void> {
     this.#kept = undefined;
     const { store, namespace, retention, log, chief, now } = this.#options;
     try {
@@ -102,7 +112,7 @@ export class Checkpoints {
         (await healthOf(store, namespace, newest)).missing.length === 0;
       const gone = new Set(isThere ? old : []);
       for (const manifest of gone) await removeCheckpoint(store, namespace, manifest);
-      if (this.#isUnswept) {
+      if (this.#isUnswept && sweeps) {
         // Every owner has taken this chief's snapshot: nobody writes for an earlier one any more.
         const { attempt, sequence } = newest;
         const last = { incarnation: chief.incarnation, sequence, attempt };

@@ -129,7 +129,10 @@ export class JobCheckpoints {
     const plane = server && planeOf(server);
     if (plane && !interrupted) await plane.lastToTrain({ timeoutMs: LAST_MS, log: this.#log });
     await plane?.becomeStill();
-    if (!(await this.#isSaved(plane ? undefined : step))) await this.#save();
+    if (!(await this.#isSaved(plane ? undefined : step))) return this.#save();
+    await this.#saver
+      .tidy(this.#session, this.directory)
+      .catch((error: unknown) => this.#log(`old checkpoints could not be removed: ${messageOf(error)}`));
   }
 
   /** Whether nothing was trained since the newest checkpoint; `step` where nobody else trains. */

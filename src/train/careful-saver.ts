@@ -2,6 +2,7 @@
  * Saves for those who must not fail with it: a save that fails is spoken of, counted, and due again after a while
  * that grows. It knows which step was saved last.
  */
+import { dirname } from 'node:path';
 import { backoffMs } from '../async/backoff.js';
 import { sleep } from '../async/deadline.js';
 import { messageOf } from '../errors/errors.js';
@@ -60,7 +61,7 @@ export class CarefulSaver {
   async findSaved(session: TrainingRunner, step: number): Promise<boolean> {
     const { saver, path, log } = this.#options;
     try {
-      const newest = await saver().latest(session, path.replace(/\/[^/]*$/, ''));
+      const newest = await saver().latest(session, dirname(path));
       if (newest?.endsWith(`${path.replace(/^.*\//, '/')}-${step}`)) this.#savedStep = step;
     } catch (error) {
       log(`the newest checkpoint could not be looked up: ${messageOf(error)}`);
@@ -107,13 +108,24 @@ export class CarefulSaver {
     return (await session.run(globalStep.toOutput(), { timeoutMs: 30_000 })).number();
   }
 
+  /** What a save would have removed. */
+  async #tidy(session: TrainingRunner): Promise<void> {
+    const { saver, path, log } = this.#options;
+    await saver()
+      .tidy?.(session, dirname(path))
+      .catch((error: unknown) => log(`old checkpoints could not be removed: ${messageOf(error)}`));
+  }
+
   /** Saves the checkpoint of the last step, unless it is saved already: several tries, then a loud line. */
   async saveLast(session: TrainingRunner, step: number, attempts = 3): Promise<boolean> {
     for (let attempt = 0; step !== this.#savedStep && attempt < attempts; attempt++) {
       if (attempt > 0) await sleep(backoffMs(attempt, LAST_RETRY));
       if (await this.save(session, step)) return true;
     }
-    if (step === this.#savedStep) return true;
+    if (step === this.#savedStep) {
+      await this.#tidy(session);
+      return true;
+    }
     const newest = this.#savedStep === undefined ? 'an earlier run, if any' : `step ${this.#savedStep}`;
     this.#options.log(`THE LAST CHECKPOINT, of step ${step}, COULD NOT BE SAVED; the newest is of ${newest}`);
     return false;

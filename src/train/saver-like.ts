@@ -56,6 +56,8 @@ export interface SaverLike {
     directory: string,
     options?: { signal?: AbortSignal },
   ): Promise<string | undefined>;
+  /** Removes what is not to be kept, where no save has done so. */
+  tidy?(session: TrainingRunner, directory: string): Promise<void>;
   /** Checkpoints that stay whatever their age. */
   pin?(session: TrainingRunner, paths: readonly string[]): Promise<void>;
 }

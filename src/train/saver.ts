@@ -208,6 +208,11 @@ export class Saver implements SaverLike {
     return this.#home(session, directory).checkpoints.list();
   }
 
+  /** Removes what is not to be kept, if no save has done so: for who finds that there is nothing to be saved. */
+  async tidy(session: TrainingRunner, directory: string): Promise<void> {
+    await this.#home(session, directory).checkpoints.tidy();
+  }
+
   /** Checkpoints that stay whatever their age, by path or prefix. */
   async pin(session: TrainingRunner, paths: readonly string[]): Promise<void> {
     const pinned = new Set<string>();

@@ -1,12 +1,12 @@
 /** What a job saves at its end, with real tasks. */
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { ROOT } from '../setup/run-setup.js';
 import { shoal } from './shoal-process.js';
 
-vi.setConfig({ testTimeout: 400_000 });
+vi.setConfig({ testTimeout: 900_000 });
 
 const JOB = join(ROOT, 'test/cluster/programs/evaluated-job.ts');
 
@@ -16,10 +16,10 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(scratch, { recursive: true, force: true }));
 
-async function saved(): Promise<readonly number[]> {
-  const env = { LAST_STEP: '400', EVERY_STEPS: '400' };
+async function saved(lastStep: number, { ps = 1, every = lastStep } = {}): Promise<readonly number[]> {
+  const env = { LAST_STEP: String(lastStep), EVERY_STEPS: String(every) };
   const { code, stdout, stderr } = await shoal(
-    ['run', JOB, '--ps', '1', '--workers', '1', '--no-evaluator'],
+    ['run', JOB, '--ps', String(ps), '--workers', '1', '--no-evaluator'],
     { cwd: scratch, env },
   );
   expect(code, stdout + stderr).toBe(0);
@@ -27,6 +27,22 @@ async function saved(): Promise<readonly number[]> {
 }
 
 test('a step that was just saved is not saved again at the end, nor one that was restored', async () => {
-  expect((await saved()).filter((step) => step === 400)).toEqual([400]);
-  expect(await saved()).toEqual([]);
+  expect((await saved(400)).filter((step) => step === 400)).toEqual([400]);
+  expect(await saved(400)).toEqual([]);
+});
+
+test('a ps that comes back is rid of what was removed meanwhile, though nothing is saved', async () => {
+  /** The steps of which a ps has files. */
+  const held = (index: number) => {
+    const blobs = join(scratch, `.shoal/evaluated/ps-${index}/blobs`);
+    const files = readdirSync(blobs, { recursive: true }) as string[];
+    return new Set(files.flatMap((file) => /model\.ckpt-(\d+)@/.exec(file)?.[1] ?? []).map(Number));
+  };
+  await saved(100, { ps: 2 });
+  expect(held(1)).toContain(100);
+  const kept = await saved(700, { every: 200 });
+  expect(held(0)).not.toContain(100);
+  expect(held(1)).toContain(100);
+  expect(await saved(700, { ps: 2 })).toEqual([]);
+  for (const step of held(1)) expect(kept).toContain(step);
 });

@@ -129,11 +129,10 @@ export class CheckpointSaverHook extends SessionRunHook<Tensor<'int64'>> {
   override async end(session: TrainingRunner): Promise<void> {
     await this.#saving;
     const step = await this.#careful.lastStep(session, await readStep(session, this.#step));
-    if (step !== this.savedStep) {
-      for (const listener of this.#listeners) await listener.beforeSave?.(session, step);
-      const saved = await this.#careful.saveLast(session, step, this.#options.lastAttempts);
-      if (saved) await this.#tellSaved(session, step);
-    }
+    const isDue = step !== this.savedStep;
+    if (isDue) for (const listener of this.#listeners) await listener.beforeSave?.(session, step);
+    const saved = await this.#careful.saveLast(session, step, this.#options.lastAttempts);
+    if (isDue && saved) await this.#tellSaved(session, step);
     for (const listener of this.#listeners) await listener.end?.(session, step);
   }
 

@@ -35,7 +35,7 @@ export default defineJob({
   },
   train: {
     lastStep: Number(LAST_STEP),
-    checkpoint: EVERY_STEPS ? { everySteps: Number(EVERY_STEPS) } : { everySecs: 1, keep: 2 },
+    checkpoint: EVERY_STEPS ? { everySteps: Number(EVERY_STEPS), keep: 2 } : { everySecs: 1, keep: 2 },
     logEverySecs: 1,
   },
 });
