@@ -107,6 +107,7 @@ export async function spread(
       readBack: staged.isReadBack ? [peers.self] : [],
     };
   } catch (error) {
+    sum.fail(error);
     stop.abort(error);
     await Promise.all([staged?.discard(), undo()]);
     throw error;
@@ -129,6 +130,11 @@ class Sum {
     this.whole.catch(() => {});
   }
 
+  /** There will be none: the pass was not made, or not to its end. */
+  fail(error: unknown): void {
+    this.#settle.reject(error);
+  }
+
   async *of(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
     try {
       for await (const chunk of chunks) {
@@ -140,7 +146,7 @@ class Sum {
       this.soFar = this.#known?.() ?? this.soFar;
       this.#settle.resolve(this.soFar);
     } finally {
-      this.#settle.reject(new ShoalError('SHOAL_ABORTED', 'the pass over the source was given up'));
+      this.fail(new ShoalError('SHOAL_ABORTED', 'the pass over the source was given up'));
     }
   }
 }

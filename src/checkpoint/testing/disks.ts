@@ -9,7 +9,7 @@ import { ShoalError } from '../../errors/errors.js';
 import { DirectoryStore } from '../../store/directory-store.js';
 import type { PeerBlobs, Peers } from '../../store/peers.js';
 import { PeersStore } from '../../store/peers-store.js';
-import { guarded } from '../../store/sources.js';
+import { guarded, sourceOf } from '../../store/sources.js';
 import type { PutOptions, StoreCallOptions } from '../../store/store.js';
 
 export interface Disk {
@@ -122,7 +122,18 @@ function blobsOf(disk: Disk): PeerBlobs {
     return directory;
   };
   return {
-    write: async (name, source, { crc32c: _, ...options } = {}) => reach().put(name, source, options),
+    write: async (name, source, { crc32c, ifAbsent, ...options } = {}) => {
+      const staged = await reach().stage(name, sourceOf(source)(0), options);
+      try {
+        const sum = (await crc32c?.()) ?? staged.crc32c;
+        if (sum !== staged.crc32c) throw new ShoalError('SHOAL_CORRUPT', `${name} is not what was meant`);
+      } catch (error) {
+        await staged.discard();
+        throw error;
+      }
+      const { size, crc32c: found } = staged;
+      return { published: await staged.commit(ifAbsent), size, crc32c: found };
+    },
     read: (name, { attempts: _, ...options } = {}) => {
       const chunks = async function* () {
         for await (const chunk of reach().read(name, options)) {
