@@ -327,6 +327,19 @@ describe("a tensor in TensorFlow's memory", () => {
     expect(() => throughIdentity(tensor)).toThrowError(expect.objectContaining({ code: 'SHOAL_DISPOSED' }));
   });
 
+  test('lends some of its bytes, which last through a dispose and are empty when they are given back', () => {
+    const before = liveHandles().tensor;
+    const tensor = fetched();
+    const { bytes, giveBack } = tensor.lendBytes(8, 24);
+    tensor.dispose();
+    expect([...new Float32Array(bytes.slice().buffer)]).toEqual([2, 3, 4, 5]);
+    giveBack();
+    expect(bytes).toHaveLength(0);
+    expect(liveHandles().tensor).toBeLessThanOrEqual(before);
+    const small = Tensor.of([1, 2, 3], { dtype: 'int32' });
+    expect([...small.lendBytes(4, 8).bytes]).toEqual([2, 0, 0, 0]);
+  });
+
   test('empties the arrays taken from it when it is disposed', () => {
     const tensor = fetched();
     const { data } = tensor;
