@@ -20,6 +20,7 @@ export async function sparseJob(ctx: Context): Promise<void> {
     ctx,
     lab,
     [2, 3].map((index) => lab.host(index)),
+    { same: true },
   );
   ctx.log('as a job, to the end of its epoch');
   const tasks = scenario.startAll([

@@ -19,15 +19,21 @@ const TASK_MB = 500;
 /** By how much the chief's peak may differ from another worker's, whatever the size of a checkpoint. */
 const CHIEF_MB = 200;
 
-export async function makeData(ctx: Context, lab: Lab, hosts: readonly LabHost[]): Promise<void> {
+export async function makeData(
+  ctx: Context,
+  lab: Lab,
+  hosts: readonly LabHost[],
+  /** Whether all hosts get the same records, or each its own. */
+  { same = false }: { readonly same?: boolean } = {},
+): Promise<void> {
   const [features, records] = [Number(ctx.flags.features), Number(ctx.flags.records)];
   for (const [i, host] of hosts.entries()) {
     const directory = join(diskOf(lab, host), 'data');
     const common = { directory, features };
-    await writeSparseExamples({ ...common, prefix: 'train', records, files: 2, seed: i + 1 });
+    await writeSparseExamples({ ...common, prefix: 'train', records, files: 2, seed: same ? 1 : i + 1 });
     await writeSparseExamples({ ...common, prefix: 'valid', records: VALIDATION, seed: 100 });
   }
-  ctx.log(`${records} records on each of ${hosts.length} hosts`);
+  ctx.log(`${records} records on each of ${hosts.length} hosts${same ? ', the same on all' : ''}`);
 }
 
 interface Seen {
