@@ -147,10 +147,12 @@ export function adoptCut(
   const then = recordsByFile(cut.plan.shards);
   const now = recordsByFile(plan.shards);
   const isSame = then.length === now.length && then.every(([, records], i) => records === now[i]?.[1]);
-  const places = new Map(then.map(([file], i) => [file, now[i]?.[0] ?? file]));
-  const kept = isSame
-    ? cut.plan.shards.map((shard) => ({ ...shard, file: places.get(shard.file) as string }))
-    : cut.plan.shards;
+  const places = new Map(then.map(([file], i) => [file, (isSame ? now[i]?.[0] : file) ?? file]));
+  const sizes = new Map(plan.shards.map(({ file, size }) => [file, size]));
+  const kept = cut.plan.shards.map((shard) => {
+    const file = places.get(shard.file) as string;
+    return { ...shard, file, size: sizes.get(file) ?? shard.size };
+  });
   return {
     cut: { ...cut, plan: { ...cut.plan, shards: kept, epochs } },
     notice: isSame

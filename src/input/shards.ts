@@ -94,6 +94,8 @@ export class ShardInput {
   readonly #files = new Set<string>();
   #tickets = new Tickets();
   #batchSize = 1;
+  /** Whether this reads TFRecord files by itself, whose corrupt records can be explained. */
+  #isRecordFiles = false;
   #from: { readonly source: LeaseSource; readonly worker: string } | undefined;
 
   constructor(options: ShardOptions = {}) {
@@ -110,6 +112,7 @@ export class ShardInput {
 
   /** Serialized records, so many at a time. */
   batch(size: number): ShardBatches<Output<'string'>> {
+    this.#isRecordFiles = true;
     return this.batches({
       size,
       read: (range) => recordsOfRange(range, this.#options),
@@ -195,6 +198,7 @@ export class ShardInput {
     await checkFile(file, size, worker);
     this.#files.add(file);
     const { compression = 'none' } = this.#options;
+    if (!this.#isRecordFiles) return;
     noteRecordFiles({ names: [file], compression }, this.#queue.dataset.variant.graph);
   }
 
