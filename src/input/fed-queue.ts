@@ -26,6 +26,8 @@ export interface Runner {
 export interface FedQueueOptions {
   readonly capacity?: number | undefined;
   readonly name?: string | undefined;
+  /** How seldom a full queue is looked at: each look is a run. 10 ms unless told. */
+  readonly longestPauseMs?: number | undefined;
 }
 
 const FOREVER = 2n ** 62n;
@@ -33,7 +35,7 @@ const FOREVER = 2n ** 62n;
 const MARKERS = 64;
 /** A session over a cluster may wait for others; to end a wait is not worth that. */
 const MARK_MS = 2000;
-const PAUSES_MS = [1, 1, 2, 2, 5, 10];
+const PAUSES_MS = [1, 1, 2, 2, 5, 10, 20, 40, 80];
 
 export class FedQueue<T> {
   /** Ends where a marker is. */
@@ -41,6 +43,7 @@ export class FedQueue<T> {
   readonly spec: Spec;
   readonly capacity: number;
   readonly #leaves: readonly LeafSpec[];
+  readonly #longestPauseMs: number;
   /** Whether records have one size and go in by many at a time. */
   readonly #stacks: boolean;
   readonly #placeholders: readonly Output[];
@@ -49,7 +52,9 @@ export class FedQueue<T> {
   readonly #closeOp: Operation;
   readonly #dequeue: readonly Output[];
 
-  constructor(spec: Spec, { capacity = 1024, name = 'fed_queue' }: FedQueueOptions = {}) {
+  constructor(spec: Spec, options: FedQueueOptions = {}) {
+    const { capacity = 1024, name = 'fed_queue', longestPauseMs = 10 } = options;
+    this.#longestPauseMs = longestPauseMs;
     if (!Number.isSafeInteger(capacity) || capacity < 1)
       throw invalid(`The capacity of a queue must be a whole number from 1, it is ${capacity}`);
     this.spec = spec;
@@ -176,7 +181,8 @@ export class FedQueue<T> {
   ): Promise<void> {
     const feeds = this.#feedsOf(records);
     for (let turn = 0; (await this.#queued(session, signal)) + records.length > this.capacity; turn++) {
-      await sleep(PAUSES_MS[Math.min(turn, PAUSES_MS.length - 1)] as number, signal);
+      const pause = PAUSES_MS[Math.min(turn, PAUSES_MS.length - 1)] as number;
+      await sleep(Math.min(pause, this.#longestPauseMs), signal);
     }
     await session.run(this.#enqueue, { feeds, ...(signal ? { signal } : {}) });
   }

@@ -101,7 +101,9 @@ export class ShardInput {
   constructor(options: ShardOptions = {}) {
     this.name = options.name ?? 'shards';
     this.#options = options;
-    this.#queue = new FedQueue<LeaseElement>(LEASE, { capacity: options.leasesAhead ?? 2, name: this.name });
+    const capacity = options.leasesAhead ?? 2;
+    // Who is told of a lease has others to read: there is time.
+    this.#queue = new FedQueue<LeaseElement>(LEASE, { capacity, name: this.name, longestPauseMs: 80 });
     this.#queue.dataset.variant.graph.addToCollection(INPUT_FEEDERS, this);
   }
 
