@@ -1,6 +1,6 @@
 /** Blobs as files below one directory: look up, read ranges, list, remove. Writing is in disk-writer.ts and publish.ts. */
-import { constants } from 'node:fs';
-import { type FileHandle, open, readdir, rm, rmdir } from 'node:fs/promises';
+import { type BigIntStats, constants } from 'node:fs';
+import { type FileHandle, lstat, open, readdir, rm, rmdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { throwIfAborted } from '../async/deadline.js';
 import { ShoalError } from '../errors/errors.js';
@@ -56,14 +56,25 @@ export async function openBlob(
     await file.close();
     throw notFound(name);
   }
-  const etag = `"${stat.size.toString(36)}-${stat.mtimeNs.toString(36)}-${stat.ino.toString(36)}"`;
-  return { file, name, size: Number(stat.size), modifiedMs: Number(stat.mtimeMs), etag };
+  return { file, ...infoOf(name, stat) };
 }
 
 export async function statBlob(root: string, name: BlobName): Promise<DiskBlob> {
-  const { file, ...info } = await openBlob(root, name);
-  await file.close();
-  return info;
+  return lookAt(await locate(root, name), name);
+}
+
+/** A blob whose path is known to be a good one. */
+async function lookAt(path: string, name: BlobName): Promise<DiskBlob> {
+  const stat = await lstat(path, { bigint: true }).catch((error: unknown) => {
+    throw MISSING.has(codeOf(error)) ? notFound(name, error) : error;
+  });
+  if (!stat.isFile()) throw notFound(name);
+  return infoOf(name, stat);
+}
+
+function infoOf(name: BlobName, { size, mtimeMs, mtimeNs, ino }: BigIntStats): DiskBlob {
+  const etag = `"${size.toString(36)}-${mtimeNs.toString(36)}-${ino.toString(36)}"`;
+  return { name, size: Number(size), modifiedMs: Number(mtimeMs), etag };
 }
 
 /** The bytes of an open file from `start` up to `end`, in chunks of bounded size, read a little ahead. */
@@ -154,7 +165,7 @@ export async function* eachBlob(root: string, prefix = '', after?: string): Asyn
   for await (const name of walk(root, start ?? '')) {
     if (!name.startsWith(prefix) || (after !== undefined && compareNames(name, after) <= 0)) continue;
     // A file that went away between the two looks is as good as never seen.
-    const info = await statBlob(root, name).catch(() => undefined);
+    const info = await lookAt(join(root, name), name).catch(() => undefined);
     if (info !== undefined) yield info;
   }
 }
