@@ -71,7 +71,8 @@ export interface TrainOptions {
   readonly sync?: boolean | { readonly replicasToAggregate: number };
   /**
    * Where there are several workers, a dataset of record files is leased to them piece by piece, so that every record is
-   * used once. `whole`: each reads all of it. `shards`: an error if it can't be leased.
+   * used once; one that depends on the replica is left to each. `whole`: each reads all of it. `shards`: an error if it
+   * can't be leased.
    */
   readonly input?: 'shards' | 'whole';
   /** Checkpoints while training, and one at the end; none when left out. */

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import * as tf from '../tf.js';
-import { defineJob, type TrainOptions } from './define-job.js';
+import { defineJob, type Replica, type TrainOptions } from './define-job.js';
 import { runInProcess } from './run-local.js';
 import { buildTrainingGraph } from './training-graph.js';
 
@@ -20,7 +20,7 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 const rows = () => tf.data.csv(join(folder, '*.csv'), { columns: { id: 'int64' } });
 
 /** Counts how often each id is used: a step of descent at rate 1 adds one. */
-const jobOf = (input: () => ReturnType<typeof rows>, train: Partial<TrainOptions> = {}) =>
+const jobOf = (input: (replica: Replica) => ReturnType<typeof rows>, train: Partial<TrainOptions> = {}) =>
   defineJob({
     name: 'leasing',
     input,
@@ -55,6 +55,13 @@ describe('a dataset of files', () => {
     expect(shards).toBeUndefined();
     expect(inputLine).toMatch(/^every worker reads all of it/);
     expect(inputLine).toMatch(line);
+  });
+
+  test('that is made for each worker is left to each, unless the job says shards', () => {
+    const own = ({ index }: Replica) => rows().batch(4 + index);
+    const { shards, inputLine } = graphFor(2, own);
+    expect([shards, inputLine]).toEqual([undefined, 'every worker reads what the job has for it']);
+    expect(graphFor(2, own, { input: 'shards' }).shards).toBeDefined();
   });
 
   test('that must be leased and can not be is an error', () => {

@@ -17,7 +17,8 @@ const WHOLE = "train: { input: 'whole' } lets every worker read all";
 export function leasingOf(
   { name, train, seed }: JobDefinition,
   given: Dataset<InputValues> | ShardedFiles<InputValues>,
-  workers: number,
+  /** `isOwn`: the job has looked at which worker it is for. */
+  { workers, isOwn }: { readonly workers: number; readonly isOwn: boolean },
 ): Leasing {
   const { input: wanted, sync } = train;
   if (given instanceof ShardedFiles) {
@@ -28,6 +29,8 @@ export function leasingOf(
   }
   if (wanted === 'whole') return { kind: 'whole', line: 'every worker reads all of it, as the job says' };
   if (wanted === undefined && workers === 1) return { kind: 'whole' };
+  if (wanted === undefined && isOwn)
+    return { kind: 'whole', line: 'every worker reads what the job has for it' };
   const found = leasable(given, { seed });
   if (wanted === 'shards') {
     if (found !== undefined && typeof found !== 'string') return { kind: 'leased', input: found };

@@ -72,10 +72,21 @@ function inputOf(
   placement: Placement,
 ): Pick<TrainingGraph, 'shards' | 'inputLine'> & { readonly values: JobInput<InputValues> } {
   const { index, count } = placement;
-  const given = typeof job.input === 'function' ? job.input({ index, count }) : job.input;
+  let isOwn = false;
+  const replica: Replica = {
+    get index() {
+      isOwn = true;
+      return index;
+    },
+    get count() {
+      isOwn = true;
+      return count;
+    },
+  };
+  const given = typeof job.input === 'function' ? job.input(replica) : job.input;
   if (!(given instanceof Dataset || given instanceof ShardedFiles))
     return { values: modelInput(given), shards: undefined, inputLine: undefined };
-  const leasing = leasingOf(job, given, count);
+  const leasing = leasingOf(job, given, { workers: count, isOwn });
   if (leasing.kind === 'whole')
     return { values: modelInput(given as Dataset<InputValues>), shards: undefined, inputLine: leasing.line };
   const shards = shardParts(job, leasing, placement);
