@@ -13,8 +13,10 @@ const device = replicaDeviceSetter({ psTasks: 1, workerDevice: config.task });
 const a = graph.asDefault(() => graph.device(device, () => tf.newVariable([1], { name: 'a' })));
 const session = server.session(graph, { waitMs: 30_000, onProgress: (line) => console.log(line) });
 await session.run(a.initializer);
+// Listened for before anybody can send it.
+const told = once(process, 'SIGUSR2');
 console.log('ready');
-await once(process, 'SIGUSR2');
+await told;
 await session.close();
 console.log('closed');
 process.exit();
