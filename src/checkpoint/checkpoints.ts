@@ -94,7 +94,7 @@ export class Checkpoints {
    */
   async tidy(): Promise<void> {
     if (this.#kept || this.#running) return;
-    const [newest] = await this.list();
+    const [newest] = await this.list({ known: this.#known });
     if (newest) await this.#keep(newest, { sweeps: false });
   }
 

@@ -63,16 +63,21 @@ export async function scanFile(file: string, options: ScanOptions = {}): Promise
   }
 }
 
+/** The error for a file that is not there or does not let itself be read. */
+export function unreadable(file: string, cause: unknown): ShoalError {
+  const missing = (cause as NodeJS.ErrnoException).code === 'ENOENT';
+  return new ShoalError(
+    missing ? 'SHOAL_NOT_FOUND' : 'SHOAL_UNREACHABLE',
+    missing ? `there is no file ${file}` : `${file} can not be read: ${messageOf(cause)}`,
+    { cause },
+  );
+}
+
 async function openFile(file: string): Promise<FileHandle> {
   try {
     return await open(file);
   } catch (cause) {
-    const missing = (cause as NodeJS.ErrnoException).code === 'ENOENT';
-    throw new ShoalError(
-      missing ? 'SHOAL_NOT_FOUND' : 'SHOAL_UNREACHABLE',
-      missing ? `there is no file ${file}` : `${file} can not be read: ${messageOf(cause)}`,
-      { cause },
-    );
+    throw unreadable(file, cause);
   }
 }
 

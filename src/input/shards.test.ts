@@ -4,8 +4,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { isShoalError } from '../errors/errors.js';
-import { encodeExample } from '../formats/example/encode.js';
-import { TFRecordWriter } from '../formats/tfrecord/writer.js';
 import { Graph } from '../graph/graph.js';
 import type { Output } from '../graph/operation.js';
 import { Session } from '../session/session.js';
@@ -14,6 +12,7 @@ import type { LedgerCut } from './ledger.js';
 import { type LeaseSource, LedgerHost, planShards } from './ledger-host.js';
 import { fixedLenFeature } from './parse-example.js';
 import { ShardInput, type ShardOptions } from './shards.js';
+import { writeIdRecords } from './testing/id-records.js';
 
 let folder: string;
 const FILES = 2;
@@ -22,11 +21,7 @@ const ALL = Array.from({ length: FILES * PER_FILE }, (_, i) => i);
 
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'shoal-shards-'));
-  for (let file = 0; file < FILES; file++) {
-    await using writer = new TFRecordWriter(join(folder, `s-${file}`));
-    for (let i = 0; i < PER_FILE; i++)
-      await writer.write(encodeExample({ id: [BigInt(file * PER_FILE + i)] }));
-  }
+  await writeIdRecords(folder, 's', { files: FILES, perFile: PER_FILE });
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 

@@ -6,10 +6,11 @@ import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { PassThrough, pipeline } from 'node:stream';
 import { throwIfAborted } from '../async/deadline.js';
-import { messageOf, ShoalError } from '../errors/errors.js';
+import { ShoalError } from '../errors/errors.js';
 import { type Compression, decompressor } from '../formats/tfrecord/compression.js';
 import type { Shard } from './ledger.js';
 import type { RangeScanOptions, ScannedRanges } from './record-files.js';
+import { unreadable } from './record-scan.js';
 
 const CHUNK_BYTES = 256 << 10;
 const MOST_BYTES = 8 << 20;
@@ -35,13 +36,7 @@ async function* bytesOf(
       yield chunk as Buffer;
     }
   } catch (cause) {
-    if (cause instanceof ShoalError) throw cause;
-    const missing = (cause as NodeJS.ErrnoException).code === 'ENOENT';
-    throw new ShoalError(
-      missing ? 'SHOAL_NOT_FOUND' : 'SHOAL_UNREACHABLE',
-      missing ? `there is no file ${file}` : `${file} can not be read: ${messageOf(cause)}`,
-      { cause },
-    );
+    throw cause instanceof ShoalError ? cause : unreadable(file, cause);
   }
 }
 

@@ -4,8 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { sleep } from '../../src/async/deadline.js';
-import { encodeExample } from '../../src/formats/example/encode.js';
-import { TFRecordWriter } from '../../src/formats/tfrecord/writer.js';
+import { writeIdRecords } from '../../src/input/testing/id-records.js';
 import { type TaskProcess, TaskProcesses } from './processes.js';
 
 const FILES = 3;
@@ -20,11 +19,7 @@ let folder: string;
 
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'shoal-exactly-once-'));
-  for (let file = 0; file < FILES; file++) {
-    await using writer = new TFRecordWriter(join(folder, `records-${file}`));
-    for (let i = 0; i < PER_FILE; i++)
-      await writer.write(encodeExample({ id: [BigInt(file * PER_FILE + i)] }));
-  }
+  await writeIdRecords(folder, 'records', { files: FILES, perFile: PER_FILE });
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 

@@ -3,8 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { encodeExample } from '../../src/formats/example/encode.js';
-import { TFRecordWriter } from '../../src/formats/tfrecord/writer.js';
+import { writeIdRecords } from '../../src/input/testing/id-records.js';
 import { type TaskProcess, TaskProcesses } from './processes.js';
 
 const FILES = 3;
@@ -19,11 +18,7 @@ let folder: string;
 
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'shoal-shards-monitored-'));
-  for (let file = 0; file < FILES; file++) {
-    await using writer = new TFRecordWriter(join(folder, `records-${file}`));
-    for (let i = 0; i < PER_FILE; i++)
-      await writer.write(encodeExample({ id: [BigInt(file * PER_FILE + i)] }));
-  }
+  await writeIdRecords(folder, 'records', { files: FILES, perFile: PER_FILE });
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 

@@ -2,21 +2,12 @@
  * Counts on the ps how often each record was applied, in two tables on two ps: a step of descent at rate 1 adds one for
  * each record of its batch.
  */
-import type { Output } from '../../../src/graph/operation.js';
 import { defineJob, tf } from '../../../src/index.js';
-import * as raw from '../../../src/ops/generated/index.js';
+import { slowly } from './slowly.js';
 
 const { COUNT_FILES = '', COUNT_RECORDS = '0', COUNT_EPOCHS = '1' } = process.env;
-const { COUNT_INFLIGHT = '1', COUNT_SAVE_SECS = '', COUNT_PACE = '', COUNT_BATCH = '4' } = process.env;
+const { COUNT_INFLIGHT = '1', COUNT_SAVE_SECS = '', COUNT_BATCH = '4' } = process.env;
 const records = Number(COUNT_RECORDS);
-/** Records that come after as many microseconds as a file says: the test holds the run back until it has done its worst. */
-function slowly(serialized: Output<'string'>): Output<'string'> {
-  const types = { outputTypes: ['string'], outputShapes: [[null]] } as const;
-  const pause = raw.stringToNumber(raw.readFile(tf.constant(COUNT_PACE)), { outType: 'int64' });
-  const late = raw.sleepDataset(tf.data.fromTensors(serialized).variant, pause as Output<'int64'>, types);
-  return raw.datasetToSingleElement(late, types)[0] as Output<'string'>;
-}
-
 const batchSize = Number(COUNT_BATCH);
 const epochs = Number(COUNT_EPOCHS);
 const ID = { id: tf.data.fixedLenFeature([], 'int64') };

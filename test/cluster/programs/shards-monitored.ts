@@ -7,34 +7,19 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { messageOf } from '../../../src/errors/errors.js';
 import { Graph } from '../../../src/graph/graph.js';
-import type { Output } from '../../../src/graph/operation.js';
-import * as raw from '../../../src/ops/generated/index.js';
 import * as tf from '../../../src/tf.js';
 import { MonitoredTrainingSession, Server, ShardsHook } from '../../../src/train/index.js';
+import { slowly } from './slowly.js';
 
 const { values: flags } = parseArgs({
   options: { job_name: { type: 'string' }, task_index: { type: 'string' } },
   strict: false,
 }) as { values: { job_name: string; task_index: string } };
-const {
-  TASKS_ROOT = '',
-  COUNT_FILES = '',
-  COUNT_RECORDS = '',
-  COUNT_EPOCHS = '',
-  COUNT_PACE = '',
-} = process.env;
+const { TASKS_ROOT = '', COUNT_FILES = '', COUNT_RECORDS = '', COUNT_EPOCHS = '' } = process.env;
 const log = (line: string) => console.log(line);
 const home = join(TASKS_ROOT, `${flags.job_name}-${flags.task_index}`);
 mkdirSync(home, { recursive: true });
 process.chdir(home);
-
-/** Records that come after as many microseconds as a file says. */
-function slowly(serialized: Output<'string'>): Output<'string'> {
-  const types = { outputTypes: ['string'], outputShapes: [[null]] } as const;
-  const pause = raw.stringToNumber(raw.readFile(tf.constant(COUNT_PACE)), { outType: 'int64' });
-  const late = raw.sleepDataset(tf.data.fromTensors(serialized).variant, pause as Output<'int64'>, types);
-  return raw.datasetToSingleElement(late, types)[0] as Output<'string'>;
-}
 
 async function train(server: Server): Promise<void> {
   const graph = new Graph();
