@@ -132,23 +132,32 @@ describe('every record is applied once in each epoch', () => {
   test('with a step that one ps has and the other has not: all go back', { timeout: TIMEOUT }, async () => {
     pace('part', 300);
     await using tasks = await cluster('part', 2, 2, {
-      COUNT_SAVE_SECS: '1',
+      // Seldom: a worker that rests for a save makes no step.
+      COUNT_SAVE_SECS: '5',
       COUNT_BATCH: '6',
       // A ps that is stopped for a while is not to be taken for lost.
       SHOAL_DEAD_AFTER_MS: '60000',
     });
     const ps = [tasks.start('ps', 0), tasks.start('ps', 1)] as const;
     const chief = tasks.start('worker', 0);
-    const worker = tasks.start('worker', 1);
-    await chief.said(/saved model.ckpt-[1-9]/, 120_000);
-    await worker.said(/step \d+ of/, 120_000);
-    // A step of the worker is made on the one ps, and waits for the other.
-    ps[1].child.kill('SIGSTOP');
-    await sleep(2000);
-    worker.child.kill('SIGKILL');
-    await worker.exit;
-    ps[1].child.kill('SIGCONT');
-    await chief.said(/applied in part: all go back to the newest checkpoint/, 120_000);
+    const goesBack = () => chief.said(/applied in part: all go back to the newest checkpoint/, 10_000);
+    const killAmid = async (): Promise<boolean> => {
+      const worker = tasks.start('worker', 1);
+      await chief.said(/saved model.ckpt-[1-9]/, 120_000);
+      await worker.said(/step \d+ of/, 120_000);
+      // A step of the worker is made on the one ps, and waits for the other.
+      ps[1].child.kill('SIGSTOP');
+      await sleep(2000);
+      worker.child.kill('SIGKILL');
+      await worker.exit;
+      ps[1].child.kill('SIGCONT');
+      return goesBack().then(
+        () => true,
+        () => false,
+      );
+    };
+    // A worker that was at rest, or between two steps, leaves nothing in part.
+    expect((await killAmid()) || (await killAmid()) || (await killAmid())).toBe(true);
     pace('part', 0);
     await chief.exit;
     expect(countsOf(chief)).toEqual(ALL_ONCE_AN_EPOCH);
