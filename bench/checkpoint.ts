@@ -12,7 +12,7 @@ import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { growth } from './checkpoint/memory.js';
-import { copyMs, filesBelow, forget, readSpeed, writeSpeed } from './checkpoint/probes.js';
+import { bareWrite, copyMs, filesBelow, forget, readSpeed, writeSpeed } from './checkpoint/probes.js';
 import { type Model, Pair } from './checkpoint/tasks.js';
 import { overhead, type SaveWindow, saveWindow } from './checkpoint/windows.js';
 import { type Benchmark, type Better, compare, median, ROOT, type Row } from './harness.js';
@@ -31,6 +31,8 @@ interface Round {
   readonly shoal: SaveWindow;
   readonly pythonMs: number;
   readonly copyMs: number;
+  /** What a bare write of as many bytes did to the same steps. */
+  readonly bareMs: number | undefined;
   readonly psGrowth: number | undefined;
 }
 
@@ -136,17 +138,29 @@ class Measured {
         shoal: window,
         pythonMs: end - start,
         copyMs: await copyMs(mb),
+        bareMs: await this.#bare(shoal),
         psGrowth,
       };
       this.log(
         `${model} ${mb} MB${round === 0 ? ', first save' : ''}: saved in ${ms(window.saveMs)}, blocked ${ms(window.blockedMs)} ` +
           `(rest ${ms(window.restMs)}, unrest ${ms(window.unrestMs)}), lost ${ms(window.lostMs)}; python ${ms(result.pythonMs)}; ` +
-          `copy ${ms(result.copyMs)}, ps +${psGrowth?.toFixed(0) ?? '?'} MB`,
+          `copy ${ms(result.copyMs)}, bare write ${result.bareMs === undefined ? '?' : ms(result.bareMs)}, ps +${psGrowth?.toFixed(0) ?? '?'} MB`,
       );
       if (round > 0) rounds.push(result);
     }
     this.blocked.push(...rounds.map(({ shoal }) => blockedBy(shoal)));
     this.#rows(rounds);
+  }
+
+  /** How long steps are blocked by a bare write, which a save can't do without. */
+  async #bare(shoal: Pair): Promise<number | undefined> {
+    const { mb, directory } = this;
+    let isDone = false;
+    const seconds = QUIET_SECONDS + TAIL_SECONDS + mb / 500;
+    const trained = await shoal.trainBeside(seconds, QUIET_SECONDS, async () => {
+      isDone = await bareWrite(directory, mb);
+    });
+    return isDone ? blockedBy(saveWindow(trained)) : undefined;
   }
 
   #rows(rounds: readonly Round[]): void {
@@ -159,6 +173,9 @@ class Measured {
     if (model === 'dense') this.#row('blocked by a save', 'ms', 'lower', blocked, python, 50);
     else
       this.#row('blocked by a save', 'ms', 'lower', blocked, copies, hasGoal ? 1 : undefined, 'memory copy');
+    const bare = of(({ bareMs }) => Math.max(bareMs ?? Number.NaN, 0.1));
+    if (bare.every(Number.isFinite))
+      this.#row('blocked by a bare write', 'ms', 'lower', bare, python, undefined);
     const rests = of(({ shoal }) => shoal.restMs);
     this.#row('rest for the snapshot', 'ms', 'lower', rests, python);
     const saves = of(({ shoal }) => shoal.saveMs);

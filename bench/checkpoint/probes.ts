@@ -26,6 +26,23 @@ export async function writeSpeed(directory: string, mb: number): Promise<number>
   return (mb / (performance.now() - start)) * 1000;
 }
 
+/**
+ * Writes as many bytes past the page cache with the processor's lowest priority: no sums, no copies, nothing read back. Less
+ * than this no save of so many bytes can do. False where there is no such command.
+ */
+export async function bareWrite(directory: string, mb: number): Promise<boolean> {
+  const path = join(directory, 'bare');
+  const dd = ['dd', 'if=/dev/zero', `of=${path}`, 'bs=1M', `count=${mb}`, 'oflag=direct', 'conv=fdatasync'];
+  try {
+    await run('chrt', ['-i', '0', ...dd]);
+    return true;
+  } catch {
+    return false;
+  } finally {
+    await rm(path, { force: true });
+  }
+}
+
 /** Reads the file of `writeSpeed`; from the disk, if the cache can be made to forget it. */
 export async function readSpeed(directory: string, mb: number): Promise<number> {
   const path = join(directory, 'probe');

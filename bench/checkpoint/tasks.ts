@@ -1,6 +1,7 @@
 /** A ps and a worker of either side, that train one model: what the checkpoint benchmark looks at. */
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { choosePorts } from '../../src/job/launcher/ports.js';
 import { oraclePython, Peer, ROOT } from '../harness.js';
 
@@ -56,6 +57,17 @@ export class Pair {
 
   train(seconds: number, saveAt: readonly number[] = [], tail = 0): Promise<Trained> {
     return this.worker.ask({ do: 'train', seconds, saveAt, tail });
+  }
+
+  /** Trains, and does something else beside it after `quiet` seconds, which is told as if it were a save. */
+  async trainBeside(seconds: number, quiet: number, work: () => Promise<void>): Promise<Trained> {
+    const training = this.train(seconds);
+    const begun = performance.now();
+    await sleep(quiet * 1000);
+    const start = performance.now() - begun;
+    await work();
+    const end = performance.now() - begun;
+    return { ...(await training), saves: [[start, end]] };
   }
 
   save(): Promise<{ ms: number; cpuMs: number; path: string }> {

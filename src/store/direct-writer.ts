@@ -10,11 +10,12 @@ import { constants } from 'node:fs';
 import { type FileHandle, open, rm } from 'node:fs/promises';
 import { ShoalError } from '../errors/errors.js';
 import { haveSameBytes } from '../native/buffer.js';
-import { alignedBlocks, BLOCK_BYTES, giveBlock, SECTOR, takeBlock } from './aligned.js';
+import { alignedBlocks, giveBlock, SECTOR, takeBlock } from './aligned.js';
 import { codeOf } from './blob-disk.js';
+import { slices } from './sources.js';
 
-/** Blocks under way at once: one is filled while others are written and read. */
-const LANES = 3;
+/** Four of these, which make one block, are under way at once: in less time and memory than larger ones. */
+const PIECE_BYTES = 1 << 20;
 
 /** Opens a new file for direct writes; undefined where that is not possible. */
 export async function openDirect(path: string): Promise<FileHandle | undefined> {
@@ -34,6 +35,7 @@ export async function openDirect(path: string): Promise<FileHandle | undefined> 
   }
 }
 
+/** One of the pieces that are under way at once: one is filled while others are written and read. */
 interface Lane {
   readonly block: Uint8Array;
   /** What the disk gives back. */
@@ -42,9 +44,8 @@ interface Lane {
 
 export class DirectWriter {
   readonly #file: FileHandle;
-  readonly #readsBack: boolean;
-  readonly #lanes: Lane[] = [];
-  readonly #free: Lane[] = [];
+  readonly #memory: readonly Uint8Array[];
+  readonly #free: Lane[];
   readonly #busy = new Set<Promise<void>>();
   #lane: Lane | undefined;
   #filled = 0;
@@ -54,7 +55,10 @@ export class DirectWriter {
 
   constructor(file: FileHandle, { readBack }: { readonly readBack: boolean }) {
     this.#file = file;
-    this.#readsBack = readBack;
+    const [block, again] = [takeBlock(), readBack ? takeBlock() : undefined];
+    this.#memory = again ? [block, again] : [block];
+    const agains = again && [...slices(again, PIECE_BYTES)];
+    this.#free = [...slices(block, PIECE_BYTES)].map((piece, i) => ({ block: piece, again: agains?.[i] }));
   }
 
   /** One past the last byte taken in. */
@@ -67,11 +71,11 @@ export class DirectWriter {
     for (let at = 0; at < chunk.byteLength; ) {
       this.#lane ??= await this.#next();
       const { block } = this.#lane;
-      const size = Math.min(chunk.byteLength - at, BLOCK_BYTES - this.#filled);
+      const size = Math.min(chunk.byteLength - at, PIECE_BYTES - this.#filled);
       block.set(chunk.subarray(at, at + size), this.#filled);
       at += size;
       this.#filled += size;
-      if (this.#filled === BLOCK_BYTES) this.#send();
+      if (this.#filled === PIECE_BYTES) this.#send();
     }
     this.#throwFault();
   }
@@ -84,19 +88,11 @@ export class DirectWriter {
     this.#throwFault();
     if (size % SECTOR !== 0) await this.#file.truncate(size);
     await this.#file.datasync();
-    for (const { block, again } of this.#lanes.splice(0)) {
-      giveBlock(block);
-      if (again) giveBlock(again);
-    }
+    for (const block of this.#memory) giveBlock(block);
     this.#free.length = 0;
   }
 
   async #next(): Promise<Lane> {
-    if (this.#free.length === 0 && this.#lanes.length < LANES) {
-      const lane = { block: takeBlock(), again: this.#readsBack ? takeBlock() : undefined };
-      this.#lanes.push(lane);
-      return lane;
-    }
     while (this.#free.length === 0) await Promise.race(this.#busy);
     this.#throwFault();
     return this.#free.pop()!;
