@@ -127,7 +127,7 @@ export class JobCheckpoints {
     await this.#saving;
     const { server } = this.#session;
     const plane = server && planeOf(server);
-    if (plane && !interrupted) await plane.lastToTrain({ timeoutMs: LAST_MS, log: this.#log });
+    if (plane && !interrupted) await plane.lastSteps.ofOthers({ timeoutMs: LAST_MS, log: this.#log });
     await plane?.becomeStill();
     if (!(await this.#isSaved(plane ? undefined : step))) return this.#save();
     await this.#saver

@@ -34,6 +34,8 @@ export interface RunTaskOptions {
 
 export const EXIT_INTERRUPTED = 130;
 
+/** How long a worker that is done stays for the chief's last checkpoint, which may train on. */
+const STAY_MS = 60_000;
 /** Outputs may be computed of input, of which there may be no more. */
 const OUTPUTS = { timeoutMs: 30_000 };
 
@@ -67,7 +69,10 @@ export async function runTask(job: JobDefinition, options: RunTaskOptions): Prom
       step = now;
     };
     if (role === 'evaluator') return await evaluateJob(server, plane, job, { ...options, onStep });
-    return await train(server, job, options, onStep);
+    const code = await train(server, job, options, onStep);
+    if (code === 0 && job.train.checkpoint)
+      await plane.lastSteps.stay({ timeoutMs: STAY_MS, signal: options.signal, log });
+    return code;
   } finally {
     await plane.close();
     await server.close();

@@ -57,8 +57,12 @@ export async function trainLoop(
       const [now, value] = made;
       ownSteps += 1;
       // Steps under way at once end in any order; after a recovery training may be further back.
-      step = session.recoveries === recoveries ? Math.max(step, now.number()) : now.number();
-      ({ recoveries } = session);
+      if (session.recoveries === recoveries) step = Math.max(step, now.number());
+      else {
+        step = now.number();
+        ({ recoveries } = session);
+        logged = { at: performance.now(), step };
+      }
       lastLoss = value.number();
       onStep?.(step);
       const elapsed = performance.now() - logged.at;

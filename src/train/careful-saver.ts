@@ -103,7 +103,7 @@ export class CarefulSaver {
     const plane = session.server && planeOf(session.server);
     const globalStep = getGlobalStep(session.graph);
     if (!plane || !globalStep) return told;
-    await plane.lastToTrain({ timeoutMs: LAST_MS, log: this.#options.log });
+    await plane.lastSteps.ofOthers({ timeoutMs: LAST_MS, log: this.#options.log });
     await plane.becomeStill();
     return (await session.run(globalStep.toOutput(), { timeoutMs: 30_000 })).number();
   }

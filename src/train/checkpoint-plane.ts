@@ -10,7 +10,7 @@ import type { Parking, Watch } from '../checkpoint/save.js';
 import { RemoteOwner, type ShardOwner } from '../checkpoint/shard-owner.js';
 import { ShardService } from '../checkpoint/shard-service.js';
 import { ServerVariables } from '../checkpoint/variable-access.js';
-import { isThere, type Member } from '../cluster/membership-types.js';
+import { isThere } from '../cluster/membership-types.js';
 import { peersOf } from '../cluster/peers.js';
 import type { Server } from '../cluster/server.js';
 import { isTaskId, type TaskId, trains } from '../cluster/task-id.js';
@@ -19,6 +19,7 @@ import { invalid, isShoalError, ShoalError } from '../errors/errors.js';
 import { DirectoryStore } from '../store/directory-store.js';
 import { PeersStore } from '../store/peers-store.js';
 import type { Store } from '../store/store.js';
+import { LastSteps } from './last-steps.js';
 import { SilentWorkers } from './silent-workers.js';
 import { StepGate } from './step-gate.js';
 
@@ -49,6 +50,8 @@ export class CheckpointPlane {
   readonly directory: string;
   /** Where this task's training steps rest for a cut. */
   readonly gate = new StepGate();
+  /** How training ends, here and elsewhere. */
+  readonly lastSteps: LastSteps;
   /**
    * Steps of synchronous training wait for each other: they rest at a step that all will reach, this many beyond the one
    * that the chief has seen. Undefined for asynchronous training.
@@ -76,6 +79,7 @@ export class CheckpointPlane {
     this.#replicas = options.replicas ?? 1;
     this.#access = new ServerVariables(server.target);
     this.#silent = new SilentWorkers(server.task);
+    this.lastSteps = new LastSteps(server.task);
     this.#log = options.log ?? (() => {});
     this.#service = new ShardService({
       access: this.#access,
@@ -102,6 +106,7 @@ export class CheckpointPlane {
   async #park({ leaseMs, atStep, token }: v.InferOutput<typeof ParkSchema>): Promise<void> {
     // Orders may overtake each other: who was told to go on is not held by a park that comes after.
     if (this.#ended.has(token)) throw new ShoalError('SHOAL_ABORTED', 'This park was ended before it came');
+    if (this.lastSteps.isOver) return;
     this.#parkedBy = token;
     await this.gate.park({ leaseMs, ...(atStep === undefined ? {} : { atStep }) });
   }
@@ -206,33 +211,6 @@ export class CheckpointPlane {
     if (this.restAhead === undefined) return;
     await this.stopSteps?.();
     this.#isStill = true;
-  }
-
-  /**
-   * Waits until no other worker trains, so that the last checkpoint has their last steps too. Whoever takes longer than
-   * that goes on alone.
-   */
-  async lastToTrain(options: {
-    timeoutMs: number;
-    signal?: AbortSignal | undefined;
-    log: (line: string) => void;
-  }) {
-    const { timeoutMs, signal, log } = options;
-    const { task } = this.#server;
-    const others = (members: readonly Member[]) =>
-      members
-        .filter((member) => member.task !== task.task && trains(member.task))
-        .filter(({ status }) => isThere(status))
-        .map((member) => member.task);
-    const waitsFor = others(task.members());
-    if (waitsFor.length > 0)
-      log(`waiting for the last steps of ${waitsFor.join(', ')}, at most ${timeoutMs / 1000} s`);
-    try {
-      await task.waitFor(others, { timeoutMs, signal });
-    } catch (error) {
-      if (!isShoalError(error, 'SHOAL_TIMEOUT')) throw error;
-      log('the others train on; the last checkpoint is made without their last steps');
-    }
   }
 
   readonly watch: Watch = (listener) =>

@@ -1,5 +1,7 @@
 /** Tasks of a job as processes of this machine, for tests. */
 import { type ChildProcess, spawn } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { choosePorts } from '../../src/job/launcher/ports.js';
@@ -19,12 +21,15 @@ export class TaskProcesses implements AsyncDisposable {
   readonly #program: string;
   readonly #flags: readonly string[];
   readonly #env: NodeJS.ProcessEnv;
+  /** The parent of their directories, where the test has none for them. */
+  readonly #home: string;
   readonly #all: TaskProcess[] = [];
 
   private constructor(program: string, flags: readonly string[], env: NodeJS.ProcessEnv) {
     this.#program = program;
     this.#flags = flags;
-    this.#env = env;
+    this.#home = mkdtempSync(join(tmpdir(), 'shoal-tasks-'));
+    this.#env = { TASKS_ROOT: this.#home, ...env };
   }
 
   static async create(
@@ -98,5 +103,6 @@ export class TaskProcesses implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     for (const { child } of this.#all) if (child.exitCode === null) child.kill('SIGKILL');
     await Promise.all(this.#all.map(({ exit }) => exit));
+    rmSync(this.#home, { recursive: true, force: true });
   }
 }

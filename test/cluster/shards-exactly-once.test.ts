@@ -1,5 +1,5 @@
 /** Data shards on a real cluster: whoever is killed, every record is in the model once for each epoch. */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -98,7 +98,7 @@ describe('every record is applied once in each epoch', () => {
     tasks.start('ps', 0);
     const lost = tasks.start('ps', 1);
     const chief = tasks.start('worker', 0);
-    tasks.start('worker', 1);
+    const worker = tasks.start('worker', 1);
     await chief.said(/saved model.ckpt-[1-9]/, 120_000);
     lost.child.kill('SIGKILL');
     await lost.exit;
@@ -107,6 +107,11 @@ describe('every record is applied once in each epoch', () => {
     await chief.exit;
     expect(chief.output()).toMatch(/variables were lost: all go back to model.ckpt-/);
     expect(countsOf(chief)).toEqual(ALL_ONCE_AN_EPOCH);
+    // A worker that is done stays for the last checkpoint: its disk has the same as the others, and no older ones.
+    expect(await worker.exit).toBe(0);
+    const kept = (task: string) => readdirSync(join(folder, 'ps', task, 'blobs/count/manifests')).sort();
+    expect(kept('worker-1')).toEqual(kept('worker-0'));
+    expect(kept('worker-1').length).toBeLessThanOrEqual(2);
   });
 
   test('of a plain dataset of files, in batches that shards are no multiple of', {

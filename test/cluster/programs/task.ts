@@ -14,10 +14,10 @@ const { default: job } = (await import(pathToFileURL(resolve(file as string)).hr
 };
 const config = resolveConfig({ argv, env: process.env });
 if (config.mode !== 'cluster') throw new Error('tell the cluster by flags or TF_CONFIG');
-const { TASKS_ROOT } = process.env;
+const { TASKS_ROOT = '' } = process.env;
 const { job: role, index } = parseTaskId(config.task);
-// Each task on a disk of its own, where the test has one for them.
-const dir = TASKS_ROOT ? join(TASKS_ROOT, `${role}-${index}`) : process.cwd();
+// Each task on a disk of its own.
+const dir = join(TASKS_ROOT, `${role}-${index}`);
 mkdirSync(dir, { recursive: true });
 const stop = new AbortController();
 process.on('SIGINT', () => stop.abort('SIGINT'));
