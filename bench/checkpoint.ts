@@ -154,12 +154,11 @@ class Measured {
 
   /** How long steps are blocked by a bare write, which a save can't do without. */
   async #bare(shoal: Pair): Promise<number | undefined> {
-    const { mb, directory } = this;
-    let isDone = false;
+    const { mb } = this;
+    const path = join(this.directory, 'bare');
     const seconds = QUIET_SECONDS + TAIL_SECONDS + mb / 500;
-    const trained = await shoal.trainBeside(seconds, QUIET_SECONDS, async () => {
-      isDone = await bareWrite(directory, mb);
-    });
+    const [trained, isDone] = await shoal.trainBeside(seconds, QUIET_SECONDS, () => bareWrite(path, mb));
+    await rm(path, { force: true });
     return isDone ? blockedBy(saveWindow(trained)) : undefined;
   }
 
@@ -174,8 +173,7 @@ class Measured {
     else
       this.#row('blocked by a save', 'ms', 'lower', blocked, copies, hasGoal ? 1 : undefined, 'memory copy');
     const bare = of(({ bareMs }) => Math.max(bareMs ?? Number.NaN, 0.1));
-    if (bare.every(Number.isFinite))
-      this.#row('blocked by a bare write', 'ms', 'lower', bare, python, undefined);
+    if (bare.every(Number.isFinite)) this.#row('blocked by a bare write', 'ms', 'lower', bare, python);
     const rests = of(({ shoal }) => shoal.restMs);
     this.#row('rest for the snapshot', 'ms', 'lower', rests, python);
     const saves = of(({ shoal }) => shoal.saveMs);

@@ -27,20 +27,16 @@ export async function writeSpeed(directory: string, mb: number): Promise<number>
 }
 
 /**
- * Writes as many bytes past the page cache with the processor's lowest priority: no sums, no copies, nothing read back. Less
- * than this no save of so many bytes can do. False where there is no such command.
+ * Writes a file of as many bytes past the page cache with the processor's lowest priority: no sums, no copies, nothing read
+ * back. Less than this no save of so many bytes can do. False where there is no such command. The file stays: deleting it
+ * is no part of a save.
  */
-export async function bareWrite(directory: string, mb: number): Promise<boolean> {
-  const path = join(directory, 'bare');
+export async function bareWrite(path: string, mb: number): Promise<boolean> {
   const dd = ['dd', 'if=/dev/zero', `of=${path}`, 'bs=1M', `count=${mb}`, 'oflag=direct', 'conv=fdatasync'];
-  try {
-    await run('chrt', ['-i', '0', ...dd]);
-    return true;
-  } catch {
-    return false;
-  } finally {
-    await rm(path, { force: true });
-  }
+  return run('chrt', ['-i', '0', ...dd]).then(
+    () => true,
+    () => false,
+  );
 }
 
 /** Reads the file of `writeSpeed`; from the disk, if the cache can be made to forget it. */

@@ -60,14 +60,14 @@ export class Pair {
   }
 
   /** Trains, and does something else beside it after `quiet` seconds, which is told as if it were a save. */
-  async trainBeside(seconds: number, quiet: number, work: () => Promise<void>): Promise<Trained> {
+  async trainBeside<T>(seconds: number, quiet: number, work: () => Promise<T>): Promise<[Trained, T]> {
     const training = this.train(seconds);
     const begun = performance.now();
     await sleep(quiet * 1000);
     const start = performance.now() - begun;
-    await work();
+    const result = await work();
     const end = performance.now() - begun;
-    return { ...(await training), saves: [[start, end]] };
+    return [{ ...(await training), saves: [[start, end]] }, result];
   }
 
   save(): Promise<{ ms: number; cpuMs: number; path: string }> {

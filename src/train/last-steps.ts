@@ -68,15 +68,16 @@ export class LastSteps {
       members.some((member) => member.task === chief && isThere(member.status)) ? [chief] : [];
     if (isChiefThere(task.members()).length === 0) return;
     log(`staying for the last checkpoint of ${chief}, at most ${timeoutMs / 1000} s`);
+    // It has trained: that the chief can't be reached, or trains on, is no failure of this task.
+    const going = (why: string) => {
+      if (!signal?.aborted) log(`${chief} ${why}; going`);
+    };
     try {
       await task.request(chief, OVER, null, { timeoutMs: ASK_MS, signal });
-      await task.waitFor(isChiefThere, { timeoutMs, signal });
     } catch (error) {
-      // It has trained: that the chief trains on, or can't be reached, is no failure of this task.
-      const isLate = isShoalError(error, 'SHOAL_TIMEOUT');
-      if (!signal?.aborted)
-        log(`${chief} ${isLate ? 'trains on' : `can't be told: ${messageOf(error).split('\n')[0]}`}; going`);
+      return going(`can't be told: ${messageOf(error).split('\n')[0]}`);
     }
+    await task.waitFor(isChiefThere, { timeoutMs, signal }).catch(() => going('trains on'));
   }
 }
 

@@ -145,7 +145,6 @@ describe('every record is applied once in each epoch', () => {
     });
     const ps = [tasks.start('ps', 0), tasks.start('ps', 1)] as const;
     const chief = tasks.start('worker', 0);
-    const goesBack = () => chief.said(/applied in part: all go back to the newest checkpoint/, 10_000);
     const killAmid = async (): Promise<boolean> => {
       const worker = tasks.start('worker', 1);
       await chief.said(/saved model.ckpt-[1-9]/, 120_000);
@@ -156,7 +155,7 @@ describe('every record is applied once in each epoch', () => {
       worker.child.kill('SIGKILL');
       await worker.exit;
       ps[1].child.kill('SIGCONT');
-      return goesBack().then(
+      return chief.said(/applied in part: all go back to the newest checkpoint/, 10_000).then(
         () => true,
         () => false,
       );
