@@ -39,14 +39,12 @@ export class LeasedSteps {
     const { position, lane: laneOutput } = this.#input.shards;
     const feeds =
       lane === 0 ? {} : { feeds: new Map<Output, Tensor>([[laneOutput, Tensor.of(BigInt(lane))]]) };
-    try {
-      const [after, value] = await session.attempt([stepAfter, loss, position], feeds, {
-        before: () => step.begin(),
-        after: ([, , at]) => step.consumed(at as Tensor<'int64'>),
-      });
-      return [after, value] as const;
-    } finally {
-      step.end();
-    }
+    const [after, value] = await step.make(({ begin, consumed }) =>
+      session.attempt([stepAfter, loss, position], feeds, {
+        before: begin,
+        after: ([, , at]) => consumed(at as Tensor<'int64'>),
+      }),
+    );
+    return [after, value] as const;
   }
 }

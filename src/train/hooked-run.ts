@@ -52,17 +52,15 @@ async function runAdmitted(
   session: RecoverableSession,
   all: Fetches,
   options: RunOptions,
-  { position, ...step }: AdmittedRun,
+  { position, make }: AdmittedRun,
 ): Promise<unknown> {
-  try {
-    const result = await session.attempt({ all, position }, options, {
-      before: () => step.begin(),
-      after: (values) => step.consumed((values as { position: Tensor<'int64'> }).position),
-    });
-    return (result as { all: unknown }).all;
-  } finally {
-    step.end();
-  }
+  const result = await make(({ begin, consumed }) =>
+    session.attempt({ all, position }, options, {
+      before: begin,
+      after: (values) => consumed((values as { position: Tensor<'int64'> }).position),
+    }),
+  );
+  return (result as { all: unknown }).all;
 }
 
 /** The feeds of all; one tensor is fed by one of them only. */

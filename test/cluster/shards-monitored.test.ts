@@ -25,13 +25,14 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 /** Holds every batch back for so long. */
 const pace = (name: string, ms: number) => writeFileSync(join(folder, `${name}.pace`), String(1000 * ms));
 
-const cluster = (name: string, ps: number, workers: number) =>
+const cluster = (name: string, ps: number, workers: number, env: NodeJS.ProcessEnv = {}) =>
   TaskProcesses.create(PROGRAM, ps, workers, {
     COUNT_PACE: join(folder, `${name}.pace`),
     TASKS_ROOT: join(folder, name),
     COUNT_FILES: join(folder, 'records-*'),
     COUNT_RECORDS: String(RECORDS),
     COUNT_EPOCHS: String(EPOCHS),
+    ...env,
   });
 const start = (tasks: TaskProcesses, job: 'ps' | 'worker', index: number) =>
   tasks.start(job, index, [], PROGRAM);
@@ -85,5 +86,17 @@ test('all killed in the middle: started again, the ledger goes on where the chec
   expect(chief.output()).toMatch(
     /restoring .*\n(?:.*\n)*input: [1-9]\d* records are consumed, the rest follows/,
   );
+  expect(countsOf(chief)).toEqual(ALL_ONCE_AN_EPOCH);
+});
+
+test('an end of the input that comes in late, from before a recovery: nobody takes it for the end of training', {
+  timeout: TIMEOUT,
+}, async () => {
+  pace('late', 0);
+  await using tasks = await cluster('late', 1, 2, { COUNT_LATE_ENDS: '3,9' });
+  start(tasks, 'ps', 0);
+  const [chief, worker] = [start(tasks, 'worker', 0), start(tasks, 'worker', 1)];
+  expect([await chief.exit, await worker.exit], chief.output() + worker.output()).toEqual([0, 0]);
+  expect(chief.output()).toMatch(/The records ended before the leases did/);
   expect(countsOf(chief)).toEqual(ALL_ONCE_AN_EPOCH);
 });

@@ -25,7 +25,7 @@ import type { Fetches } from '../../session/fetches.js';
 import { Tensor } from '../../tensor/tensor.js';
 import type { AdmittedRun } from '../hooked-run.js';
 import type { LeasedInput } from '../leased/leased-input.js';
-import type { ShardParts } from '../leased/shard-parts.js';
+import { nextOf, type ShardParts } from '../leased/shard-parts.js';
 import { SessionRunHook } from './session-run-hook.js';
 
 export interface ShardsHookOptions {
@@ -77,11 +77,7 @@ export class ShardsHook<T = unknown> extends SessionRunHook {
       await before;
       const step = await leased.admit(signal);
       if (!step) throw new ShoalError('SHOAL_TF_OUT_OF_RANGE', 'Every record of the input is consumed');
-      const end = () => {
-        step.end();
-        over();
-      };
-      return { ...step, end, position: this.parts.position };
+      return { position: this.parts.position, make: (run) => step.make(run).finally(over) };
     } catch (error) {
       over();
       throw error;
@@ -121,14 +117,4 @@ function toLeasable<T>(files: ShardedFiles<T> | Dataset<T>): LeasableInput<T> {
   throw invalid(`The dataset can't be leased: ${found ?? 'it is not made of files of records'}`, {
     hint: 'Use tf.data.shards, or leave the hook out for every worker to read all.',
   });
-}
-
-/** The op that takes a batch, among those that an op needs. */
-function nextOf(op: Operation): Operation {
-  const open = [op];
-  for (let next = open.pop(); next; next = open.pop()) {
-    if (next.type.startsWith('IteratorGetNext')) return next;
-    open.push(...next.inputs.map((output) => output.op));
-  }
-  throw new ShoalError('SHOAL_INTERNAL', 'The position of a batch comes from no iterator');
 }

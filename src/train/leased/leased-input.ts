@@ -6,7 +6,7 @@ import { setMaxListeners } from 'node:events';
 import { withDeadline } from '../../async/deadline.js';
 import type { Server } from '../../cluster/server.js';
 import { parseTaskId } from '../../cluster/task-id.js';
-import { messageOf, ShoalError } from '../../errors/errors.js';
+import { isShoalError, messageOf, ShoalError } from '../../errors/errors.js';
 import type { ShardInput } from '../../input/shards.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import type { Variable } from '../../variables/variable.js';
@@ -15,7 +15,7 @@ import type { RecoverableOptions } from '../recoverable-session.js';
 import type { CheckpointedInput, TrainingRunner } from '../saver-like.js';
 import type { Steadiness } from '../steadiness.js';
 import { connectInput, LedgerKeeper } from './ledger-keeper.js';
-import type { ShardParts } from './shard-parts.js';
+import { nextOf, type ShardParts } from './shard-parts.js';
 
 export interface LeasedInputOptions {
   readonly shards: ShardParts;
@@ -28,13 +28,17 @@ export interface LeasedInputOptions {
   readonly log: (line: string) => void;
 }
 
-/** One step of leased input. */
-export interface LeasedStep {
+/** What is told of a step while it is made. */
+export interface LeasedRun {
   /** Nothing stands between the step and its run. */
   begin(): void;
   /** The run is made; `position` as it fetched it. */
   consumed(position: Tensor<'int64'>): Promise<void>;
-  end(): void;
+}
+
+/** One step of leased input, that has its batch. */
+export interface LeasedStep {
+  make<R>(run: (told: LeasedRun) => Promise<R>): Promise<R>;
 }
 
 /** The batch of a step went to another while the step waited to begin: it is to be made anew. No fault of anybody's. */
@@ -53,6 +57,8 @@ export class LeasedInput implements AsyncDisposable {
   readonly #over: AbortController;
   readonly #unwatch: () => void;
   readonly #underWay = new Set<Promise<unknown>>();
+  /** The op that takes a batch. */
+  readonly #next: string;
 
   private constructor(
     options: LeasedInputOptions,
@@ -63,6 +69,7 @@ export class LeasedInput implements AsyncDisposable {
     const { shards, runner, log } = options;
     const { server } = runner;
     this.shards = shards;
+    this.#next = nextOf(shards.position.op).name;
     this.#options = options;
     this.#keeper = keeper;
     this.#over = over;
@@ -132,19 +139,31 @@ export class LeasedInput implements AsyncDisposable {
     const { input } = this.shards;
     const ticket = await input.admit(signal);
     if (!ticket) return undefined;
-    let end = () => {};
     return {
-      begin: () => {
-        if (!ticket.isValid) throw new Overtaken();
-        const running = new Promise<void>((resolve) => {
-          end = resolve;
-        });
-        this.#underWay.add(running);
-        void running.then(() => this.#underWay.delete(running));
+      make: async (run) => {
+        let end = () => {};
+        const begin = () => {
+          if (!ticket.isValid) throw new Overtaken();
+          const running = new Promise<void>((resolve) => {
+            end = resolve;
+          });
+          this.#underWay.add(running);
+          void running.then(() => this.#underWay.delete(running));
+        };
+        try {
+          return await run({ begin, consumed: (position) => input.completed(position) });
+        } catch (error) {
+          throw this.#isEnd(error) ? endedEarly(error) : error;
+        } finally {
+          end();
+        }
       },
-      consumed: (position) => input.completed(position),
-      end: () => end(),
     };
+  }
+
+  /** Whether the records are said to be at their end. A step that has a batch can't be there. */
+  #isEnd(error: unknown): boolean {
+    return isShoalError(error, 'SHOAL_TF_OUT_OF_RANGE') && error.message.includes(`{{node ${this.#next}}}`);
   }
 
   /** Resolves when no step is under way: the input can begin anew. */
@@ -191,3 +210,12 @@ function watchPs(server: Server | undefined, input: ShardInput): () => void {
     if (isGone) input.fail(new ShoalError('SHOAL_TF_UNAVAILABLE', `${event.member.task} was lost`));
   });
 }
+
+/**
+ * What ends those who wait for records before a recovery may come in after it, late, and end those of afterwards. The ledger
+ * knows better: they begin anew.
+ */
+const endedEarly = (cause: unknown): ShoalError =>
+  new ShoalError('SHOAL_TF_ABORTED', 'The records ended before the leases did: the input is to begin anew', {
+    cause,
+  });

@@ -1,5 +1,6 @@
 /** Leased input in the graph of a worker. */
-import type { Output } from '../../graph/operation.js';
+import { ShoalError } from '../../errors/errors.js';
+import type { Operation, Output } from '../../graph/operation.js';
 import type { LeasableInput } from '../../input/sharded-files.js';
 import type { ShardInput } from '../../input/shards.js';
 import type { StepMarks } from '../../input/step-marks.js';
@@ -15,4 +16,14 @@ export interface ShardParts {
   readonly lane: Output<'int64'>;
   /** What steps leave on the ps; none where there is no ps, and in synchronous training, whose steps are the chief's. */
   readonly marks: StepMarks | undefined;
+}
+
+/** The op that takes a batch, among those that an op needs. */
+export function nextOf(op: Operation): Operation {
+  const open = [op];
+  for (let next = open.pop(); next; next = open.pop()) {
+    if (next.type.startsWith('IteratorGetNext')) return next;
+    open.push(...next.inputs.map((output) => output.op));
+  }
+  throw new ShoalError('SHOAL_INTERNAL', 'The position of a batch comes from no iterator');
 }

@@ -47,6 +47,8 @@ async function train(server: Server): Promise<void> {
     }),
   );
   let told = 0;
+  let steps = 0;
+  const late = (process.env.COUNT_LATE_ENDS ?? '').split(',').map(Number);
   await MonitoredTrainingSession(
     {
       graph,
@@ -69,6 +71,10 @@ async function train(server: Server): Promise<void> {
         await session.run(trainOp);
         // A run that needs no batch takes none.
         const step = await session.run(globalStep);
+        steps += 1;
+        // As if it came in late, from before a recovery.
+        if (late.includes(steps))
+          await session.runStepFn((context) => shards.parts.input.release(context.session as never));
         if (Date.now() - told < 200) continue;
         told = Date.now();
         log(`step ${step.number()}`);
