@@ -40,8 +40,18 @@ export class ChunkCache {
     if (entry.users > 0 || this.#entries.get(name) !== entry) return;
     this.#entries.delete(name);
     this.#entries.set(name, entry);
+    this.#forget(KEPT);
+  }
+
+  /** Nobody will want any of them. */
+  clear(): void {
+    this.#forget(0);
+  }
+
+  /** Those that nobody has, but for so many. */
+  #forget(but: number): void {
     const idle = [...this.#entries].filter(([, { users }]) => users === 0);
-    for (const [old, { bytes }] of idle.slice(0, Math.max(0, idle.length - KEPT))) {
+    for (const [old, { bytes }] of idle.slice(0, Math.max(0, idle.length - but))) {
       this.#entries.delete(old);
       bytes.then(giveBlock, () => {});
     }

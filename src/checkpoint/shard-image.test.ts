@@ -5,6 +5,7 @@ import type { RangeReader } from '../formats/range-reader.js';
 import { BundleReader } from '../formats/tensor-bundle/bundle-reader.js';
 import { writeIndexFile } from '../formats/tensor-bundle/index-file.js';
 import { dataFile, indexFile } from '../formats/tensor-bundle/naming.js';
+import { placeInSector, SECTOR } from '../store/aligned.js';
 import type { DType } from '../tensor/dtype.js';
 import { Tensor } from '../tensor/tensor.js';
 import type { SavedVariable } from './saved-variable.js';
@@ -25,6 +26,14 @@ function noise(key: string, bytes: number): HeldVariable {
     data[i] = state >>> 24;
   }
   return held(key, Tensor.of(data as never, { dtype: 'uint8', shape: [bytes] }));
+}
+
+/** The same in memory of TensorFlow's. */
+function native(key: string, bytes: number): HeldVariable {
+  const { tensor } = noise(key, bytes);
+  const copy = Tensor.allocate([bytes], 'uint8');
+  copy.setBytes(tensor.data as Uint8Array, 0);
+  return held(key, copy);
 }
 
 async function streamed(image: ShardImage, offset = 0): Promise<Buffer> {
@@ -125,6 +134,50 @@ describe('the image of a shard', () => {
       const image = new ShardImage(variables);
       await streamed(image, offset);
       expect(image.sums()).toEqual(expected);
+    }
+  });
+
+  it('has large tensors lie in it as they lie in memory, with zeros before them', async () => {
+    const large = [
+      native('one', CHUNK_BYTES + 999),
+      native('two', 1 << 20),
+      native('three', 2 * CHUNK_BYTES),
+    ];
+    const variables = [
+      noise('small', 100),
+      large[0]!,
+      noise('odd', 7),
+      large[1]!,
+      large[2]!,
+      noise('last', 3),
+    ];
+    await check(variables);
+    const image = new ShardImage(variables);
+    const bytes = await streamed(image);
+    const bundle = await readBack(variables);
+    let end = 0;
+    for (const { variable, tensor } of variables) {
+      const { offset, size } = bundle.tensor(variable.key).pieces[0]!;
+      expect(bytes.subarray(end, offset).every((byte) => byte === 0)).toBe(true);
+      expect(offset - end).toBeLessThan(SECTOR);
+      end = offset + size;
+      expect(bytes.subarray(offset, end).equals(Buffer.from(tensor.data as Uint8Array))).toBe(true);
+    }
+    expect(end).toBe(image.size);
+    for (const { variable, tensor } of large) {
+      const { bytes: memory, giveBack } = tensor.lendBytes(0, 1);
+      expect(bundle.tensor(variable.key).pieces[0]!.offset % SECTOR).toBe(placeInSector(memory));
+      giveBack();
+    }
+  });
+
+  it('keeps a chunk as it is until the next but one is asked for', async () => {
+    const small = Array.from({ length: 300 }, (_, i) => noise(`s${i}`, 20_000));
+    const image = new ShardImage([...small, native('a', 3 * CHUNK_BYTES), ...small, native('b', 300_000)]);
+    let before: { readonly chunk: Uint8Array; readonly copy: Buffer } | undefined;
+    for await (const chunk of image.source(0)) {
+      if (before) expect(Buffer.from(before.chunk).equals(before.copy)).toBe(true);
+      before = { chunk, copy: Buffer.from(chunk) };
     }
   });
 

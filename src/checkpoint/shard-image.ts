@@ -3,6 +3,9 @@
  * tensors of a few kilobytes, which go out together. It can be streamed from any offset, again and again, and sums the
  * bytes as they first go by, in pieces that end with each tensor and each chunk; from those come both the sum of every
  * tensor, which TensorFlow wants, and the sum of every chunk, with which a range is verified when it is read.
+ *
+ * A large tensor lies in its file as it lies in memory, as far behind the beginning of a sector, with some zeros before it:
+ * so a disk takes it, and gives it back, without a copy.
  */
 import { setImmediate } from 'node:timers/promises';
 import { crc32c } from '../bytes/crc32c.js';
@@ -11,6 +14,7 @@ import { invalid } from '../errors/errors.js';
 import { type BundleIndex, type BundleTensor, combine } from '../formats/tensor-bundle/bundle-index.js';
 import { isWhole } from '../formats/tensor-bundle/slice.js';
 import { stringsHead } from '../formats/tensor-bundle/string-layout.js';
+import { placeInSector, SECTOR } from '../store/aligned.js';
 import type { BlobSource } from '../store/store.js';
 import { dtypeNumber } from '../tensor/dtype.js';
 import type { LentBytes, Tensor } from '../tensor/tensor.js';
@@ -20,6 +24,8 @@ export const CHUNK_BYTES = 4 << 20;
 /** Pieces up to this size are gathered before they are passed on. */
 const SMALL_BYTES = 64 << 10;
 const GATHER_BYTES = 1 << 20;
+/** Tensors from this size on get a place that suits their memory. */
+const LARGE_BYTES = 1 << 20;
 
 export interface HeldVariable {
   readonly variable: SavedVariable;
@@ -40,8 +46,9 @@ interface Content {
   readonly ownCrc?: number;
 }
 
+/** A tensor, or zeros between two of them. */
 interface Segment extends Content {
-  readonly variable: SavedVariable;
+  readonly variable: SavedVariable | undefined;
   readonly offset: number;
 }
 
@@ -49,6 +56,7 @@ interface Piece {
   /** Its place in the file. */
   readonly start: number;
   readonly size: number;
+  readonly segment: Segment;
   readonly lend: () => LentBytes;
 }
 
@@ -58,42 +66,57 @@ export class ShardImage {
   readonly #sums = new Map<number, number>();
 
   constructor(held: readonly HeldVariable[]) {
+    const segments: Segment[] = [];
     let offset = 0;
-    this.#segments = held.map(({ variable, tensor }) => {
-      const segment = { variable, offset, ...contentOf(variable, tensor) };
-      offset += segment.size;
-      return segment;
-    });
+    const add = (variable: SavedVariable | undefined, content: Content) => {
+      segments.push({ variable, offset, ...content });
+      offset += content.size;
+    };
+    for (const { variable, tensor } of held) {
+      const content = contentOf(variable, tensor);
+      const gap = gapBefore(offset, content);
+      if (gap > 0) add(undefined, inMemory(Buffer.alloc(gap)));
+      add(variable, content);
+    }
+    this.#segments = segments;
     this.size = offset;
   }
 
+  /** A chunk stays as it is until the next but one is asked for. */
   readonly source: BlobSource = (offset) => this.#stream(offset);
 
   async *#stream(from: number): AsyncGenerator<Uint8Array> {
-    const gathered = Buffer.allocUnsafeSlow(Math.min(GATHER_BYTES, this.size));
+    const room = Math.min(GATHER_BYTES, this.size);
+    let [gathered, other] = [Buffer.allocUnsafeSlow(room), Buffer.allocUnsafeSlow(room)];
     let used = 0;
-    for (const piece of this.#pieces()) {
-      const { start, size } = piece;
-      if (start + size <= from) continue;
-      const isSmall = size <= SMALL_BYTES;
-      if (used > 0 && (!isSmall || used + size > gathered.byteLength)) {
-        yield gathered.subarray(0, used);
-        used = 0;
-      }
-      const { bytes, giveBack } = piece.lend();
-      try {
+    const lent: (() => void)[] = [];
+    try {
+      for (const piece of this.#pieces()) {
+        const { start, size } = piece;
+        if (start + size <= from) continue;
+        const isSmall = size <= SMALL_BYTES;
+        if (used > 0 && (!isSmall || used + size > room)) {
+          yield gathered.subarray(0, used);
+          [gathered, other, used] = [other, gathered, 0];
+        }
+        if (lent.length === 2) lent.shift()!();
+        const { bytes, giveBack } = piece.lend();
+        lent.push(giveBack);
         this.#sum(start, bytes);
         const wanted = bytes.subarray(Math.max(0, from - start));
         if (isSmall) {
           gathered.set(wanted, used);
           used += wanted.byteLength;
-        } else yield wanted;
-      } finally {
-        giveBack();
+          lent.pop()!();
+        } else {
+          yield wanted;
+          await setImmediate();
+        }
       }
-      if (!isSmall) await setImmediate();
+      if (used > 0) yield gathered.subarray(0, used);
+    } finally {
+      for (const giveBack of lent) giveBack();
     }
-    if (used > 0) yield gathered.subarray(0, used);
   }
 
   /** The sums of all that was streamed; what never was is summed at once. */
@@ -101,17 +124,18 @@ export class ShardImage {
     const chunks = new Uint32Array(Math.ceil(this.size / CHUNK_BYTES));
     const tensors = new Map<string, BundleTensor>();
     let whole = 0;
-    const ofSegment = new Map<number, number>();
+    const ofSegment = new Map<Segment, number>();
     for (const piece of this.#pieces()) {
-      const { start, size } = piece;
+      const { start, size, segment } = piece;
       const crc = this.#sumOf(piece);
       const chunk = Math.floor(start / CHUNK_BYTES);
       chunks[chunk] = combineCrc32c(chunks[chunk]!, crc, size);
       whole = combineCrc32c(whole, crc, size);
-      const segment = this.#segmentAt(start);
       ofSegment.set(segment, combineCrc32c(ofSegment.get(segment) ?? 0, crc, size));
     }
-    this.#segments.forEach(({ variable, offset, size, ownCrc }, i) => {
+    for (const segment of this.#segments) {
+      const { variable, offset, size, ownCrc } = segment;
+      if (!variable) continue;
       const shape = fullShapeOf(variable);
       const slice = sliceOf(variable);
       const piece = {
@@ -119,12 +143,12 @@ export class ShardImage {
         shard: 0,
         offset,
         size,
-        crc32c: ownCrc ?? ofSegment.get(i) ?? 0,
+        crc32c: ownCrc ?? ofSegment.get(segment) ?? 0,
       };
       const { key, dtype } = variable;
       const tensor = { name: key, dtype: dtypeNumber(dtype), shape, pieces: [piece] };
       tensors.set(key, combine(tensors.get(key), tensor));
-    });
+    }
     return { index: { shards: 1, tensors }, chunks, crc32c: whole };
   }
 
@@ -149,35 +173,29 @@ export class ShardImage {
 
   /** The bytes in order, cut at the end of every tensor and of every chunk. */
   *#pieces(): Generator<Piece> {
-    for (const { offset, size, lend } of this.#segments) {
+    for (const segment of this.#segments) {
+      const { offset, size, lend } = segment;
       for (let at = 0; at < size; ) {
         const [start, from] = [offset + at, at];
         const room = CHUNK_BYTES - (start % CHUNK_BYTES);
         const end = Math.min(size, at + room);
-        yield { start, size: end - at, lend: () => lend(from, end) };
+        yield { start, size: end - at, segment, lend: () => lend(from, end) };
         at = end;
       }
     }
   }
-
-  #segmentAt(position: number): number {
-    let [low, high] = [0, this.#segments.length - 1];
-    while (low < high) {
-      const middle = (low + high + 1) >> 1;
-      if (this.#segments[middle]!.offset <= position) low = middle;
-      else high = middle - 1;
-    }
-    return low;
-  }
 }
 
-/** How long the image of these will be, found without a look at their memory. */
-export function imageSize(held: readonly HeldVariable[]): number {
-  return held.reduce((sum, { variable, tensor }) => {
-    check(variable, tensor);
-    const { dtype } = variable;
-    return sum + (dtype === 'string' ? contentOf(variable, tensor).size : tensor.byteLength);
-  }, 0);
+/** How many bytes are left free, so that a tensor lies in the file as it lies in memory. */
+function gapBefore(offset: number, { size, lend }: Content): number {
+  if (size < LARGE_BYTES) return 0;
+  const { bytes, giveBack } = lend(0, 1);
+  try {
+    const place = placeInSector(bytes) ?? offset;
+    return (((place - offset) % SECTOR) + SECTOR) % SECTOR;
+  } finally {
+    giveBack();
+  }
 }
 
 function check({ key, dtype, shape }: SavedVariable, tensor: Tensor): void {
@@ -195,9 +213,12 @@ function contentOf(variable: SavedVariable, tensor: Tensor): Content {
     const values = tensor.bytes();
     const { head, crc32c: headCrc } = stringsHead(values.map((value) => value.byteLength));
     const ownCrc = values.reduce((crc, value) => crc32c(value, crc), headCrc);
-    const bytes = Buffer.concat([head, ...values]);
-    const lend = (start: number, end: number) => ({ bytes: bytes.subarray(start, end), giveBack: () => {} });
-    return { size: bytes.byteLength, lend, ownCrc };
+    return { ...inMemory(Buffer.concat([head, ...values])), ownCrc };
   }
   return { size: tensor.byteLength, lend: (start, end) => tensor.lendBytes(start, end) };
+}
+
+function inMemory(bytes: Uint8Array): Content {
+  const lend = (start: number, end: number) => ({ bytes: bytes.subarray(start, end), giveBack: () => {} });
+  return { size: bytes.byteLength, lend };
 }

@@ -7,6 +7,7 @@ import { faultPoint } from '../async/fault-point.js';
 import type { ClusterTask } from '../cluster/cluster-task.js';
 import { checked } from '../cluster/wire.js';
 import { isShoalError, messageOf, type ShoalCode, ShoalError } from '../errors/errors.js';
+import { Spoiled } from '../formats/range-reader.js';
 import { BundleReader } from '../formats/tensor-bundle/bundle-reader.js';
 import { writeIndexFile } from '../formats/tensor-bundle/index-file.js';
 import { dataFile } from '../formats/tensor-bundle/naming.js';
@@ -17,7 +18,7 @@ import { onLongOrder } from './long-order.js';
 import { encodeChunks } from './manifest.js';
 import { fileBlob } from './names.js';
 import { type SavedVariable, sliceOf } from './saved-variable.js';
-import { type HeldVariable, imageSize, ShardImage } from './shard-image.js';
+import { ShardImage } from './shard-image.js';
 import {
   DropSchema,
   ORDERS,
@@ -48,7 +49,8 @@ const DAMAGE: ReadonlySet<ShoalCode> = new Set<ShoalCode>(['SHOAL_CORRUPT', 'SHO
 
 interface Held {
   readonly attempt: string;
-  readonly variables: readonly HeldVariable[];
+  readonly tensors: readonly Tensor[];
+  readonly image: ShardImage;
   readonly timer: NodeJS.Timeout;
   /** Present while it is written. Its memory may not go before the write has ended. */
   writing: { readonly stop: AbortController; readonly ended: Promise<unknown> } | undefined;
@@ -88,15 +90,21 @@ export class ShardService implements ShardOwner {
       for (const tensor of tensors) tensor.dispose();
       throw abortError('A snapshot', signal);
     }
+    await this.#endOther();
+    let image: ShardImage;
+    try {
+      image = new ShardImage(variables.map((variable, i) => ({ variable, tensor: tensors[i]! })));
+    } catch (error) {
+      for (const tensor of tensors) tensor.dispose();
+      throw error;
+    }
     const { holdMs = 120_000, log } = this.#options;
     const timer = setTimeout(() => {
       log?.(`a snapshot was kept for ${holdMs / 1000} s and nobody asked for it; it is dropped`);
       this.#release(this.#held);
     }, holdMs).unref();
-    const held = variables.map((variable, i) => ({ variable, tensor: tensors[i]! }));
-    await this.#endOther();
-    this.#held = { attempt, variables: held, timer, writing: undefined };
-    return { bytes: imageSize(held) };
+    this.#held = { attempt, tensors, image, timer, writing: undefined };
+    return { bytes: image.size };
   }
 
   async write(request: WriteRequest, { signal, onProgress }: OwnerOptions = {}): Promise<WrittenShard> {
@@ -125,14 +133,15 @@ export class ShardService implements ShardOwner {
     const store = this.#options.openStore(request.store);
     const file = dataFile(request.prefix, request.shard, request.shards);
     const blob = fileBlob(request.namespace, request, file);
+    const { image } = held;
     try {
-      const image = new ShardImage(held.variables);
       await faultPoint('checkpoint.write.before');
       const put = await store.put(blob, counted(image.source, onProgress), {
         signal,
         size: image.size,
         crc32c: () => image.sums().crc32c,
         readBack: true,
+        lasting: true,
         // It is that of one attempt.
         isNew: true,
       });
@@ -225,6 +234,7 @@ export class ShardService implements ShardOwner {
       return told();
     } finally {
       await before.catch(() => {});
+      reader.close();
     }
   }
 
@@ -242,7 +252,7 @@ export class ShardService implements ShardOwner {
     if (!held || this.#held !== held) return;
     clearTimeout(held.timer);
     this.#held = undefined;
-    for (const { tensor } of held.variables) tensor.dispose();
+    for (const tensor of held.tensors) tensor.dispose();
   }
 }
 
@@ -288,17 +298,21 @@ export async function readVariable(
     const values = await bundle.readStrings(key, { slice, ...(signal && { signal }) });
     return Tensor.of(values as never, { dtype, shape });
   }
-  const tensor = Tensor.allocate(shape, dtype);
-  try {
+  for (const isStraight of [true, false]) {
+    const tensor = Tensor.allocate(shape, dtype);
     const into = {
       length: tensor.byteLength,
       set: (bytes: Uint8Array, offset: number) => tensor.setBytes(bytes, offset),
+      ...(isStraight && { lend: (start: number, end: number) => tensor.lendBytes(start, end) }),
     };
-    // Every chunk is verified by its own sum: reading whole tensors for theirs would read what others own.
-    await bundle.read(key, { slice, into, verify: false, signal });
-    return tensor;
-  } catch (error) {
-    tensor.dispose();
-    throw error;
+    try {
+      // Every chunk is verified by its own sum: reading whole tensors for theirs would read what others own.
+      await bundle.read(key, { slice, into, verify: false, signal });
+      return tensor;
+    } catch (error) {
+      tensor.dispose();
+      if (!(error instanceof Spoiled)) throw error;
+    }
   }
+  throw new ShoalError('SHOAL_INTERNAL', `${key} was read to memory that nobody gave`);
 }

@@ -9,6 +9,9 @@ import {
   writeSync,
 } from 'node:fs';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { isShoalError } from '../errors/errors.js';
+import { type Lent, Spoiled } from '../formats/range-reader.js';
+import { alignedBlocks } from '../store/aligned.js';
 import { type Manifest, manifestFile } from './manifest.js';
 import { fileBlob } from './names.js';
 import { CHUNK_BYTES } from './shard-image.js';
@@ -234,5 +237,75 @@ describe('a reader that verifies', () => {
     disks.at('ps/0').onRead = () => stop.abort(new Error('stop'));
     disks.at('ps/1').onRead = () => stop.abort(new Error('stop'));
     await expect(readWith(one)).rejects.toThrow();
+  });
+});
+
+describe('a reader that puts chunks where they belong', () => {
+  const OFFSET = 64;
+  const LENGTH = 4 * CHUNK_BYTES - 1000;
+
+  /** Reads a range to memory that lies as the file does; tells what was lent and what was copied. */
+  async function pour(self: string, options: { timeoutMs?: number; signal?: AbortSignal } = {}) {
+    const [memory] = alignedBlocks(1, 5 * CHUNK_BYTES) as [Uint8Array];
+    const counts = { lent: 0, copied: 0 };
+    const from = new VerifiedReader(disks.store(self), manifest, {
+      namespace: 'job',
+      onDamage: (line) => notices.push(line),
+      ...options,
+    });
+    const take = (bytes: Uint8Array, at: number) => {
+      counts.copied += bytes.byteLength;
+      memory.set(bytes, OFFSET + at);
+    };
+    const place = (at: number, length: number): Lent => {
+      counts.lent += 1;
+      const giveBack = () => {
+        counts.lent -= 1;
+      };
+      return { bytes: memory.subarray(OFFSET + at, OFFSET + at + length), giveBack };
+    };
+    const poured = from.pour(FILE, OFFSET, LENGTH, take, place);
+    const error = await poured.then(
+      () => undefined,
+      (thrown: unknown) => thrown,
+    );
+    from.close();
+    const isRight = Buffer.from(memory.subarray(OFFSET, OFFSET + LENGTH)).equals(
+      BYTES.subarray(OFFSET, OFFSET + LENGTH),
+    );
+    return { ...counts, error, isRight };
+  }
+  const parts = LENGTH - 2 * CHUNK_BYTES;
+
+  it.each(['ps/0', 'chief/0'])('as %s copies only parts of chunks', async (self) => {
+    expect(await pour(self)).toEqual({ lent: 0, copied: parts, error: undefined, isRight: true });
+  });
+
+  it.each(['ps/0', 'chief/0'])('as %s takes the other copy of a damaged chunk', async (self) => {
+    for (const place of ['ps/0', 'ps/1']) {
+      const found = await flipped([[place, 2 * CHUNK_BYTES + 99]], () => pour(self));
+      expect(found).toMatchObject({ lent: 0, error: undefined, isRight: true });
+    }
+    expect(notices.join('\n')).toContain('chunk 2');
+  });
+
+  it('gives no damaged chunk', async () => {
+    const flips = ['ps/0', 'ps/1'].map((place) => [place, CHUNK_BYTES + 1] as const);
+    const { error, lent } = await flipped(flips, () => pour('ps/0'));
+    expect(error).toMatchObject({ code: 'SHOAL_CORRUPT' });
+    expect(lent).toBe(0);
+  });
+
+  it('keeps the memory of a read that was given up, and says so', async () => {
+    let proceed = () => {};
+    const hung = new Promise<void>((resolve) => {
+      proceed = resolve;
+    });
+    for (const place of ['ps/0', 'ps/1']) disks.at(place).onRead = () => hung;
+    const { error, lent, copied } = await pour('chief/0', { timeoutMs: 50 });
+    proceed();
+    // The first chunk is a part, and read in the ordinary way: whichever is seen first.
+    expect(error instanceof Spoiled || isShoalError(error, 'SHOAL_UNREACHABLE')).toBe(true);
+    expect({ lent, copied }).toEqual({ lent: 2, copied: 0 });
   });
 });

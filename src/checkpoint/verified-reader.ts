@@ -4,7 +4,8 @@
  */
 import { crc32c } from '../bytes/crc32c.js';
 import { isShoalError, messageOf, type ShoalCode, ShoalError } from '../errors/errors.js';
-import type { RangeReader } from '../formats/range-reader.js';
+import { type Lent, type RangeReader, Spoiled } from '../formats/range-reader.js';
+import { isAligned } from '../store/aligned.js';
 import { readInto } from '../store/read-into.js';
 import type { Store } from '../store/store.js';
 import { type Chunk, ChunkCache } from './chunk-cache.js';
@@ -77,30 +78,53 @@ export class VerifiedReader implements RangeReader {
     offset: number,
     length: number,
     take: (bytes: Uint8Array, at: number) => void,
+    place?: (at: number, length: number) => Lent,
   ): Promise<void> {
     this.#checked(file, offset, length);
     const open = this.#open(file);
     const end = Math.ceil((offset + length) / CHUNK_BYTES);
-    const underWay: { readonly index: number; readonly chunk: Chunk }[] = [];
+    const underWay: UnderWay[] = [];
     let next = Math.floor(offset / CHUNK_BYTES);
+    const begin = (index: number): UnderWay => {
+      const [start, stop] = rangeOf(open, index);
+      const lent =
+        place && start >= offset && stop <= offset + length ? place(start - offset, stop - start) : undefined;
+      if (lent && isAligned(lent.bytes, start)) {
+        const straight = this.#fetchStraight(open, index, lent);
+        // Awaited in its turn.
+        straight.catch(() => {});
+        return { index, straight, chunk: undefined };
+      }
+      lent?.giveBack();
+      return { index, straight: undefined, chunk: this.#acquire(open, index) };
+    };
     const more = () => {
-      for (; length > 0 && next < end && underWay.length < AT_ONCE; next++)
-        underWay.push({ index: next, chunk: this.#acquire(open, next) });
+      for (; length > 0 && next < end && underWay.length < AT_ONCE; next++) underWay.push(begin(next));
+    };
+    const release = ({ index, chunk }: UnderWay) => {
+      if (chunk) this.#chunks.release(nameOf(open, index), chunk);
     };
     try {
       for (more(); underWay.length > 0; more()) {
-        const { index, chunk } = underWay[0]!;
-        const bytes = await chunk.bytes;
-        const start = index * CHUNK_BYTES;
-        const from = Math.max(offset, start);
-        const to = Math.min(offset + length, start + bytes.byteLength);
-        take(bytes.subarray(from - start, to - start), from - offset);
+        const one = underWay[0]!;
+        if (!(await one.straight)) {
+          one.chunk ??= this.#acquire(open, one.index);
+          const bytes = await one.chunk.bytes;
+          const [start, stop] = rangeOf(open, one.index);
+          const [from, to] = [Math.max(offset, start), Math.min(offset + length, stop)];
+          take(bytes.subarray(from - start, to - start), from - offset);
+        }
         underWay.shift();
-        this.#chunks.release(nameOf(open, index), chunk);
+        release(one);
       }
     } finally {
-      for (const { index, chunk } of underWay) this.#chunks.release(nameOf(open, index), chunk);
+      underWay.forEach(release);
     }
+  }
+
+  /** Nobody will read from it any more. */
+  close(): void {
+    this.#chunks.clear();
   }
 
   #open(file: string): OpenFile {
@@ -118,10 +142,28 @@ export class VerifiedReader implements RangeReader {
     return this.#chunks.acquire(nameOf(open, index), (memory) => this.#fetch(open, index, memory));
   }
 
+  /** Puts a chunk where it belongs; false when it is not good there, and to be had in the ordinary way. */
+  async #fetchStraight(open: OpenFile, index: number, { bytes, giveBack }: Lent): Promise<boolean> {
+    open.places ??= this.#locate(open.entry);
+    const [place] = await open.places.catch(() => []);
+    let isGood = false;
+    try {
+      if (place !== undefined) {
+        await this.#fetchFrom(place, open.entry.file, rangeOf(open, index)[0], bytes);
+        isGood = crc32c(bytes) === open.sums[index];
+      }
+    } catch (error) {
+      const isGivenUp = this.#options.signal?.aborted || isShoalError(error, 'SHOAL_TIMEOUT');
+      // The memory stays lent for good: the disk may yet write to it.
+      if (isGivenUp) throw new Spoiled(messageOf(error), { cause: error });
+    }
+    giveBack();
+    return isGood;
+  }
+
   async #fetch(open: OpenFile, index: number, memory: Uint8Array): Promise<Uint8Array> {
-    const { file, size } = open.entry;
-    const start = index * CHUNK_BYTES;
-    const end = Math.min(size, start + CHUNK_BYTES);
+    const { file } = open.entry;
+    const [start, end] = rangeOf(open, index);
     let into = memory.subarray(0, end - start);
     open.places ??= this.#locate(open.entry);
     const failures: string[] = [];
@@ -175,5 +217,17 @@ export class VerifiedReader implements RangeReader {
     throw new ShoalError('SHOAL_CORRUPT', `chunk ${index} at ${place} does not have its sum`);
   }
 }
+
+interface UnderWay {
+  readonly index: number;
+  /** Whether it has come right to where it belongs, if that is tried. */
+  readonly straight: Promise<boolean> | undefined;
+  chunk: Chunk | undefined;
+}
+
+const rangeOf = ({ entry }: OpenFile, index: number): readonly [start: number, end: number] => {
+  const start = index * CHUNK_BYTES;
+  return [start, Math.min(entry.size, start + CHUNK_BYTES)];
+};
 
 const nameOf = ({ entry }: OpenFile, index: number): string => `${index} ${entry.file}`;

@@ -6,6 +6,12 @@ import { type FileHandle, open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { messageOf, ShoalError } from '../errors/errors.js';
 
+/** Memory of somebody else's, until it is given back. */
+export interface Lent {
+  readonly bytes: Uint8Array;
+  readonly giveBack: () => void;
+}
+
 export interface RangeReader {
   /** The size of a file; SHOAL_NOT_FOUND if there is none of that name. */
   size(file: string): Promise<number>;
@@ -16,15 +22,21 @@ export interface RangeReader {
   read(file: string, offset: number, length: number, into?: Uint8Array): Promise<Uint8Array>;
   /**
    * The same bytes one piece after the other, each with its distance from `offset` and valid until `take` returns; for
-   * readers that have them in pieces anyway.
+   * readers that have them in pieces anyway. `place` lends the memory where a piece belongs, by its distance and length: a
+   * reader that can puts the piece there itself. It fails with `Spoiled` when it does not know whether that will yet be
+   * written to.
    */
   pour?(
     file: string,
     offset: number,
     length: number,
     take: (bytes: Uint8Array, at: number) => void,
+    place?: (at: number, length: number) => Lent,
   ): Promise<void>;
 }
+
+/** A read to memory was given up, and may yet come in: what is in the memory is never to be relied on. */
+export class Spoiled extends Error {}
 
 /** Reads the files of a directory. Handles stay open until it is closed. */
 export class DirectoryReader implements RangeReader {

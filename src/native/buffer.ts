@@ -35,25 +35,22 @@ export function populate(pointer: Pointer, length: number): void {
   library().libc.madvise.async(start, Number(end - start), MADV_POPULATE_WRITE, () => {});
 }
 
-type Compare = (a: Uint8Array, b: Uint8Array, bytes: number) => number;
-let memcmp: (Compare & { readonly async: (...args: unknown[]) => void }) | undefined;
-
-/** Whether two pieces of memory of one length hold the same bytes, found on a thread of the pool. */
-export function haveSameBytes(a: Uint8Array, b: Uint8Array): Promise<boolean> {
-  memcmp ??= koffi.load(null).func('memcmp', 'int', ['void *', 'void *', 'size_t']);
-  return new Promise((resolve, reject) => {
-    memcmp!.async(a, b, a.byteLength, (error: Error | null, order: number) =>
-      error ? reject(error) : resolve(order === 0),
-    );
-  });
-}
-
 /**
  * An ArrayBuffer over native memory, without a copy. It is valid only while the memory is: its owner
  * detaches it before freeing.
  */
 export function viewBytes(pointer: Pointer, length: number): ArrayBuffer {
-  return koffi.view(pointer, length);
+  const memory: ArrayBuffer = koffi.view(pointer, length);
+  addresses.set(memory, pointer);
+  return memory;
+}
+
+const addresses = new WeakMap<ArrayBufferLike, Pointer>();
+
+/** Where bytes lie, if they are in a view of native memory. */
+export function addressOf({ buffer, byteOffset }: Uint8Array): Pointer | undefined {
+  const start = addresses.get(buffer);
+  return start === undefined ? undefined : start + BigInt(byteOffset);
 }
 
 let detachBuffer: ((buffer: ArrayBuffer) => void) | undefined;

@@ -1,4 +1,5 @@
 /** Memory that a disk takes and gives without the page cache: it begins at a page, as memory of a Buffer does not. */
+import { addressOf } from '../native/buffer.js';
 
 /** Positions and lengths of direct reads and writes are multiples of this. */
 export const SECTOR = 4096;
@@ -35,13 +36,16 @@ export function giveBlock({ buffer }: Uint8Array): void {
     idle.push(new Uint8Array(buffer));
 }
 
+/** How far behind the beginning of a sector's worth of memory bytes lie, where that is known. */
+export function placeInSector(bytes: Uint8Array): number | undefined {
+  if (known.has(bytes.buffer)) return bytes.byteOffset % SECTOR;
+  const address = addressOf(bytes);
+  return address === undefined ? undefined : Number(address % BigInt(SECTOR));
+}
+
 /** Whether a file can be read from a position directly to this memory. */
-export function isAligned({ buffer, byteOffset, byteLength }: Uint8Array, position: number): boolean {
-  return (
-    known.has(buffer) &&
-    byteOffset % SECTOR === 0 &&
-    byteLength % SECTOR === 0 &&
-    position % SECTOR === 0 &&
-    byteLength > 0
-  );
+export function isAligned(bytes: Uint8Array, position: number): boolean {
+  const { byteLength } = bytes;
+  const areWhole = byteLength > 0 && byteLength % SECTOR === 0 && position % SECTOR === 0;
+  return areWhole && placeInSector(bytes) === 0;
 }

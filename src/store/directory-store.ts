@@ -90,7 +90,7 @@ export class DirectoryStore implements Store {
     options: Omit<PutOptions, 'ifAbsent'> = {},
   ): Promise<StagedBlob> {
     const named = blobName(name);
-    const { signal, size, crc32c, timeoutMs = STALL_MS, readBack = false } = options;
+    const { signal, size, crc32c, timeoutMs = STALL_MS, readBack = false, lasting } = options;
     const what = `writing blob ${name} to ${this.url}`;
     const folder = join(this.root, RESERVED);
     const path = join(folder, `${randomUUID()}.part`);
@@ -106,7 +106,7 @@ export class DirectoryStore implements Store {
       const access = readBack ? constants.O_RDWR : constants.O_WRONLY;
       file ??= await open(path, access | constants.O_CREAT | constants.O_EXCL, 0o666);
       const writer = isDirect
-        ? new DirectWriter(file, { readBack })
+        ? new DirectWriter(file, { readBack, lasting })
         : new DiskWriter(file, { sums: crc32c === undefined, readBack });
       for await (const chunk of guarded(chunks, what, { signal, timeoutMs })) await soon(writer.write(chunk));
       if (size !== undefined && writer.position !== size) {
@@ -114,7 +114,7 @@ export class DirectoryStore implements Store {
       }
       await soon(writer.sync());
       const sum = crc32c?.() ?? (writer instanceof DiskWriter ? writer.crc32c : 0);
-      const found = writer instanceof DiskWriter ? await soon(writer.readBack()) : undefined;
+      const found = await soon(writer.readBack());
       if (found !== undefined && found !== sum) throw otherwise(name, this.url);
       await file.close();
       return this.#staged(named, path, { size: writer.position, crc32c: sum, isReadBack: readBack });

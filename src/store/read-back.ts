@@ -1,39 +1,67 @@
 /**
- * Sums a file while it is read, in bounded memory: the next piece is read while the last one is summed. A file that is
+ * Sums a file while it is read, in bounded memory: other pieces are read while one is summed. A file that is
  * being written can be followed in this way, right behind its writer, so that reading it back costs no time of its own.
  */
 import type { FileHandle } from 'node:fs/promises';
 import { throwIfAborted } from '../async/deadline.js';
 import { crc32c } from '../bytes/crc32c.js';
 import { ShoalError } from '../errors/errors.js';
+import { SECTOR } from './aligned.js';
 
 /** Small enough to stay in the cache of a core between being read and being summed. */
 const PIECE_BYTES = 512 << 10;
 
-/** The crc32c of the bytes from `start` up to `end`, which may grow meanwhile, after those that gave `seed`. */
+export interface SumOptions {
+  /** The crc32c of what stands before. */
+  readonly seed?: number | undefined;
+  readonly signal?: AbortSignal | undefined;
+  /** Where to read to, as many pieces at once; of a file that is open for direct reads, whole sectors. */
+  readonly memory?: readonly Uint8Array[] | undefined;
+}
+
+/** The crc32c of the bytes from `start` up to `end`, which may grow meanwhile. */
 export async function sumRange(
   file: FileHandle,
   start: number,
   end: () => number,
-  { seed = 0, signal }: { readonly seed?: number; readonly signal?: AbortSignal | undefined } = {},
+  { seed = 0, signal, memory = [1, 2].map(() => Buffer.allocUnsafeSlow(PIECE_BYTES)) }: SumOptions = {},
 ): Promise<{ readonly crc32c: number; readonly end: number }> {
-  const buffers: readonly Uint8Array[] = [
-    Buffer.allocUnsafeSlow(PIECE_BYTES),
-    Buffer.allocUnsafeSlow(PIECE_BYTES),
-  ];
-  const read = (turn: number, at: number) =>
-    at < end() ? file.read(buffers[turn]!, 0, Math.min(PIECE_BYTES, end() - at), at) : undefined;
-  let [at, crc] = [start, seed];
-  let next = read(0, at);
-  for (let turn = 0; next !== undefined; turn ^= 1) {
-    const { bytesRead } = await next;
-    if (bytesRead === 0) throw new ShoalError('SHOAL_CORRUPT', 'a blob became shorter while it was read');
-    throwIfAborted('reading a blob', signal);
-    at += bytesRead;
-    next = read(turn ^ 1, at);
-    crc = crc32c(buffers[turn]!.subarray(0, bytesRead), crc);
+  const reads: Promise<Uint8Array>[] = [];
+  let [next, at, crc, turn] = [start, start, seed, 0];
+  const readMore = () => {
+    for (; reads.length < memory.length && next < end(); turn++) {
+      const into = memory[turn % memory.length]!;
+      const size = Math.min(into.byteLength, end() - next);
+      const read = fill(file, next, into, size);
+      // Awaited in its turn.
+      read.catch(() => {});
+      reads.push(read);
+      next += size;
+    }
+  };
+  try {
+    for (readMore(); reads.length > 0; readMore()) {
+      const bytes = await reads[0]!;
+      throwIfAborted('reading a blob', signal);
+      crc = crc32c(bytes, crc);
+      at += bytes.byteLength;
+      reads.shift();
+    }
+    return { crc32c: crc, end: at };
+  } finally {
+    // The memory may be of other use then, and the file be closed.
+    await Promise.allSettled(reads);
   }
-  return { crc32c: crc, end: at };
+}
+
+async function fill(file: FileHandle, position: number, into: Uint8Array, size: number): Promise<Uint8Array> {
+  for (let done = 0; done < size; ) {
+    const wanted = Math.min(into.byteLength - done, Math.ceil((size - done) / SECTOR) * SECTOR);
+    const { bytesRead } = await file.read(into, done, wanted, position + done);
+    if (bytesRead === 0) throw new ShoalError('SHOAL_CORRUPT', 'a blob became shorter while it was read');
+    done += bytesRead;
+  }
+  return into.subarray(0, size);
 }
 
 /** Follows the writer of a file from its first byte on. */

@@ -86,13 +86,14 @@ export async function spread(
   let staged: StagedBlob | undefined;
   try {
     const chunks = sum.of(guarded(from(0), what, { signal, timeoutMs }));
-    const { readBack } = options;
+    const { readBack, lasting } = options;
     staged = await directory.stage(name, chunks, {
       signal,
       timeoutMs,
       size,
       crc32c: () => sum.soFar,
       readBack,
+      lasting,
     });
     const places = await held();
     throwIfAborted(what, options.signal);

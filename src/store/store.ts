@@ -37,6 +37,8 @@ export interface PutOptions extends StoreCallOptions {
   readonly crc32c?: (() => number) | undefined;
   /** Have a place that can do it while it writes read every byte back; another one is an error. */
   readonly readBack?: boolean | undefined;
+  /** Whether a chunk of the source stays as it is until the next but one is asked for: it need not be copied then. */
+  readonly lasting?: boolean | undefined;
   /** The name is one that nobody has put before: no copies are looked for that this one would replace. */
   readonly isNew?: boolean | undefined;
   /** Do not replace a blob that is there. */

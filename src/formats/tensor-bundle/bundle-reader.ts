@@ -7,7 +7,7 @@ import { throwIfAborted } from '../../async/deadline.js';
 import { crc32c } from '../../bytes/crc32c.js';
 import { invalid, ShoalError } from '../../errors/errors.js';
 import { DataType } from '../../proto/generated/graph_pb.js';
-import type { RangeReader } from '../range-reader.js';
+import type { Lent, RangeReader } from '../range-reader.js';
 import { type BundleIndex, type BundlePiece, type BundleTensor, tensorOf } from './bundle-index.js';
 import { dtypeName, elementBytes } from './dtypes.js';
 import { readIndexFile } from './index-file.js';
@@ -25,6 +25,8 @@ const MAX_INDEX_BYTES = 1 << 30;
 export interface ByteTarget {
   readonly length: number;
   set(bytes: Uint8Array, offset: number): void;
+  /** Its memory from one place up to another. */
+  lend?(start: number, end: number): Lent;
 }
 
 export interface ReadOptions<T extends ByteTarget = ByteTarget> {
@@ -45,6 +47,8 @@ interface Span {
   readonly start: number;
   readonly end: number;
   readonly runs: Iterator<Run>;
+  /** Where there is but one. */
+  readonly only?: Run | undefined;
 }
 
 export class BundleReader {
@@ -183,10 +187,12 @@ export class BundleReader {
     for (const span of spans) {
       const scatter = new Scatter(span.runs, target);
       if (!verify && this.#files.pour) {
-        await this.#files.pour(file, piece.offset + span.start, span.end - span.start, (bytes, at) => {
+        const take = (bytes: Uint8Array, at: number) => {
           throwIfAborted(`reading ${tensor.name}`, options.signal);
           scatter.copy(span.start + at, bytes);
-        });
+        };
+        const place = placesOf(span, target);
+        await this.#files.pour(file, piece.offset + span.start, span.end - span.start, take, place);
         continue;
       }
       let next = this.#readChunk(file, piece, span, span.start, scatter, scratch);
@@ -278,6 +284,12 @@ class Scatter {
   }
 }
 
+/** Where the bytes of a span belong, if they lie there as they do in the file. */
+function placesOf({ only }: Span, target: ByteTarget): ((at: number, length: number) => Lent) | undefined {
+  if (!only || !target.lend) return undefined;
+  return (at, length) => target.lend!(only.to + at, only.to + at + length);
+}
+
 function touchedPieces(
   tensor: BundleTensor,
   wanted: Box,
@@ -310,11 +322,16 @@ function* spansOf(runs: Iterator<Run>): Generator<Span> {
     const run = result.value;
     const first = gathered[0];
     if (first && (run.from - end > GAP_BYTES || end - first.from > CHUNK_BYTES)) {
-      yield { start: first.from, end, runs: gathered.values() };
+      yield spanOf(gathered, end);
       gathered = [];
     }
     gathered.push(run);
     end = run.from + run.count;
   }
-  if (gathered[0]) yield { start: gathered[0].from, end, runs: gathered.values() };
+  if (gathered.length > 0) yield spanOf(gathered, end);
+}
+
+function spanOf(runs: readonly Run[], end: number): Span {
+  const [first] = runs as [Run];
+  return { start: first.from, end, runs: runs.values(), only: runs.length === 1 ? first : undefined };
 }

@@ -1,4 +1,5 @@
-"""Reads a checkpoint, or writes several ways of saving the test's model with TensorFlow's own Saver."""
+"""Reads a checkpoint, or the sums of what is in it, or writes several ways of saving the test's model with TensorFlow's own Saver."""
+import hashlib
 import json
 import os
 import sys
@@ -19,6 +20,12 @@ def plain(value):
 def read(path):
     reader = tf.train.load_checkpoint(path)
     return {name: plain(np.asarray(reader.get_tensor(name))) for name in reader.get_variable_to_shape_map()}
+
+
+def digest(path):
+    reader = tf.train.load_checkpoint(path)
+    names = reader.get_variable_to_shape_map()
+    return {name: hashlib.sha256(np.ascontiguousarray(reader.get_tensor(name)).tobytes()).hexdigest() for name in names}
 
 
 def write(directory):
@@ -71,4 +78,5 @@ def slices(table):
 
 
 request = json.load(sys.stdin)
-print(json.dumps(read(request["read"]) if "read" in request else write(request["write"])))
+[(what, path)] = request.items()
+print(json.dumps({"read": read, "digest": digest, "write": write}[what](path)))
