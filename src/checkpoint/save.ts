@@ -108,6 +108,8 @@ class Save {
   #input: unknown = null;
   #total = 0;
   #files: ManifestFile[] = [];
+  /** The graph, put while the owners write: it does not depend on what they write. */
+  #meta: Promise<ManifestFile | undefined> = Promise.resolve(undefined);
   #tensors = 0;
   #manifest: Manifest | undefined;
   #parkedAt = 0;
@@ -287,6 +289,10 @@ class Save {
     const { stallMs = 300_000, onProgress } = this.#request;
     const { store, namespace } = this.#context;
     this.#deadline(stallMs, 'write anything');
+    this.#meta = this.#putMeta();
+    this.#puts.push(this.#meta);
+    // Told of when the index is written.
+    this.#meta.catch(() => {});
     owners.forEach((owner, shard) => {
       const progress = (bytes: number) => {
         if (this.#state.phase !== 'writing' || bytes <= (this.#bytes.get(owner) ?? 0)) return;
@@ -311,18 +317,19 @@ class Save {
     this.#tensors = merged.tensors.size;
     this.#files = shards.map(({ file }) => file);
     await faultPoint('checkpoint.index.before');
-    const meta = this.#request.meta?.();
-    const puts = await Promise.allSettled([
-      this.#put(indexFile(this.#prefix), writeIndexFile(merged)),
-      ...(meta ? [this.#put(`${this.#prefix}.meta`, meta)] : []),
-    ]);
+    const index = this.#put(indexFile(this.#prefix), writeIndexFile(merged));
     // None is under way any more when this fails: what is left of them can be removed.
-    for (const put of puts) {
+    for (const put of await Promise.allSettled([index, this.#meta])) {
       if (put.status === 'rejected') throw put.reason;
-      this.#files.push(put.value);
+      if (put.value) this.#files.push(put.value);
     }
     await faultPoint('checkpoint.index.after');
     return { type: 'indexed' };
+  }
+
+  async #putMeta(): Promise<ManifestFile | undefined> {
+    const meta = this.#request.meta?.();
+    return meta && this.#put(`${this.#prefix}.meta`, meta);
   }
 
   async #put(file: string, bytes: Uint8Array): Promise<ManifestFile> {
@@ -357,7 +364,9 @@ class Save {
       input: this.#input,
     };
     const { signal } = this.#stop;
-    const { missing } = await healthOf(store, namespace, manifest, { signal });
+    // Index and graph were put by this task a moment ago.
+    const written = { ...manifest, files: [...this.#state.shards.values()].map(({ file }) => file) };
+    const { missing } = await healthOf(store, namespace, written, { signal });
     if (missing.length > 0) {
       throw new ShoalError(
         'SHOAL_UNREACHABLE',
