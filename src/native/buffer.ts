@@ -22,16 +22,19 @@ export function copyBytes(
 }
 
 const PAGE = 4096n;
+const MADV_HUGEPAGE = 14;
 const MADV_POPULATE_WRITE = 23;
 
 /**
- * Has the system provide the pages of fresh memory, on another thread. The first touch of each costs more than the copy of
- * its bytes does. What is in the memory stays; a system that can't do this does it at the first touch.
+ * Has the system provide the pages of fresh memory, large ones where it can, on another thread. The first touch of each
+ * costs more than the copy of its bytes does. What is in the memory stays; a system that can't do this does it at the first
+ * touch.
  */
 export function populate(pointer: Pointer, length: number): void {
   const start = ((pointer + PAGE - 1n) / PAGE) * PAGE;
   const end = ((pointer + BigInt(length)) / PAGE) * PAGE;
   if (process.platform !== 'linux' || end <= start) return;
+  library().libc.madvise(start, Number(end - start), MADV_HUGEPAGE);
   library().libc.madvise.async(start, Number(end - start), MADV_POPULATE_WRITE, () => {});
 }
 

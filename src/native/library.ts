@@ -19,7 +19,7 @@ const O_WRONLY = 1;
 /** C functions that are not TensorFlow's. */
 export interface CRuntime {
   /** Advises on the memory of whole pages; `.async` does it on a thread of the pool. */
-  readonly madvise: {
+  readonly madvise: ((start: bigint, length: number, advice: number) => number) & {
     readonly async: (
       start: bigint,
       length: number,
