@@ -146,19 +146,25 @@ export class VerifiedReader implements RangeReader {
   async #fetchStraight(open: OpenFile, index: number, { bytes, giveBack }: Lent): Promise<boolean> {
     open.places ??= this.#locate(open.entry);
     const [place] = await open.places.catch(() => []);
-    let isGood = false;
+    if (place === undefined) {
+      giveBack();
+      return false;
+    }
+    let onIdle = () => {};
+    const idle = new Promise<void>((resolve) => {
+      onIdle = resolve;
+    });
     try {
-      if (place !== undefined) {
-        await this.#fetchFrom(place, open.entry.file, rangeOf(open, index)[0], bytes);
-        isGood = crc32c(bytes) === open.sums[index];
-      }
+      await this.#fetchFrom(place, open.entry.file, rangeOf(open, index)[0], bytes, onIdle);
+      return crc32c(bytes) === open.sums[index];
     } catch (error) {
       const isGivenUp = this.#options.signal?.aborted || isShoalError(error, 'SHOAL_TIMEOUT');
-      // The memory stays lent for good: the disk may yet write to it.
       if (isGivenUp) throw new Spoiled(messageOf(error), { cause: error });
+      return false;
+    } finally {
+      // A disk may yet write to it.
+      void idle.then(giveBack);
     }
-    giveBack();
-    return isGood;
   }
 
   async #fetch(open: OpenFile, index: number, memory: Uint8Array): Promise<Uint8Array> {
@@ -206,9 +212,15 @@ export class VerifiedReader implements RangeReader {
     return fileBlob(this.#options.namespace, this.#manifest, file);
   }
 
-  async #fetchFrom(place: string, file: string, start: number, into: Uint8Array): Promise<void> {
+  async #fetchFrom(
+    place: string,
+    file: string,
+    start: number,
+    into: Uint8Array,
+    onIdle?: () => void,
+  ): Promise<void> {
     const { signal, timeoutMs } = this.#options;
-    await readInto(this.#store, this.#blob(file), into, { start, place, signal, timeoutMs });
+    await readInto(this.#store, this.#blob(file), into, { start, place, signal, timeoutMs, onIdle });
     this.#bytesRead += into.byteLength;
   }
 

@@ -167,27 +167,43 @@ export class DirectoryStore implements Store {
   }
 
   async readInto(name: string, into: Uint8Array, options: ReadIntoOptions = {}): Promise<void> {
-    refusePlace(this.url, options.place, HERE);
-    const { start = 0 } = options;
-    if (isAligned(into, start)) {
-      try {
-        return await this.#fill(name, into, options, true);
-      } catch (error) {
-        // Some file systems let one open a file for direct reads, and refuse them.
-        if (codeOf(error) !== 'EINVAL') throw error;
-      }
+    const { start = 0, onIdle = () => {} } = options;
+    let filling = Promise.resolve();
+    const fill = (direct: boolean) =>
+      this.#fill(name, into, options, direct, (promise) => {
+        filling = promise;
+      });
+    try {
+      refusePlace(this.url, options.place, HERE);
+      // Some file systems let one open a file for direct reads, and refuse them.
+      const isRefused =
+        !isAligned(into, start) ||
+        (await fill(true).catch((error: unknown) => {
+          if (codeOf(error) !== 'EINVAL') throw error;
+          return true;
+        }));
+      if (isRefused) await fill(false);
+    } finally {
+      filling.then(onIdle, onIdle);
     }
-    await this.#fill(name, into, options, false);
   }
 
-  async #fill(name: string, into: Uint8Array, options: ReadIntoOptions, direct: boolean): Promise<void> {
+  /** Tells of the reading itself, which goes on when the wait for it is given up. */
+  async #fill(
+    name: string,
+    into: Uint8Array,
+    options: ReadIntoOptions,
+    direct: boolean,
+    onBegun: (reading: Promise<void>) => void,
+  ): Promise<void> {
     const { start = 0, signal, timeoutMs = STALL_MS } = options;
     const { file, size } = await openBlob(this.root, blobName(name), { direct });
     try {
       const there = Math.max(0, size - start);
       if (there < into.byteLength) throw tooFew(there, into.byteLength);
-      const what = `reading blob ${name} of ${this.url}`;
-      await withDeadline(fillFrom(file, start, into), what, { signal, timeoutMs });
+      const reading = fillFrom(file, start, into);
+      onBegun(reading);
+      await withDeadline(reading, `reading blob ${name} of ${this.url}`, { signal, timeoutMs });
     } finally {
       file.close().catch(() => {});
     }

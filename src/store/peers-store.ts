@@ -155,12 +155,12 @@ export class PeersStore implements Store {
   }
 
   async readInto(name: string, into: Uint8Array, options: ReadIntoOptions = {}): Promise<void> {
-    const { start = 0, place, signal, timeoutMs } = options;
+    const { start = 0, place, signal, timeoutMs, onIdle } = options;
     if (place === this.self && this.#directory.readInto) {
-      return this.#directory.readInto(name, into, { start, signal, timeoutMs });
+      return this.#directory.readInto(name, into, { start, signal, timeoutMs, onIdle });
     }
     const end = start + into.byteLength;
-    await copyInto(this.read(name, { start, end, place, signal, timeoutMs }), into);
+    await copyInto(this.read(name, { start, end, place, signal, timeoutMs }), into, onIdle);
   }
 
   /** The nearest copy, and the next where that ends too soon. */

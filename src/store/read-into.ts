@@ -9,19 +9,27 @@ export async function readInto(
   options: ReadIntoOptions = {},
 ): Promise<void> {
   if (store.readInto) return store.readInto(name, into, options);
-  const { start = 0 } = options;
-  await copyInto(store.read(name, { ...options, end: start + into.byteLength }), into);
+  const { start = 0, onIdle, ...others } = options;
+  await copyInto(store.read(name, { ...others, start, end: start + into.byteLength }), into, onIdle);
 }
 
 /** Takes just as many bytes as there is room for. */
-export async function copyInto(chunks: AsyncIterable<Uint8Array>, into: Uint8Array): Promise<void> {
-  let at = 0;
-  for await (const chunk of chunks) {
-    if (at + chunk.byteLength > into.byteLength) throw tooMany(into.byteLength);
-    into.set(chunk, at);
-    at += chunk.byteLength;
+export async function copyInto(
+  chunks: AsyncIterable<Uint8Array>,
+  into: Uint8Array,
+  onIdle?: () => void,
+): Promise<void> {
+  try {
+    let at = 0;
+    for await (const chunk of chunks) {
+      if (at + chunk.byteLength > into.byteLength) throw tooMany(into.byteLength);
+      into.set(chunk, at);
+      at += chunk.byteLength;
+    }
+    if (at !== into.byteLength) throw tooFew(at, into.byteLength);
+  } finally {
+    onIdle?.();
   }
-  if (at !== into.byteLength) throw tooFew(at, into.byteLength);
 }
 
 export function tooFew(found: number, wanted: number): ShoalError {

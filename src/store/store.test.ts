@@ -13,6 +13,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { crc32c } from '../bytes/crc32c.js';
+import { alignedBlocks } from './aligned.js';
 import { RESERVED } from './blob-names.js';
 import { DirectoryStore } from './directory-store.js';
 import { MemoryStore } from './memory-store.js';
@@ -68,6 +69,26 @@ describe('a directory', () => {
     await expect(put).rejects.toMatchObject({ code: 'SHOAL_CORRUPT' });
     expect(await listed(store)).toEqual([]);
     expect(partials(root)).toEqual([]);
+  });
+
+  it('tells when a read that was given up writes to memory no more', async () => {
+    const bytes = randomBytes(8 << 20);
+    await store.put('x', bytes);
+    const [memory] = alignedBlocks(1, bytes.length) as [Uint8Array];
+    const stop = new AbortController();
+    const idle = new Promise<void>((resolve) => {
+      const reading = store.readInto('x', memory, { signal: stop.signal, onIdle: resolve });
+      stop.abort();
+      expect(reading).rejects.toMatchObject({ code: 'SHOAL_ABORTED' });
+    });
+    await idle;
+    expect(Buffer.from(memory).equals(bytes)).toBe(true);
+    const refused = new Promise<void>((resolve) => {
+      expect(store.readInto('none', memory, { onIdle: resolve })).rejects.toMatchObject({
+        code: 'SHOAL_NOT_FOUND',
+      });
+    });
+    await refused;
   });
 
   it('need not be there before the first put', async () => {

@@ -70,6 +70,8 @@ export interface ReadOptions extends StoreCallOptions {
 
 export interface ReadIntoOptions extends StoreCallOptions {
   readonly start?: number | undefined;
+  /** Called once nothing writes to the memory any more: after a read that was given up, that may be much later. */
+  readonly onIdle?: (() => void) | undefined;
   /** This copy and no other. */
   readonly place?: string | undefined;
 }
@@ -94,7 +96,7 @@ export interface Store {
   read(name: string, options?: ReadOptions): AsyncIterable<Uint8Array>;
   /**
    * Fills memory with the bytes from `start` on, where a store can do that without a detour. After a failure a read may
-   * still be under way: that memory is not to be used again.
+   * still be under way: see `onIdle`.
    */
   readInto?(name: string, into: Uint8Array, options?: ReadIntoOptions): Promise<void>;
   /** The places that hold a copy at the moment; none when there is no such blob. */

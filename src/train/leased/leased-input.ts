@@ -161,9 +161,10 @@ export class LeasedInput implements AsyncDisposable {
     };
   }
 
-  /** Whether the records are said to be at their end. A step that has a batch can't be there. */
+  /** Whether the records are said to be at their end, which a step that has a batch can't meet; not those of another input. */
   #isEnd(error: unknown): boolean {
-    return isShoalError(error, 'SHOAL_TF_OUT_OF_RANGE') && error.message.includes(`{{node ${this.#next}}}`);
+    if (!isShoalError(error, 'SHOAL_TF_OUT_OF_RANGE')) return false;
+    return (/\{\{node ([^}]+)\}\}/.exec(error.message)?.[1] ?? this.#next) === this.#next;
   }
 
   /** Resolves when no step is under way: the input can begin anew. */
