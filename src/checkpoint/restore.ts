@@ -61,10 +61,12 @@ export async function restoreCheckpoint(
     );
   }
   const reader = new VerifiedReader(store, manifest, { namespace, signal, ...(log && { onDamage: log }) });
-  const { index } = await BundleReader.open(reader, manifest.prefix).catch((error: unknown) => {
-    signal?.throwIfAborted();
-    throw isShoalError(error) ? new Unrestorable(error.code, messageOf(error), { cause: error }) : error;
-  });
+  const { index } = await BundleReader.open(reader, manifest.prefix)
+    .catch((error: unknown) => {
+      signal?.throwIfAborted();
+      throw isShoalError(error) ? new Unrestorable(error.code, messageOf(error), { cause: error }) : error;
+    })
+    .finally(() => reader.close());
   const { found, missing } = match(index, request.variables, manifest.prefix);
   if (strict && missing.length > 0) {
     throw new ShoalError(

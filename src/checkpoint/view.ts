@@ -78,7 +78,7 @@ async function show(options: ViewOptions, manifest: Manifest): Promise<void> {
       }
       shown.set(file, manifest.attempt);
     }),
-  );
+  ).finally(() => reader.close());
 }
 
 /** One more name for a blob that is on this disk; false where it is not. */
