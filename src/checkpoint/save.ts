@@ -108,8 +108,6 @@ class Save {
   #input: unknown = null;
   #total = 0;
   #files: ManifestFile[] = [];
-  /** The graph, put while the owners write: it does not depend on what they write. */
-  #meta: Promise<ManifestFile | undefined> = Promise.resolve(undefined);
   #tensors = 0;
   #manifest: Manifest | undefined;
   #parkedAt = 0;
@@ -289,10 +287,6 @@ class Save {
     const { stallMs = 300_000, onProgress } = this.#request;
     const { store, namespace } = this.#context;
     this.#deadline(stallMs, 'write anything');
-    this.#meta = this.#putMeta();
-    this.#puts.push(this.#meta);
-    // Told of when the index is written.
-    this.#meta.catch(() => {});
     owners.forEach((owner, shard) => {
       const progress = (bytes: number) => {
         if (this.#state.phase !== 'writing' || bytes <= (this.#bytes.get(owner) ?? 0)) return;
@@ -317,19 +311,18 @@ class Save {
     this.#tensors = merged.tensors.size;
     this.#files = shards.map(({ file }) => file);
     await faultPoint('checkpoint.index.before');
-    const index = this.#put(indexFile(this.#prefix), writeIndexFile(merged));
+    const meta = this.#request.meta?.();
+    const puts = await Promise.allSettled([
+      this.#put(indexFile(this.#prefix), writeIndexFile(merged)),
+      ...(meta ? [this.#put(`${this.#prefix}.meta`, meta)] : []),
+    ]);
     // None is under way any more when this fails: what is left of them can be removed.
-    for (const put of await Promise.allSettled([index, this.#meta])) {
+    for (const put of puts) {
       if (put.status === 'rejected') throw put.reason;
-      if (put.value) this.#files.push(put.value);
+      this.#files.push(put.value);
     }
     await faultPoint('checkpoint.index.after');
     return { type: 'indexed' };
-  }
-
-  async #putMeta(): Promise<ManifestFile | undefined> {
-    const meta = this.#request.meta?.();
-    return meta && this.#put(`${this.#prefix}.meta`, meta);
   }
 
   async #put(file: string, bytes: Uint8Array): Promise<ManifestFile> {
