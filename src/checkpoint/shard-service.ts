@@ -184,6 +184,7 @@ export class ShardService implements ShardOwner {
     const reader = new VerifiedReader(this.#options.openStore(request.store), manifest, {
       namespace,
       signal,
+      keepsOpen: true,
       onDamage: (line) => {
         if (notices.length < 100) notices.push(line);
         this.#options.log?.(line);
@@ -200,6 +201,7 @@ export class ShardService implements ShardOwner {
     try {
       bundle = await BundleReader.open(reader, manifest.prefix);
     } catch (error) {
+      reader.close();
       return damage(error);
     }
     const handOver = async (variable: SavedVariable, value: Tensor): Promise<void> => {

@@ -6,6 +6,7 @@ import { crc32c } from '../bytes/crc32c.js';
 import { isShoalError, messageOf, type ShoalCode, ShoalError } from '../errors/errors.js';
 import { type Lent, type RangeReader, Spoiled } from '../formats/range-reader.js';
 import { isAligned } from '../store/aligned.js';
+import { KeptFiles } from '../store/kept-files.js';
 import { readInto } from '../store/read-into.js';
 import type { Store } from '../store/store.js';
 import { type Chunk, ChunkCache } from './chunk-cache.js';
@@ -17,6 +18,8 @@ export interface ReaderOptions {
   readonly namespace: string;
   readonly signal?: AbortSignal | undefined;
   readonly timeoutMs?: number | undefined;
+  /** Whether files of this disk stay open until `close`. */
+  readonly keepsOpen?: boolean | undefined;
   /** A copy was passed over. */
   readonly onDamage?: (line: string) => void;
 }
@@ -43,12 +46,14 @@ export class VerifiedReader implements RangeReader {
   readonly #options: ReaderOptions;
   readonly #files = new Map<string, OpenFile>();
   readonly #chunks = new ChunkCache();
+  readonly #kept: KeptFiles | undefined;
   #bytesRead = 0;
 
   constructor(store: Store, manifest: Manifest, options: ReaderOptions) {
     this.#store = store;
     this.#manifest = manifest;
     this.#options = options;
+    this.#kept = options.keepsOpen ? new KeptFiles() : undefined;
   }
 
   /** Bytes that came from the store. */
@@ -125,6 +130,7 @@ export class VerifiedReader implements RangeReader {
   /** Nobody will read from it any more. */
   close(): void {
     this.#chunks.clear();
+    this.#kept?.close();
   }
 
   #open(file: string): OpenFile {
@@ -220,7 +226,8 @@ export class VerifiedReader implements RangeReader {
     onIdle?: () => void,
   ): Promise<void> {
     const { signal, timeoutMs } = this.#options;
-    await readInto(this.#store, this.#blob(file), into, { start, place, signal, timeoutMs, onIdle });
+    const kept = this.#kept;
+    await readInto(this.#store, this.#blob(file), into, { start, place, signal, timeoutMs, onIdle, kept });
     this.#bytesRead += into.byteLength;
   }
 

@@ -196,8 +196,9 @@ export class DirectoryStore implements Store {
     direct: boolean,
     onBegun: (reading: Promise<void>) => void,
   ): Promise<void> {
-    const { start = 0, signal, timeoutMs = STALL_MS } = options;
-    const { file, size } = await openBlob(this.root, blobName(name), { direct });
+    const { start = 0, signal, timeoutMs = STALL_MS, kept } = options;
+    const open = () => openBlob(this.root, blobName(name), { direct });
+    const { file, size } = await (kept ? kept.open(`${this.root} ${name} ${direct}`, open) : open());
     try {
       const there = Math.max(0, size - start);
       if (there < into.byteLength) throw tooFew(there, into.byteLength);
@@ -205,7 +206,7 @@ export class DirectoryStore implements Store {
       onBegun(reading);
       await withDeadline(reading, `reading blob ${name} of ${this.url}`, { signal, timeoutMs });
     } finally {
-      file.close().catch(() => {});
+      if (!kept) file.close().catch(() => {});
     }
   }
 

@@ -155,9 +155,9 @@ export class PeersStore implements Store {
   }
 
   async readInto(name: string, into: Uint8Array, options: ReadIntoOptions = {}): Promise<void> {
-    const { start = 0, place, signal, timeoutMs, onIdle } = options;
+    const { start = 0, place, signal, timeoutMs, onIdle, kept } = options;
     if (place === this.self && this.#directory.readInto) {
-      return this.#directory.readInto(name, into, { start, signal, timeoutMs, onIdle });
+      return this.#directory.readInto(name, into, { start, signal, timeoutMs, onIdle, kept });
     }
     const end = start + into.byteLength;
     await copyInto(this.read(name, { start, end, place, signal, timeoutMs }), into, onIdle);

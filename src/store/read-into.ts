@@ -9,7 +9,7 @@ export async function readInto(
   options: ReadIntoOptions = {},
 ): Promise<void> {
   if (store.readInto) return store.readInto(name, into, options);
-  const { start = 0, onIdle, ...others } = options;
+  const { start = 0, onIdle, kept: _, ...others } = options;
   await copyInto(store.read(name, { ...others, start, end: start + into.byteLength }), into, onIdle);
 }
 

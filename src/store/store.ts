@@ -7,6 +7,8 @@
  * slashes. Where a blob may lie in several places, a place is told by a name such as `ps/0`.
  */
 
+import type { KeptFiles } from './kept-files.js';
+
 /**
  * Gives the bytes from an offset on; asked again, with any offset, when a way broke or another copy is made.
  * A chunk is its taker's until the next one is asked for: then its memory may be gone. Chunks of some MiB are best.
@@ -70,6 +72,8 @@ export interface ReadOptions extends StoreCallOptions {
 
 export interface ReadIntoOptions extends StoreCallOptions {
   readonly start?: number | undefined;
+  /** Where a file that is read is left open for the next read of it. */
+  readonly kept?: KeptFiles | undefined;
   /** Called once nothing writes to the memory any more: after a read that was given up, that may be much later. */
   readonly onIdle?: (() => void) | undefined;
   /** This copy and no other. */
