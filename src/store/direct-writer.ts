@@ -58,7 +58,8 @@ export class DirectWriter {
   #filled = 0;
   /** Where it will be. */
   #start = 0;
-  #isRead = 0;
+  /** Up to here it was read back. */
+  #readTo = 0;
   #crc = 0;
   #fault: { readonly error: unknown } | undefined;
 
@@ -92,7 +93,7 @@ export class DirectWriter {
     await this.#copy(chunk.subarray(head + straight));
     await Promise.all(ofOthers);
     this.#throwFault();
-    if (this.#start - this.#isRead >= STRETCH_BYTES) await this.#readUpTo(this.#start);
+    if (this.#start - this.#readTo >= STRETCH_BYTES) await this.#readUpTo(this.#start);
   }
 
   /** Resolves when everything is on the disk, and was read back if that was asked for. It is of no more use then. */
@@ -169,9 +170,9 @@ export class DirectWriter {
     await Promise.all(this.#busy);
     this.#throwFault();
     const memory = [...slices(this.#again, PIECE_BYTES)];
-    const { crc32c } = await sumRange(this.#file, this.#isRead, () => end, { seed: this.#crc, memory });
+    const { crc32c } = await sumRange(this.#file, this.#readTo, () => end, { seed: this.#crc, memory });
     this.#crc = crc32c;
-    this.#isRead = end;
+    this.#readTo = end;
   }
 
   #throwFault(): void {
