@@ -35,6 +35,6 @@ async function guardAndOwner(ctx: Context, mode: LabMode): Promise<void> {
   await new Promise((resolve) => child.once('close', resolve));
   ctx.log(`the guard killed too, ${(await leftovers(belongings)).length} things are left`);
   const next = await ctx.lab({ hosts: 1 });
-  ctx.equal('the next lab sweeps it', await leftovers(belongings), []);
+  ctx.equal('the next lab sweeps it', await waitUntilGone(belongings), []);
   await next.dispose();
 }
