@@ -10,6 +10,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { crc32c } from '../bytes/crc32c.js';
 import { combineCrc32c } from '../bytes/crc32c-combine.js';
+import type { LentBytes } from '../bytes/lent-bytes.js';
 import { invalid } from '../errors/errors.js';
 import { type BundleIndex, type BundleTensor, combine } from '../formats/tensor-bundle/bundle-index.js';
 import { isWhole } from '../formats/tensor-bundle/slice.js';
@@ -17,7 +18,7 @@ import { stringsHead } from '../formats/tensor-bundle/string-layout.js';
 import { placeInSector, SECTOR } from '../store/aligned.js';
 import type { BlobSource } from '../store/store.js';
 import { dtypeNumber } from '../tensor/dtype.js';
-import type { LentBytes, Tensor } from '../tensor/tensor.js';
+import type { Tensor } from '../tensor/tensor.js';
 import { fullShapeOf, type SavedVariable, sliceOf } from './saved-variable.js';
 
 export const CHUNK_BYTES = 4 << 20;

@@ -9,7 +9,8 @@ import {
   writeSync,
 } from 'node:fs';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { type Lent, Spoiled } from '../formats/range-reader.js';
+import type { LentBytes } from '../bytes/lent-bytes.js';
+import { Spoiled } from '../formats/range-reader.js';
 import { alignedBlocks } from '../store/aligned.js';
 import { type Manifest, manifestFile } from './manifest.js';
 import { fileBlob } from './names.js';
@@ -259,7 +260,7 @@ describe('a reader that puts chunks where they belong', () => {
       counts.copied += bytes.byteLength;
       memory.set(bytes, offset + at);
     };
-    const place = (at: number, length: number): Lent => {
+    const place = (at: number, length: number): LentBytes => {
       counts.lent += 1;
       const giveBack = () => {
         counts.lent -= 1;

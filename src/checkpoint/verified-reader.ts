@@ -3,8 +3,9 @@
  * manifest says. A copy that is damaged, too short or out of reach is passed over for another one, and told of.
  */
 import { crc32c } from '../bytes/crc32c.js';
+import type { LentBytes } from '../bytes/lent-bytes.js';
 import { isShoalError, messageOf, type ShoalCode, ShoalError } from '../errors/errors.js';
-import { type Lent, type RangeReader, Spoiled } from '../formats/range-reader.js';
+import { type RangeReader, Spoiled } from '../formats/range-reader.js';
 import { isAligned } from '../store/aligned.js';
 import { KeptFiles } from '../store/kept-files.js';
 import { readInto } from '../store/read-into.js';
@@ -83,7 +84,7 @@ export class VerifiedReader implements RangeReader {
     offset: number,
     length: number,
     take: (bytes: Uint8Array, at: number) => void,
-    place?: (at: number, length: number) => Lent,
+    place?: (at: number, length: number) => LentBytes,
   ): Promise<void> {
     this.#checked(file, offset, length);
     const open = this.#open(file);
@@ -149,7 +150,7 @@ export class VerifiedReader implements RangeReader {
   }
 
   /** Puts a chunk where it belongs; false when it is not good there, and to be had in the ordinary way. */
-  async #fetchStraight(open: OpenFile, index: number, { bytes, giveBack }: Lent): Promise<boolean> {
+  async #fetchStraight(open: OpenFile, index: number, { bytes, giveBack }: LentBytes): Promise<boolean> {
     open.places ??= this.#locate(open.entry);
     const [place] = await open.places.catch(() => []);
     if (place === undefined) {

@@ -4,13 +4,8 @@
  */
 import { type FileHandle, open } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { LentBytes } from '../bytes/lent-bytes.js';
 import { messageOf, ShoalError } from '../errors/errors.js';
-
-/** Memory of somebody else's, until it is given back. */
-export interface Lent {
-  readonly bytes: Uint8Array;
-  readonly giveBack: () => void;
-}
 
 export interface RangeReader {
   /** The size of a file; SHOAL_NOT_FOUND if there is none of that name. */
@@ -31,7 +26,7 @@ export interface RangeReader {
     offset: number,
     length: number,
     take: (bytes: Uint8Array, at: number) => void,
-    place?: (at: number, length: number) => Lent,
+    place?: (at: number, length: number) => LentBytes,
   ): Promise<void>;
 }
 

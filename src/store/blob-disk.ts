@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 import { throwIfAborted } from '../async/deadline.js';
 import { ShoalError } from '../errors/errors.js';
 import { type BlobName, blobName, folderOf, locate, RESERVED } from './blob-names.js';
-import { sumRange } from './read-back.js';
+import { fillFrom, sumRange } from './read-back.js';
 import type { BlobDigest } from './store.js';
 
 export interface DiskBlob {
@@ -107,16 +107,6 @@ async function readFully(file: FileHandle, position: number, size: number): Prom
   const buffer = Buffer.allocUnsafeSlow(size);
   await fillFrom(file, position, buffer);
   return buffer;
-}
-
-/** Fills a buffer with the bytes of a file from a position on. */
-export async function fillFrom(file: FileHandle, position: number, buffer: Uint8Array): Promise<void> {
-  const size = buffer.byteLength;
-  for (let done = 0; done < size; ) {
-    const { bytesRead } = await file.read(buffer, done, size - done, position + done);
-    if (bytesRead === 0) throw new ShoalError('SHOAL_CORRUPT', 'a blob became shorter while it was read');
-    done += bytesRead;
-  }
 }
 
 /** Size and crc32c as they are read from the disk. */

@@ -11,20 +11,12 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { withDeadline } from '../async/deadline.js';
 import { isShoalError, ShoalError } from '../errors/errors.js';
 import { isAligned } from './aligned.js';
-import {
-  codeOf,
-  digestBlob,
-  eachBlob,
-  fillFrom,
-  openBlob,
-  readRange,
-  removeBlob,
-  statBlob,
-} from './blob-disk.js';
+import { codeOf, digestBlob, eachBlob, openBlob, readRange, removeBlob, statBlob } from './blob-disk.js';
 import { type BlobName, blobName, RESERVED } from './blob-names.js';
 import { DirectWriter, openDirect } from './direct-writer.js';
 import { DiskWriter } from './disk-writer.js';
 import { checkRoom, isNoSpace, makeDirectory, moveIntoPlace, noSpace, sweepPartials } from './publish.js';
+import { fillFrom } from './read-back.js';
 import { tooFew } from './read-into.js';
 import { guarded, rangeWithin, refusePlace, sourceOf } from './sources.js';
 import {

@@ -32,7 +32,7 @@ export async function sumRange(
     for (; reads.length < memory.length && next < end(); turn++) {
       const into = memory[turn % memory.length]!;
       const size = Math.min(into.byteLength, end() - next);
-      const read = fill(file, next, into, size);
+      const read = fillFrom(file, next, into, size).then(() => into.subarray(0, size));
       // Awaited in its turn.
       read.catch(() => {});
       reads.push(read);
@@ -54,14 +54,19 @@ export async function sumRange(
   }
 }
 
-async function fill(file: FileHandle, position: number, into: Uint8Array, size: number): Promise<Uint8Array> {
+/** Fills a buffer, or as many of its bytes as are wanted, with those of a file from a position on; by whole sectors. */
+export async function fillFrom(
+  file: FileHandle,
+  position: number,
+  buffer: Uint8Array,
+  size = buffer.byteLength,
+): Promise<void> {
   for (let done = 0; done < size; ) {
-    const wanted = Math.min(into.byteLength - done, Math.ceil((size - done) / SECTOR) * SECTOR);
-    const { bytesRead } = await file.read(into, done, wanted, position + done);
+    const wanted = Math.min(buffer.byteLength - done, Math.ceil((size - done) / SECTOR) * SECTOR);
+    const { bytesRead } = await file.read(buffer, done, wanted, position + done);
     if (bytesRead === 0) throw new ShoalError('SHOAL_CORRUPT', 'a blob became shorter while it was read');
     done += bytesRead;
   }
-  return into.subarray(0, size);
 }
 
 /** Follows the writer of a file from its first byte on. */

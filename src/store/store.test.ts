@@ -76,19 +76,19 @@ describe('a directory', () => {
     await store.put('x', bytes);
     const [memory] = alignedBlocks(1, bytes.length) as [Uint8Array];
     const stop = new AbortController();
-    const idle = new Promise<void>((resolve) => {
-      const reading = store.readInto('x', memory, { signal: stop.signal, onIdle: resolve });
-      stop.abort();
-      expect(reading).rejects.toMatchObject({ code: 'SHOAL_ABORTED' });
-    });
-    await idle;
+    let idle = 0;
+    const onIdle = () => {
+      idle += 1;
+    };
+    const reading = store.readInto('x', memory, { signal: stop.signal, onIdle });
+    stop.abort();
+    await expect(reading).rejects.toMatchObject({ code: 'SHOAL_ABORTED' });
+    await expect.poll(() => idle).toBe(1);
     expect(Buffer.from(memory).equals(bytes)).toBe(true);
-    const refused = new Promise<void>((resolve) => {
-      expect(store.readInto('none', memory, { onIdle: resolve })).rejects.toMatchObject({
-        code: 'SHOAL_NOT_FOUND',
-      });
+    await expect(store.readInto('none', memory, { onIdle })).rejects.toMatchObject({
+      code: 'SHOAL_NOT_FOUND',
     });
-    await refused;
+    await expect.poll(() => idle).toBe(2);
   });
 
   it('need not be there before the first put', async () => {

@@ -6,6 +6,7 @@
  * freed by `dispose`, or by the garbage collector once neither the tensor nor any array taken from it
  * is reachable. TensorFlow may share that memory with a variable: treat `data` as read-only.
  */
+import type { LentBytes } from '../bytes/lent-bytes.js';
 import { invalid } from '../errors/errors.js';
 import { copyBytes, detach, populate, viewBytes } from '../native/buffer.js';
 import type { Pointer } from '../native/c-api.js';
@@ -54,12 +55,6 @@ export interface LentTensor {
   readonly pointer: Pointer;
   /** Whose memory it is: it must stay reachable for as long as the loan lasts. */
   readonly lender: Tensor | undefined;
-  giveBack(): void;
-}
-
-/** Bytes of a tensor that are somebody's until they are given back. */
-export interface LentBytes {
-  readonly bytes: Uint8Array;
   giveBack(): void;
 }
 

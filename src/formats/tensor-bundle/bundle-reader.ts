@@ -5,9 +5,10 @@
  */
 import { throwIfAborted } from '../../async/deadline.js';
 import { crc32c } from '../../bytes/crc32c.js';
+import type { LentBytes } from '../../bytes/lent-bytes.js';
 import { invalid, ShoalError } from '../../errors/errors.js';
 import { DataType } from '../../proto/generated/graph_pb.js';
-import type { Lent, RangeReader } from '../range-reader.js';
+import type { RangeReader } from '../range-reader.js';
 import { type BundleIndex, type BundlePiece, type BundleTensor, tensorOf } from './bundle-index.js';
 import { dtypeName, elementBytes } from './dtypes.js';
 import { readIndexFile } from './index-file.js';
@@ -26,7 +27,7 @@ export interface ByteTarget {
   readonly length: number;
   set(bytes: Uint8Array, offset: number): void;
   /** Its memory from one place up to another. */
-  lend?(start: number, end: number): Lent;
+  lend?(start: number, end: number): LentBytes;
 }
 
 export interface ReadOptions<T extends ByteTarget = ByteTarget> {
@@ -285,7 +286,10 @@ class Scatter {
 }
 
 /** Where the bytes of a span belong, if they lie there as they do in the file. */
-function placesOf({ only }: Span, target: ByteTarget): ((at: number, length: number) => Lent) | undefined {
+function placesOf(
+  { only }: Span,
+  target: ByteTarget,
+): ((at: number, length: number) => LentBytes) | undefined {
   if (!only || !target.lend) return undefined;
   return (at, length) => target.lend!(only.to + at, only.to + at + length);
 }
