@@ -42,15 +42,23 @@ export async function leftovers({ directory, pids, networks }: Belongings): Prom
   const left: string[] = [];
   if (existsSync(directory)) left.push(`directory ${directory}`);
   for (const pid of pids) if (await isRunning(pid)) left.push(`process ${pid}`);
-  const mark = `SHOAL_LAB_MARK=${markOf(basename(directory))}`;
-  for (const pid of await readdir('/proc').catch(() => [])) {
-    if (!/^\d+$/.test(pid)) continue;
-    const network = await readlink(`/proc/${pid}/ns/net`).catch(() => '');
-    if (networks.includes(network)) left.push(`process ${pid} in ${network}`);
-    const environment = await readFile(`/proc/${pid}/environ`, 'latin1').catch(() => '');
-    if (environment.includes(mark)) left.push(`process ${pid} with the mark`);
+  const own = markOf(basename(directory));
+  const processes = await Promise.all((await readdir('/proc').catch(() => [])).filter(isPid).map(lookAt));
+  // A network's number goes to another lab as soon as the network is gone.
+  const taken = new Set(processes.filter(({ mark }) => mark && mark !== own).map(({ network }) => network));
+  for (const { pid, network, mark } of processes) {
+    if (networks.includes(network) && !taken.has(network)) left.push(`process ${pid} in ${network}`);
+    if (mark === own) left.push(`process ${pid} with the mark`);
   }
   return left;
+}
+
+const isPid = (name: string): boolean => /^\d+$/.test(name);
+
+async function lookAt(pid: string) {
+  const network = await readlink(`/proc/${pid}/ns/net`).catch(() => '');
+  const environment = await readFile(`/proc/${pid}/environ`, 'latin1').catch(() => '');
+  return { pid, network, mark: /(?:^|\0)SHOAL_LAB_MARK=([^\0]*)/.exec(environment)?.[1] };
 }
 
 /** Waits until nothing is left; returns what was after the longest wait. */

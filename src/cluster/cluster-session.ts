@@ -50,6 +50,7 @@ export class ClusterSession {
   readonly #server: Server;
   readonly #options: ClusterSessionOptions;
   readonly #unsubscribe: () => void;
+  readonly #over = new AbortController();
   #generation: Generation | undefined;
   #opening: Promise<Generation> | undefined;
   #retiring: Promise<void> = Promise.resolve();
@@ -90,6 +91,11 @@ export class ClusterSession {
     }
   }
 
+  /** TensorFlow's session of the moment; none is opened. */
+  now(): Session | undefined {
+    return this.#generation?.session;
+  }
+
   /** The session of this epoch, opened if need be when all ps are there. */
   async current(signal?: AbortSignal): Promise<Generation> {
     if (this.#closed) throw new ShoalError('SHOAL_DISPOSED', 'This session was closed');
@@ -99,10 +105,11 @@ export class ClusterSession {
       if (generation.doubtful) await this.#reassure(generation);
       return generation;
     }
-    this.#opening ??= this.#open(signal).finally(() => {
+    // Others may wait for it too: who gives up does so alone.
+    this.#opening ??= this.#open(this.#over.signal).finally(() => {
       this.#opening = undefined;
     });
-    return this.#opening;
+    return withDeadline(this.#opening, 'Opening a session', { signal });
   }
 
   /**
@@ -114,7 +121,7 @@ export class ClusterSession {
     generation.doubtful = false;
   }
 
-  async #open(signal?: AbortSignal): Promise<Generation> {
+  async #open(signal: AbortSignal): Promise<Generation> {
     this.#retire('the cluster has changed');
     await this.#retiring;
     const { task } = this.#server;
@@ -140,7 +147,7 @@ export class ClusterSession {
       target: this.#server.target,
       config: clusterConfig(servers, config),
       timeoutMs: openMs,
-      ...(signal ? { signal } : {}),
+      signal,
     });
     this.#generation = { epoch, session, over, ps: members, joined: new WeakMap(), doubtful: false };
     return this.#generation;
@@ -175,6 +182,7 @@ export class ClusterSession {
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
+    this.#over.abort('the session was closed');
     this.#unsubscribe();
     const last = this.#generation;
     this.#generation = undefined;

@@ -17,7 +17,7 @@ import { variable } from '../variables/variable-scope.js';
 import { startFeeders } from './generator.js';
 import { LedgerHost, planShards } from './ledger-host.js';
 import { fixedLenFeature } from './parse-example.js';
-import { inputRelease } from './release.js';
+import { InputRelease } from './release.js';
 import { ShardInput } from './shards.js';
 import { isVoidStep, MarkKeeper, type MarkSession, StepMarks } from './step-marks.js';
 import { drainFetch } from './testing/drain.js';
@@ -123,7 +123,7 @@ describe('shards on a cluster', () => {
     expect(isVoidStep(error)).toBe(true);
     expect((await keeper.lastSteps(WORKER, host.held(WORKER))).applied).toEqual(applied);
     await feeding.stop();
-    await inputRelease(graph)?.(first);
+    await new InputRelease(graph).beforeClose?.(first);
     await first.close();
 
     const second = await open(graph);

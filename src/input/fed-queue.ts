@@ -5,8 +5,8 @@
  * for the next pass. There is one producer, which looks for room before it adds, so no run waits in TensorFlow
  * for a consumer and holds a thread.
  */
-import { sleep } from '../async/deadline.js';
-import { invalid } from '../errors/errors.js';
+import { sleep, withDeadline } from '../async/deadline.js';
+import { invalid, isShoalError } from '../errors/errors.js';
 import type { Operation, Output } from '../graph/operation.js';
 import { placeholder } from '../ops/creation.js';
 import * as raw from '../ops/generated/index.js';
@@ -20,8 +20,19 @@ import { describe, type LeafSpec, leavesOf, type Spec, typesOf } from './structu
 
 /** What runs the queue's ops: a session, local or over a cluster. */
 export interface Runner {
-  run(fetches: object, options?: { readonly feeds?: never; readonly signal?: AbortSignal }): Promise<unknown>;
+  run(
+    fetches: object,
+    options?: {
+      readonly feeds?: never;
+      readonly signal?: AbortSignal;
+      readonly onBegun?: (returned: Promise<void>) => void;
+    },
+  ): Promise<unknown>;
+  /** TensorFlow's session of the moment, where this is one after another. */
+  now?(): Runner | undefined;
 }
+
+type Placed = Runner & { readonly server?: unknown; readonly target?: string };
 
 export interface FedQueueOptions {
   readonly capacity?: number | undefined;
@@ -35,6 +46,8 @@ const FOREVER = 2n ** 62n;
 const MARKERS = 64;
 /** A session over a cluster may wait for others; to end a wait is not worth that. */
 const MARK_MS = 2000;
+/** How long a run that was given up may go on before a new pass is refused. */
+const RETURN_MS = 30_000;
 const PAUSES_MS = [1, 1, 2, 2, 5, 10, 20, 40, 80];
 
 export class FedQueue<T> {
@@ -51,6 +64,9 @@ export class FedQueue<T> {
   readonly #size: Output<'int32'>;
   readonly #closeOp: Operation;
   readonly #dequeue: readonly Output[];
+  /** Runs that add, given up or not: what they bring belongs to the pass of then. */
+  readonly #adding = new Set<Promise<void>>();
+  #pass = 0;
 
   constructor(spec: Spec, options: FedQueueOptions = {}) {
     const { capacity = 1024, name = 'fed_queue', longestPauseMs = 10 } = options;
@@ -155,10 +171,12 @@ export class FedQueue<T> {
    * is taken away crashes the process. A session in this process takes its queue with it, which is closed. A server
    * outlives its sessions, and a queue that was closed there would stay closed: there the dataset comes to an end.
    */
-  async release(session: Runner): Promise<void> {
-    const { server, target = '' } = session as { readonly server?: unknown; readonly target?: string };
-    const isOutlived = server !== undefined || target !== '';
-    await (isOutlived ? this.#mark(session) : this.close(session)).catch(() => {
+  async release(session: Runner, pass = this.#pass): Promise<void> {
+    // Sessions of a cluster are released as they go, and others wait in the next; so do those of a later pass.
+    const now: Placed | undefined = session.now ? session.now() : session;
+    if (!now || pass !== this.#pass) return;
+    const isOutlived = now.server !== undefined || (now.target ?? '') !== '';
+    await (isOutlived ? this.#mark(now) : this.close(now)).catch(() => {
       // The session is closed already: nobody waits in it any more.
     });
   }
@@ -166,12 +184,29 @@ export class FedQueue<T> {
   async #mark(session: Runner): Promise<void> {
     const signal = AbortSignal.timeout(MARK_MS);
     if ((await this.#queued(session, signal)) >= this.capacity + MARKERS) return;
-    await session.run(this.#enqueue, { feeds: this.#feedsOf([this.#marker()]), signal });
+    await this.#put(session, this.#feedsOf([this.#marker()]), signal);
   }
 
-  /** Throws away what is queued. Nobody may be reading. */
-  async drain(session: Runner): Promise<void> {
+  /**
+   * Begins a pass: throws away what is queued, and what an earlier pass still brings. Nobody may be reading. Gives the
+   * pass, for its release.
+   */
+  async begin(session: Runner): Promise<number> {
+    this.#pass += 1;
+    const pass = this.#pass;
+    await withDeadline(Promise.all(this.#adding), `What was fed to '${this.#enqueue.name}' before`, {
+      timeoutMs: RETURN_MS,
+    });
     while ((await this.#queued(session)) > 0) await session.run([...this.#dequeue]);
+    return pass;
+  }
+
+  async #put(session: Runner, feeds: never, signal?: AbortSignal): Promise<void> {
+    const onBegun = (returned: Promise<void>) => {
+      this.#adding.add(returned);
+      void returned.then(() => this.#adding.delete(returned));
+    };
+    await session.run(this.#enqueue, { feeds, onBegun, ...(signal ? { signal } : {}) });
   }
 
   async #add(
@@ -184,7 +219,7 @@ export class FedQueue<T> {
       const pause = PAUSES_MS[Math.min(turn, PAUSES_MS.length - 1)] as number;
       await sleep(Math.min(pause, this.#longestPauseMs), signal);
     }
-    await session.run(this.#enqueue, { feeds, ...(signal ? { signal } : {}) });
+    await this.#put(session, feeds, signal);
   }
 
   #feedsOf(records: readonly (readonly TensorLike[])[]): never {
@@ -206,6 +241,11 @@ export class FedQueue<T> {
     return count;
   }
 }
+
+const LOST = ['SHOAL_TF_UNAVAILABLE', 'SHOAL_TF_ABORTED', 'SHOAL_TF_DEADLINE_EXCEEDED'] as const;
+
+/** Whether a run says that its session was lost: the queue stays, and whoever opens the next session begins anew. */
+export const isSessionLost = (error: unknown): boolean => LOST.some((code) => isShoalError(error, code));
 
 /**
  * Strings that outlive the run. Long strings of a tensor that is fed lie in one block of memory, and an op that

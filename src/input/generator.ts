@@ -9,7 +9,7 @@ import type { DType } from '../tensor/dtype.js';
 import type { PartialShape } from '../tensor/shape.js';
 import type { Tensor, TensorLike } from '../tensor/tensor.js';
 import type { Dataset } from './dataset.js';
-import { FedQueue, type Runner } from './fed-queue.js';
+import { FedQueue, isSessionLost, type Runner } from './fed-queue.js';
 import { leavesOf, type Spec } from './structure.js';
 
 /** The collection of what must be started beside a session for datasets to have records. */
@@ -48,7 +48,8 @@ export interface StopToken {
 
 /**
  * A dataset of the records that `source` gives. It is called for each pass through the dataset, and a little
- * ahead: as soon as the records of a pass are queued, those of the next are asked for.
+ * ahead: as soon as the records of a pass are queued, those of the next are asked for. After the loss of a ps a session
+ * that trains begins a pass anew, as it does with files.
  */
 export function generator<const E extends ElementTypes>(
   source: Source<RecordFor<E>>,
@@ -79,8 +80,8 @@ function specOf(element: ElementTypes): Spec {
 }
 
 const CHUNK = 64;
-/** Errors that say that the session has gone. */
-const QUIET = ['SHOAL_TF_CANCELLED', 'SHOAL_DISPOSED', 'SHOAL_ABORTED'] as const;
+/** Errors of a run that say that the session was closed. */
+const CLOSED = ['SHOAL_TF_CANCELLED', 'SHOAL_DISPOSED', 'SHOAL_ABORTED'] as const;
 
 /** Moves records from a source into a queue until it is told to stop. */
 export class Feeder {
@@ -111,20 +112,23 @@ export class Feeder {
   }
 
   async #loop(session: Runner, stop: StopToken, signal?: AbortSignal): Promise<void> {
+    let pass: number | undefined;
     try {
       // A server keeps its queues: what an earlier session left is of a pass that nobody goes on with.
-      await this.#queue.drain(session);
+      pass = await queued(this.#queue.begin(session));
       while (!stop.shouldStop()) {
         if (!(await this.#pass(session, stop, signal))) return;
-        await this.#queue.end(session, signal);
+        await queued(this.#queue.end(session, signal));
       }
-    } catch (error) {
-      if (stop.shouldStop() || QUIET.some((code) => isShoalError(error, code))) return;
-      // The consumers wait for records that will not come.
-      await this.#queue.close(session).catch(() => undefined);
+    } catch (thrown) {
+      const error = thrown instanceof QueueError ? thrown.cause : thrown;
+      const isOurs = !(thrown instanceof QueueError);
+      if (stop.shouldStop() || (!isOurs && CLOSED.some((code) => isShoalError(error, code)))) return;
+      // The consumers wait for records that will not come. Whoever started this knows why before they end.
+      if (isOurs || !isSessionLost(error)) this.#queue.close(session).catch(() => undefined);
       throw error;
     } finally {
-      if (stop.shouldStop()) await this.#queue.release(session);
+      if (stop.shouldStop() && pass !== undefined) await this.#queue.release(session, pass);
     }
   }
 
@@ -135,7 +139,7 @@ export class Feeder {
     const flush = async () => {
       const records = held;
       held = [];
-      if (records.length > 0) await this.#queue.push(session, records, signal);
+      if (records.length > 0) await queued(this.#queue.push(session, records, signal));
     };
     const source = this.#source();
     const iterator =
@@ -155,6 +159,17 @@ export class Feeder {
     }
     await flush();
     return true;
+  }
+}
+
+/** What a queue's run failed with, as against the source, which may throw anything. */
+class QueueError extends Error {}
+
+async function queued<T>(work: Promise<T>): Promise<T> {
+  try {
+    return await work;
+  } catch (cause) {
+    throw new QueueError('', { cause });
   }
 }
 

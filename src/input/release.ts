@@ -16,8 +16,27 @@ interface Releasable {
 
 const AT_MOST_MS = 5000;
 
-/** What ends the input of a graph, which must be whole; undefined where there is none. */
-export function inputRelease(graph: Graph): ((session: Runner) => Promise<void>) | undefined {
+/** The input of a graph, which must be whole, in sessions that follow one another. */
+export class InputRelease {
+  /** Ends the input before its session goes; undefined where there is none. */
+  readonly beforeClose: ((session: Runner) => Promise<void>) | undefined;
+  #times = 0;
+
+  constructor(graph: Graph) {
+    const release = releaseOf(graph);
+    this.beforeClose =
+      release &&
+      ((session) => {
+        this.#times += 1;
+        return release(session);
+      });
+  }
+
+  /** How often the input has gone with its session: what reads it is to begin anew since. */
+  readonly times = (): number => this.#times;
+}
+
+function releaseOf(graph: Graph): InputRelease['beforeClose'] {
   const iterators = graph.getCollection<Output<'resource'>>(ITERATORS);
   const feeders = graph.getCollection<Releasable>(INPUT_FEEDERS);
   if (iterators.length === 0) return undefined;
@@ -28,8 +47,7 @@ export function inputRelease(graph: Graph): ((session: Runner) => Promise<void>)
   );
   return async (session) => {
     const signal = AbortSignal.timeout(AT_MOST_MS);
-    const server = { run: session.run.bind(session), server: true } as Runner;
-    for (const feeder of feeders) await feeder.release?.(server);
+    for (const feeder of feeders) await feeder.release?.(session);
     await session.run(destroy, { signal }).catch((error: unknown) => {
       // A session that can do nothing any more has no threads that could.
       if (!(error instanceof ShoalError)) throw error;

@@ -19,7 +19,7 @@ import * as raw from '../ops/generated/index.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { noteRecordFiles } from './corrupt-records.js';
 import { Dataset, int64, type Parallel, type ParallelOptions } from './dataset.js';
-import { FedQueue, type Runner } from './fed-queue.js';
+import { FedQueue, isSessionLost, type Runner } from './fed-queue.js';
 import { recordsOfRange, type TFRecordOptions } from './files.js';
 import { INPUT_FEEDERS } from './generator.js';
 import type { DatasetIterator, IteratorOptions } from './iterator.js';
@@ -93,6 +93,7 @@ export class ShardInput {
   readonly #held = new Map<number, number>();
   readonly #files = new Set<string>();
   #tickets = new Tickets();
+  #stepsByTickets = false;
   #batchSize = 1;
   /** Whether this reads TFRecord files by itself, whose corrupt records can be explained. */
   #isRecordFiles = false;
@@ -154,8 +155,9 @@ export class ShardInput {
     worker: string,
     tickets: Tickets,
   ): Promise<void> {
+    let pass: number | undefined;
     try {
-      await this.#queue.drain(session);
+      pass = await this.#queue.begin(session);
       await unlessStopped(Promise.resolve(source.begin(worker)), stop);
       while (!stop.shouldStop()) {
         const lease = await unlessStopped(source.next(worker, [...this.#held.keys()]), stop);
@@ -176,16 +178,13 @@ export class ShardInput {
         isShoalError(error, 'SHOAL_DISPOSED')
       )
         return;
-      if (tickets.isAwaited) {
-        // Who waits for a ticket hears of it, and knows whether the input is to begin anew.
-        tickets.fail(error);
-        return;
-      }
+      // Who asks for a ticket hears of it, and knows whether the input is to begin anew.
       tickets.fail(error);
-      await this.#queue.close(session).catch(() => undefined);
+      if (this.#stepsByTickets) return;
+      if (!isSessionLost(error)) this.#queue.close(session).catch(() => undefined);
       throw error;
     } finally {
-      if (stop.shouldStop()) await this.#queue.release(session);
+      if (stop.shouldStop() && pass !== undefined) await this.#queue.release(session, pass);
     }
   }
 
@@ -209,6 +208,7 @@ export class ShardInput {
    * had, or not go on: then the session is to be made ready again, and this input with it.
    */
   admit(signal?: AbortSignal): Promise<Ticket | undefined> {
+    this.#stepsByTickets = true;
     return this.#tickets.take(signal);
   }
 

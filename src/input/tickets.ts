@@ -11,13 +11,7 @@ export class Tickets {
   #isOver = false;
   #isVoid = false;
   #failure: { readonly error: unknown } | undefined;
-  #taken = false;
   readonly #changes = new Set<() => void>();
-
-  /** Whether anybody steps by tickets. */
-  get isAwaited(): boolean {
-    return this.#taken;
-  }
 
   add(count: number): void {
     this.#free += count;
@@ -40,7 +34,6 @@ export class Tickets {
   }
 
   async take(signal?: AbortSignal): Promise<Ticket | undefined> {
-    this.#taken = true;
     while (!this.#isVoid) {
       throwIfAborted('Waiting for input', signal);
       if (this.#failure) throw this.#failure.error;

@@ -3,7 +3,6 @@
  * after each recovery. Where it is leased, the chief's ledger goes with the model's values wherever they go.
  */
 import type { Server } from '../cluster/server.js';
-import { INPUT_FEEDERS } from '../input/generator.js';
 import { Feeders } from '../train/leased/feeders.js';
 import { LeasedInput } from '../train/leased/leased-input.js';
 import type { RecoverableOptions } from '../train/recoverable-session.js';
@@ -31,14 +30,21 @@ export class JobInput implements AsyncDisposable {
   readonly #input: LeasedInput | undefined;
   readonly #feeders: Feeders | undefined;
   readonly leased: LeasedSteps | undefined;
+  #failure: { readonly error: unknown } | undefined;
 
   private constructor(options: JobInputOptions, input: LeasedInput | undefined) {
     const { parts, runner, log } = options;
     this.#options = options;
     this.#input = input;
     this.leased = input && new LeasedSteps(parts, input);
-    if (parts.graph.getCollection(INPUT_FEEDERS).length > 0) this.#feeders = new Feeders(runner, log);
+    const onError = (error: unknown) => {
+      this.#failure ??= { error };
+    };
+    this.#feeders = Feeders.of(runner, { log, onError });
   }
+
+  /** What a source of records failed with. */
+  readonly failure = (): { readonly error: unknown } | undefined => this.#failure;
 
   static async open(options: JobInputOptions): Promise<JobInput> {
     const { parts, runner, log } = options;

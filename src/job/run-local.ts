@@ -51,8 +51,8 @@ export async function runInProcess(
   await session.ready();
   checkpoints?.begin((await session.run(parts.globalStep.toOutput())).number());
   const onStep = (step: number) => checkpoints?.saw(step);
-  const { leased } = input;
-  const result = await trainLoop(session, parts, { ...job.train, signal, log, onStep, leased });
+  const { leased, failure: inputFailure } = input;
+  const result = await trainLoop(session, parts, { ...job.train, signal, log, onStep, leased, inputFailure });
   input.finish();
   await checkpoints?.end(result.step, result);
   const values = await session.run(parts.outputs).catch(unlessInputIsOver);

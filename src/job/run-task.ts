@@ -10,10 +10,11 @@ import { type Security, securityOf } from '../cluster/security.js';
 import { Server } from '../cluster/server.js';
 import { parseTaskId, trains } from '../cluster/task-id.js';
 import { messageOf } from '../errors/errors.js';
-import { inputRelease } from '../input/release.js';
+import { InputRelease } from '../input/release.js';
 import { isVoidStep } from '../input/step-marks.js';
 import { CheckpointPlane, planeOf } from '../train/checkpoint-plane.js';
 import { isRecoverable, RecoverableSession } from '../train/recoverable-session.js';
+import type { TrainingRunner } from '../train/saver-like.js';
 import { Steadiness } from '../train/steadiness.js';
 import { JobCheckpoints } from './checkpointing.js';
 import type { JobDefinition } from './define-job.js';
@@ -95,12 +96,18 @@ async function train(
   const workerDevice = config.task;
   const device = replicaDeviceSetter({ psTasks: server.psTasks.length, workerDevice });
   const parts = buildTrainingGraph(job, { device, workerDevice, ...replicaOf(config) });
-  const beforeClose = inputRelease(parts.graph);
+  const release = new InputRelease(parts.graph);
+  const { beforeClose } = release;
   await using cluster = server.session(parts.graph, { onProgress: log, beforeClose });
   const plane = planeOf(server) as CheckpointPlane;
   if (parts.sync) plane.restAhead = 2;
   const { checkpoint } = job.train;
-  const runner = { graph: parts.graph, server, run: cluster.run.bind(cluster) as typeof cluster.run };
+  const runner: TrainingRunner = {
+    graph: parts.graph,
+    server,
+    run: (fetches, options) => cluster.run(fetches, options),
+    now: () => cluster.now(),
+  };
   const steadiness = new Steadiness();
   await using input = await JobInput.open({
     parts,
@@ -130,6 +137,7 @@ async function train(
     log,
     gate: plane.gate,
     isRecoverable: (error) => isRecoverable(error) || isVoidStep(error),
+    inputReleases: release.times,
     onLost: async () => {
       await steadiness.lose(log);
       await input.rest();
@@ -164,6 +172,7 @@ async function train(
       log,
       onStep: told,
       leased: input.leased,
+      inputFailure: input.failure,
     });
   } catch (error) {
     await checkpoints?.stop();

@@ -12,6 +12,8 @@ export interface LoopOptions extends TrainOptions {
   readonly onStep?: (step: number) => void;
   /** Makes the steps where the input is leased. */
   readonly leased?: LeasedSteps | undefined;
+  /** Why the input ended, where that was not its end. */
+  readonly inputFailure?: () => { readonly error: unknown } | undefined;
 }
 
 export interface LoopResult {
@@ -28,7 +30,7 @@ export async function trainLoop(
   parts: TrainingGraph,
   options: LoopOptions,
 ): Promise<LoopResult> {
-  const { lastStep, inflight = 1, signal, log, onStep, leased, logEverySecs = 5 } = options;
+  const { lastStep, inflight = 1, signal, log, onStep, leased, inputFailure, logEverySecs = 5 } = options;
   const { stepAfter, globalStep, loss } = parts;
   let step = (await session.run(globalStep)).number();
   let lastLoss: number | undefined;
@@ -43,6 +45,8 @@ export async function trainLoop(
       return await (leased ? leased.step(session, lane, signal) : session.run([stepAfter, loss]));
     } catch (error) {
       if (!isShoalError(error, 'SHOAL_TF_OUT_OF_RANGE')) throw await explainDataLoss(error, parts);
+      const failure = inputFailure?.();
+      if (failure) throw failure.error;
       return undefined;
     }
   };

@@ -36,6 +36,8 @@ export interface RunOptions {
   readonly signal?: AbortSignal;
   /** Asks TensorFlow for a trace and is given it. */
   readonly onMetadata?: (metadata: RunMetadata) => void;
+  /** Called when TensorFlow begins. The promise resolves when it has returned, which for a run that is given up is later. */
+  readonly onBegun?: (returned: Promise<void>) => void;
 }
 
 /** A run prepared by `session.callable`. */
@@ -176,7 +178,8 @@ export class Session {
         done(closedError());
         return;
       }
-      const returned = this.#trackNative(what);
+      const { running, returned } = this.#trackNative(what);
+      options.onBegun?.(running);
       C().TF_SessionRun.async(...run.args(session), (failure) => {
         returned();
         const { error, values, metadata } = run.finish(failure);
@@ -194,16 +197,17 @@ export class Session {
     return nativeCall(what, withGrace(options), { start, drop: () => run.drop() });
   }
 
-  #trackNative(what: string): () => void {
+  #trackNative(what: string): { running: Promise<void>; returned: () => void } {
     let settle = () => {};
     const running = new Promise<void>((resolve) => {
       settle = resolve;
     });
     this.#inFlight.set(running, what);
-    return () => {
+    const returned = () => {
       this.#inFlight.delete(running);
       settle();
     };
+    return { running, returned };
   }
 
   #runInPlace(call: Call, plan: FetchPlan, feeds: readonly Feed[], options: RunOptions): unknown {

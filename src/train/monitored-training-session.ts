@@ -21,7 +21,7 @@ import { StepCounterHook } from './hooks/step-counter.js';
 import { SummarySaverHook } from './hooks/summary-saver.js';
 import { MonitoredSession } from './monitored-session.js';
 import { openTraining, type PlaceOptions } from './open-training.js';
-import { startInput } from './queue-runners.js';
+import { startQueueRunners } from './queue-runners.js';
 import { Saver } from './saver.js';
 import { Scaffold } from './scaffold.js';
 import { SummaryWriters } from './summary-writers.js';
@@ -103,9 +103,10 @@ async function createSession(options: MonitoredTrainingOptions): Promise<Monitor
       signal: giveUp.signal,
       log,
       onReady: async (place, again) => {
-        if (!again) startInput(training.background, coordinator, shards?.parts.input);
+        if (!again) startQueueRunners(training.background, { coordinator });
         for (const hook of hooks) await hook.afterCreateSession?.(place.runner, coordinator);
       },
+      onInputError: (error) => coordinator.requestStop(error),
     });
     try {
       await training.session.ready();

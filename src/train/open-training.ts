@@ -7,7 +7,7 @@ import type { MessageInitShape } from '@bufbuild/protobuf';
 import { create } from '@bufbuild/protobuf';
 import type { Server } from '../cluster/server.js';
 import type { Graph } from '../graph/graph.js';
-import { inputRelease } from '../input/release.js';
+import { InputRelease } from '../input/release.js';
 import { isVoidStep } from '../input/step-marks.js';
 import { ConfigProtoSchema } from '../proto/generated/config_pb.js';
 import type { Fetches } from '../session/fetches.js';
@@ -57,6 +57,8 @@ export interface OpenTrainingOptions extends PlaceOptions {
   /** Where the input is leased. */
   readonly shards?: ShardParts | undefined;
   readonly onReady: (place: TrainingPlace, again: boolean) => Promise<void> | void;
+  /** A source of records has failed, which ends training. */
+  readonly onInputError: (error: unknown) => void;
 }
 
 export interface OpenedTraining extends TrainingPlace, AsyncDisposable {
@@ -70,9 +72,10 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
   const { graph, server, isChief, scaffold, shards, signal, log, onReady } = options;
   const { maxWaitSecs = 7200, stepTimeoutSecs = 600 } = options;
   const steadiness = new Steadiness();
-  const { runner: plain, close } = await openRunner(options, steadiness);
+  const release = new InputRelease(graph);
+  const { runner: plain, close } = await openRunner(options, steadiness, release);
   const leased = shards && (await leasing(options, shards, plain, steadiness).catch(closing(close)));
-  const feeders = leased && new Feeders(plain, log, [leased.shards.input]);
+  const feeders = Feeders.of(plain, { log, onError: options.onInputError });
   const runner: TrainingRunner = leased ? { ...plain, input: leased.checkpointed } : plain;
   const gate = options.gate ?? (server && (planeOf(server)?.gate ?? new StepGate()));
   const place: TrainingPlace = { runner, gate, server, isChief };
@@ -93,6 +96,7 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
     localInit,
     readyForLocalInitOp: scaffold.readyForLocalInitOp,
     readyOp: scaffold.readyOp,
+    inputReleases: release.times,
     onLost: async () => {
       await steadiness.lose(log);
       await leased?.quiet();
@@ -140,17 +144,19 @@ const closing = (close: () => Promise<void>) => async (error: unknown) => {
 async function openRunner(
   options: OpenTrainingOptions,
   steadiness: Steadiness,
+  { beforeClose }: InputRelease,
 ): Promise<{ runner: TrainingRunner; close: () => Promise<void> }> {
   const { graph, server, master, config, maxWaitSecs = 7200, signal, log } = options;
   if (server) {
     const session = server.session(graph, {
       waitMs: maxWaitSecs * 1000,
       onProgress: log,
-      beforeClose: inputRelease(graph),
+      beforeClose,
       ...(config ? { config: create(ConfigProtoSchema, config) } : {}),
     });
     const run: TrainingRunner['run'] = (fetches, runOptions) => session.run(fetches, runOptions);
-    return { runner: { graph, server, steadiness, run }, close: () => session.close() };
+    const now = () => session.now();
+    return { runner: { graph, server, steadiness, run, now }, close: () => session.close() };
   }
   const session = await Session.create({
     graph,

@@ -1,6 +1,5 @@
 /** Starts the queue runners of a graph: they fill its queues in the background until the input ends or all stop. */
 import { currentGraph } from '../graph/graph.js';
-import { INPUT_FEEDERS } from '../input/generator.js';
 import { GraphKeys } from '../variables/collections.js';
 import type { Coordinator } from './coordinator.js';
 import type { TrainingRunner } from './saver-like.js';
@@ -30,15 +29,4 @@ export function startQueueRunners(
     for (const loop of loops) coordinator.register(loop, runner.name ?? 'queue runner');
     return loops;
   });
-}
-
-/** All that fills the queues of a graph: its queue runners, and what feeds datasets from outside, but for `except`. */
-export function startInput(
-  session: Parameters<typeof startQueueRunners>[0],
-  coordinator: Coordinator,
-  except?: object,
-): void {
-  startQueueRunners(session, { coordinator });
-  const feeders = session.graph.getCollection<QueueRunnerLike>(INPUT_FEEDERS);
-  startQueueRunners(session, { coordinator, queueRunners: feeders.filter((feeder) => feeder !== except) });
 }

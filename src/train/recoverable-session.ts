@@ -34,6 +34,8 @@ export interface RecoverableOptions extends Omit<ReadinessOptions, 'isRecoverabl
   readonly onReady?: (again: boolean) => Promise<void> | void;
   /** Called before a recovery begins: what needs a whole cluster, a save above all, is to end first. */
   readonly onLost?: () => Promise<void> | void;
+  /** How often the input has gone with a session: it is to begin anew in the next. */
+  readonly inputReleases?: (() => number) | undefined;
   /** Which errors a change of the cluster explains. */
   readonly isRecoverable?: (error: unknown) => boolean;
 }
@@ -55,6 +57,8 @@ export class RecoverableSession {
   #wasReady = false;
   #recovering: Promise<void> | undefined;
   #recoveries = 0;
+  /** As of the last readiness. */
+  #releases: number | undefined;
 
   constructor(options: RecoverableOptions) {
     this.#options = options;
@@ -141,9 +145,18 @@ export class RecoverableSession {
   async recover(error: unknown, options: RunOptions = {}): Promise<void> {
     const ownDeadline = options.timeoutMs !== undefined && isDeadline(error);
     const stopped = this.#options.signal?.aborted || options.signal?.aborted;
-    if (stopped || ownDeadline || !this.#isRecoverable(error)) throw error;
+    const isExplained = this.#isRecoverable(error) || this.#hasInputGone(error);
+    if (stopped || ownDeadline || !isExplained) throw error;
     this.#options.log?.(`a step failed: ${firstLine(error)}; waiting for the cluster`);
     await this.#makeReady();
+  }
+
+  /** The session that was ready may go while no step is under way: the next step meets iterators without a beginning. */
+  #hasInputGone(error: unknown): boolean {
+    return (
+      isShoalError(error, 'SHOAL_TF_FAILED_PRECONDITION') &&
+      this.#options.inputReleases?.() !== this.#releases
+    );
   }
 
   async #repeat<T>(run: () => Promise<T>, options: RunOptions): Promise<T> {
@@ -191,6 +204,7 @@ export class RecoverableSession {
   async #becomeReady(): Promise<void> {
     const again = this.#wasReady;
     if (again) await this.#options.onLost?.();
+    this.#releases = this.#options.inputReleases?.();
     await this.#readiness.reach(again);
     await this.#options.onReady?.(again);
     if (again) {

@@ -22,6 +22,8 @@ export interface TrainingRunner {
   run<const F extends Fetches>(fetches: F, options?: RunOptions): Promise<FetchResult<F>>;
   /** This task's place in the cluster; none where there is no cluster. */
   readonly server?: Server;
+  /** TensorFlow's session of the moment, where one follows another. */
+  now?(): Pick<TrainingRunner, 'run'> | undefined;
   /** Keeps saves apart from recoveries; none where nothing recovers. */
   readonly steadiness?: Steadiness;
   /** What of the input belongs into each checkpoint; none unless this task keeps the ledger of leased input. */

@@ -23,7 +23,7 @@ import { Coordinator } from './coordinator.js';
 import { readStep } from './hooks/global-step.js';
 import { ManagedSession } from './managed-session.js';
 import { openTraining, type PlaceOptions } from './open-training.js';
-import { type QueueRunnerLike, startInput, startQueueRunners } from './queue-runners.js';
+import { type QueueRunnerLike, startQueueRunners } from './queue-runners.js';
 import { Saver } from './saver.js';
 import type { SaverLike } from './saver-like.js';
 import { Scaffold, type ScaffoldOptions } from './scaffold.js';
@@ -196,6 +196,7 @@ export class Supervisor {
       signal: this.#giveUp.signal,
       log: this.#log,
       onReady: () => {},
+      onInputError: (error) => this.coordinator.requestStop(error),
     });
     const session = new ManagedSession(training, async () => {
       try {
@@ -210,7 +211,7 @@ export class Supervisor {
     try {
       await training.session.ready();
       if (startStandardServices) await this.startStandardServices(session);
-      startInput(session.background, this.coordinator);
+      this.startQueueRunners(session);
     } catch (error) {
       this.coordinator.requestStop();
       await session.close();

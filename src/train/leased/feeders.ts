@@ -1,29 +1,43 @@
 /** What fills the datasets of a graph from outside of TensorFlow, at work beside its session. */
 import { withDeadline } from '../../async/deadline.js';
 import { messageOf } from '../../errors/errors.js';
-import { type FeederLike, type Feeding, startFeeders } from '../../input/generator.js';
+import { type Feeding, INPUT_FEEDERS, startFeeders } from '../../input/generator.js';
+import { isRecoverable } from '../recoverable-session.js';
 import type { TrainingRunner } from '../saver-like.js';
 
 /** How long a source may take to notice that nobody wants its records. */
 const STOP_MS = 5000;
 
+export interface FeedersOptions {
+  readonly log: (line: string) => void;
+  /** A source has failed: the records end here, and that is not their end. */
+  readonly onError: (error: unknown) => void;
+}
+
 export class Feeders {
   readonly #runner: TrainingRunner;
-  readonly #log: (line: string) => void;
-  readonly #only: readonly FeederLike[] | undefined;
+  readonly #options: FeedersOptions;
   #feeding: Feeding | undefined;
 
-  /** @param only these; all of the graph when left out. */
-  constructor(runner: TrainingRunner, log: (line: string) => void, only?: readonly FeederLike[]) {
+  private constructor(runner: TrainingRunner, options: FeedersOptions) {
     this.#runner = runner;
-    this.#log = log;
-    this.#only = only;
+    this.#options = options;
+  }
+
+  /** Undefined where nothing is to be fed. */
+  static of(runner: TrainingRunner, options: FeedersOptions): Feeders | undefined {
+    return runner.graph.getCollection(INPUT_FEEDERS).length > 0 ? new Feeders(runner, options) : undefined;
   }
 
   /** Begins, or begins anew: iterators were initialized, and nobody reads. */
   async begin(): Promise<void> {
     await this.stop();
-    this.#feeding = startFeeders(this.#runner as Parameters<typeof startFeeders>[0], this.#only);
+    const feeding = startFeeders(this.#runner as Parameters<typeof startFeeders>[0]);
+    this.#feeding = feeding;
+    feeding.done.catch((error: unknown) => {
+      // Who trains meets the loss of a peer too, and begins anew.
+      if (this.#feeding === feeding && !isRecoverable(error)) this.#options.onError(error);
+    });
   }
 
   async stop(): Promise<void> {
@@ -31,7 +45,7 @@ export class Feeders {
     this.#feeding = undefined;
     if (!feeding) return;
     await withDeadline(feeding.stop(), 'Stopping the input', { timeoutMs: STOP_MS }).catch((error: unknown) =>
-      this.#log(`the input: ${messageOf(error)}`),
+      this.#options.log(`the input: ${messageOf(error)}`),
     );
   }
 }

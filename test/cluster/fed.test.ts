@@ -1,0 +1,98 @@
+/** Records made in JavaScript, on a real cluster: no lost ps and no failing source is taken for their end. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { sleep } from '../../src/async/deadline.js';
+import { type TaskProcess, TaskProcesses } from './processes.js';
+
+const MONITORED = 'fed-monitored.ts';
+const RECORDS = 200;
+/** A bound against hanging; a run takes a tenth of it on an idle machine. */
+const LONG = { timeout: 280_000 };
+const WAITS_FOR_RECORDS = { FED_EVERY_MS: '20', FED_CAPACITY: '8' };
+
+let root: string;
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), 'shoal-fed-'));
+});
+afterEach(() => rmSync(root, { recursive: true, force: true }));
+
+const cluster = (env: NodeJS.ProcessEnv) =>
+  TaskProcesses.create('fed-job.ts', 1, 1, { TASKS_ROOT: root, FED_RECORDS: String(RECORDS), ...env });
+
+async function killed(ps: TaskProcess): Promise<void> {
+  ps.child.kill('SIGKILL');
+  await ps.exit;
+}
+
+const recordsIn = (output: string): number[] =>
+  [...output.matchAll(/^record (\d+)$/gm)].map(([, id]) => Number(id));
+/** Where a row of records does not go on from the one before. */
+const gapsIn = (seen: readonly number[]) => seen.filter((id, i) => id !== (seen[i - 1] ?? -1) + 1);
+
+describe('a monitored session', () => {
+  it.each([
+    ['who trains waits for records', WAITS_FOR_RECORDS],
+    ['records wait for who trains', { FED_STEP_MS: '20' }],
+  ])('that loses a ps while %s begins the pass anew, and it is whole', LONG, async (_, env) => {
+    await using tasks = await cluster(env);
+    const ps = tasks.start('ps', 0, [], MONITORED);
+    const worker = tasks.start('worker', 0, [], MONITORED);
+    await worker.said(/^record 60$/m, 120_000);
+    await killed(ps);
+    tasks.start('ps', 0, [], MONITORED);
+    expect(await worker.exit, worker.output()).toBe(0);
+    const [, after = ''] = worker.output().split('the cluster is whole again');
+    expect({ gaps: gapsIn(recordsIn(after)), last: recordsIn(after).at(-1) }, after).toEqual({
+      gaps: [],
+      last: RECORDS - 1,
+    });
+  });
+
+  it('that misses a ps for a while between two steps begins anew too', LONG, async () => {
+    await using tasks = await cluster({ FED_STEP_MS: '8000' });
+    const ps = tasks.start('ps', 0, [], MONITORED);
+    const worker = tasks.start('worker', 0, [], MONITORED);
+    await worker.said(/^record 0$/m, 120_000);
+    ps.child.kill('SIGSTOP');
+    await sleep(6000);
+    ps.child.kill('SIGCONT');
+    await worker.said(/^record 0$[\s\S]*a step failed[\s\S]*^record 0$/m, 60_000);
+  });
+
+  it('whose source fails ends with its error', LONG, async () => {
+    await using tasks = await cluster({ FED_FAILS_AT: '50' });
+    tasks.start('ps', 0, [], MONITORED);
+    const worker = tasks.start('worker', 0, [], MONITORED);
+    expect(await worker.exit, worker.output()).toBe(1);
+    expect(worker.output()).toMatch(/^failed: no record 50$/m);
+  });
+});
+
+describe('a job', () => {
+  it.each([
+    ['who trains waits for records', WAITS_FOR_RECORDS, /step [5-9]\d of/],
+    ['records wait for who trains', { FED_RECORDS: '5000' }, /step \d{3,4} of/],
+  ])('that loses a ps while %s begins the pass anew, and it is whole', LONG, async (_, env, when) => {
+    await using tasks = await cluster(env);
+    const ps = tasks.start('ps', 0);
+    const worker = tasks.start('worker', 0);
+    await worker.said(when, 120_000);
+    await killed(ps);
+    tasks.start('ps', 0);
+    expect(await worker.exit, worker.output()).toBe(0);
+    expect(worker.output()).toMatch(/the cluster is whole again/);
+    const counts = JSON.parse(/counts = (\[.*\])/.exec(worker.output())?.[1] ?? '[]') as number[];
+    expect(counts.filter((count) => count !== 1)).toEqual([]);
+    expect(counts).toHaveLength(Number({ FED_RECORDS: RECORDS, ...env }.FED_RECORDS));
+  });
+
+  it('whose source fails ends with its error', LONG, async () => {
+    await using tasks = await cluster({ FED_FAILS_AT: '50' });
+    tasks.start('ps', 0);
+    const worker = tasks.start('worker', 0);
+    expect(await worker.exit, worker.output()).toBe(1);
+    expect(worker.output()).toMatch(/^failed: no record 50$/m);
+  });
+});

@@ -1,0 +1,14 @@
+/** Trains on records made in JavaScript, as a job without checkpoints: after a loss it counts from the beginning. */
+import type { Output } from '../../../src/graph/operation.js';
+import { defineJob, tf } from '../../../src/index.js';
+import { counted, fedRecords } from './fed-records.js';
+
+export default defineJob({
+  name: 'fed',
+  input: () => fedRecords(),
+  model({ input }) {
+    const { counts, loss } = counted(input.id as Output<'int64'>);
+    return { loss, optimizer: tf.train.sgd(1), outputs: { counts } };
+  },
+  train: { lastStep: 1_000_000_000, inflight: 2, logEverySecs: 1 },
+});
