@@ -11,6 +11,7 @@ import { Spoiled } from '../formats/range-reader.js';
 import { BundleReader } from '../formats/tensor-bundle/bundle-reader.js';
 import { writeIndexFile } from '../formats/tensor-bundle/index-file.js';
 import { dataFile } from '../formats/tensor-bundle/naming.js';
+import { lendingViews } from '../native/pressure.js';
 import { otherwise } from '../store/directory-store.js';
 import type { BlobSource, Store } from '../store/store.js';
 import { Tensor } from '../tensor/tensor.js';
@@ -113,12 +114,8 @@ export class ShardService implements ShardOwner {
       throw new ShoalError('SHOAL_NOT_FOUND', `The snapshot ${request.attempt} is not kept here any more`);
     }
     const stop = new AbortController();
-    const work = this.#write(
-      held,
-      request,
-      AbortSignal.any([stop.signal, ...(signal ? [signal] : [])]),
-      onProgress,
-    );
+    const either = AbortSignal.any([stop.signal, ...(signal ? [signal] : [])]);
+    const work = lendingViews(() => this.#write(held, request, either, onProgress));
     held.writing = { stop, ended: work.catch(() => undefined) };
     clearTimeout(held.timer);
     return work;
@@ -170,7 +167,7 @@ export class ShardService implements ShardOwner {
     const before = this.#restoring;
     const work = (async () => {
       await before;
-      return this.#restore(request, options);
+      return lendingViews(() => this.#restore(request, options));
     })();
     this.#restoring = work.catch(() => undefined);
     return work;

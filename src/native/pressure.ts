@@ -45,6 +45,23 @@ function relieve(): void {
   ).unref();
 }
 
+let lenders = 0;
+
+/**
+ * Does work that lends native memory in views, some megabytes at a time. V8 counts each as its own, and would collect a
+ * heap that is hardly larger, and in which there is no garbage, whenever some come and go: it may grow further meanwhile.
+ */
+export async function lendingViews<T>(work: () => Promise<T>): Promise<T> {
+  if (lenders === 0) setFlagsFromString('--heap-growing-percent=300');
+  lenders += 1;
+  try {
+    return await work();
+  } finally {
+    lenders -= 1;
+    if (lenders === 0) setFlagsFromString('--heap-growing-percent=0');
+  }
+}
+
 function collector(): () => void {
   if (!collect) {
     setFlagsFromString('--expose-gc');
