@@ -50,6 +50,10 @@ export async function restoreCheckpoint(
 ): Promise<RestoreReport> {
   const { store, namespace, owner, log } = context;
   const { signal, strict = true, last = new Set<string>() } = request;
+  const reader = new VerifiedReader(store, manifest, { namespace, signal, ...(log && { onDamage: log }) });
+  const opening = BundleReader.open(reader, manifest.prefix).finally(() => reader.close());
+  // What is lost says more.
+  opening.catch(() => {});
   const { missing: allLost } = await healthOf(store, namespace, manifest, { signal });
   // The graph in the `.meta` file is for others: no variable gets its value from it.
   const lostFiles = allLost.filter((file) => !file.endsWith('.meta'));
@@ -60,13 +64,10 @@ export async function restoreCheckpoint(
       { hint: 'Start the tasks that hold it; `shoal checkpoint inspect` tells which.' },
     );
   }
-  const reader = new VerifiedReader(store, manifest, { namespace, signal, ...(log && { onDamage: log }) });
-  const { index } = await BundleReader.open(reader, manifest.prefix)
-    .catch((error: unknown) => {
-      signal?.throwIfAborted();
-      throw isShoalError(error) ? new Unrestorable(error.code, messageOf(error), { cause: error }) : error;
-    })
-    .finally(() => reader.close());
+  const { index } = await opening.catch((error: unknown) => {
+    signal?.throwIfAborted();
+    throw isShoalError(error) ? new Unrestorable(error.code, messageOf(error), { cause: error }) : error;
+  });
   const { found, missing } = match(index, request.variables, manifest.prefix);
   if (strict && missing.length > 0) {
     throw new ShoalError(

@@ -14,6 +14,8 @@ import { dataFile } from '../formats/tensor-bundle/naming.js';
 import { lendingViews } from '../native/pressure.js';
 import { otherwise } from '../store/directory-store.js';
 import type { BlobSource, Store } from '../store/store.js';
+import { DTYPES } from '../tensor/dtype.js';
+import { sizeOf } from '../tensor/shape.js';
 import { Tensor } from '../tensor/tensor.js';
 import { onLongOrder } from './long-order.js';
 import { encodeChunks } from './manifest.js';
@@ -173,7 +175,7 @@ export class ShardService implements ShardOwner {
     return work;
   }
 
-  /** Each value is read while the one before it is handed over: memory for two of them is all that it takes. */
+  /** Values are read while the one before them is handed over: memory for two large ones is all that it takes. */
   async #restore(request: RestoreRequest, { signal, onProgress }: OwnerOptions): Promise<RestoredShard> {
     throwIfAborted('A restore', signal);
     const { manifest, namespace, variables } = request;
@@ -214,13 +216,9 @@ export class ShardService implements ShardOwner {
     };
     let before = Promise.resolve();
     try {
-      for (const variable of variables) {
-        let value: Tensor;
-        try {
-          value = await readVariable(bundle, variable, signal);
-        } catch (error) {
-          return damage(error);
-        }
+      const values = readAhead(variables, (variable) => readVariable(bundle, variable, signal));
+      for await (const { variable, value, error } of values) {
+        if (!value) return damage(error);
         await before.catch((error: unknown) => {
           value.dispose();
           throw error;
@@ -283,6 +281,49 @@ async function readBack(
       throw otherwise(blob, place);
     }),
   );
+}
+
+/** What is read at once, if it is more than one value: small ones alone would leave the disk idle between them. */
+const AHEAD_BYTES = 32 << 20;
+const MAX_AHEAD = 64;
+
+interface ReadAhead {
+  readonly variable: SavedVariable;
+  readonly value?: Tensor;
+  /** Where there is no value. */
+  readonly error?: unknown;
+}
+
+/** The values of variables in order; whoever takes one owns it. */
+async function* readAhead(
+  variables: readonly SavedVariable[],
+  read: (variable: SavedVariable) => Promise<Tensor>,
+): AsyncGenerator<ReadAhead> {
+  const underWay: { readonly bytes: number; readonly result: Promise<ReadAhead> }[] = [];
+  let [next, sum] = [0, 0];
+  const more = () => {
+    for (; next < variables.length && underWay.length < MAX_AHEAD; next++) {
+      const variable = variables[next]!;
+      const bytes = sizeOf(variable.shape) * DTYPES[variable.dtype].size;
+      if (underWay.length > 0 && sum + bytes > AHEAD_BYTES) return;
+      sum += bytes;
+      const result = read(variable).then(
+        (value) => ({ variable, value }),
+        (error: unknown) => ({ variable, error }),
+      );
+      underWay.push({ bytes, result });
+    }
+  };
+  try {
+    for (more(); underWay.length > 0; more()) {
+      const { bytes, result } = underWay.shift()!;
+      const one = await result;
+      sum -= bytes;
+      yield one;
+    }
+  } finally {
+    for (const { result } of underWay) (await result.then(({ value }: ReadAhead) => value))?.dispose();
+  }
 }
 
 /** The value that a variable, or a part of one, has in a checkpoint. */
