@@ -6,7 +6,7 @@
  * for a consumer and holds a thread.
  */
 import { sleep, withDeadline } from '../async/deadline.js';
-import { invalid, isShoalError } from '../errors/errors.js';
+import { invalid, isShoalError, type ShoalCode, ShoalError } from '../errors/errors.js';
 import type { Operation, Output } from '../graph/operation.js';
 import { placeholder } from '../ops/creation.js';
 import * as raw from '../ops/generated/index.js';
@@ -64,8 +64,8 @@ export class FedQueue<T> {
   readonly #size: Output<'int32'>;
   readonly #closeOp: Operation;
   readonly #dequeue: readonly Output[];
-  /** Runs that add, given up or not: what they bring belongs to the pass of then. */
-  readonly #adding = new Set<Promise<void>>();
+  /** Runs that add or take, given up or not: what they do belongs to the pass of then. */
+  readonly #underWay = new Set<Promise<void>>();
   #pass = 0;
 
   constructor(spec: Spec, options: FedQueueOptions = {}) {
@@ -191,22 +191,28 @@ export class FedQueue<T> {
    * Begins a pass: throws away what is queued, and what an earlier pass still brings. Nobody may be reading. Gives the
    * pass, for its release.
    */
-  async begin(session: Runner): Promise<number> {
+  async begin(session: Runner, signal?: AbortSignal): Promise<number> {
     this.#pass += 1;
     const pass = this.#pass;
-    await withDeadline(Promise.all(this.#adding), `What was fed to '${this.#enqueue.name}' before`, {
+    await withDeadline(Promise.all(this.#underWay), `What was fed to '${this.#enqueue.name}' before`, {
       timeoutMs: RETURN_MS,
+      signal,
     });
-    while ((await this.#queued(session)) > 0) await session.run([...this.#dequeue]);
-    return pass;
+    for (;;) {
+      const queued = await this.#queued(session, signal);
+      if (pass !== this.#pass) throw new ShoalError('SHOAL_ABORTED', 'Another pass has begun');
+      if (queued === 0) return pass;
+      await session.run([...this.#dequeue], { onBegun: this.#onBegun, ...(signal ? { signal } : {}) });
+    }
   }
 
+  readonly #onBegun = (returned: Promise<void>): void => {
+    this.#underWay.add(returned);
+    void returned.then(() => this.#underWay.delete(returned));
+  };
+
   async #put(session: Runner, feeds: never, signal?: AbortSignal): Promise<void> {
-    const onBegun = (returned: Promise<void>) => {
-      this.#adding.add(returned);
-      void returned.then(() => this.#adding.delete(returned));
-    };
-    await session.run(this.#enqueue, { feeds, onBegun, ...(signal ? { signal } : {}) });
+    await session.run(this.#enqueue, { feeds, onBegun: this.#onBegun, ...(signal ? { signal } : {}) });
   }
 
   async #add(
@@ -242,10 +248,16 @@ export class FedQueue<T> {
   }
 }
 
-const LOST = ['SHOAL_TF_UNAVAILABLE', 'SHOAL_TF_ABORTED', 'SHOAL_TF_DEADLINE_EXCEEDED'] as const;
+const LOST: readonly ShoalCode[] = ['SHOAL_TF_UNAVAILABLE', 'SHOAL_TF_ABORTED', 'SHOAL_TF_DEADLINE_EXCEEDED'];
 
-/** Whether a run says that its session was lost: the queue stays, and whoever opens the next session begins anew. */
-export const isSessionLost = (error: unknown): boolean => LOST.some((code) => isShoalError(error, code));
+/** The session was lost: the queue stays, and whoever opens the next one begins anew. */
+export class InputLost extends ShoalError {
+  /** The error of a run, if it says that. */
+  static of(error: unknown): InputLost | undefined {
+    if (!isShoalError(error) || !LOST.includes(error.code)) return undefined;
+    return new InputLost(error.code, `The input has lost its session: ${error.message}`, { cause: error });
+  }
+}
 
 /**
  * Strings that outlive the run. Long strings of a tensor that is fed lie in one block of memory, and an op that

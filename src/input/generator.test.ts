@@ -1,5 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
+import { ShoalError } from '../errors/errors.js';
 import { Graph } from '../graph/graph.js';
 import { Session } from '../session/session.js';
 import type { Dataset } from './dataset.js';
@@ -80,11 +81,15 @@ describe('a generator', () => {
     expect(made).toEqual(source());
   });
 
-  test('that fails ends the dataset, and its error is told', async () => {
+  test.each([
+    ['in some way', new Error('out of ink')],
+    ['as a lost session does', new ShoalError('SHOAL_TF_UNAVAILABLE', 'out of ink')],
+    ['as a closed session does', new ShoalError('SHOAL_DISPOSED', 'out of ink')],
+  ])('that fails %s ends the dataset, and its error is told', async (_, error) => {
     const graph = new Graph();
     function* broken() {
       yield* points(2);
-      throw new Error('out of ink');
+      throw error;
     }
     const next = graph.asDefault(() => {
       const iterator = generator(broken, { element: POINT }).iterator();
@@ -93,7 +98,7 @@ describe('a generator', () => {
     await using session = Session.open({ graph });
     await session.run(next.iterator.initializer);
     const feeding = startFeeders(session);
-    await expect(feeding.done).rejects.toThrow('out of ink');
+    await expect(feeding.done).rejects.toBe(error);
     await drainFetch(session, next.value);
   });
 

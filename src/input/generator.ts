@@ -9,7 +9,7 @@ import type { DType } from '../tensor/dtype.js';
 import type { PartialShape } from '../tensor/shape.js';
 import type { Tensor, TensorLike } from '../tensor/tensor.js';
 import type { Dataset } from './dataset.js';
-import { FedQueue, isSessionLost, type Runner } from './fed-queue.js';
+import { FedQueue, InputLost, type Runner } from './fed-queue.js';
 import { leavesOf, type Spec } from './structure.js';
 
 /** The collection of what must be started beside a session for datasets to have records. */
@@ -115,17 +115,19 @@ export class Feeder {
     let pass: number | undefined;
     try {
       // A server keeps its queues: what an earlier session left is of a pass that nobody goes on with.
-      pass = await queued(this.#queue.begin(session));
+      pass = await queued(this.#queue.begin(session, signal));
       while (!stop.shouldStop()) {
         if (!(await this.#pass(session, stop, signal))) return;
         await queued(this.#queue.end(session, signal));
       }
     } catch (thrown) {
-      const error = thrown instanceof QueueError ? thrown.cause : thrown;
-      const isOurs = !(thrown instanceof QueueError);
-      if (stop.shouldStop() || (!isOurs && CLOSED.some((code) => isShoalError(error, code)))) return;
+      const isQueue = thrown instanceof QueueError;
+      const error = isQueue ? thrown.cause : thrown;
+      if (stop.shouldStop() || (isQueue && CLOSED.some((code) => isShoalError(error, code)))) return;
+      const lost = isQueue ? InputLost.of(error) : undefined;
+      if (lost) throw lost;
       // The consumers wait for records that will not come. Whoever started this knows why before they end.
-      if (isOurs || !isSessionLost(error)) this.#queue.close(session).catch(() => undefined);
+      this.#queue.close(session).catch(() => undefined);
       throw error;
     } finally {
       if (stop.shouldStop() && pass !== undefined) await this.#queue.release(session, pass);

@@ -19,7 +19,7 @@ import * as raw from '../ops/generated/index.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { noteRecordFiles } from './corrupt-records.js';
 import { Dataset, int64, type Parallel, type ParallelOptions } from './dataset.js';
-import { FedQueue, isSessionLost, type Runner } from './fed-queue.js';
+import { FedQueue, InputLost, type Runner } from './fed-queue.js';
 import { recordsOfRange, type TFRecordOptions } from './files.js';
 import { INPUT_FEEDERS } from './generator.js';
 import type { DatasetIterator, IteratorOptions } from './iterator.js';
@@ -157,7 +157,7 @@ export class ShardInput {
   ): Promise<void> {
     let pass: number | undefined;
     try {
-      pass = await this.#queue.begin(session);
+      pass = await this.#queue.begin(session, stop.signal);
       await unlessStopped(Promise.resolve(source.begin(worker)), stop);
       while (!stop.shouldStop()) {
         const lease = await unlessStopped(source.next(worker, [...this.#held.keys()]), stop);
@@ -181,8 +181,9 @@ export class ShardInput {
       // Who asks for a ticket hears of it, and knows whether the input is to begin anew.
       tickets.fail(error);
       if (this.#stepsByTickets) return;
-      if (!isSessionLost(error)) this.#queue.close(session).catch(() => undefined);
-      throw error;
+      const lost = InputLost.of(error);
+      if (!lost) this.#queue.close(session).catch(() => undefined);
+      throw lost ?? error;
     } finally {
       if (stop.shouldStop() && pass !== undefined) await this.#queue.release(session, pass);
     }

@@ -1,8 +1,8 @@
 /** What fills the datasets of a graph from outside of TensorFlow, at work beside its session. */
 import { withDeadline } from '../../async/deadline.js';
 import { messageOf } from '../../errors/errors.js';
+import { InputLost } from '../../input/fed-queue.js';
 import { type Feeding, INPUT_FEEDERS, startFeeders } from '../../input/generator.js';
-import { isRecoverable } from '../recoverable-session.js';
 import type { TrainingRunner } from '../saver-like.js';
 
 /** How long a source may take to notice that nobody wants its records. */
@@ -36,7 +36,7 @@ export class Feeders {
     this.#feeding = feeding;
     feeding.done.catch((error: unknown) => {
       // Who trains meets the loss of a peer too, and begins anew.
-      if (this.#feeding === feeding && !isRecoverable(error)) this.#options.onError(error);
+      if (this.#feeding === feeding && !(error instanceof InputLost)) this.#options.onError(error);
     });
   }
 
