@@ -1,5 +1,6 @@
 /** Supervisors in one process: sessions, services, the end. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { generator } from '../input/generator.js';
 import { stringInputProducer } from '../input/queue-input.js';
 import * as raw from '../ops/generated/index.js';
 import { Tensor } from '../tensor/tensor.js';
@@ -82,6 +83,30 @@ describe('a managed session', () => {
       while (!sv.shouldStop()) await session.run([model.trainOp, next]);
     });
     expect(stepsOf(saver.saved).at(-1)).toBeGreaterThanOrEqual(2);
+  });
+
+  it.each([
+    ['gives every one of a source', undefined],
+    ['fails with a source that fails', new Error('out of ink')],
+  ])('has records fed, and %s', async (_, error) => {
+    const model = smallModel();
+    function* source() {
+      for (let n = 0; n < 5; n++) yield { n };
+      if (error) throw error;
+    }
+    const { n } = model.graph.asDefault(() =>
+      generator(source, { element: { n: { dtype: 'int64' } } })
+        .iterator()
+        .getNext(),
+    );
+    const { sv } = supervise(model);
+    const seen: unknown[] = [];
+    const trained = sv.managedSession(undefined, async (session) => {
+      while (!sv.shouldStop()) seen.push((await session.run([n, model.trainOp]))[0].number());
+    });
+    if (error) return expect(trained).rejects.toBe(error);
+    await trained;
+    expect(seen).toEqual([0, 1, 2, 3, 4]);
   });
 
   it('has its queues filled until the epochs are over', async () => {
