@@ -10,6 +10,8 @@ export interface OpCase {
   readonly attrs: Readonly<Record<string, AttrValue>>;
   /** The largest difference, relative to the value (and to 1); by the type when left out. */
   readonly tolerance?: number;
+  /** How many of the outputs are computed, where it is not all: what the others hold is left to chance. */
+  readonly computed?: number;
 }
 
 export function op(
