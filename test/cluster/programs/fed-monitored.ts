@@ -1,23 +1,12 @@
 /** Trains on records made in JavaScript, in the manner of TensorFlow 1, and tells each that a step took. */
-import { mkdirSync } from 'node:fs';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { parseArgs } from 'node:util';
-import { messageOf } from '../../../src/errors/errors.js';
 import { Graph } from '../../../src/graph/graph.js';
 import * as tf from '../../../src/tf.js';
-import { MonitoredTrainingSession, Server } from '../../../src/train/index.js';
+import { MonitoredTrainingSession, type Server } from '../../../src/train/index.js';
+import { asTask, log } from './as-task.js';
 import { counted, fedRecords } from './fed-records.js';
 
-const { values: flags } = parseArgs({
-  options: { job_name: { type: 'string' }, task_index: { type: 'string' } },
-  strict: false,
-}) as { values: { job_name: string; task_index: string } };
-const { TASKS_ROOT = '', FED_STEP_MS = '0' } = process.env;
-const log = (line: string) => console.log(line);
-const home = join(TASKS_ROOT, `${flags.job_name}-${flags.task_index}`);
-mkdirSync(home, { recursive: true });
-process.chdir(home);
+const { FED_STEP_MS = '0' } = process.env;
 
 async function train(server: Server): Promise<void> {
   const graph = new Graph();
@@ -43,14 +32,4 @@ async function train(server: Server): Promise<void> {
   log('trained');
 }
 
-const server = await Server.start({ log });
-try {
-  if (flags.job_name === 'ps') await server.join({ log });
-  else await train(server);
-  await server.close();
-  process.exitCode = 0;
-} catch (error) {
-  log(`failed: ${messageOf(error)}`);
-  process.exitCode = 1;
-}
-process.exit();
+await asTask(train);

@@ -2,24 +2,13 @@
  * Counts on the ps how often each record was applied, as a program in the manner of TensorFlow 1: a step of descent at
  * rate 1 adds one for each record of its batch. Every task has a directory of its own.
  */
-import { mkdirSync } from 'node:fs';
-import { join } from 'node:path';
-import { parseArgs } from 'node:util';
-import { messageOf } from '../../../src/errors/errors.js';
 import { Graph } from '../../../src/graph/graph.js';
 import * as tf from '../../../src/tf.js';
-import { MonitoredTrainingSession, Server, ShardsHook } from '../../../src/train/index.js';
+import { MonitoredTrainingSession, type Server, ShardsHook } from '../../../src/train/index.js';
+import { asTask, log } from './as-task.js';
 import { slowly } from './slowly.js';
 
-const { values: flags } = parseArgs({
-  options: { job_name: { type: 'string' }, task_index: { type: 'string' } },
-  strict: false,
-}) as { values: { job_name: string; task_index: string } };
-const { TASKS_ROOT = '', COUNT_FILES = '', COUNT_RECORDS = '', COUNT_EPOCHS = '' } = process.env;
-const log = (line: string) => console.log(line);
-const home = join(TASKS_ROOT, `${flags.job_name}-${flags.task_index}`);
-mkdirSync(home, { recursive: true });
-process.chdir(home);
+const { COUNT_FILES = '', COUNT_RECORDS = '', COUNT_EPOCHS = '' } = process.env;
 
 async function train(server: Server): Promise<void> {
   const graph = new Graph();
@@ -84,14 +73,4 @@ async function train(server: Server): Promise<void> {
   log('trained');
 }
 
-const server = await Server.start({ log });
-try {
-  if (flags.job_name === 'ps') await server.join({ log });
-  else await train(server);
-  await server.close();
-  process.exitCode = 0;
-} catch (error) {
-  log(`failed: ${messageOf(error)}`);
-  process.exitCode = 1;
-}
-process.exit();
+await asTask(train);

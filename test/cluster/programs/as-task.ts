@@ -1,0 +1,30 @@
+/** A program in the manner of TensorFlow 1 as one task, in a directory of its own: a ps serves, a worker trains. */
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { messageOf } from '../../../src/errors/errors.js';
+import { Server } from '../../../src/train/index.js';
+
+export const log = (line: string) => console.log(line);
+
+/** Ends the process: with 1 when something failed, and says what. */
+export async function asTask(train: (server: Server) => Promise<void>): Promise<never> {
+  const { values: flags } = parseArgs({
+    options: { job_name: { type: 'string' }, task_index: { type: 'string' } },
+    strict: false,
+  });
+  const home = join(process.env.TASKS_ROOT ?? '', `${flags.job_name}-${flags.task_index}`);
+  mkdirSync(home, { recursive: true });
+  process.chdir(home);
+  const server = await Server.start({ log });
+  try {
+    if (flags.job_name === 'ps') await server.join({ log });
+    else await train(server);
+    await server.close();
+    process.exitCode = 0;
+  } catch (error) {
+    log(`failed: ${messageOf(error)}`);
+    process.exitCode = 1;
+  }
+  process.exit();
+}
