@@ -20,24 +20,22 @@ import type { Variable } from '../variables/variable.js';
 import { variable } from '../variables/variable-scope.js';
 import type { Training } from './dropout.js';
 import { layerScope } from './layer-scope.js';
-import { type Regularizer, regularize } from './regularizers.js';
-import { knownSize, type LayerOptions } from './weights.js';
+import { regularize } from './regularizers.js';
+import { knownSize, type NormOptions } from './weights.js';
 
-export interface BatchNormOptions extends LayerOptions {
-  /** The axis of features, which keeps its own mean and variance; the last one. */
-  readonly axis?: number | undefined;
+export interface BatchNormOptions extends NormOptions {
+  /** Default: 0.99. */
   readonly momentum?: number | undefined;
-  readonly epsilon?: number | undefined;
-  readonly center?: boolean | undefined;
-  readonly scale?: boolean | undefined;
+  /** Default: false. */
   readonly training?: Training | undefined;
-  readonly betaInitializer?: Initializer | TensorLike | undefined;
-  readonly gammaInitializer?: Initializer | TensorLike | undefined;
+  /** Default: zeros. */
   readonly movingMeanInitializer?: Initializer | TensorLike | undefined;
+  /** Default: ones. */
   readonly movingVarianceInitializer?: Initializer | TensorLike | undefined;
-  readonly betaRegularizer?: Regularizer | undefined;
-  readonly gammaRegularizer?: Regularizer | undefined;
-  /** TensorFlow's one-op form, for images only; it keeps the unbiased variance. Taken where it can be. */
+  /**
+   * TensorFlow's one-op form, for float32 images [batch, height, width, channels] only; it keeps the unbiased variance.
+   * Default: used where it is possible.
+   */
   readonly fused?: boolean | undefined;
 }
 

@@ -1,23 +1,17 @@
 /** Convolution over images [batch, height, width, channels]. */
 import type { Output } from '../graph/operation.js';
 import { asOutput, type Operand } from '../ops/build.js';
-import { biasAdd, conv2d as convolve, type Padding, type Pair } from '../ops/nn.js';
-import type { TensorLike } from '../tensor/tensor.js';
-import { type Initializer, zerosInitializer } from '../variables/initializers.js';
+import { conv2d as convolve, type Padding, type Pair } from '../ops/nn.js';
 import { layerScope } from './layer-scope.js';
-import type { Regularizer } from './regularizers.js';
-import { type Activation, checkCount, checkRank, knownSize, type LayerOptions, weight } from './weights.js';
+import { type AffineOptions, affine, checkCount, checkRank, knownSize } from './weights.js';
 
-export interface Conv2dOptions extends LayerOptions {
+export interface Conv2dOptions extends AffineOptions {
+  /** Default: 1. */
   readonly strides?: Pair | undefined;
+  /** Default: 'valid'. */
   readonly padding?: Padding | undefined;
+  /** Default: 1. */
   readonly dilations?: Pair | undefined;
-  readonly activation?: Activation | undefined;
-  readonly useBias?: boolean | undefined;
-  readonly kernelInitializer?: Initializer | TensorLike | undefined;
-  readonly biasInitializer?: Initializer | TensorLike | undefined;
-  readonly kernelRegularizer?: Regularizer | undefined;
-  readonly biasRegularizer?: Regularizer | undefined;
 }
 
 /** Variables `conv2d/kernel` [height, width, channels, filters] and `conv2d/bias` [filters]; padding 'valid'. */
@@ -28,30 +22,10 @@ export function conv2d(inputs: Operand, filters: number, size: Pair, options: Co
   const x = asOutput(inputs);
   checkRank('conv2d', x, 4);
   const channels = knownSize('conv2d', x, -1);
-  return layerScope(x, 'conv2d', options, () => {
-    const { trainable } = options;
-    const kernel = weight('kernel', {
-      shape: [...window, channels, filters],
-      dtype: x.dtype,
-      trainable,
-      initializer: options.kernelInitializer,
-      regularizer: options.kernelRegularizer,
-    });
-    let y = convolve(x, kernel, {
-      strides: options.strides ?? 1,
-      padding: options.padding ?? 'valid',
-      dilations: options.dilations ?? 1,
-    });
-    if (options.useBias ?? true) {
-      const bias = weight('bias', {
-        shape: [filters],
-        dtype: x.dtype,
-        trainable,
-        initializer: options.biasInitializer ?? zerosInitializer(),
-        regularizer: options.biasRegularizer,
-      });
-      y = biasAdd(y, bias);
-    }
-    return options.activation ? asOutput(options.activation(y)) : y;
-  });
+  const { strides = 1, padding = 'valid', dilations = 1 } = options;
+  return layerScope(x, 'conv2d', options, () =>
+    affine([...window, channels, filters], x.dtype, options, (kernel) =>
+      convolve(x, kernel, { strides, padding, dilations }),
+    ),
+  );
 }

@@ -7,19 +7,9 @@ import type { TensorLike } from '../tensor/tensor.js';
 import { type Initializer, onesInitializer, zerosInitializer } from '../variables/initializers.js';
 import { layerScope } from './layer-scope.js';
 import type { Regularizer } from './regularizers.js';
-import { knownSize, type LayerOptions, weight } from './weights.js';
+import { knownSize, type NormOptions, weight } from './weights.js';
 
-export interface LayerNormOptions extends LayerOptions {
-  /** The axis to normalise over; the last one. */
-  readonly axis?: number | undefined;
-  readonly epsilon?: number | undefined;
-  readonly center?: boolean | undefined;
-  readonly scale?: boolean | undefined;
-  readonly betaInitializer?: Initializer | TensorLike | undefined;
-  readonly gammaInitializer?: Initializer | TensorLike | undefined;
-  readonly betaRegularizer?: Regularizer | undefined;
-  readonly gammaRegularizer?: Regularizer | undefined;
-}
+export type LayerNormOptions = NormOptions;
 
 /** Variables `layer_normalization/gamma` and `layer_normalization/beta`, of the axis's size. */
 export function layerNorm(inputs: Operand, options: LayerNormOptions = {}): Output {

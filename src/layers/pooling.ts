@@ -12,29 +12,23 @@ export interface PoolingOptions extends OpOptions {
   readonly padding?: Padding | undefined;
 }
 
-/** The largest value of each window; padding 'valid'. */
-export function maxPooling2d(
-  inputs: Operand,
-  size: Pair = 2,
-  strides: Pair = size,
-  { padding = 'valid', ...rest }: PoolingOptions = {},
-): Output {
-  const x = asOutput(inputs);
-  checkRank('maxPooling2d', x, 4);
-  return maxPool(x, { size, strides, padding, name: 'max_pooling2d', ...rest });
-}
+const pooling =
+  (layer: string, name: string, pool: typeof maxPool) =>
+  (
+    inputs: Operand,
+    size: Pair = 2,
+    strides: Pair = size,
+    { padding = 'valid', ...rest }: PoolingOptions = {},
+  ): Output => {
+    const x = asOutput(inputs);
+    checkRank(layer, x, 4);
+    return pool(x, { size, strides, padding, name, ...rest });
+  };
 
+/** The largest value of each window; padding 'valid'. */
+export const maxPooling2d = pooling('maxPooling2d', 'max_pooling2d', maxPool);
 /** The mean of each window, counting only what lies inside of the image; padding 'valid'. */
-export function averagePooling2d(
-  inputs: Operand,
-  size: Pair = 2,
-  strides: Pair = size,
-  { padding = 'valid', ...rest }: PoolingOptions = {},
-): Output {
-  const x = asOutput(inputs);
-  checkRank('averagePooling2d', x, 4);
-  return avgPool(x, { size, strides, padding, name: 'average_pooling2d', ...rest });
-}
+export const averagePooling2d = pooling('averagePooling2d', 'average_pooling2d', avgPool);
 
 /** [batch, …] to [batch, everything else]. */
 export function flatten(inputs: Operand, options: OpOptions = {}): Output {

@@ -1,11 +1,12 @@
 /** What the layers share: how they are named, what makes their weights, what follows them. */
 import { invalid } from '../errors/errors.js';
 import type { Output } from '../graph/operation.js';
-import type { Operand } from '../ops/build.js';
+import { asOutput, type Operand } from '../ops/build.js';
+import { biasAdd } from '../ops/nn.js';
 import type { DType } from '../tensor/dtype.js';
 import type { Shape } from '../tensor/shape.js';
 import type { TensorLike } from '../tensor/tensor.js';
-import type { Initializer } from '../variables/initializers.js';
+import { type Initializer, zerosInitializer } from '../variables/initializers.js';
 import type { PartitionedVariable } from '../variables/partitioned.js';
 import type { Variable } from '../variables/variable.js';
 import { getVariable } from '../variables/variable-scope.js';
@@ -13,12 +14,73 @@ import type { LayerScopeOptions } from './layer-scope.js';
 import { type Regularizer, regularize } from './regularizers.js';
 
 export interface LayerOptions extends LayerScopeOptions {
-  /** Whether optimizers change the layer's variables; they do unless told otherwise. */
+  /** Whether optimizers change the layer's variables. Default: true. */
   readonly trainable?: boolean | undefined;
 }
 
 /** What is applied to a layer's result: `tf.relu`, or any function of yours. */
 export type Activation = (x: Output) => Operand;
+
+/** Options of a layer that multiplies by a kernel, adds a bias, and applies an activation. */
+export interface AffineOptions extends LayerOptions {
+  /** Default: none. */
+  readonly activation?: Activation | undefined;
+  /** Default: true. */
+  readonly useBias?: boolean | undefined;
+  /** Default: that of the variable scope, else Glorot's uniform. */
+  readonly kernelInitializer?: Initializer | TensorLike | undefined;
+  /** Default: zeros. */
+  readonly biasInitializer?: Initializer | TensorLike | undefined;
+  readonly kernelRegularizer?: Regularizer | undefined;
+  readonly biasRegularizer?: Regularizer | undefined;
+}
+
+/** Options of a layer that normalises along an axis, then scales by `gamma` and shifts by `beta`. */
+export interface NormOptions extends LayerOptions {
+  /** Default: the last axis. */
+  readonly axis?: number | undefined;
+  /** Keeps the division finite. Default: 1e-3. */
+  readonly epsilon?: number | undefined;
+  /** Whether there is a `beta`. Default: true. */
+  readonly center?: boolean | undefined;
+  /** Whether there is a `gamma`. Default: true. */
+  readonly scale?: boolean | undefined;
+  /** Default: zeros. */
+  readonly betaInitializer?: Initializer | TensorLike | undefined;
+  /** Default: ones. */
+  readonly gammaInitializer?: Initializer | TensorLike | undefined;
+  readonly betaRegularizer?: Regularizer | undefined;
+  readonly gammaRegularizer?: Regularizer | undefined;
+}
+
+/** activation(multiply(kernel) + bias), with the variables `kernel` and `bias`. */
+export function affine(
+  kernelShape: Shape,
+  dtype: DType,
+  options: AffineOptions,
+  multiply: (kernel: Output) => Output,
+): Output {
+  const { trainable, useBias = true, activation } = options;
+  const kernel = weight('kernel', {
+    shape: kernelShape,
+    dtype,
+    trainable,
+    initializer: options.kernelInitializer,
+    regularizer: options.kernelRegularizer,
+  });
+  let y = multiply(kernel.toOutput());
+  if (useBias) {
+    const bias = weight('bias', {
+      shape: [kernelShape.at(-1) as number],
+      dtype,
+      trainable,
+      initializer: options.biasInitializer ?? zerosInitializer(),
+      regularizer: options.biasRegularizer,
+    });
+    y = biasAdd(y, bias);
+  }
+  return activation ? asOutput(activation(y)) : y;
+}
 
 export interface WeightOptions {
   readonly shape: Shape;

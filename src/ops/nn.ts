@@ -110,34 +110,21 @@ export interface ConvOptions extends OpOptions {
   readonly dilations?: Pair;
 }
 
-/** Images [batch, height, width, in] with filters [height, width, in, out]. */
-export function conv2d<D extends DType>(
-  x: Operand<D>,
-  filter: Operand<D>,
-  options: ConvOptions = {},
-): Output<D> {
-  const { strides = 1, padding = 'same', dilations = 1, ...rest } = options;
-  return raw.conv2D(x, filter, {
-    strides: window(strides),
-    padding: paddingName(padding),
-    dilations: window(dilations),
-    ...rest,
-  });
-}
+type Convolution = <D extends DType>(x: Operand<D>, filter: Operand<D>, options?: ConvOptions) => Output<D>;
 
-export function depthwiseConv2d<D extends DType>(
-  x: Operand<D>,
-  filter: Operand<D>,
-  options: ConvOptions = {},
-): Output<D> {
-  const { strides = 1, padding = 'same', dilations = 1, ...rest } = options;
-  return raw.depthwiseConv2dNative(x, filter, {
-    strides: window(strides),
-    padding: paddingName(padding),
-    dilations: window(dilations),
-    ...rest,
-  });
-}
+const convolution =
+  (op: typeof raw.conv2D): Convolution =>
+  (x, filter, { strides = 1, padding = 'same', dilations = 1, ...rest } = {}) =>
+    op(x, filter, {
+      strides: window(strides),
+      padding: paddingName(padding),
+      dilations: window(dilations),
+      ...rest,
+    }) as never;
+
+/** Images [batch, height, width, in] with filters [height, width, in, out]. */
+export const conv2d = convolution(raw.conv2D);
+export const depthwiseConv2d = convolution(raw.depthwiseConv2dNative as typeof raw.conv2D);
 
 export interface PoolOptions extends OpOptions {
   readonly size?: Pair;
@@ -145,25 +132,20 @@ export interface PoolOptions extends OpOptions {
   readonly padding?: Padding;
 }
 
-export function maxPool<D extends DType>(x: Operand<D>, options: PoolOptions = {}): Output<D> {
-  const { size = 2, strides = size, padding = 'same', ...rest } = options;
-  return raw.maxPool(x, {
-    ksize: window(size),
-    strides: window(strides),
-    padding: paddingName(padding),
-    ...rest,
-  }) as Output<D>;
-}
+type Pooling = <D extends DType>(x: Operand<D>, options?: PoolOptions) => Output<D>;
 
-export function avgPool<D extends DType>(x: Operand<D>, options: PoolOptions = {}): Output<D> {
-  const { size = 2, strides = size, padding = 'same', ...rest } = options;
-  return raw.avgPool(x, {
-    ksize: window(size),
-    strides: window(strides),
-    padding: paddingName(padding),
-    ...rest,
-  });
-}
+const pooling =
+  (op: typeof raw.avgPool): Pooling =>
+  (x, { size = 2, strides = size, padding = 'same', ...rest } = {}) =>
+    op(x, {
+      ksize: window(size),
+      strides: window(strides),
+      padding: paddingName(padding),
+      ...rest,
+    }) as never;
+
+export const maxPool = pooling(raw.maxPool as typeof raw.avgPool);
+export const avgPool = pooling(raw.avgPool);
 
 /** Whether the right class is among the k likeliest. */
 export function inTopK(predictions: Operand, targets: Operand, k: number): Output<'bool'> {

@@ -49,30 +49,20 @@ export function randomUniform<D extends DType = 'float32'>(
   return add(mul(unit, Number(high) - Number(low)), Number(low)) as Output<D>;
 }
 
-export function randomNormal<D extends DType = 'float32'>(
-  shape: Shape | Operand,
-  mean = 0,
-  stddev = 1,
-  { dtype = 'float32' as D, seed, ...rest }: RandomOptions<D> = {},
-): Output<D> {
-  return add(
-    mul(raw.randomStandardNormal(asShape(shape), { dtype, ...opSeeds(seed), ...rest }), stddev),
-    mean,
-  ) as Output<D>;
-}
+/** Draws from a distribution with mean 0 and deviation 1, then scales and shifts. */
+const normal =
+  (draw: typeof raw.randomStandardNormal) =>
+  <D extends DType = 'float32'>(
+    shape: Shape | Operand,
+    mean = 0,
+    stddev = 1,
+    { dtype = 'float32' as D, seed, ...rest }: RandomOptions<D> = {},
+  ): Output<D> =>
+    add(mul(draw(asShape(shape), { dtype, ...opSeeds(seed), ...rest }), stddev), mean) as Output<D>;
 
+export const randomNormal = normal(raw.randomStandardNormal);
 /** Normal, with values beyond two standard deviations drawn again. */
-export function truncatedNormal<D extends DType = 'float32'>(
-  shape: Shape | Operand,
-  mean = 0,
-  stddev = 1,
-  { dtype = 'float32' as D, seed, ...rest }: RandomOptions<D> = {},
-): Output<D> {
-  return add(
-    mul(raw.truncatedNormal(asShape(shape), { dtype, ...opSeeds(seed), ...rest }), stddev),
-    mean,
-  ) as Output<D>;
-}
+export const truncatedNormal = normal(raw.truncatedNormal);
 
 /** The rows in random order. */
 export function randomShuffle(x: Operand, { seed, ...rest }: RandomOptions = {}): Output {

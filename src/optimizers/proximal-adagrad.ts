@@ -11,63 +11,41 @@
 import type { IndexedSlices } from '../gradients/index.js';
 import type { Operation, Output } from '../graph/operation.js';
 import * as raw from '../ops/generated/index.js';
-import type { DType } from '../tensor/dtype.js';
 import type { Variable } from '../variables/variable.js';
 import { checkHyperparameter, type Hyperparameter, type Hyperparameters } from './hyperparameters.js';
-import { Optimizer, type OptimizerOptions, type SlotSpec } from './optimizer.js';
+import type { SlotSpec } from './optimizer.js';
+import { ProximalOptimizer, type ProximalOptions } from './proximal.js';
 
-export interface ProximalAdagradOptions extends OptimizerOptions {
+export interface ProximalAdagradOptions extends ProximalOptions {
+  /** Default: 0.1. */
   readonly initialAccumulatorValue?: number;
-  readonly l1RegularizationStrength?: number;
-  readonly l2RegularizationStrength?: number;
 }
 
-export class ProximalAdagradOptimizer extends Optimizer {
+export class ProximalAdagradOptimizer extends ProximalOptimizer {
   protected readonly slots: readonly SlotSpec[];
-  readonly #learningRate: Hyperparameter;
-  readonly #l1: number;
-  readonly #l2: number;
 
   constructor(learningRate: Hyperparameter, options: ProximalAdagradOptions = {}) {
-    super(options, 'ProximalAdagrad');
+    super(learningRate, options, 'ProximalAdagrad');
     const initial = options.initialAccumulatorValue ?? 0.1;
-    this.#learningRate = learningRate;
-    this.#l1 = options.l1RegularizationStrength ?? 0;
-    this.#l2 = options.l2RegularizationStrength ?? 0;
     checkHyperparameter(this.name, 'learning rate', learningRate, { above: 0 });
     checkHyperparameter(this.name, 'initial accumulator value', initial, { above: 0 });
-    checkHyperparameter(this.name, 'l1 strength', this.#l1, { min: 0 });
-    checkHyperparameter(this.name, 'l2 strength', this.#l2, { min: 0 });
     this.slots = [{ slot: 'accumulator', initial }];
   }
 
   protected applyDense(gradient: Output, variable: Variable, values: Hyperparameters): Operation {
-    const { rate, l1, l2 } = this.#scalars(values, variable.dtype);
     const accumulator = this.slotHandle(variable, 'accumulator');
-    return raw.resourceApplyProximalAdagrad(variable.handle, accumulator, rate, l1, l2, gradient, {
+    const scalars = this.scalars(values, variable.dtype);
+    return raw.resourceApplyProximalAdagrad(variable.handle, accumulator, ...scalars, gradient, {
       useLocking: this.useLocking,
     });
   }
 
   protected applySparse(gradient: IndexedSlices, variable: Variable, values: Hyperparameters): Operation {
-    const { rate, l1, l2 } = this.#scalars(values, variable.dtype);
-    return raw.resourceSparseApplyProximalAdagrad(
-      variable.handle,
-      this.slotHandle(variable, 'accumulator'),
-      rate,
-      l1,
-      l2,
-      gradient.values,
-      gradient.indices,
-      { useLocking: this.useLocking },
-    );
-  }
-
-  #scalars(values: Hyperparameters, dtype: DType) {
-    return {
-      rate: values.scalar(this.#learningRate, dtype, 'learning_rate'),
-      l1: values.scalar(this.#l1, dtype, 'l1_regularization_strength'),
-      l2: values.scalar(this.#l2, dtype, 'l2_regularization_strength'),
-    };
+    const accumulator = this.slotHandle(variable, 'accumulator');
+    const scalars = this.scalars(values, variable.dtype);
+    const rows = [gradient.values, gradient.indices] as const;
+    return raw.resourceSparseApplyProximalAdagrad(variable.handle, accumulator, ...scalars, ...rows, {
+      useLocking: this.useLocking,
+    });
   }
 }

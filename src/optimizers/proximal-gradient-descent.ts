@@ -9,57 +9,33 @@
 import type { IndexedSlices } from '../gradients/index.js';
 import type { Operation, Output } from '../graph/operation.js';
 import * as raw from '../ops/generated/index.js';
-import type { DType } from '../tensor/dtype.js';
 import type { Variable } from '../variables/variable.js';
 import { checkHyperparameter, type Hyperparameter, type Hyperparameters } from './hyperparameters.js';
-import { Optimizer, type OptimizerOptions, type SlotSpec } from './optimizer.js';
+import type { SlotSpec } from './optimizer.js';
+import { ProximalOptimizer, type ProximalOptions } from './proximal.js';
 
-export interface ProximalGradientDescentOptions extends OptimizerOptions {
-  readonly l1RegularizationStrength?: number;
-  readonly l2RegularizationStrength?: number;
-}
+export type ProximalGradientDescentOptions = ProximalOptions;
 
-export class ProximalGradientDescentOptimizer extends Optimizer {
+export class ProximalGradientDescentOptimizer extends ProximalOptimizer {
   protected readonly slots: readonly SlotSpec[] = [];
-  readonly #learningRate: Hyperparameter;
-  readonly #l1: number;
-  readonly #l2: number;
 
   constructor(learningRate: Hyperparameter, options: ProximalGradientDescentOptions = {}) {
-    super(options, 'ProximalGradientDescent');
-    this.#learningRate = learningRate;
-    this.#l1 = options.l1RegularizationStrength ?? 0;
-    this.#l2 = options.l2RegularizationStrength ?? 0;
+    super(learningRate, options, 'ProximalGradientDescent');
     checkHyperparameter(this.name, 'learning rate', learningRate);
-    checkHyperparameter(this.name, 'l1 strength', this.#l1, { min: 0 });
-    checkHyperparameter(this.name, 'l2 strength', this.#l2, { min: 0 });
   }
 
   protected applyDense(gradient: Output, variable: Variable, values: Hyperparameters): Operation {
-    const { rate, l1, l2 } = this.#scalars(values, variable.dtype);
-    return raw.resourceApplyProximalGradientDescent(variable.handle, rate, l1, l2, gradient, {
+    const scalars = this.scalars(values, variable.dtype);
+    return raw.resourceApplyProximalGradientDescent(variable.handle, ...scalars, gradient, {
       useLocking: this.useLocking,
     });
   }
 
   protected applySparse(gradient: IndexedSlices, variable: Variable, values: Hyperparameters): Operation {
-    const { rate, l1, l2 } = this.#scalars(values, variable.dtype);
-    return raw.resourceSparseApplyProximalGradientDescent(
-      variable.handle,
-      rate,
-      l1,
-      l2,
-      gradient.values,
-      gradient.indices,
-      { useLocking: this.useLocking },
-    );
-  }
-
-  #scalars(values: Hyperparameters, dtype: DType) {
-    return {
-      rate: values.scalar(this.#learningRate, dtype, 'learning_rate'),
-      l1: values.scalar(this.#l1, dtype, 'l1_regularization_strength'),
-      l2: values.scalar(this.#l2, dtype, 'l2_regularization_strength'),
-    };
+    const scalars = this.scalars(values, variable.dtype);
+    const rows = [gradient.values, gradient.indices] as const;
+    return raw.resourceSparseApplyProximalGradientDescent(variable.handle, ...scalars, ...rows, {
+      useLocking: this.useLocking,
+    });
   }
 }

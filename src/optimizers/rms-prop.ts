@@ -52,50 +52,30 @@ export class RmsPropOptimizer extends Optimizer {
   }
 
   protected applyDense(gradient: Output, variable: Variable, values: Hyperparameters): Operation {
-    const [rate, decay, momentum, epsilon] = this.#scalars(values, variable.dtype);
+    const { handle, mean, slots, scalars } = this.#parts(variable, values);
     const attrs = { useLocking: this.useLocking };
-    const { handle } = variable;
-    const [rms, mom] = [this.slotHandle(variable, 'rms'), this.slotHandle(variable, 'momentum')];
-    if (!this.#centered) {
-      return raw.resourceApplyRMSProp(handle, rms, mom, rate, decay, momentum, epsilon, gradient, attrs);
-    }
-    const mean = this.slotHandle(variable, 'mg');
-    return raw.resourceApplyCenteredRMSProp(
-      handle,
-      mean,
-      rms,
-      mom,
-      rate,
-      decay,
-      momentum,
-      epsilon,
-      gradient,
-      attrs,
-    );
+    return mean
+      ? raw.resourceApplyCenteredRMSProp(handle, mean, ...slots, ...scalars, gradient, attrs)
+      : raw.resourceApplyRMSProp(handle, ...slots, ...scalars, gradient, attrs);
   }
 
   protected applySparse(gradient: IndexedSlices, variable: Variable, values: Hyperparameters): Operation {
-    const [rate, decay, momentum, epsilon] = this.#scalars(values, variable.dtype);
+    const { handle, mean, slots, scalars } = this.#parts(variable, values);
     const attrs = { useLocking: this.useLocking };
-    const { handle } = variable;
-    const [rms, mom] = [this.slotHandle(variable, 'rms'), this.slotHandle(variable, 'momentum')];
     const rows = [gradient.values, gradient.indices] as const;
-    if (!this.#centered) {
-      return raw.resourceSparseApplyRMSProp(handle, rms, mom, rate, decay, momentum, epsilon, ...rows, attrs);
-    }
-    const mean = this.slotHandle(variable, 'mg');
-    return raw.resourceSparseApplyCenteredRMSProp(
-      handle,
-      mean,
-      rms,
-      mom,
-      rate,
-      decay,
-      momentum,
-      epsilon,
-      ...rows,
-      attrs,
-    );
+    return mean
+      ? raw.resourceSparseApplyCenteredRMSProp(handle, mean, ...slots, ...scalars, ...rows, attrs)
+      : raw.resourceSparseApplyRMSProp(handle, ...slots, ...scalars, ...rows, attrs);
+  }
+
+  /** What the update ops take of a variable, in their order. */
+  #parts(variable: Variable, values: Hyperparameters) {
+    return {
+      handle: variable.handle,
+      mean: this.#centered ? this.slotHandle(variable, 'mg') : undefined,
+      slots: [this.slotHandle(variable, 'rms'), this.slotHandle(variable, 'momentum')] as const,
+      scalars: this.#scalars(values, variable.dtype),
+    };
   }
 
   #scalars(values: Hyperparameters, dtype: DType): [Output, Output, Output, Output] {
