@@ -2,6 +2,8 @@
  * A task of the cluster that computes: TensorFlow's server and the task's place in the membership, together.
  * Sessions of this task go through `session(graph)`, which always speaks to the members of the moment.
  */
+import { lookup } from 'node:dns/promises';
+import { messageOf, ShoalError } from '../errors/errors.js';
 import type { Graph } from '../graph/graph.js';
 import { parseAddress } from './address.js';
 import { ClusterSession, type ClusterSessionOptions } from './cluster-session.js';
@@ -10,7 +12,7 @@ import { type ClusterTask, type JoinOptions, joinCluster } from './cluster-task.
 import type { Member } from './membership-types.js';
 import { ownAddress } from './own-address.js';
 import { compareTasks, parseTaskId, type TaskId, trains } from './task-id.js';
-import { TensorFlowServer } from './tensorflow-server.js';
+import { EVERY_INTERFACE, TensorFlowServer } from './tensorflow-server.js';
 
 export interface ServerOptions extends Omit<JoinOptions, 'serverAddress'> {
   /** The port of TensorFlow's server; 0 is any free one. */
@@ -40,8 +42,10 @@ export class Server {
     const isPlaced = options.listen !== undefined || options.spec.addressOf(options.self) !== undefined;
     const join = isPlaced ? options : { ...options, listen: await ownAddress(options.spec) };
     const host = serverHost(join);
-    const tensorflow = TensorFlowServer.start({ host, port: tfPort });
-    const { requestIds } = tensorflow;
+    const listen = await listenAddress(join);
+    const tensorflow = TensorFlowServer.start({ host, listen, port: tfPort });
+    const { requestIds, bind } = tensorflow;
+    if (!bind.confined) join.onNotice?.(openPortWarning(join.self, tensorflow.address, bind.why));
     if (!requestIds.repaired) {
       join.onNotice?.(
         `${join.self}: TensorFlow's request ids could not be repaired (${requestIds.why}); a step may be aborted now and then`,
@@ -131,13 +135,36 @@ export class Server {
   }
 }
 
+/** The address of TensorFlow's port is the one that the agent listens on. */
+async function listenAddress({ listen, spec, self }: Omit<JoinOptions, 'serverAddress'>): Promise<string> {
+  const { host } = parseAddress(listen ?? spec.addressOf(self)!, `address of ${self}`, {
+    allowPortZero: true,
+  });
+  try {
+    return (await lookup(host)).address;
+  } catch (cause) {
+    throw new ShoalError('SHOAL_CONFIG', `the address of ${self} cannot be resolved: ${messageOf(cause)}`, {
+      hint: 'give --listen=HOST:PORT with an address of this machine',
+      task: self,
+      cause,
+    });
+  }
+}
+
+function openPortWarning(self: TaskId, address: string, why: string): string {
+  return (
+    `WARNING: ${self}: TensorFlow's port ${parseAddress(address).port} is open on ALL network interfaces (${why}). ` +
+    'It has no authentication: whoever reaches it can run any graph and read and write files as this user. ' +
+    'Block the port with a firewall for everybody but the tasks of this cluster.'
+  );
+}
+
 /** The name under which others reach this machine: as the agent's, which may be elsewhere than the spec says. */
 function serverHost({ advertise, listen, spec, self }: Omit<JoinOptions, 'serverAddress'>): string {
   const hostOf = (address: string) =>
     parseAddress(address, `address of ${self}`, { allowPortZero: true }).host;
-  const everywhere = new Set(['0.0.0.0', '::']);
   const known = [advertise, listen, spec.addressOf(self)]
     .filter((address) => address !== undefined)
     .map(hostOf);
-  return known.find((host) => !everywhere.has(host)) ?? '127.0.0.1';
+  return known.find((host) => !EVERY_INTERFACE.has(host)) ?? '127.0.0.1';
 }

@@ -3,8 +3,10 @@
  * else is there is told with every session (see cluster-config.ts). A server lasts as long as its process:
  * TensorFlow cannot stop one.
  */
+import { isIP } from 'node:net';
 import { create, toBinary } from '@bufbuild/protobuf';
-import { ShoalError } from '../errors/errors.js';
+import { invalid, ShoalError } from '../errors/errors.js';
+import { type BindOutcome, confineBinds } from '../native/bind-address.js';
 import type { Pointer } from '../native/c-api.js';
 import { Handle } from '../native/handle.js';
 import { C } from '../native/library.js';
@@ -15,9 +17,14 @@ import { ServerDefSchema } from '../proto/generated/config_pb.js';
 /** The job under which every server boots: its name may not reappear in the clusters that sessions carry. */
 export const BOOT_JOB = 'local';
 
+/** Addresses that stand for every interface. */
+export const EVERY_INTERFACE: ReadonlySet<string> = new Set(['0.0.0.0', '::']);
+
 export interface TensorFlowServerOptions {
   /** The name or address under which others reach this machine. */
   readonly host?: string;
+  /** The IP address that the server listens on, `0.0.0.0` or `::` for every interface. Default: `host`. */
+  readonly listen?: string;
   /** 0 lets the system choose. */
   readonly port?: number;
 }
@@ -29,13 +36,16 @@ export class TensorFlowServer {
   readonly address: string;
   /** Whether healthy steps are safe from colliding request ids. */
   readonly requestIds: RequestIdRepair;
+  /** Whether the port is open on the address alone that the server was given. */
+  readonly bind: BindOutcome;
   readonly #handle: Handle;
 
-  private constructor(pointer: Pointer, host: string, requestIds: RequestIdRepair) {
+  private constructor(pointer: Pointer, host: string, requestIds: RequestIdRepair, bind: BindOutcome) {
     // Deleting a running server aborts the process: it goes with the process.
     this.#handle = new Handle('server', pointer, () => {});
     this.target = C().TF_ServerTarget(pointer);
     this.requestIds = requestIds;
+    this.bind = bind;
     const port = /:(\d+)$/.exec(this.target)?.[1];
     if (port === undefined) {
       throw new ShoalError('SHOAL_INTERNAL', `TensorFlow's server gives the address '${this.target}'`);
@@ -43,7 +53,16 @@ export class TensorFlowServer {
     this.address = `${host.includes(':') ? `[${host}]` : host}:${port}`;
   }
 
-  static start({ host = '127.0.0.1', port = 0 }: TensorFlowServerOptions = {}): TensorFlowServer {
+  static start({
+    host = '127.0.0.1',
+    listen = host,
+    port = 0,
+  }: TensorFlowServerOptions = {}): TensorFlowServer {
+    if (isIP(listen) === 0) {
+      throw invalid(`TensorFlow's server cannot listen on "${listen}": it is not an IP address`, {
+        hint: 'resolve the name first and give the address as `listen`',
+      });
+    }
     failFast(process.env);
     const requestIds = repairRequestIds();
     const def = create(ServerDefSchema, {
@@ -57,11 +76,17 @@ export class TensorFlowServer {
       defaultSessionConfig: { experimental: { disableThreadSpinning: true } },
     });
     const bytes = toBinary(ServerDefSchema, def);
-    const pointer = checked((status) => C().TF_NewServer(bytes, bytes.length, status), {
-      hint: port === 0 ? undefined : `Is port ${port} in use?`,
-    });
-    checked((status) => C().TF_ServerStart(pointer, status));
-    return new TensorFlowServer(pointer, host, requestIds);
+    const open = () => {
+      const pointer = checked((status) => C().TF_NewServer(bytes, bytes.length, status), {
+        hint: port === 0 ? undefined : `Is port ${port} in use?`,
+      });
+      checked((status) => C().TF_ServerStart(pointer, status));
+      return pointer;
+    };
+    const { result: pointer, bind } = EVERY_INTERFACE.has(listen)
+      ? { result: open(), bind: { confined: false, why: `it listens on ${listen}` } as const }
+      : confineBinds(listen, open);
+    return new TensorFlowServer(pointer, host, requestIds, bind);
   }
 
   get alive(): boolean {

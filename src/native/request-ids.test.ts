@@ -4,10 +4,11 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { defines } from './elf.js';
 import { withImageFile } from './image-file.js';
+import { addressOf } from './jump-slot.js';
 import { library } from './library.js';
 import { locateTensorFlow } from './locate.js';
 import { GET_ID, STRONG, surveyRequestIds } from './request-id-survey.js';
-import { addressOf, idOnFreshThread, repairRequestIds } from './request-ids.js';
+import { idOnFreshThread, repairRequestIds } from './request-ids.js';
 
 const located = locateTensorFlow();
 const isLinux = process.platform === 'linux';

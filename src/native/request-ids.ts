@@ -7,12 +7,9 @@
  */
 import koffi from 'koffi';
 import type { Pointer } from './c-api.js';
-import { findJumpSlot } from './elf.js';
-import { withImageFile } from './image-file.js';
+import { addressOf, openJumpSlot } from './jump-slot.js';
 import { library } from './library.js';
 import { GET_ID, STRONG, WEAK } from './request-id-survey.js';
-
-const RTLD_LAZY = 1;
 
 export type RequestIdRepair =
   | { readonly repaired: true }
@@ -35,14 +32,9 @@ function repair(): RequestIdRepair {
   const getId = addressOf(located.ccPath, GET_ID);
   if (getId === undefined)
     return { repaired: false, why: 'the library gives no ids that could be looked at' };
-  const base = imageBase(getId);
-  const { slot, why } = withImageFile(located.ccPath, (image) => findJumpSlot(image, WEAK));
-  if (slot === undefined) return { repaired: false, why };
-  const word = new BigUint64Array(koffi.view(base + slot, 8));
+  const { word, why } = openJumpSlot({ path: located.ccPath, inside: getId, symbol: WEAK, target: strong });
+  if (word === undefined) return { repaired: false, why };
   const before = word[0] as bigint;
-  // Unbound it points back into its own library, bound at the generator in the other.
-  if (![base, imageBase(strong)].includes(imageBase(before)))
-    return { repaired: false, why: 'the library in memory is not the one in the file' };
   // Is it this slot that ids come through? With a function in it whose answer is known, an id is that answer.
   word[0] = addressOf(null, 'getpid') as bigint;
   const probed = idOnFreshThread(getId);
@@ -52,24 +44,6 @@ function repair(): RequestIdRepair {
   }
   word[0] = strong;
   return { repaired: true };
-}
-
-/** The address of a symbol in a library that is loaded; of any for null. */
-export function addressOf(path: string | null, symbol: string): Pointer | undefined {
-  const self = koffi.load(null);
-  const dlopen = self.func('dlopen', 'void *', ['str', 'int']);
-  const dlsym = self.func('dlsym', 'void *', ['void *', 'str']);
-  const address = dlsym(dlopen(path, RTLD_LAZY), symbol) as Pointer | null;
-  return address || undefined;
-}
-
-/** Where the library that holds an address begins; 0 when none does. */
-function imageBase(address: Pointer): Pointer {
-  const dladdr = koffi.load(null).func('dladdr', 'int', ['void *', 'void *']);
-  // Dl_info: file name, base, symbol name, symbol address.
-  const info = new BigUint64Array(4);
-  dladdr(address, info);
-  return info[1] as bigint;
 }
 
 /** An id as a step gets it: on a thread that has just begun. What the thread returns is the id. */

@@ -1,0 +1,51 @@
+/** The word in memory through which a loaded library calls a function of another library. Linux only. */
+import koffi from 'koffi';
+import type { Pointer } from './c-api.js';
+import { findJumpSlot } from './elf.js';
+import { withImageFile } from './image-file.js';
+
+const RTLD_LAZY = 1;
+
+export type JumpSlot =
+  /** A view of the slot: a write redirects the calls of that library, of no other. */
+  | { readonly word: BigUint64Array; readonly why?: undefined }
+  | { readonly word?: undefined; readonly why: string };
+
+export interface JumpSlotOptions {
+  /** The file of the library that makes the calls. */
+  readonly path: string;
+  /** Any address inside that library. */
+  readonly inside: Pointer;
+  readonly symbol: string;
+  /** Where the function is that the slot leads to once it is bound. */
+  readonly target: Pointer;
+}
+
+export function openJumpSlot({ path, inside, symbol, target }: JumpSlotOptions): JumpSlot {
+  const base = imageBase(inside);
+  const { slot, why } = withImageFile(path, (image) => findJumpSlot(image, symbol));
+  if (slot === undefined) return { why };
+  const word = new BigUint64Array(koffi.view(base + slot, 8));
+  // Unbound it points back into its own library, bound at the function in the other.
+  if (![base, imageBase(target)].includes(imageBase(word[0] as bigint)))
+    return { why: 'the library in memory is not the one in the file' };
+  return { word };
+}
+
+/** The address of a symbol in a library that is loaded; of any for null. */
+export function addressOf(path: string | null, symbol: string): Pointer | undefined {
+  const self = koffi.load(null);
+  const dlopen = self.func('dlopen', 'void *', ['str', 'int']);
+  const dlsym = self.func('dlsym', 'void *', ['void *', 'str']);
+  const address = dlsym(dlopen(path, RTLD_LAZY), symbol) as Pointer | null;
+  return address || undefined;
+}
+
+/** Where the library that holds an address begins; 0 when none does. */
+function imageBase(address: Pointer): Pointer {
+  const dladdr = koffi.load(null).func('dladdr', 'int', ['void *', 'void *']);
+  // Dl_info: file name, base, symbol name, symbol address.
+  const info = new BigUint64Array(4);
+  dladdr(address, info);
+  return info[1] as bigint;
+}
