@@ -1,6 +1,6 @@
 /** Calls to the agent of a peer. Every error names the peer. */
 import { BlobClient } from './blob-client.js';
-import { HttpPeer, type PeerOptions } from './http-peer.js';
+import { HttpPeer, PeerError, type PeerOptions } from './http-peer.js';
 import type { Identity } from './membership-map.js';
 import type { Message } from './membership-types.js';
 import {
@@ -72,7 +72,15 @@ export class AgentClient {
       signal,
       once: true,
     });
-    return this.#checked(MessageSchema, answer);
+    const told = this.#checked(MessageSchema, answer);
+    const { task } = this.#peer;
+    // The credentials there were checked for this task: nobody else can speak through them.
+    if (task !== undefined && told.from.task !== task) {
+      throw new PeerError('SHOAL_UNREACHABLE', 'other', `${this.label} answers as ${told.from.task}`, {
+        task,
+      });
+    }
+    return told;
   }
 
   /**

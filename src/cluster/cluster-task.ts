@@ -14,6 +14,7 @@ import { AgentClient } from './agent-client.js';
 import type { ClusterSpec } from './cluster-spec.js';
 import { Links } from './links.js';
 import { birth, judgeOrder, messageTo, reduce } from './membership.js';
+import { MAX_LEAD } from './membership-claims.js';
 import { compareIdentity, type Identity } from './membership-map.js';
 import type {
   Contact,
@@ -129,6 +130,7 @@ export class ClusterTask {
   readonly #links: Links;
   readonly #clients = new Map<string, AgentClient>();
   readonly #started: number;
+  readonly #unproven = new Map<string, string>();
   #agent: Agent | undefined;
   #state: Membership | undefined;
   #timer: NodeJS.Timeout | undefined;
@@ -240,7 +242,8 @@ export class ClusterTask {
       const client = this.#makeClient(task, address);
       try {
         const { members } = await client.status({ timeoutMs, once: true });
-        return members.filter((member) => member.task === this.task);
+        const limit = this.#clock.wall() + MAX_LEAD;
+        return members.filter((member) => member.task === this.task && member.incarnation <= limit);
       } catch (error) {
         if (isShoalError(error, 'SHOAL_FORBIDDEN'))
           this.#options.onNotice?.(`${this.task}: ${messageOf(error)}`);
@@ -416,7 +419,11 @@ export class ClusterTask {
       case 'heartbeat':
       case 'probe':
       case 'announce':
+      case 'check':
         void this.#links.call(effect);
+        return;
+      case 'unproven':
+        this.#reportUnproven(effect);
         return;
       case 'exit':
         this.#ending ??= this.#exit(effect);
@@ -424,6 +431,15 @@ export class ClusterTask {
       default:
         this.events.emit(effect);
     }
+  }
+
+  /** Once for each claim in a row: whoever insists on it does so with every message. */
+  #reportUnproven({ claim: { entry, by }, why }: Extract<Effect, { type: 'unproven' }>): void {
+    const about = `${by} about ${entry.task}`;
+    const life = `incarnation ${entry.incarnation} of ${entry.task} runs at ${entry.agentAddress}`;
+    if (this.#unproven.get(about) === life) return;
+    this.#unproven.set(about, life);
+    this.#options.onNotice?.(`${this.task}: ${by} claims that ${life}; ignored, as ${why}`);
   }
 
   /** The answer that is being given goes out first: what this task knows may be news to its heir. */

@@ -12,7 +12,7 @@ import type { Effect, Event, Membership } from './membership-types.js';
 import type { Security } from './security.js';
 import type { TaskId } from './task-id.js';
 
-export type Call = Extract<Effect, { type: 'heartbeat' | 'probe' | 'announce' }>;
+export type Call = Extract<Effect, { type: 'heartbeat' | 'probe' | 'announce' | 'check' }>;
 
 export interface LinkOptions {
   readonly cluster: string;
@@ -54,7 +54,10 @@ export class Links {
 
   /** Makes the call and feeds what comes of it back in: when it resolves that is done. Never rejects. */
   call(call: Call, timeoutMs = this.#options.timeoutMs): Promise<void> {
-    const key = `${call.type} ${call.address}`;
+    const key =
+      call.type === 'check'
+        ? `check ${call.to} ${call.claim.incarnation} ${call.claim.nonce} ${call.address}`
+        : `${call.type} ${call.address}`;
     const underWay = this.#underWay.get(key);
     if (underWay !== undefined) {
       // What an announcement says may have changed since it left.
@@ -73,15 +76,20 @@ export class Links {
     if (again !== undefined && !this.#stop.signal.aborted) await this.call(call, again);
   }
 
-  async #once({ type, to, address }: Call, timeoutMs: number): Promise<void> {
+  async #once(call: Call, timeoutMs: number): Promise<void> {
     const { state, dispatch, now } = this.#options;
+    const { type, to, address } = call;
+    const checked = (answered: boolean) => {
+      if (call.type === 'check') dispatch({ type: 'checked', now: now(), claim: call.claim, answered });
+    };
     const known = state().members.get(to);
     const peer = known?.agentAddress === address ? known : undefined;
     const isStanding = type === 'heartbeat';
     const client = isStanding ? this.#stand(to, address) : this.#client(to, address);
     try {
       const message = messageTo(state(), type === 'announce');
-      const answer = await client.exchange(type, message, { timeoutMs, signal: this.#stop.signal });
+      const kind = type === 'check' ? 'probe' : type;
+      const answer = await client.exchange(kind, message, { timeoutMs, signal: this.#stop.signal });
       this.#problems.delete(address);
       dispatch({
         type: 'heard',
@@ -89,12 +97,14 @@ export class Links {
         via: type === 'announce' ? 'announce' : 'heartbeat',
         message: answer,
       });
+      checked(true);
     } catch (error) {
       if (this.#stop.signal.aborted) return;
       this.#note(address, error);
       const failure = error instanceof PeerError ? error.failure : 'other';
       if (peer !== undefined)
         dispatch({ type: 'unreachable', now: now(), peer, failure, fresh: !isStanding });
+      checked(false);
     } finally {
       if (!isStanding) client.close();
     }

@@ -1,6 +1,7 @@
 /** The working copy of one reduction: collects changes and effects, then yields the next state. */
 import { digestOf, epochOf, type Identity } from './membership-map.js';
 import type {
+  Claim,
   Contact,
   Due,
   Effect,
@@ -22,6 +23,7 @@ export class Draft {
   self: Identity;
   settled: boolean;
   over: ExitReason | undefined;
+  readonly claims: Map<string, Claim>;
   readonly #due: Map<string, Due>;
   #changed = false;
 
@@ -31,6 +33,7 @@ export class Draft {
     this.now = Math.max(now, base.now);
     this.members = new Map(base.members);
     this.#due = new Map(base.due);
+    this.claims = new Map(base.claims);
     this.self = base.self;
     this.settled = base.settled;
     this.over = base.over;
@@ -112,6 +115,12 @@ export class Draft {
     return true;
   }
 
+  /** Forgets attempts that nobody has repeated for long: what peers name must not pile up. */
+  forgetOldAttempts(): void {
+    const horizon = this.now - 10 * this.settings.retryMs;
+    for (const [key, { at }] of this.#due) if (at < horizon) this.#due.delete(key);
+  }
+
   digest(): string {
     return this.#changed ? digestOf(this.members.values()) : this.base.digest;
   }
@@ -128,6 +137,7 @@ export class Draft {
       settled: this.settled,
       now: this.now,
       due: this.#due,
+      claims: this.claims,
       over: this.over,
     };
     return { state, effects: this.effects };

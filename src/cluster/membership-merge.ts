@@ -1,62 +1,31 @@
-/** How one entry that a task hears changes its picture: of itself, and of others. */
+/** How what a task says of itself changes the picture of whoever hears it. */
 import type { Draft } from './membership-draft.js';
 import { compareIdentity, type Entry, mergeEntries } from './membership-map.js';
-import { isThere, type Member, type Status } from './membership-types.js';
+import { type Effect, isThere, type Member } from './membership-types.js';
 import { isWatched } from './membership-watch.js';
 
-/** Takes in an entry from a peer's map, with that peer's opinion of it. */
-export function learn(draft: Draft, entry: Entry, opinion: Status): void {
-  if (entry.task === draft.self.task) learnOfSelf(draft, entry, opinion);
-  else learnOfOther(draft, entry, opinion);
+/** Takes in what another process of this task says of itself: the higher incarnation stays. */
+export function meetOwnTask(draft: Draft, entry: Entry): void {
+  if (compareIdentity(entry, draft.own) <= 0) lowerFirst(draft, draft.own, entry.first);
+  else endAs(draft, { kind: 'superseded', by: entry });
 }
 
-function learnOfSelf(draft: Draft, entry: Entry, opinion: Status): void {
+export function endAs(draft: Draft, reason: Extract<Effect, { type: 'exit' }>['reason']): void {
   if (draft.over !== undefined) return;
-  const { own } = draft;
-  const order = compareIdentity(entry, own);
-  if (order <= 0) {
-    if (order === 0 && entry.left) {
-      draft.over = { kind: 'removed' };
-      draft.effects.push({ type: 'exit', reason: draft.over });
-    } else if (entry.first < own.first) draft.put({ ...own, first: entry.first });
-    return;
-  }
-  // A task that could ask nobody when it started hears of its predecessor, which is gone: step over it.
-  if (!draft.settled && opinion !== 'alive') {
-    // Nobody has taken note of this life's clock, so the count goes on from the predecessor's first.
-    draft.rename({ ...own, first: entry.first, incarnation: entry.incarnation + 1 });
-    draft.announceToAll();
-    for (const contact of draft.base.contacts) draft.announce(contact);
-    return;
-  }
-  draft.over = { kind: 'superseded', by: entry };
-  draft.effects.push({ type: 'exit', reason: draft.over });
+  draft.over = reason;
+  draft.effects.push({ type: 'exit', reason });
 }
 
-function learnOfOther(draft: Draft, entry: Entry, opinion: Status): void {
-  const known = draft.members.get(entry.task);
-  const merged = known === undefined ? entry : mergeEntries(known, entry);
-  if (known !== undefined && compareIdentity(merged, known) === 0) {
-    const member = draft.put({ ...known, ...merged, status: known.status });
-    if (member.left && known.status !== 'left') bury(draft, member);
-    return;
-  }
-  if (known !== undefined) supersede(draft, known, merged);
-  const greeting = known === undefined || known.greeting === 'joined' ? 'joined' : 'replaced';
-  const member: Member = { ...merged, status: 'suspect', lastSeen: draft.now, greeting };
-  if (member.left) {
-    if (known === undefined) draft.put({ ...member, status: 'left' });
-    else bury(draft, member);
-  } else if (opinion === 'alive') greet(draft, member);
-  // Somebody holds it for dead: look for oneself before saying a word about it.
-  else draft.probe(draft.put(member));
+/** Any peer may remember an earlier life; the epoch then counts from there. */
+export function lowerFirst(draft: Draft, member: Member, first: number): void {
+  if (first < member.first) draft.put({ ...member, first });
 }
 
 /** Takes in what a task said of itself: it is alive, whoever thought otherwise. */
 export function markSeen(draft: Draft, entry: Entry): void {
   const known = draft.members.get(entry.task);
   if (known === undefined || compareIdentity(entry, known) > 0) {
-    learnOfOther(draft, entry, 'alive');
+    takeNewLife(draft, entry, known);
     return;
   }
   const merged = mergeEntries(known, entry);
@@ -72,6 +41,16 @@ export function markSeen(draft: Draft, entry: Entry): void {
     if (known.status === 'dead') draft.effects.push({ type: 'back', member: alive, replaced: false });
     if (known.status === 'suspect') draft.effects.push({ type: 'trusted', member: alive });
   }
+}
+
+function takeNewLife(draft: Draft, entry: Entry, known: Member | undefined): void {
+  const merged = known === undefined ? entry : mergeEntries(known, entry);
+  if (known !== undefined) supersede(draft, known, merged);
+  const greeting = known === undefined || known.greeting === 'joined' ? 'joined' : 'replaced';
+  const member: Member = { ...merged, status: 'suspect', lastSeen: draft.now, greeting };
+  if (!member.left) greet(draft, member);
+  else if (known === undefined) draft.put({ ...member, status: 'left' });
+  else bury(draft, member);
 }
 
 function supersede(draft: Draft, old: Member, heir: Entry): void {
@@ -91,6 +70,6 @@ function greet(draft: Draft, { greeting, ...rest }: Member): void {
   );
 }
 
-function bury(draft: Draft, member: Member): void {
+export function bury(draft: Draft, member: Member): void {
   draft.effects.push({ type: 'left', member: draft.put({ ...member, status: 'left' }) });
 }

@@ -34,6 +34,14 @@ export interface Contact {
   readonly address: string;
 }
 
+/** What a peer said about another task, until that task has been asked itself. */
+export interface Claim {
+  readonly entry: Entry;
+  /** What the peer thinks of that life. */
+  readonly opinion: Status;
+  readonly by: TaskId;
+}
+
 export interface Membership {
   readonly self: Identity;
   /** The task whose orders count. */
@@ -48,6 +56,8 @@ export interface Membership {
   readonly settled: boolean;
   /** The highest chief that gave an order or is in the map. */
   readonly fence: Identity | undefined;
+  /** Claims that are being checked, by the life that they are about. */
+  readonly claims: ReadonlyMap<string, Claim>;
   readonly now: number;
   /** When each peer or address is due for the next attempt. */
   readonly due: ReadonlyMap<string, Due>;
@@ -95,6 +105,8 @@ export type Event =
       /** Whether the call was made on a connection of its own. */
       readonly fresh: boolean;
     }
+  /** The check of a claim is over. Who answered as that task has been heard before this. */
+  | { readonly type: 'checked'; readonly now: number; readonly claim: Identity; readonly answered: boolean }
   | { readonly type: 'disconnected'; readonly now: number; readonly peer: Identity }
   | { readonly type: 'server'; readonly now: number; readonly serverAddress: string | null }
   | { readonly type: 'remove'; readonly now: number; readonly task: TaskId }
@@ -112,6 +124,8 @@ export type Effect =
   | { readonly type: 'heartbeat'; readonly to: TaskId; readonly address: string }
   /** The same on a fresh connection, at once. */
   | { readonly type: 'probe'; readonly to: TaskId; readonly address: string }
+  /** A probe of the address that a peer named for a life of the task. It ends with the event `checked`. */
+  | { readonly type: 'check'; readonly to: TaskId; readonly address: string; readonly claim: Identity }
   /** Exchange whole maps. */
   | { readonly type: 'announce'; readonly to: TaskId; readonly address: string }
   | { readonly type: 'joined'; readonly member: Member }
@@ -123,6 +137,8 @@ export type Effect =
   | { readonly type: 'back'; readonly member: Member; readonly replaced: boolean }
   | { readonly type: 'left'; readonly member: Member }
   | { readonly type: 'epoch'; readonly epoch: number }
+  /** A claim that nobody at the claimed address confirms; nothing follows from it. */
+  | { readonly type: 'unproven'; readonly claim: Claim; readonly why: string }
   /** This process has no place in the cluster any more. */
   | { readonly type: 'exit'; readonly reason: Exclude<ExitReason, { kind: 'left' }> };
 

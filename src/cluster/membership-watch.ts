@@ -9,6 +9,11 @@ function rank({ chief }: Cast, task: TaskId): number {
   return parseTaskId(task).job === 'ps' ? 1 : 2;
 }
 
+/** Whether a task is the chief or a ps: these watch every other task. */
+export function watchesAll(cast: Cast, task: TaskId): boolean {
+  return rank(cast, task) < 2;
+}
+
 /** Whether this task and the other exchange heartbeats. */
 export function isWatched(cast: Cast, other: TaskId): boolean {
   return other !== cast.self.task && Math.min(rank(cast, cast.self.task), rank(cast, other)) < 2;

@@ -8,6 +8,7 @@
  * with a probe before it believes a death.
  */
 
+import { checked, hearClaim, isPlausible } from './membership-claims.js';
 import { Draft } from './membership-draft.js';
 import {
   compareIdentity,
@@ -17,7 +18,7 @@ import {
   type Identity,
   sameIdentity,
 } from './membership-map.js';
-import { learn, markSeen } from './membership-merge.js';
+import { markSeen, meetOwnTask } from './membership-merge.js';
 import type {
   Contact,
   Event,
@@ -54,6 +55,7 @@ export function birth({ self, chief, contacts, settings, now }: BirthOptions): M
     digest: digestOf([entry]),
     settled: false,
     fence: undefined,
+    claims: new Map(),
     now,
     due: new Map(),
     over: undefined,
@@ -76,6 +78,9 @@ export function reduce(state: Membership, event: Event): Step {
       break;
     case 'unreachable':
       unreachable(draft, event);
+      break;
+    case 'checked':
+      checked(draft, event.claim, event.answered);
       break;
     case 'disconnected': {
       const member = draft.members.get(event.peer.task);
@@ -115,6 +120,7 @@ function forgiveOwnSleep(draft: Draft): void {
 
 function tick(draft: Draft, step: number | null | undefined): void {
   const { settings, now, own } = draft;
+  draft.forgetOldAttempts();
   draft.put({ ...own, beat: own.beat + 1, lastSeen: now, step: step === undefined ? own.step : step });
   for (const member of [...draft.members.values()]) {
     if (member.status === 'left' || !isWatched(draft.base, member.task)) continue;
@@ -142,24 +148,35 @@ function tick(draft: Draft, step: number | null | undefined): void {
 
 function heard(draft: Draft, message: Message, via: Via): void {
   const { from } = message;
+  if (!isPlausible(draft, from)) {
+    const claim = { entry: from, opinion: 'alive', by: from.task } as const;
+    draft.effects.push({ type: 'unproven', claim, why: 'its incarnation is not plausible' });
+    return;
+  }
   const known = draft.members.get(from.task);
   const superseded = known !== undefined && compareIdentity(from, known) < 0;
+  const isChief = from.task === draft.base.chief && !superseded;
   for (const view of message.members) {
-    if (view.task !== from.task) learn(draft, view, view.status);
+    if (view.task !== from.task) hearClaim(draft, view, from.task, isChief);
   }
   if (draft.over !== undefined) return;
-  if (from.task === draft.self.task) learn(draft, from, 'alive');
+  if (from.task === draft.self.task) meetOwnTask(draft, from);
   else if (superseded) {
     // Whoever answers there is a life of the past: let it hear so. A caller hears it in our answer.
     if (via !== 'request') draft.announce({ task: from.task, address: from.agentAddress });
   } else markSeen(draft, from);
   if (draft.over !== undefined) return;
-  if (via === 'announce') draft.settled = true;
+  if (via === 'announce' && !message.members.some((view) => isSuccessor(draft, view))) draft.settled = true;
   hints(draft, message);
   const agrees = message.digest === draft.digest();
-  if (via === 'heartbeat' && !agrees && !superseded) {
+  if (via === 'heartbeat' && !agrees && !superseded && isWatched(draft.base, from.task)) {
     draft.announce({ task: from.task, address: from.agentAddress });
   }
+}
+
+/** Whether a peer holds another life of this task for the later one: it has not taken note of this life then. */
+function isSuccessor({ self }: Draft, view: View): boolean {
+  return view.task === self.task && compareIdentity(view, self) > 0;
 }
 
 /** A watcher's word about somebody whom we do not watch: check what differs from what we think. */
@@ -210,7 +227,8 @@ export function messageTo(state: Membership, whole: boolean, caller?: Identity):
   return { from, digest, lost, members: told.map(viewOf) };
 }
 
-function viewOf({ lastSeen: _lastSeen, greeting: _greeting, ...view }: Member): View {
+/** A member as others hear of it. */
+export function viewOf({ lastSeen: _lastSeen, greeting: _greeting, ...view }: Member): View {
   return view;
 }
 

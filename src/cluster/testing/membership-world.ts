@@ -1,7 +1,15 @@
 /** A world of tasks around the membership reducer: virtual time, virtual network, no sockets. */
 import { birth, judgeOrder, messageTo, reduce } from '../membership.js';
 import type { Identity } from '../membership-map.js';
-import type { Contact, Effect, Event, Membership, MembershipSettings, Message } from '../membership-types.js';
+import type {
+  Contact,
+  Effect,
+  Event,
+  Membership,
+  MembershipSettings,
+  Message,
+  View,
+} from '../membership-types.js';
 import { isWatched } from '../membership-watch.js';
 import { parseTaskId, type TaskId } from '../task-id.js';
 
@@ -97,6 +105,12 @@ export class World {
     return refused;
   }
 
+  /** One process says something about others, true or not. */
+  forge(by: Process, to: Process, members: readonly View[]): void {
+    const message = { ...messageTo(by.state, false), members };
+    this.dispatch(to, { type: 'heard', now: this.now, via: 'request', message });
+  }
+
   dispatch(process: Process, event: Event): void {
     if (process.condition === 'gone') return;
     if (process.condition === 'frozen') {
@@ -109,8 +123,7 @@ export class World {
     for (const effect of effects) {
       this.options.onEffect?.(process, effect, this.now);
       if (effect.type === 'exit') this.kill(process);
-      if (effect.type === 'heartbeat' || effect.type === 'probe' || effect.type === 'announce')
-        this.#send(process, effect);
+      if ('address' in effect) this.#send(process, effect);
     }
   }
 
@@ -131,37 +144,35 @@ export class World {
     const message = messageTo(from.state, whole);
     const known = from.state.members.get(effect.to);
     const peer: Identity | undefined = known?.agentAddress === effect.address ? known : undefined;
-    const fail = (failure: 'refused' | 'timeout', after: number) => {
-      if (peer === undefined) return;
-      this.#after(after, () =>
-        this.dispatch(from, {
-          type: 'unreachable',
-          now: this.now,
-          peer,
-          failure,
-          fresh: effect.type !== 'heartbeat',
-        }),
-      );
+    const checked = (answered: boolean) => {
+      if (effect.type !== 'check') return;
+      this.dispatch(from, { type: 'checked', now: this.now, claim: effect.claim, answered });
     };
+    const fail = (failure: 'refused' | 'timeout' | 'other', after: number) =>
+      this.#after(after, () => {
+        const fresh = effect.type !== 'heartbeat';
+        if (peer !== undefined)
+          this.dispatch(from, { type: 'unreachable', now: this.now, peer, failure, fresh });
+        checked(false);
+      });
     this.#after(delay(), () => {
       const to = this.#at(effect.address);
       const isCut = this.#isCut(from.address, effect.address);
       if (isCut || to?.condition === 'frozen') fail('timeout', 2 * this.options.settings.heartbeatMs);
       else if (to === undefined) fail('refused', delay());
-      if (isCut || to === undefined) return;
+      // Its certificate does not speak for the task that is expected there.
+      else if (to.task !== effect.to) fail('other', delay());
+      if (isCut || to === undefined || to.task !== effect.to) return;
       const isFrozen = to.condition === 'frozen';
       this.dispatch(to, { type: 'heard', now: this.now, via: 'request', message });
       // Also when what it heard makes it go: its last words are what it knows.
       if (isFrozen) return;
       const answer: Message = messageTo(to.state, whole, message.from);
-      this.#after(delay(), () =>
-        this.dispatch(from, {
-          type: 'heard',
-          now: this.now,
-          via: whole ? 'announce' : 'heartbeat',
-          message: answer,
-        }),
-      );
+      this.#after(delay(), () => {
+        const via = whole ? 'announce' : 'heartbeat';
+        this.dispatch(from, { type: 'heard', now: this.now, via, message: answer });
+        checked(true);
+      });
     });
   }
 
