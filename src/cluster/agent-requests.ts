@@ -1,19 +1,31 @@
 /** Reading requests within bounds: JSON bodies of limited size and time, numbers in queries, byte ranges. */
 import type { IncomingMessage } from 'node:http';
 import { invalid, ShoalError } from '../errors/errors.js';
+import type { BodyBudget } from './body-budget.js';
+import { peerOf } from './security.js';
 
 export interface BodyLimits {
   readonly maxBytes: number;
+  readonly budget: BodyBudget;
   readonly timeoutMs: number;
 }
 
 /** The whole body as JSON; an empty body is undefined. */
 export async function readJson(
   request: IncomingMessage,
-  { maxBytes, timeoutMs }: BodyLimits,
+  { maxBytes, timeoutMs, budget }: BodyLimits,
 ): Promise<unknown> {
   const tooLarge = () => invalid(`the body of the request is larger than ${maxBytes} bytes`);
-  if (Number(request.headers['content-length'] ?? 0) > maxBytes) throw tooLarge();
+  const announced = Number(request.headers['content-length'] ?? 0);
+  if (announced > maxBytes) throw tooLarge();
+  const peer = peerOf(request);
+  let taken = 0;
+  const take = (bytes: number) => {
+    budget.take(peer, bytes);
+    taken += bytes;
+  };
+  // A body of a known size is taken or refused before it is sent; one of unknown size grows.
+  take(announced);
   const timer = setTimeout(() => {
     request.destroy(new ShoalError('SHOAL_TIMEOUT', `the body did not arrive within ${timeoutMs} ms`));
   }, timeoutMs);
@@ -23,6 +35,7 @@ export async function readJson(
     for await (const chunk of request as AsyncIterable<Buffer>) {
       size += chunk.byteLength;
       if (size > maxBytes) throw tooLarge();
+      if (size > taken) take(size - taken);
       chunks.push(chunk);
     }
     const text = new TextDecoder('utf-8', { fatal: true }).decode(Buffer.concat(chunks));
@@ -34,6 +47,7 @@ export async function readJson(
     throw cause;
   } finally {
     clearTimeout(timer);
+    budget.give(peer, taken);
   }
 }
 

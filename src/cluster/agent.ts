@@ -8,7 +8,7 @@
  */
 import { mkdirSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import { createServer as createTlsServer } from 'node:https';
+import { createServer as createTlsServer, type Server as TlsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import { resolve } from 'node:path';
 import { getRequestListener, type HttpBindings } from '@hono/node-server';
@@ -18,6 +18,7 @@ import { Uploads } from '../store/blob-upload.js';
 import { type Address, formatAddress, isLoopback } from './address.js';
 import { readJson } from './agent-requests.js';
 import { blobRoutes } from './blob-routes.js';
+import { BodyBudget, TooManyBytesError } from './body-budget.js';
 import type { Identity } from './membership-map.js';
 import type { Message } from './membership-types.js';
 import { isAuthorised, mayClaim, type Security, serverTls } from './security.js';
@@ -42,8 +43,13 @@ export interface AgentLimits {
   readonly maxAskBytes: number;
   readonly maxMessageBytes: number;
   readonly maxBlobBytes: number;
+  /** Bytes of bodies in memory at once, of all peers and of one. */
+  readonly maxBufferedBytes: number;
+  readonly maxPeerBufferedBytes: number;
   readonly bodyTimeoutMs: number;
   readonly idleMs: number;
+  /** How often the files of the certificates are looked at. */
+  readonly certificatePollMs: number;
 }
 
 export const AGENT_LIMITS: AgentLimits = {
@@ -54,8 +60,11 @@ export const AGENT_LIMITS: AgentLimits = {
   maxAskBytes: 1 << 20,
   maxMessageBytes: 16 << 20,
   maxBlobBytes: 2 ** 43,
+  maxBufferedBytes: 512 << 20,
+  maxPeerBufferedBytes: 128 << 20,
   bodyTimeoutMs: 30_000,
   idleMs: 60_000,
+  certificatePollMs: 10_000,
 };
 
 export interface OrderContext {
@@ -93,6 +102,8 @@ export interface AgentOptions {
   /** The directory of the blobs; without it there are none. */
   readonly blobRoot?: string | undefined;
   readonly limits?: Partial<AgentLimits>;
+  /** Something that a person should know. */
+  readonly onNotice?: ((line: string) => void) | undefined;
 }
 
 type Env = { Bindings: HttpBindings };
@@ -190,8 +201,31 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     void listener(request, response);
   });
   server.maxConnections = limits.maxConnections;
+  if (security.kind === 'tls') {
+    closing.signal.addEventListener('abort', keepTlsCurrent(server as TlsServer, security, options, limits));
+  }
   const address = await bind(server, listen);
   return new Agent(server, address, { uploads, orders, requests, closing, active: () => gate.active });
+}
+
+/** Has new connections use the certificate that is on disk; gives the function that ends it. */
+function keepTlsCurrent(
+  server: TlsServer,
+  security: Extract<Security, { kind: 'tls' }>,
+  { onNotice }: AgentOptions,
+  { certificatePollMs }: AgentLimits,
+): () => void {
+  const timer = setInterval(() => {
+    try {
+      if (!security.reload?.()) return;
+      server.setSecureContext(serverTls(security));
+      onNotice?.('the certificate has changed on disk; new connections use the new one');
+    } catch (error) {
+      onNotice?.(`the certificate on disk cannot be used, the last one stays in use: ${messageOf(error)}`);
+    }
+  }, certificatePollMs);
+  timer.unref();
+  return () => clearInterval(timer);
 }
 
 function bind(server: Server, { host, port }: Address): Promise<Address> {
@@ -261,6 +295,7 @@ function routes(
 ) {
   const { cluster, hooks, security } = options;
   const standing = new WeakMap<Socket, Identity>();
+  const budget = new BodyBudget(limits.maxBufferedBytes, limits.maxPeerBufferedBytes);
   const app = new Hono<Env>();
   const claim = (request: IncomingMessage, name: string, task: TaskId) => {
     if (name !== cluster) {
@@ -284,7 +319,7 @@ function routes(
   app.post('/membership/:kind{announce|heartbeat|probe}', async (c) => {
     const { incoming } = c.env;
     const kind = c.req.param('kind');
-    const bounds = { maxBytes: limits.maxMessageBytes, timeoutMs: limits.bodyTimeoutMs };
+    const bounds = { maxBytes: limits.maxMessageBytes, timeoutMs: limits.bodyTimeoutMs, budget };
     const { cluster: name, message } = checked(ExchangeSchema, await readJson(incoming, bounds), 'message');
     const { task, incarnation, nonce } = message.from;
     claim(incoming, name, task);
@@ -307,7 +342,7 @@ function routes(
   app.post('/orders/:name', async (c) => {
     const { incoming, outgoing } = c.env;
     const name = checked(OrderName, c.req.param('name'), 'order');
-    const bounds = { maxBytes: limits.maxOrderBytes, timeoutMs: limits.bodyTimeoutMs };
+    const bounds = { maxBytes: limits.maxOrderBytes, timeoutMs: limits.bodyTimeoutMs, budget };
     const order = checked(OrderSchema, await readJson(incoming, bounds), 'order');
     claim(incoming, order.cluster, order.from.task);
     const refused = hooks.judge(order.from);
@@ -323,7 +358,7 @@ function routes(
   app.post('/requests/:name', async (c) => {
     const { incoming, outgoing } = c.env;
     const name = checked(OrderName, c.req.param('name'), 'request');
-    const bounds = { maxBytes: limits.maxAskBytes, timeoutMs: limits.bodyTimeoutMs };
+    const bounds = { maxBytes: limits.maxAskBytes, timeoutMs: limits.bodyTimeoutMs, budget };
     const { from, ...request } = checked(OrderSchema, await readJson(incoming, bounds), 'request');
     claim(incoming, request.cluster, from.task);
     const refused = hooks.judgeCaller(from);
@@ -342,6 +377,9 @@ function routes(
   });
   app.onError((error, c) => {
     const { status, body } = encodeError(error);
+    if (error instanceof TooManyBytesError) {
+      return c.body(body, 429, { 'content-type': 'application/json', 'retry-after': '1' });
+    }
     return c.body(body, status as 500, { 'content-type': 'application/json' });
   });
   return app;

@@ -7,6 +7,7 @@ import { closeSync, constants, mkdirSync, openSync, readFileSync, unlinkSync, wr
 import { isIP } from 'node:net';
 import { join } from 'node:path';
 import { invalid, messageOf, ShoalError } from '../errors/errors.js';
+import { readPrivateFile } from './private-file.js';
 import { bearerOf, certFiles } from './security.js';
 import { isJobName, isTaskId } from './task-id.js';
 
@@ -116,8 +117,9 @@ export async function issueCert(options: IssueCertOptions): Promise<CertFiles> {
 
 function readAuthority(dir: string): CertFiles {
   try {
-    return { cert: readFileSync(join(dir, CA_CERT), 'utf8'), key: readFileSync(join(dir, CA_KEY), 'utf8') };
+    return { cert: readFileSync(join(dir, CA_CERT), 'utf8'), key: readPrivateFile(join(dir, CA_KEY)) };
   } catch (cause) {
+    if (cause instanceof ShoalError) throw cause;
     throw new ShoalError('SHOAL_NOT_FOUND', `no authority in ${dir}: ${messageOf(cause)}`, {
       hint: `make one: shoal certs init --dir ${dir}`,
       cause,

@@ -8,7 +8,7 @@ import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
 import { performance } from 'node:perf_hooks';
 import { isShoalError, messageOf, ShoalError } from '../errors/errors.js';
-import { formatAddress, parseAddress } from './address.js';
+import { formatAddress, isLoopback, parseAddress } from './address.js';
 import { type Agent, type AgentLimits, type OrderHandler, type RequestHandler, startAgent } from './agent.js';
 import { AgentClient } from './agent-client.js';
 import type { ClusterSpec } from './cluster-spec.js';
@@ -91,11 +91,21 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterTask> {
     security,
     hooks: task.hooks,
     blobRoot: options.blobRoot,
+    onNotice: (line) => onNotice?.(`${self}: ${line}`),
     ...(options.limits && { limits: options.limits }),
   });
   if (security.kind === 'none') {
     onNotice?.(
       `${self}: no certificates and no cluster token, so the agent listens on ${formatAddress(agent.address)} only, for this machine alone`,
+    );
+  }
+  const exposed = [told, ...spec.tasks.map(({ address }) => address)].find(
+    (address) => !isLoopback(parseAddress(address, 'address', { allowPortZero: true }).host),
+  );
+  if (security.kind === 'token' && exposed !== undefined) {
+    onNotice?.(
+      `WARNING: ${self}: the cluster token travels over plain HTTP to and from ${exposed}. Whoever can read that ` +
+        'network can read the token and control this cluster. Use certificates instead: shoal certs init',
     );
   }
   try {

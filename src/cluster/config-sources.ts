@@ -76,6 +76,12 @@ export function readFlags(argv: readonly string[]): FlagLayer {
       continue;
     }
     const from = `--${name}`;
+    if (name === 'cluster_token') {
+      throw misfit(
+        `${from} is not accepted: every user of this machine sees the arguments of a process`,
+        'set SHOAL_CLUSTER_TOKEN, or name a file that only its owner can read with --cluster_token_file',
+      );
+    }
     const inline = match[2];
     if (SWITCHES.has(name)) {
       settings[name as SettingName] = { value: inline ?? 'true', from };

@@ -14,6 +14,7 @@ import {
   type SettingName,
   type Sourced,
 } from './config-sources.js';
+import { readPrivateFile } from './private-file.js';
 import { type TaskId, taskId } from './task-id.js';
 
 export type { Sourced } from './config-sources.js';
@@ -60,7 +61,8 @@ export interface ConfigInput {
   readonly env?: Readonly<Record<string, string | undefined>>;
   /** A config file; `--config` and SHOAL_CONFIG name one too. */
   readonly file?: string | undefined;
-  readonly readFile?: (path: string) => string;
+  /** `isSecret`: the file holds a token, and must be readable by its owner only. */
+  readonly readFile?: (path: string, isSecret: boolean) => string;
 }
 
 function misfit(message: string, hint?: string, cause?: unknown): ShoalError {
@@ -69,11 +71,12 @@ function misfit(message: string, hint?: string, cause?: unknown): ShoalError {
 
 /** Reads the configuration from everywhere it can be told; a task without a cluster is `local`. */
 export function resolveConfig(input: ConfigInput = {}): TaskConfig {
-  const { argv = [], env = {}, readFile = (path: string) => readFileSync(path, 'utf8') } = input;
-  const read = (path: string, from: string): string => {
+  const { argv = [], env = {}, readFile = readConfigFile } = input;
+  const read = (path: string, from: string, isSecret = false): string => {
     try {
-      return readFile(path);
+      return readFile(path, isSecret);
     } catch (cause) {
+      if (cause instanceof ShoalError) throw cause;
       throw misfit(`${from}: cannot read ${path}: ${messageOf(cause)}`, undefined, cause);
     }
   };
@@ -83,7 +86,9 @@ export function resolveConfig(input: ConfigInput = {}): TaskConfig {
   if (path !== undefined) {
     const from =
       flags.configFile !== undefined ? '--config' : env.SHOAL_CONFIG ? 'SHOAL_CONFIG' : 'config file';
-    layers.push(readConfigText(read(path, from), path));
+    const layer = readConfigText(read(path, from), path);
+    if (layer.settings.cluster_token !== undefined) read(path, from, true);
+    layers.push(layer);
   }
   const pick = (name: SettingName) =>
     layers.find(({ settings }) => settings[name] !== undefined)?.settings[name];
@@ -102,6 +107,10 @@ export function resolveConfig(input: ConfigInput = {}): TaskConfig {
     );
   }
   return { mode: 'cluster', ...settings, ...readSelf(jobs, pick), jobs, rest };
+}
+
+function readConfigFile(path: string, isSecret: boolean): string {
+  return isSecret ? readPrivateFile(path) : readFileSync(path, 'utf8');
 }
 
 type Pick = (name: SettingName) => Sourced<unknown> | undefined;
@@ -143,7 +152,9 @@ function readSelf(jobs: Readonly<Record<string, Sourced<JobSpec>>>, pick: Pick) 
   return { spec, job, index, task, isChief: spec.isChief(task) };
 }
 
-function readSettings(pick: Pick, read: (path: string, from: string) => string): Settings {
+type Read = (path: string, from: string, isSecret?: boolean) => string;
+
+function readSettings(pick: Pick, read: Read): Settings {
   const orElse = <T>(told: Sourced<T> | undefined, value: T): Sourced<T> =>
     told ?? { value, from: 'default' };
   const listen = textOf(pick('listen'));
@@ -175,12 +186,12 @@ function readSettings(pick: Pick, read: (path: string, from: string) => string):
   };
 }
 
-function readToken(pick: Pick, read: (path: string, from: string) => string): Sourced<string | undefined> {
+function readToken(pick: Pick, read: Read): Sourced<string | undefined> {
   const told = textOf(pick('cluster_token'));
   if (told !== undefined) return told;
   const file = textOf(pick('cluster_token_file'));
   if (file === undefined) return { value: undefined, from: 'default' };
-  return { value: read(file.value, file.from).trim(), from: `${file.from} (${file.value})` };
+  return { value: read(file.value, file.from, true).trim(), from: `${file.from} (${file.value})` };
 }
 
 function textOf(told: Sourced<unknown> | undefined): Sourced<string> | undefined {

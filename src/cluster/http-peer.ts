@@ -69,10 +69,7 @@ export class HttpPeer {
     this.task = options.task;
     const { security, maxSockets = 8 } = options;
     const pool = { keepAlive: true, maxSockets, maxFreeSockets: maxSockets };
-    this.#agent =
-      security.kind === 'tls'
-        ? new TlsAgent({ ...pool, ...clientTls(security, options.task) })
-        : new Agent(pool);
+    this.#agent = security.kind === 'tls' ? new TlsAgent(pool) : new Agent(pool);
   }
 
   /** The peer in words. */
@@ -88,7 +85,7 @@ export class HttpPeer {
   /** One call. The answer has a good status; its body is the caller's to read. */
   async call(options: CallOptions): Promise<IncomingMessage> {
     throwIfAborted(`a call to ${this.label}`, options.signal);
-    const answer = await this.#send(options);
+    const answer = await this.#sendWhenTaken(options);
     const status = answer.statusCode ?? 0;
     if (status < 400 || status === 412 || status === 416) return answer;
     const body = await readText(answer, 1 << 20, options.timeoutMs).catch(() => '');
@@ -108,6 +105,22 @@ export class HttpPeer {
     throw (
       told ?? new PeerError('SHOAL_UNREACHABLE', 'other', `${this.label} answered ${status}`, details, status)
     );
+  }
+
+  /**
+   * Sends a request again that the peer refused to read for now, within the time of the call. Such a request was not
+   * looked at, so that also one which must not be made twice is safe to send again.
+   */
+  async #sendWhenTaken(options: CallOptions): Promise<IncomingMessage> {
+    const end = Date.now() + options.timeoutMs;
+    for (;;) {
+      const answer = await this.#send(options);
+      const waitMs = 1000 * Number(answer.headers['retry-after'] ?? Number.NaN);
+      const mayRepeat = options.body === undefined || typeof options.body === 'string';
+      if (answer.statusCode !== 429 || !mayRepeat || !(Date.now() + waitMs < end)) return answer;
+      answer.resume();
+      await sleep(waitMs, options.signal);
+    }
   }
 
   /** Calls until it works, while the failure is one that may pass. For calls that may be made twice. */
@@ -191,6 +204,8 @@ export class HttpPeer {
       method,
       path,
       agent: this.#agent,
+      // With each request: a certificate that was renewed counts from the next connection on.
+      ...(security.kind === 'tls' && clientTls(security, this.task)),
       headers: { ...credentials(security), ...length, ...headers },
     });
     const streams = body !== undefined && typeof body !== 'string';

@@ -6,17 +6,26 @@
  * or `*`. Host names are not checked: a task keeps its certificate when it moves to another machine.
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
 import { join } from 'node:path';
 import { type ConnectionOptions, TLSSocket, type TlsOptions } from 'node:tls';
 import { invalid, messageOf, ShoalError } from '../errors/errors.js';
 import { isTaskId, parseTaskId, type TaskId } from './task-id.js';
+import { tlsOfFiles } from './tls-files.js';
 
 export type Security =
-  | { readonly kind: 'tls'; readonly ca: string; readonly cert: string; readonly key: string }
+  | TlsSecurity
   | { readonly kind: 'token'; readonly token: string }
   | { readonly kind: 'none' };
+
+export interface TlsSecurity {
+  readonly kind: 'tls';
+  readonly ca: string;
+  readonly cert: string;
+  readonly key: string;
+  /** Looks at the files again; true when they have changed. Throws, once, when what is there cannot be used. */
+  readonly reload?: () => boolean;
+}
 
 export const MIN_TOKEN_LENGTH = 16;
 
@@ -44,14 +53,15 @@ export function bearerOf(task: TaskId): string {
  * an operator, who looks at a cluster without being part of it.
  */
 export function loadTls(directory: string, bearer: TaskId | 'operator'): Security {
-  const read = (name: string) => readFileSync(join(directory, name), 'utf8');
   let problem: unknown;
   const names = isTaskId(bearer) ? [bearerOf(bearer), parseTaskId(bearer).job, 'task'] : [bearer];
   for (const name of names) {
-    const files = certFiles(name);
+    const { cert, key } = certFiles(name);
+    const files = { ca: join(directory, 'ca.crt'), cert: join(directory, cert), key: join(directory, key) };
     try {
-      return { kind: 'tls', ca: read('ca.crt'), cert: read(files.cert), key: read(files.key) };
+      return tlsOfFiles(files);
     } catch (cause) {
+      if (cause instanceof ShoalError) throw cause;
       problem ??= cause;
     }
   }
@@ -148,6 +158,12 @@ export function mayClaim(security: Security, request: IncomingMessage, task: Tas
   return (
     socket instanceof TLSSocket && speaksFor(String(socket.getPeerCertificate().subject?.CN ?? ''), task)
   );
+}
+
+/** Who sends a request, as far as it is known: the name in its certificate, else where it comes from. */
+export function peerOf({ socket }: IncomingMessage): string {
+  const name = socket instanceof TLSSocket ? socket.getPeerCertificate().subject?.CN : undefined;
+  return String(name ?? socket.remoteAddress ?? 'a peer');
 }
 
 /** The headers that a client adds to each request. */

@@ -1,0 +1,53 @@
+/** Certificate and key in files, which may be renewed while a task runs. */
+import { readFileSync, statSync } from 'node:fs';
+import { createSecureContext } from 'node:tls';
+import { readPrivateFile } from './private-file.js';
+import type { TlsSecurity } from './security.js';
+
+export interface TlsFiles {
+  readonly ca: string;
+  readonly cert: string;
+  readonly key: string;
+}
+
+/** What the files hold. After `reload` the same object shows what they hold then. */
+export function tlsOfFiles(files: TlsFiles): TlsSecurity {
+  let seen = signatureOf(files);
+  let current = read(files);
+  return {
+    kind: 'tls',
+    get ca() {
+      return current.ca;
+    },
+    get cert() {
+      return current.cert;
+    },
+    get key() {
+      return current.key;
+    },
+    reload: () => {
+      const signature = signatureOf(files);
+      if (signature === seen) return false;
+      seen = signature;
+      const next = read(files);
+      // A certificate and a key that do not belong together, or a file that is half written, throw here.
+      createSecureContext(next);
+      current = next;
+      return true;
+    },
+  };
+}
+
+function read({ ca, cert, key }: TlsFiles) {
+  return { ca: readFileSync(ca, 'utf8'), cert: readFileSync(cert, 'utf8'), key: readPrivateFile(key) };
+}
+
+/** Changes when a file does. A file that is missing for a moment, as it is replaced, counts as a change. */
+function signatureOf({ ca, cert, key }: TlsFiles): string {
+  return [ca, cert, key]
+    .map((path) => {
+      const stat = statSync(path, { throwIfNoEntry: false });
+      return stat === undefined ? '-' : `${stat.ino} ${stat.size} ${stat.mtimeMs}`;
+    })
+    .join();
+}
