@@ -21,6 +21,7 @@ import type { JobDefinition } from './define-job.js';
 import { evaluateJob } from './evaluation.js';
 import { JobInput } from './job-input.js';
 import { leadSync } from './lead-sync.js';
+import { JobSummaries } from './summaries.js';
 import { type LoopResult, trainLoop, unlessInputIsOver } from './train-loop.js';
 import { buildTrainingGraph } from './training-graph.js';
 
@@ -127,6 +128,11 @@ async function train(
           input: input.checkpointed,
         })
       : undefined;
+  const { graph, summaryOp } = parts;
+  await using summaries =
+    summaryOp && server.isChief
+      ? new JobSummaries({ ...job.train.summaries, graph, summaryOp, dir, signal, log })
+      : undefined;
   const session = new RecoverableSession({
     runner: cluster,
     graph: parts.graph,
@@ -173,6 +179,7 @@ async function train(
       onStep: told,
       leased: input.leased,
       inputFailure: input.failure,
+      summaries,
     });
   } catch (error) {
     await checkpoints?.stop();
