@@ -93,6 +93,8 @@ export interface AgentOptions {
   /** The directory of the blobs; without it there are none. */
   readonly blobRoot?: string | undefined;
   readonly limits?: Partial<AgentLimits>;
+  /** Whether the agent alone keeps the process running. Default: true. */
+  readonly keepsProcess?: boolean | undefined;
 }
 
 type Env = { Bindings: HttpBindings };
@@ -190,6 +192,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     void listener(request, response);
   });
   server.maxConnections = limits.maxConnections;
+  if (options.keepsProcess === false) server.unref().on('connection', (socket: Socket) => socket.unref());
   const address = await bind(server, listen);
   return new Agent(server, address, { uploads, orders, requests, closing, active: () => gate.active });
 }
