@@ -35,8 +35,7 @@ if (FLAGS.job_name === 'ps') {
     if (!stop.signal.aborted) throw error;
   });
 }
-await server.close();
-process.exit();
+// The program ends here: the task leaves the cluster by itself.
 
 async function train(): Promise<void> {
   const device = tf.replicaDeviceSetter({ psTasks: server.psTasks.length, workerDevice: server.task.task });

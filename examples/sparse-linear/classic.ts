@@ -40,8 +40,7 @@ else {
     if (!stop.signal.aborted) throw error;
   });
 }
-await server.close();
-process.exit();
+// The program ends here: the task leaves the cluster by itself.
 
 /** Records of the files, shuffled, in batches, for so many epochs; a few batches are parsed ahead of the steps. */
 function input(pattern: string, epochs: number | undefined) {

@@ -77,7 +77,7 @@ export class ServerVariables extends OpAccess {
   }
 
   protected session(): Session {
-    this.#session ??= Session.open({ graph: this.#graph, target: this.#target });
+    this.#session ??= Session.open({ graph: this.#graph, target: this.#target, cluster: false });
     return this.#session;
   }
 

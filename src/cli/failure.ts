@@ -15,6 +15,7 @@ export function describeFailure(error: unknown): string {
 
 export function exitCodeOfFailure(error: unknown): number {
   if (isShoalError(error, 'SHOAL_ABORTED')) return INTERRUPTED;
+  if (isShoalError(error, 'SHOAL_WORKERS_LOST')) return TRY_ELSEWHERE;
   if (!isShoalError(error, 'SHOAL_CONFIG')) return 1;
   const cause = error.cause as NodeJS.ErrnoException | undefined;
   return cause?.code === 'EADDRINUSE' ? TRY_ELSEWHERE : USAGE;

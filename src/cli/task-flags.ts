@@ -24,6 +24,10 @@ export const TASK_FLAGS = {
   },
   heartbeat_ms: text('How often tasks say that they are alive', 'ms'),
   dead_after_ms: text('Silence after which a task counts as dead', 'ms'),
+  lost_worker_ms: text(
+    'How long a ps waits for workers that died, when no other is there; default 300000',
+    'ms',
+  ),
 } as const;
 
 export interface TaskFlags {
@@ -42,6 +46,7 @@ export interface TaskFlags {
   readonly insecure_network?: boolean;
   readonly heartbeat_ms?: string;
   readonly dead_after_ms?: string;
+  readonly lost_worker_ms?: string;
 }
 
 /** The flags as the arguments that the configuration is read from. */

@@ -104,6 +104,8 @@ export interface AgentOptions {
   readonly limits?: Partial<AgentLimits>;
   /** Something that a person should know. */
   readonly onNotice?: ((line: string) => void) | undefined;
+  /** Whether the agent alone keeps the process running. Default: true. */
+  readonly keepsProcess?: boolean | undefined;
 }
 
 type Env = { Bindings: HttpBindings };
@@ -204,6 +206,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   if (security.kind === 'tls') {
     closing.signal.addEventListener('abort', keepTlsCurrent(server as TlsServer, security, options, limits));
   }
+  if (options.keepsProcess === false) server.unref().on('connection', (socket: Socket) => socket.unref());
   const address = await bind(server, listen);
   return new Agent(server, address, { uploads, orders, requests, closing, active: () => gate.active });
 }

@@ -13,10 +13,9 @@ import type { ConfigProto } from '../proto/generated/config_pb.js';
 import type { Fetch, Fetches, FetchResult } from '../session/fetches.js';
 import { type RunOptions, Session } from '../session/session.js';
 import { parseAddress } from './address.js';
-import { clusterConfig } from './cluster-config.js';
 import type { Member } from './membership-types.js';
 import type { Server } from './server.js';
-import { parseTaskId, type TaskId } from './task-id.js';
+import { parseTaskId } from './task-id.js';
 
 export interface ClusterSessionOptions {
   readonly config?: ConfigProto;
@@ -25,6 +24,8 @@ export interface ClusterSessionOptions {
   /** How long one attempt to open a session may take. */
   readonly openMs?: number;
   readonly onProgress?: (line: string) => void;
+  /** Whether the process keeps running while the session is open. Default: true. */
+  readonly keepsProcess?: boolean;
   /** What is done in a session of a past epoch before it is closed, and before the next is opened. */
   readonly beforeClose?: ((session: Session) => Promise<void>) | undefined;
 }
@@ -51,6 +52,7 @@ export class ClusterSession {
   readonly #options: ClusterSessionOptions;
   readonly #unsubscribe: () => void;
   readonly #over = new AbortController();
+  readonly #release: () => void;
   #generation: Generation | undefined;
   #opening: Promise<Generation> | undefined;
   #retiring: Promise<void> = Promise.resolve();
@@ -60,6 +62,7 @@ export class ClusterSession {
     this.#server = server;
     this.graph = graph;
     this.#options = options;
+    this.#release = options.keepsProcess === false ? () => {} : server.keepProcess();
     this.#unsubscribe = server.task.events.on('*', (event) => {
       const isPs = 'member' in event && parseTaskId(event.member.task).job === 'ps';
       if (event.type === 'epoch' || (isPs && (event.type === 'lost' || event.type === 'left'))) {
@@ -126,26 +129,16 @@ export class ClusterSession {
     await this.#retiring;
     const { task } = this.#server;
     const { waitMs = 120_000, openMs = 15_000, onProgress, config } = this.#options;
-    await task.waitFor(this.#server.psTasks, { timeoutMs: waitMs, signal, onProgress });
+    await this.#server.waitForPs({ timeoutMs: waitMs, signal, onProgress });
     const epoch = task.epoch;
     const members = this.#server.psTasks.map((id) => task.member(id) as Member);
-    await Promise.all(members.map((member) => probe(member)));
-    const servers: Record<string, Map<number, string>> = {};
-    const put = (id: TaskId, address: string) => {
-      const { job, index } = parseTaskId(id);
-      const tasks = servers[job] ?? new Map<number, string>();
-      tasks.set(index, address);
-      servers[job] = tasks;
-    };
-    for (const member of members) put(member.task, member.serverAddress as string);
-    put(task.task, this.#server.tensorflow.address);
     const over = new AbortController();
     // Every run listens, and an input alone may have a dozen under way.
     setMaxListeners(0, over.signal);
     const session = await Session.create({
       graph: this.graph,
       target: this.#server.target,
-      config: clusterConfig(servers, config),
+      config: this.#server.sessionConfig(config),
       timeoutMs: openMs,
       signal,
     });
@@ -186,13 +179,15 @@ export class ClusterSession {
     this.#unsubscribe();
     const last = this.#generation;
     this.#generation = undefined;
-    if (!last) return;
-    await this.#leave(last.session);
     try {
+      if (!last) return;
+      await this.#leave(last.session);
       await last.session.close({ timeoutMs: CLOSE_MS });
     } catch (error) {
       if (!isShoalError(error)) throw error;
       this.#options.onProgress?.(`the session is left to itself: ${messageOf(error)}`);
+    } finally {
+      this.#release();
     }
   }
 
@@ -211,7 +206,7 @@ function joinSignals({ joined, over }: Generation, signal: AbortSignal): AbortSi
 }
 
 /** Whether somebody listens at the TensorFlow address of a member. A frozen process is found by its silence. */
-function probe(member: Member): Promise<void> {
+export function probe(member: Member): Promise<void> {
   const { task, serverAddress } = member;
   if (serverAddress === null) {
     throw new ShoalError('SHOAL_TF_UNAVAILABLE', `${task} has no TensorFlow server`, { task });

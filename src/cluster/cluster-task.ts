@@ -62,6 +62,8 @@ export interface JoinOptions {
   readonly metrics?: () => string | Promise<string>;
   readonly clock?: Clock;
   readonly nonce?: () => string;
+  /** Whether membership in the cluster alone keeps the process running. Default: true. */
+  readonly keepsProcess?: boolean | undefined;
   /** When it fires the task leaves. */
   readonly signal?: AbortSignal | undefined;
   /** Something that a person should know. */
@@ -92,6 +94,7 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterTask> {
     hooks: task.hooks,
     blobRoot: options.blobRoot,
     onNotice: (line) => onNotice?.(`${self}: ${line}`),
+    keepsProcess: options.keepsProcess,
     ...(options.limits && { limits: options.limits }),
   });
   if (security.kind === 'none') {
@@ -243,6 +246,7 @@ export class ClusterTask {
       this.#dispatch({ type: 'tick', now: this.#clock.now(), ...(step && { step: step() }) });
       this.#links.prune();
     }, this.#settings.heartbeatMs / 2);
+    if (this.#options.keepsProcess === false) this.#timer.unref();
   }
 
   /** What the others remember of earlier lives of this task. Who does not answer soon is not waited for. */

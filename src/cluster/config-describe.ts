@@ -24,6 +24,7 @@ export function configRows(config: TaskConfig): readonly ConfigRow[] {
     row('insecure_network', settings.insecureNetwork),
     row('heartbeat_ms', settings.heartbeatMs),
     row('dead_after_ms', settings.deadAfterMs),
+    row('lost_worker_ms', settings.lostWorkerMs),
   ];
   if (config.mode === 'local') return [{ name: 'mode', value: 'local', from: 'no cluster told' }, ...common];
   const dict = config.spec.asDict();

@@ -32,6 +32,7 @@ export const SETTINGS = {
   insecure_network: { env: 'SHOAL_INSECURE_NETWORK' },
   heartbeat_ms: { env: 'SHOAL_HEARTBEAT_MS' },
   dead_after_ms: { env: 'SHOAL_DEAD_AFTER_MS' },
+  lost_worker_ms: { env: 'SHOAL_LOST_WORKER_MS' },
 } as const satisfies Record<string, { env: string | undefined }>;
 
 export type SettingName = keyof typeof SETTINGS;

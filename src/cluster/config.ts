@@ -16,6 +16,7 @@ import {
 } from './config-sources.js';
 import { readPrivateFile } from './private-file.js';
 import { type TaskId, taskId } from './task-id.js';
+import { LOST_WORKER_MS } from './training-end.js';
 
 export type { Sourced } from './config-sources.js';
 
@@ -34,6 +35,8 @@ export interface Settings {
   readonly heartbeatMs: Sourced<number>;
   /** Silence after which a peer counts as dead. */
   readonly deadAfterMs: Sourced<number>;
+  /** How long a ps waits for workers that died, when no other worker is there. */
+  readonly lostWorkerMs: Sourced<number>;
 }
 
 export interface LocalConfig extends Settings {
@@ -183,6 +186,7 @@ function readSettings(pick: Pick, read: Read): Settings {
     insecureNetwork: orElse(booleanOf(pick('insecure_network')), false),
     heartbeatMs,
     deadAfterMs,
+    lostWorkerMs: orElse(numberOf(pick('lost_worker_ms'), 86_400_000), LOST_WORKER_MS),
   };
 }
 

@@ -5,40 +5,71 @@
 import { lookup } from 'node:dns/promises';
 import { messageOf, ShoalError } from '../errors/errors.js';
 import type { Graph } from '../graph/graph.js';
+import type { ConfigProto } from '../proto/generated/config_pb.js';
+import { forgetTarget, registerTarget, serverAtTarget, type TargetServer } from '../session/targets.js';
 import { parseAddress } from './address.js';
-import { ClusterSession, type ClusterSessionOptions } from './cluster-session.js';
+import { clusterConfig } from './cluster-config.js';
+import { ClusterSession, type ClusterSessionOptions, probe } from './cluster-session.js';
 import type { ClusterSpec } from './cluster-spec.js';
 import { type ClusterTask, type JoinOptions, joinCluster } from './cluster-task.js';
+import { FinishedWorkers } from './finished-workers.js';
 import type { Member } from './membership-types.js';
 import { ownAddress } from './own-address.js';
-import { compareTasks, parseTaskId, type TaskId, trains } from './task-id.js';
+import { serveUntilOver } from './serve-until-over.js';
+import { compareTasks, parseTaskId, type TaskId } from './task-id.js';
 import { EVERY_INTERFACE, TensorFlowServer } from './tensorflow-server.js';
+import { LOST_WORKER_MS, TrainingEnd } from './training-end.js';
+import type { WaitForOptions } from './wait-for.js';
 
 export interface ServerOptions extends Omit<JoinOptions, 'serverAddress'> {
   /** The port of TensorFlow's server; 0 is any free one. */
   readonly tfPort?: number;
+  /** How long a ps waits for workers that died, when no other worker is there. Default: 5 minutes. */
+  readonly lostWorkerMs?: number;
 }
 
 export interface JoinClusterOptions {
   readonly signal?: AbortSignal | undefined;
   readonly log?: ((line: string) => void) | undefined;
   readonly graceMs?: number;
-  /** How long an evaluator may stay away when everybody else has left; 30 s unless told. */
+  /** How long an evaluator may stay away when everybody else has left. Default: 30 s. */
   readonly evaluatorMs?: number;
 }
 
-export class Server {
+export class Server implements TargetServer {
   readonly spec: ClusterSpec;
   readonly task: ClusterTask;
   readonly tensorflow: TensorFlowServer;
 
-  private constructor(spec: ClusterSpec, task: ClusterTask, tensorflow: TensorFlowServer) {
+  /** Who has reported the end of its training. */
+  readonly finished: FinishedWorkers;
+  /** Whether training is over, for tasks that outlast it. */
+  readonly training: TrainingEnd;
+  readonly #keeping = new Set<NodeJS.Timeout>();
+  readonly #releasePs: (() => void) | undefined;
+
+  private constructor(
+    spec: ClusterSpec,
+    task: ClusterTask,
+    tensorflow: TensorFlowServer,
+    lostWorkerMs: number,
+  ) {
     this.spec = spec;
     this.task = task;
     this.tensorflow = tensorflow;
+    this.finished = new FinishedWorkers(task);
+    const { finished } = this;
+    const now = () => performance.now();
+    this.training = new TrainingEnd({ members: () => task.members(), finished, lostWorkerMs, now });
+    if (parseTaskId(task.task).job === 'ps') this.#releasePs = this.keepProcess();
+    registerTarget(this);
   }
 
-  static async start({ tfPort = 0, ...options }: ServerOptions): Promise<Server> {
+  static async start({
+    tfPort = 0,
+    lostWorkerMs = LOST_WORKER_MS,
+    ...options
+  }: ServerOptions): Promise<Server> {
     const isPlaced = options.listen !== undefined || options.spec.addressOf(options.self) !== undefined;
     const join = isPlaced ? options : { ...options, listen: await ownAddress(options.spec) };
     const host = serverHost(join);
@@ -51,8 +82,8 @@ export class Server {
         `${join.self}: TensorFlow's request ids could not be repaired (${requestIds.why}); a step may be aborted now and then`,
       );
     }
-    const task = await joinCluster({ ...join, serverAddress: tensorflow.address });
-    return new Server(join.spec, task, tensorflow);
+    const task = await joinCluster({ keepsProcess: false, ...join, serverAddress: tensorflow.address });
+    return new Server(join.spec, task, tensorflow, lostWorkerMs);
   }
 
   /** What plain sessions of this process connect to. */
@@ -77,57 +108,63 @@ export class Server {
     return new ClusterSession(this, graph, options);
   }
 
+  /** Resolves when every ps is there and its TensorFlow server answers. */
+  async waitForPs({ timeoutMs = 120_000, signal, onProgress }: Partial<WaitForOptions> = {}): Promise<void> {
+    await this.task.waitFor(this.psTasks, { timeoutMs, signal, onProgress });
+    await Promise.all(this.psTasks.map((id) => probe(this.task.member(id) as Member)));
+  }
+
+  /** The configuration of a session over this task and the ps, as they are at this moment. */
+  sessionConfig(base?: ConfigProto): ConfigProto {
+    const servers: Record<string, Map<number, string>> = {};
+    const put = (id: TaskId, address: string) => {
+      const { job, index } = parseTaskId(id);
+      servers[job] = (servers[job] ?? new Map<number, string>()).set(index, address);
+    };
+    for (const id of this.psTasks) {
+      const member = this.task.member(id);
+      if (member?.status !== 'alive' || member.serverAddress === null) {
+        throw new ShoalError('SHOAL_UNREACHABLE', `${id} is not there: no session can be opened over it`, {
+          task: id,
+          hint: 'Open the session with `await Session.create(…)`, which waits for the ps.',
+        });
+      }
+      put(id, member.serverAddress);
+    }
+    put(this.task.task, this.tensorflow.address);
+    return clusterConfig(servers, base);
+  }
+
   /**
-   * What a ps does: it serves until every worker has left, and the evaluator, where there is one. An evaluator that is dead,
-   * or in the spec and was not heard of yet, has `evaluatorMs` to come. When the signal fires the ps goes once the others
-   * have, who may be saving, or after `graceMs`.
+   * What a ps does: it serves until training is over (see serve-until-over.ts). When the signal fires it leaves once the
+   * others have, who may be saving, or after `graceMs`.
    */
-  join(options: JoinClusterOptions = {}): Promise<void> {
-    const { signal, log, graceMs = 20_000, evaluatorMs = 30_000 } = options;
-    const evaluators = this.spec.tasks.filter(({ job }) => job === 'evaluator').map(({ id }) => id);
-    const isGone = ({ task, status }: Member) =>
-      status === 'left' || (status === 'dead' && (signal?.aborted || parseTaskId(task).job === 'evaluator'));
-    return new Promise((resolve) => {
-      let grace: NodeJS.Timeout | undefined;
-      let missing: NodeJS.Timeout | undefined;
-      const look = () => {
-        const others = this.task.members().filter(({ task }) => parseTaskId(task).job !== 'ps');
-        const isOver = others.every(isGone) && (signal?.aborted || others.some(({ task }) => trains(task)));
-        const isMissing = (task: TaskId) => (this.task.member(task)?.status ?? 'dead') === 'dead';
-        const awaited = [...evaluators, ...others.map(({ task }) => task)].some(isMissing);
-        if (isOver && awaited && !signal?.aborted) {
-          missing ??= setTimeout(end, evaluatorMs);
-          return;
-        }
-        clearTimeout(missing);
-        missing = undefined;
-        if (isOver) end();
-      };
-      const end = () => {
-        unsubscribe();
-        clearTimeout(grace);
-        clearTimeout(missing);
-        signal?.removeEventListener('abort', stop);
-        resolve();
-      };
-      const stop = () => {
-        grace = setTimeout(end, graceMs);
-        look();
-      };
-      const unsubscribe = this.task.events.on('*', (event) => {
-        if (event.type === 'lost') log?.(`${event.member.task} is lost (${event.why})`);
-        if (event.type === 'back')
-          log?.(`${event.member.task} is back${event.replaced ? ', another process' : ''}`);
-        look();
-      });
-      if (signal?.aborted) stop();
-      else signal?.addEventListener('abort', stop, { once: true });
-    });
+  async join(options: JoinClusterOptions = {}): Promise<void> {
+    try {
+      await serveUntilOver(this, options);
+    } finally {
+      this.#releasePs?.();
+    }
+  }
+
+  /**
+   * Keeps the process running until the function that is returned is called. A ps runs until it was joined; any other task
+   * only as long as it has something to do, as a TensorFlow 1 program that ends with its script.
+   */
+  keepProcess(): () => void {
+    const timer = setInterval(() => {}, 2 ** 30);
+    this.#keeping.add(timer);
+    return () => {
+      clearInterval(timer);
+      this.#keeping.delete(timer);
+    };
   }
 
   /** Leaves the cluster. TensorFlow's server lasts as long as the process. */
   async close(): Promise<void> {
+    forgetTarget(this);
     await this.task.leave();
+    for (const timer of this.#keeping) clearInterval(timer);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -157,6 +194,12 @@ function openPortWarning(self: TaskId, address: string, why: string): string {
     'It has no authentication: whoever reaches it can run any graph and read and write files as this user. ' +
     'Block the port with a firewall for everybody but the tasks of this cluster.'
   );
+}
+
+/** The server of this process that a target names, as TensorFlow 1 programs pass it around. */
+export function serverAt(target: string | undefined): Server | undefined {
+  const server = serverAtTarget(target);
+  return server instanceof Server ? server : undefined;
 }
 
 /** The name under which others reach this machine: as the agent's, which may be elsewhere than the spec says. */

@@ -56,6 +56,8 @@ export type ShoalCode =
   | 'SHOAL_FORBIDDEN'
   /** A peer could not be reached or went away. */
   | 'SHOAL_UNREACHABLE'
+  /** Every worker of a cluster died and none came back in time: starting the cluster again may help. */
+  | 'SHOAL_WORKERS_LOST'
   /** A disk has no room left. */
   | 'SHOAL_NO_SPACE'
   /** A broken invariant of Shoal itself. */

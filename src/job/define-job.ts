@@ -42,6 +42,16 @@ export interface CheckpointOptions {
   readonly directory?: string;
 }
 
+/** Where and how often the model's summaries (`tf.summary.*`) are written. */
+export interface SummariesOptions {
+  /** Default: 100, where `everySecs` is not given. */
+  readonly everySteps?: number;
+  /** Instead of `everySteps`. */
+  readonly everySecs?: number;
+  /** The directory of the event files, within the chief's own. Default: `summaries`. */
+  readonly directory?: string;
+}
+
 export interface EvaluateOptions<I = InputValues> {
   /** The input of an evaluation: as that of training, but it is gone through once for each checkpoint. */
   readonly input?: () => I | Dataset<I>;
@@ -77,6 +87,8 @@ export interface TrainOptions {
   readonly input?: 'shards' | 'whole';
   /** Checkpoints while training, and one at the end; none when left out. */
   readonly checkpoint?: CheckpointOptions;
+  /** How the chief writes the model's summaries. Default: every 100 steps; a model without summaries writes no file. */
+  readonly summaries?: SummariesOptions | false;
   /** How often to say where training is. */
   readonly logEverySecs?: number;
 }
@@ -131,6 +143,7 @@ export function defineJob<const I = Record<string, never>>(options: JobOptions<I
     throw invalid(`Job '${name}' trains synchronously: its steps wait for each other, so inflight must be 1`);
   }
   checkCheckpoint(name, train.checkpoint);
+  checkSummaries(name, train.summaries);
   checkEvaluate(name, options.evaluate);
   // What the model takes is what the input gives: nobody else calls either.
   return { ...(options as unknown as JobOptions), [JOB]: true };
@@ -143,6 +156,16 @@ function checkCheckpoint(name: string, checkpoint: CheckpointOptions | undefined
     throw invalid(
       `train.checkpoint of job '${name}' has a number that is none: ${JSON.stringify(checkpoint)}`,
     );
+  }
+}
+
+function checkSummaries(name: string, summaries: SummariesOptions | false | undefined): void {
+  const { everySteps, everySecs } = summaries || {};
+  if (everySteps !== undefined && everySecs !== undefined)
+    throw invalid(`train.summaries of job '${name}' has both everySteps and everySecs; give one of them`);
+  for (const [option, value] of Object.entries({ everySteps, everySecs })) {
+    if (value !== undefined && !(value > 0))
+      throw invalid(`train.summaries.${option} of job '${name}' must be above 0, it is ${value}`);
   }
 }
 

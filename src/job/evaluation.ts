@@ -98,13 +98,10 @@ function evaluationGraph(job: JobDefinition): { graph: Graph; evaluation: Evalua
   });
 }
 
-/**
- * True when somebody has trained, and all who did have left. Who is lost may come back. An evaluator that comes so late that
- * nobody remembers them is done with the last step.
- */
+/** An evaluator that comes so late that nobody remembers the workers is done with the last step. */
 function isTrainingOver(server: Server, isAtEnd: boolean): boolean {
-  const training = server.task.members().filter(({ task }) => trains(task));
-  return training.length > 0 ? training.every(({ status }) => status === 'left') : isAtEnd;
+  const hasWorkers = server.task.members().some(({ task }) => trains(task));
+  return hasWorkers ? server.training.state().kind === 'over' : isAtEnd;
 }
 
 /** The input of training, gone through by one alone. */

@@ -6,6 +6,7 @@ import type { Output } from '../graph/operation.js';
 import { Tensor } from '../tensor/tensor.js';
 import { type LeasedInput, type LeasedStep, Overtaken } from '../train/leased/leased-input.js';
 import type { RecoverableSession } from '../train/recoverable-session.js';
+import type { JobSummaries } from './summaries.js';
 import type { TrainingGraph } from './training-graph.js';
 
 export class LeasedSteps {
@@ -22,23 +23,28 @@ export class LeasedSteps {
     session: RecoverableSession,
     lane: number,
     signal: AbortSignal,
+    summaries?: JobSummaries,
   ): Promise<readonly [step: Tensor, loss: Tensor] | undefined> {
     for (;;) {
       try {
         const step = await this.#input.admit(signal);
         if (!step) return undefined;
-        return await this.#make(session, lane, step);
+        return await this.#make(session, lane, step, summaries);
       } catch (error) {
         if (!(error instanceof Overtaken)) await session.recover(error);
       }
     }
   }
 
-  async #make(session: RecoverableSession, lane: number, step: LeasedStep) {
+  async #make(session: RecoverableSession, lane: number, step: LeasedStep, summaries?: JobSummaries) {
     const { stepAfter, loss } = this.#parts;
     const { position, lane: laneOutput } = this.#input.shards;
     const feeds =
       lane === 0 ? {} : { feeds: new Map<Output, Tensor>([[laneOutput, Tensor.of(BigInt(lane))]]) };
+    if (summaries) {
+      const admitted = { position, make: step.make.bind(step) };
+      return summaries.attempt(session, [stepAfter, loss], { ...feeds, admitted });
+    }
     const [after, value] = await step.make(({ begin, consumed }) =>
       session.attempt([stepAfter, loss, position], feeds, {
         before: begin,

@@ -39,6 +39,18 @@ export async function runInProcess(
       steadiness,
       input: input.checkpointed,
     });
+  const { summaryOp, graph } = parts;
+  const dir = options.dir ?? '.';
+  await using summaries =
+    summaryOp &&
+    new (await import('./summaries.js')).JobSummaries({
+      ...job.train.summaries,
+      graph,
+      summaryOp,
+      dir,
+      signal,
+      log,
+    });
   const session = new RecoverableSession({
     runner,
     graph: parts.graph,
@@ -52,7 +64,15 @@ export async function runInProcess(
   checkpoints?.begin((await session.run(parts.globalStep.toOutput())).number());
   const onStep = (step: number) => checkpoints?.saw(step);
   const { leased, failure: inputFailure } = input;
-  const result = await trainLoop(session, parts, { ...job.train, signal, log, onStep, leased, inputFailure });
+  const result = await trainLoop(session, parts, {
+    ...job.train,
+    signal,
+    log,
+    onStep,
+    leased,
+    inputFailure,
+    summaries,
+  });
   input.finish();
   await checkpoints?.end(result.step, result);
   const values = await session.run(parts.outputs).catch(unlessInputIsOver);

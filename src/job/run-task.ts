@@ -9,7 +9,7 @@ import { replicaDeviceSetter } from '../cluster/device-setter.js';
 import { type Security, securityOf } from '../cluster/security.js';
 import { Server } from '../cluster/server.js';
 import { parseTaskId, trains } from '../cluster/task-id.js';
-import { messageOf } from '../errors/errors.js';
+import { isShoalError, messageOf } from '../errors/errors.js';
 import { InputRelease } from '../input/release.js';
 import { isVoidStep } from '../input/step-marks.js';
 import { CheckpointPlane, planeOf } from '../train/checkpoint-plane.js';
@@ -21,6 +21,7 @@ import type { JobDefinition } from './define-job.js';
 import { evaluateJob } from './evaluation.js';
 import { JobInput } from './job-input.js';
 import { leadSync } from './lead-sync.js';
+import { JobSummaries } from './summaries.js';
 import { type LoopResult, trainLoop, unlessInputIsOver } from './train-loop.js';
 import { buildTrainingGraph } from './training-graph.js';
 
@@ -34,9 +35,9 @@ export interface RunTaskOptions {
 }
 
 export const EXIT_INTERRUPTED = 130;
+/** Starting the task again, with its cluster, may succeed. */
+const EXIT_RETRY = 75;
 
-/** How long a worker that is done stays for the chief's last checkpoint, which may train on. */
-const STAY_MS = 60_000;
 /** Outputs may be computed of input, of which there may be no more. */
 const OUTPUTS = { timeoutMs: 30_000 };
 
@@ -53,6 +54,7 @@ export async function runTask(job: JobDefinition, options: RunTaskOptions): Prom
     clusterName: config.clusterName.value,
     listen: config.listen.value,
     tfPort: config.tfPort.value,
+    lostWorkerMs: config.lostWorkerMs.value,
     settings: { heartbeatMs: config.heartbeatMs.value, deadAfterMs: config.deadAfterMs.value },
     step: () => step,
     onNotice: log,
@@ -71,8 +73,8 @@ export async function runTask(job: JobDefinition, options: RunTaskOptions): Prom
     };
     if (role === 'evaluator') return await evaluateJob(server, plane, job, { ...options, onStep });
     const code = await train(server, job, options, onStep);
-    if (code === 0 && job.train.checkpoint)
-      await plane.lastSteps.stay({ timeoutMs: STAY_MS, signal: options.signal, log });
+    const stay = code === 0 && job.train.checkpoint !== undefined;
+    if (code === 0) await plane.lastSteps.finish({ stay, signal: options.signal, log });
     return code;
   } finally {
     await plane.close();
@@ -80,9 +82,15 @@ export async function runTask(job: JobDefinition, options: RunTaskOptions): Prom
   }
 }
 
-/** A ps: there until the signal, or until the workers that were there have all left. */
+/** A ps: there until the signal, or until training is over. */
 async function serve(server: Server, { signal, log }: RunTaskOptions): Promise<number> {
-  await server.join({ signal, log });
+  try {
+    await server.join({ signal, log });
+  } catch (error) {
+    if (!isShoalError(error, 'SHOAL_WORKERS_LOST')) throw error;
+    log(error.message);
+    return EXIT_RETRY;
+  }
   log(signal.aborted ? 'stopped' : 'all workers have left; done');
   return 0;
 }
@@ -126,6 +134,11 @@ async function train(
           steadiness,
           input: input.checkpointed,
         })
+      : undefined;
+  const { graph, summaryOp } = parts;
+  await using summaries =
+    summaryOp && server.isChief
+      ? new JobSummaries({ ...job.train.summaries, graph, summaryOp, dir, signal, log })
       : undefined;
   const session = new RecoverableSession({
     runner: cluster,
@@ -173,6 +186,7 @@ async function train(
       onStep: told,
       leased: input.leased,
       inputFailure: input.failure,
+      summaries,
     });
   } catch (error) {
     await checkpoints?.stop();

@@ -4,14 +4,17 @@ import { explainDataLoss } from '../input/corrupt-records.js';
 import type { RecoverableSession } from '../train/recoverable-session.js';
 import type { TrainOptions } from './define-job.js';
 import type { LeasedSteps } from './leased-steps.js';
+import type { JobSummaries } from './summaries.js';
 import type { TrainingGraph } from './training-graph.js';
 
-export interface LoopOptions extends TrainOptions {
+export interface LoopOptions extends Omit<TrainOptions, 'summaries'> {
   readonly signal: AbortSignal;
   readonly log: (line: string) => void;
   readonly onStep?: (step: number) => void;
   /** Makes the steps where the input is leased. */
   readonly leased?: LeasedSteps | undefined;
+  /** Writes the model's summaries, on the chief. */
+  readonly summaries?: JobSummaries | undefined;
   /** Why the input ended, where that was not its end. */
   readonly inputFailure?: () => { readonly error: unknown } | undefined;
 }
@@ -25,12 +28,16 @@ export interface LoopResult {
   readonly interrupted: boolean;
 }
 
+/** A step without summaries. */
+const PLAIN: Pick<JobSummaries, 'step'> = { step: (session, fetches) => session.run(fetches) };
+
 export async function trainLoop(
   session: RecoverableSession,
   parts: TrainingGraph,
   options: LoopOptions,
 ): Promise<LoopResult> {
   const { lastStep, inflight = 1, signal, log, onStep, leased, inputFailure, logEverySecs = 5 } = options;
+  const { summaries } = options;
   const { stepAfter, globalStep, loss } = parts;
   let step = (await session.run(globalStep)).number();
   let lastLoss: number | undefined;
@@ -42,7 +49,8 @@ export async function trainLoop(
 
   const attempt = async (lane: number) => {
     try {
-      return await (leased ? leased.step(session, lane, signal) : session.run([stepAfter, loss]));
+      if (leased) return await leased.step(session, lane, signal, summaries);
+      return await (summaries ?? PLAIN).step(session, [stepAfter, loss]);
     } catch (error) {
       if (!isShoalError(error, 'SHOAL_TF_OUT_OF_RANGE')) throw await explainDataLoss(error, parts);
       const failure = inputFailure?.();

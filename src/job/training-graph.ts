@@ -11,6 +11,7 @@ import { constant } from '../ops/creation.js';
 import * as raw from '../ops/generated/index.js';
 import type { Optimizer } from '../optimizers/optimizer.js';
 import { SyncReplicasOptimizer } from '../optimizers/sync-replicas.js';
+import { mergeAll } from '../summary/ops.js';
 import { Tensor } from '../tensor/tensor.js';
 import type { ShardParts } from '../train/leased/shard-parts.js';
 import { GraphKeys } from '../variables/collections.js';
@@ -32,6 +33,8 @@ export interface TrainingGraph {
   readonly localInit: Operation | undefined;
   /** What keeps the workers in step, in synchronous training. */
   readonly sync: SyncReplicasOptimizer | undefined;
+  /** All summaries of the model as one; undefined where it has none, or they are switched off. */
+  readonly summaryOp: Output<'string'> | undefined;
   /** Where the input is leased. */
   readonly shards: ShardParts | undefined;
   /** What a person should know of the input that is not. */
@@ -62,7 +65,9 @@ export function buildTrainingGraph(job: JobDefinition, placement: Placement = AL
     );
     const hasTables = graph.getCollection(GraphKeys.tableInitializers).length > 0;
     const localInit = hasTables ? tablesInitializer(graph) : undefined;
-    return { graph, globalStep, loss, trainOp, stepAfter, outputs, sync, localInit, shards, inputLine };
+    const summaryOp = job.train.summaries === false ? undefined : mergeAll(undefined, graph);
+    const step = { globalStep, loss, trainOp, stepAfter, outputs, summaryOp };
+    return { graph, ...step, sync, localInit, shards, inputLine };
   };
   return graph.asDefault(() => (device === null ? build() : graph.device(device, build)));
 }

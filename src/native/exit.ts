@@ -22,6 +22,7 @@ export function endAtOnce(when: () => boolean = () => true): void {
     if (!when()) return;
     // An error that nobody caught: Node tells it after its listeners, which is too late here.
     if (fatal) writeSync(2, `${inspect(fatal.error)}\n`);
-    exitAtOnce(code);
+    // An earlier listener may have set another code.
+    exitAtOnce(typeof process.exitCode === 'number' ? process.exitCode : code);
   });
 }

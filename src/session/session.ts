@@ -20,12 +20,15 @@ import { type Fetches, type FetchPlan, type FetchResult, planFetches } from './f
 import { isInline } from './inline.js';
 import { type Done, nativeCall } from './native-call.js';
 import { type Call, NativeRun } from './native-run.js';
+import { serverAtTarget, type TargetServer } from './targets.js';
 
 export interface SessionOptions {
   readonly graph?: Graph;
   /** A server's address (`grpc://host:port`); this process when left out. */
   readonly target?: string;
   readonly config?: MessageInitShape<typeof ConfigProtoSchema>;
+  /** false: where the target is a server of this process, that server alone, without its cluster. */
+  readonly cluster?: false | undefined;
 }
 
 export interface RunOptions {
@@ -65,7 +68,8 @@ export class Session {
   }
 
   /** A session in place. With a remote target use `create`: a frozen peer can hold the call up. */
-  static open(options: SessionOptions = {}): Session {
+  static open(given: SessionOptions = {}): Session {
+    const options = overCluster(given);
     const graph = options.graph ?? currentGraph();
     return withOptions(options, (native) => {
       const pointer = checked((status) => C().TF_NewSession(graph.pointer, native, status));
@@ -74,10 +78,12 @@ export class Session {
   }
 
   /** A session made on a thread of the pool, within a deadline. */
-  static create(
-    options: SessionOptions & { readonly timeoutMs?: number; readonly signal?: AbortSignal } = {},
+  static async create(
+    given: SessionOptions & { readonly timeoutMs?: number; readonly signal?: AbortSignal } = {},
   ): Promise<Session> {
-    const graph = options.graph ?? currentGraph();
+    const graph = given.graph ?? currentGraph();
+    await clusterOf(given)?.waitForPs(given);
+    const options = overCluster(given);
     const graphPointer = graph.pointer;
     const what = `Opening a session${options.target ? ` at ${options.target}` : ''}`;
     const start = (done: Done) => {
@@ -326,6 +332,17 @@ function describeRun(call: Call, plan: FetchPlan): string {
 /** TensorFlow ends the run at `timeoutMs` itself where it can; the outer deadline comes a little later. */
 function withGrace({ timeoutMs, signal }: RunOptions): WaitOptions {
   return { timeoutMs: timeoutMs === undefined ? undefined : timeoutMs + GRACE_MS, signal };
+}
+
+/** The server of this process whose cluster a session is to span; undefined where its config names a cluster itself. */
+const clusterOf = ({ target, config, cluster }: SessionOptions): TargetServer | undefined =>
+  cluster === false || config?.clusterDef ? undefined : serverAtTarget(target);
+
+function overCluster<O extends SessionOptions>(options: O): O {
+  const server = clusterOf(options);
+  if (!server) return options;
+  const base = options.config && create(ConfigProtoSchema, options.config);
+  return { ...options, config: server.sessionConfig(base) };
 }
 
 function newOptions({ target, config }: SessionOptions): Pointer {

@@ -1,17 +1,17 @@
 /**
  * The end of training. The last checkpoint is to have the last steps of all workers, and to be on their disks as the ones
- * before it were; the one that it makes go is to go from there too. So a worker that makes no more steps tells the chief, and
- * stays until the chief, which saves then, has gone.
+ * before it were; the one that it makes go is to go from there too. So a worker that makes no more steps reports it, and
+ * stays until the chief, which saves then, has left or has finished too.
  */
 import type { ClusterTask } from '../cluster/cluster-task.js';
-import type { Identity } from '../cluster/membership-map.js';
+import type { FinishedWorkers } from '../cluster/finished-workers.js';
 import { isThere, type Member } from '../cluster/membership-types.js';
 import { type TaskId, trains } from '../cluster/task-id.js';
 import { isShoalError, messageOf } from '../errors/errors.js';
 
-const OVER = 'train-over';
-const ASK_MS = 5000;
-/** Beside what the cluster tells of its members, a worker may tell that it is done. */
+/** How long a worker stays for the chief's last checkpoint: the chief may train for much longer. */
+const STAY_MS = 60_000;
+/** A report is no event of the membership: it is looked for. */
 const LOOK_MS = 100;
 
 export interface LastStepsOptions {
@@ -20,32 +20,44 @@ export interface LastStepsOptions {
   readonly log: (line: string) => void;
 }
 
+export interface FinishOptions {
+  readonly signal?: AbortSignal | undefined;
+  readonly log: (line: string) => void;
+  /** Whether to stay for the chief's last checkpoint. */
+  readonly stay: boolean;
+  /** Default: a minute. */
+  readonly timeoutMs?: number;
+}
+
 export class LastSteps {
   readonly #task: ClusterTask;
-  /** Lives of workers that make no more steps. */
-  readonly #over = new Set<string>();
+  readonly #finished: FinishedWorkers;
   #isOver = false;
 
-  constructor(task: ClusterTask) {
+  constructor({ task, finished }: { readonly task: ClusterTask; readonly finished: FinishedWorkers }) {
     this.#task = task;
-    task.onRequest(OVER, (_, { from }) => {
-      this.#over.add(lifeOf(from));
-      return null;
-    });
+    this.#finished = finished;
   }
 
-  /** Whether this task makes no more steps: it rests, whatever step others are at. */
+  /** Whether this task makes no more steps: a pause need not wait for it. */
   get isOver(): boolean {
     return this.#isOver;
   }
 
-  /** Waits until no other worker trains. Whoever takes longer than that goes on alone. */
+  /** This task trains, perhaps for a second time. */
+  async begin(): Promise<void> {
+    if (!this.#isOver) return;
+    this.#isOver = false;
+    await this.#finished.report(false);
+  }
+
+  /** Waits until no other worker trains, within the time given. */
   async ofOthers({ timeoutMs, signal, log }: LastStepsOptions): Promise<void> {
     const task = this.#task;
     const others = (members: readonly Member[]) =>
       members
         .filter((member) => member.task !== task.task && trains(member.task) && isThere(member.status))
-        .filter((member) => !this.#over.has(lifeOf(member)))
+        .filter((member) => !this.#finished.has(member))
         .map((member) => member.task);
     const waitsFor = others(task.members());
     if (waitsFor.length > 0)
@@ -54,31 +66,39 @@ export class LastSteps {
       await task.waitFor(others, { timeoutMs, signal, progressMs: LOOK_MS });
     } catch (error) {
       if (!isShoalError(error, 'SHOAL_TIMEOUT')) throw error;
-      log('the others train on; the last checkpoint is made without their last steps');
+      const late = others(task.members()).join(', ');
+      log(
+        `${late} did not report the end of training within ${timeoutMs / 1000} s; the last checkpoint may lack steps made there`,
+      );
     }
   }
 
-  /** A worker's part: makes no more steps, says so, and waits until the chief has gone. */
-  async stay({ timeoutMs, signal, log }: LastStepsOptions): Promise<void> {
+  /**
+   * Makes no more steps, reports it to all, and, where it is to stay, waits for the chief's last checkpoint. What fails here
+   * is logged: this task has trained.
+   */
+  async finish({ stay, signal, log, timeoutMs = STAY_MS }: FinishOptions): Promise<void> {
     this.#isOver = true;
     const task = this.#task;
     const { chief } = task;
-    if (chief === undefined || chief === task.task) return;
-    const isChiefThere = (members: readonly Member[]): readonly TaskId[] =>
-      members.some((member) => member.task === chief && isThere(member.status)) ? [chief] : [];
-    if (isChiefThere(task.members()).length === 0) return;
-    log(`staying for the last checkpoint of ${chief}, at most ${timeoutMs / 1000} s`);
-    // It has trained: that the chief can't be reached, or trains on, is no failure of this task.
-    const going = (why: string) => {
-      if (!signal?.aborted) log(`${chief} ${why}; going`);
-    };
-    try {
-      await task.request(chief, OVER, null, { timeoutMs: ASK_MS, signal });
-    } catch (error) {
-      return going(`can't be told: ${messageOf(error).split('\n')[0]}`);
+    const failures = await this.#finished.report(true);
+    if (!stay || signal?.aborted || chief === undefined || chief === task.task) return;
+    const isChiefTraining = (members: readonly Member[]): readonly TaskId[] =>
+      members
+        .filter((member) => member.task === chief && isThere(member.status) && !this.#finished.has(member))
+        .map((member) => member.task);
+    if (isChiefTraining(task.members()).length === 0) return;
+    const unheard = failures.get(chief);
+    if (unheard !== undefined) {
+      return log(`${chief} could not be told of the end of training here: ${firstLine(unheard)}`);
     }
-    await task.waitFor(isChiefThere, { timeoutMs, signal }).catch(() => going('trains on'));
+    log(`staying for the last checkpoint of ${chief}, at most ${timeoutMs / 1000} s`);
+    try {
+      await task.waitFor(isChiefTraining, { timeoutMs, signal, progressMs: LOOK_MS });
+    } catch {
+      if (!signal?.aborted) log(`${chief} still trains after ${timeoutMs / 1000} s; not staying longer`);
+    }
   }
 }
 
-const lifeOf = ({ task, incarnation, nonce }: Identity): string => `${task} ${incarnation} ${nonce}`;
+const firstLine = (error: unknown): string => messageOf(error).split('\n', 1)[0] as string;

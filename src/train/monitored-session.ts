@@ -39,6 +39,8 @@ export interface MonitoredParts {
   readonly giveUp: AbortController;
   readonly signal: AbortSignal | undefined;
   readonly log: (line: string) => void;
+  /** Whether a worker that has finished stays for the chief's last checkpoint. */
+  readonly staysForChief: boolean;
   /** Where the input is leased. */
   readonly shards?: ShardsHook | undefined;
 }
@@ -212,6 +214,8 @@ export class MonitoredSession implements AsyncDisposable {
     giveUp.abort('the session was closed');
     await attempt('Closing the session', () => training[Symbol.asyncDispose]());
     await attempt('Closing event files', () => writers.close());
+    const stay = this.#parts.staysForChief && errors.length === 0;
+    await attempt('The end of training', () => training.finish({ stay, signal }));
     const [first, ...others] = errors;
     for (const error of others) if (error !== first) log(`while closing: ${messageOf(error)}`);
     if (errors.length > 0) throw first;

@@ -11,6 +11,7 @@
  */
 import { setMaxListeners } from 'node:events';
 import { throwIfAborted } from '../async/deadline.js';
+import { serverAt } from '../cluster/server.js';
 import { invalid } from '../errors/errors.js';
 import { currentGraph, type Graph } from '../graph/graph.js';
 import { Coordinator } from './coordinator.js';
@@ -77,7 +78,9 @@ export async function MonitoredTrainingSession<T>(
   return result;
 }
 
-async function createSession(options: MonitoredTrainingOptions): Promise<MonitoredSession> {
+async function createSession(given: MonitoredTrainingOptions): Promise<MonitoredSession> {
+  // The literal TensorFlow 1 call has the server's target alone.
+  const options = { ...given, server: given.server ?? serverAt(given.master) };
   const { graph = currentGraph(), server, signal, stopGracePeriodSecs = 120 } = options;
   const { isChief = server?.isChief ?? true, scaffold = new Scaffold() } = options;
   const log = options.log ?? ((line: string) => console.error(line));
@@ -125,6 +128,7 @@ async function createSession(options: MonitoredTrainingOptions): Promise<Monitor
       signal,
       log,
       shards,
+      staysForChief: !isChief && options.checkpointDir !== undefined && savesCheckpoints(options),
     });
   } catch (error) {
     await writers.close().catch(() => {

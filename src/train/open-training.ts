@@ -66,14 +66,19 @@ export interface OpenedTraining extends TrainingPlace, AsyncDisposable {
   /** Runs that no park holds and no readiness delays, but which survive the loss of a ps: for the input. */
   readonly background: TrainingRunner;
   readonly leased: LeasedInput | undefined;
+  /**
+   * This task makes no more steps: reports it, and may stay for the chief's last checkpoint. From then on the process runs
+   * only as long as it has other work.
+   */
+  finish(options: { readonly stay: boolean; readonly signal?: AbortSignal | undefined }): Promise<void>;
 }
 
 export async function openTraining(options: OpenTrainingOptions): Promise<OpenedTraining> {
   const { graph, server, isChief, scaffold, shards, signal, log, onReady } = options;
   const { maxWaitSecs = 7200, stepTimeoutSecs = 600 } = options;
   const steadiness = new Steadiness();
-  const release = new InputRelease(graph);
-  const { runner: plain, close } = await openRunner(options, steadiness, release);
+  const inputRelease = new InputRelease(graph);
+  const { runner: plain, close } = await openRunner(options, steadiness, inputRelease);
   const leased = shards && (await leasing(options, shards, plain, steadiness).catch(closing(close)));
   const feeders = Feeders.of(plain, { log, onError: options.onInputError });
   const runner: TrainingRunner = leased ? { ...plain, input: leased.checkpointed } : plain;
@@ -96,7 +101,7 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
     localInit,
     readyForLocalInitOp: scaffold.readyForLocalInitOp,
     readyOp: scaffold.readyOp,
-    inputReleases: release.times,
+    inputReleases: inputRelease.times,
     onLost: async () => {
       await steadiness.lose(log);
       await leased?.quiet();
@@ -110,11 +115,22 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
     },
   });
   const services = options.onOpen?.(place);
+  const lastSteps = server && planeOf(server)?.lastSteps;
+  await lastSteps?.begin();
+  // Steps that pause for a checkpoint wait for a message alone, which keeps no process running.
+  const release = server?.keepProcess();
   return {
     ...place,
     session,
     leased,
     background: { ...place.runner, run: persistent(runner, session) },
+    async finish({ stay, signal: stop }) {
+      try {
+        await lastSteps?.finish({ stay, signal: stop, log });
+      } finally {
+        release?.();
+      }
+    },
     async [Symbol.asyncDispose]() {
       try {
         if (services && Symbol.asyncDispose in services) await services[Symbol.asyncDispose]();
@@ -124,6 +140,7 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
         await leased?.[Symbol.asyncDispose]();
       } finally {
         await close();
+        release?.();
       }
     },
   };
@@ -151,6 +168,7 @@ async function openRunner(
     const session = server.session(graph, {
       waitMs: maxWaitSecs * 1000,
       onProgress: log,
+      keepsProcess: false,
       beforeClose,
       ...(config ? { config: create(ConfigProtoSchema, config) } : {}),
     });

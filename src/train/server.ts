@@ -11,9 +11,12 @@ import { resolveConfig } from '../cluster/config.js';
 import { securityOf } from '../cluster/security.js';
 import { Server as ClusterServer } from '../cluster/server.js';
 import { parseTaskId } from '../cluster/task-id.js';
-import { ShoalError } from '../errors/errors.js';
+import { isShoalError, messageOf, ShoalError } from '../errors/errors.js';
 import { endAtOnce } from '../native/exit.js';
 import { CheckpointPlane } from './checkpoint-plane.js';
+
+/** Of a ps whose workers all died: starting the cluster again may succeed. */
+const EXIT_RETRY = 75;
 
 export interface ServerOptions {
   readonly cluster?: ClusterSpec | ClusterDict;
@@ -52,6 +55,7 @@ export const Server = {
       clusterName: config.clusterName.value,
       listen: config.listen.value,
       tfPort: config.tfPort.value,
+      lostWorkerMs: config.lostWorkerMs.value,
       settings: { heartbeatMs: config.heartbeatMs.value, deadAfterMs: config.deadAfterMs.value },
       blobRoot,
       onNotice: log,
@@ -59,11 +63,23 @@ export const Server = {
     });
     const { replicas } = options;
     CheckpointPlane.attach(server, { directory: blobRoot, replicas, log });
+    leaveAtTheEnd(server, log);
     // TensorFlow's threads may wait for a peer that is gone: the end of the program does not wait for them.
     endAtOnce();
     return server;
   },
 };
+
+/** A program that ends without `server.close()` leaves the cluster all the same. */
+function leaveAtTheEnd(server: ClusterServer, log: (line: string) => void): void {
+  process.on('beforeExit', () => void server.close().catch((error: unknown) => log(messageOf(error))));
+  process.once('uncaughtExceptionMonitor', (error: unknown) => {
+    if (!isShoalError(error, 'SHOAL_WORKERS_LOST')) return;
+    process.prependOnceListener('exit', () => {
+      process.exitCode = EXIT_RETRY;
+    });
+  });
+}
 
 /** What the caller says, as the flags that say it; else the flags of the process. */
 function flagsOf({

@@ -11,7 +11,7 @@
  */
 import { setMaxListeners } from 'node:events';
 import { throwIfAborted, withDeadline } from '../async/deadline.js';
-import { Server } from '../cluster/server.js';
+import { Server, serverAt } from '../cluster/server.js';
 import { invalid, messageOf } from '../errors/errors.js';
 import { currentGraph, type Graph } from '../graph/graph.js';
 import type { Output } from '../graph/operation.js';
@@ -22,7 +22,7 @@ import type { Variable } from '../variables/variable.js';
 import { Coordinator } from './coordinator.js';
 import { readStep } from './hooks/global-step.js';
 import { ManagedSession } from './managed-session.js';
-import { openTraining, type PlaceOptions } from './open-training.js';
+import { type OpenedTraining, openTraining, type PlaceOptions } from './open-training.js';
 import { type QueueRunnerLike, startQueueRunners } from './queue-runners.js';
 import { Saver } from './saver.js';
 import type { SaverLike } from './saver-like.js';
@@ -73,6 +73,7 @@ export class Supervisor {
   readonly #giveUp = new AbortController();
   #services: StandardServices | undefined;
   #session: ManagedSession | undefined;
+  #training: OpenedTraining | undefined;
   #stopping: Promise<void> | undefined;
 
   constructor(options: SupervisorOptions = {}) {
@@ -184,11 +185,12 @@ export class Supervisor {
     throwIfAborted('Starting a managed session', signal);
     const makeSaver = this.#options.saver === null ? undefined : () => new Saver({ log: this.#log });
     this.#scaffold.finalize(this.graph, makeSaver);
+    const server = place instanceof Server ? place : serverAt(place);
     const onSignal = () => this.#stopBySignal();
     signal?.addEventListener('abort', onSignal, { once: true });
     const training = await openTraining({
       ...this.#options,
-      ...(place instanceof Server ? { server: place } : place ? { master: place } : {}),
+      ...(server ? { server } : typeof place === 'string' ? { master: place } : {}),
       graph: this.graph,
       isChief: this.isChief,
       scaffold: this.#scaffold,
@@ -198,6 +200,7 @@ export class Supervisor {
       onReady: () => {},
       onInputError: (error) => this.coordinator.requestStop(error),
     });
+    this.#training = training;
     const session = new ManagedSession(training, async () => {
       try {
         await this.stop();
@@ -253,14 +256,18 @@ export class Supervisor {
   }
 
   async #stop(): Promise<void> {
-    const { stopGraceSecs = 120 } = this.#options;
+    const { stopGraceSecs = 120, logdir, saver, saveModelSecs = 600, signal } = this.#options;
+    let isClean = false;
     this.coordinator.requestStop();
     try {
       await this.coordinator.join([], { stopGracePeriodSecs: stopGraceSecs, ignoreLiveTasks: true });
       const end = this.#services?.end();
       if (end) await withDeadline(end, 'The last checkpoint', { timeoutMs: stopGraceSecs * 1000 });
+      isClean = true;
     } finally {
       await this.#writers.close().catch((error: unknown) => this.#log(messageOf(error)));
+      const stay = isClean && !this.isChief && logdir !== undefined && saver !== null && saveModelSecs > 0;
+      await this.#training?.finish({ stay, signal });
     }
   }
 

@@ -1,0 +1,85 @@
+/** TensorFlow 1 programs on a cluster of real processes: how they name their server, and how they end. */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { latestCheckpoint } from '../../src/train/latest-checkpoint.js';
+import { TaskProcesses } from './processes.js';
+
+let root: string;
+beforeEach(async () => {
+  root = await mkdtemp(join(tmpdir(), 'shoal-classic-'));
+});
+afterEach(() => rm(root, { recursive: true, force: true }));
+
+const PROGRAM = 'classic-end.ts';
+/** Bounds against hanging: where many share a machine, starting the processes takes most of it. */
+const LONG = { timeout: 300_000 };
+const cluster = (workers: number, env: NodeJS.ProcessEnv) =>
+  TaskProcesses.create(PROGRAM, 1, workers, { TASKS_ROOT: root, ...env });
+const start = (tasks: TaskProcesses, workers: number) => [
+  tasks.start('ps', 0, [], PROGRAM),
+  ...Array.from({ length: workers }, (_, index) => tasks.start('worker', index, [], PROGRAM)),
+];
+
+describe('a program that never closes its server', () => {
+  it.each(['monitored', 'supervisor'])('ends by itself on every task: %s', LONG, async (mode) => {
+    await using tasks = await cluster(2, { MODE: mode });
+    const all = start(tasks, 2);
+    const codes = await Promise.all(all.map(({ exit }) => exit));
+    const said = all.map(({ output }) => output()).join('\n---\n');
+    expect(codes, said).toEqual([0, 0, 0]);
+    // Each left the cluster, and the chief had the others' reports.
+    expect(said).not.toMatch(/is lost|did not report|still trains/);
+    const newest = await latestCheckpoint(join(root, 'worker-0', 'train_logs'));
+    expect(Number(/-(\d+)$/.exec(newest ?? '')?.[1])).toBeGreaterThanOrEqual(30);
+  });
+
+  it('runs plain sessions over the cluster by the target alone', LONG, async () => {
+    await using tasks = await cluster(1, { MODE: 'session' });
+    const all = start(tasks, 1);
+    const codes = await Promise.all(all.map(({ exit }) => exit));
+    expect(codes, all.map(({ output }) => output()).join('\n---\n')).toEqual([0, 0]);
+    expect(all[1]?.output()).toMatch(/^step 30\nagain 30$/m);
+  });
+});
+
+describe('a ps whose worker died without a leave message', () => {
+  const LOST = { SHOAL_LOST_WORKER_MS: '6000' };
+
+  it('ends with 0 when another worker has finished', LONG, async () => {
+    await using tasks = await cluster(2, { LAST_STEP: '3000', ...LOST });
+    const [ps, chief, other] = start(tasks, 2);
+    await other?.said(/^step \d+/m, 200_000);
+    other?.child.kill('SIGKILL');
+    expect(await chief?.exit, chief?.output()).toBe(0);
+    expect(await ps?.exit, ps?.output()).toBe(0);
+    expect(ps?.output()).toMatch(/waits for \/job:worker\/task:1 to be started again: .* exits in \d+ s/);
+  });
+
+  it('ends with 75 when no worker is left', LONG, async () => {
+    await using tasks = await cluster(1, { LAST_STEP: '1000000000', ...LOST });
+    const [ps, worker] = start(tasks, 1);
+    await worker?.said(/^step \d+/m, 200_000);
+    worker?.child.kill('SIGKILL');
+    expect(await ps?.exit, ps?.output()).toBe(75);
+    expect(ps?.output()).toMatch(/SHOAL_WORKERS_LOST/);
+  });
+
+  it('ends with 75 in a job too, and so does not hold its evaluator', LONG, async () => {
+    await using tasks = await TaskProcesses.create('evaluated-job.ts', 1, 1, {
+      TASKS_ROOT: root,
+      LAST_STEP: '1000000000',
+      ...LOST,
+    });
+    const ps = tasks.start('ps', 0);
+    const worker = tasks.start('worker', 0);
+    const evaluator = tasks.start('evaluator', 0);
+    await evaluator.said(/agent at/, 200_000);
+    await worker.said(/^saved model\.ckpt-\d\d+/m, 200_000);
+    worker.child.kill('SIGKILL');
+    expect(await evaluator.exit, evaluator.output()).toBe(0);
+    expect(await ps.exit, ps.output()).toBe(75);
+    expect(ps.output()).toMatch(/exits in \d+ s/);
+  });
+});
