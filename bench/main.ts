@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { checkSpace } from '../scripts/setup/disk-space.mjs';
 import { messageOf } from '../src/errors/errors.js';
 import { asShoalError } from '../src/native/locate.js';
+import { ONEDNN_VARIABLE, oneDnnSetting } from '../src/native/onednn.js';
 import { type Benchmark, oraclePython, ROOT, type Row } from './harness.js';
 
 const args = process.argv.slice(2);
@@ -39,6 +40,10 @@ if (!args.includes('--no-build')) {
 
 const show = (value: number): string =>
   value >= 1000 ? Math.round(value).toLocaleString('en') : Number(value.toPrecision(3)).toString();
+
+// Both sides compute with the same kernels.
+const oneDnn = oneDnnSetting();
+if (oneDnn !== undefined) process.env[ONEDNN_VARIABLE] = oneDnn;
 
 const benchmarks: Benchmark[] = [];
 for (const name of asked.length > 0 ? asked : names) {
