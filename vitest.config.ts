@@ -1,8 +1,18 @@
-import { defineConfig } from 'vitest/config';
+import { configDefaults, defineConfig } from 'vitest/config';
+import { SLOW_TESTS } from './test/slow-tests.js';
+
+const ALL_TESTS = ['src/**/*.test.ts', 'test/**/*.test.ts', 'codegen/**/*.test.ts', 'lab/**/*.test.ts'];
 
 export default defineConfig({
   test: {
-    include: ['src/**/*.test.ts', 'test/**/*.test.ts', 'codegen/**/*.test.ts', 'lab/**/*.test.ts'],
+    // `npm test` runs `quick`, `npm run test:slow` the rest; both together are all tests, each once.
+    projects: [
+      {
+        extends: true,
+        test: { name: 'quick', include: ALL_TESTS, exclude: [...configDefaults.exclude, ...SLOW_TESTS] },
+      },
+      { extends: true, test: { name: 'slow', include: SLOW_TESTS } },
+    ],
     // TensorFlow is loaded per process and the machine may have two cores: processes, and few of them.
     pool: 'forks',
     maxWorkers: 2,

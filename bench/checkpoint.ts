@@ -47,14 +47,26 @@ const syncDisk = async (): Promise<void> => {
 };
 const roundsFor = (mb: number): number => (mb <= 128 ? 7 : mb <= 1024 ? 5 : 3);
 
+function settingsOf(flags: ReadonlyMap<string, string>) {
+  return {
+    sizes: (flags.get('sizes') ?? '64,512,2048').split(',').map(Number),
+    models: (flags.get('models') ?? 'dense,sparse,all').split(',') as Model[],
+    minutes: Number(flags.get('minutes') ?? 2),
+    parent: resolve(flags.get('dir') ?? join(ROOT, '.shoal')),
+  };
+}
+
 export const benchmark: Benchmark = {
   name: BENCH,
   about: "saves beside training, against Python's Saver, the disk and the memory of this machine",
+  disk: (flags) => {
+    const { sizes, minutes, parent } = settingsOf(flags);
+    // Of one model in one size: two series of saves and one a minute by Shoal, in two copies, and Python's series.
+    const saves = (mb: number) => 2 * (2 * (roundsFor(mb) + 1) + minutes) + roundsFor(mb) + 1;
+    return { directory: parent, bytes: Math.max(...sizes.map((mb) => mb * 1e6 * saves(mb))) };
+  },
   async run(report, log, flags) {
-    const sizes = (flags.get('sizes') ?? '64,512,2048').split(',').map(Number);
-    const models = (flags.get('models') ?? 'dense,sparse,all').split(',') as Model[];
-    const minutes = Number(flags.get('minutes') ?? 2);
-    const parent = resolve(flags.get('dir') ?? join(ROOT, '.shoal'));
+    const { sizes, models, minutes, parent } = settingsOf(flags);
     await mkdir(parent, { recursive: true });
     const directory = await mkdtemp(join(parent, 'bench-'));
     try {

@@ -31,6 +31,11 @@ export type Better = 'higher' | 'lower';
 export interface Benchmark {
   readonly name: string;
   readonly about: string;
+  /** The disk that the benchmark writes to; checked before the first one starts. */
+  readonly disk?: (flags: ReadonlyMap<string, string>) => {
+    readonly directory: string;
+    readonly bytes: number;
+  };
   /** Flags are those of the command line, `--name=value`. */
   run(
     report: (row: Row) => void,

@@ -1,8 +1,12 @@
 /** `npm run bench [-- NAME…] [--json] [--FLAG=VALUE…]`: runs all benchmarks, or those named. */
 import { spawnSync } from 'node:child_process';
-import { readdirSync } from 'node:fs';
+import { mkdirSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Benchmark, ROOT, type Row } from './harness.js';
+import { checkSpace } from '../scripts/setup/disk-space.mjs';
+import { messageOf } from '../src/errors/errors.js';
+import { asShoalError } from '../src/native/locate.js';
+import { ONEDNN_VARIABLE, oneDnnSetting } from '../src/native/onednn.js';
+import { type Benchmark, oraclePython, ROOT, type Row } from './harness.js';
 
 const args = process.argv.slice(2);
 const json = args.includes('--json');
@@ -37,9 +41,18 @@ if (!args.includes('--no-build')) {
 const show = (value: number): string =>
   value >= 1000 ? Math.round(value).toLocaleString('en') : Number(value.toPrecision(3)).toString();
 
-let missed = 0;
+// Both sides compute with the same kernels.
+const oneDnn = oneDnnSetting();
+if (oneDnn !== undefined) process.env[ONEDNN_VARIABLE] = oneDnn;
+
+const benchmarks: Benchmark[] = [];
 for (const name of asked.length > 0 ? asked : names) {
-  const { benchmark } = (await import(`./${name}.js`)) as { benchmark: Benchmark };
+  benchmarks.push(((await import(`./${name}.js`)) as { benchmark: Benchmark }).benchmark);
+}
+await checkPrerequisites(benchmarks);
+
+let missed = 0;
+for (const benchmark of benchmarks) {
   if (!json) console.log(`${benchmark.name}: ${benchmark.about}`);
   await benchmark.run(
     (row: Row) => {
@@ -66,3 +79,20 @@ for (const name of asked.length > 0 ? asked : names) {
   );
 }
 process.exitCode = missed > 0 ? 1 : 0;
+
+/** Ends the process with a message when something that a benchmark needs is missing. */
+async function checkPrerequisites(all: readonly Benchmark[]): Promise<void> {
+  try {
+    oraclePython();
+    for (const { name, disk } of all) {
+      if (!disk) continue;
+      const { directory, bytes } = disk(flags);
+      mkdirSync(directory, { recursive: true });
+      const hint = 'Free some space, or name a larger disk or smaller sizes by the flags of the benchmark.';
+      await checkSpace(`benchmark ${name}`, directory, bytes, { hint });
+    }
+  } catch (error) {
+    console.error(messageOf(asShoalError(error)));
+    process.exit(1);
+  }
+}

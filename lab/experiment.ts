@@ -5,6 +5,7 @@
 import { readdir } from 'node:fs/promises';
 import { invalid, messageOf } from '../src/errors/errors.js';
 import { Lab, type LabOptions } from './hosts.js';
+import type { Needs } from './prerequisites.js';
 
 export interface Flag {
   readonly type: 'string' | 'boolean';
@@ -33,6 +34,7 @@ export interface Experiment {
   readonly name: string;
   readonly description: string;
   readonly flags?: Readonly<Record<string, Flag>>;
+  readonly needs?: Needs;
   run(ctx: Context): Promise<void>;
 }
 
@@ -75,7 +77,7 @@ export async function runExperiment(experiment: Experiment, options: RunOptions)
   const onAbort = () => void disposeAll().catch(() => {});
   signal.addEventListener('abort', onAbort, { once: true });
   const ctx: Context = {
-    flags: { ...defaults(experiment), ...options.flags },
+    flags: withDefaults(experiment, options.flags),
     signal,
     lab: async (labOptions) => {
       const warn = (text: string) => report({ type: 'log', text });
@@ -110,8 +112,10 @@ export async function runExperiment(experiment: Experiment, options: RunOptions)
   return summary;
 }
 
-function defaults({ flags = {} }: Experiment): FlagValues {
-  return Object.fromEntries(Object.entries(flags).map(([name, flag]) => [name, flag.default]));
+/** The flags of a run, with the defaults of those that were not given. */
+export function withDefaults({ flags = {} }: Experiment, given: FlagValues = {}): FlagValues {
+  const defaults = Object.entries(flags).map(([name, flag]) => [name, flag.default]);
+  return { ...Object.fromEntries(defaults), ...given };
 }
 
 /** A report as a line of the story that a person reads. */

@@ -1,6 +1,6 @@
 /** `npm run lab -- NAME`: lists and runs the experiments. Exits 0 only if everything that one asserts held. */
 import { type ParseArgsConfig, parseArgs } from 'node:util';
-import { messageOf } from '../src/errors/errors.js';
+import { messageOf, ShoalError } from '../src/errors/errors.js';
 import {
   type Experiment,
   experimentNames,
@@ -9,7 +9,9 @@ import {
   type Report,
   runExperiment,
   tell,
+  withDefaults,
 } from './experiment.js';
+import { prepareExperiment } from './prerequisites.js';
 
 const USAGE = `npm run lab -- NAME [--json] [flags]    runs an experiment on hosts made for it
 npm run lab -- NAME --help              tells its flags
@@ -68,6 +70,14 @@ async function main(args: readonly string[]): Promise<number> {
     return 0;
   }
   if (flags.directories === true) process.env.SHOAL_LAB = 'directories';
+
+  try {
+    const say = (line: string) => process.stderr.write(`shoal: ${line}\n`);
+    await prepareExperiment(experiment, { flags: withDefaults(experiment, flags), say });
+  } catch (error) {
+    process.stderr.write(`${error instanceof ShoalError ? `${error.code}: ` : ''}${messageOf(error)}\n`);
+    return 1;
+  }
 
   const interrupt = new AbortController();
   let exitCode = 1;

@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { ensurePackages } from './house/install.mjs';
 import { ensureOracle } from './house/oracle.mjs';
+import { selectTests } from './house/test-selection.mjs';
 import { summarize } from './house/test-summary.mjs';
 import { describeError, exitCodeOf, SetupError } from './setup/errors.mjs';
 import { fetchTensorFlow } from './setup/fetch.mjs';
@@ -23,6 +24,7 @@ const SCRIPTS = {
   start: { file: 'examples/main-job.ts', oracle: false },
   quickstart: { file: 'examples/quickstart.ts', oracle: false },
   bench: { file: 'bench/main.ts', oracle: true },
+  // An experiment that needs the oracle sets it up itself.
   lab: { file: 'lab/main.ts', oracle: false },
   codegen: { file: 'codegen/main.ts', oracle: true },
   long: { file: 'test/long/main.ts', oracle: false },
@@ -75,16 +77,16 @@ async function prepare({ oracle }) {
 async function test(args) {
   const environment = await prepare({ oracle: true });
   const scratch = mkdtempSync(join(tmpdir(), 'shoal-test-'));
-  const report = join(scratch, 'report.json');
+  const counts = join(scratch, 'counts.json');
   try {
     const vitest = join(ROOT, 'node_modules/vitest/vitest.mjs');
-    const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${report}`];
-    const code = await runAttached(process.execPath, [vitest, 'run', ...reporters, ...args], {
+    const reporters = ['--reporter=default', `--reporter=${join(ROOT, 'scripts/house/test-summary.mjs')}`];
+    const code = await runAttached(process.execPath, [vitest, 'run', ...reporters, ...selectTests(args)], {
       cwd: ROOT,
-      env: environment,
+      env: { ...environment, SHOAL_TEST_COUNTS: counts },
     });
     const { line } = summarize(
-      existsSync(report) ? JSON.parse(readFileSync(report, 'utf8')) : undefined,
+      existsSync(counts) ? JSON.parse(readFileSync(counts, 'utf8')) : undefined,
       code,
     );
     process.stdout.write(`${line}\n`);

@@ -1,6 +1,7 @@
 /** Asks a Python program, with real TensorFlow beside it: JSON in, JSON out on the last line that it prints. */
 import { spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
+import { ONEDNN_VARIABLE, oneDnnSetting } from '../src/native/onednn.js';
 
 export async function askPython<T>(
   program: URL,
@@ -12,7 +13,13 @@ export async function askPython<T>(
   const path = fileURLToPath(program);
   const child = spawn(python, [path, ...args], {
     stdio: ['pipe', 'pipe', 'pipe'],
-    env: { ...process.env, TF_CPP_MIN_LOG_LEVEL: '3', CUDA_VISIBLE_DEVICES: '' },
+    env: {
+      ...process.env,
+      TF_CPP_MIN_LOG_LEVEL: '3',
+      CUDA_VISIBLE_DEVICES: '',
+      // The same kernels on both sides of the comparison.
+      [ONEDNN_VARIABLE]: oneDnnSetting(),
+    },
   });
   const output: Buffer[] = [];
   const errors: Buffer[] = [];

@@ -22,6 +22,7 @@ export const experiment: Experiment = {
     parts: { type: 'string', default: Object.keys(PARTS).join(), description: 'which parts to run' },
     logs: { type: 'string', description: 'a directory for what each task says' },
   },
+  needs: { isolation: 'waivable', python: true, diskBytes: 1e9 },
   async run(ctx) {
     for (const part of String(ctx.flags.parts).split(',')) {
       if (!(part in PARTS))

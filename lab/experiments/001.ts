@@ -7,6 +7,9 @@ import type { Experiment } from '../experiment.js';
 import { sparseClassic } from '../scenarios/sparse-classic.js';
 import { sparseJob } from '../scenarios/sparse-job.js';
 
+/** Weights and two slots in float32, on two tasks each, in the checkpoints that are kept and the one being written. */
+const BYTES_PER_FEATURE = 3 * 4 * 2 * 6;
+
 const PARTS = { classic: sparseClassic, job: sparseJob } as const;
 
 export const experiment: Experiment = {
@@ -29,6 +32,11 @@ export const experiment: Experiment = {
     'save-secs': { type: 'string', default: '10', description: 'seconds between checkpoints' },
     parts: { type: 'string', default: Object.keys(PARTS).join(), description: 'which parts to run' },
     logs: { type: 'string', description: 'a directory for what each task says' },
+  },
+  needs: {
+    isolation: 'waivable',
+    python: true,
+    diskBytes: ({ features }) => 1e9 + Number(features) * BYTES_PER_FEATURE,
   },
   async run(ctx) {
     for (const part of String(ctx.flags.parts).split(',')) {

@@ -16,6 +16,7 @@ export const experiment: Experiment = {
   name: 'full-disk',
   description:
     "saves while a ps's, a peer's or the chief's disk is full: loud, not fatal, whole again afterwards",
+  needs: { isolation: 'required' },
   async run(ctx) {
     const lab = await ctx.lab({ hosts: 5, diskBytes: DISK_BYTES });
     const scenario = new Scenario(lab, {

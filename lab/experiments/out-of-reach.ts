@@ -15,6 +15,7 @@ export const experiment: Experiment = {
   name: 'out-of-reach',
   description:
     'a worker that the ps hear and the chief does not: no torn cut; one that nobody hears: saved without it',
+  needs: { isolation: 'required' },
   async run(ctx) {
     const lab = await ctx.lab({ hosts: 4 });
     const scenario = new Scenario(lab, {

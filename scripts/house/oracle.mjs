@@ -9,6 +9,7 @@ import { existsSync } from 'node:fs';
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { checkSpace } from '../setup/disk-space.mjs';
 import { SetupError } from '../setup/errors.mjs';
 import { cacheDir, platformKey } from '../setup/locate.mjs';
 import { withLock } from '../setup/lock-file.mjs';
@@ -17,10 +18,12 @@ import { seconds } from '../setup/progress.mjs';
 import { findPython, pip } from '../setup/python.mjs';
 
 const REQUIREMENTS = fileURLToPath(new URL('./oracle-requirements.txt', import.meta.url));
+/** The environment, and what pip unpacks beside it meanwhile. */
+const SPACE_NEEDED = 3e9;
 
 /** The Python of the oracle, made if need be. SHOAL_ORACLE_PYTHON names one that is ready already. */
 export async function ensureOracle({ env = process.env, signal, waitMs, say = () => {} } = {}) {
-  if (env.SHOAL_ORACLE_PYTHON) return env.SHOAL_ORACLE_PYTHON;
+  if (env.SHOAL_ORACLE_PYTHON) return await checkGiven(env.SHOAL_ORACLE_PYTHON, { env, signal });
   const hash = createHash('sha256')
     .update(await readFile(REQUIREMENTS))
     .digest('hex')
@@ -36,6 +39,21 @@ export async function ensureOracle({ env = process.env, signal, waitMs, say = ()
   });
 }
 
+/** Finds the package without importing it, which takes seconds. */
+async function checkGiven(python, { env, signal }) {
+  const program = 'import importlib.util, sys; sys.exit(importlib.util.find_spec("tensorflow") is None)';
+  const { code, missing } = await run(python, ['-c', program], { env, signal });
+  if (code === 0) return python;
+  throw new SetupError(
+    'SHOAL_NOT_FOUND',
+    'oracle-unusable',
+    `SHOAL_ORACLE_PYTHON is ${python}, which ${missing ? 'is not a program' : 'has no TensorFlow'}`,
+    {
+      hint: 'Set it to a Python that has TensorFlow, or unset it: the test oracle is then made in the cache.',
+    },
+  );
+}
+
 async function make(dir, python, stamp, { env, signal, say }) {
   const started = Date.now();
   const base = await findPython({ env, signal });
@@ -43,6 +61,8 @@ async function make(dir, python, stamp, { env, signal, say }) {
   say(`making the test oracle (Python ${base.version} with TensorFlow, about 2 GB) in ${dir}`);
   await rm(dir, { recursive: true, force: true });
   await mkdir(dir, { recursive: true });
+  const hint = 'Free some space, or set SHOAL_CACHE to a folder on a larger disk.';
+  await checkSpace('the test oracle', dir, SPACE_NEEDED, { hint });
   const { code, output } = await run(base.executable, ['-m', 'venv', dir], { env, signal });
   if (code !== 0) {
     throw new SetupError(

@@ -1,17 +1,13 @@
 /** Types of test-summary.mjs, for its test. */
 
-export interface TestReport {
-  readonly testResults?: readonly {
-    readonly status: string;
-    readonly assertionResults?: readonly { readonly status: string }[];
-  }[];
-}
-
-export interface TestSummary {
+export interface TestCounts {
   readonly passed: number;
   readonly failed: number;
   readonly skipped: number;
+}
+
+export interface TestSummary extends TestCounts {
   readonly line: string;
 }
 
-export function summarize(report: TestReport | undefined, exitCode: number): TestSummary;
+export function summarize(counts: TestCounts | undefined, exitCode: number): TestSummary;

@@ -6,12 +6,13 @@
  * All work happens in `<install folder>.setup`, which belongs to the holder of `<install folder>.lock`.
  */
 import { existsSync } from 'node:fs';
-import { mkdir, readdir, rename, rm, stat, statfs, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { checkSpace } from './disk-space.mjs';
 import { SetupError } from './errors.mjs';
 import { cacheDir, installDir, pinFor, platformKey, pythonRecordFile, readLock, search } from './locate.mjs';
 import { withLock } from './lock-file.mjs';
-import { megabytes, startProgress } from './progress.mjs';
+import { startProgress } from './progress.mjs';
 import { findPython, findPythonTensorFlow, pip } from './python.mjs';
 import { extractEntry, listWheel, sha256Of } from './wheel.mjs';
 
@@ -97,7 +98,7 @@ async function obtainWheel(pin, python, work, { env, signal, say }) {
   }
   const kept = existsSync(wheel) && (await sha256Of(wheel, { signal })) === pin.wheel.sha256;
   if (!kept) await rm(wheel, { force: true });
-  await checkSpace(pin, kept, env);
+  await checkCacheSpace(pin, kept, env);
   if (kept) {
     say('going on with the wheel that an earlier set-up downloaded');
     return wheel;
@@ -191,18 +192,11 @@ export function spaceNeeded(pin, haveWheel = false) {
   return haveWheel ? libraries : Math.max(2 * pin.wheel.size, pin.wheel.size + libraries);
 }
 
-async function checkSpace(pin, haveWheel, env) {
-  const needed = spaceNeeded(pin, haveWheel);
-  const dir = cacheDir(env);
-  const { bavail, bsize } = await statfs(dir);
-  const free = bavail * bsize;
-  if (free >= needed) return;
-  throw new SetupError(
-    'SHOAL_NO_SPACE',
-    'full-disk',
-    `TensorFlow ${pin.version} needs ${megabytes(needed)} MB in ${dir} while it is set up, and ${megabytes(free)} MB are free`,
-    { hint: 'Free some space, or set SHOAL_CACHE to a folder on a larger disk.' },
-  );
+async function checkCacheSpace(pin, haveWheel, env) {
+  const hint = 'Free some space, or set SHOAL_CACHE to a folder on a larger disk.';
+  await checkSpace(`setting TensorFlow ${pin.version} up`, cacheDir(env), spaceNeeded(pin, haveWheel), {
+    hint,
+  });
 }
 
 /** The space was checked, but others write to the same disk. */

@@ -1,7 +1,8 @@
 /**
  * Loads TensorFlow's two libraries, once, at first use.
  *
- * Three things happen around the load. The library is pinned, because unloading it at exit crashes.
+ * Four things happen around the load. The library is pinned, because unloading it at exit crashes. oneDNN is turned on
+ * (onednn.ts), so that which kernels there are does not depend on the model of the CPU.
  * File descriptor 2 points elsewhere while its static initialisers run, because they write to the
  * terminal whatever the log level; `SHOAL_TF_LOG` (0 to 3, or `debug`) keeps them and TensorFlow's
  * later lines. And every declared symbol is looked for before the first call, so that a library that
@@ -11,6 +12,7 @@ import koffi, { type LibraryHandle } from 'koffi';
 import { messageOf, ShoalError } from '../errors/errors.js';
 import { type CApi, type CName, DECLARATIONS, type Pointer } from './c-api.js';
 import { type LocatedLibrary, locateTensorFlow } from './locate.js';
+import { applyOneDnnSetting, askOneDnn } from './onednn.js';
 
 const RTLD_LAZY = 1;
 const RTLD_NODELETE = process.platform === 'darwin' ? 0x80 : 0x1000;
@@ -40,6 +42,8 @@ export interface Library {
   readonly cc: LibraryHandle;
   readonly framework: LibraryHandle;
   readonly located: LocatedLibrary;
+  /** Whether TensorFlow computes with oneDNN; undefined where the library does not tell. */
+  readonly oneDnn: boolean | undefined;
 }
 
 let loaded: Library | undefined;
@@ -78,6 +82,7 @@ export async function preloadLibrary(): Promise<void> {
 async function preload(): Promise<void> {
   const located = locateTensorFlow();
   setLogLevel();
+  applyOneDnnSetting();
   const dlopen = koffi.load(null).func('dlopen', 'void *', ['str', 'int']);
   const restore = silenceStderr();
   try {
@@ -94,6 +99,7 @@ async function preload(): Promise<void> {
 
 function load(located: LocatedLibrary): Library {
   setLogLevel();
+  applyOneDnnSetting();
   const restore = silenceStderr();
   try {
     const framework = koffi.load(located.frameworkPath, { lazy: true });
@@ -133,7 +139,8 @@ function load(located: LocatedLibrary): Library {
     }
     const memcpy = cc.func('memcpy', 'void *', ['void *', 'void *', 'size_t']);
     const madvise = cc.func('madvise', 'int', ['uintptr_t', 'size_t', 'int']);
-    return { C: api, libc: { memcpy, madvise }, cc, framework, located };
+    const oneDnn = askOneDnn(framework);
+    return { C: api, libc: { memcpy, madvise }, cc, framework, located, oneDnn };
   } catch (error) {
     if (error instanceof ShoalError) throw error;
     throw new ShoalError(

@@ -2,7 +2,8 @@
 import { type ShoalError, TensorFlowError, TF_CODE_NAMES, type TfCodeName } from '../errors/errors.js';
 import type { Pointer } from './c-api.js';
 import { countHandle } from './handle.js';
-import { C } from './library.js';
+import { C, isLibraryLoaded, library } from './library.js';
+import { oneDnnHint } from './onednn.js';
 
 /** What the caller knows about the call that failed. */
 export interface CallContext {
@@ -77,5 +78,5 @@ function hintFor(code: TfCodeName, message: string): string | undefined {
   if (code === 'UNAVAILABLE') return 'A task is gone or cannot be reached; it may come back elsewhere.';
   if (code === 'DEADLINE_EXCEEDED')
     return 'A step took longer than its timeoutMs: a task may be frozen or cut off.';
-  return undefined;
+  return isLibraryLoaded() ? oneDnnHint(message, library().oneDnn) : undefined;
 }

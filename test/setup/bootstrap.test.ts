@@ -21,6 +21,32 @@ test('a test run passes its arguments to vitest and ends with the count', async 
   expect(code).toBe(0);
 });
 
+test('a suite whose set-up fails counts as failed in the last line', async () => {
+  // Inside the checkout: the test file imports vitest from its node_modules.
+  const root = mkdtempSync(join(ROOT, 'node_modules/.shoal-bootstrap-'));
+  try {
+    writeFileSync(join(root, 'vitest.config.mjs'), "export default { test: { include: ['*.test.mjs'] } };");
+    writeFileSync(
+      join(root, 'broken.test.mjs'),
+      `import { beforeAll, describe, test } from 'vitest';
+      describe('broken', () => {
+        beforeAll(() => { throw new Error('no set-up'); });
+        test('a', () => {});
+        test('b', () => {});
+      });
+      test('c', () => {});`,
+    );
+    const { code, stdout } = await startNode(
+      [BOOTSTRAP, 'test', '--root', root, '--exclude', 'none'],
+      ready(),
+    ).ended;
+    expect(stdout.trimEnd().split('\n').at(-1)).toBe('1 passed, 2 failed');
+    expect(code).toBe(1);
+  } finally {
+    rmSync(root, { recursive: true, force: true });
+  }
+});
+
 test('an unknown command is an error that lists the known ones', async () => {
   const { code, stderr } = await startNode([BOOTSTRAP, 'dance'], ready()).ended;
   expect(code).toBe(1);

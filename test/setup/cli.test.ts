@@ -54,6 +54,7 @@ test('doctor --json tells all its subjects and exits with 0 where Shoal can run'
     'library',
     'request ids',
     'cpu',
+    'oneDNN',
     'gpu',
     'threads',
     'disk',

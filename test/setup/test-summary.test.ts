@@ -15,30 +15,28 @@ beforeEach(() => {
 
 afterEach(() => rmSync(scratch, { recursive: true, force: true }));
 
-/** Runs the real vitest on test files and summarizes the report that it writes. */
+/** Runs the real vitest on test files with the reporter, and summarizes what that counted. */
 function runVitest(files: Readonly<Record<string, string>>): { line: string; code: number } {
   for (const [name, body] of Object.entries(files)) {
-    writeFileSync(join(scratch, `${name}.test.mjs`), `import { expect, test } from 'vitest';\n${body}`);
+    const header = "import { afterAll, beforeAll, describe, expect, test } from 'vitest';";
+    writeFileSync(join(scratch, `${name}.test.mjs`), `${header}\n${body}`);
   }
-  const report = join(scratch, 'report.json');
-  const vitest = join(ROOT, 'node_modules/vitest/vitest.mjs');
-  const args = [
-    'run',
-    '--root',
-    scratch,
-    '--exclude',
-    'none',
-    '--reporter=json',
-    `--outputFile.json=${report}`,
-  ];
-  const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('VITEST')));
   writeFileSync(
     join(scratch, 'vitest.config.mjs'),
-    "export default { test: { include: ['*.test.mjs'], exclude: [] } };",
+    "export default { test: { include: ['*.test.mjs'], exclude: [], pool: 'forks' } };",
   );
-  const code =
-    spawnSync(process.execPath, [vitest, ...args], { cwd: scratch, env, encoding: 'utf8' }).status ?? 1;
-  return { line: summarize(JSON.parse(readFileSync(report, 'utf8')), code).line, code };
+  const counts = join(scratch, 'counts.json');
+  const reporter = join(ROOT, 'scripts/house/test-summary.mjs');
+  const vitest = join(ROOT, 'node_modules/vitest/vitest.mjs');
+  const args = [vitest, 'run', '--root', scratch, `--reporter=${reporter}`];
+  const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('VITEST')));
+  const { status } = spawnSync(process.execPath, args, {
+    cwd: scratch,
+    env: { ...env, SHOAL_TEST_COUNTS: counts },
+    encoding: 'utf8',
+  });
+  const code = status ?? 1;
+  return { line: summarize(JSON.parse(readFileSync(counts, 'utf8')), code).line, code };
 }
 
 test('counts passed, failed and skipped tests of several files', () => {
@@ -56,11 +54,36 @@ test('counts a file that does not load as a failure', () => {
   expect(runVitest(files)).toEqual({ line: '1 passed, 1 failed', code: 1 });
 });
 
+const TWO_TESTS = "test('a', () => {}); test('b', () => {}); test.skip('c', () => {});";
+const BROKEN_HOOK = "() => { throw new Error('broken'); }";
+
+test('counts the tests of a file whose beforeAll fails as failed', () => {
+  const files = { good: "test('z', () => {});", broken: `beforeAll(${BROKEN_HOOK}); ${TWO_TESTS}` };
+  expect(runVitest(files)).toEqual({ line: '1 passed, 2 failed, 1 skipped', code: 1 });
+});
+
+test('counts the tests of a describe whose beforeAll fails as failed, beside a test that fails itself', () => {
+  const inner = `describe('inner', () => { ${TWO_TESTS} });`;
+  const broken = `describe('outer', () => { beforeAll(${BROKEN_HOOK}); ${inner} });
+    test('x', () => expect(1).toBe(2)); test('y', () => {});`;
+  expect(runVitest({ broken })).toEqual({ line: '1 passed, 3 failed, 1 skipped', code: 1 });
+});
+
+test('counts an afterAll that fails as one failure', () => {
+  const broken = `describe('outer', () => { afterAll(${BROKEN_HOOK}); ${TWO_TESTS} });`;
+  expect(runVitest({ broken })).toEqual({ line: '2 passed, 1 failed, 1 skipped', code: 1 });
+});
+
+test('counts the tests of a file whose process is killed as failed', () => {
+  const killed = `beforeAll(() => { process.kill(process.pid, 'SIGKILL'); }); ${TWO_TESTS}`;
+  expect(runVitest({ killed })).toEqual({ line: '0 passed, 2 failed, 1 skipped', code: 1 });
+});
+
 test('is never clean when vitest failed outside of tests', () => {
   const loose = "test('a', () => { Promise.reject(new Error('loose')); });";
   expect(runVitest({ loose })).toEqual({ line: '1 passed, 1 failed', code: 1 });
 });
 
-test('is a failure when vitest wrote no report', () => {
+test('is a failure when vitest counted nothing', () => {
   expect(summarize(undefined, 1).line).toBe('0 passed, 1 failed');
 });

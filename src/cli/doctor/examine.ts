@@ -6,6 +6,7 @@ import { checkGpu } from './gpu.js';
 import { checkLibrary } from './library.js';
 import { checkNamespaces } from './namespaces.js';
 import { checkNode } from './node.js';
+import { checkOneDnn } from './onednn.js';
 import { checkPlatform } from './platform.js';
 import { checkPython } from './python.js';
 import { checkRequestIds } from './request-ids.js';
@@ -21,6 +22,7 @@ export async function examine(env: Readonly<NodeJS.ProcessEnv> = process.env): P
     library,
     ...(requestIds ? [requestIds] : []),
     checkCpu(),
+    checkOneDnn(env),
     checkGpu(),
     checkThreadPool(),
     checkDisk(env, haveLibrary),

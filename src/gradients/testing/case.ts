@@ -37,6 +37,8 @@ interface CaseBase {
   readonly noOracle?: string;
   /** Why the case makes no sense without static shapes. */
   readonly noUnknown?: string;
+  /** On CPUs only oneDNN has the kernel: where it is off the gradient must be refused with a hint. */
+  readonly needsOneDnn?: true;
   /** Why nothing and zeros mean the same here: TensorFlow gives one, Shoal the other. */
   readonly nullIsZero?: string;
   /** Of differences, relative to the largest element; 1e-6 when left out, 5e-3 where `step` is given. */

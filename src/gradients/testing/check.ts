@@ -16,6 +16,7 @@
  * forward part goes there, so that both differentiate the very same graph.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { library } from '../../native/library.js';
 import { isComplex } from '../../tensor/dtype.js';
 import { formatShape } from '../../tensor/shape.js';
 import type { Tensor } from '../../tensor/tensor.js';
@@ -56,6 +57,15 @@ export function checkGradients(cases: readonly GradientCase[]): void {
 
   for (const [i, one] of cases.entries()) {
     describe(describeCase(one), () => {
+      if (one.needsOneDnn && library().oneDnn === false) {
+        test('is refused with a hint at oneDNN, which is off', async () => {
+          await expect((known[i] as Instance).gradients()).rejects.toMatchObject({
+            code: expect.stringMatching(/^SHOAL_TF_/),
+            hint: expect.stringContaining('oneDNN'),
+          });
+        });
+        return;
+      }
       if (!one.noOracle) {
         test('as TensorFlow', () => compareWithOracle(one, known[i] as Instance, answers[i] as OracleAnswer));
         if (!one.noUnknown) {

@@ -170,6 +170,7 @@ const norms: readonly GradientCase[] = [
     inputs: [f32([3, 2, 2, 2]), ...moments, ...given],
     attrs: { epsilon: 0.01, data_format: 'NCHW', is_training: false },
     outputs: [0],
+    needsOneDnn: true,
   },
 ];
 

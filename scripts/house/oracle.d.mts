@@ -1,0 +1,11 @@
+/** Types of oracle.mjs, for the TypeScript that imports it. */
+export interface OracleOptions {
+  readonly env?: Readonly<Record<string, string | undefined>>;
+  readonly signal?: AbortSignal;
+  readonly waitMs?: number;
+  /** Gets a line for each thing that is being done. */
+  readonly say?: (line: string) => void;
+}
+
+/** The path of the oracle's Python. */
+export function ensureOracle(options?: OracleOptions): Promise<string>;

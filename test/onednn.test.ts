@@ -1,0 +1,25 @@
+/**
+ * The kernels that differ between oneDNN and Eigen, compared with Python in the setting that this test run does not use:
+ * a process has one setting for its life, so the tests run again in processes of their own.
+ */
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { library } from '../src/native/library.js';
+import { ONEDNN_VARIABLE } from '../src/native/onednn.js';
+import { ROOT, startNode } from './setup/run-setup.js';
+
+const FILES = ['src/gradients/nn.test.ts', 'src/gradients/conv.test.ts', 'src/layers/layers.test.ts'];
+
+test.skipIf(process.platform !== 'linux')(
+  'convolutions, pooling and normalization pass in the other setting of oneDNN',
+  async () => {
+    const vitest = join(ROOT, 'node_modules/vitest/vitest.mjs');
+    const args = [vitest, 'run', '--root', ROOT, '--maxWorkers=1', '--reporter=dot', ...FILES];
+    const { code, stdout, stderr } = await startNode(args, {
+      SHOAL_ORACLE_PYTHON: process.env.SHOAL_ORACLE_PYTHON,
+      [ONEDNN_VARIABLE]: library().oneDnn ? '0' : '1',
+    }).ended;
+    expect(code, `${stdout}\n${stderr}`).toBe(0);
+    expect(stdout).toMatch(new RegExp(`Test Files\\D+${FILES.length} passed`));
+  },
+);

@@ -1,0 +1,82 @@
+/** Which test files `npm test`, `npm run test:slow` and a path select, as vitest itself lists them. */
+import { spawnSync } from 'node:child_process';
+import { join, relative } from 'node:path';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { selectTests } from '../../scripts/house/test-selection.mjs';
+import { SLOW_TESTS } from '../slow-tests.js';
+import { childEnvironment, ROOT } from './run-setup.js';
+
+/** The files that vitest would run for the arguments of `npm test`. */
+function listed(...args: string[]): string[] {
+  const vitest = join(ROOT, 'node_modules/vitest/vitest.mjs');
+  const { stdout, stderr, status } = spawnSync(
+    process.execPath,
+    [vitest, 'list', '--filesOnly', ...selectTests(args), '--json'],
+    { cwd: ROOT, env: childEnvironment({}), encoding: 'utf8' },
+  );
+  if (status !== 0) throw new Error(stderr);
+  const files = JSON.parse(stdout.slice(stdout.indexOf('['))) as { file: string }[];
+  return files.map(({ file }) => relative(ROOT, file)).sort();
+}
+
+describe('the tests', () => {
+  let [quick, slow, all]: string[][] = [[], [], []];
+  beforeAll(() => {
+    [quick, slow, all] = [listed(), listed('--slow'), listed('--all')];
+  });
+
+  test('are each in one of the two groups', () => {
+    expect([...(quick ?? []), ...(slow ?? [])].sort()).toEqual(all);
+  });
+
+  test.each([
+    ['units', /^src\/session\//],
+    ['gradients by Python', /^src\/gradients\/nn\.test/],
+    ['optimizers by Python', /^src\/optimizers\/trajectories\.test/],
+    ['formats by Python', /^test\/formats\/checkpoints\.test/],
+    ['checkpoints by Python', /^src\/train\/saver\.test/],
+    ['the command line, and a ps that is killed', /^test\/cli\/cluster\.test/],
+    ['records exactly once', /^test\/cluster\/shards-monitored\.test/],
+    ['the lab', /^lab\/hosts\.test/],
+  ])('of the quick group include %s', (_kind, file) => {
+    expect(quick).toContainEqual(expect.stringMatching(file));
+  });
+
+  test.each(SLOW_TESTS)('that %s names exist', (pattern) => {
+    const start = pattern.replace(/[!*{].*/, '');
+    expect(slow?.filter((file) => file.startsWith(start))).not.toEqual([]);
+  });
+
+  test('that a path names run, whatever their group', () => {
+    const files = listed('test/cli');
+    expect(files).toContain('test/cli/commands.test.ts');
+    expect(files).toContain('test/cli/checkpoint.test.ts');
+  });
+});
+
+test.each([
+  [[], ['--project=quick']],
+  [['--slow'], ['--project=slow']],
+  [['--all', '--bail=1'], ['--bail=1']],
+  [['--maxWorkers=1'], ['--project=quick', '--maxWorkers=1']],
+  [
+    ['--reporter', 'verbose'],
+    ['--project=quick', '--reporter', 'verbose'],
+  ],
+  [['src/graph'], ['src/graph']],
+  [['codegen'], ['codegen']],
+  [
+    ['--maxWorkers', '1', 'codegen'],
+    ['--maxWorkers', '1', 'codegen'],
+  ],
+  [
+    ['--no-color', 'src/graph'],
+    ['--no-color', 'src/graph'],
+  ],
+  [
+    ['-t', 'a name'],
+    ['-t', 'a name'],
+  ],
+])('npm test -- %j asks vitest for %j', (args, expected) => {
+  expect(selectTests(args)).toEqual(expected);
+});

@@ -1,0 +1,31 @@
+/**
+ * The test files that `npm test` leaves out, as globs: it is to answer within ten minutes on two cores. Everything else is
+ * in the quick selection, which must keep at least one file of every kind of check: unit tests of every module, Python
+ * as the judge, real processes, kills, the command line, the lab.
+ *
+ * The folders of multi-process tests are slow but for the files that are named in `!(…)`. Elsewhere a file that uses
+ * more than about fifteen seconds of processor time, and whose kind others represent, is listed by its name.
+ */
+export const SLOW_TESTS = [
+  'test/cluster/!(shards-monitored).test.ts',
+  'test/cli/!(cluster|commands).test.ts',
+  'test/checkpoint/!(damage-matrix|save-faults).test.ts',
+  'test/examples/!(quickstart).test.ts',
+  'test/aarch64/**/*.test.ts',
+  'test/ops-oracle/**/*.test.ts',
+  'test/train/**/*.test.ts',
+  'test/formats/records.test.ts',
+  'test/setup/setup.test.ts',
+  'test/setup/test-summary.test.ts',
+  'test/handles.test.ts',
+  'test/onednn.test.ts',
+  'lab/main.test.ts',
+  'codegen/protos.test.ts',
+  'src/graph/interop.test.ts',
+  'src/gradients/{arithmetic,arrays,diagonals,linalg,matmul,reductions,segment,select,sparse}.test.ts',
+  'src/gradients/math-*.test.ts',
+  'src/input/queues.test.ts',
+  'src/layers/losses/losses.test.ts',
+  'src/layers/metrics/metrics.test.ts',
+  'src/train/event-files.test.ts',
+];
