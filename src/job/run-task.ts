@@ -125,6 +125,7 @@ async function train(
           log,
           steadiness,
           input: input.checkpointed,
+          signal,
         })
       : undefined;
   const session = new RecoverableSession({
