@@ -1,7 +1,8 @@
 /** The checkpoints of a namespace: which there are, and how healthy each is. */
-import { isShoalError, messageOf } from '../errors/errors.js';
+import type { ShoalError } from '../errors/errors.js';
+import { isCopyFault } from '../errors/system-error.js';
 import type { Store } from '../store/store.js';
-import { decodeManifest, MAX_MANIFEST_BYTES, type Manifest, type ManifestFile } from './manifest.js';
+import type { Manifest, ManifestFile } from './manifest.js';
 import {
   type AttemptStamp,
   fileBlob,
@@ -11,13 +12,9 @@ import {
   parseManifestBlob,
   stampOf,
 } from './names.js';
+import { type CatalogOptions, type DamagedCopy, readManifest } from './read-manifest.js';
 
-export interface CatalogOptions {
-  readonly signal?: AbortSignal | undefined;
-  readonly timeoutMs?: number | undefined;
-  /** Something is wrong with one of them; the others go on. */
-  readonly onNotice?: ((line: string) => void) | undefined;
-}
+export type { CatalogOptions } from './read-manifest.js';
 
 export interface FileHealth {
   readonly entry: ManifestFile;
@@ -36,21 +33,61 @@ export interface ListOptions extends CatalogOptions {
   readonly known?: Map<string, Manifest> | undefined;
 }
 
-/** Newest first. A manifest that is damaged everywhere is told of and left out. */
-export async function listCheckpoints(
+/** A checkpoint whose manifest exists, but can not be read: its name is all that is known of it. */
+export interface UnreadableManifest {
+  readonly name: string;
+  readonly sequence: number;
+  readonly step: number;
+  readonly attempt: string;
+  /** SHOAL_UNSUPPORTED where this version of Shoal is to blame, and not a disk. */
+  readonly error: ShoalError;
+}
+
+export interface Survey {
+  /** Newest first. */
+  readonly manifests: readonly Manifest[];
+  /** Newest first. That there are some means that the job has checkpoints, whatever `manifests` has. */
+  readonly unreadable: readonly UnreadableManifest[];
+  /** Copies of readable manifests that were passed over for a good one. */
+  readonly damaged: readonly DamagedCopy[];
+}
+
+/** All checkpoints of a namespace, those included that can not be read. */
+export async function surveyCheckpoints(
   store: Store,
   namespace: string,
   { known = new Map(), ...options }: ListOptions = {},
-): Promise<Manifest[]> {
+): Promise<Survey> {
   const found = new Map<string, Manifest>();
+  const unreadable: UnreadableManifest[] = [];
+  const damaged: DamagedCopy[] = [];
   for await (const { name, places } of store.list(manifestsPrefix(namespace), options)) {
-    if (!parseManifestBlob(name)) continue;
-    const manifest = known.get(name) ?? (await readManifest(store, name, places, options));
+    const parsed = parseManifestBlob(name);
+    if (!parsed) continue;
+    const before = known.get(name);
+    const { manifest, error, bad } = before
+      ? { manifest: before, error: undefined, bad: [] }
+      : await readManifest(store, name, places, options);
     if (manifest) found.set(name, manifest);
+    else if (error) unreadable.push({ name, ...parsed, error });
+    damaged.push(...bad);
   }
   known.clear();
   for (const [name, manifest] of found) known.set(name, manifest);
-  return [...found.values()].sort(newestFirst);
+  return {
+    manifests: [...found.values()].sort(newestFirst),
+    unreadable: unreadable.sort((a, b) => b.sequence - a.sequence || (a.name < b.name ? 1 : -1)),
+    damaged,
+  };
+}
+
+/** Newest first. A manifest that can not be read is logged and left out: see `surveyCheckpoints`. */
+export async function listCheckpoints(
+  store: Store,
+  namespace: string,
+  options: ListOptions = {},
+): Promise<Manifest[]> {
+  return [...(await surveyCheckpoints(store, namespace, options)).manifests];
 }
 
 export function newestFirst(a: Manifest, b: Manifest): number {
@@ -69,51 +106,6 @@ export async function nextSequence(store: Store, namespace: string, options: Cat
     highest = Math.max(highest, parseManifestBlob(name)?.sequence ?? 0);
   }
   return highest + 1;
-}
-
-async function readManifest(
-  store: Store,
-  name: string,
-  places: readonly string[],
-  options: CatalogOptions,
-): Promise<Manifest | undefined> {
-  let problem: unknown;
-  const tried = new Set<string>();
-  // A listing tells the copies of one size; where that is the size of a damaged one, the others are looked for.
-  for (const find of [() => places, () => store.locate(name, options)]) {
-    for (const place of await find()) {
-      if (tried.has(place)) continue;
-      tried.add(place);
-      try {
-        return await readManifestAt(store, name, place, options);
-      } catch (error) {
-        options.signal?.throwIfAborted();
-        if (!isShoalError(error)) throw error;
-        // One that was removed since it was listed is as if it had not been there.
-        if (!isShoalError(error, 'SHOAL_NOT_FOUND')) problem = error;
-      }
-    }
-  }
-  if (problem !== undefined) options.onNotice?.(messageOf(problem));
-  return undefined;
-}
-
-/** One copy of a manifest. */
-export async function readManifestAt(
-  store: Store,
-  name: string,
-  place: string,
-  options: CatalogOptions = {},
-): Promise<Manifest> {
-  const { signal, timeoutMs } = options;
-  const chunks: Uint8Array[] = [];
-  let size = 0;
-  for await (const chunk of store.read(name, { place, end: MAX_MANIFEST_BYTES, signal, timeoutMs })) {
-    chunks.push(chunk);
-    size += chunk.byteLength;
-    if (size > MAX_MANIFEST_BYTES) break;
-  }
-  return decodeManifest(Buffer.concat(chunks), `${name} at ${place}`);
 }
 
 /** Where the files of a checkpoint are at the moment. */
@@ -141,10 +133,16 @@ async function placesOf(
   { signal, timeoutMs }: CatalogOptions,
 ): Promise<readonly string[]> {
   const bounds = { signal, timeoutMs };
-  const info = await store.stat(blob, bounds);
+  // A copy that can not be looked at is none.
+  const none = (error: unknown) => {
+    signal?.throwIfAborted();
+    if (!isCopyFault(error)) throw error;
+    return undefined;
+  };
+  const info = await store.stat(blob, bounds).catch(none);
   if (info === undefined || info.size === size) return info?.places ?? [];
   const places = await store.locate(blob, bounds);
-  const each = await Promise.all(places.map((place) => store.stat(blob, { ...bounds, place })));
+  const each = await Promise.all(places.map((place) => store.stat(blob, { ...bounds, place }).catch(none)));
   return places.filter((_, i) => each[i]?.size === size);
 }
 

@@ -5,9 +5,23 @@
 import { backoffMs } from '../async/backoff.js';
 import { sleep } from '../async/deadline.js';
 import { messageOf, type ShoalCode, ShoalError } from '../errors/errors.js';
-import { healthOf, type ListOptions, listCheckpoints, removeCheckpoint, sweepAttempts } from './catalog.js';
+import {
+  healthOf,
+  type ListOptions,
+  removeCheckpoint,
+  type Survey,
+  surveyCheckpoints,
+  sweepAttempts,
+} from './catalog.js';
 import type { Manifest } from './manifest.js';
-import { type RestoreReport, type RestoreRequest, restoreCheckpoint, restoreNewest } from './restore.js';
+import { replaceDamaged } from './replace-damaged.js';
+import {
+  type HolderWait,
+  type RestoreReport,
+  type RestoreRequest,
+  restoreCheckpoint,
+  restoreNewest,
+} from './restore.js';
 import { expired, type Retention } from './retention.js';
 import { type SaveContext, type SaveOutcome, type SaveRequest, save } from './save.js';
 import { updateView } from './view.js';
@@ -17,6 +31,7 @@ export interface CheckpointsOptions extends SaveContext {
   /** Where the job's user expects the `checkpoint` file, and where on this disk blobs may be. */
   readonly directory?: string | undefined;
   readonly roots?: readonly string[] | undefined;
+  readonly waitForHolders?: HolderWait | undefined;
   /** How often a save is tried. */
   readonly attempts?: number | undefined;
 }
@@ -34,6 +49,8 @@ export class Checkpoints {
   #isUnswept = true;
   /** The highest sequence that was tried here. */
   #tried = 0;
+  /** The sequence of the newest checkpoint of the job; 0: there is none; undefined: not known. */
+  #newest: number | undefined;
 
   constructor(options: CheckpointsOptions) {
     this.#options = options;
@@ -73,6 +90,7 @@ export class Checkpoints {
             this.#tried = sequence;
           },
         });
+        this.#newest = outcome.manifest.sequence;
         await this.#keep(outcome.manifest);
         return outcome;
       } catch (error) {
@@ -128,10 +146,25 @@ export class Checkpoints {
     }
   }
 
-  /** Newest first; as they lie there unless some are `known`. */
-  list({ known }: Pick<ListOptions, 'known'> = {}): Promise<Manifest[]> {
+  /** Newest first, without those that can not be read. All are read but for those that are `known`. */
+  async list(options: Pick<ListOptions, 'known'> = {}): Promise<readonly Manifest[]> {
+    return (await this.survey(options)).manifests;
+  }
+
+  /** Those included that can not be read. */
+  survey({ known, signal }: Pick<ListOptions, 'known' | 'signal'> = {}): Promise<Survey> {
     const { store, namespace, log } = this.#options;
-    return listCheckpoints(store, namespace, { onNotice: log, known });
+    return surveyCheckpoints(store, namespace, { onNotice: log, known, signal });
+  }
+
+  /** Whether the newest checkpoint of the job is among these, for sure: only this process saves any. */
+  hasNewest(survey: Survey): boolean {
+    return this.#newest !== undefined && newestOf(survey) >= this.#newest;
+  }
+
+  /** No task can hold a newer one than these. */
+  settleNewest(survey: Survey): void {
+    this.#newest = newestOf(survey);
   }
 
   /** Brings the job's directory up to date with what the store has. */
@@ -146,10 +179,17 @@ export class Checkpoints {
     return restoreCheckpoint(this.#options, manifest, request);
   }
 
-  /** The newest that can be restored; undefined when the job has none at all. */
-  async restoreNewest(request: RestoreRequest): Promise<RestoreReport | undefined> {
-    const manifests = await this.list();
-    return manifests.length === 0 ? undefined : restoreNewest(this.#options, manifests, request);
+  /**
+   * The newest that can be restored; undefined when the job has none at all. One that exists and can not be read is an
+   * error, or passed over for an older one: never a fresh start.
+   */
+  async restoreNewest(request: RestoreRequest, found?: Survey): Promise<RestoreReport | undefined> {
+    const survey = found ?? (await this.survey({ signal: request.signal }));
+    if (survey.manifests.length + survey.unreadable.length === 0) return undefined;
+    const report = await restoreNewest(this.#options, survey, request);
+    const { store, log } = this.#options;
+    void replaceDamaged(store, survey.damaged, { log });
+    return report;
   }
 
   async remove(manifest: Manifest): Promise<void> {
@@ -157,6 +197,9 @@ export class Checkpoints {
     await removeCheckpoint(store, namespace, manifest);
   }
 }
+
+const newestOf = ({ manifests, unreadable }: Survey): number =>
+  Math.max(0, ...[...manifests, ...unreadable].map(({ sequence }) => sequence));
 
 /** A wrong argument stays wrong, a chief that was replaced stays replaced, and lost values come by a restore. */
 const FINAL: ReadonlySet<ShoalCode> = new Set<ShoalCode>([

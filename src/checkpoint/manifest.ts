@@ -7,10 +7,14 @@
  */
 import * as v from 'valibot';
 import { crc32c } from '../bytes/crc32c.js';
-import { messageOf, ShoalError } from '../errors/errors.js';
+import { ShoalError } from '../errors/errors.js';
+import { damaged, decodeSealed, encodeSealed } from './sealed-json.js';
 import { CHUNK_BYTES } from './shard-image.js';
 
 export const MAX_MANIFEST_BYTES = 64 << 20;
+/** Version 1 has the state of the input inline, version 2 names a file of the checkpoint. */
+const NEWEST_VERSION = 2;
+const KIND = "a checkpoint's manifest";
 
 const Count = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
 const Crc = v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(0xffffffff));
@@ -35,7 +39,7 @@ const FileSchema = v.pipe(
 
 export const ManifestSchema = v.object({
   format: v.literal('shoal-checkpoint'),
-  version: v.literal(1),
+  version: v.picklist([1, NEWEST_VERSION]),
   sequence: Count,
   step: Count,
   /** Tells apart two attempts at one step; part of every name that belongs to it. */
@@ -50,36 +54,45 @@ export const ManifestSchema = v.object({
   files: v.array(FileSchema),
   /** How many copies of each data file were wanted beside the first one. */
   replicas: v.optional(Count),
-  /** What input has been consumed, of the same instant. */
+  /** The one of its files that says what input has been consumed, of the same instant. */
+  inputFile: v.optional(Text(1024)),
+  /** The same in version 1, inline. */
   input: v.nullish(v.unknown()),
 });
 
 export type Manifest = v.InferOutput<typeof ManifestSchema>;
 export type ManifestFile = v.InferOutput<typeof FileSchema>;
 
+/** Fails for a manifest that could not be read back. */
 export function encodeManifest(manifest: Manifest): Uint8Array {
-  const line = Buffer.from(JSON.stringify(manifest));
-  return Buffer.concat([line, Buffer.from(`\n${hex(crc32c(line))}\n`)]);
+  return encodeSealed(manifest, {
+    what: `The manifest of ${manifest.prefix}`,
+    maxBytes: MAX_MANIFEST_BYTES,
+  });
 }
 
 /** @param source the name of the blob, for error messages. */
 export function decodeManifest(bytes: Uint8Array, source: string): Manifest {
-  const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  const end = text.lastIndexOf(0x0a, text.length - 2);
-  const line = text.subarray(0, Math.max(0, end));
-  if (end < 0 || text.subarray(end).toString('latin1') !== `\n${hex(crc32c(line))}\n`) {
-    throw corrupt(source, 'its sum does not match');
+  if (bytes.byteLength > MAX_MANIFEST_BYTES) {
+    throw new ShoalError(
+      'SHOAL_UNSUPPORTED',
+      `${source} is larger than the ${MAX_MANIFEST_BYTES} bytes that are read of a manifest`,
+      { hint: 'The checkpoint exists, but this version of Shoal can not use it.' },
+    );
   }
-  let value: unknown;
-  try {
-    value = JSON.parse(line.toString('utf8'));
-  } catch (cause) {
-    throw corrupt(source, messageOf(cause));
+  const value = decodeSealed(bytes, source, KIND);
+  const { format, version } = (value ?? {}) as { format?: unknown; version?: unknown };
+  if (format === 'shoal-checkpoint' && typeof version === 'number' && version > NEWEST_VERSION) {
+    throw new ShoalError(
+      'SHOAL_UNSUPPORTED',
+      `${source} is in version ${version} of the checkpoint format; this Shoal reads versions up to ${NEWEST_VERSION}`,
+      { hint: 'A newer Shoal has saved it: continue with that one, or remove the checkpoint with it.' },
+    );
   }
   const result = v.safeParse(ManifestSchema, value);
   if (!result.success) {
     const [issue] = result.issues;
-    throw corrupt(source, `${v.getDotPath(issue) ?? 'it'}: ${issue.message}`);
+    throw damaged(source, KIND, `${v.getDotPath(issue) ?? 'it'}: ${issue.message}`);
   }
   return result.output;
 }
@@ -110,12 +123,4 @@ export function manifestFile(file: string, bytes: Uint8Array, places: readonly s
     chunks: encodeChunks(chunks),
     places: [...places],
   };
-}
-
-const hex = (crc: number): string => crc.toString(16).padStart(8, '0');
-
-function corrupt(source: string, why: string): ShoalError {
-  return new ShoalError('SHOAL_CORRUPT', `${source} is not a checkpoint's manifest: ${why}`, {
-    hint: 'Another task may hold a good copy; `shoal checkpoint verify` looks at all of them.',
-  });
 }

@@ -9,8 +9,10 @@ import { BundleReader } from '../formats/tensor-bundle/bundle-reader.js';
 import { dtypeName } from '../formats/tensor-bundle/dtypes.js';
 import type { Store } from '../store/store.js';
 import { dtypeNumber } from '../tensor/dtype.js';
-import { healthOf } from './catalog.js';
+import { healthOf, type Survey, type UnreadableManifest } from './catalog.js';
+import { readInput } from './input-file.js';
 import type { Manifest } from './manifest.js';
+import { replaceDamaged } from './replace-damaged.js';
 import { fullShapeOf, type SavedVariable } from './saved-variable.js';
 import type { ShardOwner } from './shard-owner.js';
 import { VerifiedReader } from './verified-reader.js';
@@ -19,13 +21,25 @@ export interface RestoreContext {
   readonly store: Store;
   readonly namespace: string;
   readonly owner: (name: string) => ShardOwner;
+  /**
+   * Waits for some of those places that can not be asked at the moment. True: one that could not be asked before can be
+   * now. False: all can be asked, or they did not come in time.
+   */
+  readonly waitForHolders?: HolderWait | undefined;
   readonly log?: ((line: string) => void) | undefined;
 }
+
+export type HolderWait = (
+  places: readonly string[],
+  options: { readonly why: string; readonly signal?: AbortSignal | undefined },
+) => Promise<boolean>;
 
 export interface RestoreRequest {
   readonly variables: ReadonlyMap<string, readonly SavedVariable[]>;
   /** Variables that the checkpoint does not have are an error, unless this is false. */
   readonly strict?: boolean | undefined;
+  /** Whether the state of the input is wanted too; without it a checkpoint can be restored that has lost it. */
+  readonly readsInput?: boolean | undefined;
   /** Owners that are served after all others: who sees their values knows that all are there. */
   readonly last?: ReadonlySet<string> | undefined;
   readonly signal?: AbortSignal | undefined;
@@ -38,34 +52,62 @@ export interface RestoreReport {
   /** What is in the checkpoint and was not asked for. */
   readonly unused: readonly string[];
   readonly bytesRead: number;
+  /** The state of the input as it was saved, where it was asked for; null where the checkpoint has none. */
+  readonly input?: unknown;
   /** Copies that were passed over, and the like. */
   readonly notices: readonly string[];
 }
 
-/** Restores one checkpoint, or says why that cannot be. */
+/**
+ * Restores one checkpoint, or says why that cannot be. Where a copy is missing or damaged and a task that holds another one
+ * is away, that task is waited for.
+ */
 export async function restoreCheckpoint(
   context: RestoreContext,
   manifest: Manifest,
   request: RestoreRequest,
 ): Promise<RestoreReport> {
+  const places = [...new Set(manifest.files.flatMap((file) => file.places))];
+  for (;;) {
+    try {
+      return await restoreOnce(context, manifest, request);
+    } catch (error) {
+      request.signal?.throwIfAborted();
+      if (!(error instanceof Unrestorable)) throw error;
+      const why = `${manifest.prefix} can not be restored yet (${firstLine(error)})`;
+      if (!(await context.waitForHolders?.(places, { why, signal: request.signal }))) throw error;
+    }
+  }
+}
+
+async function restoreOnce(
+  context: RestoreContext,
+  manifest: Manifest,
+  request: RestoreRequest,
+): Promise<RestoreReport> {
   const { store, namespace, owner, log } = context;
-  const { signal, strict = true, last = new Set<string>() } = request;
+  const { signal, strict = true, readsInput = false, last = new Set<string>() } = request;
   const reader = new VerifiedReader(store, manifest, { namespace, signal, ...(log && { onDamage: log }) });
-  const opening = BundleReader.open(reader, manifest.prefix).finally(() => reader.close());
+  const reading = (async () => {
+    const bundle = await BundleReader.open(reader, manifest.prefix);
+    return { index: bundle.index, input: readsInput ? await readInput(reader, manifest) : undefined };
+  })().finally(() => reader.close());
   // What is lost says more.
-  opening.catch(() => {});
+  reading.catch(() => {});
   const { missing: allLost } = await healthOf(store, namespace, manifest, { signal });
   // The graph in the `.meta` file is for others: no variable gets its value from it.
-  const lostFiles = allLost.filter((file) => !file.endsWith('.meta'));
+  const isNeeded = (file: string) => !file.endsWith('.meta') && (readsInput || file !== manifest.inputFile);
+  const lostFiles = allLost.filter(isNeeded);
   if (lostFiles.length > 0) {
     throw new Unrestorable(
       'SHOAL_UNREACHABLE',
-      `${manifest.prefix} is not whole: no copy of ${lostFiles.join(', ')} is in reach`,
+      `${manifest.prefix} is not complete: no copy of ${lostFiles.join(', ')} is in reach`,
       { hint: 'Start the tasks that hold it; `shoal checkpoint inspect` tells which.' },
     );
   }
-  const { index } = await opening.catch((error: unknown) => {
+  const { index, input } = await reading.catch((error: unknown) => {
     signal?.throwIfAborted();
+    if (isShoalError(error, 'SHOAL_UNSUPPORTED')) throw error;
     throw isShoalError(error) ? new Unrestorable(error.code, messageOf(error), { cause: error }) : error;
   });
   const { found, missing } = match(index, request.variables, manifest.prefix);
@@ -80,11 +122,13 @@ export async function restoreCheckpoint(
   let { bytesRead } = reader;
   const stop = new AbortController();
   const either = signal ? AbortSignal.any([signal, stop.signal]) : stop.signal;
+  // Owners need no state of the input, which may be large where it is inline.
+  const withoutInput = { ...manifest, input: null };
   const ask = async (name: string) => {
     const variables = [...(found.get(name) ?? [])];
     if (variables.length === 0) return;
     const answer = await owner(name).restore(
-      { manifest, namespace, store: store.url, variables },
+      { manifest: withoutInput, namespace, store: store.url, variables },
       { signal: either },
     );
     bytesRead += answer.bytesRead;
@@ -96,7 +140,8 @@ export async function restoreCheckpoint(
   await allEnded(owners.filter((name) => last.has(name)).map(ask), stop);
   const wanted = new Set([...request.variables.values()].flat().map(({ key }) => key));
   const unused = [...index.tensors.keys()].filter((key) => !wanted.has(key));
-  return { manifest, missing, unused, bytesRead, notices };
+  void replaceDamaged(store, reader.damaged, { log });
+  return { manifest, missing, unused, bytesRead, notices, ...(readsInput && { input }) };
 }
 
 /** Tells the first failure when all have ended: who goes on would put its values over those of the next checkpoint. */
@@ -113,32 +158,49 @@ async function allEnded(works: readonly Promise<void>[], stop: AbortController):
   if (failures.length > 0) throw failures[0];
 }
 
-/** Restores the first of the checkpoints that can be. One that cannot is passed over for an older one, loudly. */
+/**
+ * Restores the first of the checkpoints that can be. One that cannot is passed over for an older one, loudly; except for one
+ * that this version of Shoal can not read, which is no damage: to go back behind it would discard good training.
+ */
 export async function restoreNewest(
   context: RestoreContext,
-  manifests: readonly Manifest[],
+  { manifests, unreadable }: Pick<Survey, 'manifests' | 'unreadable'>,
   request: RestoreRequest,
 ): Promise<RestoreReport> {
   const failures: string[] = [];
-  for (const manifest of manifests) {
+  let isDamageOnly = true;
+  const passOver = (what: string, error: ShoalError) => {
+    failures.push(`${what}: ${messageOf(error)}`);
+    isDamageOnly &&= error.code === 'SHOAL_CORRUPT';
+    context.log?.(`checkpoint ${what} can not be restored: ${firstLine(error)}; trying the one before`);
+  };
+  const all = [...manifests, ...unreadable].sort((a, b) => b.sequence - a.sequence);
+  for (const one of all) {
+    if (isUnreadable(one)) {
+      if (one.error.code === 'SHOAL_UNSUPPORTED') throw one.error;
+      passOver(`of step ${one.step}`, one.error);
+      continue;
+    }
     try {
-      return await restoreCheckpoint(context, manifest, request);
+      return await restoreCheckpoint(context, one, request);
     } catch (error) {
       request.signal?.throwIfAborted();
       // That a task was lost meanwhile is no reason to go back further.
       if (!(error instanceof Unrestorable)) throw error;
-      failures.push(`${manifest.prefix}: ${messageOf(error)}`);
-      context.log?.(
-        `checkpoint ${manifest.prefix} can not be restored: ${messageOf(error)}; trying the one before`,
-      );
+      passOver(one.prefix, error);
     }
   }
   throw new ShoalError(
-    'SHOAL_UNREACHABLE',
-    `There are ${manifests.length} checkpoints, and none can be restored. ${failures.join('; ')}`,
+    // On one disk no better copy can turn up later.
+    isDamageOnly && context.store.kind === 'file' ? 'SHOAL_CORRUPT' : 'SHOAL_UNREACHABLE',
+    `There are ${all.length} checkpoints, and none can be restored. ${failures.join('; ')}`,
     { hint: 'Start the machines that hold them. Nothing was initialised, and nothing is lost by waiting.' },
   );
 }
+
+const isUnreadable = (one: Manifest | UnreadableManifest): one is UnreadableManifest => 'error' in one;
+
+const firstLine = (error: unknown): string => messageOf(error).split('\n', 1)[0]!;
 
 /** Something is wrong with the checkpoint itself: another one may be better. */
 class Unrestorable extends ShoalError {}

@@ -1,6 +1,7 @@
 /** Carries out a commit: asks the workers to rest and the owners to write, and puts index and manifest. */
 import { setMaxListeners } from 'node:events';
 import { faultPoint } from '../async/fault-point.js';
+import { crc32c } from '../bytes/crc32c.js';
 import { messageOf, ShoalError } from '../errors/errors.js';
 import { mergeBundleIndexes } from '../formats/tensor-bundle/bundle-index.js';
 import { readIndexFile, writeIndexFile } from '../formats/tensor-bundle/index-file.js';
@@ -8,6 +9,7 @@ import { indexFile } from '../formats/tensor-bundle/naming.js';
 import type { Store } from '../store/store.js';
 import { healthOf, nextSequence } from './catalog.js';
 import { beginCommit, type Commit, type CommitEffect, type CommitEvent, reduceCommit } from './commit.js';
+import { encodeInput, inputFile } from './input-file.js';
 import { encodeManifest, type Manifest, type ManifestFile, manifestFile } from './manifest.js';
 import { fileBlob, manifestBlob, newAttempt } from './names.js';
 import type { SavedVariable } from './saved-variable.js';
@@ -312,9 +314,12 @@ class Save {
     this.#files = shards.map(({ file }) => file);
     await faultPoint('checkpoint.index.before');
     const meta = this.#request.meta?.();
+    const index = writeIndexFile(merged);
+    const input = this.#encodeInput(crc32c(index));
     const puts = await Promise.allSettled([
-      this.#put(indexFile(this.#prefix), writeIndexFile(merged)),
+      this.#put(indexFile(this.#prefix), index),
       ...(meta ? [this.#put(`${this.#prefix}.meta`, meta)] : []),
+      ...(input ? [this.#put(inputFile(this.#prefix), input)] : []),
     ]);
     // None is under way any more when this fails: what is left of them can be removed.
     for (const put of puts) {
@@ -323,6 +328,10 @@ class Save {
     }
     await faultPoint('checkpoint.index.after');
     return { type: 'indexed' };
+  }
+
+  #encodeInput(index: number): Uint8Array | undefined {
+    return this.#input === null ? undefined : encodeInput({ index, state: this.#input }, this.#prefix);
   }
 
   async #put(file: string, bytes: Uint8Array): Promise<ManifestFile> {
@@ -338,9 +347,11 @@ class Save {
 
   async #writeManifest(): Promise<CommitEvent<WrittenShard>> {
     const { store, namespace, chief, now } = this.#context;
+    const hasInput = this.#input !== null;
     const manifest: Manifest = {
       format: 'shoal-checkpoint',
-      version: 1,
+      // Where nothing of version 2 is in it, earlier releases can read it.
+      version: hasInput ? 2 : 1,
       sequence: this.#sequence,
       step: this.#step,
       ...this.#name,
@@ -354,7 +365,7 @@ class Save {
         0,
         ...[...this.#state.shards.values()].map(({ file, shortfall }) => file.places.length - 1 + shortfall),
       ),
-      input: this.#input,
+      ...(hasInput ? { inputFile: inputFile(this.#prefix) } : { input: null }),
     };
     const { signal } = this.#stop;
     // Index and graph were put by this task a moment ago.
@@ -369,8 +380,9 @@ class Save {
         },
       );
     }
+    const bytes = encodeManifest(manifest);
     await faultPoint('checkpoint.manifest.before');
-    await store.put(manifestBlob(namespace, manifest), encodeManifest(manifest), {
+    await store.put(manifestBlob(namespace, manifest), bytes, {
       signal,
       copies: 'everywhere',
       isNew: true,

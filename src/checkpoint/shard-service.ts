@@ -20,6 +20,7 @@ import { Tensor } from '../tensor/tensor.js';
 import { onLongOrder } from './long-order.js';
 import { encodeChunks } from './manifest.js';
 import { fileBlob } from './names.js';
+import { replaceDamaged } from './replace-damaged.js';
 import { type SavedVariable, sliceOf } from './saved-variable.js';
 import { ShardImage } from './shard-image.js';
 import {
@@ -180,7 +181,8 @@ export class ShardService implements ShardOwner {
     throwIfAborted('A restore', signal);
     const { manifest, namespace, variables } = request;
     const notices: string[] = [];
-    const reader = new VerifiedReader(this.#options.openStore(request.store), manifest, {
+    const store = this.#options.openStore(request.store);
+    const reader = new VerifiedReader(store, manifest, {
       namespace,
       signal,
       keepsOpen: true,
@@ -228,6 +230,7 @@ export class ShardService implements ShardOwner {
         before.catch(() => {});
       }
       await before;
+      void replaceDamaged(store, reader.damaged, { log: this.#options.log });
       return told();
     } finally {
       await before.catch(() => {});

@@ -15,6 +15,7 @@ import { BundleReader } from '../formats/tensor-bundle/bundle-reader.js';
 import { dataFile, indexFile } from '../formats/tensor-bundle/naming.js';
 import type { Store } from '../store/store.js';
 import { nextSequence } from './catalog.js';
+import { decodeInput, inputFile } from './input-file.js';
 import { decodeChunks, encodeChunks, encodeManifest, type Manifest, type ManifestFile } from './manifest.js';
 import { fileBlob, manifestBlob, newAttempt } from './names.js';
 import { CHUNK_BYTES } from './shard-image.js';
@@ -74,6 +75,9 @@ export async function pullCheckpoint(
       }
     }
     for (const { temporary, file } of parts) await rename(temporary, join(directory, file));
+    // An earlier pull of the same name may have left the state of another input.
+    if (manifest.inputFile === undefined)
+      await rm(join(directory, inputFile(manifest.prefix)), { force: true });
   } catch (error) {
     const isPassing = isShoalError(error, 'SHOAL_UNREACHABLE') || isShoalError(error, 'SHOAL_TIMEOUT');
     if (isPassing && done > 0 && !signal?.aborted) {
@@ -132,6 +136,8 @@ export async function pushCheckpoint(
   ];
   const meta = `${prefix}.meta`;
   if (await stat(join(dirname(path), meta)).catch(() => undefined)) names.push(meta);
+  const input = (await hasInput(files, path, options)) ? inputFile(prefix) : undefined;
+  if (input !== undefined) names.push(input);
   const sizes = await Promise.all(names.map((name) => files.size(name)));
   const total = sizes.reduce((a, b) => a + b, 0);
   const attempt = newAttempt();
@@ -177,7 +183,7 @@ export async function pushCheckpoint(
   }
   const manifest: Manifest = {
     format: 'shoal-checkpoint',
-    version: 1,
+    version: input === undefined ? 1 : 2,
     sequence,
     step: Number(/-(\d+)$/.exec(prefix)?.[1] ?? 0),
     attempt,
@@ -188,11 +194,23 @@ export async function pushCheckpoint(
     shards: index.shards,
     tensors: index.tensors.size,
     files: entries,
-    input: null,
+    ...(input === undefined ? { input: null } : { inputFile: input }),
   };
   await store.put(manifestBlob(namespace, manifest), encodeManifest(manifest), {
     signal,
     copies: 'everywhere',
   });
   return manifest;
+}
+
+/** Whether the state of the input that was saved with this checkpoint is beside it; one of another is left out. */
+async function hasInput(files: DirectoryReader, path: string, { log }: TransferOptions): Promise<boolean> {
+  const prefix = basename(path);
+  const file = inputFile(prefix);
+  if (!(await stat(join(dirname(path), file)).catch(() => undefined))) return false;
+  const bytesOf = async (name: string) => files.read(name, 0, await files.size(name));
+  const { index } = decodeInput(await bytesOf(file), join(dirname(path), file));
+  if (index === crc32c(await bytesOf(indexFile(prefix)))) return true;
+  log?.(`${file} belongs to another checkpoint of the same name: it is left out`);
+  return false;
 }

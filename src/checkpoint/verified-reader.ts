@@ -5,6 +5,7 @@
 import { crc32c } from '../bytes/crc32c.js';
 import type { LentBytes } from '../bytes/lent-bytes.js';
 import { isShoalError, messageOf, type ShoalCode, ShoalError } from '../errors/errors.js';
+import { isCopyFault, isExhausted } from '../errors/system-error.js';
 import { type RangeReader, Spoiled } from '../formats/range-reader.js';
 import { isAligned } from '../store/aligned.js';
 import { KeptFiles } from '../store/kept-files.js';
@@ -13,6 +14,7 @@ import type { Store } from '../store/store.js';
 import { type Chunk, ChunkCache } from './chunk-cache.js';
 import { decodeChunks, type Manifest, type ManifestFile } from './manifest.js';
 import { fileBlob } from './names.js';
+import type { DamagedCopy } from './read-manifest.js';
 import { CHUNK_BYTES } from './shard-image.js';
 
 export interface ReaderOptions {
@@ -48,6 +50,7 @@ export class VerifiedReader implements RangeReader {
   readonly #files = new Map<string, OpenFile>();
   readonly #chunks = new ChunkCache();
   readonly #kept: KeptFiles | undefined;
+  readonly #damaged = new Map<string, DamagedCopy>();
   #bytesRead = 0;
 
   constructor(store: Store, manifest: Manifest, options: ReaderOptions) {
@@ -60,6 +63,11 @@ export class VerifiedReader implements RangeReader {
   /** Bytes that came from the store. */
   get bytesRead(): number {
     return this.#bytesRead;
+  }
+
+  /** Copies that were passed over since they do not give the bytes that were saved. */
+  get damaged(): readonly DamagedCopy[] {
+    return [...this.#damaged.values()];
   }
 
   size(file: string): Promise<number> {
@@ -181,6 +189,7 @@ export class VerifiedReader implements RangeReader {
     open.places ??= this.#locate(open.entry);
     const failures: string[] = [];
     let isDamaged = false;
+    let exhausted: unknown;
     for (const place of await open.places) {
       try {
         await this.#fetchFrom(place, file, start, into);
@@ -191,14 +200,21 @@ export class VerifiedReader implements RangeReader {
         into = Buffer.allocUnsafeSlow(end - start);
         this.#options.signal?.throwIfAborted();
         failures.push(`${place}: ${messageOf(error)}`);
-        if (!isShoalError(error)) throw error;
-        isDamaged ||= !AWAY.has(error.code);
+        if (isExhausted(error)) exhausted = error;
+        else if (!isShoalError(error) && !isCopyFault(error)) throw error;
+        else if (!isShoalError(error) || !AWAY.has(error.code)) {
+          isDamaged = true;
+          const blob = this.#blob(file);
+          this.#damaged.set(`${place} ${file}`, { blob, place, crc32c: open.entry.crc32c });
+        }
         this.#options.onDamage?.(`${file} at ${place} is passed over: ${messageOf(error)}`);
         // Later chunks are asked of the copies that have worked.
         open.places = open.places?.then((places) => [...places.filter((other) => other !== place), place]);
       }
     }
     open.places = undefined;
+    // It says nothing about the copies: no reason to take the checkpoint for damaged.
+    if (exhausted !== undefined) throw exhausted;
     throw new ShoalError(
       isDamaged ? 'SHOAL_CORRUPT' : 'SHOAL_UNREACHABLE',
       failures.length > 0

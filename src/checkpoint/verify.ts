@@ -4,12 +4,13 @@
  */
 import { crc32c } from '../bytes/crc32c.js';
 import { isShoalError, messageOf } from '../errors/errors.js';
+import { isSystemError } from '../errors/system-error.js';
 import { BundleReader } from '../formats/tensor-bundle/bundle-reader.js';
 import { boxOf, elementCount } from '../formats/tensor-bundle/slice.js';
 import type { Store } from '../store/store.js';
-import { readManifestAt } from './catalog.js';
 import { decodeChunks, encodeManifest, type Manifest, type ManifestFile } from './manifest.js';
 import { fileBlob, manifestBlob } from './names.js';
+import { readManifestAt } from './read-manifest.js';
 import { CHUNK_BYTES } from './shard-image.js';
 import { VerifiedReader } from './verified-reader.js';
 
@@ -234,9 +235,7 @@ async function problemOf(
 /** An error of a copy as a line. One that ends the whole of it is thrown on. */
 function explain(error: unknown, signal: AbortSignal | undefined): string {
   if (signal?.aborted) throw error;
-  // A disk that fails says so by a code of the system.
-  const isOfTheDisk = error instanceof Error && 'syscall' in error;
-  if (!isShoalError(error) && !isOfTheDisk) throw error;
+  if (!isShoalError(error) && !isSystemError(error)) throw error;
   return messageOf(error).split('\n', 1)[0]!;
 }
 

@@ -64,8 +64,10 @@ export async function updateView(options: ViewOptions, manifests: readonly Manif
 async function show(options: ViewOptions, manifest: Manifest): Promise<void> {
   const { directory, store, namespace, shown = new Map() } = options;
   const reader = new VerifiedReader(store, manifest, { namespace });
+  // The state of the input is of no use to TensorFlow, and may be large.
+  const files = manifest.files.filter(({ file }) => file !== manifest.inputFile);
   await Promise.all(
-    manifest.files.map(async ({ file, size, crc32c: sum }) => {
+    files.map(async ({ file, size, crc32c: sum }) => {
       const there =
         shown.get(file) === manifest.attempt && (await lstat(join(directory, file)).catch(() => undefined));
       if (there && there.size === size) return;

@@ -14,6 +14,8 @@ export interface WaitForOptions {
   /** A line that says whom the task waits for, at the start, on each change and every few seconds. */
   readonly onProgress?: ((line: string) => void) | undefined;
   readonly progressMs?: number;
+  /** A wait that is over sooner reports nothing. */
+  readonly quietMs?: number;
 }
 
 interface Place {
@@ -26,7 +28,7 @@ interface Place {
 export function waitForMembers(
   place: Place,
   whom: WhomToWaitFor,
-  { timeoutMs, signal, onProgress, progressMs = 5000 }: WaitForOptions,
+  { timeoutMs, signal, onProgress, progressMs = 5000, quietMs = 0 }: WaitForOptions,
   problem: (task: TaskId) => string | undefined,
 ): Promise<void> {
   const missing = (): readonly TaskId[] => {
@@ -55,6 +57,7 @@ export function waitForMembers(
     };
     const settle = (end: () => void) => {
       clearTimeout(deadline);
+      clearTimeout(quiet);
       clearInterval(rhythm);
       unsubscribe();
       signal?.removeEventListener('abort', onAbort);
@@ -63,6 +66,7 @@ export function waitForMembers(
     const look = (isTime = false) => {
       const tasks = missing();
       if (tasks.length === 0) settle(resolve);
+      else if (Date.now() - started < quietMs) return;
       else if (isTime || tasks.join() !== last) report(tasks);
     };
     const onAbort = () => settle(() => reject(abortError(`waiting for ${missing().join(', ')}`, signal!)));
@@ -71,6 +75,7 @@ export function waitForMembers(
       else
         settle(() => reject(new ShoalError('SHOAL_ABORTED', `${place.task} lost its place while it waited`)));
     });
+    const quiet = quietMs > 0 ? setTimeout(() => look(), quietMs + 1) : undefined;
     const rhythm = setInterval(() => look(true), progressMs);
     const deadline = setTimeout(() => {
       const tasks = missing();

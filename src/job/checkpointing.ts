@@ -25,6 +25,7 @@ export class JobCheckpoints {
   readonly #log: (line: string) => void;
   readonly #steadiness: Steadiness;
   readonly #input: CheckpointedInput | undefined;
+  readonly #signal: AbortSignal | undefined;
   #timer: NodeJS.Timeout | undefined;
   #saving: Promise<void> | undefined;
   #saved: number | undefined;
@@ -40,6 +41,8 @@ export class JobCheckpoints {
       /** Keeps saves apart from recoveries. */
       readonly steadiness: Steadiness;
       readonly input?: CheckpointedInput | undefined;
+      /** Ends a restore, which may wait for other tasks. */
+      readonly signal?: AbortSignal | undefined;
     },
   ) {
     this.#options = options;
@@ -48,6 +51,7 @@ export class JobCheckpoints {
     this.#steadiness = parts.steadiness;
     const { input } = parts;
     this.#input = input;
+    this.#signal = parts.signal;
     this.directory = join(parts.dir, options.directory ?? 'checkpoints');
     this.#saver = new Saver({
       maxToKeep: options.keep ?? 5,
@@ -55,6 +59,7 @@ export class JobCheckpoints {
       consistency: options.consistency,
       store: options.store,
       namespace: job.name,
+      ...(options.waitSecs === undefined ? {} : { waitMs: options.waitSecs * 1000 }),
       log: parts.log,
       ...(input ? { input: () => input.cut() } : {}),
     });
@@ -62,14 +67,15 @@ export class JobCheckpoints {
 
   /** The chief's way to values: the newest checkpoint, where there is one. */
   async restore(missing: readonly Variable[], again: boolean): Promise<boolean> {
-    const report = await this.#saver.restoreNewest(this.#session, this.directory, { missing });
+    const options = { missing, signal: this.#signal };
+    const report = await this.#saver.restoreNewest(this.#session, this.directory, options);
     if (!report) return false;
-    const { manifest, bytesRead } = report;
+    const { manifest, bytesRead, input } = report;
     this.#saved = manifest.step;
     const lost = missing.length > 0 ? `${missing.length} variables were lost: ` : '';
     const why = again ? `${lost}all go` : 'training goes';
     this.#log(`${why} back to ${manifest.prefix} (${(bytesRead / 1e6).toFixed(1)} MB read)`);
-    this.#input?.restored(manifest.input);
+    this.#input?.restored(input);
     return true;
   }
 

@@ -40,6 +40,8 @@ export interface CheckpointOptions {
   readonly replicas?: number;
   /** The directory, within the chief's own, that shows them as TensorFlow does. */
   readonly directory?: string;
+  /** How long a restore waits for tasks that are away and may hold the newest checkpoint. Default: 120. */
+  readonly waitSecs?: number;
 }
 
 /** Where and how often the model's summaries (`tf.summary.*`) are written. */
@@ -150,11 +152,17 @@ export function defineJob<const I = Record<string, never>>(options: JobOptions<I
 }
 
 function checkCheckpoint(name: string, checkpoint: CheckpointOptions | undefined): void {
-  const { everySecs, everySteps, keep = 0, replicas = 0 } = checkpoint ?? {};
+  const { everySecs, everySteps, keep = 0, replicas = 0, waitSecs = 0 } = checkpoint ?? {};
   const isPositive = (value: number | undefined) => value === undefined || value > 0;
-  if (!isPositive(everySecs) || !isPositive(everySteps) || !(keep >= 0) || !(replicas >= 0)) {
+  if (
+    !isPositive(everySecs) ||
+    !isPositive(everySteps) ||
+    !(keep >= 0) ||
+    !(replicas >= 0) ||
+    !(waitSecs >= 0)
+  ) {
     throw invalid(
-      `train.checkpoint of job '${name}' has a number that is none: ${JSON.stringify(checkpoint)}`,
+      `train.checkpoint of job '${name}' contains an invalid number: ${JSON.stringify(checkpoint)}`,
     );
   }
 }
@@ -175,7 +183,7 @@ function checkEvaluate(
 ): void {
   const { batches = 1, pollSecs = 1 } = evaluate ?? {};
   if (!Number.isSafeInteger(batches) || batches < 1 || !(pollSecs > 0)) {
-    throw invalid(`evaluate of job '${name}' has a number that is none: ${JSON.stringify(evaluate)}`);
+    throw invalid(`evaluate of job '${name}' contains an invalid number: ${JSON.stringify(evaluate)}`);
   }
 }
 

@@ -133,6 +133,7 @@ async function train(
           log,
           steadiness,
           input: input.checkpointed,
+          signal,
         })
       : undefined;
   const { graph, summaryOp } = parts;

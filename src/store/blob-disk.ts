@@ -3,7 +3,7 @@ import { type BigIntStats, constants } from 'node:fs';
 import { type FileHandle, lstat, open, readdir, rm, rmdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { throwIfAborted } from '../async/deadline.js';
-import { ShoalError } from '../errors/errors.js';
+import { isShoalError, ShoalError } from '../errors/errors.js';
 import { type BlobName, blobName, folderOf, locate, RESERVED } from './blob-names.js';
 import { fillFrom, sumRange } from './read-back.js';
 import type { BlobDigest } from './store.js';
@@ -155,7 +155,10 @@ export async function* eachBlob(root: string, prefix = '', after?: string): Asyn
   for await (const name of walk(root, start ?? '')) {
     if (!name.startsWith(prefix) || (after !== undefined && compareNames(name, after) <= 0)) continue;
     // A file that went away between the two looks is as good as never seen.
-    const info = await lookAt(join(root, name), name).catch(() => undefined);
+    const info = await lookAt(join(root, name), name).catch((error: unknown) => {
+      if (!isShoalError(error, 'SHOAL_NOT_FOUND')) throw error;
+      return undefined;
+    });
     if (info !== undefined) yield info;
   }
 }

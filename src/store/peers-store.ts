@@ -7,6 +7,7 @@
  * was: what a reader must be sure of it checks by a sum that it has from elsewhere.
  */
 import { isShoalError, messageOf, ShoalError } from '../errors/errors.js';
+import { isCopyFault } from '../errors/system-error.js';
 import { notFound } from './blob-disk.js';
 import { blobName } from './blob-names.js';
 import { directoryBlobs } from './directory-blobs.js';
@@ -26,6 +27,7 @@ import type {
   BlobDigest,
   BlobInfo,
   BlobSource,
+  CopyOptions,
   PlaceOptions,
   PutOptions,
   PutResult,
@@ -48,6 +50,12 @@ export interface PeersStoreOptions {
   readonly directory: OwnDisk;
   /** Copies on other tasks. */
   readonly replicas?: number | undefined;
+  readonly log?: ((line: string) => void) | undefined;
+}
+
+interface PlaceFault {
+  readonly place: string;
+  readonly error: unknown;
 }
 
 interface Holder {
@@ -70,11 +78,13 @@ export class PeersStore implements Store {
   readonly replicas: number;
   readonly #peers: Peers;
   readonly #directory: OwnDisk;
+  readonly #log: ((line: string) => void) | undefined;
 
-  constructor({ peers, directory, replicas = 1 }: PeersStoreOptions) {
+  constructor({ peers, directory, replicas = 1, log }: PeersStoreOptions) {
     this.#peers = peers;
     this.#directory = directory;
     this.replicas = replicas;
+    this.#log = log;
   }
 
   /** This task's own place. */
@@ -170,7 +180,7 @@ export class PeersStore implements Store {
     except: ReadonlySet<string>,
   ): AsyncGenerator<Uint8Array> {
     const { end, signal, timeoutMs } = options;
-    const failures: { readonly place: string; readonly error: unknown }[] = [];
+    const failures: PlaceFault[] = [];
     let offset = options.start;
     for await (const { place, ...bounds } of this.#copies(name, options, except)) {
       try {
@@ -257,9 +267,10 @@ export class PeersStore implements Store {
       if (holders === undefined) found.set(blob.name, [{ place, blob }]);
       else holders.push({ place, blob });
     };
-    await this.#everybody(options, async (place, blobs, bounds) => {
+    const faults = await this.#everybody(options, async (place, blobs, bounds) => {
       for await (const blob of blobs.list(prefix, bounds)) note(place, blob);
     });
+    this.#passOver(faults, `listing ${prefix}`, found.size > 0);
     for (const unordered of found.values()) {
       const holders = this.#nearestFirst(unordered);
       const { blob } = holders[0]!;
@@ -272,11 +283,19 @@ export class PeersStore implements Store {
     blobName(name);
     const { place } = options;
     if (place !== undefined) return this.#at(place).remove(name, options);
-    await this.#everybody(options, (_, blobs, bounds) => blobs.remove(name, bounds));
+    const faults = await this.#everybody(options, (_, blobs, bounds) => blobs.remove(name, bounds));
+    this.#passOver(faults, `removing ${name}`, false);
   }
 
-  async copy(name: string, to: string, options: StoreCallOptions = {}): Promise<void> {
-    const { signal, timeoutMs } = options;
+  async copy(name: string, to: string, options: CopyOptions = {}): Promise<void> {
+    const { signal, timeoutMs, from } = options;
+    if (from !== undefined) {
+      const blob = await this.#at(from).stat(name, { signal, timeoutMs });
+      if (blob === undefined) throw notFound(name);
+      const only: BlobSource = (start) => this.#at(from).read(name, { signal, timeoutMs, start });
+      await this.#at(to).write(name, only, { signal, timeoutMs, size: blob.size });
+      return;
+    }
     const others = (await this.#holders(name, options)).filter(({ place }) => place !== to);
     const size = others[0]?.blob.size;
     if (size === undefined) throw notFound(name);
@@ -306,10 +325,11 @@ export class PeersStore implements Store {
   /** Who has the blob, the nearest first. */
   async #holders(name: string, options: StoreCallOptions): Promise<readonly Holder[]> {
     const found: Holder[] = [];
-    await this.#everybody(options, async (place, blobs, bounds) => {
+    const faults = await this.#everybody(options, async (place, blobs, bounds) => {
       const blob = await blobs.stat(name, bounds);
       if (blob !== undefined) found.push({ place, blob });
     });
+    this.#passOver(faults, `looking for ${name}`, found.length > 0);
     return this.#nearestFirst(found);
   }
 
@@ -321,20 +341,36 @@ export class PeersStore implements Store {
     );
   }
 
-  /** Asks this task and all others at once. Who is away, or does not answer soon, is passed over. */
+  /**
+   * Asks this task and all others at once. Who is away, or does not answer soon, is passed over; places whose disk fails
+   * are returned.
+   */
   async #everybody(
     { signal, timeoutMs = ASK_MS }: StoreCallOptions,
     ask: (place: string, blobs: PeerBlobs, bounds: StoreCallOptions) => Promise<void>,
-  ): Promise<void> {
+  ): Promise<readonly PlaceFault[]> {
     const bounds = { signal, timeoutMs: Math.min(timeoutMs, ASK_MS) };
-    const remote = this.#others().map(async ({ place }) => {
-      try {
-        await ask(place, this.#peers.blobs(place), bounds);
-      } catch (error) {
-        if (!isAway(error)) throw error;
-      }
-    });
-    await Promise.all([ask(this.self, this.#at(this.self), bounds), ...remote]);
+    const faults: PlaceFault[] = [];
+    const places = [this.self, ...this.#others().map(({ place }) => place)];
+    await Promise.all(
+      places.map(async (place) => {
+        try {
+          await ask(place, this.#at(place), bounds);
+        } catch (error) {
+          if (place !== this.self && isAway(error)) return;
+          if (signal?.aborted || !isCopyFault(error)) throw error;
+          faults.push({ place, error });
+        }
+      }),
+    );
+    return faults;
+  }
+
+  /** A disk that fails is passed over where others have an answer; else its failure is the answer. */
+  #passOver(faults: readonly PlaceFault[], what: string, hasOthers: boolean): void {
+    if (faults[0] && !hasOthers) throw faults[0].error;
+    for (const { place, error } of faults)
+      this.#log?.(`${what}: ${place} is passed over: ${messageOf(error)}`);
   }
 }
 

@@ -85,6 +85,11 @@ export interface PlaceOptions extends StoreCallOptions {
   readonly place?: string | undefined;
 }
 
+export interface CopyOptions extends StoreCallOptions {
+  /** The copy that is copied; default: any other. */
+  readonly from?: string | undefined;
+}
+
 export interface BlobDigest {
   readonly size: number;
   readonly crc32c: number;
@@ -113,7 +118,7 @@ export interface Store {
   /** All copies that can be reached, or the one of a place. What is not there is removed already. */
   remove(name: string, options?: PlaceOptions): Promise<void>;
   /** One more copy, at the place `to`. A store of one place refuses. */
-  copy(name: string, to: string, options?: StoreCallOptions): Promise<void>;
+  copy(name: string, to: string, options?: CopyOptions): Promise<void>;
   /** Removes what is left of uploads that nobody will finish; tells how many. */
   sweep(options?: { readonly olderThanMs?: number | undefined }): Promise<number>;
   close(): Promise<void>;

@@ -133,7 +133,12 @@ export class CheckpointPlane {
   #open(url: string): Store {
     const directory = new DirectoryStore(this.directory);
     if (url === 'peers:')
-      return new PeersStore({ directory, peers: peersOf(this.#server.task), replicas: this.#replicas });
+      return new PeersStore({
+        directory,
+        peers: peersOf(this.#server.task),
+        replicas: this.#replicas,
+        log: this.#log,
+      });
     if (url.startsWith('file:') && url.length > 5) return new DirectoryStore(url.slice(5));
     throw invalid(`${JSON.stringify(url)} is no store`, {
       hint: 'Stores are `peers:` (the disks of all tasks) and `file:/a/directory`.',

@@ -198,7 +198,7 @@ function restorer({ scaffold, checkpointDir, signal, log }: OpenTrainingOptions,
       ? saver.restoreNewest(runner, checkpointDir, { signal, missing })
       : saver.restore(runner, path, { signal, missing }));
     if (saver.restoreNewest && !report) return false;
-    runner.input?.restored((report as { manifest?: { input?: unknown } } | undefined)?.manifest?.input);
+    runner.input?.restored((report as { input?: unknown } | undefined)?.input);
     return true;
   };
 }

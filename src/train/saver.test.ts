@@ -1,4 +1,4 @@
-import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
@@ -53,6 +53,21 @@ async function values(session: Session, graph: Graph): Promise<Record<string, un
 }
 
 describe('a saver in one process', () => {
+  test('takes a checkpoint whose manifest is damaged for an error, not for none', async () => {
+    const one = model(1);
+    await using session = await Session.create({ graph: one.graph });
+    await session.run(one.init);
+    await new Saver().save(session, join(dir, 'model.ckpt'));
+    const [manifest] = await readdir(join(dir, 'manifests'));
+    await writeFile(join(dir, 'manifests', manifest!), 'what a torn write leaves');
+    const saver = new Saver();
+    await expect(saver.latest(session, dir)).rejects.toMatchObject({ code: 'SHOAL_CORRUPT' });
+    await expect(saver.restoreNewest(session, dir)).rejects.toMatchObject({
+      code: 'SHOAL_CORRUPT',
+      message: expect.stringMatching(/There are 1 checkpoints, and none can be restored/) as string,
+    });
+  });
+
   test('saves what Python TensorFlow reads bit for bit, and restores it into another partitioning', async () => {
     const one = model(3);
     await using session = await Session.create({ graph: one.graph });

@@ -6,6 +6,7 @@
  * that have it.
  */
 import { basename, dirname, join, normalize, resolve } from 'node:path';
+import type { Survey } from '../checkpoint/catalog.js';
 import { Checkpoints, type WhenBusy } from '../checkpoint/checkpoints.js';
 import type { Manifest } from '../checkpoint/manifest.js';
 import type { RestoreReport } from '../checkpoint/restore.js';
@@ -22,6 +23,7 @@ import { MetaGraphs } from '../variables/meta-graph.js';
 import { PartitionedVariable } from '../variables/partitioned.js';
 import type { Variable } from '../variables/variable.js';
 import { globalVariables } from '../variables/variable-scope.js';
+import { CheckpointHolders } from './checkpoint-holders.js';
 import { planeOf } from './checkpoint-plane.js';
 import type { SaverLike, TrainingRunner } from './saver-like.js';
 
@@ -42,7 +44,10 @@ export interface SaverOptions {
   readonly store?: string | undefined;
   /** The name of the job among the blobs of a cluster; made of the directory unless told. */
   readonly namespace?: string | undefined;
-  /** How long a cluster's tasks may take to be heard of before it is known that there is no checkpoint. */
+  /**
+   * How long a restore waits for tasks that are away: for all of them, as long as it is not known which checkpoint is the
+   * newest, and for those that hold the newest. Default: 120,000.
+   */
   readonly waitMs?: number | undefined;
   /** Whether variables that a checkpoint does not have are an error. */
   readonly strict?: boolean | undefined;
@@ -71,11 +76,13 @@ export interface SaveOptions extends CallOptions {
 
 interface Home {
   readonly checkpoints: Checkpoints;
+  /** None where all checkpoints are in one place. */
+  readonly holders?: CheckpointHolders | undefined;
   readonly variables: ReadonlyMap<string, readonly SavedVariable[]>;
   readonly namespace: string;
 }
 
-const MANNERS = { maxToKeep: 5, consistency: 'cut', store: 'peers:' } as const;
+const MANNERS = { maxToKeep: 5, consistency: 'cut', store: 'peers:', waitMs: 120_000 } as const;
 /** The owner of all variables where there is no cluster. */
 const ALONE = 'this process';
 
@@ -134,10 +141,12 @@ export class Saver implements SaverLike {
   async restore(session: TrainingRunner, path: string, options: RestoreOptions = {}): Promise<RestoreReport> {
     const { signal } = options;
     const { strict } = this.#options;
-    const { checkpoints, variables, namespace } = this.#home(session, dirname(path));
-    const manifests = await checkpoints.list();
+    const { checkpoints, holders, variables, namespace } = this.#home(session, dirname(path));
+    holders?.begin();
+    const { manifests, unreadable } = await checkpoints.survey({ signal });
     const wanted = manifests.filter(({ prefix }) => prefix === basename(path));
-    const request = { variables, strict, signal, last: ownersOf(session, options.missing) };
+    const last = ownersOf(session, options.missing);
+    const request = { variables, strict, signal, last, readsInput: this.#readsInput(session) };
     if (wanted[0]) return checkpoints.restore(wanted[0], request);
     // TensorFlow's own, on this disk: it goes through the store, where every owner reads its part.
     const store = this.#storeOf(session, dirname(path));
@@ -145,10 +154,12 @@ export class Saver implements SaverLike {
       if (!isShoalError(error, 'SHOAL_NOT_FOUND')) throw error;
       throw new ShoalError('SHOAL_NOT_FOUND', `There is no checkpoint ${path}`, {
         cause: error,
-        hint:
+        hint: [
           manifests.length > 0
             ? `There are ${manifests.map(({ prefix }) => prefix).join(', ')}.`
-            : 'There is none at all in its directory.',
+            : 'There is none that can be read in its directory.',
+          ...unreadable.map(({ error }) => error.message),
+        ].join(' '),
       });
     });
     try {
@@ -166,45 +177,64 @@ export class Saver implements SaverLike {
   ): Promise<RestoreReport | undefined> {
     const { checkpoints, variables } = this.#home(session, directory);
     const { strict } = this.#options;
-    if ((await this.list(session, directory)).length === 0) await this.#askAll(session, options);
-    const last = ownersOf(session, options.missing);
-    const report = await checkpoints.restoreNewest({ variables, strict, signal: options.signal, last });
+    const { signal, missing } = options;
+    const survey = await this.#surveyAll(session, directory, options);
+    const last = ownersOf(session, missing);
+    const readsInput = this.#readsInput(session);
+    const report = await checkpoints.restoreNewest({ variables, strict, signal, last, readsInput }, survey);
     if (report) await checkpoints.updateView().catch(() => undefined);
     return report;
   }
 
-  /** The path of the newest committed checkpoint, wherever its bytes are. */
+  /** The path of the newest committed checkpoint, wherever its bytes are. That none of them can be read is an error. */
   async latest(
     session: TrainingRunner,
     directory: string,
     options: CallOptions = {},
   ): Promise<string | undefined> {
-    let manifests = await this.list(session, directory);
-    if (manifests.length === 0) {
-      await this.#askAll(session, options);
-      manifests = await this.list(session, directory);
-    }
+    const { manifests, unreadable } = await this.#surveyAll(session, directory, options);
+    if (!manifests[0] && unreadable[0]) throw unreadable[0].error;
     return manifests[0] && join(directory, manifests[0].prefix);
   }
 
   /**
-   * A checkpoint may lie on a disk whose task is still on its way: that there is none is known when all have been heard
-   * of. Else a cluster that comes up slowly would begin again from first values.
+   * All checkpoints, the newest included. It may be on a disk whose task is still on its way: which one is the newest, and
+   * that there is none, is known when all tasks have been heard of. Else a cluster that comes up slowly would continue from
+   * an old checkpoint, or begin again from first values.
    */
-  async #askAll({ server }: TrainingRunner, { signal }: CallOptions): Promise<void> {
-    const { store = MANNERS.store, waitMs = 120_000, log } = this.#options;
-    if (!server || store !== 'peers:') return;
-    // An evaluator may come later, or not at all: what it holds is copied from others.
-    const tasks = server.spec.tasks.flatMap(({ id, job }) => (job === 'evaluator' ? [] : [id]));
-    await server.task.waitFor((members) => tasks.filter((id) => !members.some(({ task }) => task === id)), {
-      timeoutMs: waitMs,
-      signal,
-      ...(log ? { onProgress: (line: string) => log(`is there a checkpoint? ${line}`) } : {}),
-    });
+  async #surveyAll(session: TrainingRunner, directory: string, { signal }: CallOptions): Promise<Survey> {
+    const { checkpoints, holders } = this.#home(session, directory);
+    holders?.begin();
+    const wasComplete = !holders || holders.absent.length === 0;
+    const survey = await checkpoints.survey({ signal });
+    if (checkpoints.hasNewest(survey)) return survey;
+    const absent = wasComplete ? [] : await holders.everybody(signal);
+    const all = wasComplete ? survey : await checkpoints.survey({ signal });
+    if (absent.length === 0) checkpoints.settleNewest(all);
+    else if (all.manifests.length + all.unreadable.length === 0) throw this.#unheard(absent);
+    else {
+      this.#options.log?.(
+        `NOT ALL TASKS ARE THERE: ${absent.join(', ')} may hold a newer checkpoint than those that were found; continuing without`,
+      );
+    }
+    return all;
+  }
+
+  #unheard(absent: readonly string[]): ShoalError {
+    const { waitMs = MANNERS.waitMs } = this.#options;
+    return new ShoalError(
+      'SHOAL_TIMEOUT',
+      `No checkpoint was found, and ${absent.join(', ')} did not come within ${waitMs} ms: it is not known whether there is one`,
+      { hint: 'Start the missing tasks, or check their addresses, the network and the credentials.' },
+    );
+  }
+
+  #readsInput({ input }: TrainingRunner): boolean {
+    return input !== undefined || this.#options.input !== undefined;
   }
 
   /** Newest first. */
-  list(session: TrainingRunner, directory: string): Promise<Manifest[]> {
+  list(session: TrainingRunner, directory: string): Promise<readonly Manifest[]> {
     return this.#home(session, directory).checkpoints.list();
   }
 
@@ -282,10 +312,16 @@ export class Saver implements SaverLike {
         hint: 'Start it with Server.start of shoal/train, or attach a CheckpointPlane.',
       });
     }
-    const namespace = store.kind === 'peers' ? (this.#options.namespace ?? namespaceOf(directory)) : '';
+    const isSpread = store.kind === 'peers';
+    const namespace = isSpread ? (this.#options.namespace ?? namespaceOf(directory)) : '';
+    const { waitMs = MANNERS.waitMs } = this.#options;
+    const holders = isSpread
+      ? new CheckpointHolders({ server, store, waitMs, log: log ?? (() => {}) })
+      : undefined;
     const checkpoints = new Checkpoints({
       ...common,
       namespace,
+      waitForHolders: holders?.wait,
       owner: plane.owner,
       parking: plane.parking,
       watch: plane.watch,
@@ -301,7 +337,7 @@ export class Saver implements SaverLike {
       variables.set(owner, list);
     }
     const inOrder = [...variables].sort(([a], [b]) => (a < b ? -1 : 1));
-    return { checkpoints, namespace, variables: new Map(inOrder) };
+    return { checkpoints, holders, namespace, variables: new Map(inOrder) };
   }
 }
 

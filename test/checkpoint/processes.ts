@@ -122,7 +122,11 @@ export class Cluster implements AsyncDisposable {
   }
 
   /** Starts all tasks and waits until they know of each other. */
-  static async start(program: string, jobs: Readonly<Record<string, number>>): Promise<Cluster> {
+  static async start(
+    program: string,
+    jobs: Readonly<Record<string, number>>,
+    env: NodeJS.ProcessEnv = {},
+  ): Promise<Cluster> {
     const ports = await choosePorts(
       '127.0.0.1',
       Object.values(jobs).reduce((a, b) => a + b),
@@ -134,7 +138,7 @@ export class Cluster implements AsyncDisposable {
       ]),
     );
     const cluster = new Cluster(fileURLToPath(new URL(program, import.meta.url)), dict);
-    for (const name of cluster.names) cluster.launch(name);
+    for (const name of cluster.names) cluster.launch(name, env);
     await Promise.all(cluster.names.map((name) => cluster.at(name).ask('wait')));
     return cluster;
   }
@@ -175,11 +179,16 @@ export class Cluster implements AsyncDisposable {
 
   /** Another process for a task that is gone, on an empty disk. */
   async replace(name: string): Promise<Task> {
-    await this.at(name).exited;
-    rmSync(this.directory(name), { recursive: true, force: true });
+    await this.empty(name);
     const task = this.launch(name);
     await task.ask('wait');
     return task;
+  }
+
+  /** The disk of a task that is gone. */
+  async empty(name: string): Promise<void> {
+    await this.at(name).exited;
+    rmSync(this.directory(name), { recursive: true, force: true });
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

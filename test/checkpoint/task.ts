@@ -5,6 +5,7 @@
 import { createInterface } from 'node:readline';
 import { sleep } from '../../src/async/deadline.js';
 import { replicaDeviceSetter } from '../../src/cluster/device-setter.js';
+import type { TaskId } from '../../src/cluster/task-id.js';
 import { isShoalError, messageOf } from '../../src/errors/errors.js';
 import { Graph } from '../../src/graph/graph.js';
 import { Tensor } from '../../src/tensor/tensor.js';
@@ -61,7 +62,9 @@ function lead() {
   );
   const session = server.session(graph);
   const runner = { graph, server, run: session.run.bind(session) as typeof session.run };
-  const saver = new Saver({ namespace: 'job', maxToKeep: 2, log });
+  const { TASK_WAIT_MS } = process.env;
+  const waitMs = TASK_WAIT_MS === undefined ? undefined : Number(TASK_WAIT_MS);
+  const saver = new Saver({ namespace: 'job', maxToKeep: 2, log, waitMs });
   const directory = 'checkpoints';
 
   async function set(step: number): Promise<void> {
@@ -88,11 +91,11 @@ function lead() {
     return wrong.length === 0 ? step : `global_step ${step}, but ${wrong.join(', ')}`;
   }
 
-  /** As recovery does it: again while the cluster is not whole. */
-  async function restore(): Promise<{ prefix: string; found: number | string; notices: readonly string[] }> {
+  /** As recovery does it: again while the cluster is not complete. */
+  async function restoreWith(whom: readonly TaskId[]) {
     for (let attempt = 0; ; attempt++) {
       try {
-        await server.task.waitFor(everybody, { timeoutMs: 120_000 });
+        await server.task.waitFor(whom, { timeoutMs: 120_000 });
         const report = await saver.restoreNewest(runner, directory);
         if (!report) throw new Error('there is no checkpoint at all');
         return { prefix: report.manifest.prefix, found: await look(), notices: report.notices };
@@ -121,7 +124,8 @@ function lead() {
   return {
     set: ({ step = 0 }: Command) => set(step),
     save: () => saver.save(runner, `${directory}/model.ckpt`),
-    restore,
+    restore: () => restoreWith(everybody),
+    restoreWithPs: () => restoreWith(server.psTasks),
     look,
     attempts,
   };

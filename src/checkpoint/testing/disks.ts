@@ -1,8 +1,9 @@
 /**
  * The disks of several tasks in one process, as the peers store sees them: real directories, without agents in between.
- * A disk can be taken away, be full, or give other bytes than it has.
+ * A disk can be taken away, be full, give other bytes than it has, or fail with an error of the system.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
+import { open } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { ShoalError } from '../../errors/errors.js';
@@ -10,7 +11,15 @@ import { DirectoryStore } from '../../store/directory-store.js';
 import type { PeerBlobs, Peers } from '../../store/peers.js';
 import { PeersStore } from '../../store/peers-store.js';
 import { guarded, sourceOf } from '../../store/sources.js';
-import type { PutOptions, StoreCallOptions } from '../../store/store.js';
+import type {
+  BlobDigest,
+  BlobInfo,
+  PlaceOptions,
+  PutOptions,
+  ReadIntoOptions,
+  ReadOptions,
+  StoreCallOptions,
+} from '../../store/store.js';
 
 export interface Disk {
   readonly place: string;
@@ -23,6 +32,8 @@ export interface Disk {
   lies: ((bytes: Uint8Array, name: string) => Uint8Array) | undefined;
   /** Blobs of which a bit is flipped on the way to the disk. */
   rots: (name: string) => boolean;
+  /** Blobs that it can not read (or not even look at) until they are written anew: EIO. */
+  readonly broken: Map<string, 'read' | 'look'>;
   /** Called when a blob has been written. */
   onWritten: ((name: string) => void) | undefined;
   /** Called before each answer of some bytes of a blob. */
@@ -38,6 +49,42 @@ class FullDirectory extends DirectoryStore {
     this.#disk = disk;
   }
 
+  /** Fails where the disk is broken; in reads alone, or in looks too. */
+  async #look(name: string, isRead: boolean): Promise<void> {
+    const broken = this.#disk().broken.get(name);
+    if (broken === 'look' || (isRead && broken === 'read')) await inputOutputError();
+  }
+
+  override async *read(name: string, options: ReadOptions = {}): AsyncGenerator<Uint8Array> {
+    await this.#look(name, true);
+    yield* super.read(name, options);
+  }
+
+  override async readInto(name: string, into: Uint8Array, options: ReadIntoOptions = {}): Promise<void> {
+    await this.#look(name, true).catch((error: unknown) => {
+      options.onIdle?.();
+      throw error;
+    });
+    await super.readInto(name, into, options);
+  }
+
+  override async stat(name: string, options: PlaceOptions = {}): Promise<BlobInfo | undefined> {
+    await this.#look(name, false);
+    return super.stat(name, options);
+  }
+
+  override async digest(name: string, options: PlaceOptions = {}): Promise<BlobDigest> {
+    await this.#look(name, true);
+    return super.digest(name, options);
+  }
+
+  override async *list(prefix = ''): AsyncGenerator<BlobInfo> {
+    for await (const blob of super.list(prefix)) {
+      await this.#look(blob.name, false);
+      yield blob;
+    }
+  }
+
   override async stage(
     name: string,
     chunks: AsyncIterable<Uint8Array>,
@@ -50,11 +97,22 @@ class FullDirectory extends DirectoryStore {
       ...staged,
       commit: async (ifAbsent?: boolean) => {
         const published = await staged.commit(ifAbsent);
+        disk.broken.delete(name);
         disk.onWritten?.(name);
         return published;
       },
     };
   }
+}
+
+/** The error of a disk that can not read: a real one, where the system has a file that gives it. */
+async function inputOutputError(): Promise<never> {
+  if (process.platform === 'linux') {
+    await using memory = await open('/proc/self/mem');
+    // Nothing is mapped at the address 0.
+    await memory.read(Buffer.alloc(1), 0, 1, 0);
+  }
+  throw Object.assign(new Error('EIO: i/o error, read'), { errno: -5, code: 'EIO', syscall: 'read' });
 }
 
 const noRoom = (name: string, place: string) =>
@@ -82,6 +140,7 @@ export class Disks implements Disposable {
       onRead: undefined,
       onWritten: undefined,
       rots: () => false,
+      broken: new Map(),
     }));
   }
 

@@ -63,8 +63,9 @@ export async function runInspect(this: ShoalContext, flags: InspectFlags, name: 
 }
 
 function about(job: string, manifest: Manifest) {
-  const { prefix: name, attempt, sequence, step, savedAtMs, consistency, shards, input } = manifest;
-  return { job, name, attempt, sequence, step, savedAtMs, consistency, shards, hasInput: input != null };
+  const { prefix: name, attempt, sequence, step, savedAtMs, consistency, shards } = manifest;
+  const hasInput = manifest.inputFile !== undefined || manifest.input != null;
+  return { job, name, attempt, sequence, step, savedAtMs, consistency, shards, hasInput };
 }
 
 function describeTensor({ name, dtype, shape, ...tensor }: BundleTensor) {

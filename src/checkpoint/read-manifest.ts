@@ -1,0 +1,108 @@
+/** Reads a manifest from the first good one of its copies, and says what is wrong with the others. */
+import { crc32c } from '../bytes/crc32c.js';
+import { isShoalError, messageOf, ShoalError } from '../errors/errors.js';
+import { isCopyFault, isSystemError } from '../errors/system-error.js';
+import type { Store } from '../store/store.js';
+import { decodeManifest, MAX_MANIFEST_BYTES, type Manifest } from './manifest.js';
+
+export interface CatalogOptions {
+  readonly signal?: AbortSignal | undefined;
+  readonly timeoutMs?: number | undefined;
+  /** Something is wrong with one of them; the others are not affected. */
+  readonly onNotice?: ((line: string) => void) | undefined;
+}
+
+/** A copy of a blob that is not what it should be, and the crc32c that it should have. */
+export interface DamagedCopy {
+  readonly blob: string;
+  readonly place: string;
+  readonly crc32c: number;
+}
+
+export interface ReadManifest {
+  readonly manifest?: Manifest | undefined;
+  /** Why there is none; undefined for one that was removed since it was listed. */
+  readonly error?: ShoalError | undefined;
+  readonly bad: readonly DamagedCopy[];
+}
+
+/** From the first copy that is good. */
+export async function readManifest(
+  store: Store,
+  name: string,
+  places: readonly string[],
+  options: CatalogOptions,
+): Promise<ReadManifest> {
+  const problems: { readonly place: string; readonly error: unknown }[] = [];
+  const tried = new Set<string>();
+  // A listing tells the copies of one size; where that is the size of a damaged one, the others are looked for.
+  const locate = () =>
+    store.locate(name, options).catch((error: unknown) => {
+      options.signal?.throwIfAborted();
+      if (!isCopyFault(error)) throw error;
+      return [];
+    });
+  for (const find of [() => places, locate]) {
+    for (const place of await find()) {
+      if (tried.has(place)) continue;
+      tried.add(place);
+      try {
+        const bytes = await readManifestBytes(store, name, place, options);
+        const manifest = decodeManifest(bytes, `${name} at ${place}`);
+        const sum = crc32c(bytes);
+        const damaged = problems.filter(({ error }) => isSystemError(error) || isDamage(error));
+        for (const { place: at, error } of damaged)
+          options.onNotice?.(`the copy of ${name} at ${at} is passed over: ${messageOf(error)}`);
+        return { manifest, bad: damaged.map(({ place: at }) => ({ blob: name, place: at, crc32c: sum })) };
+      } catch (error) {
+        options.signal?.throwIfAborted();
+        if (!isShoalError(error) && !isCopyFault(error)) throw error;
+        // One that was removed since it was listed is as if it had not been there.
+        if (!isShoalError(error, 'SHOAL_NOT_FOUND')) problems.push({ place, error });
+      }
+    }
+  }
+  if (problems.length === 0) return { bad: [] };
+  const error = unreadableError(name, problems);
+  options.onNotice?.(messageOf(error));
+  return { error, bad: [] };
+}
+
+const isDamage = (error: unknown): boolean => isShoalError(error, 'SHOAL_CORRUPT');
+
+function unreadableError(
+  name: string,
+  problems: readonly { readonly place: string; readonly error: unknown }[],
+): ShoalError {
+  const unsupported = problems.find(({ error }) => isShoalError(error, 'SHOAL_UNSUPPORTED'));
+  const code = unsupported ? 'SHOAL_UNSUPPORTED' : problems.some(isOfTheDisk) ? 'SHOAL_CORRUPT' : undefined;
+  const { error: cause } = unsupported ?? problems[0]!;
+  const why = unsupported ? messageOf(cause) : problems.map(({ error }) => messageOf(error)).join('; ');
+  return new ShoalError(code ?? 'SHOAL_UNREACHABLE', `Manifest ${name} can not be read: ${why}`, { cause });
+}
+
+const isOfTheDisk = ({ error }: { readonly error: unknown }): boolean =>
+  isDamage(error) || isSystemError(error);
+
+/** One copy of a manifest. */
+export async function readManifestAt(
+  store: Store,
+  name: string,
+  place: string,
+  options: CatalogOptions = {},
+): Promise<Manifest> {
+  return decodeManifest(await readManifestBytes(store, name, place, options), `${name} at ${place}`);
+}
+
+/** At most one byte more than a manifest may have: that one tells that it is too large. */
+async function readManifestBytes(
+  store: Store,
+  name: string,
+  place: string,
+  { signal, timeoutMs }: CatalogOptions,
+): Promise<Uint8Array> {
+  const chunks: Uint8Array[] = [];
+  const end = MAX_MANIFEST_BYTES + 1;
+  for await (const chunk of store.read(name, { place, end, signal, timeoutMs })) chunks.push(chunk);
+  return Buffer.concat(chunks);
+}

@@ -1,0 +1,137 @@
+/**
+ * The tasks on whose disks checkpoints may be, as a restore waits for them. Which checkpoint is the newest is known when all
+ * tasks have been heard of; and a checkpoint is not given up while a task that holds it is on its way back. Every wait of one
+ * restore ends by the same deadline. A task that was waited for in vain is not waited for again until it has been back: one
+ * that is gone for good delays one restore and no more.
+ *
+ * The tasks that are waited for need nothing of the one that waits: their agents serve blobs from their start on.
+ */
+import { sleep } from '../async/deadline.js';
+import type { HolderWait } from '../checkpoint/restore.js';
+import type { Member } from '../cluster/membership-types.js';
+import { taskAt } from '../cluster/peers.js';
+import type { Server } from '../cluster/server.js';
+import type { TaskId } from '../cluster/task-id.js';
+import { isShoalError } from '../errors/errors.js';
+import type { Store } from '../store/store.js';
+
+export interface HoldersOptions {
+  readonly server: Pick<Server, 'spec' | 'task'>;
+  readonly store: Pick<Store, 'stat'>;
+  readonly waitMs: number;
+  readonly log: (line: string) => void;
+}
+
+const POLL_MS = 250;
+const ASK_MS = 3000;
+/** A wait that is over sooner is not logged. */
+const QUIET_MS = 3000;
+const PROGRESS_MS = 10_000;
+
+export class CheckpointHolders {
+  readonly #options: HoldersOptions;
+  /** Tasks that were waited for in vain, and the incarnation that was known of each. */
+  readonly #givenUp = new Map<TaskId, number | undefined>();
+  #deadline = 0;
+
+  constructor(options: HoldersOptions) {
+    this.#options = options;
+  }
+
+  /** A restore begins: its waits end `waitMs` from here. */
+  begin(): void {
+    this.#deadline = performance.now() + this.#options.waitMs;
+  }
+
+  /** Tasks of the cluster that are not there. An evaluator holds nothing that others do not have. */
+  get absent(): readonly TaskId[] {
+    const { spec } = this.#options.server;
+    return spec.tasks.flatMap(({ id, job }) => (job === 'evaluator' || this.#isAlive(id) ? [] : [id]));
+  }
+
+  /** Waits for all tasks of the cluster; resolves with those that are still absent at the deadline. */
+  async everybody(signal: AbortSignal | undefined): Promise<readonly TaskId[]> {
+    const { server, log } = this.#options;
+    try {
+      await server.task.waitFor(() => this.absent.filter((task) => !this.#isGivenUp(task)), {
+        timeoutMs: this.#leftMs,
+        signal,
+        quietMs: QUIET_MS,
+        progressMs: PROGRESS_MS,
+        onProgress: (line) => log(`looking for the newest checkpoint: ${line}`),
+      });
+    } catch (error) {
+      if (!isShoalError(error, 'SHOAL_TIMEOUT')) throw error;
+      this.#giveUp(this.absent);
+    }
+    return this.absent;
+  }
+
+  readonly wait: HolderWait = async (places, { why, signal }) => {
+    const { log, waitMs } = this.#options;
+    const begun = performance.now();
+    const before = await this.#unanswering(places);
+    let now = before;
+    for (let saidMs = QUIET_MS - PROGRESS_MS; now.length === before.length; ) {
+      if (before.length === 0) return false;
+      if (this.#leftMs <= 0) {
+        log(`${why}: ${before.join(', ')} did not come back within ${Math.round(waitMs / 1000)} s`);
+        this.#giveUp(before);
+        return false;
+      }
+      const elapsedMs = performance.now() - begun;
+      if (elapsedMs >= saidMs + PROGRESS_MS) {
+        saidMs = elapsedMs;
+        log(`${why}; waiting for ${now.join(', ')} (${Math.round(this.#leftMs / 1000)} s left)`);
+      }
+      await sleep(Math.min(POLL_MS, this.#leftMs), signal);
+      const still = new Set(await this.#unanswering(places));
+      now = before.filter((task) => still.has(task));
+    }
+    return true;
+  };
+
+  /** Tasks at those places that are away, or do not answer although nobody has noticed yet that they are. */
+  async #unanswering(places: readonly string[]): Promise<readonly TaskId[]> {
+    const { server, store } = this.#options;
+    const known = new Set<TaskId>([
+      ...server.spec.tasks.map(({ id }) => id),
+      ...server.task.members().map(({ task }) => task),
+    ]);
+    const each = await Promise.all(
+      places.map(async (place) => {
+        const task = taskAt(place);
+        // One that is no part of the cluster any more will not come.
+        if (!known.has(task) || task === server.task.task || this.#isGivenUp(task)) return [];
+        if (!this.#isAlive(task)) return [task];
+        const answers = await store.stat('any-blob', { place, timeoutMs: ASK_MS }).then(
+          () => true,
+          (error: unknown) =>
+            !isShoalError(error, 'SHOAL_UNREACHABLE') && !isShoalError(error, 'SHOAL_TIMEOUT'),
+        );
+        return answers ? [] : [task];
+      }),
+    );
+    return each.flat();
+  }
+
+  get #leftMs(): number {
+    return Math.max(0, this.#deadline - performance.now());
+  }
+
+  #member(task: TaskId): Member | undefined {
+    return this.#options.server.task.members().find((member) => member.task === task);
+  }
+
+  #isAlive(task: TaskId): boolean {
+    return this.#member(task)?.status === 'alive';
+  }
+
+  #giveUp(tasks: readonly TaskId[]): void {
+    for (const task of tasks) this.#givenUp.set(task, this.#member(task)?.incarnation);
+  }
+
+  #isGivenUp(task: TaskId): boolean {
+    return this.#givenUp.has(task) && this.#givenUp.get(task) === this.#member(task)?.incarnation;
+  }
+}

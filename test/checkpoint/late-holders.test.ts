@@ -1,0 +1,103 @@
+/** Tasks that hold a checkpoint and are away when it is restored: they are waited for, up to a deadline. */
+import { describe, expect, it } from 'vitest';
+import { Cluster, type Task } from './processes.js';
+
+interface Restored {
+  readonly prefix: string;
+  readonly found: number | string;
+}
+
+const save = async (chief: Task, step: number) => {
+  await chief.ask('set', { step });
+  expect(await chief.ask('save')).toBe(`checkpoints/model.ckpt-${step}`);
+};
+
+/** What a task says, until it has said that. */
+async function said(task: Task, what: RegExp): Promise<void> {
+  await expect.poll(() => task.log.join('\n'), { timeout: 300_000, interval: 100 }).toMatch(what);
+}
+
+/**
+ * Step 1 is on the disks of ps and chief, step 2 on those of ps and worker: replicas go to a worker where there is one. Then
+ * the ps comes back with an empty disk, and the worker is away.
+ */
+async function withoutHolder(env: NodeJS.ProcessEnv = {}): Promise<Cluster> {
+  const cluster = await Cluster.start('./task.ts', { chief: 1, ps: 1, worker: 1 }, env);
+  const chief = cluster.at('chief/0');
+  await cluster.at('worker/0').kill();
+  await save(chief, 1);
+  cluster.launch('worker/0');
+  await cluster.at('worker/0').ask('wait');
+  await chief.ask('wait');
+  await save(chief, 2);
+  await cluster.at('worker/0').kill();
+  await cluster.at('ps/0').kill();
+  await cluster.empty('ps/0');
+  cluster.launch('ps/0');
+  return cluster;
+}
+
+describe('the newest checkpoint, whose other holder is away', () => {
+  it('is waited for, and restored when the holder is back', { timeout: 1_200_000 }, async () => {
+    await using cluster = await withoutHolder();
+    const chief = cluster.at('chief/0');
+    const restoring = chief.ask<Restored>('restoreWithPs');
+    restoring.catch(() => {});
+    await said(chief, /model\.ckpt-2 can not be restored yet .*waiting for \/job:worker\/task:0/);
+    cluster.launch('worker/0');
+    expect(await restoring).toMatchObject({ prefix: 'model.ckpt-2', found: 2 });
+  });
+
+  it('is given up at the deadline for the one before, and the log says so', {
+    timeout: 1_200_000,
+  }, async () => {
+    await using cluster = await withoutHolder({ TASK_WAIT_MS: '6000' });
+    const chief = cluster.at('chief/0');
+    expect(await chief.ask<Restored>('restoreWithPs')).toMatchObject({ prefix: 'model.ckpt-1', found: 1 });
+    const log = chief.log.join('\n');
+    expect(log).toMatch(/\/job:worker\/task:0 did not come back within 6 s/);
+    expect(log).toMatch(/checkpoint model\.ckpt-2 can not be restored: .*; trying the one before/);
+  });
+});
+
+it('a chief that has no memory waits for all tasks before it takes a checkpoint for the newest', {
+  timeout: 1_200_000,
+}, async () => {
+  await using cluster = await Cluster.start('./task.ts', { chief: 1, ps: 1, worker: 2 });
+  // Each checkpoint is known to one of the workers alone, once chief and ps have lost their disks.
+  for (const [step, away] of [
+    [1, 'worker/1'],
+    [2, 'worker/0'],
+  ] as const) {
+    await cluster.at(away).kill();
+    await save(cluster.at('chief/0'), step);
+    if (step === 2) break;
+    cluster.launch(away);
+    await cluster.at(away).ask('wait');
+    await cluster.at('chief/0').ask('wait');
+  }
+  for (const name of ['chief/0', 'ps/0', 'worker/1']) await cluster.at(name).kill();
+  for (const name of ['chief/0', 'ps/0']) await cluster.empty(name);
+  for (const name of ['chief/0', 'ps/0', 'worker/0']) cluster.launch(name);
+  const chief = cluster.at('chief/0');
+  const restoring = chief.ask<Restored>('restoreWithPs');
+  restoring.catch(() => {});
+  await said(chief, /looking for the newest checkpoint: .*waits for \/job:worker\/task:1/);
+  cluster.launch('worker/1');
+  expect(await restoring).toMatchObject({ prefix: 'model.ckpt-2', found: 2 });
+});
+
+it('one that is not needed delays nothing: neither a worker that is away, nor a ps that came back empty', {
+  timeout: 1_200_000,
+}, async () => {
+  await using cluster = await Cluster.start('./task.ts', { chief: 1, ps: 1, worker: 2 });
+  const chief = cluster.at('chief/0');
+  await save(chief, 1);
+  await cluster.at('worker/0').kill();
+  await save(chief, 2);
+  await cluster.at('ps/0').kill();
+  await cluster.empty('ps/0');
+  cluster.launch('ps/0');
+  expect(await chief.ask<Restored>('restoreWithPs')).toMatchObject({ prefix: 'model.ckpt-2', found: 2 });
+  expect(chief.log.join('\n')).not.toMatch(/waiting for|waits for \/job:worker/);
+});
