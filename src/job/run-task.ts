@@ -15,6 +15,7 @@ import { isVoidStep } from '../input/step-marks.js';
 import { CheckpointPlane, planeOf } from '../train/checkpoint-plane.js';
 import { isRecoverable, RecoverableSession } from '../train/recoverable-session.js';
 import type { TrainingRunner } from '../train/saver-like.js';
+import { startSync } from '../train/start-sync.js';
 import { Steadiness } from '../train/steadiness.js';
 import { JobCheckpoints } from './checkpointing.js';
 import type { JobDefinition } from './define-job.js';
@@ -147,7 +148,7 @@ async function train(
       steadiness.find();
       if (!again || !parts.sync) return;
       await cluster.run(parts.sync.localStepInitOp, { signal });
-      if (server.isChief) await cluster.run(parts.sync.resyncOp, { signal });
+      if (server.isChief) await startSync(runner, parts.sync, { signal, log });
     },
     ...input.valuesBy(checkpoints),
   });
@@ -158,7 +159,7 @@ async function train(
     log(messageOf(abortError('Starting', signal)));
     return EXIT_INTERRUPTED;
   }
-  await using _lead = await leadSync(server, session, parts);
+  await using _lead = await leadSync(server, session, parts, log);
   const told = (step: number) => {
     onStep(step);
     checkpoints?.saw(step);
