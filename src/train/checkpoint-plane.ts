@@ -155,6 +155,7 @@ export class CheckpointPlane {
   }
 
   readonly parking: Parking = {
+    pauseMs: () => this.gate.times.pauseMs,
     workers: () =>
       this.#isStill
         ? []
