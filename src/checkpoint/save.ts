@@ -24,6 +24,8 @@ export interface Parking {
   /** Resolves when the worker rests. It goes on by itself when the lease is over. */
   park(worker: string, options: { readonly leaseMs: number; readonly signal: AbortSignal }): Promise<void>;
   resume(worker: string): Promise<void>;
+  /** How long workers may take to pause, by the duration of their steps. */
+  pauseMs?(): number;
 }
 
 /** News of tasks: who went and who came. */
@@ -53,6 +55,7 @@ export interface SaveRequest {
   readonly input?: (() => unknown) | undefined;
   readonly signal?: AbortSignal | undefined;
   readonly onProgress?: ((progress: SaveProgress) => void) | undefined;
+  /** How long workers may take to pause; default: as `Parking.pauseMs` says. */
   readonly parkMs?: number | undefined;
   readonly snapshotMs?: number | undefined;
   /** A write of which nothing moves for so long is given up. */
@@ -226,7 +229,7 @@ class Save {
 
   #park(workers: readonly string[]): void {
     const { parking } = this.#context;
-    const { parkMs = 15_000, snapshotMs = 60_000 } = this.#request;
+    const { parkMs = parking?.pauseMs?.() ?? 15_000, snapshotMs = 60_000 } = this.#request;
     const leaseMs = parkMs + snapshotMs + 5_000;
     this.#parkedAt = performance.now();
     this.#deadline(parkMs, 'come to rest');

@@ -29,7 +29,6 @@ function deskOf(host: LedgerHost, options: Partial<LeaseDeskOptions> = {}): Leas
     life: 'a',
     signal: never,
     log: ignore,
-    settleMs: 5,
     ...options,
   });
   desk.resume();

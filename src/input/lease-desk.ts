@@ -4,7 +4,7 @@
  *
  * A worker begins, and has a tenure from then on. The tenure ends when it is lost, when it begins anew, and when all go
  * back to a checkpoint; whoever comes with one that has ended is sent to begin anew. Where there are ps, steps of an
- * ended tenure are turned away there too: see step-marks.
+ * ended tenure are rejected there too: see step-marks.
  */
 import { backoffMs } from '../async/backoff.js';
 import { sleep } from '../async/deadline.js';
@@ -48,6 +48,7 @@ export interface Desk {
 /** The part of the marks on the ps that the desk needs. */
 export interface Marks {
   open(worker: string, above: number, signal?: AbortSignal): Promise<void>;
+  /** Rejects steps of these workers; resolves when no step that was admitted before is being applied any more. */
   close(workers: readonly string[], signal?: AbortSignal): Promise<void>;
   lastSteps(worker: string, held: readonly number[], signal?: AbortSignal): Promise<LastSteps>;
 }
@@ -67,8 +68,6 @@ export interface LeaseDeskOptions {
   readonly life: string;
   readonly signal: AbortSignal;
   readonly log: (line: string) => void;
-  /** How long a step that was let in may take on a ps, where it waits for nobody. */
-  readonly settleMs?: number | undefined;
 }
 
 interface Tenure {
@@ -76,9 +75,6 @@ interface Tenure {
   readonly incarnation: number;
   turn: number;
 }
-
-const SETTLE_MS = 300;
-const LOOKS = 4;
 
 export class LeaseDesk implements Desk {
   readonly #options: LeaseDeskOptions;
@@ -97,15 +93,13 @@ export class LeaseDesk implements Desk {
 
   /** Ends all tenures: nothing is given out, and no step applied, until `resume`. */
   async pause(): Promise<void> {
-    const { marks, workers, signal, settleMs = SETTLE_MS } = this.#options;
+    const { marks, workers, signal } = this.#options;
     this.#isOpen = false;
     this.#era += 1;
     const known = new Set([...workers(), ...this.#tenures.keys()]);
     this.#tenures.clear();
     this.#wake();
-    if (!marks) return;
-    await marks.close([...known], signal);
-    await sleep(settleMs, signal);
+    await marks?.close([...known], signal);
   }
 
   resume(): void {
@@ -197,7 +191,8 @@ export class LeaseDesk implements Desk {
       signal.throwIfAborted();
       const era = this.#era;
       try {
-        const steps = await this.#lastSteps(marks, worker);
+        await marks.close([worker], signal);
+        const steps = await marks.lastSteps(worker, host.held(worker), signal);
         if (era !== this.#era) continue;
         await this.#judge(worker, steps);
         break;
@@ -209,16 +204,6 @@ export class LeaseDesk implements Desk {
       }
     }
     host.lost(worker);
-  }
-
-  async #lastSteps(marks: Marks, worker: string): Promise<LastSteps> {
-    const { host, signal, settleMs = SETTLE_MS } = this.#options;
-    await marks.close([worker], signal);
-    for (let look = 1; ; look++) {
-      await sleep(settleMs, signal);
-      const steps = await marks.lastSteps(worker, host.held(worker), signal);
-      if (steps.partial.length === 0 || look === LOOKS) return steps;
-    }
   }
 
   async #judge(worker: string, { applied, partial }: LastSteps): Promise<void> {

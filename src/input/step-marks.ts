@@ -2,10 +2,16 @@
  * What a step of a worker leaves on each ps that it updates, so that the chief can tell, when the worker is lost,
  * whether its last step was applied there: a mark when it begins to be applied, and one when it has been.
  *
- * The updates of a ps wait until everything that they need from the worker is there; then the ps looks whether the
- * step's lease still counts, marks, updates, and marks again, waiting for nobody. So a worker that dies leaves a ps
- * with the whole of a step or nothing of it, and one that was given up while it slept is turned away.
+ * The updates of a ps wait until everything that they need from the worker is there; then the ps checks whether the
+ * step's lease is valid, marks, updates, and marks again, waiting for nobody. So a worker that dies leaves a ps
+ * with the whole of a step or nothing of it, and one that was given up while it slept is rejected.
+ *
+ * Check and first mark are one critical section of a mutex on the ps, and so is the chief's write of the fence. When the
+ * fence is closed every step that passed the check has its mark, and no other step will have one.
  */
+import { isDeepStrictEqual } from 'node:util';
+import { backoffMs } from '../async/backoff.js';
+import { sleep } from '../async/deadline.js';
 import { isShoalError } from '../errors/errors.js';
 import { type Gradient, IndexedSlices } from '../gradients/index.js';
 import { Graph } from '../graph/graph.js';
@@ -87,12 +93,15 @@ export class StepMarks implements UpdateGuard {
     const arrived = pairs.map(([gradient]) => eachTensor(gradient, (tensor) => raw.identity(tensor)));
     const came = graph.controlDependencies(arrived.flatMap(tensorsOf), () => raw.identity(told));
     const place = raw.unpack(came, { num: 4 }) as unknown as Place;
-    const checked = graph.controlDependencies([came], () => {
-      const fence = raw.readVariableOp(handleOf(this.#worker, 'fence'), { dtype: 'int64' });
-      return raw.assert(raw.greater(place[0], fence), [constant(VOID)]);
-    });
-    const begun = graph.controlDependencies([checked], () => this.#mark('begun', place));
-    const gradients = graph.controlDependencies([begun], () =>
+    const { section, unlock } = lock(graph, this.#worker, [came]);
+    const isValid = graph.controlDependencies([section], () =>
+      raw.greater(place[0], raw.readVariableOp(handleOf(this.#worker, 'fence'), { dtype: 'int64' })),
+    );
+    // A rejected step writes its mark to the row that nobody reads: the lock is released in the same way.
+    const row = raw.selectV2(isValid, rowOf(place), constant(Tensor.of(REJECTED))) as Scalar;
+    const unlocked = unlock([this.#mark('begun', place, row)]);
+    const checked = graph.controlDependencies([unlocked], () => raw.assert(isValid, [constant(VOID)]));
+    const gradients = graph.controlDependencies([checked], () =>
       arrived.map((gradient) => eachTensor(gradient, (tensor) => raw.identity(tensor))),
     );
     return { gradients, place };
@@ -104,16 +113,20 @@ export class StepMarks implements UpdateGuard {
       onDevice(graph, device, () =>
         graph.controlDependencies(
           updates.filter((_, i) => this.#devices[i] === device),
-          () => this.#mark('ended', place),
+          () => this.#mark('ended', place, rowOf(place)),
         ),
       ),
     );
   }
 
-  #mark(kind: 'begun' | 'ended', [lease, from, to, lane]: Place): Operation {
-    return raw.resourceScatterUpdate(handleOf(this.#worker, kind), lane, raw.pack([lease, from, to]));
+  #mark(kind: 'begun' | 'ended', [lease, from, to]: Place, row: Scalar): Operation {
+    return raw.resourceScatterUpdate(handleOf(this.#worker, kind), row, raw.pack([lease, from, to]));
   }
 }
+
+/** The row of the marks of rejected steps; that of a lane is the lane's number plus one. */
+const REJECTED = 0n;
+const rowOf = ([, , , lane]: Place): Scalar => raw.addV2(lane, constant(Tensor.of(1n))) as Scalar;
 
 type Kind = 'fence' | 'begun' | 'ended';
 
@@ -122,8 +135,23 @@ const handleOf = (worker: string, kind: Kind): Output<'resource'> =>
   raw.varHandleOp({
     dtype: 'int64',
     shape: null,
-    sharedName: `input_marks/${worker.replace(/^\/job:|\/task/g, '')}/${kind}`,
+    sharedName: sharedName(worker, kind),
   }) as Output<'resource'>;
+
+const sharedName = (worker: string, kind: Kind | 'mutex'): string =>
+  `input_marks/${worker.replace(/^\/job:|\/task/g, '')}/${kind}`;
+
+/**
+ * A critical section of a worker on the device of the scope: what depends on `section` and is given to `unlock` is done while
+ * nobody else is in one. A run that is aborted inside leaves it too.
+ */
+function lock(graph: Graph, worker: string, after: readonly Output[] = []) {
+  const mutex = raw.mutexV2({ sharedName: sharedName(worker, 'mutex') });
+  const section = graph.controlDependencies([...after], () => raw.mutexLock(mutex));
+  const unlock = (inside: readonly Operation[]): Operation =>
+    graph.controlDependencies([...inside], () => raw.consumeMutexLock(section));
+  return { section, unlock };
+}
 
 function eachTensor(gradient: Gradient, to: (tensor: Output) => Output): Gradient {
   if (!(gradient instanceof IndexedSlices)) return to(gradient);
@@ -139,9 +167,10 @@ const onDevice = <T>(graph: Graph, device: string, build: () => T): T =>
 const int = (value: number) => constant(Tensor.of(value, { dtype: 'int32' }));
 
 interface Ops {
-  readonly values: Output<'int64'>;
-  readonly fence: readonly Operation[];
-  readonly clear: readonly Operation[];
+  readonly fenceValue: Output<'int64'>;
+  readonly open: readonly Operation[];
+  readonly close: readonly Operation[];
+  readonly isOpened: readonly Output<'bool'>[];
   readonly begun: readonly Output<'int64'>[];
   readonly ended: readonly Output<'int64'>[];
 }
@@ -157,18 +186,36 @@ export interface LastSteps {
 /** A session over the ps. */
 export type MarkSession = Pick<Session, 'run' | 'close'>;
 
-/** The chief's view of the marks: it lets workers in, turns them away, and reads what they left. */
+export interface MarkKeeperOptions {
+  readonly log?: ((line: string) => void) | undefined;
+  /**
+   * How long a step that a ps has begun to apply may take there; default: 60 s. One that has not ended by then failed on
+   * the way: it counts as applied in part.
+   */
+  readonly applyTimeoutMs?: number | undefined;
+}
+
+const POLL = { baseMs: 5, maxMs: 250 };
+
+/** The chief's view of the marks: it admits workers, rejects them, and reads what they left. */
 export class MarkKeeper implements AsyncDisposable {
   readonly #graph = new Graph();
   readonly #session: MarkSession;
   readonly #devices: readonly string[];
   readonly #lanes: number;
+  readonly #options: MarkKeeperOptions;
   readonly #ops = new Map<string, Ops>();
 
   /** @param lanes how many steps a worker has under way at once. */
-  constructor(open: (graph: Graph) => MarkSession, devices: readonly string[], lanes: number) {
+  constructor(
+    open: (graph: Graph) => MarkSession,
+    devices: readonly string[],
+    lanes: number,
+    options: MarkKeeperOptions = {},
+  ) {
     this.#devices = devices;
     this.#lanes = lanes;
+    this.#options = options;
     this.#session = open(this.#graph);
   }
 
@@ -177,16 +224,24 @@ export class MarkKeeper implements AsyncDisposable {
     if (known) return known;
     const graph = this.#graph;
     const made = graph.asDefault(() => {
-      const values = placeholder({ dtype: 'int64', shape: [] });
+      const fenceValue = placeholder({ dtype: 'int64', shape: [] });
       const each = <T>(build: () => T): T[] => this.#devices.map((device) => graph.device(device, build));
-      const nothing = () => constant(Tensor.zeros([this.#lanes, 3], 'int64'));
+      const setFence = (value: Output<'int64'>) => raw.assignVariableOp(handleOf(worker, 'fence'), value);
+      const clear = (kind: Kind) =>
+        raw.assignVariableOp(
+          handleOf(worker, kind),
+          constant(Tensor.zeros([Number(REJECTED) + 1 + this.#lanes, 3], 'int64')),
+        );
+      const locked = (build: () => Operation[]): Operation => {
+        const { section, unlock } = lock(graph, worker);
+        return unlock(graph.controlDependencies([section], build));
+      };
       const read = (kind: Kind) => raw.readVariableOp(handleOf(worker, kind), { dtype: 'int64' });
       return {
-        values,
-        fence: each(() => raw.assignVariableOp(handleOf(worker, 'fence'), values)),
-        clear: (['begun', 'ended'] as const).flatMap((kind) =>
-          each(() => raw.assignVariableOp(handleOf(worker, kind), nothing())),
-        ),
+        fenceValue,
+        open: each(() => locked(() => [clear('begun'), clear('ended'), setFence(fenceValue)])),
+        close: each(() => locked(() => [setFence(constant(Tensor.of(CLOSED)))])),
+        isOpened: each(() => raw.varIsInitializedOp(handleOf(worker, 'ended'))),
         begun: each(() => read('begun') as Output<'int64'>),
         ended: each(() => read('ended') as Output<'int64'>),
       };
@@ -195,31 +250,49 @@ export class MarkKeeper implements AsyncDisposable {
     return made;
   }
 
-  /** From here on steps count whose leases have higher ids. Nothing of the worker may be under way. */
+  /** Admits steps whose leases have higher ids. Nothing of the worker may be under way. */
   async open(worker: string, above: number, signal?: AbortSignal): Promise<void> {
-    const { clear } = this.#opsOf(worker);
-    await this.#session.run(clear, within(signal));
-    await this.#setFence([worker], BigInt(above), signal);
+    const { open, fenceValue } = this.#opsOf(worker);
+    const feeds = new Map([[fenceValue, Tensor.of(BigInt(above))]]);
+    await this.#session.run(open, { ...within(signal), feeds });
   }
 
-  /** Steps of these workers do not count any more. Those that were let in before may take a moment to be applied. */
-  close(workers: readonly string[], signal?: AbortSignal): Promise<void> {
-    return this.#setFence(workers, CLOSED, signal);
-  }
-
-  async #setFence(workers: readonly string[], value: bigint, signal?: AbortSignal): Promise<void> {
+  /** Rejects steps of these workers; resolves when no step that was admitted before is being applied any more. */
+  async close(workers: readonly string[], signal?: AbortSignal): Promise<void> {
     await Promise.all(
-      workers.map((worker) => {
-        const { fence, values } = this.#opsOf(worker);
-        return this.#session.run(fence, { ...within(signal), feeds: new Map([[values, Tensor.of(value)]]) });
+      workers.map(async (worker) => {
+        await this.#session.run(this.#opsOf(worker).close, within(signal));
+        await this.#applied(worker, signal);
       }),
     );
   }
 
-  /** Looks at the steps of leases that a worker holds. It must have been turned away for long enough. */
+  /** Resolves when every ps has applied what it has begun. The fence is closed: nothing else begins. */
+  async #applied(worker: string, signal?: AbortSignal): Promise<void> {
+    const { isOpened, begun, ended } = this.#opsOf(worker);
+    const { log, applyTimeoutMs = 60_000 } = this.#options;
+    // A ps that was started anew since the worker was admitted has applied nothing of it.
+    const opened = await this.#session.run(isOpened, within(signal));
+    const known = [...opened.keys()].filter((i) => opened[i]?.toArray());
+    const deadline = performance.now() + applyTimeoutMs;
+    for (let attempt = 0; known.length > 0; attempt++) {
+      const fetches = known.flatMap((i) => [begun[i], ended[i]] as [Output<'int64'>, Output<'int64'>]);
+      const tables = (await this.#session.run(fetches, within(signal))).map(lanesOf);
+      const waiting = known.filter((_, k) => !isDeepStrictEqual(tables[2 * k], tables[2 * k + 1]));
+      if (waiting.length === 0) return;
+      if (performance.now() > deadline) {
+        const where = waiting.map((i) => this.#devices[i]).join(', ');
+        log?.(`a step of ${worker} has begun on ${where} and has not ended within ${applyTimeoutMs} ms`);
+        return;
+      }
+      await sleep(backoffMs(attempt, POLL), signal);
+    }
+  }
+
+  /** Looks at the steps of leases that a worker holds. It must have been closed. */
   async lastSteps(worker: string, held: readonly number[], signal?: AbortSignal): Promise<LastSteps> {
     const { begun, ended } = this.#opsOf(worker);
-    const tables = (await this.#session.run([...begun, ...ended], within(signal))).map(rowsOf);
+    const tables = (await this.#session.run([...begun, ...ended], within(signal))).map(lanesOf);
     const applied: Mark[] = [];
     const partial: Mark[] = [];
     for (let lane = 0; lane < this.#lanes; lane++) {
@@ -244,7 +317,7 @@ export class MarkKeeper implements AsyncDisposable {
 
 const within = (signal: AbortSignal | undefined) => ({ timeoutMs: 30_000, ...(signal ? { signal } : {}) });
 
-function rowsOf(table: Tensor): Mark[] {
-  const rows = table.toArray() as bigint[][];
+function lanesOf(table: Tensor): Mark[] {
+  const [, ...rows] = table.toArray() as bigint[][];
   return rows.map(([lease, from, to]) => ({ lease: Number(lease), from: Number(from), to: Number(to) }));
 }

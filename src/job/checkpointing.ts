@@ -58,6 +58,7 @@ export class JobCheckpoints {
       keepCheckpointEveryNHours: options.everyHours,
       consistency: options.consistency,
       store: options.store,
+      pauseTimeoutSecs: options.pauseTimeoutSecs,
       namespace: job.name,
       ...(options.waitSecs === undefined ? {} : { waitMs: options.waitSecs * 1000 }),
       log: parts.log,
@@ -133,7 +134,11 @@ export class JobCheckpoints {
     await this.#saving;
     const { server } = this.#session;
     const plane = server && planeOf(server);
-    if (plane && !interrupted) await plane.lastSteps.ofOthers({ timeoutMs: LAST_MS, log: this.#log });
+    if (plane && !interrupted) {
+      // Theirs are taken to last as long as those of this task.
+      const timeoutMs = Math.max(LAST_MS, plane.gate.times.pauseMs);
+      await plane.lastSteps.ofOthers({ timeoutMs, log: this.#log });
+    }
     await plane?.becomeStill();
     if (!(await this.#isSaved(plane ? undefined : step))) return this.#save();
     await this.#saver

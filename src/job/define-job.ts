@@ -42,6 +42,12 @@ export interface CheckpointOptions {
   readonly directory?: string;
   /** How long a restore waits for tasks that are away and may hold the newest checkpoint. Default: 120. */
   readonly waitSecs?: number;
+  /**
+   * How long the workers may take to pause at the end of a step, so that all values are of one instant; a save that waits
+   * longer fails, and the next one is tried later. Default: ten times the longest of the chief's recent steps, at least
+   * 15 s; 60 s before its first step.
+   */
+  readonly pauseTimeoutSecs?: number;
 }
 
 /** Where and how often the model's summaries (`tf.summary.*`) are written. */
@@ -91,6 +97,13 @@ export interface TrainOptions {
   readonly checkpoint?: CheckpointOptions;
   /** How the chief writes the model's summaries. Default: every 100 steps; a model without summaries writes no file. */
   readonly summaries?: SummariesOptions | false;
+  /**
+   * How long a step may take before it is given up, the cluster checked, and the step tried again; the job fails when the
+   * same step has taken too long three times while all tasks that it needs were alive. It does not delay the detection of a
+   * dead or frozen ps (`deadAfterMs`). Default: ten times the longest of the worker's recent steps, at least 60 s, in
+   * synchronous training at least 600 s; 600 s for the first step.
+   */
+  readonly stepTimeoutSecs?: number;
   /** How often to say where training is. */
   readonly logEverySecs?: number;
 }
@@ -141,6 +154,10 @@ export function defineJob<const I = Record<string, never>>(options: JobOptions<I
       `train.input of job '${name}' is 'shards' or 'whole'; ${JSON.stringify(train.input)} is neither`,
     );
   }
+  const { stepTimeoutSecs = 1 } = train;
+  if (!(stepTimeoutSecs > 0)) {
+    throw invalid(`train.stepTimeoutSecs of job '${name}' must be above 0, it is ${stepTimeoutSecs}`);
+  }
   if (train.sync && inflight > 1) {
     throw invalid(`Job '${name}' trains synchronously: its steps wait for each other, so inflight must be 1`);
   }
@@ -152,15 +169,10 @@ export function defineJob<const I = Record<string, never>>(options: JobOptions<I
 }
 
 function checkCheckpoint(name: string, checkpoint: CheckpointOptions | undefined): void {
-  const { everySecs, everySteps, keep = 0, replicas = 0, waitSecs = 0 } = checkpoint ?? {};
+  const { everySecs, everySteps, pauseTimeoutSecs, keep = 0, replicas = 0, waitSecs = 0 } = checkpoint ?? {};
   const isPositive = (value: number | undefined) => value === undefined || value > 0;
-  if (
-    !isPositive(everySecs) ||
-    !isPositive(everySteps) ||
-    !(keep >= 0) ||
-    !(replicas >= 0) ||
-    !(waitSecs >= 0)
-  ) {
+  const arePositive = [everySecs, everySteps, pauseTimeoutSecs].every(isPositive);
+  if (!arePositive || ![keep, replicas, waitSecs].every((value) => value >= 0)) {
     throw invalid(
       `train.checkpoint of job '${name}' contains an invalid number: ${JSON.stringify(checkpoint)}`,
     );

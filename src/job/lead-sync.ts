@@ -4,6 +4,7 @@ import { parseTaskId } from '../cluster/task-id.js';
 import { isShoalError } from '../errors/errors.js';
 import { planeOf } from '../train/checkpoint-plane.js';
 import type { RecoverableSession } from '../train/recoverable-session.js';
+import { startSync } from '../train/start-sync.js';
 import type { TrainingGraph } from './training-graph.js';
 
 /** Begins to lead, where this task is the chief; its end releases whoever still waits for a token. */
@@ -11,11 +12,12 @@ export async function leadSync(
   server: Server,
   session: RecoverableSession,
   { sync }: TrainingGraph,
+  log: (line: string) => void,
 ): Promise<AsyncDisposable> {
   if (!sync) return { [Symbol.asyncDispose]: async () => {} };
   await session.aside(sync.localStepInitOp);
   if (!server.isChief) return { [Symbol.asyncDispose]: async () => {} };
-  await session.aside(sync.initTokensOp);
+  await startSync({ run: (fetches, options) => session.aside(fetches, options) }, sync, { log });
   const over = new AbortController();
   const unlessOver = (error: unknown): void => {
     // A signal to the task ends its runs as the end of training does.

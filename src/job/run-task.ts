@@ -15,6 +15,7 @@ import { isVoidStep } from '../input/step-marks.js';
 import { CheckpointPlane, planeOf } from '../train/checkpoint-plane.js';
 import { isRecoverable, RecoverableSession } from '../train/recoverable-session.js';
 import type { TrainingRunner } from '../train/saver-like.js';
+import { startSync } from '../train/start-sync.js';
 import { Steadiness } from '../train/steadiness.js';
 import { JobCheckpoints } from './checkpointing.js';
 import type { JobDefinition } from './define-job.js';
@@ -38,8 +39,8 @@ export const EXIT_INTERRUPTED = 130;
 /** Starting the task again, with its cluster, may succeed. */
 const EXIT_RETRY = 75;
 
-/** Outputs may be computed of input, of which there may be no more. */
-const OUTPUTS = { timeoutMs: 30_000 };
+/** A synchronous step lasts as long as that of the slowest worker, which may be one that is being replaced. */
+const SYNC_STEP_FLOOR_MS = 600_000;
 
 /** Runs the task and says with which code its process is to exit. */
 export async function runTask(job: JobDefinition, options: RunTaskOptions): Promise<number> {
@@ -109,7 +110,11 @@ async function train(
   await using cluster = server.session(parts.graph, { onProgress: log, beforeClose });
   const plane = planeOf(server) as CheckpointPlane;
   if (parts.sync) plane.restAhead = 2;
-  const { checkpoint } = job.train;
+  const { checkpoint, stepTimeoutSecs } = job.train;
+  const needed = [
+    ...server.psTasks,
+    ...(parts.sync ? server.spec.tasks.map(({ id }) => id).filter(trains) : []),
+  ];
   const runner: TrainingRunner = {
     graph: parts.graph,
     server,
@@ -145,8 +150,9 @@ async function train(
     runner: cluster,
     graph: parts.graph,
     isChief: server.isChief,
-    // A synchronous step lasts as long as the slowest worker's; the loss of a ps ends it all the same.
-    stepMs: parts.sync ? 600_000 : Math.max(2 * config.deadAfterMs.value, 5_000),
+    stepMs: stepTimeoutSecs === undefined ? undefined : stepTimeoutSecs * 1000,
+    stepFloorMs: parts.sync ? SYNC_STEP_FLOOR_MS : undefined,
+    isComplete: () => needed.every((id) => server.task.member(id)?.status === 'alive'),
     signal,
     log,
     gate: plane.gate,
@@ -161,7 +167,7 @@ async function train(
       steadiness.find();
       if (!again || !parts.sync) return;
       await cluster.run(parts.sync.localStepInitOp, { signal });
-      if (server.isChief) await cluster.run(parts.sync.resyncOp, { signal });
+      if (server.isChief) await startSync(runner, parts.sync, { signal, log });
     },
     ...input.valuesBy(checkpoints),
   });
@@ -172,7 +178,7 @@ async function train(
     log(messageOf(abortError('Starting', signal)));
     return EXIT_INTERRUPTED;
   }
-  await using _lead = await leadSync(server, session, parts);
+  await using _lead = await leadSync(server, session, parts, log);
   const told = (step: number) => {
     onStep(step);
     checkpoints?.saw(step);
@@ -199,7 +205,10 @@ async function train(
     log(`stopped at step ${result.step}; ${result.ownSteps} steps were made here`);
     return EXIT_INTERRUPTED;
   }
-  const values = await session.aside(parts.outputs, OUTPUTS).catch(unlessInputIsOver);
+  // Outputs may be computed of input, of which there may be no more: they are not tried again.
+  const values = await session
+    .aside(parts.outputs, { timeoutMs: session.stepLimitMs })
+    .catch(unlessInputIsOver);
   const shown = Object.entries(values).map(
     ([name, tensor]) => `${name} = ${JSON.stringify(tensor.toArray(), plain)}`,
   );

@@ -6,6 +6,10 @@
  *
  * A token that died with its worker would be waited for by the others for ever: the chief puts one more into the
  * queue when a worker is lost (`replaceToken`). A token too many costs a dropped gradient, nothing more.
+ *
+ * Steps are made as long as the tokens of the present step, the workers that compute with one, and the gradients that were
+ * given with one are together as many as a step needs. A chief that starts after another cannot know how many there are: it
+ * drops the gradients and hands out tokens for a whole step (`restartOp`).
  */
 import { invalid } from '../errors/errors.js';
 import { IndexedSlices } from '../gradients/index.js';
@@ -35,6 +39,8 @@ export interface SyncReplicasOptions {
 }
 
 const TOKENS = 'sync_token_q';
+/** A variable beside the queue, in no checkpoint: it has a value once steps may have been made. */
+const STARTED = 'sync_replicas/started';
 /** Tokens left from lost workers pile up slowly; the queue is only a bound against a fault. */
 const QUEUE_CAPACITY = 100_000;
 
@@ -43,7 +49,9 @@ interface ChiefOps {
   readonly replaceToken: Operation;
   readonly initTokens: Operation;
   readonly release: Operation;
-  readonly resync: Operation;
+  readonly wasStarted: Output<'bool'>;
+  readonly markStarted: Operation;
+  readonly restart: Operation;
   readonly reset: Operation;
   readonly setLocalStep: Operation;
 }
@@ -82,7 +90,7 @@ export class SyncReplicasOptimizer {
     return this.#made.replaceToken;
   }
 
-  /** The chief runs this before the first step, and again when the queue's ps was lost. */
+  /** The chief runs this before the first step of all. */
   get initTokensOp(): Operation {
     return this.#made.initTokens;
   }
@@ -92,12 +100,21 @@ export class SyncReplicasOptimizer {
     return this.#made.release;
   }
 
+  /** Whether this chief or an earlier one has run `markStartedOp`, with the same ps for the global step. */
+  get wasStarted(): Output<'bool'> {
+    return this.#made.wasStarted;
+  }
+
+  get markStartedOp(): Operation {
+    return this.#made.markStarted;
+  }
+
   /**
-   * The chief runs this when variables went back to a checkpoint: accumulators that have seen later steps would take all
-   * gradients for stale.
+   * The chief runs this before it makes steps after an earlier chief, or after a recovery. Accumulators that have seen a later
+   * step would drop all gradients as stale, and workers may wait for tokens that nobody would hand out.
    */
-  get resyncOp(): Operation {
-    return this.#made.resync;
+  get restartOp(): Operation {
+    return this.#made.restart;
   }
 
   /**
@@ -188,29 +205,39 @@ export class SyncReplicasOptimizer {
         : raw.queueEnqueueManyV2(tokens, [raw.fill(Tensor.of(Int32Array.of(count)), step)], {
             name: 'hand_out',
           });
+    const tokensPerStep = Math.max(this.#required, this.#replicas);
     const sync = graph.controlDependencies([update], () =>
       graph.colocateWith(globalStep.handle, () => {
         const step = globalStep.read();
         const moved = shares.map(({ variable, advance }) =>
           graph.colocateWith(variable.handle, () => advance(step)),
         );
-        return graph.controlDependencies(moved, () => enqueue(this.#replicas, step));
+        return graph.controlDependencies(moved, () => enqueue(tokensPerStep, step));
       }),
     );
     const onChief = (count: number) =>
       graph.colocateWith(globalStep.handle, () => enqueue(count, globalStep.read()));
+    const restart = graph.colocateWith(globalStep.handle, () => {
+      const step = globalStep.read();
+      const clear = shares.map(({ variable, clear }) =>
+        graph.colocateWith(variable.handle, () => clear(step)),
+      );
+      // Whoever has a token may give to every accumulator.
+      return graph.controlDependencies(clear, () => enqueue(tokensPerStep, step));
+    });
+    const started = graph.colocateWith(globalStep.handle, () =>
+      raw.varHandleOp({ dtype: 'int64', shape: [], sharedName: STARTED }),
+    );
     return {
       sync: group([sync]),
       replaceToken: onChief(1),
       initTokens: onChief(Math.max(0, this.#required - this.#replicas)),
       release: onChief(this.#replicas),
-      resync: group(
-        shares.map(({ variable, advance }) =>
-          graph.colocateWith(variable.handle, () => advance(globalStep.read())),
-        ),
-      ),
+      wasStarted: graph.colocateWith(globalStep.handle, () => raw.varIsInitializedOp(started)),
+      markStarted: graph.colocateWith(globalStep.handle, () => raw.assignVariableOp(started, Tensor.of(1n))),
+      restart,
       reset: group([
-        ...shares.map(({ variable, clear }) => graph.colocateWith(variable.handle, clear)),
+        ...shares.map(({ variable, clear }) => graph.colocateWith(variable.handle, () => clear(first()))),
         graph.colocateWith(globalStep.handle, () => emptied(tokens)),
       ]),
       setLocalStep: localStep.assign(globalStep.read()),
@@ -224,8 +251,8 @@ interface Share {
   readonly give: Operation;
   readonly take: (required: Tensor) => Output | IndexedSlices;
   readonly advance: (step: Output) => Operation;
-  /** Drops what was given, and forgets the step. */
-  readonly clear: () => Operation;
+  /** Drops what was given, and whatever is given of steps before this one. */
+  readonly clear: (step: Output | Tensor) => Operation;
 }
 
 /** No step is later: a gradient of it is never stale. */
@@ -240,9 +267,9 @@ function emptied(tokens: Output): Operation {
 }
 
 /** An accumulator gives what it has when it has anything: one gradient of zeros more makes sure of that. */
-function cleared(zero: Operation, take: () => Operation, forget: () => Operation): Operation {
+function cleared(zero: Operation, take: () => Operation, setStep: () => Operation): Operation {
   const graph = currentGraph();
-  return graph.controlDependencies([zero], () => graph.controlDependencies([take()], forget));
+  return graph.controlDependencies([zero], () => graph.controlDependencies([take()], setStep));
 }
 
 function share(gradient: Output | IndexedSlices, variable: Variable, localStep: Variable): Share {
@@ -252,11 +279,11 @@ function share(gradient: Output | IndexedSlices, variable: Variable, localStep: 
     const sum = raw.resourceConditionalAccumulator({ dtype, shape, sharedName });
     return {
       variable,
-      clear: () =>
+      clear: (step) =>
         cleared(
           raw.resourceAccumulatorApplyGradient(sum, latest(), zeros(sizes(shape), dtype)),
           () => raw.resourceAccumulatorTakeGradient(sum, one(), { dtype }).op,
-          () => raw.resourceAccumulatorSetGlobalStep(sum, first()),
+          () => raw.resourceAccumulatorSetGlobalStep(sum, step),
         ),
       give: raw.resourceAccumulatorApplyGradient(sum, localStep, gradient),
       take: (required) => raw.resourceAccumulatorTakeGradient(sum, required, { dtype }),
@@ -269,13 +296,13 @@ function share(gradient: Output | IndexedSlices, variable: Variable, localStep: 
   const row = () => zeros([1, ...sizes(shape).slice(1)], dtype);
   return {
     variable,
-    clear: () =>
+    clear: (step) =>
       cleared(
         raw.sparseAccumulatorApplyGradient(sum, latest(), Tensor.of(BigInt64Array.of(0n)), row(), none, {
           hasKnownShape: false,
         }),
         () => raw.sparseAccumulatorTakeGradient(sum, one(), { dtype }).values.op,
-        () => raw.accumulatorSetGlobalStep(sum, first()),
+        () => raw.accumulatorSetGlobalStep(sum, step),
       ),
     give: raw.sparseAccumulatorApplyGradient(sum, localStep, once.indices, once.values, none, {
       hasKnownShape: false,

@@ -160,6 +160,7 @@ export class CheckpointPlane {
   }
 
   readonly parking: Parking = {
+    pauseMs: () => this.gate.times.pauseMs,
     workers: () =>
       this.#isStill
         ? []

@@ -136,7 +136,7 @@ export class Readiness {
   async #provide(missing: readonly Variable[], progress: Progress): Promise<string | undefined> {
     const { restore, initialize, log } = this.#options;
     const { again } = progress;
-    if (again) await this.#reset();
+    await this.#reset();
     if (await restore?.(missing, again)) {
       const left = (await this.#missing()).filter((variable) => !this.#local.has(variable));
       // First values beside restored ones would be a state that never was: wait, and restore once more.

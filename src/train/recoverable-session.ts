@@ -14,6 +14,7 @@ import type { Variable } from '../variables/variable.js';
 import { Readiness, type ReadinessOptions } from './readiness.js';
 import { readsOnly } from './reads-only.js';
 import type { StepGate } from './step-gate.js';
+import { StepLimit, StepTimes } from './step-limit.js';
 
 /** What this needs of a session: one over a cluster, or a plain one. */
 export interface Runner {
@@ -23,8 +24,18 @@ export interface Runner {
 export interface RecoverableOptions extends Omit<ReadinessOptions, 'isRecoverable'> {
   readonly runner: Runner;
   readonly graph: Graph;
-  /** A run that takes longer is given up, and the cluster looked at. Infinity: none is. */
-  readonly stepMs?: number;
+  /**
+   * A run that takes longer is given up, and the cluster looked at. Infinity: none is. Default: derived from the steps that
+   * were made (see step-limit).
+   */
+  readonly stepMs?: number | undefined;
+  /** The lowest limit that is derived from steps; default: 60 s. */
+  readonly stepFloorMs?: number | undefined;
+  /**
+   * Whether all tasks that a step needs are there. While they are, steps that reach their limit three times in a row fail
+   * with an error; default: they are tried for ever.
+   */
+  readonly isComplete?: () => boolean;
   /** Where steps rest while a cut is made. */
   readonly gate?: StepGate;
   /**
@@ -54,6 +65,9 @@ export class RecoverableSession {
   readonly #readiness: Readiness;
   readonly #globalStep: Variable<'int64'> | undefined;
   readonly #isRecoverable: (error: unknown) => boolean;
+  readonly #limit: StepLimit;
+  /** Errors of steps that were given up at the limit. */
+  readonly #tooLong = new WeakSet<object>();
   #wasReady = false;
   #recovering: Promise<void> | undefined;
   #recoveries = 0;
@@ -66,11 +80,18 @@ export class RecoverableSession {
     this.#isRecoverable = options.isRecoverable ?? isRecoverable;
     this.#readiness = new Readiness({ ...options, isRecoverable: this.#isRecoverable });
     this.#globalStep = getGlobalStep(options.graph);
+    const { gate, stepMs: fixedMs, stepFloorMs: floorMs } = options;
+    this.#limit = new StepLimit(gate?.times ?? new StepTimes(), { fixedMs, floorMs });
   }
 
   /** How often the cluster was lost and found again. */
   get recoveries(): number {
     return this.#recoveries;
+  }
+
+  /** How long a run may take at this moment, in milliseconds. */
+  get stepLimitMs(): number {
+    return this.#limit.ms;
   }
 
   /** Whether a recovery is under way, or the first readiness. */
@@ -125,7 +146,12 @@ export class RecoverableSession {
   ): Promise<FetchResult<F>> {
     if (this.#recovering) await this.#recovering;
     before?.();
-    const result = await this.#runOnce(fetches, options);
+    const begun = performance.now();
+    const result = await this.#runOnce(fetches, options).catch((error: unknown) => {
+      if (options.timeoutMs === undefined && isDeadline(error)) this.#tooLong.add(error as ShoalError);
+      throw error;
+    });
+    this.#limit.completed(performance.now() - begun);
     await after?.(result);
     return result;
   }
@@ -147,6 +173,9 @@ export class RecoverableSession {
     const stopped = this.#options.signal?.aborted || options.signal?.aborted;
     const isExplained = this.#isRecoverable(error) || this.#hasInputGone(error);
     if (stopped || ownDeadline || !isExplained) throw error;
+    // Steps under way at once end at their limits together: they count as one.
+    if (this.#tooLong.has(error as object) && !this.#recovering)
+      this.#limit.expired(this.#options.isComplete?.() ?? false);
     this.#options.log?.(`a step failed: ${firstLine(error)}; waiting for the cluster`);
     await this.#makeReady();
   }
@@ -171,9 +200,10 @@ export class RecoverableSession {
   }
 
   async #runOnce<const F extends Fetches>(fetches: F, options: RunOptions): Promise<FetchResult<F>> {
-    const { runner, stepMs = 60_000 } = this.#options;
+    const { runner } = this.#options;
     if (this.#recovering) await this.#recovering;
     const signal = this.#signal(options);
+    const stepMs = this.#limit.ms;
     return runner.run(fetches as Fetch, {
       ...(Number.isFinite(stepMs) ? { timeoutMs: stepMs } : {}),
       ...options,

@@ -40,6 +40,8 @@ export interface SaverOptions {
   readonly sharded?: boolean | undefined;
   /** `cut`: workers rest for an instant, and all values are of that instant. `loose`: as TensorFlow. */
   readonly consistency?: 'cut' | 'loose' | undefined;
+  /** How long workers may take to pause at the end of a step; default: derived from the durations of recent steps. */
+  readonly pauseTimeoutSecs?: number | undefined;
   /** Where a cluster keeps its checkpoints: `peers:`, or `file:` and a directory that all tasks see. */
   readonly store?: string | undefined;
   /** The name of the job among the blobs of a cluster; made of the directory unless told. */
@@ -112,7 +114,7 @@ export class Saver implements SaverLike {
     const { checkpoints, variables } = this.#home(session, dirname(path));
     if (variables.size === 0) throw invalid('There is no variable to be saved in this graph');
     const { input: kept } = session;
-    const { onProgress, input = kept && (() => kept.cut()) } = this.#options;
+    const { onProgress, pauseTimeoutSecs, input = kept && (() => kept.cut()) } = this.#options;
     const outcome = await checkpoints.save(
       {
         variables,
@@ -123,6 +125,7 @@ export class Saver implements SaverLike {
         signal,
         onProgress,
         input,
+        parkMs: pauseTimeoutSecs === undefined ? undefined : pauseTimeoutSecs * 1000,
       },
       whenBusy,
     );

@@ -8,6 +8,7 @@
  */
 import { abortError } from '../async/deadline.js';
 import { invalid, ShoalError } from '../errors/errors.js';
+import { StepTimes } from './step-limit.js';
 
 export interface ParkOptions {
   /** Synchronous training: rest when the global step is here, not before. */
@@ -25,6 +26,8 @@ interface Park {
 }
 
 export class StepGate {
+  /** How long the steps of this task take: who waits for them to pause must know. */
+  readonly times = new StepTimes();
   #park: Park | undefined;
   #underWay = 0;
   #seenStep: number | undefined;

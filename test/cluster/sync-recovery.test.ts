@@ -1,8 +1,9 @@
-/** Synchronous training that loses a ps: it goes back to the last cut, and on from there in step. */
+/** Synchronous training that loses a ps goes back to the last checkpoint; one that loses its chief resumes where it was. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
+import { sleep } from '../../src/async/deadline.js';
 import { runInProcess } from '../../src/job/run-local.js';
 import { type TaskProcess, TaskProcesses } from './processes.js';
 import job from './programs/sync-job.js';
@@ -63,3 +64,38 @@ for (const lost of [0, 1]) {
     expect((losses[0]! + losses[1]!) / 2).toBeLessThan((best.loss as number) * 1.1);
   });
 }
+
+it('resumes with a new chief, though the step of the dead one was made on one ps alone', {
+  timeout: 900_000,
+}, async () => {
+  const KILLS = 3;
+  await using tasks = await TaskProcesses.create('sync-job.ts', 2, 3, {
+    TASKS_ROOT: root,
+    SYNC_STEPS: '100000000',
+  });
+  tasks.start('ps', 0);
+  const frozen = tasks.start('ps', 1);
+  const others = [1, 2].map((index) => tasks.start('worker', index));
+  let chief = tasks.start('worker', 0);
+  await chief.said(/step \d+ of/, PATIENCE_MS);
+  for (let kill = 1; kill <= KILLS; kill++) {
+    const before = stepsOf(chief.output()).at(-1)?.step as number;
+    // The chief's step takes the gradients of ps 0, and waits for those of ps 1.
+    frozen.child.kill('SIGSTOP');
+    await sleep(1000);
+    chief.child.kill('SIGKILL');
+    await chief.exit;
+    frozen.child.kill('SIGCONT');
+    const marks = others.map((worker) => worker.output().length);
+    chief = tasks.start('worker', 0);
+    // Every worker makes steps: two lines of progress, of which the first may be of steps that were under way.
+    await chief.said(/(step \d+ of[\s\S]*){2}/, 90_000).catch((error: Error) => {
+      throw new Error(`after kill ${kill}: ${error.message}`);
+    });
+    for (const [i, worker] of others.entries()) {
+      const since = () => stepsOf(worker.output().slice(marks[i]));
+      await expect.poll(() => since().at(-1)?.step ?? 0, { timeout: 60_000 }).toBeGreaterThan(before);
+    }
+    expect(stepsOf(chief.output()).at(-1)?.step).toBeGreaterThan(before);
+  }
+});

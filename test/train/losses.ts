@@ -64,7 +64,7 @@ export async function trainOnCluster(job: JobDefinition, steps: number): Promise
       await session.ready();
       if (index === 0) begin(await outputs(session, parts));
       await begun;
-      await using _lead = await leadSync(server, session, parts);
+      await using _lead = await leadSync(server, session, parts, () => {});
       const losses: number[] = [];
       for (let i = 0; i < steps; i++) {
         const { loss } = await session.run({ loss: parts.loss, step: parts.stepAfter });

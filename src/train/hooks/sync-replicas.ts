@@ -10,6 +10,7 @@ import { planeOf } from '../checkpoint-plane.js';
 import type { Coordinator } from '../coordinator.js';
 import { isRecoverable } from '../recoverable-session.js';
 import type { TrainingRunner } from '../saver-like.js';
+import { startSync } from '../start-sync.js';
 import { type HookSetup, SessionRunHook } from './session-run-hook.js';
 
 /** Steps rest for a cut this far ahead of the step that the chief has seen. */
@@ -35,18 +36,14 @@ export class SyncReplicasHook extends SessionRunHook {
   }
 
   override async afterCreateSession(session: TrainingRunner, coordinator: Coordinator): Promise<void> {
-    const { localStepInitOp, initTokensOp, resyncOp } = this.#optimizer;
+    const { localStepInitOp } = this.#optimizer;
     const { server } = session;
     const plane = server && planeOf(server);
     if (plane) plane.restAhead = REST_AHEAD;
     await session.run(localStepInitOp);
     if (!this.#isChief) return;
-    // A queue that was lost is filled again; tokens too many cost a dropped gradient, nothing more.
-    await session.run(initTokensOp);
-    if (this.#leads) {
-      await session.run(resyncOp);
-      return;
-    }
+    await startSync(session, this.#optimizer, { signal: coordinator.signal, log: this.#log });
+    if (this.#leads) return;
     this.#leads = true;
     const leading = this.#lead(session, AbortSignal.any([coordinator.signal, this.#over.signal]));
     coordinator.register(leading, 'synchronous steps');

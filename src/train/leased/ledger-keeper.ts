@@ -52,7 +52,7 @@ export class LedgerKeeper implements AsyncDisposable {
     const devices = shards.marks?.devices ?? [];
     this.#marks =
       server && devices.length > 0
-        ? new MarkKeeper((graph) => server.session(graph), devices, lanes)
+        ? new MarkKeeper((graph) => server.session(graph), devices, lanes, { log })
         : undefined;
     this.desk = new LeaseDesk({
       host,
