@@ -21,6 +21,8 @@ export interface WorkContext {
 const WAIT_MS = 5_000;
 /** A chief that has not asked for this long is gone. */
 const PATIENCE_MS = 60_000;
+/** Ids of stopped orders, remembered for a `start` that arrives after its `stop`. */
+const MAX_STOPPED = 1000;
 
 const AskSchema = v.variant('do', [
   v.object({ do: v.literal('start'), id: v.pipe(v.string(), v.maxLength(200)), payload: v.unknown() }),
@@ -43,6 +45,14 @@ interface Running {
 /** Registers a long order at a task. */
 export function onLongOrder(task: ClusterTask, name: string, work: Work): void {
   const running = new Map<string, Running>();
+  const stopped = new Set<string>();
+  const rememberStopped = (id: string) => {
+    stopped.add(id);
+    for (const oldest of stopped) {
+      if (stopped.size <= MAX_STOPPED) break;
+      stopped.delete(oldest);
+    }
+  };
   const forget = (id: string) => {
     const entry = running.get(id);
     if (!entry) return;
@@ -54,8 +64,15 @@ export function onLongOrder(task: ClusterTask, name: string, work: Work): void {
   task.onOrder(name, async (payload) => {
     const ask = checked(AskSchema, payload, `order ${name}`);
     if (ask.do === 'stop') {
+      rememberStopped(ask.id);
       forget(ask.id);
       return { state: 'done', result: null };
+    }
+    // The two may travel over different connections, so the one that was sent first may arrive last.
+    if (stopped.has(ask.id)) {
+      throw new ShoalError('SHOAL_ABORTED', `${name} ${ask.id} was stopped before it could start`, {
+        task: task.task,
+      });
     }
     if (ask.do === 'start' && !running.has(ask.id)) {
       const controller = new AbortController();
