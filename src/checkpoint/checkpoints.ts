@@ -33,7 +33,7 @@ export class Checkpoints {
   /** Whether unfinished saves may have left something. */
   #isUnswept = true;
   /** The highest sequence that was tried here. */
-  #tried = 0;
+  #tried: number | undefined;
 
   constructor(options: CheckpointsOptions) {
     this.#options = options;
@@ -103,6 +103,7 @@ export class Checkpoints {
     this.#kept = undefined;
     const { store, namespace, retention, log, chief, now } = this.#options;
     try {
+      await this.#options.confirmChief?.();
       const manifests = await this.list({ known: this.#known });
       const old = expired(manifests, retention).filter(({ attempt }) => attempt !== newest.attempt);
       // Others go only while this one is there and whole.

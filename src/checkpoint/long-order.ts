@@ -6,6 +6,7 @@
 import { setMaxListeners } from 'node:events';
 import * as v from 'valibot';
 import type { ClusterTask } from '../cluster/cluster-task.js';
+import type { Identity } from '../cluster/membership-map.js';
 import type { TaskId } from '../cluster/task-id.js';
 import { checked } from '../cluster/wire.js';
 import { ShoalError } from '../errors/errors.js';
@@ -16,6 +17,8 @@ export interface WorkContext {
   readonly signal: AbortSignal;
   /** Bytes that are done, for who looks on. */
   readonly onProgress: (bytes: number) => void;
+  /** The chief that gave the order. */
+  readonly orderedBy: Identity;
 }
 
 const WAIT_MS = 5_000;
@@ -61,7 +64,7 @@ export function onLongOrder(task: ClusterTask, name: string, work: Work): void {
     running.delete(id);
   };
   const patience = (id: string) => setTimeout(() => forget(id), PATIENCE_MS).unref();
-  task.onOrder(name, async (payload) => {
+  task.onOrder(name, async (payload, { from }) => {
     const ask = checked(AskSchema, payload, `order ${name}`);
     if (ask.do === 'stop') {
       rememberStopped(ask.id);
@@ -81,7 +84,7 @@ export function onLongOrder(task: ClusterTask, name: string, work: Work): void {
       const onProgress = (bytes: number) => {
         entry.bytes = bytes;
       };
-      const outcome = work(ask.payload, { signal: controller.signal, onProgress });
+      const outcome = work(ask.payload, { signal: controller.signal, onProgress, orderedBy: from });
       outcome.catch(() => undefined);
       running.set(ask.id, Object.assign(entry, { outcome }));
     }

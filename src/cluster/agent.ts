@@ -17,6 +17,7 @@ import { invalid, messageOf, ShoalError } from '../errors/errors.js';
 import { Uploads } from '../store/blob-upload.js';
 import { type Address, formatAddress, isLoopback } from './address.js';
 import { readJson } from './agent-requests.js';
+import { BlobGuard, type BlobPolicy } from './blob-access.js';
 import { blobRoutes } from './blob-routes.js';
 import type { Identity } from './membership-map.js';
 import type { Message } from './membership-types.js';
@@ -79,6 +80,10 @@ export interface AgentHooks {
   judge(from: Identity): string | undefined;
   /** Why a request of this sender is refused; undefined when it counts. */
   judgeCaller(from: Identity): string | undefined;
+  /** Why this sender, or the chief on whose order it acts, may not change blobs; undefined when both count. */
+  judgeWriter(from: Identity, orderedBy: Identity | undefined): string | undefined;
+  /** The task whose orders count. */
+  chief(): TaskId | undefined;
   /** The standing connection of a peer has ended. */
   disconnected?(peer: Identity): void;
   /** The metrics in Prometheus' text form. */
@@ -92,6 +97,8 @@ export interface AgentOptions {
   readonly hooks: AgentHooks;
   /** The directory of the blobs; without it there are none. */
   readonly blobRoot?: string | undefined;
+  /** Which role may write and delete which blobs; default: every role all of them. */
+  readonly blobPolicy?: BlobPolicy | undefined;
   readonly limits?: Partial<AgentLimits>;
 }
 
@@ -172,7 +179,17 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   const closing = new AbortController();
   const app = routes(options, limits, { orders, requests }, closing.signal);
   if (root !== undefined && uploads !== undefined) {
-    app.route('/', blobRoutes({ root, uploads, maxBlobBytes: limits.maxBlobBytes, idleMs: limits.idleMs }));
+    const { hooks, blobPolicy: policy } = options;
+    const guard = new BlobGuard({
+      security,
+      root,
+      claim: claimOf(options),
+      chief: () => hooks.chief(),
+      judge: (from, orderedBy) => hooks.judgeWriter(from, orderedBy),
+      policy,
+    });
+    const { maxBlobBytes, idleMs } = limits;
+    app.route('/', blobRoutes({ root, uploads, guard, maxBlobBytes, idleMs }));
   }
   const gate = new Gate(security, limits);
   const listener = getRequestListener(app.fetch, { overrideGlobalObjects: false });
@@ -253,16 +270,9 @@ function deny(response: ServerResponse, status: number, body: string): void {
   response.end(body);
 }
 
-function routes(
-  options: AgentOptions,
-  limits: AgentLimits,
-  { orders, requests }: Pick<AgentParts, 'orders' | 'requests'>,
-  closing: AbortSignal,
-) {
-  const { cluster, hooks, security } = options;
-  const standing = new WeakMap<Socket, Identity>();
-  const app = new Hono<Env>();
-  const claim = (request: IncomingMessage, name: string, task: TaskId) => {
+/** Throws when the caller may not say that it is this task of this cluster. */
+function claimOf({ cluster, security }: AgentOptions) {
+  return (request: IncomingMessage, name: string, task: TaskId): void => {
     if (name !== cluster) {
       throw new ShoalError('SHOAL_FORBIDDEN', `this task is of cluster ${cluster}, not of ${name}`, {
         hint: 'two clusters share an address: check the ports, or the cluster names',
@@ -272,6 +282,18 @@ function routes(
       throw new ShoalError('SHOAL_FORBIDDEN', `the certificate of the caller does not speak for ${task}`);
     }
   };
+}
+
+function routes(
+  options: AgentOptions,
+  limits: AgentLimits,
+  { orders, requests }: Pick<AgentParts, 'orders' | 'requests'>,
+  closing: AbortSignal,
+) {
+  const { hooks } = options;
+  const claim = claimOf(options);
+  const standing = new WeakMap<Socket, Identity>();
+  const app = new Hono<Env>();
 
   app.get('/health', (c) => c.json(hooks.health()));
   app.get('/membership', (c) => c.json(hooks.status()));

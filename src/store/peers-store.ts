@@ -12,6 +12,7 @@ import { blobName } from './blob-names.js';
 import { directoryBlobs } from './directory-blobs.js';
 import type { DirectoryStore } from './directory-store.js';
 import {
+  checkOwn,
   type PeerBlob,
   type PeerBlobs,
   type PeerReadOptions,
@@ -134,6 +135,7 @@ export class PeersStore implements Store {
     const alive = this.#peers.members().filter(({ place, alive }) => alive || place === this.self);
     for (const { place } of ranked(name, alive)) {
       try {
+        if (place === this.self) checkOwn(this.#peers, name, options.orderedBy);
         const { published } = await this.#at(place).write(name, source, { ...bounds, ifAbsent: true });
         return published ? place : undefined;
       } catch (error) {
@@ -271,8 +273,14 @@ export class PeersStore implements Store {
   async remove(name: string, options: PlaceOptions = {}): Promise<void> {
     blobName(name);
     const { place } = options;
-    if (place !== undefined) return this.#at(place).remove(name, options);
-    await this.#everybody(options, (_, blobs, bounds) => blobs.remove(name, bounds));
+    if (place !== undefined) {
+      if (place === this.self) checkOwn(this.#peers, name);
+      return this.#at(place).remove(name, options);
+    }
+    // The others first: what one of them refuses must not be done here either.
+    await this.#askOthers(options, (_, blobs, bounds) => blobs.remove(name, bounds));
+    checkOwn(this.#peers, name);
+    await this.#at(this.self).remove(name, options);
   }
 
   async copy(name: string, to: string, options: StoreCallOptions = {}): Promise<void> {
@@ -280,6 +288,7 @@ export class PeersStore implements Store {
     const others = (await this.#holders(name, options)).filter(({ place }) => place !== to);
     const size = others[0]?.blob.size;
     if (size === undefined) throw notFound(name);
+    if (to === this.self) checkOwn(this.#peers, name);
     const except = new Set([to]);
     const source: BlobSource = (start) => this.#readAnywhere(name, { signal, timeoutMs, start }, except);
     await this.#at(to).write(name, source, { signal, timeoutMs, size });
@@ -321,21 +330,32 @@ export class PeersStore implements Store {
     );
   }
 
-  /** Asks this task and all others at once. Who is away, or does not answer soon, is passed over. */
-  async #everybody(
-    { signal, timeoutMs = ASK_MS }: StoreCallOptions,
-    ask: (place: string, blobs: PeerBlobs, bounds: StoreCallOptions) => Promise<void>,
-  ): Promise<void> {
-    const bounds = { signal, timeoutMs: Math.min(timeoutMs, ASK_MS) };
-    const remote = this.#others().map(async ({ place }) => {
+  /** Asks this task and all others at once. */
+  async #everybody(options: StoreCallOptions, ask: Ask): Promise<void> {
+    await Promise.all([
+      ask(this.self, this.#at(this.self), askBounds(options)),
+      this.#askOthers(options, ask),
+    ]);
+  }
+
+  /** Asks all other tasks at once. A task that is away, or does not answer soon, is left out. */
+  async #askOthers(options: StoreCallOptions, ask: Ask): Promise<void> {
+    const bounds = askBounds(options);
+    const asked = this.#others().map(async ({ place }) => {
       try {
         await ask(place, this.#peers.blobs(place), bounds);
       } catch (error) {
         if (!isAway(error)) throw error;
       }
     });
-    await Promise.all([ask(this.self, this.#at(this.self), bounds), ...remote]);
+    await Promise.all(asked);
   }
+}
+
+type Ask = (place: string, blobs: PeerBlobs, bounds: StoreCallOptions) => Promise<void>;
+
+function askBounds({ signal, timeoutMs = ASK_MS }: StoreCallOptions): StoreCallOptions {
+  return { signal, timeoutMs: Math.min(timeoutMs, ASK_MS) };
 }
 
 /** Whether a failure says no more than that a task cannot be asked at the moment. */

@@ -5,6 +5,7 @@
  */
 import { mkdirSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import { checkpointBlobPolicy } from '../checkpoint/blob-policy.js';
 import { refuseOpenNetwork } from '../cluster/address-rules.js';
 import { type ClusterDict, ClusterSpec } from '../cluster/cluster-spec.js';
 import { resolveConfig } from '../cluster/config.js';
@@ -54,6 +55,7 @@ export const Server = {
       tfPort: config.tfPort.value,
       settings: { heartbeatMs: config.heartbeatMs.value, deadAfterMs: config.deadAfterMs.value },
       blobRoot,
+      blobPolicy: checkpointBlobPolicy,
       onNotice: log,
       signal,
     });
