@@ -99,14 +99,26 @@ export function newestFirst(a: Manifest, b: Manifest): number {
   );
 }
 
-/** The sequence for the next save: above all that were ever heard of. */
-export async function nextSequence(store: Store, namespace: string, options: CatalogOptions = {}) {
+/**
+ * The sequence for the next save: above all manifests and, with the life of a chief, above all attempts of earlier ones. An
+ * earlier chief that was only paused may publish the manifest of its attempt later: it must count as older.
+ */
+export async function nextSequence(
+  store: Store,
+  namespace: string,
+  { life, ...options }: CatalogOptions & { readonly life?: number | undefined } = {},
+): Promise<number> {
   let highest = 0;
-  for await (const { name } of store.list(manifestsPrefix(namespace), options)) {
+  const prefix = life === undefined ? manifestsPrefix(namespace) : folderOf(namespace);
+  for await (const { name } of store.list(prefix, options)) {
     highest = Math.max(highest, parseManifestBlob(name)?.sequence ?? 0);
+    const stamp = stampOf(parseFileBlob(namespace, name)?.attempt ?? '');
+    if (life !== undefined && stamp && stamp.incarnation < life) highest = Math.max(highest, stamp.sequence);
   }
   return highest + 1;
 }
+
+const folderOf = (namespace: string): string => (namespace === '' ? '' : `${namespace}/`);
 
 /** Where the files of a checkpoint are at the moment. */
 export async function healthOf(
@@ -168,7 +180,8 @@ const UNSTAMPED_MS = 24 * 3_600_000;
 /**
  * Removes blobs of attempts that no manifest names and nobody is at any more; tells how many. Those are attempts of
  * this life of the chief that came before the given one, which is committed, and attempts of earlier lives that wrote
- * nothing since it was begun. What a chief that lives at the same time is at is left alone.
+ * nothing since it was begun. What a chief that lives at the same time is at is left alone. An earlier chief that was only
+ * paused may yet publish a manifest of its attempt: it is swept only where that manifest would not be the newest.
  */
 export async function sweepAttempts(
   store: Store,
@@ -178,8 +191,7 @@ export async function sweepAttempts(
 ): Promise<number> {
   const committed = new Set<string>();
   const others: { name: string; attempt: string; modifiedMs: number }[] = [];
-  const start = namespace === '' ? '' : `${namespace}/`;
-  for await (const { name, modifiedMs } of store.list(start, { signal, timeoutMs })) {
+  for await (const { name, modifiedMs } of store.list(folderOf(namespace), { signal, timeoutMs })) {
     const manifest = parseManifestBlob(name);
     if (manifest) committed.add(manifest.attempt);
     const file = parseFileBlob(namespace, name);
@@ -193,8 +205,8 @@ export async function sweepAttempts(
     const stamp = stampOf(attempt);
     if (stamp === undefined) return nowMs - modifiedMs > UNSTAMPED_MS;
     const { incarnation, sequence } = stamp;
-    if (incarnation === last.incarnation) return sequence < last.sequence;
-    return incarnation < last.incarnation && Math.max(...times(attempt)) < begun;
+    if (sequence >= last.sequence || incarnation > last.incarnation) return false;
+    return incarnation === last.incarnation || Math.max(...times(attempt)) < begun;
   };
   const dead = others.filter(isDead);
   for (const { name } of dead) await store.remove(name, { signal, timeoutMs });

@@ -48,7 +48,7 @@ export class Checkpoints {
   /** Whether unfinished saves may have left something. */
   #isUnswept = true;
   /** The highest sequence that was tried here. */
-  #tried = 0;
+  #tried: number | undefined;
   /** The sequence of the newest checkpoint of the job; 0: there is none; undefined: not known. */
   #newest: number | undefined;
 
@@ -121,6 +121,7 @@ export class Checkpoints {
     this.#kept = undefined;
     const { store, namespace, retention, log, chief, now } = this.#options;
     try {
+      await this.#options.confirmChief?.();
       const manifests = await this.list({ known: this.#known });
       const old = expired(manifests, retention).filter(({ attempt }) => attempt !== newest.attempt);
       // Others go only while this one is there and whole.

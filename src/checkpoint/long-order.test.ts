@@ -98,6 +98,28 @@ describe('a long order', () => {
     await stopped;
   });
 
+  it('is refused when it comes after the order that stops it', async () => {
+    const { work } = handled('late');
+    await chief.order(PS, 'late', { id: 'a', do: 'stop' });
+    const late = chief.order(PS, 'late', { id: 'a', do: 'start', payload: 1 });
+    await expect(late).rejects.toMatchObject({ code: 'SHOAL_ABORTED', task: PS });
+    expect(work.begun).toBe(0);
+  });
+
+  it('remembers a bounded number of stopped orders, the latest ones', async () => {
+    const { work, began } = handled('many');
+    const stop = (id: string) => chief.order(PS, 'many', { id, do: 'stop' });
+    await stop('first');
+    await Promise.all(Array.from({ length: 1000 }, (_, i) => stop(`${i}`)));
+    await stop('last');
+    const start = (id: string) => chief.order(PS, 'many', { id, do: 'start', payload: 1 });
+    await expect(start('last')).rejects.toMatchObject({ code: 'SHOAL_ABORTED' });
+    const forgotten = start('first');
+    await began;
+    work.end('done');
+    expect(await forgotten).toEqual({ state: 'done', result: 'done' });
+  });
+
   it('fails at once when the task that does it goes', async () => {
     const { began } = handled('go');
     const outcome = giveLongOrder(chief, PS, 'go', 'a', 1);

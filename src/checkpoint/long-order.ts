@@ -6,6 +6,7 @@
 import { setMaxListeners } from 'node:events';
 import * as v from 'valibot';
 import type { ClusterTask } from '../cluster/cluster-task.js';
+import type { Identity } from '../cluster/membership-map.js';
 import type { TaskId } from '../cluster/task-id.js';
 import { checked } from '../cluster/wire.js';
 import { ShoalError } from '../errors/errors.js';
@@ -16,11 +17,15 @@ export interface WorkContext {
   readonly signal: AbortSignal;
   /** Bytes that are done, for who looks on. */
   readonly onProgress: (bytes: number) => void;
+  /** The chief that gave the order. */
+  readonly orderedBy: Identity;
 }
 
 const WAIT_MS = 5_000;
 /** A chief that has not asked for this long is gone. */
 const PATIENCE_MS = 60_000;
+/** Ids of stopped orders, remembered for a `start` that arrives after its `stop`. */
+const MAX_STOPPED = 1000;
 
 const AskSchema = v.variant('do', [
   v.object({ do: v.literal('start'), id: v.pipe(v.string(), v.maxLength(200)), payload: v.unknown() }),
@@ -43,6 +48,14 @@ interface Running {
 /** Registers a long order at a task. */
 export function onLongOrder(task: ClusterTask, name: string, work: Work): void {
   const running = new Map<string, Running>();
+  const stopped = new Set<string>();
+  const rememberStopped = (id: string) => {
+    stopped.add(id);
+    for (const oldest of stopped) {
+      if (stopped.size <= MAX_STOPPED) break;
+      stopped.delete(oldest);
+    }
+  };
   const forget = (id: string) => {
     const entry = running.get(id);
     if (!entry) return;
@@ -51,11 +64,18 @@ export function onLongOrder(task: ClusterTask, name: string, work: Work): void {
     running.delete(id);
   };
   const patience = (id: string) => setTimeout(() => forget(id), PATIENCE_MS).unref();
-  task.onOrder(name, async (payload) => {
+  task.onOrder(name, async (payload, { from }) => {
     const ask = checked(AskSchema, payload, `order ${name}`);
     if (ask.do === 'stop') {
+      rememberStopped(ask.id);
       forget(ask.id);
       return { state: 'done', result: null };
+    }
+    // The two may travel over different connections, so the one that was sent first may arrive last.
+    if (stopped.has(ask.id)) {
+      throw new ShoalError('SHOAL_ABORTED', `${name} ${ask.id} was stopped before it could start`, {
+        task: task.task,
+      });
     }
     if (ask.do === 'start' && !running.has(ask.id)) {
       const controller = new AbortController();
@@ -64,7 +84,7 @@ export function onLongOrder(task: ClusterTask, name: string, work: Work): void {
       const onProgress = (bytes: number) => {
         entry.bytes = bytes;
       };
-      const outcome = work(ask.payload, { signal: controller.signal, onProgress });
+      const outcome = work(ask.payload, { signal: controller.signal, onProgress, orderedBy: from });
       outcome.catch(() => undefined);
       running.set(ask.id, Object.assign(entry, { outcome }));
     }

@@ -38,6 +38,11 @@ export interface SaveContext {
   readonly parking?: Parking | undefined;
   readonly watch?: Watch | undefined;
   readonly chief: { readonly task: string; readonly incarnation: number };
+  /**
+   * Rejects with SHOAL_FORBIDDEN when somebody knows that this chief was replaced: asked before anything is published or
+   * removed in a store that does not check it by itself.
+   */
+  readonly confirmChief?: (() => Promise<void>) | undefined;
   readonly now: () => number;
   readonly log?: ((line: string) => void) | undefined;
 }
@@ -77,7 +82,7 @@ export interface SaveOutcome {
 }
 
 export interface SequenceOptions {
-  /** The checkpoint's sequence is to be higher: an attempt that failed had this one. */
+  /** The highest sequence that this life of the chief has tried; undefined before its first save. */
   readonly above?: number | undefined;
   readonly onSequence?: ((sequence: number) => void) | undefined;
 }
@@ -85,11 +90,14 @@ export interface SequenceOptions {
 export async function save(
   context: SaveContext,
   request: SaveRequest,
-  { above = 0, onSequence }: SequenceOptions = {},
+  { above, onSequence }: SequenceOptions = {},
 ): Promise<SaveOutcome> {
   const { store, namespace, parking } = context;
   if (request.consistency === 'cut') await parking?.check?.({ signal: request.signal });
-  const sequence = Math.max(above + 1, await nextSequence(store, namespace, { signal: request.signal }));
+  // What earlier lives of the chief have left is looked for once: they begin nothing more.
+  const life = above === undefined ? context.chief.incarnation : undefined;
+  const next = await nextSequence(store, namespace, { signal: request.signal, life });
+  const sequence = Math.max((above ?? 0) + 1, next);
   onSequence?.(sequence);
   return new Save(context, request, sequence).run();
 }
@@ -384,6 +392,7 @@ class Save {
       );
     }
     const bytes = encodeManifest(manifest);
+    await this.#context.confirmChief?.();
     await faultPoint('checkpoint.manifest.before');
     await store.put(manifestBlob(namespace, manifest), bytes, {
       signal,

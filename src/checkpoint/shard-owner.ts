@@ -3,6 +3,7 @@ import * as v from 'valibot';
 import type { ClusterTask } from '../cluster/cluster-task.js';
 import type { TaskId } from '../cluster/task-id.js';
 import { checked } from '../cluster/wire.js';
+import type { OrderedBy } from '../store/store.js';
 import { giveLongOrder } from './long-order.js';
 import { ManifestSchema } from './manifest.js';
 import { newAttempt } from './names.js';
@@ -53,6 +54,8 @@ export interface OwnerOptions {
   readonly signal?: AbortSignal | undefined;
   /** Bytes that are written or read so far. */
   readonly onProgress?: ((bytes: number) => void) | undefined;
+  /** The chief whose order it is, where that is another task. */
+  readonly orderedBy?: OrderedBy | undefined;
 }
 
 export interface ShardOwner {

@@ -111,14 +111,15 @@ export class ShardService implements ShardOwner {
     return { bytes: image.size };
   }
 
-  async write(request: WriteRequest, { signal, onProgress }: OwnerOptions = {}): Promise<WrittenShard> {
+  async write(request: WriteRequest, options: OwnerOptions = {}): Promise<WrittenShard> {
+    const { signal } = options;
     const held = this.#held;
     if (held?.attempt !== request.attempt || held.writing) {
       throw new ShoalError('SHOAL_NOT_FOUND', `The snapshot ${request.attempt} is not kept here any more`);
     }
     const stop = new AbortController();
     const either = AbortSignal.any([stop.signal, ...(signal ? [signal] : [])]);
-    const work = lendingViews(() => this.#write(held, request, either, onProgress));
+    const work = lendingViews(() => this.#write(held, request, { ...options, signal: either }));
     held.writing = { stop, ended: work.catch(() => undefined) };
     clearTimeout(held.timer);
     return work;
@@ -127,8 +128,7 @@ export class ShardService implements ShardOwner {
   async #write(
     held: Held,
     request: WriteRequest,
-    signal: AbortSignal,
-    onProgress: OwnerOptions['onProgress'],
+    { signal, onProgress, orderedBy }: OwnerOptions,
   ): Promise<WrittenShard> {
     const store = this.#options.openStore(request.store);
     const file = dataFile(request.prefix, request.shard, request.shards);
@@ -144,6 +144,7 @@ export class ShardService implements ShardOwner {
         lasting: true,
         // It is that of one attempt.
         isNew: true,
+        orderedBy,
       });
       await faultPoint('checkpoint.write.after');
       const { index, chunks, crc32c } = image.sums();

@@ -1,4 +1,5 @@
 /** Calls to the agent of a peer. Every error names the peer. */
+import { callerHeader } from './blob-access.js';
 import { BlobClient } from './blob-client.js';
 import { HttpPeer, PeerError, type PeerOptions } from './http-peer.js';
 import type { Identity } from './membership-map.js';
@@ -15,6 +16,8 @@ import {
 export interface AgentClientOptions extends PeerOptions {
   /** The name of the cluster that the peer must be of. */
   readonly cluster?: string;
+  /** The task that makes the calls; default: none, as for an operator outside the cluster. */
+  readonly identity?: () => Identity;
 }
 
 export interface AgentCallOptions {
@@ -33,7 +36,10 @@ export class AgentClient {
   constructor(options: AgentClientOptions) {
     this.#peer = new HttpPeer(options);
     this.#cluster = options.cluster ?? 'shoal';
-    this.blobs = new BlobClient(this.#peer);
+    const { identity } = options;
+    this.blobs = new BlobClient(this.#peer, (orderedBy) =>
+      identity === undefined ? {} : callerHeader(this.#cluster, identity(), orderedBy),
+    );
   }
 
   get address(): string {

@@ -17,6 +17,7 @@ import { invalid, messageOf, ShoalError } from '../errors/errors.js';
 import { Uploads } from '../store/blob-upload.js';
 import { type Address, formatAddress, isLoopback } from './address.js';
 import { readJson } from './agent-requests.js';
+import { BlobGuard, type BlobPolicy } from './blob-access.js';
 import { blobRoutes } from './blob-routes.js';
 import { BodyBudget, TooManyBytesError } from './body-budget.js';
 import type { Identity } from './membership-map.js';
@@ -88,6 +89,10 @@ export interface AgentHooks {
   judge(from: Identity): string | undefined;
   /** Why a request of this sender is refused; undefined when it counts. */
   judgeCaller(from: Identity): string | undefined;
+  /** Why this sender, or the chief on whose order it acts, may not change blobs; undefined when both count. */
+  judgeWriter(from: Identity, orderedBy: Identity | undefined): string | undefined;
+  /** The task whose orders count. */
+  chief(): TaskId | undefined;
   /** The standing connection of a peer has ended. */
   disconnected?(peer: Identity): void;
   /** The metrics in Prometheus' text form. */
@@ -101,6 +106,8 @@ export interface AgentOptions {
   readonly hooks: AgentHooks;
   /** The directory of the blobs; without it there are none. */
   readonly blobRoot?: string | undefined;
+  /** Which role may write and delete which blobs; default: every role all of them. */
+  readonly blobPolicy?: BlobPolicy | undefined;
   readonly limits?: Partial<AgentLimits>;
   /** Something that a person should know. */
   readonly onNotice?: ((line: string) => void) | undefined;
@@ -185,7 +192,17 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   const closing = new AbortController();
   const app = routes(options, limits, { orders, requests }, closing.signal);
   if (root !== undefined && uploads !== undefined) {
-    app.route('/', blobRoutes({ root, uploads, maxBlobBytes: limits.maxBlobBytes, idleMs: limits.idleMs }));
+    const { hooks, blobPolicy: policy } = options;
+    const guard = new BlobGuard({
+      security,
+      root,
+      claim: claimOf(options),
+      chief: () => hooks.chief(),
+      judge: (from, orderedBy) => hooks.judgeWriter(from, orderedBy),
+      policy,
+    });
+    const { maxBlobBytes, idleMs } = limits;
+    app.route('/', blobRoutes({ root, uploads, guard, maxBlobBytes, idleMs }));
   }
   const gate = new Gate(security, limits);
   const listener = getRequestListener(app.fetch, { overrideGlobalObjects: false });
@@ -290,17 +307,9 @@ function deny(response: ServerResponse, status: number, body: string): void {
   response.end(body);
 }
 
-function routes(
-  options: AgentOptions,
-  limits: AgentLimits,
-  { orders, requests }: Pick<AgentParts, 'orders' | 'requests'>,
-  closing: AbortSignal,
-) {
-  const { cluster, hooks, security } = options;
-  const standing = new WeakMap<Socket, Identity>();
-  const budget = new BodyBudget(limits.maxBufferedBytes, limits.maxPeerBufferedBytes);
-  const app = new Hono<Env>();
-  const claim = (request: IncomingMessage, name: string, task: TaskId) => {
+/** Throws when the caller may not say that it is this task of this cluster. */
+function claimOf({ cluster, security }: AgentOptions) {
+  return (request: IncomingMessage, name: string, task: TaskId): void => {
     if (name !== cluster) {
       throw new ShoalError('SHOAL_FORBIDDEN', `this task is of cluster ${cluster}, not of ${name}`, {
         hint: 'two clusters share an address: check the ports, or the cluster names',
@@ -310,6 +319,19 @@ function routes(
       throw new ShoalError('SHOAL_FORBIDDEN', `the certificate of the caller does not speak for ${task}`);
     }
   };
+}
+
+function routes(
+  options: AgentOptions,
+  limits: AgentLimits,
+  { orders, requests }: Pick<AgentParts, 'orders' | 'requests'>,
+  closing: AbortSignal,
+) {
+  const { hooks } = options;
+  const claim = claimOf(options);
+  const standing = new WeakMap<Socket, Identity>();
+  const budget = new BodyBudget(limits.maxBufferedBytes, limits.maxPeerBufferedBytes);
+  const app = new Hono<Env>();
 
   app.get('/health', (c) => c.json(hooks.health()));
   app.get('/membership', (c) => c.json(hooks.status()));

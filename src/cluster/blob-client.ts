@@ -7,8 +7,9 @@ import { crc32c as crcOf } from '../bytes/crc32c.js';
 import { invalid, isShoalError, messageOf, ShoalError } from '../errors/errors.js';
 import type { DiskBlob } from '../store/blob-disk.js';
 import { blobName, blobPath } from '../store/blob-names.js';
+import { PeerRefusal } from '../store/peers.js';
 import { sourceOf } from '../store/sources.js';
-import type { BlobDigest, BlobSource } from '../store/store.js';
+import type { BlobDigest, BlobSource, OrderedBy } from '../store/store.js';
 import { type HttpPeer, isPassing, PeerError } from './http-peer.js';
 import { BlobInfoSchema, BlobListSchema, checked, DigestSchema, UploadSchema } from './wire.js';
 
@@ -36,7 +37,12 @@ export interface WriteOptions extends BlobCallOptions {
   readonly ifAbsent?: boolean | undefined;
   /** The same id goes on with an upload that an earlier process began. */
   readonly uploadId?: string;
+  /** The chief on whose order the blob is written; default: it is written on nobody's order. */
+  readonly orderedBy?: OrderedBy | undefined;
 }
+
+/** The headers that say in whose name a blob is written or deleted; none for an operator outside the cluster. */
+export type CallerHeaders = (orderedBy?: OrderedBy) => Readonly<Record<string, string>>;
 
 export interface Written {
   /** False when `ifAbsent` found a blob. */
@@ -54,9 +60,11 @@ const ATTEMPTS = 5;
 
 export class BlobClient {
   readonly #peer: HttpPeer;
+  readonly #caller: CallerHeaders;
 
-  constructor(peer: HttpPeer) {
+  constructor(peer: HttpPeer, caller: CallerHeaders = () => ({})) {
     this.#peer = peer;
+    this.#caller = caller;
   }
 
   /** What the peer knows of a blob; undefined when it has none of that name. */
@@ -132,7 +140,7 @@ export class BlobClient {
     } catch (error) {
       // Nobody else knows the id, so nobody will go on with it.
       if (options.uploadId === undefined) await this.#abandon(name, id);
-      throw error;
+      throw asRefusal(error);
     }
   }
 
@@ -193,7 +201,8 @@ export class BlobClient {
     }
     const crc32c = (await options.crc32c?.()) ?? crc;
     const path = `${at('uploads', name)}?id=${id}&size=${counted}&crc32c=${crc32c}&if_absent=${Number(ifAbsent)}`;
-    const answer = await this.#peer.callAgain({ ...bounds(options), method: 'POST', path });
+    const headers = this.#caller(options.orderedBy);
+    const answer = await this.#peer.callAgain({ ...bounds(options), method: 'POST', path, headers });
     answer.resume();
     return { published: answer.statusCode !== 412, size: counted, crc32c };
   }
@@ -209,7 +218,12 @@ export class BlobClient {
 
   /** Removes a blob; one that is not there is removed already. */
   async remove(name: string, options: BlobCallOptions = {}): Promise<void> {
-    (await this.#peer.callAgain({ ...bounds(options), method: 'DELETE', path: at('blobs', name) })).resume();
+    const request = { method: 'DELETE', path: at('blobs', name), headers: this.#caller() };
+    try {
+      (await this.#peer.callAgain({ ...bounds(options), ...request })).resume();
+    } catch (error) {
+      throw asRefusal(error);
+    }
   }
 
   /** Size and crc32c as the peer reads them from its disk. */
@@ -275,12 +289,16 @@ export class BlobClient {
     options: WriteOptions,
   ): Promise<number> {
     const path = `${at('uploads', name)}?id=${id}&offset=${offset}${size === undefined ? '' : `&size=${size}`}`;
-    const answer = await this.#peer.json({ ...bounds(options), method: 'PUT', path, body, once: true });
+    const headers = this.#caller(options.orderedBy);
+    const request = { method: 'PUT', path, headers, body, once: true };
+    const answer = await this.#peer.json({ ...bounds(options), ...request });
     return checked(UploadSchema, answer, `answer of ${this.#peer.label}`).offset;
   }
 
-  async #offset(name: string, id: string, options: BlobCallOptions): Promise<number> {
-    const answer = await this.#peer.json({ ...bounds(options), path: `${at('uploads', name)}?id=${id}` });
+  async #offset(name: string, id: string, options: WriteOptions): Promise<number> {
+    const headers = this.#caller(options.orderedBy);
+    const path = `${at('uploads', name)}?id=${id}`;
+    const answer = await this.#peer.json({ ...bounds(options), path, headers });
     return checked(UploadSchema, answer, `answer of ${this.#peer.label}`).offset;
   }
 
@@ -292,6 +310,13 @@ export class BlobClient {
       cause,
     });
   }
+}
+
+/** A refusal by the peer itself; credentials that do not match come as a PeerError and are no verdict on the caller. */
+function asRefusal(error: unknown): unknown {
+  if (!isShoalError(error, 'SHOAL_FORBIDDEN') || error instanceof PeerError) return error;
+  const { message, task, cause } = error;
+  return new PeerRefusal(message, { task, cause });
 }
 
 function at(kind: 'blobs' | 'uploads' | 'digests', name: string): string {

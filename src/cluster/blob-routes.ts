@@ -11,6 +11,9 @@
  *   POST   /uploads/NAME?id=&size=&crc32c=&if_absent=   checks and publishes
  *   DELETE /uploads/NAME?id=      forgets an upload
  *
+ * Whoever changes something is checked by the guard: see blob-access.ts. An upload may be forgotten by everybody who knows
+ * its id, which only its writer does: one that was replaced tidies up after itself.
+ *
  * Bytes go between socket and disk chunk by chunk, each side waiting for the other.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
@@ -24,10 +27,12 @@ import { digestBlob, listBlobs, openBlob, readRange, removeBlob } from '../store
 import { blobNameInUrl } from '../store/blob-names.js';
 import type { Uploads } from '../store/blob-upload.js';
 import { countIn, queryOf, rangeOf } from './agent-requests.js';
+import type { BlobGuard } from './blob-access.js';
 
 export interface BlobRouteOptions {
   readonly root: string;
   readonly uploads: Uploads;
+  readonly guard: BlobGuard;
   readonly maxBlobBytes: number;
   /** A transfer in which nothing moves for so long is ended. */
   readonly idleMs: number;
@@ -36,7 +41,7 @@ export interface BlobRouteOptions {
 type Env = { Bindings: HttpBindings };
 const MAX_LIST = 10_000;
 
-export function blobRoutes({ root, uploads, maxBlobBytes, idleMs }: BlobRouteOptions): Hono<Env> {
+export function blobRoutes({ root, uploads, guard, maxBlobBytes, idleMs }: BlobRouteOptions): Hono<Env> {
   const app = new Hono<Env>();
   const nameIn = (c: Context<Env>, prefix: string) => blobNameInUrl(c.env.incoming.url ?? '', prefix);
   const uploadIn = (c: Context<Env>) => {
@@ -82,7 +87,9 @@ export function blobRoutes({ root, uploads, maxBlobBytes, idleMs }: BlobRouteOpt
   });
 
   app.delete('/blobs/*', async (c) => {
-    await removeBlob(root, nameIn(c, '/blobs/'));
+    const name = nameIn(c, '/blobs/');
+    await guard.check(c.env.incoming, 'delete', name);
+    await removeBlob(root, name);
     return c.body(null, 204);
   });
 
@@ -95,12 +102,14 @@ export function blobRoutes({ root, uploads, maxBlobBytes, idleMs }: BlobRouteOpt
 
   app.get('/uploads/*', async (c) => {
     const { name, id } = uploadIn(c);
+    await guard.check(c.env.incoming, 'write', name);
     return c.json({ offset: await uploads.settledOffset(name, id) });
   });
 
   app.put('/uploads/*', async (c) => {
     const { incoming, outgoing } = c.env;
     const { name, id, query } = uploadIn(c);
+    await guard.check(incoming, 'write', name);
     const size = countIn(query, 'size');
     if (size !== undefined && size > maxBlobBytes) throw invalid(`a blob has at most ${maxBlobBytes} bytes`);
     const body = (signal: AbortSignal): AsyncIterable<Uint8Array> => {
@@ -114,6 +123,7 @@ export function blobRoutes({ root, uploads, maxBlobBytes, idleMs }: BlobRouteOpt
 
   app.post('/uploads/*', async (c) => {
     const { name, id, query } = uploadIn(c);
+    await guard.check(c.env.incoming, 'write', name);
     const size = countIn(query, 'size');
     const crc32c = countIn(query, 'crc32c');
     if (size === undefined || crc32c === undefined) {
@@ -124,6 +134,7 @@ export function blobRoutes({ root, uploads, maxBlobBytes, idleMs }: BlobRouteOpt
       crc32c,
       ifAbsent: query.get('if_absent') === '1',
     });
+    if (result.published) guard.noteWritten(c.env.incoming, name);
     return result.published ? c.json(result.blob, 201) : c.body(null, 412);
   });
 

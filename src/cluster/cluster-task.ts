@@ -11,9 +11,10 @@ import { isShoalError, messageOf, ShoalError } from '../errors/errors.js';
 import { formatAddress, isLoopback, parseAddress } from './address.js';
 import { type Agent, type AgentLimits, type OrderHandler, type RequestHandler, startAgent } from './agent.js';
 import { AgentClient } from './agent-client.js';
+import type { BlobPolicy } from './blob-access.js';
 import type { ClusterSpec } from './cluster-spec.js';
 import { Links } from './links.js';
-import { birth, judgeOrder, messageTo, reduce } from './membership.js';
+import { birth, judgeOrder, messageTo, reduce, refusalOfChief } from './membership.js';
 import { MAX_LEAD } from './membership-claims.js';
 import { compareIdentity, type Identity } from './membership-map.js';
 import type {
@@ -55,6 +56,8 @@ export interface JoinOptions {
   /** What the others are told, where that differs from where the agent listens. */
   readonly advertise?: string | undefined;
   readonly blobRoot?: string | undefined;
+  /** Which role may write and delete which blobs; default: every role all of them. */
+  readonly blobPolicy?: BlobPolicy | undefined;
   readonly settings?: Partial<MembershipSettings>;
   readonly limits?: Partial<AgentLimits>;
   /** The training step, for those who look at the cluster. */
@@ -95,6 +98,7 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterTask> {
     blobRoot: options.blobRoot,
     onNotice: (line) => onNotice?.(`${self}: ${line}`),
     keepsProcess: options.keepsProcess,
+    blobPolicy: options.blobPolicy,
     ...(options.limits && { limits: options.limits }),
   });
   if (security.kind === 'none') {
@@ -207,6 +211,13 @@ export class ClusterTask {
       if (known === undefined || compareIdentity(from, known) >= 0) return undefined;
       return `${from.task} of incarnation ${from.incarnation} has been replaced`;
     },
+    judgeWriter: (from: Identity, orderedBy: Identity | undefined) => {
+      // What the chief writes in its own name counts as its order does, and fences its predecessors.
+      const refused = from.task === this.chief ? this.hooks.judge(from) : this.hooks.judgeCaller(from);
+      // Somebody else's word for a chief is no proof that there is one: it raises no fence.
+      return refused ?? (orderedBy && refusalOfChief(this.#now(), orderedBy));
+    },
+    chief: () => this.chief,
     disconnected: (peer: Identity) => {
       if (this.#state !== undefined) this.#dispatch({ type: 'disconnected', now: this.#clock.now(), peer });
     },
@@ -345,11 +356,21 @@ export class ClusterTask {
   }
 
   #makeClient(task: TaskId, address: string): AgentClient {
-    return new AgentClient({ address, task, security: this.#options.security, cluster: this.#cluster });
+    const { security } = this.#options;
+    const identity = () => this.identity;
+    return new AgentClient({ address, task, security, cluster: this.#cluster, identity });
   }
 
   onOrder(name: string, handler: OrderHandler): void {
     this.#agent!.onOrder(name, handler);
+  }
+
+  /** Why this task may not change blobs on its own disk, as far as it knows; undefined when it may. */
+  ownRefusal(orderedBy?: Identity): string | undefined {
+    const state = this.#now();
+    if (state.over?.kind === 'superseded') return `${this.task} has been replaced`;
+    if (state.over?.kind === 'removed') return `${this.task} has been removed from the cluster`;
+    return orderedBy && refusalOfChief(state, orderedBy);
   }
 
   /** Gives an order to a task in this one's name; only the chief's are obeyed. */

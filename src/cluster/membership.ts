@@ -240,11 +240,18 @@ export interface Verdict {
 
 /**
  * Fencing: an order counts only when it comes from the highest chief seen, in the map or by an order. A
- * chief that was replaced while it slept cannot undo what its heir has done.
+ * chief that was replaced while it slept cannot undo what its successor has done.
  */
 export function judgeOrder(state: Membership, from: Identity): Verdict {
-  if (from.task !== state.chief)
-    return { state, refused: `${from.task} is not the chief; ${state.chief ?? 'nobody'} is` };
+  const refused = refusalOfChief(state, from);
+  if (refused !== undefined) return { state, refused };
+  const { task, incarnation, nonce } = from;
+  return { state: { ...state, fence: { task, incarnation, nonce } }, refused: undefined };
+}
+
+/** Why an order of this sender does not count. Unlike an order itself, asking raises no fence. */
+export function refusalOfChief(state: Membership, from: Identity): string | undefined {
+  if (from.task !== state.chief) return `${from.task} is not the chief; ${state.chief ?? 'nobody'} is`;
   const known = state.members.get(from.task);
   const highest = [known, state.fence].reduce<Identity | undefined>(
     (best, next) =>
@@ -253,8 +260,7 @@ export function judgeOrder(state: Membership, from: Identity): Verdict {
   );
   if (highest !== undefined && compareIdentity(from, highest) < 0) {
     const seen = `incarnation ${highest.incarnation} of it has been seen`;
-    return { state, refused: `${from.task} of incarnation ${from.incarnation} has been replaced: ${seen}` };
+    return `${from.task} of incarnation ${from.incarnation} has been replaced: ${seen}`;
   }
-  const { task, incarnation, nonce } = from;
-  return { state: { ...state, fence: { task, incarnation, nonce } }, refused: undefined };
+  return undefined;
 }

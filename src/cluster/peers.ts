@@ -2,6 +2,7 @@
 import type { Peers } from '../store/peers.js';
 import { parseAddress } from './address.js';
 import type { ClusterTask } from './cluster-task.js';
+import type { Identity } from './membership-map.js';
 import { parseTaskId, type TaskId, taskId } from './task-id.js';
 
 /** The name of a task as a place: `ps/0`. */
@@ -33,6 +34,7 @@ export function peersOf(task: ClusterTask): Peers {
           turn: turnOf(member.task, task.chief),
         })),
     blobs: (place) => task.client(taskAt(place)).blobs,
+    refusal: (orderedBy) => task.ownRefusal(orderedBy as Identity | undefined),
   };
 }
 

@@ -166,6 +166,17 @@ export function peerOf({ socket }: IncomingMessage): string {
   return String(name ?? socket.remoteAddress ?? 'a peer');
 }
 
+/**
+ * Whether a caller that names no task may act as an operator. Without certificates an identity is claimed, not proven, so
+ * whoever is authorised may.
+ */
+export function isOperator(security: Security, { socket }: IncomingMessage): boolean {
+  if (security.kind !== 'tls') return true;
+  const name = socket instanceof TLSSocket ? String(socket.getPeerCertificate().subject?.CN ?? '') : '';
+  // A certificate for any task speaks for the chief too.
+  return name === 'operator' || name === '*';
+}
+
 /** The headers that a client adds to each request. */
 export function credentials(security: Security): Readonly<Record<string, string>> {
   return security.kind === 'token' ? { authorization: `Bearer ${security.token}` } : {};

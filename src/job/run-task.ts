@@ -2,8 +2,10 @@
  * One task of a job, from its start to its end. A ps serves until every worker has said good-bye; a worker
  * trains until the last step. A signal ends either in good order.
  */
+
 import { join } from 'node:path';
 import { abortError } from '../async/deadline.js';
+import { checkpointBlobPolicy } from '../checkpoint/blob-policy.js';
 import type { ClusterConfig } from '../cluster/config.js';
 import { replicaDeviceSetter } from '../cluster/device-setter.js';
 import { type Security, securityOf } from '../cluster/security.js';
@@ -60,6 +62,7 @@ export async function runTask(job: JobDefinition, options: RunTaskOptions): Prom
     step: () => step,
     onNotice: log,
     blobRoot,
+    blobPolicy: checkpointBlobPolicy,
   });
   const plane = CheckpointPlane.attach(server, {
     directory: blobRoot,

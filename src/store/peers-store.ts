@@ -13,6 +13,7 @@ import { blobName } from './blob-names.js';
 import { directoryBlobs } from './directory-blobs.js';
 import type { DirectoryStore } from './directory-store.js';
 import {
+  checkOwn,
   type PeerBlob,
   type PeerBlobs,
   type PeerReadOptions,
@@ -144,6 +145,7 @@ export class PeersStore implements Store {
     const alive = this.#peers.members().filter(({ place, alive }) => alive || place === this.self);
     for (const { place } of ranked(name, alive)) {
       try {
+        if (place === this.self) checkOwn(this.#peers, name, options.orderedBy);
         const { published } = await this.#at(place).write(name, source, { ...bounds, ifAbsent: true });
         return published ? place : undefined;
       } catch (error) {
@@ -282,9 +284,15 @@ export class PeersStore implements Store {
   async remove(name: string, options: PlaceOptions = {}): Promise<void> {
     blobName(name);
     const { place } = options;
-    if (place !== undefined) return this.#at(place).remove(name, options);
-    const faults = await this.#everybody(options, (_, blobs, bounds) => blobs.remove(name, bounds));
-    this.#passOver(faults, `removing ${name}`, false);
+    if (place !== undefined) {
+      if (place === this.self) checkOwn(this.#peers, name);
+      return this.#at(place).remove(name, options);
+    }
+    // The others first: what one of them refuses must not be done here either.
+    const remove: Ask = (_, blobs, bounds) => blobs.remove(name, bounds);
+    const faults = await this.#askAll(this.#others().map((other) => other.place), options, remove);
+    checkOwn(this.#peers, name);
+    this.#passOver([...faults, ...(await this.#askAll([this.self], options, remove))], `removing ${name}`, false);
   }
 
   async copy(name: string, to: string, options: CopyOptions = {}): Promise<void> {
@@ -292,6 +300,7 @@ export class PeersStore implements Store {
     if (from !== undefined) {
       const blob = await this.#at(from).stat(name, { signal, timeoutMs });
       if (blob === undefined) throw notFound(name);
+      if (to === this.self) checkOwn(this.#peers, name);
       const only: BlobSource = (start) => this.#at(from).read(name, { signal, timeoutMs, start });
       await this.#at(to).write(name, only, { signal, timeoutMs, size: blob.size });
       return;
@@ -299,6 +308,7 @@ export class PeersStore implements Store {
     const others = (await this.#holders(name, options)).filter(({ place }) => place !== to);
     const size = others[0]?.blob.size;
     if (size === undefined) throw notFound(name);
+    if (to === this.self) checkOwn(this.#peers, name);
     const except = new Set([to]);
     const source: BlobSource = (start) => this.#readAnywhere(name, { signal, timeoutMs, start }, except);
     await this.#at(to).write(name, source, { signal, timeoutMs, size });
@@ -345,20 +355,24 @@ export class PeersStore implements Store {
    * Asks this task and all others at once. Who is away, or does not answer soon, is passed over; places whose disk fails
    * are returned.
    */
-  async #everybody(
-    { signal, timeoutMs = ASK_MS }: StoreCallOptions,
-    ask: (place: string, blobs: PeerBlobs, bounds: StoreCallOptions) => Promise<void>,
+  #everybody(options: StoreCallOptions, ask: Ask): Promise<readonly PlaceFault[]> {
+    return this.#askAll([this.self, ...this.#others().map(({ place }) => place)], options, ask);
+  }
+
+  async #askAll(
+    places: readonly string[],
+    options: StoreCallOptions,
+    ask: Ask,
   ): Promise<readonly PlaceFault[]> {
-    const bounds = { signal, timeoutMs: Math.min(timeoutMs, ASK_MS) };
+    const bounds = askBounds(options);
     const faults: PlaceFault[] = [];
-    const places = [this.self, ...this.#others().map(({ place }) => place)];
     await Promise.all(
       places.map(async (place) => {
         try {
           await ask(place, this.#at(place), bounds);
         } catch (error) {
           if (place !== this.self && isAway(error)) return;
-          if (signal?.aborted || !isCopyFault(error)) throw error;
+          if (options.signal?.aborted || !isCopyFault(error)) throw error;
           faults.push({ place, error });
         }
       }),
@@ -372,6 +386,12 @@ export class PeersStore implements Store {
     for (const { place, error } of faults)
       this.#log?.(`${what}: ${place} is passed over: ${messageOf(error)}`);
   }
+}
+
+type Ask = (place: string, blobs: PeerBlobs, bounds: StoreCallOptions) => Promise<void>;
+
+function askBounds({ signal, timeoutMs = ASK_MS }: StoreCallOptions): StoreCallOptions {
+  return { signal, timeoutMs: Math.min(timeoutMs, ASK_MS) };
 }
 
 /** Whether a failure says no more than that a task cannot be asked at the moment. */

@@ -3,7 +3,20 @@
  * cluster gives this; the store knows nothing else of it.
  */
 import { createHash } from 'node:crypto';
-import type { BlobDigest, BlobSource, StoreCallOptions } from './store.js';
+import { type ErrorDetails, ShoalError } from '../errors/errors.js';
+import type { BlobDigest, BlobSource, OrderedBy, StoreCallOptions } from './store.js';
+
+/**
+ * A task does not let the caller write or delete: the caller has been replaced, or has no right to it. What one task refuses
+ * is not tried at another.
+ */
+export class PeerRefusal extends ShoalError {
+  override readonly name = 'PeerRefusal';
+
+  constructor(message: string, details: ErrorDetails = {}) {
+    super('SHOAL_FORBIDDEN', message, details);
+  }
+}
 
 export interface PeerMember {
   /** The name of the task as a place: `ps/0`. */
@@ -26,6 +39,7 @@ export interface PeerWriteOptions extends StoreCallOptions {
   readonly size?: number | undefined;
   readonly ifAbsent?: boolean | undefined;
   readonly crc32c?: (() => number | Promise<number>) | undefined;
+  readonly orderedBy?: OrderedBy | undefined;
 }
 
 export interface PeerReadOptions extends StoreCallOptions {
@@ -56,6 +70,17 @@ export interface Peers {
   members(): readonly PeerMember[];
   /** The blobs of another task, wherever it lives at the moment. */
   blobs(place: string): PeerBlobs;
+  /**
+   * Why this task may not write or delete on its own disk, as far as it knows: it has been replaced, or the task whose
+   * order it carries out has. Undefined when it may.
+   */
+  refusal?(orderedBy?: OrderedBy): string | undefined;
+}
+
+/** Throws when this task may not write or delete on its own disk. */
+export function checkOwn(peers: Peers, name: string, orderedBy?: OrderedBy): void {
+  const why = peers.refusal?.(orderedBy);
+  if (why !== undefined) throw new PeerRefusal(`${peers.self} may not change blob ${name}: ${why}`);
 }
 
 /** Places in an order that is the same wherever it is computed, and another for each key. */

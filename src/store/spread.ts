@@ -1,13 +1,13 @@
 /**
  * One blob to several disks at the same time: written here, streamed to others, each in a pass of its own over the
- * source. It gets its name here last, when it is decided that it is there: if a source fails, or nobody else can hold it,
- * no copy stays.
+ * source. It gets its name here last, when it is decided that it is there: if a source fails, nobody else can hold it, or
+ * one of the others refuses it, no copy stays.
  */
 import { throwIfAborted } from '../async/deadline.js';
 import { crc32c } from '../bytes/crc32c.js';
 import { isShoalError, messageOf, ShoalError } from '../errors/errors.js';
 import type { DirectoryStore, StagedBlob } from './directory-store.js';
-import type { PeerMember, Peers } from './peers.js';
+import { checkOwn, type PeerMember, PeerRefusal, type Peers } from './peers.js';
 import { guarded, slices, sourceOf } from './sources.js';
 import type { BlobSource, PutOptions, PutResult } from './store.js';
 import { WatchedSource } from './watched-source.js';
@@ -37,7 +37,7 @@ export async function spread(
   source: BlobSource | Uint8Array,
   options: PutOptions,
 ): Promise<PutResult> {
-  const { timeoutMs = STALL_MS } = options;
+  const { timeoutMs = STALL_MS, orderedBy } = options;
   const what = `writing blob ${name}`;
   const from = sourceOf(source);
   const size = source instanceof Uint8Array ? source.byteLength : options.size;
@@ -46,6 +46,7 @@ export async function spread(
   const sum = new Sum(options.crc32c);
   const substitutes = [...spare];
   const failures: Failure[] = [];
+  let refusal: PeerRefusal | undefined;
 
   const send = async (place: string): Promise<string | undefined> => {
     const pass = new WatchedSource(from, timeoutMs);
@@ -56,10 +57,15 @@ export async function spread(
         // The pass is given up first, and says why.
         timeoutMs: 2 * timeoutMs,
         crc32c: () => pass.waitFor(sum.whole),
+        orderedBy,
       });
       return place;
     } catch (error) {
       failures.push({ place, error: pass.signal.aborted ? pass.signal.reason : error });
+      if (error instanceof PeerRefusal) {
+        refusal ??= error;
+        stop.abort(error);
+      }
       return undefined;
     } finally {
       pass.close();
@@ -97,6 +103,8 @@ export async function spread(
     });
     const places = await held();
     throwIfAborted(what, options.signal);
+    if (refusal) throw refusal;
+    checkOwn(peers, name, orderedBy);
     if (chosen.length > 0 && places.length === 0) throw nobody(name, failures);
     await staged.commit();
     return {
@@ -111,7 +119,7 @@ export async function spread(
     sum.fail(error);
     stop.abort(error);
     await Promise.all([staged?.discard(), undo()]);
-    throw error;
+    throw refusal ?? error;
   }
 }
 

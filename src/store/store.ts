@@ -32,6 +32,13 @@ export interface BlobInfo {
   readonly places: readonly string[];
 }
 
+/** The process whose order is carried out. One with a higher incarnation replaces it, and its orders end. */
+export interface OrderedBy {
+  readonly task: string;
+  readonly incarnation: number;
+  readonly nonce: string;
+}
+
 export interface PutOptions extends StoreCallOptions {
   /** Known beforehand: room for it is checked before anything is written. */
   readonly size?: number | undefined;
@@ -47,6 +54,8 @@ export interface PutOptions extends StoreCallOptions {
   readonly ifAbsent?: boolean | undefined;
   /** Here and at `replicas` others, or wherever it can be had: what must survive everybody, a manifest. */
   readonly copies?: 'replicated' | 'everywhere' | undefined;
+  /** On whose order the blob is written, where that is another task's. */
+  readonly orderedBy?: OrderedBy | undefined;
 }
 
 export interface PutResult {

@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { AgentClient } from '../cluster/agent-client.js';
 import { ClusterSpec } from '../cluster/cluster-spec.js';
 import { Server } from '../cluster/server.js';
 import { type TaskId, taskId } from '../cluster/task-id.js';
@@ -93,5 +94,19 @@ describe('the park of a worker', () => {
     await chief.task.order(WORKER, 'train-park', { leaseMs: 100, token: 'short' });
     await new Promise((resolve) => setTimeout(resolve, 400));
     expect(gate().parked).toBe(false);
+  });
+});
+
+describe('the chief', () => {
+  // Last: afterwards this chief counts as replaced.
+  it('is confirmed by the others until one of them knows of a successor', async () => {
+    const { confirmChief } = planeOf(chief)!;
+    await confirmChief();
+    const { identity } = chief.task;
+    const successor = { ...identity, incarnation: identity.incarnation + 1 };
+    const client = new AgentClient({ address: worker.task.agentAddress, security: { kind: 'none' } });
+    await client.order('checkpoint-confirm', successor, null);
+    client.close();
+    await expect(confirmChief()).rejects.toMatchObject({ code: 'SHOAL_FORBIDDEN' });
   });
 });

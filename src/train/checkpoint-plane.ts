@@ -31,6 +31,9 @@ export interface PlaneOptions {
   readonly log?: ((line: string) => void) | undefined;
 }
 
+const CONFIRM = 'checkpoint-confirm';
+/** A task that takes longer to answer is left out: it may be gone. */
+const CONFIRM_MS = 2000;
 const PARK = 'train-park';
 const RESUME = 'train-resume';
 const Token = v.pipe(v.string(), v.maxLength(100));
@@ -94,6 +97,7 @@ export class CheckpointPlane {
     if (known) return known;
     const plane = new CheckpointPlane(server, options);
     plane.#service.serve(server.task);
+    server.task.onOrder(CONFIRM, () => null);
     server.task.onOrder(PARK, async (payload) => {
       await plane.#park(checked(ParkSchema, payload, 'order'));
       return null;
@@ -158,6 +162,21 @@ export class CheckpointPlane {
   get chief(): { task: string; incarnation: number } {
     return this.#server.task.identity;
   }
+
+  /**
+   * Rejects with SHOAL_FORBIDDEN when a task that answers has heard of a successor of this chief. The answer may be out of
+   * date as soon as it is here: it makes the time in which a replaced chief can do harm short, not zero.
+   */
+  readonly confirmChief = async (): Promise<void> => {
+    const { task } = this.#server;
+    const others = task.members().filter((member) => member.task !== task.task && isThere(member.status));
+    const asked = await Promise.allSettled(
+      others.map((member) => task.order(member.task, CONFIRM, null, { timeoutMs: CONFIRM_MS })),
+    );
+    for (const answer of asked) {
+      if (answer.status === 'rejected' && isShoalError(answer.reason, 'SHOAL_FORBIDDEN')) throw answer.reason;
+    }
+  };
 
   readonly parking: Parking = {
     pauseMs: () => this.gate.times.pauseMs,

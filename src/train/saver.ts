@@ -328,7 +328,12 @@ export class Saver implements SaverLike {
       owner: plane.owner,
       parking: plane.parking,
       watch: plane.watch,
-      chief: plane.chief,
+      // It may take a higher incarnation while it runs.
+      get chief() {
+        return plane.chief;
+      },
+      // The agents guard the disks of the tasks; a directory that all tasks share has nobody to guard it.
+      ...(store.kind === 'peers' ? {} : { confirmChief: plane.confirmChief }),
       directory: resolve(directory),
       roots: [store instanceof DirectoryStore ? store.root : plane.directory],
     });

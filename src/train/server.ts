@@ -5,6 +5,7 @@
  */
 import { mkdirSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import { checkpointBlobPolicy } from '../checkpoint/blob-policy.js';
 import { refuseOpenNetwork } from '../cluster/address-rules.js';
 import { type ClusterDict, ClusterSpec } from '../cluster/cluster-spec.js';
 import { resolveConfig } from '../cluster/config.js';
@@ -58,6 +59,7 @@ export const Server = {
       lostWorkerMs: config.lostWorkerMs.value,
       settings: { heartbeatMs: config.heartbeatMs.value, deadAfterMs: config.deadAfterMs.value },
       blobRoot,
+      blobPolicy: checkpointBlobPolicy,
       onNotice: log,
       signal,
     });

@@ -22,7 +22,7 @@ async function said(task: Task, what: RegExp): Promise<void> {
  * the ps comes back with an empty disk, and the worker is away.
  */
 async function withoutHolder(env: NodeJS.ProcessEnv = {}): Promise<Cluster> {
-  const cluster = await Cluster.start('./task.ts', { chief: 1, ps: 1, worker: 1 }, env);
+  const cluster = await Cluster.start('./task.ts', { chief: 1, ps: 1, worker: 1 }, () => env);
   const chief = cluster.at('chief/0');
   await cluster.at('worker/0').kill();
   await save(chief, 1);

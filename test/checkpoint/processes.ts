@@ -2,12 +2,13 @@
  * Tasks as processes of this machine, each with a directory of its own, that do what they are told by lines of JSON.
  * Everything that is started here is also ended here, by its process id.
  */
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import { choosePorts } from '../../src/job/launcher/ports.js';
 
 /** Against hanging alone: a busy machine may take very long to start a process. */
@@ -102,6 +103,22 @@ export class Task {
     return this.#child.exitCode === null && this.#child.signalCode === null;
   }
 
+  /** Resolves when the process is stopped by SIGSTOP. */
+  async stopped(): Promise<void> {
+    const end = Date.now() + PATIENCE_MS;
+    for (;;) {
+      if (!this.isRunning) throw new Failure('EXIT', this.#story('is gone'));
+      const { stdout } = await promisify(execFile)('ps', ['-o', 'state=', '-p', String(this.#child.pid)]);
+      if (stdout.trim().startsWith('T')) return;
+      if (Date.now() > end) throw new Failure('LATE', this.#story('was not stopped'));
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+  }
+
+  continue(): void {
+    this.#child.kill('SIGCONT');
+  }
+
   /** At once, and waits until it is gone. */
   async kill(): Promise<void> {
     if (this.isRunning) this.#child.kill('SIGKILL');
@@ -125,7 +142,7 @@ export class Cluster implements AsyncDisposable {
   static async start(
     program: string,
     jobs: Readonly<Record<string, number>>,
-    env: NodeJS.ProcessEnv = {},
+    env: (task: string) => NodeJS.ProcessEnv = () => ({}),
   ): Promise<Cluster> {
     const ports = await choosePorts(
       '127.0.0.1',
@@ -138,7 +155,7 @@ export class Cluster implements AsyncDisposable {
       ]),
     );
     const cluster = new Cluster(fileURLToPath(new URL(program, import.meta.url)), dict);
-    for (const name of cluster.names) cluster.launch(name, env);
+    for (const name of cluster.names) cluster.launch(name, env(name));
     await Promise.all(cluster.names.map((name) => cluster.at(name).ask('wait')));
     return cluster;
   }
@@ -155,10 +172,10 @@ export class Cluster implements AsyncDisposable {
     return join(this.folder, name.replace('/', '-'));
   }
 
-  /** A process for a task, in its directory as it is. */
-  launch(name: string, env: NodeJS.ProcessEnv = {}): Task {
+  /** A process for a task, in its directory as it is, or in that of another name. */
+  launch(name: string, env: NodeJS.ProcessEnv = {}, directory = name): Task {
     const [job, index] = name.split('/');
-    mkdirSync(this.directory(name), { recursive: true });
+    mkdirSync(this.directory(directory), { recursive: true });
     const task = new Task(
       name,
       this.#program,
@@ -170,7 +187,7 @@ export class Cluster implements AsyncDisposable {
         SHOAL_DEAD_AFTER_MS: '20000',
         ...env,
       },
-      this.directory(name),
+      this.directory(directory),
     );
     this.#tasks.set(name, task);
     this.#started.push(task);

@@ -203,6 +203,68 @@ describe('two chiefs at once', () => {
     expect(manifests.map(({ attempt }) => attempt)).toEqual([first!.manifest.attempt, second.attempt]);
   });
 
+  /** A store without agents, where nobody can refuse a chief that was replaced. */
+  describe('of which the one was replaced', () => {
+    it('right before its manifest, after failed saves: the newest is whole, and of the successor', async () => {
+      await crew.save(crew.chief({ incarnation: 4 }), 1);
+      let isReplaced = false;
+      const older = crew.chief({
+        incarnation: 5,
+        attempts: 3,
+        confirmChief: async () => {
+          if (isReplaced) return;
+          isReplaced = true;
+          await crew.save(crew.chief({ incarnation: 6 }), 3);
+        },
+      });
+      let times = 0;
+      crew.disks.at('chief/0').isFull = (name) => name.endsWith('.index') && ++times <= 2;
+      await crew.save(older, 2);
+      // Nobody could refuse the manifest, and the successor has swept what it names.
+      expect(steps(await older.list())).toEqual([3, 2, 1]);
+      const [newest] = await older.list();
+      await crew.set(777);
+      await crew.chief().restore(newest!, { variables: crew.variables });
+      expect(await crew.step()).toBe(3);
+    });
+
+    it('and had files out of reach of the successor: these stay until its manifest would not be the newest', async () => {
+      const blob = fileBlob(
+        'job',
+        { prefix: 'model.ckpt-9', attempt: '5-8-aaaaaaaaaaaa' },
+        'model.ckpt-9.data-00000-of-00002',
+      );
+      await crew.disks.put('worker/0', blob, Buffer.from('a shard'));
+      const worker = crew.disks.at('worker/0');
+      worker.isAway = true;
+      const successor = crew.chief({ incarnation: 6 });
+      // It comes back between the choice of the sequence and the sweep.
+      const meta = () => {
+        worker.isAway = false;
+        return Buffer.from('a graph');
+      };
+      expect((await crew.save(successor, 1, { meta })).sequence).toBe(1);
+      expect(await crew.blobs()).toContain(blob);
+      expect((await crew.save(crew.chief({ incarnation: 7 }), 2)).sequence).toBe(9);
+      expect(await crew.blobs()).not.toContain(blob);
+    });
+
+    it('publishes and removes nothing when somebody knows of it', async () => {
+      const replaced = new ShoalError('SHOAL_FORBIDDEN', 'this chief has been replaced');
+      let isReplaced = false;
+      const confirmChief = async () => {
+        if (isReplaced) throw replaced;
+      };
+      const older = crew.chief({ incarnation: 5, retention: { keep: 1 }, confirmChief });
+      await crew.save(older, 1);
+      isReplaced = true;
+      await expect(crew.save(older, 2)).rejects.toBe(replaced);
+      await crew.save(crew.chief({ incarnation: 6 }), 3);
+      await crew.chief({ incarnation: 5, retention: { keep: 1 }, confirmChief }).tidy();
+      expect(steps(await expectWhole())).toEqual([3, 1]);
+    });
+  });
+
   it('neither sweeps what the other is writing', async () => {
     for (const [first, second] of [
       [5, 6],

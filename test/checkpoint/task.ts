@@ -2,8 +2,10 @@
  * A task of the crash matrix. A ps and a worker take part; the chief saves and restores when it is told to. All
  * variables of the model have values that tell a step, so that values of two steps are never taken for one.
  */
+import { Server as HttpServer } from 'node:http';
 import { createInterface } from 'node:readline';
 import { sleep } from '../../src/async/deadline.js';
+import { damagedCopies, lostFiles, verifyCheckpoint } from '../../src/checkpoint/verify.js';
 import { replicaDeviceSetter } from '../../src/cluster/device-setter.js';
 import type { TaskId } from '../../src/cluster/task-id.js';
 import { isShoalError, messageOf } from '../../src/errors/errors.js';
@@ -64,7 +66,7 @@ function lead() {
   const runner = { graph, server, run: session.run.bind(session) as typeof session.run };
   const { TASK_WAIT_MS } = process.env;
   const waitMs = TASK_WAIT_MS === undefined ? undefined : Number(TASK_WAIT_MS);
-  const saver = new Saver({ namespace: 'job', maxToKeep: 2, log, waitMs });
+  const saver = new Saver({ namespace: 'job', maxToKeep: Number(process.env.TASK_KEEP ?? 2), log, waitMs });
   const directory = 'checkpoints';
 
   async function set(step: number): Promise<void> {
@@ -121,6 +123,20 @@ function lead() {
     return { written: [...written].sort(), committed: [...committed].sort() };
   }
 
+  /** Every checkpoint, newest first, with what is wrong with it. */
+  async function verify(): Promise<readonly { step: number; problems: readonly string[] }[]> {
+    const reports: { step: number; problems: readonly string[] }[] = [];
+    for (const manifest of await saver.list(runner, directory)) {
+      const report = await verifyCheckpoint(planeOf(server)!.store(), 'job', manifest);
+      const damaged = damagedCopies(report).map(
+        ({ file, place, problem }) => `${file} at ${place}: ${problem}`,
+      );
+      const problems = [...report.problems, ...damaged, ...lostFiles(report)];
+      reports.push({ step: manifest.step, problems });
+    }
+    return reports;
+  }
+
   return {
     set: ({ step = 0 }: Command) => set(step),
     save: () => saver.save(runner, `${directory}/model.ckpt`),
@@ -128,6 +144,7 @@ function lead() {
     restoreWithPs: () => restoreWith(server.psTasks),
     look,
     attempts,
+    verify,
   };
 }
 
@@ -142,12 +159,23 @@ function sameBits(a: Tensor, b: Tensor): boolean {
 
 const chief: Partial<Record<string, (command: Command) => Promise<unknown>>> = server.isChief ? lead() : {};
 
+/** From here on nobody reaches this task, which reaches everybody: a partition in one direction. */
+function closeAgent(): void {
+  const { _getActiveHandles: handles } = process as unknown as { _getActiveHandles(): readonly unknown[] };
+  for (const handle of handles()) {
+    if (!(handle instanceof HttpServer)) continue;
+    handle.close();
+    handle.closeAllConnections();
+  }
+}
+
 async function obey(command: Command): Promise<unknown> {
   if (command.do === 'wait') return server.task.waitFor(everybody, { timeoutMs: 150_000 });
   if (command.do === 'fault') {
     process.env.SHOAL_FAULT = command.fault;
     return null;
   }
+  if (command.do === 'close-agent') return closeAgent();
   return chief[command.do]!(command);
 }
 

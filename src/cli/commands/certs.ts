@@ -79,7 +79,7 @@ const issueCommand = buildCommand<CertsIssueFlags, [string]>({
     brief: 'Issue a certificate for a task, a job or an operator',
     fullDescription:
       'Issues a certificate signed by the authority in --dir. A task reads the directory given by --certs.\n' +
-      'An operator may look (shoal status) but speaks for no task.\n' +
+      'An operator may look (shoal status) and change checkpoints (shoal checkpoint), but speaks for no task.\n' +
       '\n' +
       'Examples:\n' +
       '  shoal certs issue /job:ps/task:1\n' +

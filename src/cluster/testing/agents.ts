@@ -30,6 +30,8 @@ export const hooks: AgentHooks = {
   exchange: () => message,
   judge: () => undefined,
   judgeCaller: () => undefined,
+  judgeWriter: () => undefined,
+  chief: () => undefined,
   metrics: () => '# TYPE up gauge\nup 1\n',
 };
 

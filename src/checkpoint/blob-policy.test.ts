@@ -1,0 +1,142 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { BlobAccess, BlobOperation } from '../cluster/blob-access.js';
+import { initCerts, issueCert } from '../cluster/certs.js';
+import { loadTls, type Security } from '../cluster/security.js';
+import { type TaskId, taskId } from '../cluster/task-id.js';
+import { hooks, type TestAgent, testAgent } from '../cluster/testing/agents.js';
+import { checkpointBlobPolicy } from './blob-policy.js';
+
+const ATTEMPT = 'job/model.ckpt-7@5-3-0123456789ab';
+const BLOBS = {
+  manifest: 'job/manifests/000000000003-7-5-3-0123456789ab.json',
+  index: `${ATTEMPT}/model.ckpt-7.index`,
+  meta: `${ATTEMPT}/model.ckpt-7.meta`,
+  data: `${ATTEMPT}/model.ckpt-7.data-00000-of-00002`,
+  'data outside of an attempt': 'job/x/model.ckpt-7.data-00000-of-00002',
+  other: 'notes.txt',
+} as const;
+type Kind = keyof typeof BLOBS;
+
+const CALLERS = {
+  operator: { role: 'operator', task: undefined },
+  chief: { role: 'chief', task: taskId('chief', 0) },
+  ps: { role: 'task', task: taskId('ps', 1) },
+  worker: { role: 'task', task: taskId('worker', 0) },
+  evaluator: { role: 'task', task: taskId('evaluator', 0) },
+} as const;
+type Caller = keyof typeof CALLERS;
+
+const CIRCUMSTANCES = {
+  'on nobody’s order': { isOrdered: false, isOthers: false },
+  'on the chief’s order': { isOrdered: true, isOthers: false },
+  'on the chief’s order, where another has written': { isOrdered: true, isOthers: true },
+  'where another has written': { isOrdered: false, isOthers: true },
+} as const;
+type Circumstance = keyof typeof CIRCUMSTANCES;
+
+/** What a ps or worker may do; the chief and an operator may do everything, an evaluator nothing. */
+const ALLOWED: readonly (readonly [Caller, BlobOperation, Kind, Circumstance])[] = (
+  ['ps', 'worker'] as const
+).flatMap((caller) => [
+  [caller, 'write', 'data', 'on the chief’s order'] as const,
+  [caller, 'delete', 'data', 'on nobody’s order'] as const,
+  [caller, 'delete', 'data', 'on the chief’s order'] as const,
+]);
+
+const keys = <K extends string>(table: Readonly<Record<K, unknown>>) => Object.keys(table) as K[];
+
+const TABLE = keys(CALLERS).flatMap((caller) =>
+  (['write', 'delete'] as const).flatMap((operation) =>
+    keys(BLOBS).flatMap((kind) =>
+      keys(CIRCUMSTANCES).map((circumstance) => {
+        const isAllowed =
+          caller === 'operator' ||
+          caller === 'chief' ||
+          ALLOWED.some((row) => row.join() === [caller, operation, kind, circumstance].join());
+        return { caller, operation, kind, circumstance, verdict: isAllowed ? 'allowed' : 'refused' };
+      }),
+    ),
+  ),
+);
+
+describe('blobs of checkpoints', () => {
+  it.each(TABLE)('$caller, to $operation $kind $circumstance: $verdict', (row) => {
+    const access: BlobAccess = {
+      ...CALLERS[row.caller],
+      ...CIRCUMSTANCES[row.circumstance],
+      operation: row.operation,
+      name: BLOBS[row.kind],
+    };
+    expect(checkpointBlobPolicy(access) === undefined ? 'allowed' : 'refused').toBe(row.verdict);
+  });
+});
+
+describe('an agent with certificates', () => {
+  const CHIEF = taskId('chief', 0);
+  let folder: string;
+  let agent: TestAgent;
+  const security = {} as Record<Caller | 'ps 2', Security>;
+  beforeAll(async () => {
+    folder = mkdtempSync(join(tmpdir(), 'shoal-policy-'));
+    await initCerts({ dir: folder });
+    const bearers: Record<keyof typeof security, TaskId | 'operator'> = {
+      operator: 'operator',
+      chief: CHIEF,
+      ps: taskId('ps', 1),
+      'ps 2': taskId('ps', 2),
+      worker: taskId('worker', 0),
+      evaluator: taskId('evaluator', 0),
+    };
+    for (const [name, bearer] of Object.entries(bearers)) {
+      await issueCert({ dir: folder, bearer });
+      security[name as Caller] = loadTls(folder, bearer);
+    }
+    agent = await testAgent({
+      security: security.worker,
+      hooks: { ...hooks, chief: () => CHIEF },
+      blobPolicy: checkpointBlobPolicy,
+    });
+  });
+  afterAll(async () => {
+    await agent.close();
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  const identity = (task: TaskId) => ({ task, incarnation: 5, nonce: 'n' });
+  /** The blobs of the agent for the holder of a certificate, in the name of a task. */
+  const blobs = (bearer: keyof typeof security, task?: TaskId) =>
+    agent.client(security[bearer], task && { identity: () => identity(task) }).blobs;
+  const bytes = Buffer.from('x');
+  const refused = { code: 'SHOAL_FORBIDDEN' };
+  const ordered = { orderedBy: identity(CHIEF) };
+
+  it('takes everything from an operator, which names no task, and from the chief', async () => {
+    for (const caller of [blobs('operator'), blobs('chief', CHIEF)]) {
+      for (const name of Object.values(BLOBS)) {
+        await caller.write(name, bytes);
+        await caller.remove(name);
+      }
+    }
+  });
+
+  it('refuses a task that names no task, or another one than its certificate', async () => {
+    await expect(blobs('worker').write(BLOBS.data, bytes, ordered)).rejects.toMatchObject(refused);
+    await expect(blobs('worker', CHIEF).write(BLOBS.manifest, bytes)).rejects.toMatchObject(refused);
+    await expect(blobs('worker', CHIEF).remove(BLOBS.manifest)).rejects.toMatchObject(refused);
+    await expect(blobs('operator', CHIEF).write(BLOBS.manifest, bytes)).rejects.toMatchObject(refused);
+  });
+
+  it('lets a ps write its shard on an order and take it back, and touch nothing of others', async () => {
+    const [own, other] = [blobs('ps', taskId('ps', 1)), blobs('ps 2', taskId('ps', 2))];
+    await expect(own.write(BLOBS.data, bytes)).rejects.toMatchObject(refused);
+    await own.write(BLOBS.data, bytes, ordered);
+    await expect(other.write(BLOBS.data, Buffer.from('y'), ordered)).rejects.toMatchObject(refused);
+    await expect(other.remove(BLOBS.data)).rejects.toMatchObject(refused);
+    expect((await other.readAll(BLOBS.data)).toString()).toBe('x');
+    await own.remove(BLOBS.data);
+    expect(await other.stat(BLOBS.data)).toBeUndefined();
+  });
+});
