@@ -17,6 +17,7 @@ import { Links } from './links.js';
 import { birth, judgeOrder, messageTo, reduce, refusalOfChief } from './membership.js';
 import { MAX_LEAD } from './membership-claims.js';
 import { compareIdentity, type Identity } from './membership-map.js';
+import { membershipSettings } from './membership-settings.js';
 import type {
   Contact,
   Effect,
@@ -26,6 +27,7 @@ import type {
   MembershipSettings,
   Message,
 } from './membership-types.js';
+import { advertisedAddress } from './own-address.js';
 import type { Security } from './security.js';
 import { TaskEvents } from './task-events.js';
 import { compareTasks, type TaskId } from './task-id.js';
@@ -75,15 +77,6 @@ export interface JoinOptions {
   readonly onExit?: (error: ShoalError) => void;
 }
 
-export function membershipSettings(given: Partial<MembershipSettings> = {}): MembershipSettings {
-  const { heartbeatMs = 500, deadAfterMs = 10_000 } = given;
-  const {
-    suspectAfterMs = Math.max(2 * heartbeatMs, deadAfterMs / 4),
-    retryMs = Math.max(4 * heartbeatMs, 500),
-  } = given;
-  return { heartbeatMs, suspectAfterMs, deadAfterMs, retryMs };
-}
-
 /** Starts the agent, asks the others, announces this task. Does not wait for anybody: see `waitFor`. */
 export async function joinCluster(options: JoinOptions): Promise<ClusterTask> {
   const { spec, self, signal, security, onNotice } = options;
@@ -116,7 +109,7 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterTask> {
     );
   }
   try {
-    await task.begin(agent, options.advertise ?? advertised(agent, listen.host, options));
+    await task.begin(agent, options.advertise ?? advertisedAddress(agent.address, options));
   } catch (error) {
     await agent.close({ graceMs: 0 });
     throw error;
@@ -125,16 +118,6 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterTask> {
   if (signal?.aborted) leave();
   else signal?.addEventListener('abort', leave, { once: true });
   return task;
-}
-
-/** An agent that listens on every interface is told to others by the spec's name for it, or the host's. */
-function advertised(agent: Agent, host: string, { spec, self }: JoinOptions): string {
-  if (host !== '0.0.0.0' && host !== '::') return formatAddress(agent.address);
-  const named = spec.addressOf(self);
-  return formatAddress({
-    host: named === undefined ? hostname() : parseAddress(named).host,
-    port: agent.address.port,
-  });
 }
 
 export class ClusterTask {

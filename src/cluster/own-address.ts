@@ -1,12 +1,14 @@
 /**
- * Where a task listens that stands outside the cluster's specification, as evaluators commonly do: on the address from
- * which this machine reaches the others, at any free port.
+ * The address of a task. One that stands outside the cluster's specification, as evaluators commonly do, listens on the
+ * address from which this machine reaches the others, at any free port.
  */
 import { createSocket } from 'node:dgram';
 import { lookup } from 'node:dns/promises';
+import { hostname } from 'node:os';
 import { messageOf, ShoalError } from '../errors/errors.js';
 import { type Address, formatAddress, parseAddress } from './address.js';
 import type { ClusterSpec } from './cluster-spec.js';
+import type { TaskId } from './task-id.js';
 
 export async function ownAddress({ tasks }: ClusterSpec): Promise<string> {
   const failures: string[] = [];
@@ -35,4 +37,17 @@ async function hostTowards({ host, port }: Address): Promise<string> {
   } finally {
     socket.close();
   }
+}
+
+/** What others are told. For a task that listens on every interface: the host in the specification, or the machine's name. */
+export function advertisedAddress(
+  listening: Address,
+  { spec, self }: { readonly spec: ClusterSpec; readonly self: TaskId },
+): string {
+  if (listening.host !== '0.0.0.0' && listening.host !== '::') return formatAddress(listening);
+  const named = spec.addressOf(self);
+  return formatAddress({
+    host: named === undefined ? hostname() : parseAddress(named).host,
+    port: listening.port,
+  });
 }
