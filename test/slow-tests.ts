@@ -22,7 +22,7 @@ export const SLOW_TESTS = [
   'lab/main.test.ts',
   'codegen/protos.test.ts',
   'src/graph/interop.test.ts',
-  'src/gradients/{arithmetic,arrays,diagonals,linalg,matmul,reductions,segment,select,sparse}.test.ts',
+  'src/gradients/{arithmetic,arrays,coverage,diagonals,linalg,matmul,reductions,segment,select,sparse}.test.ts',
   'src/gradients/math-*.test.ts',
   'src/input/queues.test.ts',
   'src/layers/losses/losses.test.ts',
