@@ -12,6 +12,12 @@ const save = async (chief: Task, step: number) => {
   expect(await chief.ask('save')).toBe(`checkpoints/model.ckpt-${step}`);
 };
 
+/** Ends a worker, and waits until the chief knows. */
+async function lose(cluster: Cluster, name: string): Promise<void> {
+  await cluster.at(name).kill();
+  await cluster.at('chief/0').ask('lose', { task: name.replace(/^(\w+)\/(\d)$/, '/job:$1/task:$2') });
+}
+
 /** What a task says, until it has said that. */
 async function said(task: Task, what: RegExp): Promise<void> {
   await expect.poll(() => task.log.join('\n'), { timeout: 300_000, interval: 100 }).toMatch(what);
@@ -24,7 +30,7 @@ async function said(task: Task, what: RegExp): Promise<void> {
 async function withoutHolder(env: NodeJS.ProcessEnv = {}): Promise<Cluster> {
   const cluster = await Cluster.start('./task.ts', { chief: 1, ps: 1, worker: 1 }, () => env);
   const chief = cluster.at('chief/0');
-  await cluster.at('worker/0').kill();
+  await lose(cluster, 'worker/0');
   await save(chief, 1);
   cluster.launch('worker/0');
   await cluster.at('worker/0').ask('wait');
@@ -38,7 +44,7 @@ async function withoutHolder(env: NodeJS.ProcessEnv = {}): Promise<Cluster> {
 }
 
 describe('the newest checkpoint, whose other holder is away', () => {
-  it('is waited for, and restored when the holder is back', { timeout: 1_200_000 }, async () => {
+  it('is waited for, and restored when the holder is back', { timeout: 1_800_000 }, async () => {
     await using cluster = await withoutHolder();
     const chief = cluster.at('chief/0');
     const restoring = chief.ask<Restored>('restoreWithPs');
@@ -49,7 +55,7 @@ describe('the newest checkpoint, whose other holder is away', () => {
   });
 
   it('is given up at the deadline for the one before, and the log says so', {
-    timeout: 1_200_000,
+    timeout: 1_800_000,
   }, async () => {
     await using cluster = await withoutHolder({ TASK_WAIT_MS: '6000' });
     const chief = cluster.at('chief/0');
@@ -61,7 +67,7 @@ describe('the newest checkpoint, whose other holder is away', () => {
 });
 
 it('a chief that has no memory waits for all tasks before it takes a checkpoint for the newest', {
-  timeout: 1_200_000,
+  timeout: 1_800_000,
 }, async () => {
   await using cluster = await Cluster.start('./task.ts', { chief: 1, ps: 1, worker: 2 });
   // Each checkpoint is known to one of the workers alone, once chief and ps have lost their disks.
@@ -69,7 +75,7 @@ it('a chief that has no memory waits for all tasks before it takes a checkpoint 
     [1, 'worker/1'],
     [2, 'worker/0'],
   ] as const) {
-    await cluster.at(away).kill();
+    await lose(cluster, away);
     await save(cluster.at('chief/0'), step);
     if (step === 2) break;
     cluster.launch(away);
@@ -88,12 +94,12 @@ it('a chief that has no memory waits for all tasks before it takes a checkpoint 
 });
 
 it('one that is not needed delays nothing: neither a worker that is away, nor a ps that came back empty', {
-  timeout: 1_200_000,
+  timeout: 1_800_000,
 }, async () => {
   await using cluster = await Cluster.start('./task.ts', { chief: 1, ps: 1, worker: 2 });
   const chief = cluster.at('chief/0');
   await save(chief, 1);
-  await cluster.at('worker/0').kill();
+  await lose(cluster, 'worker/0');
   await save(chief, 2);
   await cluster.at('ps/0').kill();
   await cluster.empty('ps/0');

@@ -12,7 +12,7 @@ import { promisify } from 'node:util';
 import { choosePorts } from '../../src/job/launcher/ports.js';
 
 /** Against hanging alone: a busy machine may take very long to start a process. */
-const PATIENCE_MS = 180_000;
+const PATIENCE_MS = 420_000;
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 

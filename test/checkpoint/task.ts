@@ -24,6 +24,7 @@ interface Command {
   readonly do: string;
   readonly step?: number;
   readonly fault?: string;
+  readonly task?: string;
 }
 
 process.chdir(process.env.TASK_DIRECTORY as string);
@@ -170,7 +171,12 @@ function closeAgent(): void {
 }
 
 async function obey(command: Command): Promise<unknown> {
-  if (command.do === 'wait') return server.task.waitFor(everybody, { timeoutMs: 150_000 });
+  if (command.do === 'wait') return server.task.waitFor(everybody, { timeoutMs: 400_000 });
+  if (command.do === 'lose') {
+    const isThere = () =>
+      server.task.members().filter(({ task, status }) => task === command.task && status === 'alive');
+    return server.task.waitFor(() => isThere().map(({ task }) => task), { timeoutMs: 400_000 });
+  }
   if (command.do === 'fault') {
     process.env.SHOAL_FAULT = command.fault;
     return null;
