@@ -5,6 +5,7 @@
 import { backoffMs } from '../async/backoff.js';
 import { sleep } from '../async/deadline.js';
 import { messageOf, type ShoalCode, ShoalError } from '../errors/errors.js';
+import { report, SWEEP_EVERY_MS } from '../store/sweeping.js';
 import {
   healthOf,
   type ListOptions,
@@ -24,7 +25,7 @@ import {
 } from './restore.js';
 import { expired, type Retention } from './retention.js';
 import { type SaveContext, type SaveOutcome, type SaveRequest, save } from './save.js';
-import { updateView } from './view.js';
+import { CheckpointView } from './view.js';
 
 export interface CheckpointsOptions extends SaveContext {
   readonly retention: Retention;
@@ -32,6 +33,8 @@ export interface CheckpointsOptions extends SaveContext {
   readonly directory?: string | undefined;
   readonly roots?: readonly string[] | undefined;
   readonly waitForHolders?: HolderWait | undefined;
+  /** Checkpoints of another job are not restored. */
+  readonly job?: string | undefined;
   /** How often a save is tried. */
   readonly attempts?: number | undefined;
 }
@@ -42,11 +45,12 @@ export type WhenBusy = 'queue' | 'skip';
 export class Checkpoints {
   readonly #options: CheckpointsOptions;
   readonly #known = new Map<string, Manifest>();
-  readonly #shown = new Map<string, string>();
+  readonly #view: CheckpointView | undefined;
   #running: Promise<unknown> | undefined;
   #kept: readonly Manifest[] | undefined;
   /** Whether unfinished saves may have left something. */
   #isUnswept = true;
+  #sweptAt = Number.NEGATIVE_INFINITY;
   /** The highest sequence that was tried here. */
   #tried: number | undefined;
   /** The sequence of the newest checkpoint of the job; 0: there is none; undefined: not known. */
@@ -54,6 +58,8 @@ export class Checkpoints {
 
   constructor(options: CheckpointsOptions) {
     this.#options = options;
+    const { directory, roots = [] } = options;
+    this.#view = directory === undefined ? undefined : new CheckpointView({ ...options, directory, roots });
   }
 
   /** Those that were there after the last save, newest first; undefined if that is not known. */
@@ -81,7 +87,11 @@ export class Checkpoints {
   }
 
   async #save(request: SaveRequest): Promise<SaveOutcome> {
-    const { attempts = 3, log } = this.#options;
+    const { attempts = 3, log, store } = this.#options;
+    if (performance.now() - this.#sweptAt > SWEEP_EVERY_MS) {
+      this.#sweptAt = performance.now();
+      report(store.sweep(), log);
+    }
     for (let attempt = 1; ; attempt++) {
       try {
         const outcome = await save(this.#options, request, {
@@ -170,13 +180,11 @@ export class Checkpoints {
 
   /** Brings the job's directory up to date with what the store has. */
   async updateView(manifests?: readonly Manifest[]): Promise<void> {
-    const { directory, roots = [], store, namespace } = this.#options;
-    if (directory === undefined) return;
-    const view = { store, namespace, directory, roots, shown: this.#shown };
-    await updateView(view, manifests ?? (await this.list()));
+    await this.#view?.update(manifests ?? (await this.list()));
   }
 
   async restore(manifest: Manifest, request: RestoreRequest): Promise<RestoreReport> {
+    this.#checkJob(manifest);
     return restoreCheckpoint(this.#options, manifest, request);
   }
 
@@ -186,11 +194,24 @@ export class Checkpoints {
    */
   async restoreNewest(request: RestoreRequest, found?: Survey): Promise<RestoreReport | undefined> {
     const survey = found ?? (await this.survey({ signal: request.signal }));
+    for (const manifest of survey.manifests) this.#checkJob(manifest);
     if (survey.manifests.length + survey.unreadable.length === 0) return undefined;
-    const report = await restoreNewest(this.#options, survey, request);
+    const restored = await restoreNewest(this.#options, survey, request);
     const { store, log } = this.#options;
     void replaceDamaged(store, survey.damaged, { log });
-    return report;
+    return restored;
+  }
+
+  #checkJob({ prefix, job: owner }: Manifest): void {
+    const { job, store } = this.#options;
+    if (job === undefined || owner === undefined || owner === job) return;
+    throw new ShoalError(
+      'SHOAL_CONFIG',
+      `${prefix} in ${store.url} is a checkpoint of job ${owner}, and this is job ${job}`,
+      {
+        hint: 'Give each job a store of its own (train.checkpoint.store), or move the other checkpoints away.',
+      },
+    );
   }
 
   async remove(manifest: Manifest): Promise<void> {

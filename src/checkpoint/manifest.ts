@@ -47,6 +47,8 @@ export const ManifestSchema = v.object({
   /** The prefix of its files: `model.ckpt-500`. */
   prefix: v.pipe(Text(512), v.regex(/^[^/\0]+$/, 'expected a prefix')),
   savedAtMs: Count,
+  /** The job that saved it, where a job did. */
+  job: v.optional(Text(512)),
   consistency: v.picklist(['cut', 'loose', 'imported']),
   chief: v.object({ task: v.string(), incarnation: Count }),
   shards: Count,

@@ -43,6 +43,8 @@ export interface SaveContext {
    * removed in a store that does not check it by itself.
    */
   readonly confirmChief?: (() => Promise<void>) | undefined;
+  /** The job that saves, for the manifest. */
+  readonly job?: string | undefined;
   readonly now: () => number;
   readonly log?: ((line: string) => void) | undefined;
 }
@@ -357,7 +359,7 @@ class Save {
   }
 
   async #writeManifest(): Promise<CommitEvent<WrittenShard>> {
-    const { store, namespace, chief, now } = this.#context;
+    const { store, namespace, chief, now, job } = this.#context;
     const hasInput = this.#input !== null;
     const manifest: Manifest = {
       format: 'shoal-checkpoint',
@@ -367,6 +369,7 @@ class Save {
       step: this.#step,
       ...this.#name,
       savedAtMs: now(),
+      ...(job === undefined ? {} : { job }),
       consistency: this.#request.consistency,
       chief: { task: chief.task, incarnation: chief.incarnation },
       shards: this.#state.owners.length,

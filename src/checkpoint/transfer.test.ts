@@ -1,4 +1,4 @@
-import { mkdtemp, readdir, readFile, rm, truncate, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, truncate, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -84,6 +84,21 @@ describe('a checkpoint', () => {
       code: 'SHOAL_CORRUPT',
     });
     expect(await readdir(out)).toEqual([]);
+  });
+
+  it('clears away what an earlier pull of another one left long ago', async () => {
+    await write('m-1');
+    using disks = new Disks(['ps/0']);
+    const store = disks.store('ps/0');
+    const manifest = await pushCheckpoint(store, 'job', join(dir, 'm-1'));
+    const out = join(dir, 'out');
+    await mkdir(out);
+    for (const name of ['.pull-dead-m-0.index', '.pull-young-m-0.index'])
+      await writeFile(join(out, name), 'half');
+    const longAgo = Date.now() / 1000 - 2 * 86_400;
+    await utimes(join(out, '.pull-dead-m-0.index'), longAgo, longAgo);
+    await pullCheckpoint(store, 'job', manifest, out);
+    expect((await readdir(out)).filter((name) => name.startsWith('.'))).toEqual(['.pull-young-m-0.index']);
   });
 
   it('that can be reached in part only is fetched from there on the next time', async () => {

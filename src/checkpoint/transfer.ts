@@ -4,7 +4,7 @@
  * what arrives shows up whole or not at all.
  */
 import { constants } from 'node:fs';
-import { type FileHandle, mkdir, open, rename, rm, stat } from 'node:fs/promises';
+import { type FileHandle, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { crc32c } from '../bytes/crc32c.js';
 import { combineCrc32c } from '../bytes/crc32c-combine.js';
@@ -45,6 +45,7 @@ export async function pullCheckpoint(
   const total = manifest.files.reduce((sum, { size }) => sum + size, 0);
   const tag = `.pull-${manifest.attempt}-`;
   await mkdir(directory, { recursive: true });
+  await sweepPulls(directory, tag);
   const parts: { temporary: string; file: string }[] = [];
   let done = 0;
   try {
@@ -101,6 +102,18 @@ export async function pullCheckpoint(
   return join(directory, manifest.prefix);
 }
 
+/** A pull that was cut off is continued by the next one of the same checkpoint; what nobody continues goes after a day. */
+const PULL_MS = 24 * 3_600_000;
+
+async function sweepPulls(directory: string, tag: string): Promise<void> {
+  for (const file of await readdir(directory)) {
+    if (!/^\.pull-[a-z0-9-]+-/.test(file) || file.startsWith(tag)) continue;
+    const path = join(directory, file);
+    const found = await stat(path).catch(() => undefined);
+    if (found && Date.now() - found.mtimeMs > PULL_MS) await rm(path, { force: true });
+  }
+}
+
 /** How much of a file an earlier pull has brought: whole chunks that have their sums. */
 async function goodBytes(handle: FileHandle, entry: ManifestFile): Promise<number> {
   const { size: there } = await handle.stat();
@@ -121,7 +134,11 @@ export async function pushCheckpoint(
   store: Store,
   namespace: string,
   path: string,
-  options: TransferOptions & { readonly chief?: Manifest['chief']; readonly nowMs?: number } = {},
+  options: TransferOptions & {
+    readonly chief?: Manifest['chief'];
+    readonly nowMs?: number;
+    readonly job?: string | undefined;
+  } = {},
 ): Promise<Manifest> {
   const { signal, onProgress } = options;
   const prefix = basename(path);
@@ -189,6 +206,7 @@ export async function pushCheckpoint(
     attempt,
     prefix,
     savedAtMs: options.nowMs ?? Date.now(),
+    ...(options.job === undefined ? {} : { job: options.job }),
     consistency: 'imported',
     chief: options.chief ?? { task: '', incarnation: 0 },
     shards: index.shards,

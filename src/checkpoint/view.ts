@@ -2,19 +2,26 @@
  * The directory of a training job as TensorFlow's users know it: the file `checkpoint`, which names the newest, and beside
  * it index and `.meta` of those that are kept, verified. Data files are there too, as further names of the same bytes, where the
  * store has them on this disk; elsewhere they are fetched by `shoal checkpoint pull`.
+ *
+ * Checkpoints that Shoal did not write may lie in the same directory. Their files are neither replaced nor removed, and the
+ * file `checkpoint` keeps naming them, before Shoal's own.
  */
-import { randomBytes } from 'node:crypto';
-import { link, lstat, mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises';
-import { join } from 'node:path';
+import { link, lstat, mkdir, readFile, rm } from 'node:fs/promises';
+import { isAbsolute, join } from 'node:path';
 import { crc32c } from '../bytes/crc32c.js';
+import { isShoalError, messageOf } from '../errors/errors.js';
 import {
   CHECKPOINT_STATE_FILE,
+  type CheckpointState,
   formatCheckpointState,
 } from '../formats/checkpoint-state/checkpoint-state.js';
+import { indexFile } from '../formats/tensor-bundle/naming.js';
 import type { Store } from '../store/store.js';
+import { readDirectoryState } from './directory-state.js';
 import type { Manifest } from './manifest.js';
 import { fileBlob } from './names.js';
 import { VerifiedReader } from './verified-reader.js';
+import { replaceFile, sweepTemporaries, temporaryPath, ViewRecord, writeTemporary } from './view-record.js';
 
 export interface ViewOptions {
   readonly store: Store;
@@ -22,93 +29,179 @@ export interface ViewOptions {
   readonly directory: string;
   /** Directories of this disk in which the store may keep blobs. */
   readonly roots: readonly string[];
-  /** The files that are known to be shown as they should, and of which attempt. */
-  readonly shown?: Map<string, string> | undefined;
+  /** The job whose checkpoints these are. */
+  readonly job?: string | undefined;
+  readonly log?: ((line: string) => void) | undefined;
 }
 
-/** Makes the directory show these checkpoints, newest first, and no others. */
-export async function updateView(options: ViewOptions, manifests: readonly Manifest[]): Promise<void> {
-  const { directory, shown } = options;
-  await mkdir(directory, { recursive: true });
-  const wanted = new Set<string>();
-  const newestOf = new Map<string, Manifest>();
-  for (const manifest of manifests)
-    if (!newestOf.has(manifest.prefix)) newestOf.set(manifest.prefix, manifest);
-  for (const manifest of newestOf.values()) {
-    for (const { file } of manifest.files) wanted.add(file);
-    await show(options, manifest);
+interface Entry {
+  readonly path: string;
+  readonly timestamp: number;
+}
+
+const DATA_FILE = /\.data-\d+-of-\d+$/;
+
+/** The state of the input is of no use to TensorFlow, and may be large. */
+const shownFiles = ({ files, inputFile }: Manifest) => files.filter(({ file }) => file !== inputFile);
+
+export class CheckpointView {
+  readonly #options: ViewOptions;
+  /** Attempts that were reported as not shown, so that each is reported once. */
+  readonly #reported = new Set<string>();
+  #isSwept = false;
+
+  constructor(options: ViewOptions) {
+    this.#options = options;
   }
-  const oldestFirst = [...newestOf.values()].reverse();
-  await replace(
-    directory,
-    CHECKPOINT_STATE_FILE,
-    Buffer.from(
-      formatCheckpointState({
-        modelCheckpointPath: manifests[0]?.prefix ?? '',
-        allModelCheckpointPaths: oldestFirst.map(({ prefix }) => prefix),
-        allModelCheckpointTimestamps: oldestFirst.map(({ savedAtMs }) => savedAtMs / 1000),
-        lastPreservedTimestamp: 0,
-      }),
-    ),
-  );
-  const bases = new Set([...newestOf.keys()].map((prefix) => prefix.replace(/-\d+$/, '')));
-  for (const file of await readdir(directory)) {
-    const match = /^(.+)-\d+\.(?:index|meta|data-\d+-of-\d+)$/.exec(file);
-    if (!match || !bases.has(match[1]!) || wanted.has(file)) continue;
-    shown?.delete(file);
-    await rm(join(directory, file), { force: true });
+
+  /** Makes the directory show these checkpoints, newest first, and no others of Shoal's. */
+  async update(manifests: readonly Manifest[]): Promise<void> {
+    const { directory, job } = this.#options;
+    await mkdir(directory, { recursive: true });
+    if (!this.#isSwept) await sweepTemporaries(directory);
+    this.#isSwept = true;
+    const record = await ViewRecord.read(directory);
+    const shown: Manifest[] = [];
+    for (const manifest of manifests) {
+      // Of several with one name the newest that can be shown.
+      if (shown.some(({ prefix }) => prefix === manifest.prefix)) continue;
+      if (await this.#show(record, manifest)) shown.push(manifest);
+    }
+    await this.#writeState(record, shown);
+    const wanted = new Set(manifests.flatMap((manifest) => shownFiles(manifest).map(({ file }) => file)));
+    for (const file of record.files) if (!wanted.has(file)) await record.remove(file);
+    await record.save(job);
   }
-}
 
-/** Index and `.meta` as they were saved, and the data files that are on this disk. */
-async function show(options: ViewOptions, manifest: Manifest): Promise<void> {
-  const { directory, store, namespace, shown = new Map() } = options;
-  const reader = new VerifiedReader(store, manifest, { namespace });
-  // The state of the input is of no use to TensorFlow, and may be large.
-  const files = manifest.files.filter(({ file }) => file !== manifest.inputFile);
-  await Promise.all(
-    files.map(async ({ file, size, crc32c: sum }) => {
-      const there =
-        shown.get(file) === manifest.attempt && (await lstat(join(directory, file)).catch(() => undefined));
-      if (there && there.size === size) return;
-      if (/\.data-\d+-of-\d+$/.test(file)) {
-        if (!(await linkFrom(options, fileBlob(namespace, manifest, file), file))) return;
-      } else {
-        const found = await readFile(join(directory, file)).catch(() => undefined);
-        if (found?.byteLength !== size || crc32c(found) !== sum)
-          await replace(directory, file, await reader.read(file, 0, size));
-      }
-      shown.set(file, manifest.attempt);
-    }),
-  ).finally(() => reader.close());
-}
-
-/** One more name for a blob that is on this disk; false where it is not. */
-async function linkFrom({ roots, directory }: ViewOptions, blob: string, file: string): Promise<boolean> {
-  for (const root of roots) {
-    const temporary = join(directory, `.${file}.${randomBytes(4).toString('hex')}`);
+  /**
+   * Index and `.meta` as they were saved, and the data files that are on this disk. False where that can not be: the
+   * checkpoint is damaged, or its names belong to files that Shoal did not write.
+   */
+  async #show(record: ViewRecord, manifest: Manifest): Promise<boolean> {
+    const { directory, job } = this.#options;
+    const needed: string[] = [];
+    const foreign: string[] = [];
+    for (const { file } of shownFiles(manifest)) {
+      const attempt = await record.attemptOf(file);
+      if (attempt === manifest.attempt) continue;
+      const isThere = attempt === undefined && (await lstat(join(directory, file)).catch(() => undefined));
+      (isThere ? foreign : needed).push(file);
+    }
+    if (foreign.length > 0 && !(await this.#isSame(manifest, foreign))) {
+      this.#report(
+        manifest,
+        `files of that name, which Shoal did not write, are there; \`shoal checkpoint pull\` copies it to another directory`,
+      );
+      return false;
+    }
+    if (needed.length === 0) return true;
+    const staged = new Map<string, string>();
     try {
-      await link(join(root, blob), temporary);
-      await rename(temporary, join(directory, file));
-      // Where both are one file already, a rename does nothing and leaves the second name.
-      await rm(temporary, { force: true });
-      return true;
+      await this.#stage(manifest, needed, staged);
     } catch (error) {
-      const { code } = error as NodeJS.ErrnoException;
-      if (!['ENOENT', 'EXDEV', 'EPERM', 'ENOTSUP', 'EMLINK'].includes(code ?? '')) throw error;
+      await Promise.all([...staged.values()].map((path) => rm(path, { force: true })));
+      if (!isShoalError(error)) throw error;
+      this.#report(manifest, messageOf(error));
+      return false;
+    }
+    await record.publish(manifest.attempt, staged, job);
+    // What an earlier attempt at this step left would not match the index.
+    for (const file of needed) if (!staged.has(file)) await record.remove(file);
+    return true;
+  }
+
+  #report({ prefix, attempt }: Manifest, why: string): void {
+    const { directory, log } = this.#options;
+    if (this.#reported.has(attempt)) return;
+    this.#reported.add(attempt);
+    log?.(`${directory} does not show ${prefix}: ${why}`);
+  }
+
+  /** Whether files that Shoal did not write are those of this checkpoint: the index holds a sum of every tensor. */
+  async #isSame({ prefix, files }: Manifest, foreign: readonly string[]): Promise<boolean> {
+    const { directory } = this.#options;
+    const entry = files.find(({ file }) => file === indexFile(prefix));
+    const index = await readFile(join(directory, indexFile(prefix))).catch(() => undefined);
+    if (!entry || index?.byteLength !== entry.size || crc32c(index) !== entry.crc32c) return false;
+    const sizes = await Promise.all(
+      files
+        .filter(({ file }) => DATA_FILE.test(file) && foreign.includes(file))
+        .map(async ({ file, size }) => (await lstat(join(directory, file))).size === size),
+    );
+    return sizes.every(Boolean);
+  }
+
+  /** Temporary files for those that can be had here, by the name that each is to have. */
+  async #stage(manifest: Manifest, files: readonly string[], staged: Map<string, string>): Promise<void> {
+    const { directory, store, namespace } = this.#options;
+    const reader = new VerifiedReader(store, manifest, { namespace });
+    try {
+      for (const { file, size } of manifest.files) {
+        if (!files.includes(file)) continue;
+        const temporary = DATA_FILE.test(file)
+          ? await this.#linkFrom(fileBlob(namespace, manifest, file))
+          : await writeTemporary(directory, await reader.read(file, 0, size));
+        if (temporary !== undefined) staged.set(file, temporary);
+      }
+    } finally {
+      reader.close();
     }
   }
-  return false;
-}
 
-async function replace(directory: string, file: string, bytes: Uint8Array): Promise<void> {
-  const temporary = join(directory, `.${file}.${randomBytes(4).toString('hex')}`);
-  const handle = await open(temporary, 'wx');
-  try {
-    await handle.writeFile(bytes);
-    await handle.sync();
-  } finally {
-    await handle.close();
+  /** One more name for a blob that is on this disk; undefined where it is not. */
+  async #linkFrom(blob: string): Promise<string | undefined> {
+    const { roots, directory } = this.#options;
+    for (const root of roots) {
+      const temporary = temporaryPath(directory);
+      try {
+        await link(join(root, blob), temporary);
+        return temporary;
+      } catch (error) {
+        const { code } = error as NodeJS.ErrnoException;
+        if (!['ENOENT', 'EXDEV', 'EPERM', 'ENOTSUP', 'EMLINK'].includes(code ?? '')) throw error;
+      }
+    }
+    return undefined;
   }
-  await rename(temporary, join(directory, file));
+
+  async #writeState(record: ViewRecord, shown: readonly Manifest[]): Promise<void> {
+    const { directory, log } = this.#options;
+    const before = await readDirectoryState(directory).catch((error: unknown) => {
+      log?.(`${messageOf(error)}; it is replaced`);
+      return undefined;
+    });
+    const foreign = before ? await this.#foreignIn(record, before.state, shown) : [];
+    const own = shown
+      .map(({ prefix, savedAtMs }) => ({ path: prefix, timestamp: savedAtMs / 1000 }))
+      .reverse();
+    const all = [...foreign, ...own];
+    const isNamed = foreign.some(({ path }) => path === before?.state.modelCheckpointPath);
+    const state: CheckpointState = {
+      modelCheckpointPath:
+        shown[0]?.prefix ?? (isNamed ? before?.state.modelCheckpointPath : foreign.at(-1)?.path) ?? '',
+      allModelCheckpointPaths: all.map(({ path }) => path),
+      allModelCheckpointTimestamps: all.map(({ timestamp }) => timestamp),
+      lastPreservedTimestamp: before?.state.lastPreservedTimestamp ?? 0,
+    };
+    await replaceFile(directory, CHECKPOINT_STATE_FILE, Buffer.from(formatCheckpointState(state)));
+  }
+
+  /** The entries of checkpoints that are there and that Shoal did not write. */
+  async #foreignIn(record: ViewRecord, state: CheckpointState, shown: readonly Manifest[]): Promise<Entry[]> {
+    const { directory } = this.#options;
+    const paths = [...new Set([...state.allModelCheckpointPaths, state.modelCheckpointPath])];
+    const times = new Map(
+      state.allModelCheckpointPaths.map((path, i) => [path, state.allModelCheckpointTimestamps[i]]),
+    );
+    const entries: Entry[] = [];
+    for (const path of paths) {
+      if (path === '' || shown.some(({ prefix }) => prefix === path)) continue;
+      const stat = await lstat(indexFile(isAbsolute(path) ? path : join(directory, path))).catch(
+        () => undefined,
+      );
+      if (!stat || (await record.attemptOf(indexFile(path))) !== undefined) continue;
+      entries.push({ path, timestamp: times.get(path) ?? stat.mtimeMs / 1000 });
+    }
+    return entries;
+  }
 }

@@ -15,6 +15,7 @@ import { getRequestListener, type HttpBindings } from '@hono/node-server';
 import { Hono } from 'hono';
 import { invalid, messageOf, ShoalError } from '../errors/errors.js';
 import { Uploads } from '../store/blob-upload.js';
+import { SWEEP_EVERY_MS, sweepHourly } from '../store/sweeping.js';
 import { type Address, formatAddress, isLoopback } from './address.js';
 import { readJson } from './agent-requests.js';
 import { BlobGuard, type BlobPolicy } from './blob-access.js';
@@ -225,6 +226,8 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   }
   if (options.keepsProcess === false) server.unref().on('connection', (socket: Socket) => socket.unref());
   const address = await bind(server, listen);
+  const stopSweeping = uploads && sweepHourly(() => uploads.sweep(SWEEP_EVERY_MS), undefined);
+  closing.signal.addEventListener('abort', () => stopSweeping?.());
   return new Agent(server, address, { uploads, orders, requests, closing, active: () => gate.active });
 }
 

@@ -7,12 +7,13 @@ import {
   readFileSync,
   statfsSync,
   symlinkSync,
+  utimesSync,
   writeFileSync,
 } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import fc from 'fast-check';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { crc32c } from '../bytes/crc32c.js';
 import { blobName, blobPath, RESERVED } from '../store/blob-names.js';
 import { Uploads } from '../store/blob-upload.js';
@@ -246,6 +247,21 @@ describe('a blob whose way breaks', () => {
     expect(await uploads!.sweep(60_000)).toBe(0);
     expect(await uploads!.sweep(60_000, Date.now() + 120_000)).toBe(1);
     expect(leftovers()).toEqual([]);
+  });
+
+  it('of an earlier process is swept when an agent starts, unless it may go on', async () => {
+    const [dead, cut] = ['a'.repeat(64), 'b'.repeat(64)].map((name) => `${name}.part`);
+    const folder = join(peer.root, RESERVED);
+    mkdirSync(folder, { recursive: true });
+    for (const name of [dead!, cut!]) writeFileSync(join(folder, name), 'half');
+    const longAgo = Date.now() / 1000 - 7200;
+    utimesSync(join(folder, dead!), longAgo, longAgo);
+    const { agent } = await testAgent({ blobRoot: peer.root });
+    try {
+      await vi.waitFor(() => expect(leftovers()).toEqual([cut]), { timeout: 30_000 });
+    } finally {
+      await agent.close();
+    }
   });
 
   it('leaves nothing where the receiver ends in good order meanwhile', async () => {

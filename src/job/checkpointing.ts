@@ -2,7 +2,7 @@
  * The checkpoints of a job while it trains: the chief saves at the start, every so often, and at the end, in the background
  * of the steps. A save that fails is told of, and training goes on.
  */
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { messageOf } from '../errors/errors.js';
 import { planeOf } from '../train/checkpoint-plane.js';
 import { Saver } from '../train/saver.js';
@@ -11,14 +11,19 @@ import type { Steadiness } from '../train/steadiness.js';
 import { getGlobalStep } from '../variables/global-step.js';
 import type { Variable } from '../variables/variable.js';
 import type { CheckpointOptions, JobDefinition } from './define-job.js';
+import { refuseFormerLayout } from './former-layout.js';
+import { blobsIn } from './task-directory.js';
 
 const BASENAME = 'model.ckpt';
+const DIRECTORY = 'checkpoints';
 /** How long the chief waits for the last steps of the others. */
 const LAST_MS = 20_000;
 const READ_MS = 30_000;
 
 export class JobCheckpoints {
   readonly directory: string;
+  readonly #job: string;
+  readonly #dir: string;
   readonly #saver: Saver;
   readonly #session: TrainingRunner;
   readonly #options: CheckpointOptions;
@@ -36,6 +41,7 @@ export class JobCheckpoints {
     options: CheckpointOptions,
     parts: {
       readonly session: TrainingRunner;
+      /** The task's own directory. */
       readonly dir: string;
       readonly log: (line: string) => void;
       /** Keeps saves apart from recoveries. */
@@ -52,14 +58,18 @@ export class JobCheckpoints {
     const { input } = parts;
     this.#input = input;
     this.#signal = parts.signal;
-    this.directory = join(parts.dir, options.directory ?? 'checkpoints');
+    this.#job = job.name;
+    this.#dir = parts.dir;
+    this.directory = resolve(parts.dir, options.directory ?? DIRECTORY);
     this.#saver = new Saver({
       maxToKeep: options.keep ?? 5,
       keepCheckpointEveryNHours: options.everyHours,
       consistency: options.consistency,
       store: options.store,
       pauseTimeoutSecs: options.pauseTimeoutSecs,
+      blobs: blobsIn(parts.dir),
       namespace: job.name,
+      job: job.name,
       ...(options.waitSecs === undefined ? {} : { waitMs: options.waitSecs * 1000 }),
       log: parts.log,
       ...(input ? { input: () => input.cut() } : {}),
@@ -68,6 +78,10 @@ export class JobCheckpoints {
 
   /** The chief's way to values: the newest checkpoint, where there is one. */
   async restore(missing: readonly Variable[], again: boolean): Promise<boolean> {
+    if (!this.#session.server && (await this.#saver.list(this.#session, this.directory)).length === 0) {
+      const former = resolve(this.#options.directory ?? DIRECTORY);
+      await refuseFormerLayout(this.#job, [former, this.directory], blobsIn(this.#dir));
+    }
     const options = { missing, signal: this.#signal };
     const report = await this.#saver.restoreNewest(this.#session, this.directory, options);
     if (!report) return false;

@@ -34,11 +34,14 @@ export interface CheckpointOptions {
   readonly everyHours?: number;
   /** `cut`, of one instant, unless told; `loose` lets the workers train on meanwhile. */
   readonly consistency?: 'cut' | 'loose';
-  /** Where they are kept: `peers:`, the disks of the tasks, unless told; `file:` and a directory that all tasks see. */
+  /**
+   * Where they are kept: `peers:` (default), the disks of the tasks, or of the one process; `file:` and a directory that
+   * all tasks see, of this job alone.
+   */
   readonly store?: string;
   /** Copies of every shard on other hosts; 1 unless told. */
   readonly replicas?: number;
-  /** The directory, within the chief's own, that shows them as TensorFlow does. */
+  /** The directory that shows them as TensorFlow does; relative to the chief's own. Default: `checkpoints`. */
   readonly directory?: string;
   /** How long a restore waits for tasks that are away and may hold the newest checkpoint. Default: 120. */
   readonly waitSecs?: number;

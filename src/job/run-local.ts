@@ -4,11 +4,12 @@ import { RecoverableSession } from '../train/recoverable-session.js';
 import { Steadiness } from '../train/steadiness.js';
 import type { JobDefinition } from './define-job.js';
 import { JobInput } from './job-input.js';
+import { jobDirectory, loneDirectory } from './task-directory.js';
 import { type LoopResult, trainLoop, unlessInputIsOver } from './train-loop.js';
 import { buildTrainingGraph } from './training-graph.js';
 
 export interface RunInProcessOptions {
-  /** Where checkpoints go, if the job has them; the current directory unless told. */
+  /** Where checkpoints go, if the job has them. Default: `.shoal/JOB/worker-0`. */
   readonly dir?: string;
   readonly signal?: AbortSignal;
   readonly log?: (line: string) => void;
@@ -34,7 +35,7 @@ export async function runInProcess(
     checkpoint &&
     new (await import('./checkpointing.js')).JobCheckpoints(job, checkpoint, {
       session: runner,
-      dir: options.dir ?? '.',
+      dir: options.dir ?? loneDirectory(jobDirectory(job.name)),
       log,
       steadiness,
       input: input.checkpointed,

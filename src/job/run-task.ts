@@ -2,8 +2,6 @@
  * One task of a job, from its start to its end. A ps serves until every worker has said good-bye; a worker
  * trains until the last step. A signal ends either in good order.
  */
-
-import { join } from 'node:path';
 import { abortError } from '../async/deadline.js';
 import { checkpointBlobPolicy } from '../checkpoint/blob-policy.js';
 import type { ClusterConfig } from '../cluster/config.js';
@@ -25,6 +23,7 @@ import { evaluateJob } from './evaluation.js';
 import { JobInput } from './job-input.js';
 import { leadSync } from './lead-sync.js';
 import { JobSummaries } from './summaries.js';
+import { blobsIn } from './task-directory.js';
 import { type LoopResult, trainLoop, unlessInputIsOver } from './train-loop.js';
 import { buildTrainingGraph } from './training-graph.js';
 
@@ -49,7 +48,7 @@ export async function runTask(job: JobDefinition, options: RunTaskOptions): Prom
   const { config, log } = options;
   const { job: role } = parseTaskId(config.task);
   let step: number | null = null;
-  const blobRoot = join(options.dir, 'blobs');
+  const blobRoot = blobsIn(options.dir);
   const server = await Server.start({
     spec: config.spec,
     self: config.task,

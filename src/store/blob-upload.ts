@@ -14,7 +14,15 @@ import { invalid, isShoalError, ShoalError } from '../errors/errors.js';
 import { type DiskBlob, digestBlob, readRange, statBlob } from './blob-disk.js';
 import { type BlobName, RESERVED } from './blob-names.js';
 import { DiskWriter } from './disk-writer.js';
-import { checkRoom, isNoSpace, makeDirectory, moveIntoPlace, noSpace, sweepPartials } from './publish.js';
+import {
+  checkRoom,
+  isNoSpace,
+  makeDirectory,
+  moveIntoPlace,
+  noSpace,
+  sweepPartials,
+  UPLOAD_FILE,
+} from './publish.js';
 import type { BlobDigest } from './store.js';
 
 export const UPLOAD_ID = /^[A-Za-z0-9_-]{8,64}$/;
@@ -175,10 +183,10 @@ export class Uploads {
     await rm(path, { force: true });
   }
 
-  /** Removes partial files that nobody has touched for a while; tells how many. */
+  /** Removes the files of uploads that nobody has touched for a while; gives how many. */
   sweep(olderThanMs: number, now = Date.now()): Promise<number> {
-    return sweepPartials(this.#root, olderThanMs, now, (path) => {
-      if (this.#active.get(path)?.busy === true) return false;
+    return sweepPartials(this.#root, olderThanMs, now, (path, file) => {
+      if (!UPLOAD_FILE.test(file) || this.#active.get(path)?.busy === true) return false;
       this.#active.delete(path);
       return true;
     });

@@ -9,13 +9,21 @@ import { type FileHandle, open, rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { withDeadline } from '../async/deadline.js';
-import { isShoalError, ShoalError } from '../errors/errors.js';
+import { invalid, isShoalError, ShoalError } from '../errors/errors.js';
 import { isAligned } from './aligned.js';
 import { codeOf, digestBlob, eachBlob, openBlob, readRange, removeBlob, statBlob } from './blob-disk.js';
 import { type BlobName, blobName, RESERVED } from './blob-names.js';
 import { DirectWriter, openDirect } from './direct-writer.js';
 import { DiskWriter } from './disk-writer.js';
-import { checkRoom, isNoSpace, makeDirectory, moveIntoPlace, noSpace, sweepPartials } from './publish.js';
+import {
+  checkRoom,
+  isNoSpace,
+  makeDirectory,
+  moveIntoPlace,
+  noSpace,
+  sweepPartials,
+  UPLOAD_FILE,
+} from './publish.js';
 import { fillFrom } from './read-back.js';
 import { tooFew } from './read-into.js';
 import { guarded, rangeWithin, refusePlace, sourceOf } from './sources.js';
@@ -241,10 +249,21 @@ export class DirectoryStore implements Store {
   }
 
   async sweep({ olderThanMs = SWEEP_AFTER_MS }: { readonly olderThanMs?: number | undefined } = {}) {
-    return sweepPartials(this.root, olderThanMs, Date.now(), (path) => !this.#writing.has(path));
+    // An agent in this process may remember how far an upload has come: those it sweeps itself.
+    const mayGo = (path: string, file: string) => !this.#writing.has(path) && !UPLOAD_FILE.test(file);
+    return sweepPartials(this.root, olderThanMs, Date.now(), mayGo);
   }
 
   async close(): Promise<void> {}
+}
+
+/** The store of an address such as `file:/a/directory`. */
+export function openFileStore(url: string): DirectoryStore {
+  const [, path] = /^file:(.+)$/.exec(url) ?? [];
+  if (path !== undefined) return new DirectoryStore(path);
+  throw invalid(`${JSON.stringify(url)} is not a store`, {
+    hint: 'Stores are `peers:` (the disks of all tasks) and `file:/a/directory`.',
+  });
 }
 
 /** What a place does not give back was not saved. */

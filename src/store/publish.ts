@@ -91,19 +91,22 @@ async function syncDirectory(path: string): Promise<void> {
   }
 }
 
+/** The name of the unfinished file of an upload, which goes on where it was when its process is started again. */
+export const UPLOAD_FILE = /^[0-9a-f]{64}\.part$/;
+
 /** Removes files that were begun and not touched for a while, if `mayGo` lets them go; tells how many. */
 export async function sweepPartials(
   root: string,
   olderThanMs: number,
   now: number,
-  mayGo: (path: string) => boolean,
+  mayGo: (path: string, file: string) => boolean,
 ): Promise<number> {
   const folder = join(root, RESERVED);
   let swept = 0;
   for (const file of await readdir(folder).catch(() => [])) {
     const path = join(folder, file);
     const stat = await lstat(path).catch(() => undefined);
-    if (stat === undefined || now - stat.mtimeMs < olderThanMs || !mayGo(path)) continue;
+    if (stat === undefined || now - stat.mtimeMs < olderThanMs || !mayGo(path, file)) continue;
     await rm(path, { force: true });
     swept++;
   }

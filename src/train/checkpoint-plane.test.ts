@@ -1,11 +1,13 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { AgentClient } from '../cluster/agent-client.js';
 import { ClusterSpec } from '../cluster/cluster-spec.js';
+import { placeOf } from '../cluster/peers.js';
 import { Server } from '../cluster/server.js';
 import { type TaskId, taskId } from '../cluster/task-id.js';
+import { RESERVED } from '../store/blob-names.js';
 import { CheckpointPlane, planeOf } from './checkpoint-plane.js';
 
 const CHIEF = taskId('chief', 0);
@@ -16,7 +18,7 @@ let chief: Server;
 let worker: Server;
 
 async function start(self: TaskId, chiefAddress: string): Promise<Server> {
-  const blobRoot = join(folder, self.replace(/\W+/g, '-'));
+  const blobRoot = join(folder, placeOf(self).replace('/', '-'));
   const server = await Server.start({
     spec: new ClusterSpec({ chief: [chiefAddress], worker: ['127.0.0.1:2'] }),
     self,
@@ -32,6 +34,11 @@ async function start(self: TaskId, chiefAddress: string): Promise<Server> {
 
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'shoal-plane-'));
+  const partials = join(folder, 'chief-0', RESERVED);
+  mkdirSync(partials, { recursive: true });
+  for (const name of ['old.part', 'young.part']) writeFileSync(join(partials, name), 'half');
+  const before = performance.timeOrigin / 1000 - 1;
+  utimesSync(join(partials, 'old.part'), before, before);
   chief = await start(CHIEF, '127.0.0.1:1');
   worker = await start(WORKER, chief.task.agentAddress);
   await chief.task.waitFor([WORKER], { timeoutMs: 60_000 });
@@ -47,6 +54,12 @@ afterAll(async () => {
 const gate = () => planeOf(worker)!.gate;
 const park = (token: string) => chief.task.order(WORKER, 'train-park', { leaseMs: 60_000, token });
 const resume = (token: string) => chief.task.order(WORKER, 'train-resume', { token });
+
+it('removes what an earlier process of the task was writing, and nothing of this one', async () => {
+  const partials = join(folder, 'chief-0', RESERVED);
+  expect(existsSync(partials)).toBe(true);
+  await vi.waitFor(() => expect(readdirSync(partials)).toEqual(['young.part']), { timeout: 30_000 });
+});
 
 describe('the park of a worker', () => {
   beforeEach(() => gate().resume());

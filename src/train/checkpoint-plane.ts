@@ -15,10 +15,11 @@ import { peersOf } from '../cluster/peers.js';
 import type { Server } from '../cluster/server.js';
 import { isTaskId, type TaskId, trains } from '../cluster/task-id.js';
 import { checked } from '../cluster/wire.js';
-import { invalid, isShoalError, ShoalError } from '../errors/errors.js';
-import { DirectoryStore } from '../store/directory-store.js';
+import { isShoalError, ShoalError } from '../errors/errors.js';
+import { DirectoryStore, openFileStore } from '../store/directory-store.js';
 import { PeersStore } from '../store/peers-store.js';
 import type { Store } from '../store/store.js';
+import { sweepHourly, sweepOwn } from '../store/sweeping.js';
 import { LastSteps } from './last-steps.js';
 import { SilentWorkers } from './silent-workers.js';
 import { StepGate } from './step-gate.js';
@@ -63,6 +64,7 @@ export class CheckpointPlane {
   /** Ends the making of synchronous steps; given by who makes them, on the chief. */
   stopSteps: (() => Promise<void>) | undefined;
   #isStill = false;
+  #stopSweeping = () => {};
   readonly #server: Server;
   readonly #service: ShardService;
   readonly #stores = new Map<string, Store>();
@@ -104,6 +106,8 @@ export class CheckpointPlane {
     });
     server.task.onOrder(RESUME, (payload) => plane.#resume(checked(ResumeSchema, payload, 'order').token));
     planes.set(server, plane);
+    const sweep = (isFirst: boolean) => (isFirst ? sweepOwn(plane.store()) : plane.store().sweep());
+    plane.#stopSweeping = sweepHourly(sweep, options.log);
     return plane;
   }
 
@@ -143,10 +147,7 @@ export class CheckpointPlane {
         replicas: this.#replicas,
         log: this.#log,
       });
-    if (url.startsWith('file:') && url.length > 5) return new DirectoryStore(url.slice(5));
-    throw invalid(`${JSON.stringify(url)} is no store`, {
-      hint: 'Stores are `peers:` (the disks of all tasks) and `file:/a/directory`.',
-    });
+    return openFileStore(url);
   }
 
   readonly owner = (name: string): ShardOwner =>
@@ -250,6 +251,7 @@ export class CheckpointPlane {
     });
 
   async close(): Promise<void> {
+    this.#stopSweeping();
     this.#silent.close();
     for (const store of this.#stores.values()) await store.close();
     await this.#access.close();

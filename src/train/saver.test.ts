@@ -1,7 +1,7 @@
-import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { askPython } from '../../test/python.js';
 import { Graph } from '../graph/graph.js';
 
@@ -137,6 +137,20 @@ describe('a saver in one process', () => {
     const files = await readdir(dir, { recursive: true });
     expect(files.filter((file) => /ckpt-[12]\b/.test(file))).toEqual([]);
     expect(await readFile(join(dir, 'checkpoint'), 'utf8')).toContain('model.ckpt-4');
+  });
+
+  test('removes unfinished files that nobody has touched for an hour, and no others', async () => {
+    const partials = join(dir, '.shoal-uploads');
+    await mkdir(partials);
+    for (const name of ['old.part', 'young.part']) await writeFile(join(partials, name), 'half');
+    const longAgo = Date.now() / 1000 - 7200;
+    await utimes(join(partials, 'old.part'), longAgo, longAgo);
+    const { graph } = model(1);
+    await using session = await Session.create({ graph });
+    expect(await new Saver().latest(session, dir)).toBeUndefined();
+    await vi.waitFor(async () => expect(await readdir(partials)).toEqual(['young.part']), {
+      timeout: 30_000,
+    });
   });
 
   test('refuses a checkpoint without a variable, unless a part is asked for', async () => {

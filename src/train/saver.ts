@@ -15,9 +15,10 @@ import { type SavedVariable, savedVariable } from '../checkpoint/saved-variable.
 import { ShardService } from '../checkpoint/shard-service.js';
 import { pushCheckpoint } from '../checkpoint/transfer.js';
 import { SessionVariables } from '../checkpoint/variable-access.js';
-import { invalid, isShoalError, ShoalError } from '../errors/errors.js';
+import { invalid, isShoalError, messageOf, ShoalError } from '../errors/errors.js';
 import type { Graph } from '../graph/graph.js';
-import { DirectoryStore } from '../store/directory-store.js';
+import { DirectoryStore, openFileStore } from '../store/directory-store.js';
+import { report, sweepOwn } from '../store/sweeping.js';
 import { getGlobalStep } from '../variables/global-step.js';
 import { MetaGraphs } from '../variables/meta-graph.js';
 import { PartitionedVariable } from '../variables/partitioned.js';
@@ -25,6 +26,7 @@ import type { Variable } from '../variables/variable.js';
 import { globalVariables } from '../variables/variable-scope.js';
 import { CheckpointHolders } from './checkpoint-holders.js';
 import { planeOf } from './checkpoint-plane.js';
+import { checkpointInDirectory, restoreFromDirectory } from './directory-checkpoint.js';
 import type { SaverLike, TrainingRunner } from './saver-like.js';
 
 export type VarList =
@@ -42,10 +44,14 @@ export interface SaverOptions {
   readonly consistency?: 'cut' | 'loose' | undefined;
   /** How long workers may take to pause at the end of a step; default: derived from the durations of recent steps. */
   readonly pauseTimeoutSecs?: number | undefined;
-  /** Where a cluster keeps its checkpoints: `peers:`, or `file:` and a directory that all tasks see. */
+  /** Where checkpoints are kept: `peers:` (default), or `file:` and a directory that all tasks see. */
   readonly store?: string | undefined;
-  /** The name of the job among the blobs of a cluster; made of the directory unless told. */
+  /** In one process, where `peers:` keeps them. Default: the directory that is saved to. */
+  readonly blobs?: string | undefined;
+  /** The name of the job among the blobs. Default: made of the directory on a cluster, none in one process. */
   readonly namespace?: string | undefined;
+  /** The job that saves: it is written into every checkpoint, and one of another job is not restored. */
+  readonly job?: string | undefined;
   /**
    * How long a restore waits for tasks that are away: for all of them, as long as it is not known which checkpoint is the
    * newest, and for those that hold the newest. Default: 120,000.
@@ -172,20 +178,30 @@ export class Saver implements SaverLike {
     }
   }
 
-  /** Restores the newest checkpoint that can be, passing over damaged ones; undefined when there is none at all. */
+  /**
+   * Restores the newest checkpoint that can be, passing over damaged ones; undefined when there is none at all. Where only
+   * the directory has one, as after training with Python's TensorFlow, that one is imported and restored.
+   */
   async restoreNewest(
     session: TrainingRunner,
     directory: string,
     options: RestoreOptions = {},
   ): Promise<RestoreReport | undefined> {
-    const { checkpoints, variables } = this.#home(session, directory);
-    const { strict } = this.#options;
+    const { checkpoints, variables, namespace } = this.#home(session, directory);
+    const { strict, log, job } = this.#options;
     const { signal, missing } = options;
     const survey = await this.#surveyAll(session, directory, options);
+    const found = await checkpointInDirectory(survey, { directory, job, log });
     const last = ownersOf(session, missing);
-    const readsInput = this.#readsInput(session);
-    const report = await checkpoints.restoreNewest({ variables, strict, signal, last, readsInput }, survey);
-    if (report) await checkpoints.updateView().catch(() => undefined);
+    const request = { variables, strict, signal, last, readsInput: this.#readsInput(session) };
+    const parts = { checkpoints, store: this.#storeOf(session, directory), namespace, request };
+    const report = await (found
+      ? restoreFromDirectory(found, parts, { directory, job, log })
+      : checkpoints.restoreNewest(request, survey));
+    if (report)
+      await checkpoints
+        .updateView()
+        .catch((error: unknown) => log?.(`${directory} could not be updated: ${messageOf(error)}`));
     return report;
   }
 
@@ -195,7 +211,11 @@ export class Saver implements SaverLike {
     directory: string,
     options: CallOptions = {},
   ): Promise<string | undefined> {
-    const { manifests, unreadable } = await this.#surveyAll(session, directory, options);
+    const { job, log } = this.#options;
+    const survey = await this.#surveyAll(session, directory, options);
+    const found = await checkpointInDirectory(survey, { directory, job, log });
+    if (found) return found.path;
+    const { manifests, unreadable } = survey;
     if (!manifests[0] && unreadable[0]) throw unreadable[0].error;
     return manifests[0] && join(directory, manifests[0].prefix);
   }
@@ -262,7 +282,9 @@ export class Saver implements SaverLike {
 
   #storeOf(session: TrainingRunner, directory: string) {
     const plane = session.server && planeOf(session.server);
-    return plane ? plane.store(this.#options.store) : new DirectoryStore(resolve(directory));
+    const { store = MANNERS.store, blobs = directory } = this.#options;
+    if (plane) return plane.store(store);
+    return store === 'peers:' ? new DirectoryStore(blobs) : openFileStore(store);
   }
 
   /** The checkpoints of a directory through a session: found once, then kept with the session. */
@@ -281,7 +303,7 @@ export class Saver implements SaverLike {
     const { server, graph } = session;
     const named = namedVariables(graph, this.#options.varList);
     const saver = this;
-    const { maxToKeep = MANNERS.maxToKeep, keepCheckpointEveryNHours, log } = this.#options;
+    const { maxToKeep = MANNERS.maxToKeep, keepCheckpointEveryNHours, log, job } = this.#options;
     const retention = {
       keep: maxToKeep,
       everyHours: keepCheckpointEveryNHours,
@@ -290,8 +312,13 @@ export class Saver implements SaverLike {
       },
     };
     const store = this.#storeOf(session, directory);
-    const common = { store, retention, now: Date.now, log };
+    const common = { store, retention, now: Date.now, log, job, directory: resolve(directory) };
     if (!server) {
+      const { root } = store as DirectoryStore;
+      const { store: url = MANNERS.store, blobs } = this.#options;
+      const isOwn = url === MANNERS.store && blobs !== undefined;
+      const namespace = isOwn ? (this.#options.namespace ?? '') : '';
+      report(isOwn ? sweepOwn(store) : store.sweep(), log);
       const access = new SessionVariables(
         session,
         named.map(({ variable }) => variable),
@@ -299,15 +326,14 @@ export class Saver implements SaverLike {
       const service = new ShardService({ access, openStore: () => store });
       const checkpoints = new Checkpoints({
         ...common,
-        namespace: '',
+        namespace,
         owner: () => service,
         // A life is a process: what an earlier one left is told from what this one is at.
         chief: { task: '', incarnation: Math.floor(performance.timeOrigin) },
-        directory: resolve(directory),
-        roots: [resolve(directory)],
+        roots: [root],
       });
       const saved = named.map(({ variable, key }) => savedVariable(variable, key));
-      return { checkpoints, namespace: '', variables: new Map(saved.length > 0 ? [[ALONE, saved]] : []) };
+      return { checkpoints, namespace, variables: new Map(saved.length > 0 ? [[ALONE, saved]] : []) };
     }
     const plane = planeOf(server);
     if (!plane) {
@@ -334,7 +360,6 @@ export class Saver implements SaverLike {
       },
       // The agents guard the disks of the tasks; a directory that all tasks share has nobody to guard it.
       ...(store.kind === 'peers' ? {} : { confirmChief: plane.confirmChief }),
-      directory: resolve(directory),
       roots: [store instanceof DirectoryStore ? store.root : plane.directory],
     });
     const variables = new Map<string, SavedVariable[]>();

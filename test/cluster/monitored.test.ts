@@ -1,9 +1,10 @@
 /** Monitored sessions on a cluster of real processes, each with a disk of its own. */
-import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { latestCheckpoint } from '../../src/train/latest-checkpoint.js';
+import { askPython } from '../python.js';
 import { type TaskProcess, TaskProcesses } from './processes.js';
 
 let root: string;
@@ -13,6 +14,7 @@ beforeEach(async () => {
 afterEach(() => rm(root, { recursive: true, force: true }));
 
 const PROGRAM = 'monitored.ts';
+const TENSORFLOW_RUN = new URL('../../src/train/testing/tensorflow-run.py', import.meta.url);
 /** Bounds against hanging: where many share a machine, starting the processes takes most of it. */
 const LONG = { timeout: 600_000 };
 const PATIENCE_MS = 240_000;
@@ -44,6 +46,29 @@ describe('a monitored session on two ps and two workers', () => {
     expect(
       (await readdir(join(root, 'worker-0', 'train_logs'))).some((name) => name.includes('tfevents')),
     ).toBe(true);
+  });
+
+  it('continues from what Python TensorFlow has left in the chief’s directory', LONG, async () => {
+    const directory = join(root, 'worker-0', 'train_logs');
+    await mkdir(directory, { recursive: true });
+    const request = { do: 'train', directory, steps: 10, name: 'W', adagrad: true };
+    await askPython(TENSORFLOW_RUN, request);
+    const own = async () => (await readdir(directory)).filter((name) => /ckpt-(5|10)\./.test(name)).sort();
+    const before = await own();
+    expect(before).toHaveLength(6);
+    await using tasks = await TaskProcesses.create(PROGRAM, 1, 1, { TASKS_ROOT: root, LAST_STEP: '300' });
+    start(tasks, 'ps', 0);
+    const chief = start(tasks, 'worker', 0);
+    expect(await chief.exit, chief.output()).toBe(0);
+    expect(chief.output()).toMatch(/restoring \S*model\.ckpt-10\n/);
+    const { latest, all } = await askPython<{ latest: string; all: string[] }>(TENSORFLOW_RUN, {
+      do: 'look',
+      directory,
+      values: false,
+    });
+    expect(latest).toMatch(/model\.ckpt-3\d\d$/);
+    expect(all.slice(0, 2)).toEqual(['model.ckpt-5', 'model.ckpt-10']);
+    expect(await own()).toEqual(before);
   });
 
   it.each([

@@ -3,11 +3,14 @@ import { messageOf, ShoalError } from '../../errors/errors.js';
 import { stopSignals } from '../../job/launcher/stop-signals.js';
 import type { ShoalContext } from '../context.js';
 import type { PlaceFlags } from './flags.js';
-import { type OpenOptions, type OpenStore, openStore } from './open.js';
+import { type OpenOptions, type OpenStore, openEach, openStore } from './open.js';
 import { type BarStream, ProgressBar } from './progress-bar.js';
 
-export interface Work {
+export interface Work extends Terminal {
   readonly open: OpenStore;
+}
+
+export interface Terminal {
   readonly signal: AbortSignal;
   readonly bar: ProgressBar;
   /** For people, on stderr: a copy that was passed over and the like. */
@@ -17,18 +20,44 @@ export interface Work {
 }
 
 export async function withStore<T>(
-  { process: { stdout, stderr } }: ShoalContext,
+  context: ShoalContext,
   flags: PlaceFlags & { readonly replicas?: number },
   work: (given: Work) => Promise<T>,
   options: Pick<OpenOptions, 'create'> = {},
+): Promise<T> {
+  return withTerminal(context, flags, async (terminal) => {
+    const { signal } = terminal;
+    await using open = await openStore(flags, { ...options, replicas: flags.replicas, signal });
+    return work({ ...terminal, open });
+  });
+}
+
+/** The same with every store that the flags may mean. */
+export async function withEachStore<T>(
+  context: ShoalContext,
+  flags: PlaceFlags,
+  work: (given: Terminal, stores: readonly OpenStore[]) => Promise<T>,
+): Promise<T> {
+  return withTerminal(context, flags, async (terminal) => {
+    const stores = await openEach(flags, terminal);
+    try {
+      return await work(terminal, stores);
+    } finally {
+      for (const open of stores) await open[Symbol.asyncDispose]();
+    }
+  });
+}
+
+async function withTerminal<T>(
+  { process: { stdout, stderr } }: ShoalContext,
+  flags: PlaceFlags,
+  work: (given: Terminal) => Promise<T>,
 ): Promise<T> {
   const signals = stopSignals();
   const { stop: signal } = signals;
   const bar = new ProgressBar(stderr as BarStream, !flags.json);
   try {
-    await using open = await openStore(flags, { ...options, replicas: flags.replicas, signal });
     return await work({
-      open,
       signal,
       bar,
       onNotice: (line) => bar.note(line),

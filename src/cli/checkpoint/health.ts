@@ -44,7 +44,7 @@ export async function summarize(
         : `${entry.file} has ${places.length} of ${wanted} copies${where}`;
     });
   return {
-    job,
+    job: job === '' ? (manifest.job ?? '') : job,
     name: manifest.prefix,
     attempt: manifest.attempt,
     sequence: manifest.sequence,

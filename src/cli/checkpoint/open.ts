@@ -5,8 +5,10 @@
 import { readdirSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import { manifestsPrefix, parseManifestBlob } from '../../checkpoint/names.js';
+import { resolveConfig } from '../../cluster/config.js';
 import { askStatus } from '../../cluster/status.js';
-import { invalid, isShoalError, ShoalError } from '../../errors/errors.js';
+import { invalid, isShoalError, messageOf, ShoalError } from '../../errors/errors.js';
+import { readClusterFile } from '../../job/launcher/cluster-file.js';
 import { DirectoryStore } from '../../store/directory-store.js';
 import { OutsideStore } from '../../store/outside-store.js';
 import { HERE, type Store } from '../../store/store.js';
@@ -107,16 +109,69 @@ export async function openStore(flags: PlaceFlags, options: OpenOptions = {}): P
     const places = directoryPlaces(directories.map((dir) => resolve(cwd, dir)));
     return over(places, flags, options, 'these directories', '');
   }
+  if (isNamed(flags, env)) return openCluster(flags, options, flags.dir);
+  const homes = homesIn(join(cwd, '.shoal'), flags.job);
+  if (homes.length > 1) {
+    const names = homes.map((dir) => `--job ${basename(dir)}`);
+    throw new ShoalError('SHOAL_CONFIG', 'several jobs have checkpoints here', {
+      hint: `say ${names.join(' or ')}`,
+    });
+  }
+  return openCluster(flags, options, homes[0]);
+}
+
+/** All that the flags may mean, where nothing has to be chosen: the jobs of this directory. */
+export async function openEach(
+  flags: PlaceFlags,
+  options: OpenOptions & { readonly onNotice?: (line: string) => void } = {},
+): Promise<readonly OpenStore[]> {
+  const { cwd = process.cwd(), env = process.env } = options;
+  const isOne = flags.store !== undefined || flags.dirs !== undefined || isNamed(flags, env);
+  const homes = isOne ? [] : homesIn(join(cwd, '.shoal'), flags.job);
+  if (homes.length <= 1) return [await openStore(flags, options)];
+  const opened: OpenStore[] = [];
+  for (const dir of homes) {
+    try {
+      opened.push(await openCluster(flags, options, dir));
+    } catch (error) {
+      options.onNotice?.(`${dir} is left out: ${messageOf(error)}`);
+    }
+  }
+  return opened;
+}
+
+/** Whether a cluster is named, by a flag or by the environment. */
+const isNamed = ({ agent, dir }: PlaceFlags, env: NonNullable<OpenOptions['env']>): boolean =>
+  agent !== undefined || dir !== undefined || resolveConfig({ env }).mode === 'cluster';
+
+/** The cluster that runs, or what one has left in a directory. */
+async function openCluster(
+  flags: PlaceFlags,
+  options: OpenOptions,
+  dir: string | undefined,
+): Promise<OpenStore> {
+  const { cwd = process.cwd(), env = process.env } = options;
   let cluster: ReturnType<typeof findCluster>;
   try {
-    cluster = findCluster({ ...flags, env, cwd });
+    cluster = findCluster({ ...flags, dir, env, cwd });
   } catch (error) {
     if (!isShoalError(error, 'SHOAL_NOT_FOUND') || flags.agent !== undefined) throw error;
-    return openStopped(flags, options, cwd);
+    return openStopped(flags, options, resolve(cwd, dir ?? '.shoal'));
   }
   const status = await askStatus({ ...cluster, signal: options.signal });
   const places = agentPlaces(status, cluster.security);
   return over(places, flags, options, `the cluster ${status.cluster}`, status.cluster);
+}
+
+/** The directories of jobs that run or have left blobs; of one job where it is named. */
+function homesIn(parent: string, job: string | undefined): readonly string[] {
+  const homes = folders(parent).filter(
+    (dir) => blobDirectories(dir).length > 0 || (readClusterFile(dir)?.agents.length ?? 0) > 0,
+  );
+  if (job === undefined || homes.length <= 1) return homes;
+  return homes.filter(
+    (dir) => basename(dir) === job || blobDirectories(dir).some((blobs) => isDirectory(join(blobs, job))),
+  );
 }
 
 function over(
@@ -151,36 +206,21 @@ function openUrl(url: string, flags: PlaceFlags, { create = false }: OpenOptions
 }
 
 /** Nothing runs: what the tasks of a cluster have left on this disk. */
-function openStopped(flags: PlaceFlags, options: OpenOptions, cwd: string): OpenStore {
-  const parent = join(cwd, '.shoal');
-  const candidates = flags.dir === undefined ? folders(parent) : [resolve(cwd, flags.dir)];
-  const found = candidates.flatMap((dir) => {
-    const directories = blobDirectories(dir);
-    return directories.length === 0 ? [] : [{ dir, directories }];
-  });
-  const [only, ...more] = found;
-  if (only === undefined) {
-    throw new ShoalError(
-      'SHOAL_NOT_FOUND',
-      `no cluster runs in ${flags.dir ?? parent}, and none has left blobs there`,
-      {
-        hint: 'name a task with --agent host:port, directories with --dirs, or a store with --store file:/dir',
-      },
-    );
-  }
-  if (more.length > 0) {
-    const names = found.map(({ dir }) => `--dir ${join('.shoal', basename(dir))}`);
-    throw new ShoalError('SHOAL_CONFIG', 'several clusters have left checkpoints here', {
-      hint: `say ${names.join(' or ')}`,
+function openStopped(flags: PlaceFlags, options: OpenOptions, dir: string): OpenStore {
+  const directories = blobDirectories(dir);
+  if (directories.length === 0) {
+    throw new ShoalError('SHOAL_NOT_FOUND', `no cluster runs in ${dir}, and none has left blobs there`, {
+      hint: 'name a task with --agent host:port, directories with --dirs, or a store with --store file:/dir',
     });
   }
-  const label = `the stopped cluster in ${only.dir}`;
-  return over(directoryPlaces(only.directories), flags, options, label, basename(only.dir));
+  return over(directoryPlaces(directories), flags, options, `the stopped cluster in ${dir}`, basename(dir));
 }
 
 function folders(parent: string): readonly string[] {
   try {
-    return readdirSync(parent).map((name) => join(parent, name));
+    return readdirSync(parent)
+      .sort()
+      .map((name) => join(parent, name));
   } catch {
     return [];
   }

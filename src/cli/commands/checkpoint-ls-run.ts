@@ -1,20 +1,23 @@
-/** `shoal checkpoint ls`: the checkpoints of a job, newest first. */
+/** `shoal checkpoint ls`: the checkpoints of every job, newest first. */
 import { isAbsolute } from 'node:path';
 import { listCheckpoints } from '../../checkpoint/catalog.js';
-import { withStore } from '../checkpoint/command.js';
+import { withEachStore } from '../checkpoint/command.js';
 import { bytes, count, moment, table } from '../checkpoint/format.js';
 import { type CheckpointSummary, summarize } from '../checkpoint/health.js';
 import type { ShoalContext } from '../context.js';
 import type { LsFlags } from './checkpoint.js';
 
 export async function runLs(this: ShoalContext, flags: LsFlags): Promise<void> {
-  await withStore(this, flags, async ({ open, signal, onNotice, answer }) => {
+  await withEachStore(this, flags, async ({ signal, onNotice, answer }, stores) => {
     const found: CheckpointSummary[] = [];
-    for (const job of await open.jobs(signal)) {
-      const manifests = await listCheckpoints(open.store, job, { signal, onNotice });
-      for (const manifest of manifests) found.push(await summarize(open, job, manifest, { signal }));
+    for (const open of stores) {
+      for (const job of await open.jobs(signal)) {
+        const manifests = await listCheckpoints(open.store, job, { signal, onNotice });
+        for (const manifest of manifests) found.push(await summarize(open, job, manifest, { signal }));
+      }
     }
-    answer(found, () => (found.length === 0 ? [`${open.label} has no checkpoints`] : lines(found)));
+    const labels = stores.map(({ label }) => `${label} has no checkpoints`);
+    answer(found, () => (found.length === 0 ? labels : lines(found)));
   });
 }
 

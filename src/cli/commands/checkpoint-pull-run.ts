@@ -1,6 +1,7 @@
 /** `shoal checkpoint pull`: gathers a checkpoint into a directory that TensorFlow reads. */
 import { resolve } from 'node:path';
 import { pullCheckpoint } from '../../checkpoint/transfer.js';
+import { requireDirectory } from '../../job/task-directory.js';
 import { chooseOne } from '../checkpoint/choose.js';
 import { withStore } from '../checkpoint/command.js';
 import { bytes, count } from '../checkpoint/format.js';
@@ -13,6 +14,7 @@ export async function runPull(
   name: string,
   directory: string,
 ): Promise<void> {
+  requireDirectory(resolve(directory), 'dir');
   await withStore(this, flags, async ({ open, signal, bar, onNotice, answer }) => {
     const { job, manifest } = await chooseOne(open, name, { signal, onNotice });
     bar.label(`pulling ${manifest.prefix}`);

@@ -27,8 +27,8 @@ export interface RepairFlags extends PlaceFlags {
 }
 
 const WHERE =
-  'Which: those of the cluster that runs here, or of --agent; else what a stopped one has left in .shoal or --dir;\n' +
-  'else --dirs or --store.\n';
+  'Which: those of the job that runs or ran here, in .shoal or --dir; of several, --job says which. Elsewhere: --agent,\n' +
+  '--dirs or --store.\n';
 
 const name = {
   parse: String,
@@ -43,7 +43,7 @@ const lsCommand = buildCommand<LsFlags, [], ShoalContext>({
   docs: {
     brief: 'List the checkpoints, newest first, with their copies and their health',
     fullDescription:
-      'Lists checkpoints, newest first: size, shards, copies that are there of those that should be, where, health.\n' +
+      'Lists the checkpoints of every job here, or of --job, newest first: size, shards, copies that are there of those that should be, where, health.\n' +
       'whole: every file has its copies. degraded: some are missing. lost: a file has none.\n' +
       'Sizes are looked at, contents are not: `shoal checkpoint verify` reads them.\n' +
       `${WHERE}\n` +

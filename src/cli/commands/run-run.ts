@@ -1,5 +1,5 @@
 /** `shoal run`: a job in this process, or as a cluster of processes on this machine. */
-import { join, resolve } from 'node:path';
+import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { refuseOpenHost } from '../../cluster/address-rules.js';
 import { resolveConfig } from '../../cluster/config.js';
@@ -8,6 +8,7 @@ import type { JobDefinition } from '../../job/define-job.js';
 import { runLocalCluster } from '../../job/launcher/local-cluster.js';
 import { Screen } from '../../job/launcher/screen.js';
 import { stopSignals } from '../../job/launcher/stop-signals.js';
+import { jobDirectory, loneDirectory, requireDirectory } from '../../job/task-directory.js';
 import type { ShoalContext } from '../context.js';
 import { loadJob } from '../job/load-job.js';
 import { runHere } from '../job/run-here.js';
@@ -21,6 +22,8 @@ export async function runRunCommand(this: ShoalContext, flags: RunFlags, file: s
   const { rest } = this;
   // Loaded here as well: a mistake in it is shown once, and not by every task.
   const job = await loadJob(path, rest);
+  const home = jobDirectory(job.name, flags.dir);
+  if (flags.dir !== undefined) requireDirectory(home, '--dir');
   const signals = stopSignals();
   try {
     if (flags.ps === undefined && flags.workers === undefined) {
@@ -28,7 +31,12 @@ export async function runRunCommand(this: ShoalContext, flags: RunFlags, file: s
       const log = (line: string): void => this.process.stdout.write(`${line}\n`);
       const { endProcess } = await import('../job/end-process.js');
       signals.kill.addEventListener('abort', () => void endProcess(130));
-      process.exitCode = await runHere(job, { signal: signals.stop, log });
+      process.exitCode = await runHere(job, {
+        home,
+        dir: loneDirectory(home),
+        signal: signals.stop,
+        log,
+      });
       return;
     }
     const { stdout, stderr } = process;
@@ -38,7 +46,7 @@ export async function runRunCommand(this: ShoalContext, flags: RunFlags, file: s
       ps: flags.ps ?? 1,
       workers: flags.workers ?? 1,
       evaluator: wantsEvaluator(flags, job),
-      dir: resolve(flags.dir ?? join('.shoal', job.name)),
+      dir: home,
       host: flags.host,
       entry: (taskDir) => ({
         command: process.execPath,

@@ -51,7 +51,7 @@ export const runCommand = buildCommand<RunFlags, [string], ShoalContext>({
         parse: String,
         optional: true,
         placeholder: 'dir',
-        brief: 'Where each task gets a directory; .shoal/JOB unless told',
+        brief: 'Where each task gets a directory. Default: .shoal/JOB',
       },
       host: { kind: 'parsed', parse: String, default: '127.0.0.1', brief: 'The address of the agents' },
       restart: { kind: 'boolean', default: true, brief: 'Relaunch a task that dies, at another port' },

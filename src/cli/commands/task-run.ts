@@ -1,5 +1,5 @@
 /** `shoal task`: finds out who this task is, loads the job, runs it, exits. */
-import { join, resolve } from 'node:path';
+import { resolve } from 'node:path';
 import { refuseOpenNetwork } from '../../cluster/address-rules.js';
 import { resolveConfig } from '../../cluster/config.js';
 import { securityOf } from '../../cluster/security.js';
@@ -7,6 +7,7 @@ import { parseTaskId } from '../../cluster/task-id.js';
 import { dieWithLauncher } from '../../job/launcher/launcher-watch.js';
 import { EXIT } from '../../job/launcher/policy.js';
 import { stopSignals } from '../../job/launcher/stop-signals.js';
+import { jobDirectory, loneDirectory, requireDirectory, taskDirectory } from '../../job/task-directory.js';
 import type { ShoalContext } from '../context.js';
 import { describeFailure, exitCodeOfFailure } from '../failure.js';
 import { loadJob } from '../job/load-job.js';
@@ -32,16 +33,22 @@ export async function runTaskCommand(
   const config = resolveConfig({ argv: taskArguments(flags), env: process.env });
   if (config.mode === 'cluster') refuseOpenNetwork(config);
   const job = await loadJob(file, this.rest);
+  const home = jobDirectory(job.name);
   if (config.mode === 'local') {
-    process.exitCode = await runHere(job, { signal: signals.stop, log });
+    const dir = flags.dir === undefined ? loneDirectory(home) : resolve(flags.dir);
+    if (flags.dir !== undefined) requireDirectory(dir, '--dir');
+    const claimed = flags.dir === undefined ? home : dir;
+    process.exitCode = await runHere(job, { home: claimed, dir, signal: signals.stop, log });
     signals.dispose();
     return;
   }
   const { job: role, index } = parseTaskId(config.task);
+  const dir = flags.dir === undefined ? taskDirectory(home, role, index) : resolve(flags.dir);
+  requireDirectory(dir, '--dir');
   const { runTask } = await import('../../job/run-task.js');
   const code = await runTask(job, {
     config,
-    dir: resolve(flags.dir ?? join('.shoal', job.name, `${role}-${index}`)),
+    dir,
     signal: signals.stop,
     log,
     security: securityOf(config, config.task),

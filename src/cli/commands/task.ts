@@ -17,7 +17,7 @@ export const taskCommand = buildCommand<TaskCommandFlags, [string], ShoalContext
         parse: String,
         optional: true,
         placeholder: 'dir',
-        brief: 'The task’s own directory; .shoal/JOB/ROLE-INDEX unless told',
+        brief: 'The task’s own directory. Default: .shoal/JOB/ROLE-INDEX, worker-0 without a cluster',
       },
     },
     positional: {

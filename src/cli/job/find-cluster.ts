@@ -63,7 +63,7 @@ function bestFirst({ spec }: ClusterConfig): readonly string[] {
 
 function runningAt(dir: string): readonly ClusterFile[] {
   const found = readClusterFile(dir);
-  return found === undefined ? [] : [found];
+  return found === undefined || found.agents.length === 0 ? [] : [found];
 }
 
 function runningIn(parent: string): readonly ClusterFile[] {

@@ -1,15 +1,34 @@
 /** A job in this very process, without a cluster, as the commands show it. */
 import type { JobDefinition } from '../../job/define-job.js';
+import { claimDirectory, removeClusterFile, writeClusterFile } from '../../job/launcher/cluster-file.js';
+import { requireDirectory } from '../../job/task-directory.js';
 
 export interface RunHereOptions {
+  /** The process's own directory. */
+  readonly dir: string;
+  /** Where nobody else may run meanwhile. */
+  readonly home: string;
   readonly signal: AbortSignal;
   readonly log: (line: string) => void;
 }
 
 /** Runs the job and gives the exit code. */
-export async function runHere(job: JobDefinition, { signal, log }: RunHereOptions): Promise<number> {
+export async function runHere(job: JobDefinition, options: RunHereOptions): Promise<number> {
+  const { home, dir } = options;
+  if (!job.train.checkpoint) return train(job, options);
+  requireDirectory(dir, '--dir');
+  claimDirectory(home);
+  writeClusterFile(home, { job: job.name, launcher: process.pid, token: '', agents: [] });
+  try {
+    return await train(job, options);
+  } finally {
+    removeClusterFile(home);
+  }
+}
+
+async function train(job: JobDefinition, { signal, log, dir }: RunHereOptions): Promise<number> {
   const { runInProcess } = await import('../../job/run-local.js');
-  const { step, interrupted, outputs } = await runInProcess(job, { signal, log });
+  const { step, interrupted, outputs } = await runInProcess(job, { signal, log, dir });
   if (interrupted) {
     log(`stopped at step ${step}`);
     return 130;

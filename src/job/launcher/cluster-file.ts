@@ -14,7 +14,7 @@ const Schema = v.object({
   job: v.string(),
   launcher: v.pipe(v.number(), v.safeInteger(), v.minValue(1)),
   token: v.string(),
-  /** The chief's agent first, then the ps: they know the steps of all. */
+  /** The chief's agent first, then the ps: they know the steps of all. None for a job that trains in one process. */
   agents: v.array(v.string()),
 });
 export type ClusterFile = v.InferOutput<typeof Schema>;
@@ -37,7 +37,8 @@ export function readClusterFile(dir: string): ClusterFile | undefined {
 /** Claims the directory. */
 export function claimDirectory(dir: string): void {
   const other = readClusterFile(dir);
-  if (other === undefined) return;
+  // In a container that was started again, the process that left the file may have had the number of this one.
+  if (other === undefined || other.launcher === process.pid) return;
   throw new ShoalError(
     'SHOAL_CONFIG',
     `job ${other.job} runs in ${dir} already, launched by process ${other.launcher}`,

@@ -8,12 +8,12 @@
  */
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
 import { backoffMs } from '../../async/backoff.js';
 import { sleep } from '../../async/deadline.js';
 import { formatAddress } from '../../cluster/address.js';
 import { tokenSecurity } from '../../cluster/security.js';
 import { messageOf } from '../../errors/errors.js';
+import { requireDirectory, taskDirectory } from '../task-directory.js';
 import { type ChildCommand, TaskChild } from './child.js';
 import { claimDirectory, removeClusterFile, writeClusterFile } from './cluster-file.js';
 import { Guard } from './guard.js';
@@ -94,13 +94,14 @@ export async function runLocalCluster(options: LocalClusterOptions): Promise<num
       job,
       index,
       label: `${job} ${index}`,
-      dir: join(options.dir, `${job}-${index}`),
+      dir: taskDirectory(options.dir, job, index),
       port,
       address: formatAddress({ host: options.host, port }),
       child: undefined,
       restarts: 0,
     };
   });
+  for (const { dir } of seats) requireDirectory(dir, '--dir');
   return new LocalCluster(options, seats).run();
 }
 
@@ -126,7 +127,6 @@ class LocalCluster {
     kill.addEventListener('abort', killAll);
     const progress = this.#progress();
     try {
-      mkdirSync(dir, { recursive: true });
       this.#say(`job ${this.#options.name}, tasks in ${dir}`);
       const tended = this.#seats.map((seat) => this.#tend(seat));
       this.#writeFile();

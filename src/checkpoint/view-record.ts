@@ -1,0 +1,128 @@
+/**
+ * Which files of a directory Shoal has written to show its checkpoints, kept beside them in `.shoal-view`. A directory
+ * may hold TensorFlow's own checkpoints too, under the same kind of names: only a file that is recorded here, and unchanged
+ * since, may be replaced or removed.
+ */
+import { randomBytes } from 'node:crypto';
+import { lstat, open, readdir, readFile, rename, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import * as v from 'valibot';
+
+const FILE = '.shoal-view';
+const TEMPORARY = /^\.shoal-view\.[0-9a-f]{16}$/;
+/** A temporary file is renamed within seconds; an older one was left by a process that was killed. */
+const TEMPORARY_MS = 3_600_000;
+
+const Schema = v.object({
+  version: v.literal(1),
+  /** The job whose checkpoints are shown. */
+  job: v.optional(v.string()),
+  files: v.record(v.string(), v.object({ attempt: v.string(), size: v.number(), modifiedMs: v.number() })),
+});
+
+type Mark = v.InferOutput<typeof Schema>['files'][string];
+
+export class ViewRecord {
+  readonly directory: string;
+  readonly job: string | undefined;
+  readonly #files: Map<string, Mark>;
+  #isChanged = false;
+
+  private constructor(directory: string, job: string | undefined, files: Map<string, Mark>) {
+    this.directory = directory;
+    this.job = job;
+    this.#files = files;
+  }
+
+  /** A record that is absent or damaged proves nothing: it is empty. */
+  static async read(directory: string): Promise<ViewRecord> {
+    const text = await readFile(join(directory, FILE), 'utf8').catch(() => '');
+    const parsed = v.safeParse(v.pipe(v.string(), v.parseJson(), Schema), text);
+    if (!parsed.success) return new ViewRecord(directory, undefined, new Map());
+    const { job, files } = parsed.output;
+    return new ViewRecord(directory, job, new Map(Object.entries(files)));
+  }
+
+  get isEmpty(): boolean {
+    return this.#files.size === 0;
+  }
+
+  get files(): readonly string[] {
+    return [...this.#files.keys()];
+  }
+
+  /** The attempt that a file belongs to; undefined where Shoal did not write what is there. */
+  async attemptOf(file: string): Promise<string | undefined> {
+    const mark = this.#files.get(file);
+    const found = mark && (await markOf(join(this.directory, file), mark.attempt));
+    const isSame = found?.size === mark?.size && found?.modifiedMs === mark?.modifiedMs;
+    return isSame ? mark?.attempt : undefined;
+  }
+
+  /** Gives temporary files their names. They are recorded first: after a crash every one of them can be removed. */
+  async publish(
+    attempt: string,
+    staged: ReadonlyMap<string, string>,
+    job: string | undefined,
+  ): Promise<void> {
+    for (const [file, temporary] of staged) {
+      const mark = await markOf(temporary, attempt);
+      if (mark) this.#files.set(file, mark);
+    }
+    this.#isChanged = true;
+    await this.save(job);
+    for (const [file, temporary] of staged) {
+      await rename(temporary, join(this.directory, file));
+      // Where both are one file already, a rename does nothing and leaves the second name.
+      await rm(temporary, { force: true });
+    }
+  }
+
+  /** Removes a file if Shoal wrote it. Either way the record ends. */
+  async remove(file: string): Promise<void> {
+    if ((await this.attemptOf(file)) !== undefined) await rm(join(this.directory, file), { force: true });
+    this.#isChanged ||= this.#files.delete(file);
+  }
+
+  async save(job: string | undefined): Promise<void> {
+    if (!this.#isChanged) return;
+    const record = { version: 1, job, files: Object.fromEntries(this.#files) };
+    await replaceFile(this.directory, FILE, Buffer.from(`${JSON.stringify(record)}\n`));
+    this.#isChanged = false;
+  }
+}
+
+async function markOf(path: string, attempt: string): Promise<Mark | undefined> {
+  const stat = await lstat(path).catch(() => undefined);
+  return stat && { attempt, size: stat.size, modifiedMs: stat.mtimeMs };
+}
+
+export function temporaryPath(directory: string): string {
+  return join(directory, `.shoal-view.${randomBytes(8).toString('hex')}`);
+}
+
+/** Writes a file and syncs it, under a name that nobody looks at. */
+export async function writeTemporary(directory: string, bytes: Uint8Array): Promise<string> {
+  const path = temporaryPath(directory);
+  const handle = await open(path, 'wx');
+  try {
+    await handle.writeFile(bytes);
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+  return path;
+}
+
+export async function replaceFile(directory: string, file: string, bytes: Uint8Array): Promise<void> {
+  await rename(await writeTemporary(directory, bytes), join(directory, file));
+}
+
+export async function sweepTemporaries(directory: string, nowMs = Date.now()): Promise<void> {
+  for (const file of await readdir(directory)) {
+    const path = join(directory, file);
+    const stat = TEMPORARY.test(file) ? await lstat(path).catch(() => undefined) : undefined;
+    // A link keeps the time of the file that it names: its own age is when the link was made.
+    if (stat && nowMs - stat.ctimeMs > TEMPORARY_MS) await rm(path, { force: true });
+  }
+}

@@ -1,0 +1,29 @@
+/**
+ * Checkpoints of a job that trained alone used to lie in `./checkpoints`, whatever the job's name. They do not say whose
+ * they are: training neither continues from them nor starts over beside them without a word.
+ */
+import { readdir } from 'node:fs/promises';
+import { join, relative } from 'node:path';
+import { parseManifestBlob } from '../checkpoint/names.js';
+import { ShoalError } from '../errors/errors.js';
+
+export async function refuseFormerLayout(
+  job: string,
+  directories: readonly string[],
+  blobs: string,
+): Promise<void> {
+  for (const directory of directories) {
+    const names = await readdir(join(directory, 'manifests')).catch(() => []);
+    if (!names.some((name) => parseManifestBlob(`manifests/${name}`))) continue;
+    const [from, to] = [directory, join(blobs, job)].map((path) => relative('.', path) || '.');
+    throw new ShoalError(
+      'SHOAL_CONFIG',
+      `${directory} has checkpoints that do not say of which job they are; job ${job} has none in ${blobs}`,
+      {
+        hint:
+          `If they are of this job: mkdir -p ${relative('.', blobs)} && mv ${from} ${to}. ` +
+          'If not, move them away, or give train.checkpoint.directory another name.',
+      },
+    );
+  }
+}
