@@ -290,9 +290,17 @@ export class PeersStore implements Store {
     }
     // The others first: what one of them refuses must not be done here either.
     const remove: Ask = (_, blobs, bounds) => blobs.remove(name, bounds);
-    const faults = await this.#askAll(this.#others().map((other) => other.place), options, remove);
+    const faults = await this.#askAll(
+      this.#others().map((other) => other.place),
+      options,
+      remove,
+    );
     checkOwn(this.#peers, name);
-    this.#passOver([...faults, ...(await this.#askAll([this.self], options, remove))], `removing ${name}`, false);
+    this.#passOver(
+      [...faults, ...(await this.#askAll([this.self], options, remove))],
+      `removing ${name}`,
+      false,
+    );
   }
 
   async copy(name: string, to: string, options: CopyOptions = {}): Promise<void> {
