@@ -11,6 +11,8 @@ export const GraphKeys = {
   summaries: 'summaries',
   updateOps: 'update_ops',
   tableInitializers: 'table_initializer',
+  /** Constants that hold paths of files which the graph reads: exports take the files along. */
+  assetFilepaths: 'asset_filepaths',
   queueRunners: 'queue_runners',
   trainOp: 'train_op',
   initOp: 'init_op',
