@@ -392,7 +392,7 @@ async function readStep(session: TrainingRunner, signal: AbortSignal | undefined
 }
 
 /** The variables and the names that they have in a checkpoint; parts share that of their whole. */
-function namedVariables(graph: Graph, list: VarList | undefined): { variable: Variable; key: string }[] {
+export function namedVariables(graph: Graph, list: VarList | undefined): { variable: Variable; key: string }[] {
   const spread = (item: Variable | PartitionedVariable, name?: string) =>
     (item instanceof PartitionedVariable ? item.parts : [item]).map((variable) => ({
       variable,
