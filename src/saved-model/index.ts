@@ -2,6 +2,7 @@
 export { type ExportSession, SavedModelBuilder, type VariablesOptions } from './builder.js';
 export type { SignatureDefMap } from './check-signatures.js';
 export { signatureConstants, tags } from './constants.js';
+export { describeSavedModel, type SavedModelDescription } from './describe.js';
 export { LoadedModel, type LoadOptions, loadSavedModel } from './loader.js';
 export type { MetaGraphOptions } from './meta-graph-export.js';
 export { RaggedTensorValue } from './ragged.js';
