@@ -8,6 +8,7 @@ import { assetsOf, openVariables } from './check-files.js';
 import { RESERVED_SIGNATURES, SAVED_MODEL_TEXT_FILE, VARIABLES_DIRECTORY } from './constants.js';
 import { readSavedModel, tagsOf } from './read-model.js';
 import { specOf, type TensorSpec } from './signature-values.js';
+import { OBJECT_GRAPH_KEY } from './unrestored.js';
 
 export interface SignatureDescription {
   readonly name: string;
@@ -43,9 +44,7 @@ export async function describeSavedModel(path: string): Promise<SavedModelDescri
   await using files = new DirectoryReader(join(directory, VARIABLES_DIRECTORY));
   const bundle = await openVariables(files, directory, model.metaGraphs[0] as MetaGraphDef);
   // TensorFlow 2 keeps the structure of its objects among the variables.
-  const tensors = [...(bundle?.index.tensors.values() ?? [])].filter(
-    ({ name }) => name !== '_CHECKPOINTABLE_OBJECT_GRAPH',
-  );
+  const tensors = [...(bundle?.index.tensors.values() ?? [])].filter(({ name }) => name !== OBJECT_GRAPH_KEY);
   const bytes = tensors.reduce((sum, { pieces }) => sum + pieces.reduce((all, { size }) => all + size, 0), 0);
   return {
     directory,

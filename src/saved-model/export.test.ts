@@ -9,7 +9,8 @@ import { Graph } from '../graph/graph.js';
 import { type Output, tf } from '../index.js';
 import { Session } from '../session/session.js';
 import type { Tensor } from '../tensor/tensor.js';
-import { loadSavedModel, SavedModelBuilder, simpleSave, tags } from './index.js';
+import { applyWarmStarts, initFromCheckpoint } from '../train/index.js';
+import { loadSavedModel, predictSignatureDef, SavedModelBuilder, simpleSave, tags } from './index.js';
 import { CLASSES, digitsModel } from './testing/digits-model.js';
 
 const ORACLE = new URL('./testing/oracle.py', import.meta.url);
@@ -173,7 +174,6 @@ test('a second graph shares the variables of the first', async () => {
   await session.run(init);
   const dir = join(root, 'two-graphs');
   await using builder = new SavedModelBuilder(dir);
-  const { predictSignatureDef } = await import('./signature-def.js');
   await builder.addMetaGraphAndVariables(session, ['serve'], {
     signatureDefMap: { f: predictSignatureDef({ inputs: { x }, outputs: { y } }) },
   });
@@ -190,4 +190,17 @@ test('a second graph shares the variables of the first', async () => {
     code: 'SHOAL_NOT_FOUND',
     message: expect.stringContaining('[serve]'),
   });
+});
+
+test('variables begin with those of a SavedModel', async () => {
+  const dir = join(root, 'warm');
+  const from = adder(5);
+  await using trained = Session.open({ graph: from.graph });
+  await trained.run(from.init);
+  await simpleSave(trained, dir, { inputs: { x: from.x }, outputs: { y: from.y } });
+  const { graph, w } = adder(0);
+  initFromCheckpoint(dir, { w: 'w' }, { graph });
+  await using session = Session.open({ graph });
+  await applyWarmStarts(session);
+  expect((await session.run(w)).toArray()).toEqual([5]);
 });

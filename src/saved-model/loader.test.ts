@@ -56,6 +56,7 @@ test('all models agree with Python to 1e-6, loaded side by side and called at on
     'tf2',
     'keras_sequential',
     'keras_functional',
+    'keras_exported',
     'embedding',
   ]);
   const models = new Map<string, LoadedModel>();

@@ -23,6 +23,7 @@ import {
   type Signatures,
   type SignatureTypes,
 } from './signature.js';
+import { restoreForgotten } from './unrestored.js';
 
 export interface LoadOptions {
   /** Default: `['serve']`. */
@@ -126,6 +127,7 @@ export class LoadedModel<S extends SignatureTypes = SignatureTypes> implements A
     meta: MetaGraphDef,
   ): Promise<LoadedModel<S>> {
     try {
+      await restoreForgotten(session, directory, meta);
       const defaults = await defaultInputs(session, meta);
       return new LoadedModel<S>(directory, tags, session, meta.signatureDef, defaults);
     } catch (error) {

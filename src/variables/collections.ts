@@ -19,6 +19,8 @@ export const GraphKeys = {
   readyOp: 'ready_op',
   localInitOp: 'local_init_op',
   savers: 'savers',
+  /** Checkpoints that give variables their first values, of `initFromCheckpoint`. */
+  warmStarts: 'shoal_warm_starts',
   /** Run before variables that were lost get values again: they drop what is left of steps that were lost with them. */
   resetOps: 'reset_ops',
 } as const;
