@@ -25,6 +25,7 @@ export {
   SparseTensor,
   safeEmbeddingLookupSparse,
 } from './layers/index.js';
+export * as lookup from './lookup/index.js';
 export * from './ops/index.js';
 export { Session } from './session/session.js';
 export * as summary from './summary/index.js';

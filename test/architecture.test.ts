@@ -25,6 +25,7 @@ const ROOMS = [
   'variables',
   'gradients',
   'layers',
+  'lookup',
   'optimizers',
   'session',
   'formats',

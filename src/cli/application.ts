@@ -7,6 +7,7 @@ import { completeCommand, completionCommand } from './commands/completion.js';
 import { configCommand } from './commands/config.js';
 import { doctorCommand } from './commands/doctor.js';
 import { runCommand } from './commands/run.js';
+import { predictCommand, savedModelCommands } from './commands/saved-model.js';
 import { setupCommand } from './commands/setup.js';
 import { statusCommand } from './commands/status.js';
 import { taskCommand } from './commands/task.js';
@@ -21,6 +22,8 @@ const routes = buildRouteMap<string, ShoalContext>({
     task: taskCommand,
     status: statusCommand,
     checkpoint: checkpointCommands,
+    savedModel: savedModelCommands,
+    predict: predictCommand,
     config: configCommand,
     certs: certsCommands,
     doctor: doctorCommand,

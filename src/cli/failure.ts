@@ -7,6 +7,9 @@ const USAGE = 2;
 /** Start it again elsewhere. */
 const TRY_ELSEWHERE = 75;
 
+/** A mistake in what was typed, whatever its code. */
+export class UsageError extends ShoalError {}
+
 /** Shoal's own errors explain themselves; of anything else the stack is the best that can be shown. */
 export function describeFailure(error: unknown): string {
   if (error instanceof ShoalError) return `${error.code}: ${error.message}`;
@@ -16,6 +19,7 @@ export function describeFailure(error: unknown): string {
 export function exitCodeOfFailure(error: unknown): number {
   if (isShoalError(error, 'SHOAL_ABORTED')) return INTERRUPTED;
   if (isShoalError(error, 'SHOAL_WORKERS_LOST')) return TRY_ELSEWHERE;
+  if (error instanceof UsageError) return USAGE;
   if (!isShoalError(error, 'SHOAL_CONFIG')) return 1;
   const cause = error.cause as NodeJS.ErrnoException | undefined;
   return cause?.code === 'EADDRINUSE' ? TRY_ELSEWHERE : USAGE;

@@ -98,6 +98,7 @@ const CODES: ReadonlySet<string> = new Set<ShoalCode>([
   'SHOAL_ABORTED',
   'SHOAL_CORRUPT',
   'SHOAL_NOT_FOUND',
+  'SHOAL_ALREADY_EXISTS',
   'SHOAL_NO_GRADIENT',
   'SHOAL_NAN',
   'SHOAL_CONFIG',

@@ -46,6 +46,8 @@ export type ShoalCode =
   | 'SHOAL_CORRUPT'
   /** Something that should be there is not: a file, a checkpoint, a task. */
   | 'SHOAL_NOT_FOUND'
+  /** Something that must not be there is: what is published is never overwritten. */
+  | 'SHOAL_ALREADY_EXISTS'
   /** No gradient is known for an op on the path to the loss. */
   | 'SHOAL_NO_GRADIENT'
   /** A number that must be finite is not. */

@@ -2,6 +2,7 @@
 import { Session } from '../session/session.js';
 import { RecoverableSession } from '../train/recoverable-session.js';
 import { Steadiness } from '../train/steadiness.js';
+import { applyWarmStarts } from '../train/warm-start.js';
 import type { JobDefinition } from './define-job.js';
 import { JobInput } from './job-input.js';
 import { jobDirectory, loneDirectory } from './task-directory.js';
@@ -58,6 +59,7 @@ export async function runInProcess(
     isChief: true,
     log,
     isRecoverable: () => false,
+    warmStart: () => applyWarmStarts(runner, { log }),
     onReady: () => input.ready(),
     ...input.valuesBy(checkpoints),
   });

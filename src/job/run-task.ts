@@ -17,6 +17,7 @@ import { isRecoverable, RecoverableSession } from '../train/recoverable-session.
 import type { TrainingRunner } from '../train/saver-like.js';
 import { startSync } from '../train/start-sync.js';
 import { Steadiness } from '../train/steadiness.js';
+import { applyWarmStarts } from '../train/warm-start.js';
 import { JobCheckpoints } from './checkpointing.js';
 import type { JobDefinition } from './define-job.js';
 import { evaluateJob } from './evaluation.js';
@@ -160,6 +161,7 @@ async function train(
     gate: plane.gate,
     isRecoverable: (error) => isRecoverable(error) || isVoidStep(error),
     inputReleases: release.times,
+    warmStart: () => applyWarmStarts(runner, { signal, log }),
     onLost: async () => {
       await steadiness.lose(log);
       await input.rest();

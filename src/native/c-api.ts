@@ -165,6 +165,7 @@ export const DECLARATIONS = declare({
   TF_SetConfig: ['void', ['ptr', 'ptr', 'size', 'ptr']],
   TF_DeleteSessionOptions: ['void', ['ptr']],
   TF_NewSession: ['ptr', ['ptr', 'ptr', 'ptr']],
+  TF_LoadSessionFromSavedModel: ['ptr', ['ptr', 'ptr', 'str', 'ptr', 'int', 'ptr', 'ptr', 'ptr']],
   TF_CloseSession: ['void', ['ptr', 'ptr']],
   TF_DeleteSession: ['void', ['ptr', 'ptr']],
   TF_SessionRun: [

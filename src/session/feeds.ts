@@ -2,7 +2,8 @@
 import { invalid, messageOf } from '../errors/errors.js';
 import type { Graph } from '../graph/graph.js';
 import { Output } from '../graph/operation.js';
-import { formatShape, isCompatible } from '../tensor/shape.js';
+import type { DType } from '../tensor/dtype.js';
+import { formatShape, isCompatible, type PartialShape } from '../tensor/shape.js';
 import { Tensor, type TensorLike } from '../tensor/tensor.js';
 
 /** By output, or by name: `{ 'x:0': 1 }`, `{ x: 1 }`. */
@@ -30,27 +31,37 @@ export function feed(graph: Graph, key: Output | string, value: TensorLike): Fee
   if (!(output instanceof Output))
     throw invalid(`A feed must be for an output of the graph, not for ${String(key)}`);
   if (output.graph !== graph) throw invalid(`The feed for ${output} is not of this session's graph`);
-  const what = `The feed for '${output.op.name}'`;
+  return { output, tensor: fedTensor(`The feed for '${output.op.name}'`, output, value) };
+}
+
+/** A value as a tensor of the type and shape that are expected of it; `what` names it in errors. */
+export function fedTensor(what: string, expected: Expected, value: TensorLike): Tensor {
   if (value instanceof Tensor) {
-    if (value.dtype !== output.dtype) throw invalid(`${what} must be ${output.dtype}, it is ${value.dtype}`);
-    return { output, tensor: checkFed(what, output, value) };
+    if (value.dtype !== expected.dtype)
+      throw invalid(`${what} must be ${expected.dtype}, it is ${value.dtype}`);
+    return checkFed(what, expected, value);
   }
   let tensor: Tensor;
   try {
-    tensor = Tensor.of(value, { dtype: output.dtype, ...flatShape(output, value) });
+    tensor = Tensor.of(value, { dtype: expected.dtype, ...flatShape(expected, value) });
   } catch (error) {
     throw invalid(
-      `${what} cannot be made a ${output.dtype} ${formatShape(output.shape)} tensor: ${messageOf(error)}`,
+      `${what} cannot be made a ${expected.dtype} ${formatShape(expected.shape)} tensor: ${messageOf(error)}`,
       {
         cause: error,
       },
     );
   }
-  return { output, tensor: checkFed(what, output, tensor) };
+  return checkFed(what, expected, tensor);
+}
+
+interface Expected {
+  readonly dtype: DType;
+  readonly shape: PartialShape;
 }
 
 /** A flat typed array takes the placeholder's shape when at most one size of it is unknown. */
-function flatShape(output: Output, value: TensorLike): { shape?: number[] } {
+function flatShape(output: Expected, value: TensorLike): { shape?: number[] } {
   const shape = output.shape;
   if (!ArrayBuffer.isView(value) || shape === null || shape.length === 1) return {};
   const known = shape.reduce<number>((product, dim) => product * (dim ?? 1), 1);
@@ -61,7 +72,7 @@ function flatShape(output: Output, value: TensorLike): { shape?: number[] } {
   return { shape: shape.map((dim) => dim ?? count / known) };
 }
 
-function checkFed(what: string, output: Output, tensor: Tensor): Tensor {
+function checkFed(what: string, output: Expected, tensor: Tensor): Tensor {
   if (!isCompatible(tensor.shape, output.shape)) {
     throw invalid(
       `${what} must have shape ${formatShape(output.shape)}, it has ${formatShape(tensor.shape)}`,

@@ -8,13 +8,13 @@ import type { WaitOptions } from '../async/deadline.js';
 import { invalid, isShoalError, ShoalError } from '../errors/errors.js';
 import { currentGraph, type Graph } from '../graph/graph.js';
 import type { Operation, Output } from '../graph/operation.js';
-import { packOutputs } from '../native/buffer.js';
+import { newBuffer, packOutputs, takeBuffer } from '../native/buffer.js';
 import type { Pointer } from '../native/c-api.js';
 import { countHandle, Handle } from '../native/handle.js';
 import { C } from '../native/library.js';
 import { checked, giveStatus, statusError, takeStatus } from '../native/status.js';
 import { ConfigProtoSchema, type RunMetadata } from '../proto/generated/config_pb.js';
-import type { Tensor, TensorLike } from '../tensor/tensor.js';
+import { Tensor, type TensorLike } from '../tensor/tensor.js';
 import { type Feed, type Feeds, feed, planFeeds } from './feeds.js';
 import { type Fetches, type FetchPlan, type FetchResult, planFetches } from './fetches.js';
 import { isInline } from './inline.js';
@@ -103,6 +103,37 @@ export class Session {
       });
     };
     return nativeCall(what, options, { start });
+  }
+
+  /** A session on a SavedModel: TensorFlow adds its graph to `graph`, which must be empty, and restores its variables. */
+  static load(
+    directory: string,
+    tags: readonly string[],
+    options: Omit<SessionOptions, 'target'> & WaitOptions & { readonly graph: Graph },
+  ): Promise<{ readonly session: Session; readonly metaGraphDef: Uint8Array }> {
+    const { graph } = options;
+    const start = (done: Done) => {
+      const native = newOptions(options);
+      const names = lendStrings(tags);
+      const meta = newBuffer();
+      const status = takeStatus();
+      const args = [native, null, directory, names.pointers, tags.length, graph.pointer, meta, status] as const;
+      C().TF_LoadSessionFromSavedModel.async(...args, (failure, pointer) => {
+        const error = failure ?? statusError(status);
+        giveStatus(status);
+        names.giveBack();
+        freeOptions(native);
+        const metaGraphDef = takeBuffer(meta);
+        if (error) done(error);
+        else
+          done(
+            null,
+            () => ({ session: new Session(graph, '', pointer), metaGraphDef }),
+            () => deleteSession(pointer),
+          );
+      });
+    };
+    return nativeCall(`Loading ${directory}`, options, { start });
   }
 
   get closed(): boolean {
@@ -379,6 +410,19 @@ function deleteSession(pointer: Pointer): void {
   const status = takeStatus();
   C().TF_DeleteSession(pointer, status);
   giveStatus(status);
+}
+
+/** An array of C strings for the length of a call. */
+function lendStrings(strings: readonly string[]): { pointers: BigUint64Array; giveBack: () => void } {
+  const encoded = strings.map((text) => Buffer.from(`${text}\0`));
+  const memory = Tensor.of(new Uint8Array(Buffer.concat([...encoded, Buffer.from([0])]))).lend();
+  let at = C().TF_TensorData(memory.pointer);
+  const pointers = BigUint64Array.from(encoded, ({ length }) => {
+    const start = at;
+    at += BigInt(length);
+    return start;
+  });
+  return { pointers, giveBack: () => memory.giveBack() };
 }
 
 function dispose(values: readonly Tensor[]): void {

@@ -18,4 +18,5 @@ export { Server, type ServerOptions } from './server.js';
 export { type ParkOptions, StepGate } from './step-gate.js';
 export { SummaryWriters } from './summary-writers.js';
 export { type ManagedPlace, Supervisor, type SupervisorOptions } from './supervisor.js';
+export { type AssignmentMap, applyWarmStarts, initFromCheckpoint } from './warm-start.js';
 export { writeGraph } from './write-graph.js';

@@ -22,6 +22,7 @@ import type { TrainingRunner } from './saver-like.js';
 import type { Scaffold } from './scaffold.js';
 import { Steadiness } from './steadiness.js';
 import { StepGate } from './step-gate.js';
+import { applyWarmStarts } from './warm-start.js';
 
 export interface PlaceOptions {
   /** This task's server in the cluster; none: all in this process. */
@@ -85,6 +86,7 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
   const gate = options.gate ?? (server && (planeOf(server)?.gate ?? new StepGate()));
   const place: TrainingPlace = { runner, gate, server, isChief };
   const { localInit, ...initialize } = initializers(scaffold, runner);
+  const warmStart = () => applyWarmStarts(runner, { signal, log });
   const values = { restore: restorer(options, runner), ...initialize };
   const session = new RecoverableSession({
     runner,
@@ -99,6 +101,7 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
     ...(gate ? { gate } : {}),
     ...(leased?.values(values) ?? values),
     localInit,
+    warmStart,
     readyForLocalInitOp: scaffold.readyForLocalInitOp,
     readyOp: scaffold.readyOp,
     inputReleases: inputRelease.times,

@@ -29,6 +29,11 @@ export interface ReadinessOptions {
   readonly restore?: (missing: readonly Variable[], again: boolean) => Promise<boolean>;
   /** How the chief gives first values; by the initializers of the variables when left out. */
   readonly initialize?: (missing: readonly Variable[], again: boolean) => Promise<void>;
+  /**
+   * The chief calls this when there is nothing to restore; it gives values to some variables, and returns those. Their
+   * initializers do not run. With `initialize` it is called after that, whose op may give values to all.
+   */
+  readonly warmStart?: (() => Promise<ReadonlySet<Variable>>) | undefined;
   /** What must be there before a task cares for its own: the op gives the names of what is missing. */
   readonly readyForLocalInitOp?: Output<'string'> | undefined;
   /** What a task does for its own, tables for example, before its variables that still lack a value get one. */
@@ -134,7 +139,7 @@ export class Readiness {
 
   /** The chief's part: values from a checkpoint, or first ones. Gives what went amiss, if anything. */
   async #provide(missing: readonly Variable[], progress: Progress): Promise<string | undefined> {
-    const { restore, initialize, log } = this.#options;
+    const { restore, initialize, warmStart, log } = this.#options;
     const { again } = progress;
     await this.#reset();
     if (await restore?.(missing, again)) {
@@ -152,8 +157,15 @@ export class Readiness {
       );
     }
     if (again) log?.(`no value is left of ${namesOf(missing)}: starting again from first values`);
-    if (initialize) await initialize(missing, again);
-    else await this.#runInitializers(missing);
+    if (initialize) {
+      await initialize(missing, again);
+      await warmStart?.();
+      return undefined;
+    }
+    // Others begin to train when every variable has a value: those of a checkpoint come before the last of them.
+    const started = await warmStart?.();
+    const left = missing.filter((variable) => !started?.has(variable));
+    if (left.length > 0) await this.#runInitializers(left);
     return undefined;
   }
 

@@ -31,7 +31,7 @@ import type { SaverLike, TrainingRunner } from './saver-like.js';
 
 export type VarList =
   | readonly (Variable | PartitionedVariable)[]
-  | Readonly<Record<string, Variable | PartitionedVariable>>;
+  | Readonly<Record<string, Variable | PartitionedVariable | readonly Variable[]>>;
 
 export interface SaverOptions {
   /** What is saved and restored: a list, or by the names in the checkpoint. All global variables unless told. */
@@ -392,9 +392,12 @@ async function readStep(session: TrainingRunner, signal: AbortSignal | undefined
 }
 
 /** The variables and the names that they have in a checkpoint; parts share that of their whole. */
-function namedVariables(graph: Graph, list: VarList | undefined): { variable: Variable; key: string }[] {
-  const spread = (item: Variable | PartitionedVariable, name?: string) =>
-    (item instanceof PartitionedVariable ? item.parts : [item]).map((variable) => ({
+export function namedVariables(
+  graph: Graph,
+  list: VarList | undefined,
+): { variable: Variable; key: string }[] {
+  const spread = (item: Variable | PartitionedVariable | readonly Variable[], name?: string) =>
+    (item instanceof PartitionedVariable ? item.parts : [item].flat()).map((variable) => ({
       variable,
       key: name ?? variable.sliceInfo?.fullName ?? variable.name,
     }));

@@ -1,0 +1,31 @@
+/** A tensor, or a slice of one, out of a bundle, in TensorFlow's memory where it is large. */
+import type { BundleReader } from '../formats/tensor-bundle/bundle-reader.js';
+import type { TensorSlice } from '../formats/tensor-bundle/slice.js';
+import type { DType } from '../tensor/dtype.js';
+import type { Shape } from '../tensor/shape.js';
+import { Tensor } from '../tensor/tensor.js';
+
+export interface WantedTensor {
+  readonly key: string;
+  readonly dtype: DType;
+  /** Of the slice, where one is wanted. */
+  readonly shape: Shape;
+  readonly slice?: TensorSlice | undefined;
+}
+
+/** Reads and verifies; the caller disposes of the tensor. */
+export async function readTensor(
+  bundle: BundleReader,
+  { key, dtype, shape, slice }: WantedTensor,
+  signal?: AbortSignal,
+): Promise<Tensor> {
+  if (dtype === 'string')
+    return Tensor.of(await bundle.readStrings(key, { slice, signal }), { dtype, shape });
+  const tensor = Tensor.allocate(shape, dtype);
+  const into = {
+    length: tensor.byteLength,
+    set: (bytes: Uint8Array, offset: number) => tensor.setBytes(bytes, offset),
+  };
+  await bundle.read(key, { slice, into, signal });
+  return tensor;
+}

@@ -1,0 +1,174 @@
+/** Tables of vocabularies, as TensorFlow 1's `tf.contrib.lookup`: words to ids and back, of a list or of a file. */
+import { invalid } from '../errors/errors.js';
+import { currentGraph } from '../graph/graph.js';
+import type { Operation, Output } from '../graph/operation.js';
+import { asOutput, constantIn, isOutputLike, type Operand } from '../ops/build.js';
+import * as raw from '../ops/generated/index.js';
+import type { DType } from '../tensor/dtype.js';
+import { Tensor } from '../tensor/tensor.js';
+import { GraphKeys } from '../variables/collections.js';
+import { IdTableWithHashBuckets, type LookupTable, StaticHashTable } from './table.js';
+
+/** What of a line is a key or a value: the line itself, its number, or a column (from 0). */
+export const TextFileIndex = { wholeLine: -2, lineNumber: -1 } as const;
+
+/** A path, or a scalar string of the graph. A constant path becomes an asset of exports. */
+export type VocabularyFile = string | Output<'string'>;
+
+export interface FileOptions {
+  /** How many lines the file has; default: all that it has. */
+  readonly vocabSize?: number;
+  /** Default: `TextFileIndex.wholeLine` for keys of an index table and values of a string table. */
+  readonly keyColumnIndex?: number;
+  readonly valueColumnIndex?: number;
+  readonly delimiter?: string;
+  readonly name?: string;
+}
+
+interface IdOptions {
+  /** The id of a word that is not in the vocabulary; default: -1. Not used with `numOovBuckets`. */
+  readonly defaultValue?: number | bigint;
+  /** Ids behind the vocabulary's, for words outside of it, chosen by their hash. Default: 0. */
+  readonly numOovBuckets?: number;
+}
+
+export interface IndexTableOptions extends IdOptions {
+  /** Of the vocabulary; default: string for words, int64 for numbers. */
+  readonly dtype?: DType;
+  readonly name?: string;
+}
+
+/** From the words of a list to their positions. */
+export function indexTableFromTensor(
+  vocabularyList: Operand,
+  options: IndexTableOptions = {},
+): LookupTable<'int64'> {
+  const { name = 'string_to_index', ...ids } = options;
+  return named(name, () => {
+    const given = vocabularyOf(vocabularyList, options.dtype);
+    const isText = given.dtype === 'string';
+    const keys = isText || given.dtype === 'int64' ? given : raw.cast(given, { dstT: 'int64' });
+    return idTable(isText ? 'string' : 'int64', ids, (handle) =>
+      raw.initializeTableV2(handle, keys, positionsOf(keys), { name: 'table_init' }),
+    );
+  });
+}
+
+/** From the words of a file to the numbers of their lines. */
+export function indexTableFromFile(
+  vocabularyFile: VocabularyFile,
+  options: FileOptions & IdOptions & { readonly keyDtype?: 'string' | 'int64' } = {},
+): LookupTable<'int64'> {
+  const { keyColumnIndex = TextFileIndex.wholeLine, valueColumnIndex = TextFileIndex.lineNumber } = options;
+  return named(options.name ?? 'string_to_index', () =>
+    idTable(options.keyDtype ?? 'string', options, (handle) =>
+      initializeFromFile(handle, vocabularyFile, options, keyColumnIndex, valueColumnIndex),
+    ),
+  );
+}
+
+interface StringOptions {
+  /** For ids outside of the vocabulary; default: `UNK`. */
+  readonly defaultValue?: string;
+}
+
+/** From positions in a list to its words. */
+export function indexToStringTableFromTensor(
+  vocabularyList: Operand,
+  options: StringOptions & { readonly name?: string } = {},
+): LookupTable<'string'> {
+  return named(options.name ?? 'index_to_string', () => {
+    const values = vocabularyOf(vocabularyList, 'string');
+    return stringTable(options, (handle) =>
+      raw.initializeTableV2(handle, positionsOf(values), values, { name: 'table_init' }),
+    );
+  });
+}
+
+/** From the numbers of a file's lines to the words on them. */
+export function indexToStringTableFromFile(
+  vocabularyFile: VocabularyFile,
+  options: FileOptions & StringOptions = {},
+): LookupTable<'string'> {
+  const { keyColumnIndex = TextFileIndex.lineNumber, valueColumnIndex = TextFileIndex.wholeLine } = options;
+  return named(options.name ?? 'index_to_string', () =>
+    stringTable(options, (handle) =>
+      initializeFromFile(handle, vocabularyFile, options, keyColumnIndex, valueColumnIndex),
+    ),
+  );
+}
+
+type Initialize = (handle: Output<'resource'>) => Operation;
+
+function idTable(
+  keyDtype: DType,
+  { defaultValue = -1, numOovBuckets = 0 }: IdOptions,
+  initialize: Initialize,
+): LookupTable<'int64'> {
+  if (!Number.isSafeInteger(numOovBuckets) || numOovBuckets < 0)
+    throw invalid(`numOovBuckets must be a whole number from 0; it is ${numOovBuckets}`);
+  const hasBuckets = numOovBuckets > 0;
+  const table = new StaticHashTable({
+    keyDtype,
+    valueDtype: 'int64',
+    defaultValue: hasBuckets ? -1 : defaultValue,
+    initialize,
+  });
+  return hasBuckets ? new IdTableWithHashBuckets(table, numOovBuckets) : table;
+}
+
+function stringTable({ defaultValue = 'UNK' }: StringOptions, initialize: Initialize): LookupTable<'string'> {
+  return new StaticHashTable({ keyDtype: 'int64', valueDtype: 'string', defaultValue, initialize });
+}
+
+function initializeFromFile(
+  handle: Output<'resource'>,
+  vocabularyFile: VocabularyFile,
+  { vocabSize, delimiter = '\t' }: FileOptions,
+  keyIndex: number,
+  valueIndex: number,
+): Operation {
+  if (vocabularyFile === '') throw invalid('vocabularyFile is empty: give the path of a vocabulary');
+  const graph = handle.graph;
+  const isPath = typeof vocabularyFile === 'string';
+  const filename = isPath
+    ? constantIn(graph, vocabularyFile, 'string', { name: 'asset_filepath' })
+    : asOutput(vocabularyFile, 'string');
+  if (filename.op.type === 'Const') graph.addToCollection(GraphKeys.assetFilepaths, filename);
+  return raw.initializeTableFromTextFileV2(handle, filename as Output<'string'>, {
+    keyIndex,
+    valueIndex,
+    vocabSize: vocabSize ?? -1,
+    delimiter,
+    name: 'table_init',
+  });
+}
+
+/** Names are made in a scope of their own, under that of the caller. */
+function named<T>(name: string, body: () => T): T {
+  const graph = currentGraph();
+  return graph.controlDependencies(null, () => graph.nameScope(name, body));
+}
+
+function vocabularyOf(list: Operand, dtype: DType | undefined): Output {
+  if (Array.isArray(list) && list.length === 0) throw invalid('vocabularyList is empty');
+  if (isOutputLike(list) || list instanceof Tensor) {
+    const output = asOutput(list);
+    if (dtype === 'string' && output.dtype !== 'string')
+      throw invalid(`A vocabulary of strings is wanted; ${output} is given`);
+    return output;
+  }
+  const isNumbers = Array.isArray(list) && typeof list[0] === 'number';
+  return asOutput(list, dtype ?? (isNumbers ? 'int64' : undefined));
+}
+
+function positionsOf(vocabulary: Output): Output {
+  const count = vocabulary.shape?.[0];
+  if (vocabulary.shape?.length === 1 && typeof count === 'number') {
+    const positions = BigInt64Array.from({ length: count }, (_, i) => BigInt(i));
+    return constantIn(vocabulary.graph, Tensor.of(positions), 'int64', { name: 'positions' });
+  }
+  const size = raw.cast(raw.size(vocabulary), { dstT: 'int64' });
+  const of = (value: number) => Tensor.of(value, { dtype: 'int64' });
+  return raw.range(of(0), size, of(1));
+}

@@ -1,0 +1,178 @@
+/**
+ * TensorFlow 1's SavedModelBuilder. It writes beside its target and publishes with a single rename in `save`: a server that
+ * watches the target never sees half an export.
+ */
+
+import { join } from 'node:path';
+import { create, toBinary } from '@bufbuild/protobuf';
+import { faultPoint } from '../async/fault-point.js';
+import { invalid } from '../errors/errors.js';
+import type { Graph } from '../graph/graph.js';
+import { currentGraph } from '../graph/graph.js';
+import { type MetaGraphDef, SavedModelSchema } from '../proto/generated/model_pb.js';
+import { textFormat } from '../proto/text-format.js';
+import type { TrainingRunner } from '../train/saver-like.js';
+import { Assets } from './assets.js';
+import {
+  ASSETS_DIRECTORY,
+  SAVED_MODEL_FILE,
+  SAVED_MODEL_TEXT_FILE,
+  SCHEMA_VERSION,
+  VARIABLES_DIRECTORY,
+  VARIABLES_PREFIX,
+} from './constants.js';
+import { type ExportedMetaGraph, type MetaGraphOptions, makeMetaGraph } from './meta-graph-export.js';
+import { Staging, writeError } from './staging.js';
+import { sessionVariables, type VariableSource, writeFlushed } from './variable-source.js';
+
+/** A session, or only the graph where `source` has the variables. */
+export type ExportSession = Pick<TrainingRunner, 'graph'> & Partial<Pick<TrainingRunner, 'run'>>;
+
+export interface VariablesOptions extends MetaGraphOptions {
+  /** Where the variables come from. Default: the session. */
+  readonly source?: VariableSource | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+export class SavedModelBuilder implements AsyncDisposable {
+  readonly #exportDir: string;
+  readonly #metaGraphs: MetaGraphDef[] = [];
+  readonly #assets = new Assets();
+  #staging: Staging | undefined;
+  #keys: ReadonlySet<string> | undefined;
+  #state: 'open' | 'busy' | 'over' = 'open';
+
+  /** `exportDir` is the directory of one version, such as `export/3`; it must not exist, or be empty. */
+  constructor(exportDir: string) {
+    if (exportDir === '') throw invalid('An export needs a directory');
+    this.#exportDir = exportDir;
+  }
+
+  /** Adds the graph of the session under these tags, and writes its variables. Once, and first. */
+  async addMetaGraphAndVariables(
+    session: ExportSession,
+    tags: readonly string[],
+    options: VariablesOptions = {},
+  ): Promise<void> {
+    if (this.#keys) {
+      throw invalid('The variables of this export are written already', {
+        hint: 'Further graphs share them: use addMetaGraph.',
+      });
+    }
+    await this.#exclusively(async () => {
+      const { signal, source = sourceOf(session) } = options;
+      this.#staging = await Staging.open(this.#exportDir);
+      const { meta, variables } = makeMetaGraph(session.graph, tags, options, this.#assets);
+      await this.#assets.check();
+      if (variables.length > 0) {
+        await faultPoint('export.variables.before');
+        const directory = await this.#staging.folder(VARIABLES_DIRECTORY);
+        await source.write({ variables, directory, prefix: VARIABLES_PREFIX, signal });
+        await faultPoint('export.variables.after');
+      }
+      this.#keys = new Set(variables.map(({ key }) => key));
+      this.#metaGraphs.push(meta);
+    });
+  }
+
+  /** Adds another graph, with other tags, that uses the variables of the first. */
+  async addMetaGraph(
+    tags: readonly string[],
+    options: MetaGraphOptions & { readonly graph?: Graph } = {},
+  ): Promise<void> {
+    const keys = this.#keys;
+    if (!keys) {
+      throw invalid('The first graph of an export comes with the variables', {
+        hint: 'Call addMetaGraphAndVariables first.',
+      });
+    }
+    await this.#exclusively(async () => {
+      const made = makeMetaGraph(options.graph ?? currentGraph(), tags, options, this.#assets);
+      checkShared(made, keys, tags);
+      const same = this.#metaGraphs.some((other) => sameTags(other.metaInfoDef?.tags ?? [], tags));
+      if (same) throw invalid(`The export has a graph with the tags ${tags.join(', ')} already`);
+      await this.#assets.check();
+      this.#metaGraphs.push(made.meta);
+    });
+  }
+
+  /** Writes the rest and publishes; resolves with the directory. */
+  async save(options: { readonly asText?: boolean; readonly signal?: AbortSignal } = {}): Promise<string> {
+    const { asText = false, signal } = options;
+    return this.#exclusively(async () => {
+      const staging = this.#staging;
+      if (!staging) throw invalid('There is nothing to be saved: call addMetaGraphAndVariables first');
+      if (this.#assets.all.length > 0)
+        await this.#assets.copyTo(await staging.folder(ASSETS_DIRECTORY), signal);
+      await faultPoint('export.model.before');
+      const model = create(SavedModelSchema, {
+        savedModelSchemaVersion: SCHEMA_VERSION,
+        metaGraphs: this.#metaGraphs,
+      });
+      const [file, bytes] = asText
+        ? [SAVED_MODEL_TEXT_FILE, Buffer.from(textFormat(SavedModelSchema, model))]
+        : [SAVED_MODEL_FILE, toBinary(SavedModelSchema, model)];
+      await writeFlushed(join(staging.directory, file), [bytes], signal);
+      signal?.throwIfAborted();
+      const published = await staging.publish();
+      this.#state = 'over';
+      return published;
+    });
+  }
+
+  /** Removes what was written, if it was not saved. */
+  async discard(): Promise<void> {
+    this.#state = 'over';
+    await this.#staging?.discard();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.discard();
+  }
+
+  /** One call at a time. After a failure nothing is left on the disk, and the builder is of no more use. */
+  async #exclusively<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#state !== 'open') {
+      throw invalid(
+        this.#state === 'busy'
+          ? 'A call of this builder has not ended yet'
+          : 'This builder has done its work',
+        { hint: 'Await each call, and make a builder for each export.' },
+      );
+    }
+    this.#state = 'busy';
+    try {
+      const result = await work();
+      if (this.#state === 'busy') this.#state = 'open';
+      return result;
+    } catch (error) {
+      this.#state = 'over';
+      await this.#staging?.discard();
+      throw writeError(this.#exportDir, error);
+    }
+  }
+}
+
+function sourceOf(session: ExportSession): VariableSource {
+  if (!session.run) throw invalid('An export without a session needs a source of its variables');
+  return sessionVariables(session as TrainingRunner);
+}
+
+function checkShared(
+  { variables }: ExportedMetaGraph,
+  keys: ReadonlySet<string>,
+  tags: readonly string[],
+): void {
+  const missing = variables.find(({ key }) => !keys.has(key));
+  if (!missing) return;
+  throw invalid(
+    `The graph with the tags ${tags.join(', ')} needs the variable '${missing.key}', which the first graph has not written`,
+    {
+      hint: 'List it in the varList of addMetaGraphAndVariables.',
+    },
+  );
+}
+
+function sameTags(a: readonly string[], b: readonly string[]): boolean {
+  return a.length === b.length && a.every((tag) => b.includes(tag));
+}

@@ -1,0 +1,26 @@
+/** `shoal/saved-model`: exports that TensorFlow and its server load, and models of theirs to be called here. */
+export { type ExportSession, SavedModelBuilder, type VariablesOptions } from './builder.js';
+export type { SignatureDefMap } from './check-signatures.js';
+export { signatureConstants, tags } from './constants.js';
+export { describeSavedModel, type SavedModelDescription } from './describe.js';
+export { LoadedModel, type LoadOptions, loadSavedModel } from './loader.js';
+export type { MetaGraphOptions } from './meta-graph-export.js';
+export { RaggedTensorValue } from './ragged.js';
+export type { CallOptions, Signature, Signatures, SignatureType, SignatureTypes } from './signature.js';
+export {
+  buildSignatureDef,
+  buildTensorInfo,
+  classificationSignatureDef,
+  predictSignatureDef,
+  regressionSignatureDef,
+  type SignatureTensor,
+  type SignatureTensors,
+} from './signature-def.js';
+export type { InputValue, OutputValue, RaggedValue, SparseValue, TensorSpec } from './signature-values.js';
+export { type SimpleSaveOptions, simpleSave } from './simple-save.js';
+export {
+  type NamedVariable,
+  sessionVariables,
+  type VariableSource,
+  type WriteRequest,
+} from './variable-source.js';

@@ -1,0 +1,90 @@
+/**
+ * Where the variables of an export come from. A source writes them as a tensor bundle, which is what a checkpoint is too:
+ * out of a session of this process, out of the tasks of a cluster, or out of a checkpoint that is stored somewhere.
+ */
+import { open } from 'node:fs/promises';
+import { join } from 'node:path';
+import { savedVariable } from '../checkpoint/saved-variable.js';
+import { ShardImage } from '../checkpoint/shard-image.js';
+import { writeIndexFile } from '../formats/tensor-bundle/index-file.js';
+import { dataFile, indexFile } from '../formats/tensor-bundle/naming.js';
+import type { Fetches, FetchResult } from '../session/fetches.js';
+import type { RunOptions } from '../session/session.js';
+import type { Tensor } from '../tensor/tensor.js';
+import type { Variable } from '../variables/variable.js';
+
+/** A variable and the name of its tensor in the bundle; the parts of a partitioned variable share one. */
+export interface NamedVariable {
+  readonly variable: Variable;
+  readonly key: string;
+}
+
+export interface WriteRequest {
+  readonly variables: readonly NamedVariable[];
+  /** Where the files go: `PREFIX.index` and `PREFIX.data-0000i-of-0000n`. It exists. */
+  readonly directory: string;
+  readonly prefix: string;
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface VariableSource {
+  /**
+   * Writes the values of all variables, of one instant, and flushes them to the disk. The bundle may hold other tensors
+   * too. What is in the directory after a failure is of no account.
+   */
+  write(request: WriteRequest): Promise<void>;
+}
+
+interface Runs {
+  run<const F extends Fetches>(fetches: F, options?: RunOptions): Promise<FetchResult<F>>;
+}
+
+/** How long a read of all variables may take before the export is given up. */
+const READ_TIMEOUT_MS = 10 * 60_000;
+
+/**
+ * The variables as a session sees them, read in one run. In the session's own process that takes references, not copies.
+ * Through a session on other machines all values pass through the memory of this process, and steps of other workers may
+ * fall between the reads.
+ */
+export function sessionVariables(session: Runs): VariableSource {
+  return {
+    async write({ variables, directory, prefix, signal }) {
+      const reads = variables.map(({ variable }) => variable.toOutput());
+      const options = { timeoutMs: READ_TIMEOUT_MS, ...(signal ? { signal } : {}) };
+      const tensors = (await session.run(reads, options)) as Tensor[];
+      try {
+        const held = variables.map(({ variable, key }, i) => ({
+          variable: savedVariable(variable, key),
+          tensor: tensors[i] as Tensor,
+        }));
+        const image = new ShardImage(held);
+        await writeFlushed(join(directory, dataFile(prefix, 0, 1)), image.source(0), signal);
+        await writeFlushed(join(directory, indexFile(prefix)), [writeIndexFile(image.sums().index)], signal);
+      } finally {
+        for (const tensor of tensors) tensor.dispose();
+      }
+    },
+  };
+}
+
+/** Writes a file in pieces and flushes it to the disk. */
+export async function writeFlushed(
+  path: string,
+  pieces: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+  signal?: AbortSignal,
+): Promise<void> {
+  const handle = await open(path, 'wx');
+  try {
+    for await (const piece of pieces) {
+      signal?.throwIfAborted();
+      for (let at = 0; at < piece.byteLength; ) {
+        const { bytesWritten } = await handle.write(piece, at);
+        at += bytesWritten;
+      }
+    }
+    await handle.datasync();
+  } finally {
+    await handle.close();
+  }
+}
