@@ -117,7 +117,16 @@ export class Session {
       const names = lendStrings(tags);
       const meta = newBuffer();
       const status = takeStatus();
-      const args = [native, null, directory, names.pointers, tags.length, graph.pointer, meta, status] as const;
+      const args = [
+        native,
+        null,
+        directory,
+        names.pointers,
+        tags.length,
+        graph.pointer,
+        meta,
+        status,
+      ] as const;
       C().TF_LoadSessionFromSavedModel.async(...args, (failure, pointer) => {
         const error = failure ?? statusError(status);
         giveStatus(status);
