@@ -13,6 +13,7 @@ export const SLOW_TESTS = [
   'test/examples/!(quickstart).test.ts',
   'test/aarch64/**/*.test.ts',
   'test/ops-oracle/**/*.test.ts',
+  'test/saved-model/**/*.test.ts',
   'test/train/**/*.test.ts',
   'test/formats/records.test.ts',
   'test/setup/setup.test.ts',
@@ -27,5 +28,6 @@ export const SLOW_TESTS = [
   'src/input/queues.test.ts',
   'src/layers/losses/losses.test.ts',
   'src/layers/metrics/metrics.test.ts',
+  'src/saved-model/{export,loader}.test.ts',
   'src/train/event-files.test.ts',
 ];
