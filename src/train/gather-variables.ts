@@ -8,7 +8,7 @@
 import { copyFile, link, open } from 'node:fs/promises';
 import { join } from 'node:path';
 import * as v from 'valibot';
-import { callLong, onLongRequest } from '../checkpoint/long-order.js';
+import { makeLongRequest, onLongRequest } from '../checkpoint/long-order.js';
 import { type Manifest, ManifestSchema } from '../checkpoint/manifest.js';
 import { fileBlob, newAttempt } from '../checkpoint/names.js';
 import { type SaveContext, save } from '../checkpoint/save.js';
@@ -139,7 +139,7 @@ export class VariableGatherer {
         hint: 'Only the chief can pause the workers for a snapshot. Start it, or let it export.',
       });
     }
-    const answer = await callLong('request', task, chief, GATHER, newAttempt(), order, { signal, onProgress });
+    const answer = await makeLongRequest(task, chief, GATHER, newAttempt(), order, { signal, onProgress });
     return checked(GatheredSchema, answer, `answer of ${chief}`).manifest;
   }
 

@@ -349,15 +349,20 @@ export class Saver implements SaverLike {
       : undefined;
     const checkpoints = new Checkpoints({
       ...common,
+<<<<<<< HEAD
       namespace,
       waitForHolders: holders?.wait,
       owner: plane.owner,
       parking: plane.parking,
       watch: plane.watch,
+=======
+      ...plane.saving,
+>>>>>>> 2908189 (Export from any task of a cluster: gather the variables on its disk)
       // It may take a higher incarnation while it runs.
       get chief() {
         return plane.chief;
       },
+      namespace,
       // The agents guard the disks of the tasks; a directory that all tasks share has nobody to guard it.
       ...(store.kind === 'peers' ? {} : { confirmChief: plane.confirmChief }),
       roots: [store instanceof DirectoryStore ? store.root : plane.directory],
@@ -396,8 +401,13 @@ export function namedVariables(
   graph: Graph,
   list: VarList | undefined,
 ): { variable: Variable; key: string }[] {
+<<<<<<< HEAD
   const spread = (item: Variable | PartitionedVariable | readonly Variable[], name?: string) =>
     (item instanceof PartitionedVariable ? item.parts : [item].flat()).map((variable) => ({
+=======
+  const spread = (item: Variable | PartitionedVariable, name?: string) =>
+    (item instanceof PartitionedVariable ? item.parts : [item]).map((variable) => ({
+>>>>>>> 2908189 (Export from any task of a cluster: gather the variables on its disk)
       variable,
       key: name ?? variable.sliceInfo?.fullName ?? variable.name,
     }));
