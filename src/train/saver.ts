@@ -349,15 +349,8 @@ export class Saver implements SaverLike {
       : undefined;
     const checkpoints = new Checkpoints({
       ...common,
-<<<<<<< HEAD
-      namespace,
-      waitForHolders: holders?.wait,
-      owner: plane.owner,
-      parking: plane.parking,
-      watch: plane.watch,
-=======
       ...plane.saving,
->>>>>>> 2908189 (Export from any task of a cluster: gather the variables on its disk)
+      waitForHolders: holders?.wait,
       // It may take a higher incarnation while it runs.
       get chief() {
         return plane.chief;
@@ -401,13 +394,8 @@ export function namedVariables(
   graph: Graph,
   list: VarList | undefined,
 ): { variable: Variable; key: string }[] {
-<<<<<<< HEAD
   const spread = (item: Variable | PartitionedVariable | readonly Variable[], name?: string) =>
     (item instanceof PartitionedVariable ? item.parts : [item].flat()).map((variable) => ({
-=======
-  const spread = (item: Variable | PartitionedVariable, name?: string) =>
-    (item instanceof PartitionedVariable ? item.parts : [item]).map((variable) => ({
->>>>>>> 2908189 (Export from any task of a cluster: gather the variables on its disk)
       variable,
       key: name ?? variable.sliceInfo?.fullName ?? variable.name,
     }));
