@@ -12,9 +12,9 @@ export function remoteDisk(blobs: PeerBlobs, place: string): OwnDisk {
       ...here(await blobs.write(name, source, options)),
       shortfall: 0,
     }),
-    stage: async (name, chunks, { size, signal, timeoutMs, crc32c } = {}) => {
+    stage: async (name, chunks, { size, signal, timeoutMs, crc32c, orderedBy } = {}) => {
       const source = onePass(chunks, `the way to ${place} broke while blob ${name} was sent there`);
-      const digest = await blobs.write(name, source, { size, signal, timeoutMs, crc32c });
+      const digest = await blobs.write(name, source, { size, signal, timeoutMs, crc32c, orderedBy });
       return { ...digest, isReadBack: false, commit: async () => true, discard: () => blobs.remove(name) };
     },
     read: (name, options) => blobs.read(name, options) as AsyncGenerator<Uint8Array>,
