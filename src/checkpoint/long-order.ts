@@ -1,10 +1,11 @@
 /**
- * Orders that take long. The first call starts the work, further ones ask for its outcome and are answered within
- * seconds, so that no connection stands silent for minutes and the chief sees progress. Work whose chief does not ask
- * any more is ended.
+ * Orders and requests that take long. The first call starts the work, further ones ask for its outcome and are answered
+ * within seconds, so that no connection is silent for minutes and the caller sees progress. Work that its caller does not
+ * ask for any more is ended.
  */
 import { setMaxListeners } from 'node:events';
 import * as v from 'valibot';
+import type { OrderHandler } from '../cluster/agent.js';
 import type { ClusterTask } from '../cluster/cluster-task.js';
 import type { Identity } from '../cluster/membership-map.js';
 import type { TaskId } from '../cluster/task-id.js';
@@ -17,12 +18,12 @@ export interface WorkContext {
   readonly signal: AbortSignal;
   /** Bytes that are done, for who looks on. */
   readonly onProgress: (bytes: number) => void;
-  /** The chief that gave the order. */
+  /** The task that called: for an order, the chief. */
   readonly orderedBy: Identity;
 }
 
 const WAIT_MS = 5_000;
-/** A chief that has not asked for this long is gone. */
+/** A caller that has not asked for this long is gone. */
 const PATIENCE_MS = 60_000;
 /** Ids of stopped orders, remembered for a `start` that arrives after its `stop`. */
 const MAX_STOPPED = 1000;
@@ -45,8 +46,17 @@ interface Running {
   timer: NodeJS.Timeout;
 }
 
-/** Registers a long order at a task. */
+/** Registers a long order at a task: only the chief's count. */
 export function onLongOrder(task: ClusterTask, name: string, work: Work): void {
+  task.onOrder(name, longHandler(task, name, work));
+}
+
+/** Registers a long request at a task: any other task may make it. */
+export function onLongRequest(task: ClusterTask, name: string, work: Work): void {
+  task.onRequest(name, longHandler(task, name, work));
+}
+
+function longHandler(task: ClusterTask, name: string, work: Work): OrderHandler {
   const running = new Map<string, Running>();
   const stopped = new Set<string>();
   const rememberStopped = (id: string) => {
@@ -60,12 +70,12 @@ export function onLongOrder(task: ClusterTask, name: string, work: Work): void {
     const entry = running.get(id);
     if (!entry) return;
     clearTimeout(entry.timer);
-    entry.controller.abort('the chief does not ask for it any more');
+    entry.controller.abort('its caller does not ask for it any more');
     running.delete(id);
   };
   const patience = (id: string) => setTimeout(() => forget(id), PATIENCE_MS).unref();
-  task.onOrder(name, async (payload, { from }) => {
-    const ask = checked(AskSchema, payload, `order ${name}`);
+  return async (payload, { from }) => {
+    const ask = checked(AskSchema, payload, `call ${name}`);
     if (ask.do === 'stop') {
       rememberStopped(ask.id);
       forget(ask.id);
@@ -108,7 +118,7 @@ export function onLongOrder(task: ClusterTask, name: string, work: Work): void {
     } finally {
       clearTimeout(wait);
     }
-  });
+  };
 }
 
 export interface LongOrderOptions {
@@ -116,8 +126,23 @@ export interface LongOrderOptions {
   readonly onProgress?: ((bytes: number) => void) | undefined;
 }
 
+type Call = readonly [
+  from: ClusterTask,
+  to: TaskId,
+  name: string,
+  id: string,
+  payload: unknown,
+  options?: LongOrderOptions,
+];
+
 /** Gives a long order and sees it through. It fails at once when the task that carries it out is lost. */
-export async function giveLongOrder(
+export const giveLongOrder = (...call: Call): Promise<unknown> => callLong('order', ...call);
+
+/** Makes a long request and sees it through. It fails at once when the task that was asked is lost. */
+export const makeLongRequest = (...call: Call): Promise<unknown> => callLong('request', ...call);
+
+async function callLong(
+  kind: 'order' | 'request',
   from: ClusterTask,
   to: TaskId,
   name: string,
@@ -136,7 +161,7 @@ export async function giveLongOrder(
   const call = async (ask: object) =>
     checked(
       AnswerSchema,
-      await from.order(to, name, { id, ...ask }, { timeoutMs: 3 * WAIT_MS, signal, again: true }),
+      await from[kind](to, name, { id, ...ask }, { timeoutMs: 3 * WAIT_MS, signal, again: true }),
       `answer of ${to}`,
     );
   try {
@@ -150,7 +175,7 @@ export async function giveLongOrder(
     if (lost.signal.aborted) {
       throw new ShoalError('SHOAL_UNREACHABLE', `${to} was lost during ${name}`, { task: to, cause: error });
     }
-    from.order(to, name, { id, do: 'stop' }, { timeoutMs: 2000 }).catch(() => {
+    from[kind](to, name, { id, do: 'stop' }, { timeoutMs: 2000 }).catch(() => {
       // It ends by itself when nobody asks for it.
     });
     throw error;

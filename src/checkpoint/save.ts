@@ -47,6 +47,8 @@ export interface SaveContext {
   readonly job?: string | undefined;
   readonly now: () => number;
   readonly log?: ((line: string) => void) | undefined;
+  /** Runs one save after another: an owner holds one snapshot at a time, whatever it is for. */
+  readonly inTurn?: (<T>(work: () => Promise<T>) => Promise<T>) | undefined;
 }
 
 export interface SaveRequest {
@@ -94,14 +96,17 @@ export async function save(
   request: SaveRequest,
   { above, onSequence }: SequenceOptions = {},
 ): Promise<SaveOutcome> {
-  const { store, namespace, parking } = context;
-  if (request.consistency === 'cut') await parking?.check?.({ signal: request.signal });
-  // What earlier lives of the chief have left is looked for once: they begin nothing more.
-  const life = above === undefined ? context.chief.incarnation : undefined;
-  const next = await nextSequence(store, namespace, { signal: request.signal, life });
-  const sequence = Math.max((above ?? 0) + 1, next);
-  onSequence?.(sequence);
-  return new Save(context, request, sequence).run();
+  const { store, namespace, parking, inTurn = (work) => work() } = context;
+  return inTurn(async () => {
+    request.signal?.throwIfAborted();
+    if (request.consistency === 'cut') await parking?.check?.({ signal: request.signal });
+    // What earlier lives of the chief have left is looked for once: they begin nothing more.
+    const life = above === undefined ? context.chief.incarnation : undefined;
+    const next = await nextSequence(store, namespace, { signal: request.signal, life });
+    const sequence = Math.max((above ?? 0) + 1, next);
+    onSequence?.(sequence);
+    return new Save(context, request, sequence).run();
+  });
 }
 
 class Save {

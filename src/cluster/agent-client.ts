@@ -107,17 +107,18 @@ export class AgentClient {
     });
   }
 
-  /** Asks the peer for something in a task's own name. Tried once: the caller knows whether it may be asked twice. */
+  /** Asks the peer for something in a task's own name: once, unless the caller says that it may be asked `again`. */
   async request(
     name: string,
     from: Identity,
     payload: unknown,
-    { timeoutMs = TIMEOUT_MS, signal }: AgentCallOptions = {},
+    options: AgentCallOptions & { readonly again?: boolean } = {},
   ): Promise<unknown> {
+    const { timeoutMs = TIMEOUT_MS, signal, again = false } = options;
     return this.#ask(`/requests/${encodeURIComponent(name)}`, from, payload, {
       timeoutMs,
       signal,
-      once: true,
+      once: !again,
     });
   }
 

@@ -371,12 +371,12 @@ export class ClusterTask {
     return this.#agent!.onRequest(name, handler);
   }
 
-  /** Asks another task for something, once. */
+  /** Asks another task for something: once, unless the caller says `again`. */
   request(
     to: TaskId,
     name: string,
     payload?: unknown,
-    options: { readonly timeoutMs?: number; readonly signal?: AbortSignal | undefined } = {},
+    options: { readonly timeoutMs?: number; readonly signal?: AbortSignal | undefined; again?: boolean } = {},
   ): Promise<unknown> {
     return this.client(to).request(name, this.identity, payload, options);
   }

@@ -13,6 +13,7 @@ import { type MetaGraphDef, SavedModelSchema } from '../proto/generated/model_pb
 import { textFormat } from '../proto/text-format.js';
 import type { TrainingRunner } from '../train/saver-like.js';
 import { Assets } from './assets.js';
+import { clusterVariables } from './cluster-variables.js';
 import {
   ASSETS_DIRECTORY,
   SAVED_MODEL_FILE,
@@ -26,7 +27,8 @@ import { Staging, writeError } from './staging.js';
 import { sessionVariables, type VariableSource, writeFlushed } from './variable-source.js';
 
 /** A session, or only the graph where `source` has the variables. */
-export type ExportSession = Pick<TrainingRunner, 'graph'> & Partial<Pick<TrainingRunner, 'run'>>;
+export type ExportSession = Pick<TrainingRunner, 'graph'> &
+  Partial<Pick<TrainingRunner, 'run' | 'server'>> & { readonly rawSession?: TrainingRunner };
 
 export interface VariablesOptions extends MetaGraphOptions {
   /** Where the variables come from. Default: the session. */
@@ -154,8 +156,15 @@ export class SavedModelBuilder implements AsyncDisposable {
 }
 
 function sourceOf(session: ExportSession): VariableSource {
-  if (!session.run) throw invalid('An export without a session needs a source of its variables');
-  return sessionVariables(session as TrainingRunner);
+  const { server, run } = rawSession(session);
+  if (server) return clusterVariables(server);
+  if (!run) throw invalid('An export without a session needs a source of its variables');
+  return sessionVariables(rawSession(session) as TrainingRunner);
+}
+
+/** What a monitored session runs on. Its own `run` would count an export as a training step. */
+function rawSession(session: ExportSession): ExportSession {
+  return session.rawSession ?? session;
 }
 
 function checkShared(

@@ -75,7 +75,7 @@ const AWAY: ReadonlySet<string> = new Set([
 
 export class PeersStore implements Store {
   readonly kind = 'peers';
-  readonly url = 'peers:';
+  readonly url: string = 'peers:';
   readonly replicas: number;
   readonly #peers: Peers;
   readonly #directory: OwnDisk;

@@ -100,6 +100,7 @@ export async function spread(
       crc32c: () => sum.soFar,
       readBack,
       lasting,
+      orderedBy,
     });
     const places = await held();
     throwIfAborted(what, options.signal);

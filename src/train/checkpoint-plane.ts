@@ -6,7 +6,7 @@
 import { resolve } from 'node:path';
 import * as v from 'valibot';
 import { newAttempt } from '../checkpoint/names.js';
-import type { Parking, Watch } from '../checkpoint/save.js';
+import type { Parking, SaveContext, Watch } from '../checkpoint/save.js';
 import { RemoteOwner, type ShardOwner } from '../checkpoint/shard-owner.js';
 import { ShardService } from '../checkpoint/shard-service.js';
 import { ServerVariables } from '../checkpoint/variable-access.js';
@@ -18,8 +18,10 @@ import { checked } from '../cluster/wire.js';
 import { isShoalError, ShoalError } from '../errors/errors.js';
 import { DirectoryStore, openFileStore } from '../store/directory-store.js';
 import { PeersStore } from '../store/peers-store.js';
+import { PlaceStore, placeOfUrl } from '../store/place-store.js';
 import type { Store } from '../store/store.js';
 import { sweepHourly, sweepOwn } from '../store/sweeping.js';
+import { VariableGatherer } from './gather-variables.js';
 import { LastSteps } from './last-steps.js';
 import { SilentWorkers } from './silent-workers.js';
 import { StepGate } from './step-gate.js';
@@ -91,6 +93,13 @@ export class CheckpointPlane {
       openStore: (url) => this.store(url),
       ...(options.log ? { log: options.log } : {}),
     });
+    this.gatherer = new VariableGatherer({
+      server,
+      directory: this.directory,
+      openStore: (url) => this.store(url),
+      saving: () => this.saving,
+      log: this.#log,
+    });
   }
 
   /** Makes a task take part. Each server once. */
@@ -129,7 +138,7 @@ export class CheckpointPlane {
     if (this.#parkedBy === token) this.gate.resume();
   }
 
-  /** A store by its address: `peers:`, or `file:` and a directory. */
+  /** A store by its address: `peers:`, `file:` and a directory, or `place:` and one task. */
   store(url = 'peers:'): Store {
     const known = this.#stores.get(url);
     if (known) return known;
@@ -147,6 +156,8 @@ export class CheckpointPlane {
         replicas: this.#replicas,
         log: this.#log,
       });
+    const place = placeOfUrl(url);
+    if (place !== undefined) return new PlaceStore({ directory, peers: peersOf(this.#server.task), place });
     return openFileStore(url);
   }
 
@@ -163,6 +174,23 @@ export class CheckpointPlane {
   get chief(): { task: string; incarnation: number } {
     return this.#server.task.identity;
   }
+
+  /** Brings the values of variables to the disk of this task, for exports. */
+  readonly gatherer: VariableGatherer;
+
+  /** What every save needs, be it of a checkpoint or of an export. */
+  get saving(): Omit<SaveContext, 'store' | 'namespace' | 'now' | 'log'> {
+    const { owner, parking, watch, inTurn, chief } = this;
+    return { owner, parking, watch, inTurn, chief };
+  }
+
+  #lastInTurn: Promise<unknown> = Promise.resolve();
+  /** One save after another. */
+  readonly inTurn = <T>(work: () => Promise<T>): Promise<T> => {
+    const mine = this.#lastInTurn.then(work);
+    this.#lastInTurn = mine.catch(() => undefined);
+    return mine;
+  };
 
   /**
    * Rejects with SHOAL_FORBIDDEN when a task that answers has heard of a successor of this chief. The answer may be out of

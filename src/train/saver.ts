@@ -349,15 +349,13 @@ export class Saver implements SaverLike {
       : undefined;
     const checkpoints = new Checkpoints({
       ...common,
-      namespace,
+      ...plane.saving,
       waitForHolders: holders?.wait,
-      owner: plane.owner,
-      parking: plane.parking,
-      watch: plane.watch,
       // It may take a higher incarnation while it runs.
       get chief() {
         return plane.chief;
       },
+      namespace,
       // The agents guard the disks of the tasks; a directory that all tasks share has nobody to guard it.
       ...(store.kind === 'peers' ? {} : { confirmChief: plane.confirmChief }),
       roots: [store instanceof DirectoryStore ? store.root : plane.directory],

@@ -1,0 +1,84 @@
+/**
+ * Trains softmax regression on a cluster and exports it for serving, in the manner of TensorFlow 1: one program, started
+ * once for every task. The ps and the worker that exports need not share a disk.
+ *
+ *   node --import tsx examples/softmax-export/classic.ts --job_name=ps --task_index=0 \
+ *     --ps_hosts=127.0.0.1:2220 --worker_hosts=127.0.0.1:2230,127.0.0.1:2231
+ */
+import { parseArgs } from 'node:util';
+import { tf } from '../../src/index.js';
+import { SavedModelBuilder, tags } from '../../src/saved-model/index.js';
+import { MonitoredTrainingSession, Server, StopAtStepHook } from '../../src/train/index.js';
+import { batches, loadDigits } from '../digits/data.js';
+import { CLASSES, softmaxModel } from './model.js';
+
+const { values: FLAGS } = parseArgs({
+  options: {
+    ps_hosts: { type: 'string', default: '' },
+    worker_hosts: { type: 'string', default: '' },
+    job_name: { type: 'string', default: 'worker' },
+    task_index: { type: 'string', default: '0' },
+    steps: { type: 'string', default: '1000' },
+    export_dir: { type: 'string', default: './export' },
+    version: { type: 'string', default: '1' },
+    // The worker that exports; the chief is worker 0.
+    exporter: { type: 'string', default: '0' },
+    checkpoint_dir: { type: 'string', default: '' },
+  },
+  strict: false,
+  allowPositionals: true,
+}) as { values: Record<string, string> };
+
+const stop = new AbortController();
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => stop.abort(signal));
+
+const server = await Server.start({ log: console.log });
+if (FLAGS.job_name === 'ps') await server.join({ signal: stop.signal, log: console.log });
+else await train();
+await server.close();
+process.exit();
+
+async function train(): Promise<void> {
+  const device = tf.replicaDeviceSetter({ psTasks: server.psTasks.length, workerDevice: server.task.task });
+  const { y, trainOp, signatureDefMap, tables } = tf.device(device, () => {
+    const globalStep = tf.getOrCreateGlobalStep();
+    const model = softmaxModel();
+    const trainOp = tf.train.sgd(0.01).minimize(model.loss, { globalStep });
+    return { ...model, trainOp, tables: tf.tablesInitializer() };
+  });
+  const digits = loadDigits();
+  const oneHot = (labels: Int32Array) =>
+    Array.from(labels, (digit) => CLASSES.map((_, i) => Number(i === digit)));
+  await MonitoredTrainingSession(
+    {
+      server,
+      isChief: FLAGS.task_index === '0',
+      ...(FLAGS.checkpoint_dir ? { checkpointDir: FLAGS.checkpoint_dir } : {}),
+      hooks: [new StopAtStepHook({ lastStep: Number(FLAGS.steps) })],
+      signal: stop.signal,
+      log: console.log,
+    },
+    async (sess) => {
+      for (const batch of batches(digits.train, 100, 1 + Number(FLAGS.task_index))) {
+        if (sess.shouldStop()) break;
+        await sess.run(trainOp, { feeds: { x: batch.images, labels: oneHot(batch.labels) } });
+      }
+      const { heldOut } = digits;
+      const scores = await sess.rawSession.run(y, { feeds: { x: heldOut.images } });
+      const rows = scores.toArray() as number[][];
+      const right = rows.filter((row, i) => row.indexOf(Math.max(...row)) === heldOut.labels[i]).length;
+      console.log(`accuracy ${(right / heldOut.count).toFixed(4)} on ${heldOut.count} held-out digits`);
+      if (FLAGS.task_index !== FLAGS.exporter) return;
+      const directory = `${FLAGS.export_dir}/${FLAGS.version}`;
+      console.log(`exporting to ${directory}`);
+      await using builder = new SavedModelBuilder(directory);
+      await builder.addMetaGraphAndVariables(sess, [tags.serving], {
+        signatureDefMap,
+        legacyInitOp: tables,
+        clearDevices: true,
+      });
+      await builder.save();
+      console.log(`exported ${directory}`);
+    },
+  );
+}

@@ -1,0 +1,25 @@
+/** Softmax regression on digits, with the signatures under which it is served. */
+import { type Output, tf } from '../../src/index.js';
+import { classificationSignatureDef, predictSignatureDef } from '../../src/saved-model/index.js';
+import { PIXELS } from '../digits/data.js';
+
+export const CLASSES = Array.from({ length: 10 }, (_, digit) => String(digit));
+
+/** The input is serialized examples, or images fed in place of what they hold. */
+export function softmaxModel() {
+  const examples = tf.placeholder({ dtype: 'string', shape: [null], name: 'tf_example' });
+  const { x: parsed } = tf.parseExample(examples, { x: tf.fixedLenFeature([PIXELS], 'float32') });
+  const x = tf.identity(parsed, { name: 'x' }) as Output<'float32'>;
+  const labels = tf.placeholder({ shape: [null, CLASSES.length], name: 'labels' });
+  const w = tf.newVariable(tf.zeros([PIXELS, CLASSES.length]), { name: 'w' });
+  const b = tf.newVariable(tf.zeros([CLASSES.length]), { name: 'b' });
+  const y = tf.softmax(tf.matMul(x, w).add(b));
+  const loss = tf.neg(tf.sum(labels.mul(tf.log(tf.clipByValue(y, 1e-10, 1)))));
+  const { values, indices } = tf.raw.topKV2(y, tf.constant(CLASSES.length, { dtype: 'int32' }));
+  const classes = tf.lookup.indexToStringTableFromTensor(CLASSES).lookup(tf.cast(indices, 'int64'));
+  const signatureDefMap = {
+    predict_images: predictSignatureDef({ inputs: { images: x }, outputs: { scores: y } }),
+    serving_default: classificationSignatureDef({ examples, classes, scores: values }),
+  };
+  return { x, labels, y, loss, signatureDefMap };
+}

@@ -1,0 +1,166 @@
+/**
+ * Brings the values of variables, all of one instant, from the tasks that hold them to the disk of this task, as a tensor
+ * bundle: what an export needs. It is a save whose store is the disk of the task that asks, so it pauses the workers, takes
+ * a snapshot, and streams and verifies the shards as every save does. No value passes through the memory of this task.
+ *
+ * Only the chief can order it. Any other task asks the chief.
+ */
+import { copyFile, link, open } from 'node:fs/promises';
+import { join } from 'node:path';
+import * as v from 'valibot';
+import { makeLongRequest, onLongRequest } from '../checkpoint/long-order.js';
+import { type Manifest, ManifestSchema } from '../checkpoint/manifest.js';
+import { fileBlob, newAttempt } from '../checkpoint/names.js';
+import { type SaveContext, save } from '../checkpoint/save.js';
+import { type SavedVariable, SavedVariableSchema } from '../checkpoint/saved-variable.js';
+import { placeOf } from '../cluster/peers.js';
+import type { Server } from '../cluster/server.js';
+import { checked } from '../cluster/wire.js';
+import { ShoalError } from '../errors/errors.js';
+import { DirectoryStore } from '../store/directory-store.js';
+import { placeUrl } from '../store/place-store.js';
+import type { Store } from '../store/store.js';
+
+const GATHER = 'variables-gather';
+/** The blobs on their way to an export; those of each one are in a folder of their own. */
+const FOLDER = 'exports';
+const BASENAME = 'variables';
+
+const Text = v.pipe(v.string(), v.minLength(1), v.maxLength(4096));
+const OrderSchema = v.object({
+  place: Text,
+  namespace: v.pipe(Text, v.regex(/^exports\/[a-z0-9-]+$/, 'expected a folder of exports')),
+  consistency: v.picklist(['cut', 'loose']),
+  variables: v.array(v.tuple([Text, v.array(SavedVariableSchema)])),
+});
+const GatheredSchema = v.object({ manifest: ManifestSchema });
+type Order = v.InferOutput<typeof OrderSchema>;
+
+export interface GatherRequest {
+  /** What each task holds, by task. */
+  readonly variables: ReadonlyMap<string, readonly SavedVariable[]>;
+  /** Where the files go: `PREFIX.index` and `PREFIX.data-0000i-of-0000n`. It exists. */
+  readonly directory: string;
+  readonly prefix: string;
+  /** Default: `cut`, all values of one instant. */
+  readonly consistency?: 'cut' | 'loose' | undefined;
+  readonly signal?: AbortSignal | undefined;
+  readonly onProgress?: ((bytes: number) => void) | undefined;
+}
+
+export interface GathererOptions {
+  readonly server: Server;
+  /** The directory whose blobs the agent serves. */
+  readonly directory: string;
+  readonly openStore: (url: string) => Store;
+  /** What every save of this task needs, if it is the chief. */
+  readonly saving: () => Omit<SaveContext, 'store' | 'namespace' | 'now' | 'log'>;
+  readonly log: (line: string) => void;
+}
+
+export class VariableGatherer {
+  readonly #options: GathererOptions;
+  /** The folders of exports that are under way in this process. */
+  readonly #live = new Set<string>();
+
+  constructor(options: GathererOptions) {
+    this.#options = options;
+    const { server } = options;
+    onLongRequest(server.task, GATHER, async (payload, { signal, onProgress }) => {
+      if (!server.isChief) {
+        throw new ShoalError('SHOAL_ABORTED', `${server.task.task} is not the chief`, {
+          hint: 'Try again: another chief has just taken over.',
+        });
+      }
+      const order = checked(OrderSchema, payload, `request ${GATHER}`);
+      return { manifest: await this.#collect(order, signal, onProgress) };
+    });
+  }
+
+  /** Resolves when the files are in the directory, flushed. After a failure the directory may hold a part of them. */
+  async gather(request: GatherRequest): Promise<void> {
+    const { variables, directory, prefix, consistency = 'cut', signal } = request;
+    const { server } = this.#options;
+    const own = new DirectoryStore(this.#options.directory);
+    const namespace = `${FOLDER}/${newAttempt()}`;
+    this.#live.add(namespace);
+    try {
+      await this.#removeLeftovers(own);
+      const order: Order = {
+        place: placeOf(server.task.task),
+        namespace,
+        consistency,
+        variables: [...variables].map(([task, list]) => [task, [...list]]),
+      };
+      const manifest = server.isChief
+        ? await this.#collect(order, signal, request.onProgress)
+        : await this.#askChief(order, request);
+      for (const { file } of manifest.files) {
+        const target = join(directory, prefix + file.slice(manifest.prefix.length));
+        await takeOut(join(own.root, fileBlob(namespace, manifest, file)), target);
+      }
+    } finally {
+      this.#live.delete(namespace);
+      await this.#removeLeftovers(own).catch(() => {
+        // The next export removes what is left.
+      });
+      await own.close();
+    }
+  }
+
+  /** The chief's part, for itself or for another task. */
+  async #collect(
+    { place, namespace, consistency, variables }: Order,
+    signal: AbortSignal | undefined,
+    onProgress: ((bytes: number) => void) | undefined,
+  ): Promise<Manifest> {
+    const { openStore, saving, log } = this.#options;
+    const store = openStore(placeUrl(place));
+    const { manifest } = await save(
+      { ...saving(), store, namespace, now: Date.now, log },
+      {
+        variables: new Map(variables),
+        basename: BASENAME,
+        step: () => Promise.resolve(0),
+        consistency,
+        signal,
+        onProgress: ({ bytes }) => onProgress?.(bytes),
+      },
+    );
+    return manifest;
+  }
+
+  async #askChief(order: Order, { signal, onProgress }: GatherRequest): Promise<Manifest> {
+    const { task } = this.#options.server;
+    const { chief } = task;
+    if (chief === undefined) {
+      throw new ShoalError('SHOAL_UNREACHABLE', `${task.task} cannot export: the cluster has no chief yet`, {
+        task: task.task,
+        hint: 'Only the chief can pause the workers for a snapshot. Start it, or let it export.',
+      });
+    }
+    const answer = await makeLongRequest(task, chief, GATHER, newAttempt(), order, { signal, onProgress });
+    return checked(GatheredSchema, answer, `answer of ${chief}`).manifest;
+  }
+
+  /** Blobs of exports that ended, here or in an earlier process of this task. */
+  async #removeLeftovers(own: DirectoryStore): Promise<void> {
+    for await (const { name } of own.list(`${FOLDER}/`)) {
+      const namespace = name.split('/').slice(0, 2).join('/');
+      if (!this.#live.has(namespace)) await own.remove(name);
+    }
+  }
+}
+
+/** Gives a blob another name outside of the store; where that is another file system, a copy. */
+async function takeOut(blob: string, target: string): Promise<void> {
+  try {
+    await link(blob, target);
+  } catch (error) {
+    const { code = '' } = error as NodeJS.ErrnoException;
+    if (!['EXDEV', 'EPERM', 'ENOTSUP', 'EMLINK'].includes(code)) throw error;
+    await copyFile(blob, target);
+    const file = await open(target, 'r+');
+    await file.datasync().finally(() => file.close());
+  }
+}
