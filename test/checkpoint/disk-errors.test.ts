@@ -41,7 +41,7 @@ describe.each(KINDS)('EIO from the own copy of the %s', (kind) => {
     broken.set(blob, 'read');
     expect(await restore()).toMatchObject({ manifest: second, input: INPUT });
     expect(await crew.step()).toBe(2);
-    await expect.poll(() => broken.has(blob), { timeout: 20_000 }).toBe(false);
+    await expect.poll(() => broken.has(blob), { timeout: 120_000 }).toBe(false);
     expect(isSound(await verifyCheckpoint(crew.disks.store('chief/0'), 'job', second))).toBe(true);
     if (place !== 'chief/0') return;
     await expect

@@ -134,7 +134,7 @@ describe('the state of the input', () => {
     change(inputOf(manifest), flipped, ['chief/0']);
     expect((await restore())!.input).toEqual(INPUT);
     const isGood = () => readFileSync(crew.disks.path('chief/0', inputOf(manifest))).equals(good);
-    await expect.poll(isGood, { timeout: 20_000 }).toBe(true);
+    await expect.poll(isGood, { timeout: 120_000 }).toBe(true);
   });
 
   it('lost: the checkpoint before is restored, loudly; who needs no input restores this one', async () => {

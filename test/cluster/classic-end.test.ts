@@ -14,7 +14,7 @@ afterEach(() => rm(root, { recursive: true, force: true }));
 
 const PROGRAM = 'classic-end.ts';
 /** Bounds against hanging: where many share a machine, starting the processes takes most of it. */
-const LONG = { timeout: 300_000 };
+const LONG = { timeout: 900_000 };
 const cluster = (workers: number, env: NodeJS.ProcessEnv) =>
   TaskProcesses.create(PROGRAM, 1, workers, { TASKS_ROOT: root, ...env });
 const start = (tasks: TaskProcesses, workers: number) => [

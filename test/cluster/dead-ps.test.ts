@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { TaskProcesses } from './processes.js';
 
-test('a session that met a dead ps can be closed', { timeout: 180_000 }, async () => {
+test('a session that met a dead ps can be closed', { timeout: 600_000 }, async () => {
   await using tasks = await TaskProcesses.create('sync-job.ts', 2, 1);
   tasks.start('ps', 0);
   const lost = tasks.start('ps', 1);
@@ -13,7 +13,7 @@ test('a session that met a dead ps can be closed', { timeout: 180_000 }, async (
 });
 
 test('a session whose ps is frozen is let go of, and what it waits for is told', {
-  timeout: 180_000,
+  timeout: 600_000,
 }, async () => {
   await using tasks = await TaskProcesses.create('sync-job.ts', 1, 1);
   const ps = tasks.start('ps', 0);

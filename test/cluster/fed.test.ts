@@ -9,7 +9,7 @@ import { type TaskProcess, TaskProcesses } from './processes.js';
 const MONITORED = 'fed-monitored.ts';
 const RECORDS = 200;
 /** A bound against hanging; a run takes a tenth of it on an idle machine. */
-const LONG = { timeout: 280_000 };
+const LONG = { timeout: 600_000 };
 const WAITS_FOR_RECORDS = { FED_EVERY_MS: '20', FED_CAPACITY: '8' };
 
 let root: string;

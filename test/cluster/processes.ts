@@ -79,7 +79,7 @@ export class TaskProcesses implements AsyncDisposable {
       });
     }
     const exit = new Promise<number | null>((resolve) => child.once('exit', resolve));
-    const said = (what: RegExp, timeoutMs = 60_000) =>
+    const said = (what: RegExp, timeoutMs = 240_000) =>
       new Promise<void>((resolve, reject) => {
         const end = (settle: () => void) => {
           clearTimeout(timer);

@@ -94,7 +94,7 @@ it('resumes with a new chief, though the step of the dead one was made on one ps
     });
     for (const [i, worker] of others.entries()) {
       const since = () => stepsOf(worker.output().slice(marks[i]));
-      await expect.poll(() => since().at(-1)?.step ?? 0, { timeout: 60_000 }).toBeGreaterThan(before);
+      await expect.poll(() => since().at(-1)?.step ?? 0, { timeout: 240_000 }).toBeGreaterThan(before);
     }
     expect(stepsOf(chief.output()).at(-1)?.step).toBeGreaterThan(before);
   }
