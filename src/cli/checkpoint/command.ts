@@ -28,7 +28,7 @@ export async function withStore<T>(
   return withTerminal(context, flags, async (terminal) => {
     const { signal } = terminal;
     await using open = await openStore(flags, { ...options, replicas: flags.replicas, signal });
-    return work({ ...terminal, open });
+    return await work({ ...terminal, open });
   });
 }
 

@@ -209,9 +209,13 @@ function openUrl(url: string, flags: PlaceFlags, { create = false }: OpenOptions
 function openStopped(flags: PlaceFlags, options: OpenOptions, dir: string): OpenStore {
   const directories = blobDirectories(dir);
   if (directories.length === 0) {
-    throw new ShoalError('SHOAL_NOT_FOUND', `no cluster runs in ${dir}, and none has left blobs there`, {
-      hint: 'name a task with --agent host:port, directories with --dirs, or a store with --store file:/dir',
-    });
+    throw new ShoalError(
+      'SHOAL_NOT_FOUND',
+      `no cluster runs in ${flags.dir ?? dir}, and none has left blobs there`,
+      {
+        hint: 'name a task with --agent host:port, directories with --dirs, or a store with --store file:/dir',
+      },
+    );
   }
   return over(directoryPlaces(directories), flags, options, `the stopped cluster in ${dir}`, basename(dir));
 }

@@ -13,6 +13,8 @@ const NAME = 'cluster.json';
 const Schema = v.object({
   job: v.string(),
   launcher: v.pipe(v.number(), v.safeInteger(), v.minValue(1)),
+  /** When that process started: its number may be given to another one. */
+  startedMs: v.optional(v.number()),
   token: v.string(),
   /** The chief's agent first, then the ps: they know the steps of all. None for a job that trains in one process. */
   agents: v.array(v.string()),
@@ -37,8 +39,9 @@ export function readClusterFile(dir: string): ClusterFile | undefined {
 /** Claims the directory. */
 export function claimDirectory(dir: string): void {
   const other = readClusterFile(dir);
+  if (other === undefined) return;
   // In a container that was started again, the process that left the file may have had the number of this one.
-  if (other === undefined || other.launcher === process.pid) return;
+  if (other.launcher === process.pid && other.startedMs !== performance.timeOrigin) return;
   throw new ShoalError(
     'SHOAL_CONFIG',
     `job ${other.job} runs in ${dir} already, launched by process ${other.launcher}`,
@@ -51,7 +54,8 @@ export function claimDirectory(dir: string): void {
 export function writeClusterFile(dir: string, file: ClusterFile): void {
   mkdirSync(dir, { recursive: true });
   const draft = join(dir, `.${NAME}.${process.pid}`);
-  writeFileSync(draft, `${JSON.stringify(file, null, 2)}\n`, { mode: 0o600 });
+  const startedMs = performance.timeOrigin;
+  writeFileSync(draft, `${JSON.stringify({ startedMs, ...file }, null, 2)}\n`, { mode: 0o600 });
   renameSync(draft, join(dir, NAME));
 }
 
