@@ -3,6 +3,7 @@
  * a process has one setting for its life, so the tests run again in processes of their own.
  */
 import { join } from 'node:path';
+import { stripVTControlCharacters } from 'node:util';
 import { expect, test } from 'vitest';
 import { library } from '../src/native/library.js';
 import { ONEDNN_VARIABLE } from '../src/native/onednn.js';
@@ -20,6 +21,6 @@ test.skipIf(process.platform !== 'linux')(
       [ONEDNN_VARIABLE]: library().oneDnn ? '0' : '1',
     }).ended;
     expect(code, `${stdout}\n${stderr}`).toBe(0);
-    expect(stdout).toMatch(new RegExp(`Test Files\\D+${FILES.length} passed`));
+    expect(stripVTControlCharacters(stdout)).toMatch(new RegExp(`Test Files\\D+${FILES.length} passed`));
   },
 );
