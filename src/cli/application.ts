@@ -6,6 +6,7 @@ import { checkpointCommands } from './commands/checkpoint.js';
 import { completeCommand, completionCommand } from './commands/completion.js';
 import { configCommand } from './commands/config.js';
 import { doctorCommand } from './commands/doctor.js';
+import { exportCommand } from './commands/export.js';
 import { runCommand } from './commands/run.js';
 import { predictCommand, savedModelCommands } from './commands/saved-model.js';
 import { setupCommand } from './commands/setup.js';
@@ -22,6 +23,7 @@ const routes = buildRouteMap<string, ShoalContext>({
     task: taskCommand,
     status: statusCommand,
     checkpoint: checkpointCommands,
+    export: exportCommand,
     savedModel: savedModelCommands,
     predict: predictCommand,
     config: configCommand,
@@ -40,6 +42,7 @@ const routes = buildRouteMap<string, ShoalContext>({
       '  shoal run job.ts --ps 2 --workers 3     as a cluster on this machine\n' +
       '  shoal status --watch                    what that cluster does\n' +
       '  shoal checkpoint ls                     what it has saved, and where\n' +
+      '  shoal export job.ts --out export/1      a checkpoint as a SavedModel, for serving\n' +
       '  shoal COMMAND --help                    what a command takes',
     hideRoute: { complete: true },
   },

@@ -12,6 +12,7 @@ import { getGlobalStep } from '../variables/global-step.js';
 import type { Variable } from '../variables/variable.js';
 import type { CheckpointOptions, JobDefinition } from './define-job.js';
 import { refuseFormerLayout } from './former-layout.js';
+import { Periodic } from './periodic.js';
 import { blobsIn } from './task-directory.js';
 
 const BASENAME = 'model.ckpt';
@@ -31,10 +32,8 @@ export class JobCheckpoints {
   readonly #steadiness: Steadiness;
   readonly #input: CheckpointedInput | undefined;
   readonly #signal: AbortSignal | undefined;
-  #timer: NodeJS.Timeout | undefined;
-  #saving: Promise<void> | undefined;
+  readonly #saves: Periodic;
   #saved: number | undefined;
-  #nextStep = Number.POSITIVE_INFINITY;
 
   constructor(
     job: JobDefinition,
@@ -51,6 +50,12 @@ export class JobCheckpoints {
       readonly signal?: AbortSignal | undefined;
     },
   ) {
+    const { everySecs, everySteps } = options;
+    this.#saves = new Periodic({
+      everySecs: everySecs ?? (everySteps === undefined ? 60 : undefined),
+      everySteps,
+      work: () => this.#saveOrLog(),
+    });
     this.#options = options;
     this.#session = parts.session;
     this.#log = parts.log;
@@ -96,11 +101,8 @@ export class JobCheckpoints {
 
   /** Begins: the first checkpoint at once, others when it is time. */
   begin(step: number): void {
-    const { everySecs, everySteps } = this.#options;
-    const secs = everySecs ?? (everySteps === undefined ? 60 : undefined);
-    if (secs !== undefined) this.#timer = setInterval(() => this.#start(), secs * 1000);
-    if (everySteps !== undefined) this.#nextStep = step + everySteps;
-    if (this.#saved !== step) this.#start();
+    this.#saves.begin(step);
+    if (this.#saved !== step) this.#saves.start();
   }
 
   /** Tells the global step. */
@@ -109,24 +111,20 @@ export class JobCheckpoints {
     const plane = server && planeOf(server);
     // Synchronous steps rest at a step that is counted from here.
     if (plane?.restAhead !== undefined) plane.gate.saw(step);
-    if (step < this.#nextStep || this.#saving) return;
-    this.#nextStep = step + (this.#options.everySteps ?? Number.POSITIVE_INFINITY);
-    this.#start();
+    this.#saves.saw(step);
   }
 
-  #start(): void {
-    if (this.#saving || !this.#steadiness.isSteady) return;
-    this.#saving = this.#save()
-      .catch((error: unknown) => {
-        this.#log(
-          this.#steadiness.isSteady
-            ? `SAVING A CHECKPOINT FAILED: ${messageOf(error)}; training goes on`
-            : 'a save was given up: the cluster is being recovered',
-        );
-      })
-      .finally(() => {
-        this.#saving = undefined;
-      });
+  async #saveOrLog(): Promise<void> {
+    if (!this.#steadiness.isSteady) return;
+    try {
+      await this.#save();
+    } catch (error) {
+      this.#log(
+        this.#steadiness.isSteady
+          ? `SAVING A CHECKPOINT FAILED: ${messageOf(error)}; training goes on`
+          : 'a save was given up: the cluster is being recovered',
+      );
+    }
   }
 
   async #save(): Promise<void> {
@@ -144,8 +142,7 @@ export class JobCheckpoints {
    * lost.
    */
   async end(step: number, { interrupted }: { readonly interrupted: boolean }): Promise<void> {
-    clearInterval(this.#timer);
-    await this.#saving;
+    await this.#saves.stop();
     const { server } = this.#session;
     const plane = server && planeOf(server);
     if (plane && !interrupted) {
@@ -179,8 +176,7 @@ export class JobCheckpoints {
   }
 
   /** Ends without a last checkpoint. */
-  async stop(): Promise<void> {
-    clearInterval(this.#timer);
-    await this.#saving;
+  stop(): Promise<void> {
+    return this.#saves.stop();
   }
 }

@@ -6,6 +6,7 @@ import type { ShardedFiles } from '../input/sharded-files.js';
 import type { SparseTensor } from '../layers/sparse-tensor.js';
 import type { Operand } from '../ops/build.js';
 import type { Optimizer } from '../optimizers/optimizer.js';
+import type { SignatureDefMap } from '../saved-model/check-signatures.js';
 import type { BestPolicy } from '../train/evaluation/best-checkpoints.js';
 import type { StreamingMetric } from '../train/evaluation/evaluate.js';
 
@@ -17,11 +18,13 @@ export type JobInput<I = Readonly<Record<string, Output>>> = {
   readonly [K in keyof I]: I[K] extends SparseTensor ? I[K] : Output;
 };
 
-export interface JobModel {
+export type JobOutputs = Readonly<Record<string, OutputLike>>;
+
+export interface JobModel<O = JobOutputs> {
   readonly loss: OutputLike;
   readonly optimizer: Optimizer;
-  /** Values to look at while training, and at the end. */
-  readonly outputs?: Readonly<Record<string, OutputLike>>;
+  /** Values to look at while training, and at the end. Those that depend on the input are what an export returns. */
+  readonly outputs?: O;
 }
 
 export interface CheckpointOptions {
@@ -63,14 +66,43 @@ export interface SummariesOptions {
   readonly directory?: string;
 }
 
-export interface EvaluateOptions<I = InputValues> {
+export interface ExportOptions<I = InputValues, O = JobOutputs> {
+  /**
+   * What the exported model takes and returns. Default: the signature `serving_default`, which takes what the model's
+   * outputs need of the input and returns the outputs that depend on it.
+   */
+  readonly signatures?: (parts: ServingParts<I, O>) => SignatureDefMap;
+  /** Exports every so many steps besides at the end of training. */
+  readonly everySteps?: number;
+  /** Exports every so many seconds besides at the end of training. */
+  readonly everySecs?: number;
+  /** The newest exports that stay; 0 keeps all. Default: 5. Only directories that this job exported are removed. */
+  readonly latest?: number;
+  /** The evaluator exports a checkpoint that is better than all before, to `best` in its export directory. */
+  readonly best?: BestPolicy;
+  /** Each export is a new directory in this one, named by a version number. Default: `export` in the task's directory. */
+  readonly directory?: string;
+}
+
+export interface ServingParts<I = InputValues, O = JobOutputs> {
+  /**
+   * Builds the model for serving, once. Inputs that are not given are placeholders like the input of training, with the
+   * first dimension open; what the signatures do not use is not exported.
+   */
+  readonly model: (input?: Partial<JobInput<I>>) => {
+    readonly input: JobInput<I>;
+    readonly outputs: O;
+  };
+}
+
+export interface EvaluateOptions<I = InputValues, O = JobOutputs> {
   /** The input of an evaluation: as that of training, but it is gone through once for each checkpoint. */
   readonly input?: () => I | Dataset<I>;
   /** What is measured; the mean of the loss unless told. */
   readonly metrics?: (parts: {
     readonly input: JobInput<I>;
     readonly loss: OutputLike;
-    readonly outputs: Readonly<Record<string, OutputLike>>;
+    readonly outputs: O;
   }) => Readonly<Record<string, StreamingMetric>>;
   /** How many batches; until the end of the input when left out, which an input of plain values does not have: 1. */
   readonly batches?: number;
@@ -117,7 +149,13 @@ export interface Replica {
   readonly count: number;
 }
 
-export interface JobOptions<I = InputValues> {
+export interface ModelParts<I = InputValues> {
+  readonly input: JobInput<I>;
+  /** Whether this graph trains: false for evaluation and export, where layers such as dropout do nothing. */
+  readonly training: boolean;
+}
+
+export interface JobOptions<I = InputValues, O = JobOutputs> {
   readonly name: string;
   /**
    * What feeds the model: a function that gives tensors, or a dataset of them; or `tf.data.shards(…)`. The workers share
@@ -125,21 +163,25 @@ export interface JobOptions<I = InputValues> {
    * ends, so does training.
    */
   readonly input?: ShardedFiles<I> | ((replica: Replica) => I | Dataset<I> | ShardedFiles<I>);
-  readonly model: (parts: { readonly input: JobInput<I> }) => JobModel;
+  readonly model: (parts: ModelParts<I>) => JobModel<O>;
   readonly train: TrainOptions;
   /** What a task of the job `evaluator` does with every checkpoint. */
-  readonly evaluate?: EvaluateOptions<I>;
+  readonly evaluate?: EvaluateOptions<I, O>;
+  /** Exports the model for serving, as a SavedModel: at the end of training, and before if wanted. `{}`: at the end. */
+  readonly export?: ExportOptions<I, O>;
   /** A seed for the graph: every task builds the same graph from it. */
   readonly seed?: number;
 }
 
 const JOB = Symbol.for('shoal.job');
 
-export interface JobDefinition extends JobOptions<InputValues> {
+export interface JobDefinition extends JobOptions {
   readonly [JOB]: true;
 }
 
-export function defineJob<const I = Record<string, never>>(options: JobOptions<I>): JobDefinition {
+export function defineJob<const I = Record<string, never>, O extends JobOutputs = Record<string, never>>(
+  options: JobOptions<I, O>,
+): JobDefinition {
   const { name, model, train } = options;
   if (!/^[\w.-]{1,100}$/.test(name)) {
     throw invalid(`A job's name is of letters, digits and . _ -; ${JSON.stringify(name)} is not`);
@@ -167,6 +209,7 @@ export function defineJob<const I = Record<string, never>>(options: JobOptions<I
   checkCheckpoint(name, train.checkpoint);
   checkSummaries(name, train.summaries);
   checkEvaluate(name, options.evaluate);
+  checkExport(name, options);
   // What the model takes is what the input gives: nobody else calls either.
   return { ...(options as unknown as JobOptions), [JOB]: true };
 }
@@ -199,6 +242,31 @@ function checkEvaluate(
   const { batches = 1, pollSecs = 1 } = evaluate ?? {};
   if (!Number.isSafeInteger(batches) || batches < 1 || !(pollSecs > 0)) {
     throw invalid(`evaluate of job '${name}' contains an invalid number: ${JSON.stringify(evaluate)}`);
+  }
+}
+
+function checkExport(
+  name: string,
+  {
+    export: given,
+    evaluate,
+  }: { readonly export?: Omit<ExportOptions, 'signatures'>; readonly evaluate?: unknown },
+): void {
+  if (!given) return;
+  const { everySteps, everySecs, latest = 0, best } = given;
+  for (const [option, value] of Object.entries({ everySteps, everySecs })) {
+    if (value !== undefined && !(value > 0))
+      throw invalid(`export.${option} of job '${name}' must be above 0, it is ${value}`);
+  }
+  if (!Number.isSafeInteger(latest) || latest < 0)
+    throw invalid(`export.latest of job '${name}' must be a whole number from 0, it is ${latest}`);
+  if (best && !evaluate) {
+    throw invalid(
+      `export.best of job '${name}' needs an evaluation: the evaluator finds the best checkpoint`,
+      {
+        hint: `Add evaluate: { metrics: … } with the metric '${best.metric}'.`,
+      },
+    );
   }
 }
 

@@ -9,7 +9,6 @@ import { trains } from '../cluster/task-id.js';
 import { ShoalError } from '../errors/errors.js';
 import { Graph } from '../graph/graph.js';
 import { Dataset } from '../input/dataset.js';
-import { ShardedFiles } from '../input/sharded-files.js';
 import { mean } from '../layers/metrics/index.js';
 import { Session } from '../session/session.js';
 import type { CheckpointPlane } from '../train/checkpoint-plane.js';
@@ -18,8 +17,10 @@ import type { Evaluation } from '../train/evaluation/evaluate.js';
 import { evaluateRepeatedly } from '../train/evaluation/evaluator.js';
 import { Saver } from '../train/saver.js';
 import { getOrCreateGlobalStep } from '../variables/global-step.js';
-import type { InputValues, JobDefinition } from './define-job.js';
+import type { JobDefinition } from './define-job.js';
+import { BestExports } from './exporting.js';
 import { modelInput } from './training-graph.js';
+import { wholeInput } from './whole-input.js';
 
 export interface EvaluateJobOptions {
   /** The task's own directory: event files go to `eval` in it, copies of the best checkpoints to `best`. */
@@ -53,6 +54,8 @@ export async function evaluateJob(
     saver: new Saver({ maxToKeep: policy.keep ?? 1, log }),
     directory: join(dir, 'best'),
   };
+  const { best: exported } = job.export ?? {};
+  const exports = exported && new BestExports(job, exported, { session, dir, log });
   let evaluated = Number.NEGATIVE_INFINITY;
   const { evaluations, step } = await evaluateRepeatedly({
     session,
@@ -61,9 +64,10 @@ export async function evaluateJob(
     evaluation,
     outputDir: join(dir, 'eval'),
     isOver: () => isTrainingOver(server, evaluated >= job.train.lastStep),
-    onResults: (_, step) => {
+    onResults: async (results, step) => {
       evaluated = step;
       onStep(step);
+      await exports?.consider(results, step);
     },
     // A job may save seldom, and start late: it is over when those who train have left.
     timeoutSecs: Number.POSITIVE_INFINITY,
@@ -91,7 +95,7 @@ function evaluationGraph(job: JobDefinition): { graph: Graph; evaluation: Evalua
     const { evaluate = {} } = job;
     const given = evaluate.input ? evaluate.input() : wholeInput(job);
     const input = modelInput(given);
-    const { loss, outputs = {} } = job.model({ input });
+    const { loss, outputs = {} } = job.model({ input, training: false });
     const metrics = evaluate.metrics?.({ input, loss, outputs }) ?? { loss: mean(loss.toOutput()) };
     const batches = evaluate.batches ?? (given instanceof Dataset ? undefined : 1);
     return { graph, evaluation: { metrics, ...(batches === undefined ? {} : { batches }) } };
@@ -102,10 +106,4 @@ function evaluationGraph(job: JobDefinition): { graph: Graph; evaluation: Evalua
 function isTrainingOver(server: Server, isAtEnd: boolean): boolean {
   const hasWorkers = server.task.members().some(({ task }) => trains(task));
   return hasWorkers ? server.training.state().kind === 'over' : isAtEnd;
-}
-
-/** The input of training, gone through by one alone. */
-function wholeInput({ input }: JobDefinition): InputValues | Dataset<InputValues> | undefined {
-  const given = typeof input === 'function' ? input({ index: 0, count: 1 }) : input;
-  return given instanceof ShardedFiles ? given.dataset() : given;
 }

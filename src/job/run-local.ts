@@ -10,7 +10,7 @@ import { type LoopResult, trainLoop, unlessInputIsOver } from './train-loop.js';
 import { buildTrainingGraph } from './training-graph.js';
 
 export interface RunInProcessOptions {
-  /** Where checkpoints go, if the job has them. Default: `.shoal/JOB/worker-0`. */
+  /** Where checkpoints, summaries and exports go, if the job has them. Default: `.shoal/JOB/worker-0`. */
   readonly dir?: string;
   readonly signal?: AbortSignal;
   readonly log?: (line: string) => void;
@@ -19,6 +19,8 @@ export interface RunInProcessOptions {
 export interface InProcessResult extends LoopResult {
   /** The job's outputs, as nested arrays. */
   readonly outputs: Readonly<Record<string, unknown>>;
+  /** The directory of the last export, if the job has any. */
+  readonly exported: string | undefined;
 }
 
 export async function runInProcess(
@@ -26,6 +28,7 @@ export async function runInProcess(
   options: RunInProcessOptions = {},
 ): Promise<InProcessResult> {
   const { signal = new AbortController().signal, log = () => {} } = options;
+  const { dir = loneDirectory(jobDirectory(job.name)) } = options;
   const parts = buildTrainingGraph(job);
   await using runner = Session.open({ graph: parts.graph });
   const { checkpoint, inflight: lanes = 1 } = job.train;
@@ -36,13 +39,22 @@ export async function runInProcess(
     checkpoint &&
     new (await import('./checkpointing.js')).JobCheckpoints(job, checkpoint, {
       session: runner,
-      dir: options.dir ?? loneDirectory(jobDirectory(job.name)),
+      dir,
       log,
       steadiness,
       input: input.checkpointed,
     });
+  const exports =
+    job.export &&
+    new (await import('./exporting.js')).JobExports(job, job.export, {
+      session: runner,
+      dir,
+      steadiness,
+      signal,
+      log,
+    });
+  if (job.export?.best) log('the best checkpoint is exported by an evaluator, which only a cluster has');
   const { summaryOp, graph } = parts;
-  const dir = options.dir ?? '.';
   await using summaries =
     summaryOp &&
     new (await import('./summaries.js')).JobSummaries({
@@ -64,8 +76,13 @@ export async function runInProcess(
     ...input.valuesBy(checkpoints),
   });
   await session.ready();
-  checkpoints?.begin((await session.run(parts.globalStep.toOutput())).number());
-  const onStep = (step: number) => checkpoints?.saw(step);
+  const first = (await session.run(parts.globalStep.toOutput())).number();
+  checkpoints?.begin(first);
+  exports?.begin(first);
+  const onStep = (step: number) => {
+    checkpoints?.saw(step);
+    exports?.saw(step);
+  };
   const { leased, failure: inputFailure } = input;
   const result = await trainLoop(session, parts, {
     ...job.train,
@@ -78,9 +95,10 @@ export async function runInProcess(
   });
   input.finish();
   await checkpoints?.end(result.step, result);
+  const exported = await exports?.end(result);
   const values = await session.run(parts.outputs).catch(unlessInputIsOver);
   const outputs = Object.fromEntries(
     Object.entries(values).map(([name, tensor]) => [name, tensor.toArray()]),
   );
-  return { ...result, outputs };
+  return { ...result, outputs, exported };
 }

@@ -20,7 +20,9 @@ import { Steadiness } from '../train/steadiness.js';
 import { applyWarmStarts } from '../train/warm-start.js';
 import { JobCheckpoints } from './checkpointing.js';
 import type { JobDefinition } from './define-job.js';
+import { describeOutputs } from './describe-outputs.js';
 import { evaluateJob } from './evaluation.js';
+import { JobExports } from './exporting.js';
 import { JobInput } from './job-input.js';
 import { leadSync } from './lead-sync.js';
 import { JobSummaries } from './summaries.js';
@@ -77,7 +79,7 @@ export async function runTask(job: JobDefinition, options: RunTaskOptions): Prom
     };
     if (role === 'evaluator') return await evaluateJob(server, plane, job, { ...options, onStep });
     const code = await train(server, job, options, onStep);
-    const stay = code === 0 && job.train.checkpoint !== undefined;
+    const stay = code === 0 && (job.train.checkpoint ?? job.export) !== undefined;
     if (code === 0) await plane.lastSteps.finish({ stay, signal: options.signal, log });
     return code;
   } finally {
@@ -144,6 +146,10 @@ async function train(
           signal,
         })
       : undefined;
+  const exports =
+    job.export && server.isChief
+      ? new JobExports(job, job.export, { session: runner, dir, steadiness, signal, log })
+      : undefined;
   const { graph, summaryOp } = parts;
   await using summaries =
     summaryOp && server.isChief
@@ -186,10 +192,13 @@ async function train(
   const told = (step: number) => {
     onStep(step);
     checkpoints?.saw(step);
+    exports?.saw(step);
   };
   let result: LoopResult;
   try {
-    checkpoints?.begin((await session.aside(parts.globalStep.toOutput())).number());
+    const first = (await session.aside(parts.globalStep.toOutput())).number();
+    checkpoints?.begin(first);
+    exports?.begin(first);
     result = await trainLoop(session, parts, {
       ...job.train,
       signal,
@@ -200,11 +209,12 @@ async function train(
       summaries,
     });
   } catch (error) {
-    await checkpoints?.stop();
+    await Promise.all([checkpoints?.stop(), exports?.stop()]);
     throw error;
   }
   input.finish();
   await checkpoints?.end(result.step, result);
+  await exports?.end(result);
   if (result.interrupted) {
     log(`stopped at step ${result.step}; ${result.ownSteps} steps were made here`);
     return EXIT_INTERRUPTED;
@@ -213,8 +223,8 @@ async function train(
   const values = await session
     .aside(parts.outputs, { timeoutMs: session.stepLimitMs })
     .catch(unlessInputIsOver);
-  const shown = Object.entries(values).map(
-    ([name, tensor]) => `${name} = ${JSON.stringify(tensor.toArray(), plain)}`,
+  const shown = describeOutputs(
+    Object.fromEntries(Object.entries(values).map(([name, tensor]) => [name, tensor.toArray()])),
   );
   log([`done at step ${result.step}; ${result.ownSteps} steps were made here`, ...shown].join(' · '));
   return 0;
@@ -226,5 +236,3 @@ function replicaOf({ spec, task }: ClusterConfig): { index: number; count: numbe
   const index = workers.indexOf(task);
   return index < 0 ? { index: workers.length, count: workers.length + 1 } : { index, count: workers.length };
 }
-
-const plain = (_key: string, value: unknown): unknown => (typeof value === 'bigint' ? Number(value) : value);

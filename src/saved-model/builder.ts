@@ -16,6 +16,7 @@ import { Assets } from './assets.js';
 import { clusterVariables } from './cluster-variables.js';
 import {
   ASSETS_DIRECTORY,
+  EXTRA_DIRECTORY,
   SAVED_MODEL_FILE,
   SAVED_MODEL_TEXT_FILE,
   SCHEMA_VERSION,
@@ -40,6 +41,7 @@ export class SavedModelBuilder implements AsyncDisposable {
   readonly #exportDir: string;
   readonly #metaGraphs: MetaGraphDef[] = [];
   readonly #assets = new Assets();
+  readonly #extra = new Map<string, Uint8Array>();
   #staging: Staging | undefined;
   #keys: ReadonlySet<string> | undefined;
   #state: 'open' | 'busy' | 'over' = 'open';
@@ -98,6 +100,13 @@ export class SavedModelBuilder implements AsyncDisposable {
     });
   }
 
+  /** Adds a file to `assets.extra`, which comes with the model and is read by no loader. */
+  addExtraAsset(file: string, content: Uint8Array | string): void {
+    if (!/^[\w][\w.-]*$/.test(file))
+      throw invalid(`${JSON.stringify(file)} can't be the name of an extra asset`);
+    this.#extra.set(file, Buffer.from(content));
+  }
+
   /** Writes the rest and publishes; resolves with the directory. */
   async save(options: { readonly asText?: boolean; readonly signal?: AbortSignal } = {}): Promise<string> {
     const { asText = false, signal } = options;
@@ -106,6 +115,8 @@ export class SavedModelBuilder implements AsyncDisposable {
       if (!staging) throw invalid('There is nothing to be saved: call addMetaGraphAndVariables first');
       if (this.#assets.all.length > 0)
         await this.#assets.copyTo(await staging.folder(ASSETS_DIRECTORY), signal);
+      for (const [file, content] of this.#extra)
+        await writeFlushed(join(await staging.folder(EXTRA_DIRECTORY), file), [content], signal);
       await faultPoint('export.model.before');
       const model = create(SavedModelSchema, {
         savedModelSchemaVersion: SCHEMA_VERSION,

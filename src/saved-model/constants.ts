@@ -37,4 +37,6 @@ export const SAVED_MODEL_TEXT_FILE = 'saved_model.pbtxt';
 export const VARIABLES_DIRECTORY = 'variables';
 export const VARIABLES_PREFIX = 'variables';
 export const ASSETS_DIRECTORY = 'assets';
+/** Files that no loader reads. */
+export const EXTRA_DIRECTORY = 'assets.extra';
 export const SCHEMA_VERSION = 1n;

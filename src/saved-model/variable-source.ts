@@ -8,10 +8,12 @@ import { savedVariable } from '../checkpoint/saved-variable.js';
 import { ShardImage } from '../checkpoint/shard-image.js';
 import { writeIndexFile } from '../formats/tensor-bundle/index-file.js';
 import { dataFile, indexFile } from '../formats/tensor-bundle/naming.js';
+import type { Graph } from '../graph/graph.js';
 import type { Fetches, FetchResult } from '../session/fetches.js';
 import type { RunOptions } from '../session/session.js';
 import type { Tensor } from '../tensor/tensor.js';
 import type { Variable } from '../variables/variable.js';
+import { trainedVariables } from './trained-variables.js';
 
 /** A variable and the name of its tensor in the bundle; the parts of a partitioned variable share one. */
 export interface NamedVariable {
@@ -47,12 +49,19 @@ const READ_TIMEOUT_MS = 10 * 60_000;
  * Through a session on other machines all values pass through the memory of this process, and steps of other workers may
  * fall between the reads.
  */
-export function sessionVariables(session: Runs): VariableSource {
+export function sessionVariables(
+  session: Runs,
+  options: {
+    /** The graph of the session, where the one that is exported is another. Variables are matched by their names. */
+    readonly trained?: Graph | undefined;
+  } = {},
+): VariableSource {
   return {
-    async write({ variables, directory, prefix, signal }) {
+    async write({ variables: exported, directory, prefix, signal }) {
+      const variables = options.trained ? trainedVariables(exported, options.trained) : exported;
       const reads = variables.map(({ variable }) => variable.toOutput());
-      const options = { timeoutMs: READ_TIMEOUT_MS, ...(signal ? { signal } : {}) };
-      const tensors = (await session.run(reads, options)) as Tensor[];
+      const limits = { timeoutMs: READ_TIMEOUT_MS, ...(signal ? { signal } : {}) };
+      const tensors = (await session.run(reads, limits)) as Tensor[];
       try {
         const held = variables.map(({ variable, key }, i) => ({
           variable: savedVariable(variable, key),

@@ -4,15 +4,13 @@
  * values because the job has no checkpoint of its own. On a cluster every owner gets its part through the store, so no
  * other task needs to see the chief's disk.
  */
-import { stat } from 'node:fs/promises';
-import { basename, dirname, join } from 'node:path';
+import { basename, dirname } from 'node:path';
 import { readTensor } from '../checkpoint/read-tensor.js';
 import { fullShapeOf, savedVariable, sliceOf } from '../checkpoint/saved-variable.js';
 import { SessionVariables } from '../checkpoint/variable-access.js';
-import { invalid, ShoalError } from '../errors/errors.js';
+import { invalid } from '../errors/errors.js';
 import { DirectoryReader } from '../formats/range-reader.js';
 import { BundleReader } from '../formats/tensor-bundle/bundle-reader.js';
-import { indexFile } from '../formats/tensor-bundle/naming.js';
 import { currentGraph, type Graph } from '../graph/graph.js';
 import { dtypeFromNumber } from '../tensor/dtype.js';
 import { formatShape } from '../tensor/shape.js';
@@ -20,7 +18,7 @@ import { GraphKeys } from '../variables/collections.js';
 import { PartitionedVariable } from '../variables/partitioned.js';
 import { Variable } from '../variables/variable.js';
 import { globalVariables } from '../variables/variable-scope.js';
-import { latestCheckpoint } from './latest-checkpoint.js';
+import { findCheckpoint } from './latest-checkpoint.js';
 import { Saver } from './saver.js';
 import type { TrainingRunner } from './saver-like.js';
 
@@ -83,7 +81,7 @@ export async function applyWarmStarts(
 ): Promise<ReadonlySet<Variable>> {
   const done = new Set<Variable>();
   for (const { path, variables } of runner.graph.getCollection<WarmStart>(GraphKeys.warmStarts)) {
-    const prefix = await findBundle(path);
+    const prefix = await findCheckpoint(path);
     options.log?.(`initializing ${variables.size} variables from ${prefix}`);
     await using files = new DirectoryReader(dirname(prefix));
     const bundle = await BundleReader.open(files, basename(prefix));
@@ -96,19 +94,6 @@ export async function applyWarmStarts(
     for (const own of variables.values()) for (const variable of own) done.add(variable);
   }
   return done;
-}
-
-/** The prefix of the files that a path stands for. */
-async function findBundle(path: string): Promise<string> {
-  const exists = async (file: string) => (await stat(file).catch(() => undefined)) !== undefined;
-  if (await exists(indexFile(path))) return path;
-  const inModel = join(path, 'variables', 'variables');
-  if (await exists(indexFile(inModel))) return inModel;
-  const latest = (await exists(path)) ? await latestCheckpoint(path) : undefined;
-  if (latest !== undefined) return latest;
-  throw new ShoalError('SHOAL_NOT_FOUND', `initFromCheckpoint: there is no checkpoint at ${path}`, {
-    hint: 'Give a checkpoint (dir/model.ckpt-500), a directory with a `checkpoint` file, or a SavedModel, on the chief’s disk.',
-  });
 }
 
 function checkFits(bundle: BundleReader, prefix: string, name: string, variable: Variable): void {

@@ -48,9 +48,10 @@ export async function withEachStore<T>(
   });
 }
 
-async function withTerminal<T>(
+/** What a command needs that has no store. */
+export async function withTerminal<T>(
   { process: { stdout, stderr } }: ShoalContext,
-  flags: PlaceFlags,
+  flags: { readonly json: boolean },
   work: (given: Terminal) => Promise<T>,
 ): Promise<T> {
   const signals = stopSignals();

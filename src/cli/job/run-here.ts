@@ -1,5 +1,6 @@
 /** A job in this very process, without a cluster, as the commands show it. */
 import type { JobDefinition } from '../../job/define-job.js';
+import { describeOutputs } from '../../job/describe-outputs.js';
 import { claimDirectory, removeClusterFile, writeClusterFile } from '../../job/launcher/cluster-file.js';
 import { requireDirectory } from '../../job/task-directory.js';
 
@@ -15,7 +16,7 @@ export interface RunHereOptions {
 /** Runs the job and gives the exit code. */
 export async function runHere(job: JobDefinition, options: RunHereOptions): Promise<number> {
   const { home, dir } = options;
-  if (!job.train.checkpoint) return train(job, options);
+  if (!job.train.checkpoint && !job.export) return train(job, options);
   requireDirectory(dir, '--dir');
   claimDirectory(home);
   writeClusterFile(home, { job: job.name, launcher: process.pid, token: '', agents: [] });
@@ -33,9 +34,6 @@ async function train(job: JobDefinition, { signal, log, dir }: RunHereOptions): 
     log(`stopped at step ${step}`);
     return 130;
   }
-  const shown = Object.entries(outputs).map(([name, value]) => `${name} = ${JSON.stringify(value, plain)}`);
-  log([`done at step ${step}`, ...shown].join(' · '));
+  log([`done at step ${step}`, ...describeOutputs(outputs)].join(' · '));
   return 0;
 }
-
-const plain = (_key: string, value: unknown): unknown => (typeof value === 'bigint' ? Number(value) : value);

@@ -115,7 +115,7 @@ export class BundleReader {
     const result: Uint8Array[] = [];
     for (const { piece, box } of pieces) {
       throwIfAborted(`reading ${tensor.name}`, options.signal);
-      const values = await this.#readStringPiece(tensor, piece, elementCount(box.lengths));
+      const values = await this.#readStringPiece(tensor, piece);
       for (const run of sharedRuns(box, wanted)) {
         for (let i = 0; i < run.count; i++) result[run.to + i] = values[run.from + i]!;
       }
@@ -123,12 +123,32 @@ export class BundleReader {
     return result;
   }
 
+  /** The bytes of a saved piece as they are in its file, in chunks: for a copy. Fails after the last if they are damaged. */
+  async *pieceBytes(tensor: BundleTensor, piece: BundlePiece): AsyncGenerator<Uint8Array> {
+    await this.#checkBounds(tensor.name, piece);
+    const file = this.#file(piece);
+    if (elementBytes(tensor.dtype) === undefined) {
+      const bytes = await this.#files.read(file, piece.offset, piece.size);
+      if (tensor.dtype === DataType.DT_STRING) this.#checkStrings(tensor, piece, bytes);
+      yield bytes;
+      return;
+    }
+    let crc = 0;
+    for (let at = 0; at < piece.size; ) {
+      const bytes = await this.#files.read(file, piece.offset + at, Math.min(CHUNK_BYTES, piece.size - at));
+      crc = crc32c(bytes, crc);
+      at += bytes.length;
+      yield bytes;
+    }
+    if (crc !== piece.crc32c) throw this.#corrupt(file, `${tensor.name} does not match its checksum`);
+  }
+
   /** Reads a tensor for its checksums alone, in bounded memory (strings: one piece at a time). */
   async verify(name: string, options: Pick<ReadOptions, 'signal'> = {}): Promise<void> {
     const tensor = this.tensor(name);
     for (const piece of tensor.pieces) {
       if (tensor.dtype === DataType.DT_STRING) {
-        await this.#readStringPiece(tensor, piece, elementCount(boxOf(tensor.shape, piece.slice).lengths));
+        await this.#readStringPiece(tensor, piece);
       } else {
         await this.#checkBounds(name, piece);
         await this.#readPiece(tensor, piece, [].values(), new Uint8Array(0), { ...options, verify: true });
@@ -162,10 +182,15 @@ export class BundleReader {
     }
   }
 
-  async #readStringPiece(tensor: BundleTensor, piece: BundlePiece, count: number): Promise<Uint8Array[]> {
+  async #readStringPiece(tensor: BundleTensor, piece: BundlePiece): Promise<Uint8Array[]> {
     await this.#checkBounds(tensor.name, piece);
+    const bytes = await this.#files.read(this.#file(piece), piece.offset, piece.size);
+    return this.#checkStrings(tensor, piece, bytes);
+  }
+
+  #checkStrings(tensor: BundleTensor, piece: BundlePiece, bytes: Uint8Array): Uint8Array[] {
     const file = this.#file(piece);
-    const bytes = await this.#files.read(file, piece.offset, piece.size);
+    const count = elementCount(boxOf(tensor.shape, piece.slice).lengths);
     const { values, crc32c: crc } = decodeStrings(bytes, count, `${file} (${tensor.name})`);
     if (piece.size > 0 && crc !== piece.crc32c)
       throw this.#corrupt(file, `${tensor.name} does not match its checksum`);

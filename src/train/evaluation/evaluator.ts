@@ -30,7 +30,8 @@ export interface EvaluatorOptions {
   readonly isOver?: () => boolean;
   /** Copies the best checkpoint to a directory: the saver of the training process rules over the originals. */
   readonly best?: { readonly policy: BestPolicy; readonly saver: SaverLike; readonly directory: string };
-  readonly onResults?: (results: Results, step: number) => void;
+  /** Called while the session holds the checkpoint; the next one waits for it. */
+  readonly onResults?: (results: Results, step: number) => void | Promise<void>;
   readonly signal?: AbortSignal;
   readonly log?: (line: string) => void;
 }
@@ -167,6 +168,6 @@ async function publish(
     await writer.flush();
   }
   log(`evaluation of ${path}: ${describeResults(results)}`);
-  onResults?.(results, step);
+  await onResults?.(results, step);
   await best?.consider(session, { step, results, path: async () => path });
 }

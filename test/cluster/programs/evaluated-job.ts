@@ -3,7 +3,7 @@ import { defineJob, tf } from '../../../src/index.js';
 
 const points = (offset: number) => Array.from({ length: 20 }, (_, i) => ((i + offset) % 20) / 20);
 const line = (x: readonly number[]) => x.map((value) => 0.1 * value + 0.3);
-const { LAST_STEP = 2000, EVERY_STEPS } = process.env;
+const { LAST_STEP = 2000, EVERY_STEPS, EXPORT } = process.env;
 
 export default defineJob({
   name: 'evaluated',
@@ -28,7 +28,7 @@ export default defineJob({
     },
     metrics: ({ input: { y }, loss, outputs: { predicted } }) => ({
       loss: tf.metrics.mean(loss.toOutput()),
-      error: tf.metrics.mean(tf.abs(predicted!.toOutput().sub(y))),
+      error: tf.metrics.mean(tf.abs(predicted.toOutput().sub(y))),
     }),
     pollSecs: 0.2,
     best: { metric: 'error', mode: 'min', keep: 1 },
@@ -38,4 +38,5 @@ export default defineJob({
     checkpoint: EVERY_STEPS ? { everySteps: Number(EVERY_STEPS), keep: 2 } : { everySecs: 1, keep: 2 },
     logEverySecs: 1,
   },
+  ...(EXPORT ? { export: { everySteps: 100, latest: 2, best: { metric: 'error', mode: 'min' } } } : {}),
 });

@@ -1,0 +1,230 @@
+/**
+ * The exports of a job: SavedModels for serving, each a new version in one directory. The chief exports what is trained, at
+ * the end and every so often; the evaluator exports checkpoints that are better than all before. Older versions are removed.
+ */
+import { join, resolve } from 'node:path';
+import type { Server } from '../cluster/server.js';
+import { invalid, isShoalError, messageOf } from '../errors/errors.js';
+import { SavedModelBuilder } from '../saved-model/builder.js';
+import { clusterVariables } from '../saved-model/cluster-variables.js';
+import { tags } from '../saved-model/constants.js';
+import { sessionVariables, type VariableSource } from '../saved-model/variable-source.js';
+import {
+  finishRemovals,
+  nextVersion,
+  ORIGIN_FILE,
+  type Origin,
+  removeVersions,
+  versionsOf,
+} from '../saved-model/versions.js';
+import { isBetter } from '../train/better.js';
+import type { BestPolicy } from '../train/evaluation/best-checkpoints.js';
+import type { Results } from '../train/evaluation/evaluate.js';
+import type { TrainingRunner } from '../train/saver-like.js';
+import type { Steadiness } from '../train/steadiness.js';
+import { getGlobalStep } from '../variables/global-step.js';
+import type { ExportOptions, JobDefinition } from './define-job.js';
+import { Periodic } from './periodic.js';
+import { buildServingGraph } from './serving-graph.js';
+import type { LoopResult } from './train-loop.js';
+
+const DIRECTORY = 'export';
+const BEST = 'best';
+const KEEP = 5;
+const READ_MS = 30_000;
+
+export interface ExportRequest {
+  readonly source: VariableSource;
+  /** The directory of this version. */
+  readonly target: string;
+  readonly origin: Omit<Origin, 'job'>;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Exports the job's model; resolves with the directory of the version. */
+export async function exportModel(job: JobDefinition, request: ExportRequest): Promise<string> {
+  const { source, target, origin, signal } = request;
+  const { graph, signatures } = buildServingGraph(job);
+  using _ = graph;
+  await using builder = new SavedModelBuilder(target);
+  await builder.addMetaGraphAndVariables({ graph }, [tags.serving], {
+    signatureDefMap: signatures,
+    source,
+    signal,
+  });
+  builder.addExtraAsset(ORIGIN_FILE, `${JSON.stringify({ job: job.name, ...origin }, null, 2)}\n`);
+  return await builder.save(signal ? { signal } : {});
+}
+
+/** Exports a new version to a directory, and removes those that are too many. */
+async function exportVersion(
+  job: JobDefinition,
+  directory: string,
+  keep: number,
+  request: Omit<ExportRequest, 'target'> & { readonly log: (line: string) => void },
+): Promise<string> {
+  const target = join(directory, String(await nextVersion(directory, Date.now())));
+  const path = await exportModel(job, { ...request, target });
+  try {
+    await finishRemovals(directory);
+    if (keep > 0) await removeVersions((await versionsOf(job.name, directory)).slice(keep), directory);
+  } catch (error) {
+    request.log(`old exports in ${directory} could not be removed: ${messageOf(error)}`);
+  }
+  return path;
+}
+
+export interface JobExportsParts {
+  readonly session: TrainingRunner & { readonly server?: Server };
+  /** The task's own directory. */
+  readonly dir: string;
+  /** Keeps exports apart from recoveries. */
+  readonly steadiness: Steadiness;
+  readonly signal?: AbortSignal | undefined;
+  readonly log: (line: string) => void;
+}
+
+/** The exports of the chief, or of the process that trains alone. */
+export class JobExports {
+  readonly #job: JobDefinition;
+  readonly #options: ExportOptions;
+  readonly #parts: JobExportsParts;
+  readonly #periodic: Periodic;
+  readonly #directory: string;
+  #step = 0;
+  /** The last export of this process. */
+  #last: { readonly step: number; readonly path: string } | undefined;
+
+  /** A graph that can't be exported is an error now, not after days of training. */
+  constructor(job: JobDefinition, options: ExportOptions, parts: JobExportsParts) {
+    this.#job = job;
+    this.#options = options;
+    this.#parts = parts;
+    this.#directory = resolve(parts.dir, options.directory ?? DIRECTORY);
+    const { everySecs, everySteps } = options;
+    this.#periodic = new Periodic({ everySecs, everySteps, work: () => this.#exportOrLog() });
+    buildServingGraph(job).graph[Symbol.dispose]();
+  }
+
+  begin(step: number): void {
+    this.#step = step;
+    this.#periodic.begin(step);
+  }
+
+  /** Tells the global step. */
+  saw(step: number): void {
+    this.#step = step;
+    // The last step is exported at the end.
+    if (step < this.#job.train.lastStep) this.#periodic.saw(step);
+  }
+
+  /** The last export. That it fails is an error: it is what the job was run for. */
+  async end({ step, ownSteps, interrupted }: LoopResult): Promise<string | undefined> {
+    await this.#periodic.stop();
+    if (interrupted) return undefined;
+    this.#step = await this.#lastStep(step);
+    // On a cluster others may have made steps while the last periodic export was written.
+    if (!this.#parts.session.server && this.#last?.step === step) return this.#last.path;
+    const [newest] = await versionsOf(this.#job.name, this.#directory);
+    if (ownSteps === 0 && newest?.origin.step === this.#step) {
+      this.#parts.log(`the model of step ${this.#step} is exported already: ${newest.path}`);
+      return newest.path;
+    }
+    return this.#export();
+  }
+
+  /** Ends without a last export. */
+  stop(): Promise<void> {
+    return this.#periodic.stop();
+  }
+
+  /** Where nobody trains any more. The last steps may have been those of other workers. */
+  async #lastStep(seen: number): Promise<number> {
+    const { session } = this.#parts;
+    const globalStep = session.server && getGlobalStep(session.graph);
+    if (!globalStep) return seen;
+    return (await session.run(globalStep.toOutput(), { timeoutMs: READ_MS })).number();
+  }
+
+  async #exportOrLog(): Promise<void> {
+    const { steadiness, log } = this.#parts;
+    if (!steadiness.isSteady) return;
+    try {
+      await this.#export();
+    } catch (error) {
+      log(
+        steadiness.isSteady
+          ? `EXPORTING THE MODEL FAILED: ${messageOf(error)}; training goes on`
+          : 'an export was given up: the cluster is being recovered',
+      );
+    }
+  }
+
+  async #export(): Promise<string> {
+    const { session, steadiness, signal, log } = this.#parts;
+    const begun = performance.now();
+    const step = this.#step;
+    const trained = session.graph;
+    const source = session.server
+      ? clusterVariables(session.server, { trained })
+      : sessionVariables(session, { trained });
+    const keep = this.#options.latest ?? KEEP;
+    const path = await steadiness.during(
+      'An export',
+      (lost) =>
+        exportVersion(this.#job, this.#directory, keep, { source, origin: { step }, signal: lost, log }),
+      signal,
+    );
+    this.#last = { step, path };
+    log(`exported step ${step} to ${path} in ${((performance.now() - begun) / 1000).toFixed(1)} s`);
+    return path;
+  }
+}
+
+/** The exports of the evaluator: checkpoints that are better than those of all versions that are there. */
+export class BestExports {
+  readonly #job: JobDefinition;
+  readonly #policy: BestPolicy;
+  readonly #session: TrainingRunner;
+  readonly #directory: string;
+  readonly #log: (line: string) => void;
+
+  constructor(
+    job: JobDefinition,
+    policy: BestPolicy,
+    parts: Pick<JobExportsParts, 'session' | 'dir' | 'log'>,
+  ) {
+    this.#job = job;
+    this.#policy = policy;
+    this.#session = parts.session;
+    this.#directory = join(resolve(parts.dir, job.export?.directory ?? DIRECTORY), BEST);
+    this.#log = parts.log;
+    buildServingGraph(job).graph[Symbol.dispose]();
+  }
+
+  /** Exports what the session holds if it is better. A failure is logged: evaluation goes on. */
+  async consider(results: Results, step: number): Promise<void> {
+    const { metric, mode, minDelta, keep = 1 } = this.#policy;
+    const value = results[metric];
+    if (value === undefined) {
+      throw invalid(
+        `export.best of job '${this.#job.name}' names the metric '${metric}', but there are ${Object.keys(results).join(', ')}`,
+      );
+    }
+    try {
+      const known = (await versionsOf(this.#job.name, this.#directory)).flatMap(({ origin }) =>
+        origin.metric?.name === metric ? [origin.metric.value] : [],
+      );
+      if (Number.isNaN(value) || known.some((other) => !isBetter(value, other, mode, minDelta))) return;
+      const path = await exportVersion(this.#job, this.#directory, keep, {
+        source: sessionVariables(this.#session, { trained: this.#session.graph }),
+        origin: { step, metric: { name: metric, value } },
+        log: this.#log,
+      });
+      this.#log(`the best ${metric} so far: ${value}, of step ${step}; exported to ${path}`);
+    } catch (error) {
+      if (isShoalError(error, 'SHOAL_INVALID_ARGUMENT')) throw error;
+      this.#log(`EXPORTING THE BEST CHECKPOINT FAILED: ${messageOf(error)}; evaluation goes on`);
+    }
+  }
+}

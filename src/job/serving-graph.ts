@@ -1,0 +1,119 @@
+/** The graph that a job exports: its model on placeholders, without an optimizer, and the signatures of it. */
+import { invalid } from '../errors/errors.js';
+import { Graph } from '../graph/graph.js';
+import type { Output, OutputLike } from '../graph/operation.js';
+import { SparseTensor } from '../layers/sparse-tensor.js';
+import { placeholder } from '../ops/creation.js';
+import type { SignatureDefMap } from '../saved-model/check-signatures.js';
+import { signatureConstants } from '../saved-model/constants.js';
+import { nodesOf, reach } from '../saved-model/prune-graph.js';
+import { predictSignatureDef, type SignatureTensors } from '../saved-model/signature-def.js';
+import { getOrCreateGlobalStep } from '../variables/global-step.js';
+import type { InputValues, JobDefinition, JobInput, JobOutputs } from './define-job.js';
+import { modelInput } from './training-graph.js';
+import { wholeInput } from './whole-input.js';
+
+export interface ServingGraph {
+  readonly graph: Graph;
+  readonly signatures: SignatureDefMap;
+}
+
+type Input = JobInput<InputValues>;
+interface Built {
+  readonly input: Input;
+  readonly outputs: JobOutputs;
+}
+
+/** The caller closes the graph. */
+export function buildServingGraph(job: JobDefinition): ServingGraph {
+  const graph = new Graph();
+  if (job.seed !== undefined) graph.seed = job.seed;
+  try {
+    const signatures = graph.asDefault(() => {
+      getOrCreateGlobalStep(graph);
+      return signaturesOf(job, graph);
+    });
+    return { graph, signatures };
+  } catch (error) {
+    graph[Symbol.dispose]();
+    throw error;
+  }
+}
+
+function signaturesOf(job: JobDefinition, graph: Graph): SignatureDefMap {
+  let built: Built | undefined;
+  const model = (given: Partial<Input> = {}): Built => {
+    if (built) {
+      throw invalid(`export.signatures of job '${job.name}' builds the model twice`, {
+        hint: 'Call model() once; several signatures can use the same outputs.',
+      });
+    }
+    const input = { ...placeholdersFor(job, given), ...given } as Input;
+    built = { input, outputs: job.model({ input, training: false }).outputs ?? {} };
+    return built;
+  };
+  if (job.export?.signatures) return job.export.signatures({ model });
+  return defaultSignature(job, graph, model());
+}
+
+/** What the outputs need of the input, to the outputs that need any of it. */
+function defaultSignature({ name }: JobDefinition, graph: Graph, { input, outputs }: Built): SignatureDefMap {
+  const nodes = nodesOf(graph.toGraphDef());
+  const needs = (output: OutputLike) => reach(nodes, [output.toOutput().op.name]);
+  const partsOf = (value: Output | SparseTensor): readonly Output[] =>
+    value instanceof SparseTensor ? [value.indices, value.values, value.denseShape] : [value];
+  const served: Record<string, OutputLike> = {};
+  const taken: Record<string, SignatureTensors[string]> = {};
+  for (const [key, output] of Object.entries(outputs)) {
+    const needed = needs(output);
+    const own = Object.entries(input).filter(([, value]) =>
+      partsOf(value).some(({ op }) => needed.has(op.name)),
+    );
+    if (own.length === 0) continue;
+    served[key] = output;
+    for (const [inputName, value] of own) taken[inputName] = value;
+  }
+  if (Object.keys(served).length === 0) {
+    const listed = Object.keys(outputs).join(', ');
+    throw invalid(`Job '${name}' has nothing to export: no output of its model depends on the input`, {
+      hint:
+        `${listed === '' ? 'It has no outputs' : `Its outputs are ${listed}`}. ` +
+        'Return the prediction among the outputs, or declare export.signatures.',
+    });
+  }
+  return {
+    [signatureConstants.defaultServingSignatureDefKey]: predictSignatureDef({
+      inputs: taken,
+      outputs: served,
+    }),
+  };
+}
+
+/** Placeholders like the input of training, but for those that are given. */
+function placeholdersFor(job: JobDefinition, given: Partial<Input>): Partial<Input> {
+  using scratch = new Graph();
+  const like = Object.entries(scratch.asDefault(() => modelInput(wholeInput(job)))).map(
+    ([name, value]) => [name, describe(value)] as const,
+  );
+  return Object.fromEntries(
+    like
+      .filter(([name]) => !(name in given))
+      .map(([name, { dtype, rank, shape }]) => [
+        name,
+        shape === undefined
+          ? SparseTensor.placeholder({ dtype, name, ...(rank === null ? {} : { rank }) })
+          : placeholder({ dtype, shape, name }),
+      ]),
+  ) as Partial<Input>;
+}
+
+/** A sparse tensor has no `shape`. The first dimension is the batch, of any size. */
+function describe(value: Output | SparseTensor) {
+  if (value instanceof SparseTensor) return { dtype: value.dtype, rank: value.rank, shape: undefined };
+  const { dtype, shape } = value;
+  return {
+    dtype,
+    rank: null,
+    shape: shape === null ? null : shape.map((size, i) => (i === 0 ? null : size)),
+  };
+}
