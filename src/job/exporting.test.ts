@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { askPython } from '../../test/python.js';
 import { encodeExample } from '../formats/example/encode.js';
+import type { Output } from '../graph/operation.js';
 import { classificationSignatureDef, loadSavedModel, predictSignatureDef } from '../saved-model/index.js';
 import { versionsOf } from '../saved-model/versions.js';
 import * as tf from '../tf.js';
@@ -20,7 +21,7 @@ beforeAll(() => {
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 /** Each step adds 1 to `count`. */
-const counting = (exported: ExportOptions, lastStep = 10) =>
+const counting = (exported: Omit<ExportOptions, 'signatures'>, lastStep = 10) =>
   defineJob({
     name: 'counting',
     input: () => ({ x: tf.zeros([5]), unused: tf.zeros([5, 2]) }),
@@ -109,7 +110,7 @@ describe('a job that says export', () => {
         signatures({ model }) {
           const examples = tf.placeholder({ dtype: 'string', shape: [null], name: 'examples' });
           const { pixels } = tf.parseExample(examples, { pixels: tf.fixedLenFeature([3], 'float32') });
-          const { outputs } = model({ pixels: pixels as tf.Output });
+          const { outputs } = model({ pixels: pixels as Output });
           const { values, indices } = tf.raw.topKV2(outputs.scores, tf.constant(1, { dtype: 'int32' }));
           const names = tf.lookup.indexToStringTableFromTensor(['left', 'right']);
           return {
@@ -118,7 +119,7 @@ describe('a job that says export', () => {
               classes: names.lookup(tf.cast(indices, 'int64')),
               scores: values,
             }),
-            scores: predictSignatureDef({ inputs: { pixels: pixels as tf.Output }, outputs }),
+            scores: predictSignatureDef({ inputs: { pixels: pixels as Output }, outputs }),
           };
         },
       },
