@@ -2,7 +2,8 @@
  * What `npm start` shows: a cluster of 2 ps and 3 workers on this machine, each a process with a directory of its
  * own, trains a line through points and saves checkpoints. In the middle one ps is killed and its directory wiped; it
  * comes back at another address, all ps go back to the last checkpoint, nobody else restarts, and training goes on. At
- * the end the last checkpoint is gathered from the tasks' directories, and the line predicts.
+ * the end the chief exports the model from the ps to its own directory, and the export predicts. The last checkpoint is
+ * gathered from the tasks' directories.
  *
  *   npm start [-- --steps 6000]
  */
@@ -20,7 +21,8 @@ const { values: options } = parseArgs({
 });
 if (options.help) {
   console.log(
-    'npm start [-- --steps N]\n\nTrains on a local cluster of 2 ps and 3 workers with checkpoints, and kills a ps on the way.',
+    'npm start [-- --steps N]\n\nTrains on a local cluster of 2 ps and 3 workers with checkpoints, kills a ps on the way,\n' +
+      'exports the model and predicts with the export.',
   );
   process.exit(0);
 }
@@ -48,7 +50,7 @@ process.on('SIGTERM', () => cluster.kill('SIGTERM'));
 const pids = new Map<string, number>();
 let killed = false;
 let saved = 0;
-let line: { w: number; b: number } | undefined;
+let exported: string | undefined;
 for await (const text of createInterface({ input: cluster.stdout })) {
   console.log(text);
   const process_ = /│ (ps \d+|worker \d+).* is process (\d+)/.exec(text);
@@ -62,29 +64,46 @@ for await (const text of createInterface({ input: cluster.stdout })) {
     process.kill(pid, 'SIGKILL');
     rmSync(join(tasks, 'ps-1'), { recursive: true, force: true });
   }
-  const done = /done at step \d+.* W = \[([-\d.e]+)\] · b = \[([-\d.e]+)\]/.exec(text);
-  if (done) line = { w: Number(done[1]), b: Number(done[2]) };
+  exported = /exported step \d+ to (.*) in [\d.]+ s$/.exec(text)?.[1] ?? exported;
 }
 const code = await new Promise<number>((resolve) => {
   if (cluster.exitCode !== null) resolve(cluster.exitCode);
   cluster.once('exit', (status, signal) => resolve(status ?? (signal === null ? 1 : 130)));
 });
+const shoal = (...args: readonly string[]) =>
+  spawnSync(process.execPath, [join(HERE, '../bin/shoal.cjs'), ...args], {
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+let failed = code;
+const show = (...args: readonly string[]): string => {
+  const { status, stdout } = shoal(...args);
+  process.stdout.write(stdout);
+  if (status !== 0) failed = status ?? 1;
+  return stdout;
+};
 if (code === 0) {
   say('the last checkpoint, gathered from the directories of the tasks: what TensorFlow itself reads');
-  for (const args of [['ls'], ['pull', 'latest', join(directory, 'pulled')], ['inspect', 'latest']]) {
-    const shoal = [join(HERE, '../bin/shoal.cjs'), 'checkpoint', ...args, '--dir', tasks];
-    spawnSync(process.execPath, shoal, { stdio: 'inherit' });
-  }
+  show('checkpoint', 'ls', '--dir', tasks);
+  show('checkpoint', 'pull', 'latest', join(directory, 'pulled'), '--dir', tasks);
+}
+if (code === 0 && exported === undefined) {
+  console.error('the cluster ended without an export');
+  failed = 1;
+} else if (code === 0 && exported !== undefined) {
+  say('the export, a SavedModel on the disk of the chief: what TensorFlow Serving loads');
+  show('saved-model', 'show', exported);
+  say('a prediction by the export; the points were on y = 0.1 x + 0.3');
+  const x = [0, 0.5, 1];
+  const { status, stdout } = shoal('predict', exported, '--input', JSON.stringify({ x }), '--json');
+  if (status === 0) {
+    const { y } = (JSON.parse(stdout) as { outputs: { y: number[] } }).outputs;
+    for (const [i, value] of x.entries()) {
+      const [predicted, right] = [y[i]?.toFixed(4), (0.1 * value + 0.3).toFixed(4)];
+      console.log(`   x = ${value.toFixed(1)}   predicted ${predicted}   true ${right}`);
+    }
+    console.log('\n   next: npm run quickstart (digits in one process), npm test, npm run shoal -- --help\n');
+  } else failed = status ?? 1;
 }
 rmSync(directory, { recursive: true, force: true });
-if (code === 0 && line) {
-  const { w, b } = line;
-  say(`the line is y = ${w.toFixed(4)} x + ${b.toFixed(4)}; the points were on y = 0.1 x + 0.3`);
-  for (const x of [0, 0.5, 1]) {
-    console.log(
-      `   x = ${x.toFixed(1)}   predicted ${(w * x + b).toFixed(4)}   true ${(0.1 * x + 0.3).toFixed(4)}`,
-    );
-  }
-  console.log('\n   next: npm run quickstart (digits in one process), npm test, npm run shoal -- --help\n');
-}
-process.exit(code);
+process.exit(failed);

@@ -1,5 +1,11 @@
-/** Trains both models of digits: `npx tsx examples/digits/main.ts`. */
-import { loadDigits } from './data.js';
+/** Trains both models of digits, exports them, and recognises digits with the exports: `npx tsx examples/digits/main.ts`. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Tensor } from '../../src/index.js';
+import { loadSavedModel } from '../../src/saved-model/index.js';
+import { loadDigits, PIXELS } from './data.js';
+import { drawDigit } from './draw.js';
 import { type TrainOptions, type TrainResult, trainConvnet, trainSoftmax } from './train.js';
 
 const digits = loadDigits();
@@ -13,6 +19,7 @@ async function show(name: string, run: (options: TrainOptions) => Promise<TrainR
   const { accuracy } = await run({
     steps: 420,
     signal: stop.signal,
+    exportDir: join(exports, name, '1'),
     onStep: (step, loss) => {
       if (step % 70 === 0) console.log(`${name}  step ${String(step).padStart(3)}  loss ${loss.toFixed(3)}`);
     },
@@ -20,5 +27,27 @@ async function show(name: string, run: (options: TrainOptions) => Promise<TrainR
   console.log(`${name}  right on ${(accuracy * 100).toFixed(1)} % of the held-out digits\n`);
 }
 
+/** What an export says of the first held-out digits. */
+async function recognise(name: string): Promise<void> {
+  if (stop.signal.aborted) return;
+  const { images, labels } = digits.heldOut;
+  const shown = [0, 1, 2];
+  await using model = await loadSavedModel(join(exports, name, '1'));
+  const { scores } = await model.signatures.serving_default!({
+    images: shown.map((i) => Array.from(images.subarray(i * PIXELS, (i + 1) * PIXELS))),
+  });
+  const rows = (scores as Tensor).toArray() as number[][];
+  for (const [i, row] of rows.entries()) {
+    console.log(drawDigit(images.subarray(i * PIXELS, (i + 1) * PIXELS)));
+    const best = Math.max(...row);
+    console.log(
+      `the ${name} export says ${row.indexOf(best)} (${(best * 100).toFixed(0)} %); it is ${labels[i]}\n`,
+    );
+  }
+}
+
+const exports = mkdtempSync(join(tmpdir(), 'shoal-digits-'));
 await show('softmax', (options) => trainSoftmax(digits, options));
 await show('convnet', (options) => trainConvnet(digits, options));
+await recognise('convnet');
+rmSync(exports, { recursive: true, force: true });

@@ -1,5 +1,6 @@
 /** Trains a model of digits for a number of steps and tells how it does on digits that it has not seen. */
 import { Graph, type Output, Session, tf } from '../../src/index.js';
+import { simpleSave } from '../../src/saved-model/index.js';
 import { batches, type DigitSet, type Digits } from './data.js';
 import { convnet, digitInputs, softmaxRegression } from './models.js';
 
@@ -11,6 +12,8 @@ export interface TrainOptions {
   readonly onStep?: (step: number, loss: number) => void;
   /** Ends the training early. */
   readonly signal?: AbortSignal | undefined;
+  /** Exports the trained model there, as a SavedModel: `images` in, `scores` out. */
+  readonly exportDir?: string | undefined;
 }
 
 export interface TrainResult {
@@ -30,18 +33,19 @@ export const trainConvnet = (digits: Digits, options: TrainOptions): Promise<Tra
 
 async function train(
   digits: Digits,
-  { steps, batchSize = 64, seed = 1, onStep, signal }: TrainOptions,
+  { steps, batchSize = 64, seed = 1, onStep, signal, exportDir }: TrainOptions,
   model: (images: Output) => Output,
   optimizer: { minimize(loss: Output): ReturnType<typeof tf.group> },
 ): Promise<TrainResult> {
   using graph = new Graph();
-  const { images, labels, loss, right, trainOp, init } = graph.asDefault(() => {
+  const { images, labels, scores, loss, right, trainOp, init } = graph.asDefault(() => {
     const inputs = digitInputs();
     const logits = model(inputs.images);
     const crossEntropy = tf.losses.sparseSoftmaxCrossEntropy(inputs.labels, logits);
     return {
       ...inputs,
       loss: crossEntropy,
+      scores: tf.softmax(logits),
       right: logits.argMax(1, 'int32').equal(inputs.labels).cast('float32').sum(),
       trainOp: optimizer.minimize(crossEntropy),
       init: tf.globalVariablesInitializer(),
@@ -59,6 +63,9 @@ async function train(
     losses.push(value);
     onStep?.(losses.length, value);
   }
+
+  if (exportDir !== undefined)
+    await simpleSave(session, exportDir, { inputs: { images }, outputs: { scores } });
 
   // In pieces: the convolutions of all held-out digits at once would take a lot of memory.
   const count = session.callable(right, [images, labels]);

@@ -23,11 +23,14 @@ export default defineJob({
   model({ input: { x, y } }) {
     const w = tf.variable('W', { shape: [1], initializer: tf.randomUniformInitializer(-1, 1) });
     const b = tf.variable('b', { shape: [1], initializer: tf.zerosInitializer() });
-    const loss = tf.losses.meanSquared(y, w.mul(x).add(b));
-    return { loss, optimizer: tf.train.adagrad(Number(values.rate)), outputs: { W: w, b } };
+    const predicted = w.mul(x).add(b);
+    const loss = tf.losses.meanSquared(y, predicted);
+    return { loss, optimizer: tf.train.adagrad(Number(values.rate)), outputs: { W: w, b, y: predicted } };
   },
   train: {
     lastStep: Number(values.steps),
     checkpoint: { everySecs: Number(values['save-secs']), keep: 3 },
   },
+  // At the end: a SavedModel that takes x and returns y.
+  export: {},
 });

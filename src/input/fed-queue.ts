@@ -169,14 +169,19 @@ export class FedQueue<T> {
   /**
    * Ends whoever waits for an element, before the session or the iterator goes: a dataset that waits in a dequeue when it
    * is taken away crashes the process. A session in this process takes its queue with it, which is closed. A server
-   * outlives its sessions, and a queue that was closed there would stay closed: there the dataset comes to an end.
+   * outlives its sessions, and a queue that was closed there would stay closed: there, and in a pause, the dataset comes
+   * to an end.
    */
-  async release(session: Runner, pass = this.#pass): Promise<void> {
+  async release(
+    session: Runner,
+    pass = this.#pass,
+    { isPause = false }: { readonly isPause?: boolean | undefined } = {},
+  ): Promise<void> {
     // Sessions of a cluster are released as they go, and others wait in the next; so do those of a later pass.
     const now: Placed | undefined = session.now ? session.now() : session;
     if (!now || pass !== this.#pass) return;
     const isOutlived = now.server !== undefined || (now.target ?? '') !== '';
-    await (isOutlived ? this.#mark(now) : this.close(now)).catch(() => {
+    await (isOutlived || isPause ? this.#mark(now) : this.close(now)).catch(() => {
       // The session is closed already: nobody waits in it any more.
     });
   }

@@ -44,6 +44,10 @@ type Source<R> = () => Iterable<R> | AsyncIterable<R>;
 /** What a feeder asks of whoever stops loops together. */
 export interface StopToken {
   shouldStop(): boolean;
+  /** Whether a feeder that stops is to begin again in the same session: its queue stays open. */
+  readonly isPause?: boolean;
+  /** Is given what a feeder does before its first record: nobody may read until that has ended. */
+  readonly onBegin?: (begun: Promise<unknown>) => void;
 }
 
 /**
@@ -115,7 +119,9 @@ export class Feeder {
     let pass: number | undefined;
     try {
       // A server keeps its queues: what an earlier session left is of a pass that nobody goes on with.
-      pass = await queued(this.#queue.begin(session, signal));
+      const begun = queued(this.#queue.begin(session, signal));
+      stop.onBegin?.(begun);
+      pass = await begun;
       while (!stop.shouldStop()) {
         if (!(await this.#pass(session, stop, signal))) return;
         await queued(this.#queue.end(session, signal));
@@ -130,7 +136,8 @@ export class Feeder {
       this.#queue.close(session).catch(() => undefined);
       throw error;
     } finally {
-      if (stop.shouldStop() && pass !== undefined) await this.#queue.release(session, pass);
+      if (stop.shouldStop() && pass !== undefined)
+        await this.#queue.release(session, pass, { isPause: stop.isPause });
     }
   }
 
@@ -209,9 +216,12 @@ function valuesOf(spec: Spec, record: unknown, expected: number): TensorLike[] {
 
 /** The feeders of a graph at work. */
 export interface Feeding {
+  /** Resolves when records may be read: what an earlier pass left is gone. */
+  readonly begun: Promise<unknown>;
   /** Resolves when all have stopped; rejects with the first error. */
   readonly done: Promise<void>;
-  stop(): Promise<void>;
+  /** `isPause`: others begin in the same session. */
+  stop(options?: { readonly isPause?: boolean }): Promise<void>;
 }
 
 /** What moves records beside a session until it is told to stop. */
@@ -225,15 +235,23 @@ export function startFeeders(
   only?: readonly FeederLike[],
 ): Feeding {
   const abort = new AbortController();
-  const token = { shouldStop: () => abort.signal.aborted, signal: abort.signal };
+  const begun: Promise<unknown>[] = [];
+  const token = {
+    shouldStop: () => abort.signal.aborted,
+    signal: abort.signal,
+    isPause: false,
+    onBegin: (one: Promise<unknown>) => void begun.push(one),
+  };
   const feeders = only ?? (session.graph ?? currentGraph()).getCollection<FeederLike>(INPUT_FEEDERS);
   const loops = feeders.flatMap((feeder) => feeder.createThreads(session, token));
   const done = Promise.all(loops).then(() => undefined);
   // Who wants to know of an error awaits `done` or `stop`.
   done.catch(() => undefined);
   return {
+    begun: Promise.allSettled(begun),
     done,
-    stop: () => {
+    stop: ({ isPause = false } = {}) => {
+      token.isPause = isPause;
       abort.abort();
       return done;
     },

@@ -7,6 +7,7 @@ import { sleep } from '../../async/deadline.js';
 import { isShoalError, messageOf, ShoalError } from '../../errors/errors.js';
 import { getGlobalStep } from '../../variables/global-step.js';
 import { localVariablesInitializer, tablesInitializer } from '../../variables/initialize.js';
+import { Feeders } from '../leased/feeders.js';
 import type { SaverLike, TrainingRunner } from '../saver-like.js';
 import { SummaryWriters } from '../summary-writers.js';
 import { BestCheckpoints, type BestPolicy } from './best-checkpoints.js';
@@ -131,12 +132,29 @@ async function tryCheckpoint(
       within,
     );
     const step = (await session.run(globalStep)).number();
-    const results = await evaluate(session, evaluation, within);
+    const results = await fed(session, log, () => evaluate(session, evaluation, within));
     return { step, results, path };
   } catch (error) {
     if (signal?.aborted && isShoalError(error)) return undefined;
     throw error;
   }
+}
+
+/** Evaluates while what JavaScript makes of the input is fed to it, from its beginning. */
+async function fed<T>(
+  session: TrainingRunner,
+  log: (line: string) => void,
+  work: () => Promise<T>,
+): Promise<T> {
+  const failures: unknown[] = [];
+  const feeders = Feeders.of(session, { log, onError: (error) => void failures.push(error) });
+  await feeders?.begin();
+  const [done] = await Promise.allSettled([work()]);
+  await feeders?.stop({ isPause: true });
+  // Metrics of an input that broke off are no metrics, and an error that follows from it says less.
+  if (failures.length > 0) throw failures[0];
+  if (done.status === 'rejected') throw done.reason;
+  return done.value;
 }
 
 const preparations = new WeakMap<object, ReturnType<typeof makePreparation>>();

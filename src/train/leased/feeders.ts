@@ -7,6 +7,8 @@ import type { TrainingRunner } from '../saver-like.js';
 
 /** How long a source may take to notice that nobody wants its records. */
 const STOP_MS = 5000;
+/** How long what an earlier pass left may take to be removed. */
+const BEGIN_MS = 60_000;
 
 export interface FeedersOptions {
   readonly log: (line: string) => void;
@@ -38,14 +40,16 @@ export class Feeders {
       // Who trains meets the loss of a peer too, and begins anew.
       if (this.#feeding === feeding && !(error instanceof InputLost)) this.#options.onError(error);
     });
+    await withDeadline(feeding.begun, 'Emptying the queues of the input', { timeoutMs: BEGIN_MS });
   }
 
-  async stop(): Promise<void> {
+  /** `isPause`: it begins again in the same session. */
+  async stop(options?: { readonly isPause?: boolean }): Promise<void> {
     const feeding = this.#feeding;
     this.#feeding = undefined;
     if (!feeding) return;
-    await withDeadline(feeding.stop(), 'Stopping the input', { timeoutMs: STOP_MS }).catch((error: unknown) =>
-      this.#options.log(`the input: ${messageOf(error)}`),
+    await withDeadline(feeding.stop(options), 'Stopping the input', { timeoutMs: STOP_MS }).catch(
+      (error: unknown) => this.#options.log(`the input: ${messageOf(error)}`),
     );
   }
 }
