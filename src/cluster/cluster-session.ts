@@ -138,12 +138,22 @@ export class ClusterSession {
     const session = await Session.create({
       graph: this.graph,
       target: this.#server.target,
-      config: this.#server.sessionConfig(config),
+      config: this.#configNow(config),
       timeoutMs: openMs,
       signal,
     });
     this.#generation = { epoch, session, over, ps: members, joined: new WeakMap(), doubtful: false };
     return this.#generation;
+  }
+
+  /** A ps may be lost while the others are asked: that is passing, as everywhere in this class. */
+  #configNow(base: ConfigProto | undefined): ConfigProto {
+    try {
+      return this.#server.sessionConfig(base);
+    } catch (error) {
+      if (!isShoalError(error, 'SHOAL_UNREACHABLE')) throw error;
+      throw new ShoalError('SHOAL_TF_UNAVAILABLE', error.message, { cause: error });
+    }
   }
 
   /** Ends the session of a past epoch. Its close may take seconds, and nobody waits for it. */

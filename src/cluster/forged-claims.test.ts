@@ -113,6 +113,19 @@ describe('with the certificate of a worker', { timeout: 2 * PATIENCE_MS }, () =>
     );
   });
 
+  it('nobody can have sessions opened again and again by claims about earlier lives of a ps', async () => {
+    const lead = await joinAs();
+    const server = await joinAs(lead.agentAddress);
+    await lead.waitFor([ps], { timeoutMs: PATIENCE_MS });
+    const before = lead.epoch;
+    const { first } = lead.member(ps)!;
+    for (let i = 1; i <= 10; i++) await send(lead, [viewOf(server, { first: first - i })]);
+    await beats(5);
+    // Nobody can be asked about a life that is over, so one claim a minute is believed.
+    expect(lead.epoch - before).toBeLessThanOrEqual(1);
+    expect(lead.member(ps)).toMatchObject({ status: 'alive' });
+  });
+
   it('a real successor is confirmed by itself, and the older process exits', async () => {
     const lead = await joinAs();
     const server = await joinAs(lead.agentAddress);

@@ -22,6 +22,11 @@ import type { TaskId } from './task-id.js';
 const MAX_JUMP = 2 ** 42;
 /** Half of the jump that others accept: a task believes no memory of itself further ahead of its clock. */
 export const MAX_LEAD = MAX_JUMP / 2;
+/**
+ * How often a worker's memory of a task's earlier lives is believed. Nobody can be asked about those, and each time every
+ * session over a ps is opened again.
+ */
+const FIRST_MS = 60_000;
 /** Checks under way that one peer can cause. */
 const MAX_CHECKS_PER_PEER = 256;
 
@@ -38,7 +43,10 @@ export function hearClaim(draft: Draft, { status, ...entry }: View, by: TaskId, 
   const claim: Claim = { entry, opinion: status, by };
   const known = draft.members.get(entry.task);
   const order = known === undefined ? 1 : compareIdentity(entry, known);
-  if (known !== undefined) lowerFirst(draft, known, entry.first);
+  if (known !== undefined && entry.first < known.first) {
+    const isTrusted = isChief || watchesAll(draft.base, by);
+    if (isTrusted || draft.isDue(`first ${entry.task}`, FIRST_MS)) lowerFirst(draft, known, entry.first);
+  }
   if (order > 0) check(draft, claim);
   else if (order === 0 && entry.left && known !== undefined && !known.left) {
     hearOfLeave(draft, claim, draft.members.get(entry.task)!, isChief);

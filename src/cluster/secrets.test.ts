@@ -1,4 +1,4 @@
-import { chmodSync, cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, chownSync, cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -66,6 +66,14 @@ describe('a secret', () => {
     expect(() => resolveConfig({ argv: [`--cluster_token_file=${open}`] })).toThrow(`chmod 600 ${open}`);
     const closed = file('closed', TOKEN, 0o600);
     expect(resolveConfig({ argv: [`--cluster_token_file=${closed}`] }).clusterToken.value).toBe(TOKEN);
+  });
+
+  it.runIf(process.getuid?.() === 0)('of another owner may be readable by a group, as in a container', () => {
+    const mounted = file('mounted', TOKEN, 0o440);
+    chownSync(mounted, 12_345, 0);
+    expect(resolveConfig({ argv: [`--cluster_token_file=${mounted}`] }).clusterToken.value).toBe(TOKEN);
+    chmodSync(mounted, 0o444);
+    expect(() => resolveConfig({ argv: [`--cluster_token_file=${mounted}`] })).toThrow('is open to others');
   });
 
   it('in a config file that others can read is refused', () => {

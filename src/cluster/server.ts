@@ -16,7 +16,7 @@ import { FinishedWorkers } from './finished-workers.js';
 import type { Member } from './membership-types.js';
 import { ownAddress } from './own-address.js';
 import { serveUntilOver } from './serve-until-over.js';
-import { compareTasks, parseTaskId, type TaskId } from './task-id.js';
+import { compareTasks, parseTaskId, type TaskId, trains } from './task-id.js';
 import { EVERY_INTERFACE, TensorFlowServer } from './tensorflow-server.js';
 import { LOST_WORKER_MS, TrainingEnd } from './training-end.js';
 import type { WaitForOptions } from './wait-for.js';
@@ -101,6 +101,14 @@ export class Server implements TargetServer {
       .map(({ id }) => id)
       .filter((id) => parseTaskId(id).job === 'ps')
       .sort(compareTasks);
+  }
+
+  /** Whether every ps and every task that trains is alive. */
+  isComplete(): boolean {
+    return this.spec.tasks
+      .map(({ id }) => id)
+      .filter((id) => parseTaskId(id).job === 'ps' || trains(id))
+      .every((id) => id === this.task.task || this.task.member(id)?.status === 'alive');
   }
 
   /** A session over this task and the ps. */

@@ -183,8 +183,10 @@ export function defineJob<const I = Record<string, never>, O extends JobOutputs 
   options: JobOptions<I, O>,
 ): JobDefinition {
   const { name, model, train } = options;
-  if (!/^[\w.-]{1,100}$/.test(name)) {
-    throw invalid(`A job's name is of letters, digits and . _ -; ${JSON.stringify(name)} is not`);
+  if (!/^[\w-][\w.-]{0,99}$/.test(name)) {
+    throw invalid(
+      `The name of a job consists of letters, digits and . _ - and does not begin with a point; it is ${JSON.stringify(name)}`,
+    );
   }
   if (typeof model !== 'function') throw invalid(`Job '${name}' has no model function`);
   if (!Number.isSafeInteger(train?.lastStep) || train.lastStep < 0) {

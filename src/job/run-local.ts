@@ -43,6 +43,7 @@ export async function runInProcess(
       log,
       steadiness,
       input: input.checkpointed,
+      signal,
     });
   const exports =
     job.export &&
@@ -69,9 +70,11 @@ export async function runInProcess(
     runner,
     graph: parts.graph,
     isChief: true,
+    signal,
     log,
     isRecoverable: () => false,
-    warmStart: () => applyWarmStarts(runner, { log }),
+    isAlone: true,
+    warmStart: () => applyWarmStarts(runner, { signal, log }),
     onReady: () => input.ready(),
     ...input.valuesBy(checkpoints),
   });

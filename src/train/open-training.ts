@@ -97,6 +97,7 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
     recoveryMs: maxWaitSecs * 1000,
     // A step in this process waits for nobody who could be lost.
     stepMs: server ? stepTimeoutSecs * 1000 : Number.POSITIVE_INFINITY,
+    isComplete: () => server?.isComplete() ?? true,
     isRecoverable: server ? (error) => isRecoverable(error) || isVoidStep(error) : () => false,
     ...(gate ? { gate } : {}),
     ...(leased?.values(values) ?? values),

@@ -46,6 +46,8 @@ export interface ReadinessOptions {
   readonly progressMs?: number;
   /** Which errors a change of the cluster explains. */
   readonly isRecoverable: (error: unknown) => boolean;
+  /** Whether no other task can come: what can't be reached now is not waited for. */
+  readonly isAlone?: boolean;
 }
 
 const RETRY = { baseMs: 50, maxMs: 1000 };
@@ -114,7 +116,8 @@ export class Readiness {
 
   /** A store that can't be reached at this moment may be the lost ps itself. */
   #mayPass(error: unknown): boolean {
-    return this.#options.isRecoverable(error) || isShoalError(error, 'SHOAL_UNREACHABLE');
+    const { isRecoverable, isAlone } = this.#options;
+    return isRecoverable(error) || (!isAlone && isShoalError(error, 'SHOAL_UNREACHABLE'));
   }
 
   /** Does what can be done at this moment; gives what is to be waited for, if anything. */

@@ -109,7 +109,7 @@ export const runCommand = buildCommand<RunFlags, [string], ShoalContext>({
       'Runs a job on this machine. Without --ps and --workers it trains in one process. With them it is a\n' +
       'cluster: each task is a process with a directory of its own, as if it were a machine of its own.\n' +
       'Strangers cannot join: the agents ask for a token that is drawn for each run. TensorFlow’s own ports know\n' +
-      'no token and listen on every interface; keep them behind the machine’s firewall.\n' +
+      'no token; on Linux they listen on the agents’ address (--host) only.\n' +
       'What stands after -- is for the job, in process.argv.\n' +
       '\n' +
       'A task that dies is relaunched at another port: try kill -9 with one of the process ids that are printed.\n' +

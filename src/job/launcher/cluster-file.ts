@@ -15,6 +15,8 @@ const Schema = v.object({
   launcher: v.pipe(v.number(), v.safeInteger(), v.minValue(1)),
   /** When that process started: its number may be given to another one. */
   startedMs: v.optional(v.number()),
+  /** The same as the kernel counts it, where it does. */
+  startTicks: v.optional(v.string()),
   token: v.string(),
   /** The chief's agent first, then the ps: they know the steps of all. None for a job that trains in one process. */
   agents: v.array(v.string()),
@@ -33,7 +35,7 @@ export function readClusterFile(dir: string): ClusterFile | undefined {
   }
   const parsed = v.safeParse(v.pipe(v.string(), v.parseJson(), Schema), text);
   // A launcher that was killed leaves the file of a cluster that is gone.
-  return parsed.success && isRunning(parsed.output.launcher) ? parsed.output : undefined;
+  return parsed.success && isRunning(parsed.output) ? parsed.output : undefined;
 }
 
 /** Claims the directory. */
@@ -55,7 +57,8 @@ export function writeClusterFile(dir: string, file: ClusterFile): void {
   mkdirSync(dir, { recursive: true });
   const draft = join(dir, `.${NAME}.${process.pid}`);
   const startedMs = performance.timeOrigin;
-  writeFileSync(draft, `${JSON.stringify({ startedMs, ...file }, null, 2)}\n`, { mode: 0o600 });
+  const startTicks = startOf(process.pid);
+  writeFileSync(draft, `${JSON.stringify({ startedMs, startTicks, ...file }, null, 2)}\n`, { mode: 0o600 });
   renameSync(draft, join(dir, NAME));
 }
 
@@ -63,11 +66,22 @@ export function removeClusterFile(dir: string): void {
   rmSync(join(dir, NAME), { force: true });
 }
 
-function isRunning(pid: number): boolean {
+function isRunning({ launcher, startTicks }: ClusterFile): boolean {
   try {
-    process.kill(pid, 0);
-    return true;
+    process.kill(launcher, 0);
   } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM';
+    if ((error as NodeJS.ErrnoException).code !== 'EPERM') return false;
+  }
+  const now = startOf(launcher);
+  return startTicks === undefined || now === undefined || now === startTicks;
+}
+
+/** When a process started, on Linux: the 22nd value of its line, counted behind its name, which may hold anything. */
+function startOf(pid: number): string | undefined {
+  try {
+    const line = readFileSync(`/proc/${pid}/stat`, 'utf8');
+    return line.slice(line.lastIndexOf(')') + 2).split(' ')[19];
+  } catch {
+    return undefined;
   }
 }

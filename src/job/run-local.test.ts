@@ -1,0 +1,42 @@
+/** A job in one process whose checkpoints it can't read. */
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import * as tf from '../tf.js';
+import { defineJob } from './define-job.js';
+import { runInProcess } from './run-local.js';
+
+let dir: string;
+beforeEach(() => {
+  dir = mkdtempSync(join(tmpdir(), 'shoal-run-local-'));
+});
+afterEach(() => rmSync(dir, { recursive: true, force: true }));
+
+const jobTo = (lastStep: number) =>
+  defineJob({
+    name: 'alone',
+    model() {
+      const w = tf.variable('w', { shape: [], initializer: 1 });
+      return { loss: w.square(), optimizer: tf.train.sgd(0.1) };
+    },
+    train: { lastStep, checkpoint: { everySecs: 3600 } },
+  });
+
+it('fails at once: nobody can come who has the files', async () => {
+  await runInProcess(jobTo(3), { dir });
+  // As after a run on a cluster: the manifests are here, the shards were on the ps.
+  const files = readdirSync(dir, { recursive: true, encoding: 'utf8' }).filter((name) =>
+    /\.data-/.test(name),
+  );
+  expect(files.length).toBeGreaterThan(0);
+  for (const file of files) rmSync(join(dir, file));
+  const lines: string[] = [];
+  const running = runInProcess(jobTo(6), { dir, log: (line) => lines.push(line) });
+  await expect(running).rejects.toMatchObject({ code: expect.stringMatching(/SHOAL_(UNREACHABLE|CORRUPT)/) });
+  expect(lines.filter((line) => /waiting for the cluster/.test(line))).toEqual([]);
+}, 60_000);
+
+it.each(['.', '..', '.hidden', 'a/b', ''])('has no name like %j', (name) => {
+  expect(() => defineJob({ ...jobTo(1), name })).toThrow(/The name of a job/);
+});
