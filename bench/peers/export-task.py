@@ -1,0 +1,47 @@
+# One task of the export benchmark, on Python TensorFlow. All tasks use one disk, as its builder needs. The worker answers
+# JSON lines:
+#   {"do": "export", "target"} -> {"ms", "cpuMs"}
+import json
+import os
+import sys
+import time
+
+import tensorflow as tf
+
+tf.compat.v1.disable_eager_execution()
+v1 = tf.compat.v1
+bench = json.loads(os.environ["BENCH"])
+job, index = bench["jobName"], bench["taskIndex"]
+server = v1.train.Server(tf.train.ClusterSpec(bench["cluster"]), job_name=job, task_index=index)
+if job == "ps":
+    sys.stdin.read()
+    os._exit(0)
+
+PARTS = 8
+COLUMNS = 1024
+rows = bench["mb"] * 2**20 // PARTS // 4 // COLUMNS
+with tf.device("/job:worker/task:0"):
+    with tf.device("/job:ps/task:0"):
+        v1.train.get_or_create_global_step()
+    row = v1.placeholder(tf.int32, [], name="row")
+    parts = []
+    for i in range(PARTS):
+        with tf.device(f"/job:ps/task:{i % 2}"):
+            parts.append(v1.get_variable(f"part{i}", [rows, COLUMNS], use_resource=True,
+                                         initializer=v1.random_uniform_initializer(-1, 1)))
+    start = tf.stack([row, 0])
+    y = tf.add_n([tf.slice(part, start, [1, COLUMNS]) for part in parts])
+    init = v1.global_variables_initializer()
+session = v1.Session(server.target)
+session.run(init)
+signature = v1.saved_model.predict_signature_def({"row": row}, {"y": y})
+
+for line in sys.stdin:
+    target = json.loads(line)["target"]
+    begun, cpu = time.perf_counter(), time.process_time()
+    builder = v1.saved_model.Builder(target)
+    builder.add_meta_graph_and_variables(session, ["serve"], {"serving_default": signature}, clear_devices=True)
+    builder.save()
+    print(json.dumps({"ms": (time.perf_counter() - begun) * 1000,
+                      "cpuMs": (time.process_time() - cpu) * 1000}), flush=True)
+os._exit(0)
