@@ -1,5 +1,5 @@
 /** The exports of a job in one process, judged by unmodified TensorFlow. */
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -161,5 +161,25 @@ describe('a job that says export', () => {
     expect(() => counting({ everySteps: 0 })).toThrow(/export\.everySteps of job 'counting' must be above 0/);
     expect(() => counting({ latest: -1 })).toThrow(/export\.latest/);
     expect(() => counting({ best: { metric: 'loss', mode: 'min' } })).toThrow(/needs an evaluation/);
+  });
+});
+
+describe('an export that is stopped', () => {
+  it('leaves nothing, and is made when the job is started again', async () => {
+    const dir = join(folder, 'stopped');
+    const stop = new AbortController();
+    const job = defineJob({ ...counting({}), train: { lastStep: 3, checkpoint: { everySecs: 3600 } } });
+    const lines: string[] = [];
+    const log = (line: string) => {
+      lines.push(line);
+      // The last checkpoint is there: the export is next.
+      if (line.startsWith('saved model.ckpt-3')) stop.abort();
+    };
+    const { interrupted, exported } = await runInProcess(job, { dir, log, signal: stop.signal });
+    expect([interrupted, exported]).toEqual([true, undefined]);
+    expect(lines.at(-1)).toMatch(/stopped before the model was exported/);
+    expect(existsSync(join(dir, 'export')) ? readdirSync(join(dir, 'export')) : []).toEqual([]);
+    const again = await runInProcess(job, { dir });
+    expect(await serve(again.exported ?? '', [1])).toEqual([4]);
   });
 });

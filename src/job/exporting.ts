@@ -118,7 +118,7 @@ export class JobExports {
     if (step < this.#job.train.lastStep) this.#periodic.saw(step);
   }
 
-  /** The last export. That it fails is an error: it is what the job was run for. */
+  /** The last export; undefined where it was stopped. That it fails is an error: it is what the job was run for. */
   async end({ step, ownSteps, interrupted }: LoopResult): Promise<string | undefined> {
     await this.#periodic.stop();
     if (interrupted) return undefined;
@@ -130,7 +130,13 @@ export class JobExports {
       this.#parts.log(`the model of step ${this.#step} is exported already: ${newest.path}`);
       return newest.path;
     }
-    return this.#export();
+    try {
+      return await this.#export();
+    } catch (error) {
+      if (!this.#parts.signal?.aborted) throw error;
+      this.#parts.log('stopped before the model was exported; started again, the job exports it');
+      return undefined;
+    }
   }
 
   /** Ends without a last export. */

@@ -99,9 +99,11 @@ export async function runInProcess(
   input.finish();
   await checkpoints?.end(result.step, result);
   const exported = await exports?.end(result);
-  const values = await session.run(parts.outputs).catch(unlessInputIsOver);
+  const interrupted = result.interrupted || (exports !== undefined && exported === undefined);
+  // Not by the session, which runs nothing more once it is stopped.
+  const values = await runner.run(parts.outputs).catch(unlessInputIsOver);
   const outputs = Object.fromEntries(
     Object.entries(values).map(([name, tensor]) => [name, tensor.toArray()]),
   );
-  return { ...result, outputs, exported };
+  return { ...result, interrupted, outputs, exported };
 }

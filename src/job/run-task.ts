@@ -214,15 +214,15 @@ async function train(
   }
   input.finish();
   await checkpoints?.end(result.step, result);
-  await exports?.end(result);
-  if (result.interrupted) {
+  const exported = await exports?.end(result);
+  if (result.interrupted || (exports && exported === undefined)) {
     log(`stopped at step ${result.step}; ${result.ownSteps} steps were made here`);
     return EXIT_INTERRUPTED;
   }
   // Outputs may be computed of input, of which there may be no more: they are not tried again.
   const values = await session
     .aside(parts.outputs, { timeoutMs: session.stepLimitMs })
-    .catch(unlessInputIsOver);
+    .catch((error: unknown) => (signal.aborted ? {} : unlessInputIsOver(error)));
   const shown = describeOutputs(
     Object.fromEntries(Object.entries(values).map(([name, tensor]) => [name, tensor.toArray()])),
   );

@@ -1,7 +1,9 @@
 /** A job in this very process, without a cluster, as the commands show it. */
+import { isShoalError } from '../../errors/errors.js';
 import type { JobDefinition } from '../../job/define-job.js';
 import { describeOutputs } from '../../job/describe-outputs.js';
 import { claimDirectory, removeClusterFile, writeClusterFile } from '../../job/launcher/cluster-file.js';
+import { EXIT } from '../../job/launcher/policy.js';
 import { requireDirectory } from '../../job/task-directory.js';
 
 export interface RunHereOptions {
@@ -29,10 +31,16 @@ export async function runHere(job: JobDefinition, options: RunHereOptions): Prom
 
 async function train(job: JobDefinition, { signal, log, dir }: RunHereOptions): Promise<number> {
   const { runInProcess } = await import('../../job/run-local.js');
-  const { step, interrupted, outputs } = await runInProcess(job, { signal, log, dir });
+  const result = await runInProcess(job, { signal, log, dir }).catch((error: unknown) => {
+    if (!signal.aborted || !isShoalError(error)) throw error;
+    log('stopped before training began');
+    return undefined;
+  });
+  if (!result) return EXIT.interrupted;
+  const { step, interrupted, outputs } = result;
   if (interrupted) {
     log(`stopped at step ${step}`);
-    return 130;
+    return EXIT.interrupted;
   }
   log([`done at step ${step}`, ...describeOutputs(outputs)].join(' · '));
   return 0;
