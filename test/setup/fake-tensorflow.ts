@@ -1,13 +1,12 @@
 /**
  * A small TensorFlow to set up in tests: a real wheel (a zip with two "libraries" and a header), a lock
- * file that pins it, and a package index on loopback that serves it to the real pip, as slowly as asked.
+ * file that pins it, and a package index on loopback that serves it to the real pip and can hold a download in its middle.
  */
 import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { deflateRawSync } from 'node:zlib';
 import { crc32 } from '@node-rs/crc32';
 
@@ -84,6 +83,8 @@ function describe(file: string, content: Buffer): FakeFile {
 }
 
 export interface PackageIndex {
+  /** Lets downloads that were held in their middle go on. */
+  readonly release: () => void;
   readonly url: string;
   /** How often the wheel was asked for. */
   readonly downloads: () => number;
@@ -93,10 +94,16 @@ export interface PackageIndex {
 }
 
 /** Serves the wheel; from the second quarter on with a pause after each of `slices` slices. */
-export async function servePackages(wheelFile: string, pauseMs = 0, slices = 20): Promise<PackageIndex> {
+export async function servePackages(wheelFile: string, isHeld = false): Promise<PackageIndex> {
   const wheel = readFileSync(wheelFile);
   let downloads = 0;
   let open = 0;
+  let release = () => {};
+  const released = isHeld
+    ? new Promise<void>((resolve) => {
+        release = resolve;
+      })
+    : undefined;
   const server = createServer(async (request, response) => {
     if (!request.url?.endsWith('.whl')) {
       response.setHeader('content-type', 'text/html');
@@ -107,12 +114,10 @@ export async function servePackages(wheelFile: string, pauseMs = 0, slices = 20)
     open++;
     response.on('close', () => open--);
     response.setHeader('content-length', wheel.length);
-    const step = Math.ceil(wheel.length / slices);
-    for (let at = 0; at < wheel.length && !response.destroyed; at += step) {
-      response.write(wheel.subarray(at, at + step));
-      if (pauseMs > 0) await sleep(pauseMs);
-    }
-    response.end();
+    const half = wheel.length >> 1;
+    response.write(wheel.subarray(0, half));
+    await released;
+    response.end(wheel.subarray(half));
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const { port } = server.address() as AddressInfo;
@@ -120,8 +125,10 @@ export async function servePackages(wheelFile: string, pauseMs = 0, slices = 20)
     url: `http://127.0.0.1:${port}/simple`,
     downloads: () => downloads,
     open: () => open,
+    release,
     close: () =>
       new Promise((resolve) => {
+        release();
         server.close(() => resolve());
         server.closeAllConnections();
       }),

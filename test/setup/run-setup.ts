@@ -80,7 +80,7 @@ export function startNode(
 }
 
 /** Waits for a condition; fails by name when it does not come about. */
-export async function until(what: string, condition: () => boolean, timeoutMs = 20_000): Promise<void> {
+export async function until(what: string, condition: () => boolean, timeoutMs = 120_000): Promise<void> {
   const deadline = Date.now() + timeoutMs;
   while (!condition()) {
     if (Date.now() > deadline) throw new Error(`waited ${timeoutMs} ms in vain until ${what}`);

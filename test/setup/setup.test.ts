@@ -42,8 +42,8 @@ afterEach(async () => {
   rmSync(cache, { recursive: true, force: true });
 });
 
-async function serve(pauseMs = 0, tensorflow = fake): Promise<PackageIndex> {
-  const server = await servePackages(tensorflow.wheelFile, pauseMs);
+async function serve({ isHeld = false, tensorflow = fake } = {}): Promise<PackageIndex> {
+  const server = await servePackages(tensorflow.wheelFile, isHeld);
   servers.push(server);
   return server;
 }
@@ -101,10 +101,12 @@ describe('an undisturbed set-up', () => {
 
 describe('two set-ups at once', () => {
   test('download once; the second waits, says for whom, and finds the libraries', async () => {
-    const index = await serve(50);
+    const index = await serve({ isHeld: true });
     const first = start({ index: index.url });
     await until('the first downloads', () => index.open() === 1);
     const second = start({ index: index.url });
+    await until('the second waits', () => second.said().includes('waiting for process'));
+    index.release();
     const [one, two] = await Promise.all([first.ended, second.ended]);
     expect([one.code, two.code]).toEqual([0, 0]);
     expect(index.downloads()).toBe(1);
@@ -120,20 +122,21 @@ describe('two set-ups at once', () => {
   });
 
   test('do not wait for ever: past its deadline the second gives up and names the first', async () => {
-    const index = await serve(100);
+    const index = await serve({ isHeld: true });
     const first = start({ index: index.url });
     await until('the first downloads', () => index.open() === 1);
     const second = await start({ index: index.url, args: ['--wait', '0.3'] }).ended;
     expect(second.code).toBe(1);
     expect(second.stderr).toContain('SHOAL_TIMEOUT (busy)');
     expect(second.stderr).toContain(`process ${first.child.pid}`);
+    index.release();
     expect((await first.ended).code).toBe(0);
   });
 });
 
 describe('an interrupted set-up', () => {
   test('killed while it downloads is begun again', async () => {
-    const slow = await serve(100);
+    const slow = await serve({ isHeld: true });
     const first = start({ index: slow.url });
     await until('the download is under way', () => slow.open() === 1);
     first.child.kill('SIGKILL');
@@ -148,7 +151,7 @@ describe('an interrupted set-up', () => {
 
   test('killed while it unpacks goes on with the wheel that it had', async () => {
     const large = makeFakeTensorFlow(join(scratch, 'large'), 200_000_000);
-    const index = await serve(0, large);
+    const index = await serve({ tensorflow: large });
     const first = start({ lockFile: large.lockFile, index: index.url });
     const begun = join(`${installed()}.setup`, 'unpacked', 'libtensorflow_cc.so.2');
     await until('the unpacking is under way', () => existsSync(begun));
@@ -163,7 +166,7 @@ describe('an interrupted set-up', () => {
   });
 
   test('by Ctrl-C exits with 130, ends pip, and leaves neither lock nor library', async () => {
-    const index = await serve(100);
+    const index = await serve({ isHeld: true });
     const run = start({ index: index.url });
     await until('the download is under way', () => index.open() === 1);
     run.child.kill('SIGINT');
