@@ -86,7 +86,7 @@ export class CheckpointPlane {
     this.#replicas = options.replicas ?? 1;
     this.#access = new ServerVariables(server.target);
     this.#silent = new SilentWorkers(server.task);
-    this.lastSteps = new LastSteps(server);
+    this.lastSteps = new LastSteps(server, () => this.gatherer.exporters);
     this.#log = options.log ?? (() => {});
     this.#service = new ShardService({
       access: this.#access,

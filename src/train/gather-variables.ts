@@ -13,8 +13,10 @@ import { type Manifest, ManifestSchema } from '../checkpoint/manifest.js';
 import { fileBlob, newAttempt } from '../checkpoint/names.js';
 import { type SaveContext, save } from '../checkpoint/save.js';
 import { type SavedVariable, SavedVariableSchema } from '../checkpoint/saved-variable.js';
+import { isThere } from '../cluster/membership-types.js';
 import { placeOf } from '../cluster/peers.js';
 import type { Server } from '../cluster/server.js';
+import type { TaskId } from '../cluster/task-id.js';
 import { checked } from '../cluster/wire.js';
 import { ShoalError } from '../errors/errors.js';
 import { DirectoryStore } from '../store/directory-store.js';
@@ -62,19 +64,32 @@ export class VariableGatherer {
   readonly #options: GathererOptions;
   /** The folders of exports that are under way in this process. */
   readonly #live = new Set<string>();
+  /** The tasks whose exports the chief is carrying out, once for each export. */
+  readonly #exporters = new Map<symbol, TaskId>();
 
   constructor(options: GathererOptions) {
     this.#options = options;
     const { server } = options;
-    onLongRequest(server.task, GATHER, async (payload, { signal, onProgress }) => {
+    onLongRequest(server.task, GATHER, async (payload, { signal, onProgress, orderedBy }) => {
       if (!server.isChief) {
         throw new ShoalError('SHOAL_ABORTED', `${server.task.task} is not the chief`, {
           hint: 'Try again: another chief has just taken over.',
         });
       }
       const order = checked(OrderSchema, payload, `request ${GATHER}`);
-      return { manifest: await this.#collect(order, signal, onProgress) };
+      const entry = Symbol(orderedBy.task);
+      this.#exporters.set(entry, orderedBy.task);
+      try {
+        return { manifest: await this.#collect(order, signal, onProgress) };
+      } finally {
+        this.#exporters.delete(entry);
+      }
     });
+  }
+
+  /** The other tasks whose exports this one is carrying out. */
+  get exporters(): readonly TaskId[] {
+    return [...new Set(this.#exporters.values())];
   }
 
   /** Resolves when the files are in the directory, flushed. After a failure the directory may hold a part of them. */
@@ -133,14 +148,24 @@ export class VariableGatherer {
   async #askChief(order: Order, { signal, onProgress }: GatherRequest): Promise<Manifest> {
     const { task } = this.#options.server;
     const { chief } = task;
-    if (chief === undefined) {
-      throw new ShoalError('SHOAL_UNREACHABLE', `${task.task} cannot export: the cluster has no chief yet`, {
-        task: task.task,
-        hint: 'Only the chief can pause the workers for a snapshot. Start it, or let it export.',
-      });
+    const status = chief && task.member(chief)?.status;
+    if (chief === undefined || status === undefined || !isThere(status)) {
+      const name = chief === undefined ? '' : ` (${chief})`;
+      const why = status === 'left' ? `the chief${name} has left the cluster` : `there is no chief${name}`;
+      throw noChief(task.task, why);
     }
-    const answer = await makeLongRequest(task, chief, GATHER, newAttempt(), order, { signal, onProgress });
-    return checked(GatheredSchema, answer, `answer of ${chief}`).manifest;
+    try {
+      const answer = await makeLongRequest(task, chief, GATHER, newAttempt(), order, { signal, onProgress });
+      return checked(GatheredSchema, answer, `answer of ${chief}`).manifest;
+    } catch (error) {
+      const now = task.member(chief)?.status;
+      if (now !== undefined && isThere(now)) throw error;
+      throw noChief(
+        task.task,
+        `the chief (${chief}) ${now === 'left' ? 'left' : 'was lost'} meanwhile`,
+        error,
+      );
+    }
   }
 
   /** Blobs of exports that ended, here or in an earlier process of this task. */
@@ -151,6 +176,14 @@ export class VariableGatherer {
     }
   }
 }
+
+/** The chief alone can pause the workers for a snapshot. */
+const noChief = (task: TaskId, why: string, cause?: unknown): ShoalError =>
+  new ShoalError('SHOAL_UNREACHABLE', `${task} could not export: ${why}`, {
+    task,
+    cause,
+    hint: 'Every export is carried out by the chief: export while it runs, or let the chief export.',
+  });
 
 /** Gives a blob another name outside of the store; where that is another file system, a copy. */
 async function takeOut(blob: string, target: string): Promise<void> {
