@@ -115,7 +115,10 @@ export class CheckpointPlane {
     });
     server.task.onOrder(RESUME, (payload) => plane.#resume(checked(ResumeSchema, payload, 'order').token));
     planes.set(server, plane);
-    const sweep = (isFirst: boolean) => (isFirst ? sweepOwn(plane.store()) : plane.store().sweep());
+    const sweep = async (isFirst: boolean) => {
+      const count = await (isFirst ? sweepOwn(plane.store()) : plane.store().sweep());
+      return count + (await plane.gatherer.sweep());
+    };
     plane.#stopSweeping = sweepHourly(sweep, options.log);
     return plane;
   }
