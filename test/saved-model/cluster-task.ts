@@ -160,11 +160,10 @@ const common: Record<string, (command: Command) => unknown> = {
     rmSync(BALLAST, { force: true });
     const file = openSync(BALLAST, 'w');
     const page = Buffer.alloc(PAGE);
-    for (let { bavail } = statfsSync('.'); bavail > freePages; bavail--) writeSync(file, page);
+    while (statfsSync('.').bavail > freePages) writeSync(file, page);
     closeSync(file);
     return statfsSync('.').bavail;
   },
-  empty: () => rmSync(BALLAST, { force: true }),
 };
 const own: Record<string, (command: Command) => unknown> = {
   ...common,
