@@ -5,12 +5,15 @@
  *   node --import tsx examples/softmax-export/classic.ts --job_name=ps --task_index=0 \
  *     --ps_hosts=127.0.0.1:2220 --worker_hosts=127.0.0.1:2230,127.0.0.1:2231
  */
+import { writeFile } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
 import { tf } from '../../src/index.js';
 import { SavedModelBuilder, tags } from '../../src/saved-model/index.js';
 import { MonitoredTrainingSession, Server, StopAtStepHook } from '../../src/train/index.js';
-import { batches, loadDigits } from '../digits/data.js';
+import { batches, loadDigits, PIXELS } from '../digits/data.js';
 import { CLASSES, softmaxModel } from './model.js';
+
+const EXPECTED = 10;
 
 const { values: FLAGS } = parseArgs({
   options: {
@@ -24,6 +27,8 @@ const { values: FLAGS } = parseArgs({
     // The worker that exports; the chief is worker 0.
     exporter: { type: 'string', default: '0' },
     checkpoint_dir: { type: 'string', default: '' },
+    // Where to write what the session returns for the first held-out digits, to compare with what is served.
+    expected_file: { type: 'string', default: '' },
   },
   strict: false,
   allowPositionals: true,
@@ -40,13 +45,14 @@ process.exit();
 
 async function train(): Promise<void> {
   const device = tf.replicaDeviceSetter({ psTasks: server.psTasks.length, workerDevice: server.task.task });
-  const { y, trainOp, signatureDefMap, tables } = tf.device(device, () => {
+  const { y, classes, topScores, trainOp, signatureDefMap, tables } = tf.device(device, () => {
     const globalStep = tf.getOrCreateGlobalStep();
     const model = softmaxModel();
     const trainOp = tf.train.sgd(0.01).minimize(model.loss, { globalStep });
     return { ...model, trainOp, tables: tf.tablesInitializer() };
   });
   const digits = loadDigits();
+  const { heldOut } = digits;
   const oneHot = (labels: Int32Array) =>
     Array.from(labels, (digit) => CLASSES.map((_, i) => Number(i === digit)));
   await MonitoredTrainingSession(
@@ -63,7 +69,6 @@ async function train(): Promise<void> {
         if (sess.shouldStop()) break;
         await sess.run(trainOp, { feeds: { x: batch.images, labels: oneHot(batch.labels) } });
       }
-      const { heldOut } = digits;
       const scores = await sess.rawSession.run(y, { feeds: { x: heldOut.images } });
       const rows = scores.toArray() as number[][];
       const right = rows.filter((row, i) => row.indexOf(Math.max(...row)) === heldOut.labels[i]).length;
@@ -71,6 +76,12 @@ async function train(): Promise<void> {
       if (FLAGS.task_index !== FLAGS.exporter) return;
       const directory = `${FLAGS.export_dir}/${FLAGS.version}`;
       console.log(`exporting to ${directory}`);
+      const answers = async () => {
+        const feeds = { x: heldOut.images.subarray(0, EXPECTED * PIXELS) };
+        const found = await sess.rawSession.run({ scores: y, classes, topScores }, { feeds });
+        return Object.fromEntries(Object.entries(found).map(([name, tensor]) => [name, tensor.toArray()]));
+      };
+      const before = await answers();
       await using builder = new SavedModelBuilder(directory);
       await builder.addMetaGraphAndVariables(sess, [tags.serving], {
         signatureDefMap,
@@ -79,6 +90,9 @@ async function train(): Promise<void> {
       });
       await builder.save();
       console.log(`exported ${directory}`);
+      // Another worker may have made its last step meanwhile: the export is of before it, or of after it.
+      if (FLAGS.expected_file)
+        await writeFile(FLAGS.expected_file, JSON.stringify([before, await answers()]));
     },
   );
 }

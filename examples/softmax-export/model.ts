@@ -21,5 +21,5 @@ export function softmaxModel() {
     predict_images: predictSignatureDef({ inputs: { images: x }, outputs: { scores: y } }),
     serving_default: classificationSignatureDef({ examples, classes, scores: values }),
   };
-  return { x, labels, y, loss, signatureDefMap };
+  return { x, labels, y, classes, topScores: values, loss, signatureDefMap };
 }

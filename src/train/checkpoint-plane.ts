@@ -86,7 +86,7 @@ export class CheckpointPlane {
     this.#replicas = options.replicas ?? 1;
     this.#access = new ServerVariables(server.target);
     this.#silent = new SilentWorkers(server.task);
-    this.lastSteps = new LastSteps(server);
+    this.lastSteps = new LastSteps(server, () => this.gatherer.exporters);
     this.#log = options.log ?? (() => {});
     this.#service = new ShardService({
       access: this.#access,
@@ -115,7 +115,10 @@ export class CheckpointPlane {
     });
     server.task.onOrder(RESUME, (payload) => plane.#resume(checked(ResumeSchema, payload, 'order').token));
     planes.set(server, plane);
-    const sweep = (isFirst: boolean) => (isFirst ? sweepOwn(plane.store()) : plane.store().sweep());
+    const sweep = async (isFirst: boolean) => {
+      const count = await (isFirst ? sweepOwn(plane.store()) : plane.store().sweep());
+      return count + (await plane.gatherer.sweep());
+    };
     plane.#stopSweeping = sweepHourly(sweep, options.log);
     return plane;
   }

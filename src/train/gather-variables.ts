@@ -13,18 +13,24 @@ import { type Manifest, ManifestSchema } from '../checkpoint/manifest.js';
 import { fileBlob, newAttempt } from '../checkpoint/names.js';
 import { type SaveContext, save } from '../checkpoint/save.js';
 import { type SavedVariable, SavedVariableSchema } from '../checkpoint/saved-variable.js';
+import { PeerError } from '../cluster/http-peer.js';
+import { isThere } from '../cluster/membership-types.js';
 import { placeOf } from '../cluster/peers.js';
 import type { Server } from '../cluster/server.js';
+import type { TaskId } from '../cluster/task-id.js';
 import { checked } from '../cluster/wire.js';
-import { ShoalError } from '../errors/errors.js';
+import { isShoalError, messageOf, ShoalError } from '../errors/errors.js';
 import { DirectoryStore } from '../store/directory-store.js';
 import { placeUrl } from '../store/place-store.js';
 import type { Store } from '../store/store.js';
+import { report } from '../store/sweeping.js';
 
 const GATHER = 'variables-gather';
 /** The blobs on their way to an export; those of each one are in a folder of their own. */
 const FOLDER = 'exports';
 const BASENAME = 'variables';
+/** When blobs are looked for again after an export failed: a write under way then may publish one later. */
+const SWEEP_AGAIN_MS = [2_000, 60_000];
 
 const Text = v.pipe(v.string(), v.minLength(1), v.maxLength(4096));
 const OrderSchema = v.object({
@@ -62,19 +68,32 @@ export class VariableGatherer {
   readonly #options: GathererOptions;
   /** The folders of exports that are under way in this process. */
   readonly #live = new Set<string>();
+  /** The tasks whose exports the chief is carrying out, once for each export. */
+  readonly #exporters = new Map<symbol, TaskId>();
 
   constructor(options: GathererOptions) {
     this.#options = options;
     const { server } = options;
-    onLongRequest(server.task, GATHER, async (payload, { signal, onProgress }) => {
+    onLongRequest(server.task, GATHER, async (payload, { signal, onProgress, orderedBy }) => {
       if (!server.isChief) {
         throw new ShoalError('SHOAL_ABORTED', `${server.task.task} is not the chief`, {
           hint: 'Try again: another chief has just taken over.',
         });
       }
       const order = checked(OrderSchema, payload, `request ${GATHER}`);
-      return { manifest: await this.#collect(order, signal, onProgress) };
+      const entry = Symbol(orderedBy.task);
+      this.#exporters.set(entry, orderedBy.task);
+      try {
+        return { manifest: await this.#collect(order, signal, onProgress) };
+      } finally {
+        this.#exporters.delete(entry);
+      }
     });
+  }
+
+  /** The other tasks whose exports this one is carrying out. */
+  get exporters(): readonly TaskId[] {
+    return [...new Set(this.#exporters.values())];
   }
 
   /** Resolves when the files are in the directory, flushed. After a failure the directory may hold a part of them. */
@@ -84,27 +103,33 @@ export class VariableGatherer {
     const own = new DirectoryStore(this.#options.directory);
     const namespace = `${FOLDER}/${newAttempt()}`;
     this.#live.add(namespace);
+    let isDone = false;
     try {
-      await this.#removeLeftovers(own);
+      await this.#sweep(own);
       const order: Order = {
         place: placeOf(server.task.task),
         namespace,
         consistency,
         variables: [...variables].map(([task, list]) => [task, [...list]]),
       };
-      const manifest = server.isChief
-        ? await this.#collect(order, signal, request.onProgress)
-        : await this.#askChief(order, request);
+      const collected = server.isChief
+        ? this.#collect(order, signal, request.onProgress)
+        : this.#askChief(order, request);
+      const manifest = await collected.catch((error: unknown) => {
+        throw isShoalError(error, 'SHOAL_NO_SPACE') ? noSpace(server.task.task, error) : error;
+      });
       for (const { file } of manifest.files) {
         const target = join(directory, prefix + file.slice(manifest.prefix.length));
         await takeOut(join(own.root, fileBlob(namespace, manifest, file)), target);
       }
+      isDone = true;
     } finally {
       this.#live.delete(namespace);
-      await this.#removeLeftovers(own).catch(() => {
+      await this.#sweep(own).catch(() => {
         // The next export removes what is left.
       });
       await own.close();
+      if (!isDone) this.#sweepLater();
     }
   }
 
@@ -133,24 +158,73 @@ export class VariableGatherer {
   async #askChief(order: Order, { signal, onProgress }: GatherRequest): Promise<Manifest> {
     const { task } = this.#options.server;
     const { chief } = task;
-    if (chief === undefined) {
-      throw new ShoalError('SHOAL_UNREACHABLE', `${task.task} cannot export: the cluster has no chief yet`, {
-        task: task.task,
-        hint: 'Only the chief can pause the workers for a snapshot. Start it, or let it export.',
-      });
+    const status = chief && task.member(chief)?.status;
+    if (chief === undefined || status === undefined || !isThere(status)) {
+      const name = chief === undefined ? '' : ` (${chief})`;
+      const why = status === 'left' ? `the chief${name} has left the cluster` : `there is no chief${name}`;
+      throw noChief(task.task, why);
     }
-    const answer = await makeLongRequest(task, chief, GATHER, newAttempt(), order, { signal, onProgress });
-    return checked(GatheredSchema, answer, `answer of ${chief}`).manifest;
+    try {
+      const answer = await makeLongRequest(task, chief, GATHER, newAttempt(), order, { signal, onProgress });
+      return checked(GatheredSchema, answer, `answer of ${chief}`).manifest;
+    } catch (error) {
+      const now = task.member(chief)?.status;
+      const name = `the chief (${chief})`;
+      if (now === 'left') throw noChief(task.task, `${name} left meanwhile`, error);
+      if (now === undefined || !isThere(now)) throw noChief(task.task, `${name} was lost meanwhile`, error);
+      // It may be lost, but not for long enough to be sure.
+      if (error instanceof PeerError) throw noChief(task.task, `${name} does not answer`, error);
+      throw error;
+    }
   }
 
-  /** Blobs of exports that ended, here or in an earlier process of this task. */
-  async #removeLeftovers(own: DirectoryStore): Promise<void> {
-    for await (const { name } of own.list(`${FOLDER}/`)) {
-      const namespace = name.split('/').slice(0, 2).join('/');
-      if (!this.#live.has(namespace)) await own.remove(name);
+  /** Removes the blobs that exports of an earlier process of this task have left. Returns how many. */
+  async sweep(): Promise<number> {
+    const own = new DirectoryStore(this.#options.directory);
+    try {
+      return await this.#sweep(own);
+    } finally {
+      await own.close();
     }
   }
+
+  #sweepLater(): void {
+    const { log } = this.#options;
+    for (const ms of SWEEP_AGAIN_MS) setTimeout(() => report(this.sweep(), log), ms).unref();
+  }
+
+  /** Only blobs of exports under way in this process stay. */
+  async #sweep(own: DirectoryStore): Promise<number> {
+    let count = 0;
+    for await (const { name } of own.list(`${FOLDER}/`)) {
+      const namespace = name.split('/').slice(0, 2).join('/');
+      if (this.#live.has(namespace)) continue;
+      await own.remove(name);
+      count += 1;
+    }
+    return count;
+  }
 }
+
+/** Whoever writes to it reports it; the disk is always that of the task which exports. */
+const noSpace = (task: TaskId, cause: ShoalError): ShoalError =>
+  new ShoalError(
+    'SHOAL_NO_SPACE',
+    `No space left on the disk of ${task} for the variables of an export: ${messageOf(cause).split('\n', 1)[0]}`,
+    {
+      task,
+      cause,
+      hint: 'Free some space where this task keeps its blobs. Nothing of this export is left on the disk.',
+    },
+  );
+
+/** The chief alone can pause the workers for a snapshot. */
+const noChief = (task: TaskId, why: string, cause?: unknown): ShoalError =>
+  new ShoalError('SHOAL_UNREACHABLE', `${task} could not export: ${why}`, {
+    task,
+    cause,
+    hint: 'Every export is carried out by the chief: export while it runs, or let the chief export.',
+  });
 
 /** Gives a blob another name outside of the store; where that is another file system, a copy. */
 async function takeOut(blob: string, target: string): Promise<void> {

@@ -39,8 +39,8 @@ export interface MonitoredParts {
   readonly giveUp: AbortController;
   readonly signal: AbortSignal | undefined;
   readonly log: (line: string) => void;
-  /** Whether a worker that has finished stays for the chief's last checkpoint. */
-  readonly staysForChief: boolean;
+  /** Whether this task, when it has finished, stays for what the others still do: see LastSteps. */
+  readonly staysAtEnd: boolean;
   /** Where the input is leased. */
   readonly shards?: ShardsHook | undefined;
 }
@@ -214,8 +214,9 @@ export class MonitoredSession implements AsyncDisposable {
     giveUp.abort('the session was closed');
     await attempt('Closing the session', () => training[Symbol.asyncDispose]());
     await attempt('Closing event files', () => writers.close());
-    const stay = this.#parts.staysForChief && errors.length === 0;
-    await attempt('The end of training', () => training.finish({ stay, signal }));
+    const stay = this.#parts.staysAtEnd && errors.length === 0;
+    // Its waits have deadlines of their own; an export may take longer than the grace period.
+    await training.finish({ stay, signal }).catch((error: unknown) => errors.push(error));
     const [first, ...others] = errors;
     for (const error of others) if (error !== first) log(`while closing: ${messageOf(error)}`);
     if (errors.length > 0) throw first;

@@ -128,7 +128,7 @@ async function createSession(given: MonitoredTrainingOptions): Promise<Monitored
       signal,
       log,
       shards,
-      staysForChief: !isChief && options.checkpointDir !== undefined && savesCheckpoints(options),
+      staysAtEnd: isChief || (options.checkpointDir !== undefined && savesCheckpoints(options)),
     });
   } catch (error) {
     await writers.close().catch(() => {

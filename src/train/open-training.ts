@@ -68,8 +68,8 @@ export interface OpenedTraining extends TrainingPlace, AsyncDisposable {
   readonly background: TrainingRunner;
   readonly leased: LeasedInput | undefined;
   /**
-   * This task makes no more steps: reports it, and may stay for the chief's last checkpoint. From then on the process runs
-   * only as long as it has other work.
+   * This task makes no more steps: reports it, and may stay for what others still do (see LastSteps). From then on the
+   * process runs only as long as it has other work.
    */
   finish(options: { readonly stay: boolean; readonly signal?: AbortSignal | undefined }): Promise<void>;
 }

@@ -249,6 +249,8 @@ export class RecoverableSession {
 export function isRecoverable(error: unknown): boolean {
   if (isShoalError(error, 'SHOAL_TF_FAILED_PRECONDITION'))
     return /Could not find variable|uninitialized/i.test(error.message);
+  // An update of a variable, before any read, on a ps that was started again and holds nothing yet.
+  if (isShoalError(error, 'SHOAL_TF_NOT_FOUND')) return /Container \S+ does not exist/.test(error.message);
   // Who enqueues into a queue that was closed is told so in the same way as who loses a peer.
   if (isShoalError(error, 'SHOAL_TF_CANCELLED')) return !/queue/i.test(error.message);
   return (

@@ -266,7 +266,8 @@ export class Supervisor {
       isClean = true;
     } finally {
       await this.#writers.close().catch((error: unknown) => this.#log(messageOf(error)));
-      const stay = isClean && !this.isChief && logdir !== undefined && saver !== null && saveModelSecs > 0;
+      const saves = logdir !== undefined && saver !== null && saveModelSecs > 0;
+      const stay = isClean && (this.isChief || saves);
       await this.#training?.finish({ stay, signal });
     }
   }
