@@ -162,7 +162,7 @@ async function onExporterOnly(ctx: Context, lab: Lab, exporter: LabHost, version
 async function noBlobsLeft(ctx: Context, lab: Lab): Promise<void> {
   const left: string[] = [];
   for (const host of lab.hosts) {
-    const blobs = await linesOf(host, 'find', '.', '-path', '*/blobs/exports/*', '-type', 'f');
+    const blobs = await linesOf(host, 'find', '.', '-path', '*/blobs/+exports/*', '-type', 'f');
     left.push(...blobs.map((path) => `${host.name}: ${path}`));
   }
   ctx.check('no file of an export is left among the blobs of any task', left.length === 0, left.join('; '));

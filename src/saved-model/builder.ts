@@ -45,6 +45,8 @@ export class SavedModelBuilder implements AsyncDisposable {
   #staging: Staging | undefined;
   #keys: ReadonlySet<string> | undefined;
   #state: 'open' | 'busy' | 'over' = 'open';
+  /** The call under way. */
+  #call: Promise<unknown> = Promise.resolve();
 
   /** `exportDir` is the directory of one version, such as `export/3`; it must not exist, or be empty. */
   constructor(exportDir: string) {
@@ -133,8 +135,9 @@ export class SavedModelBuilder implements AsyncDisposable {
     });
   }
 
-  /** Removes what was written, if it was not saved. */
+  /** Removes what was written, if it was not saved; a call under way ends first. */
   async discard(): Promise<void> {
+    await Promise.allSettled([this.#call]);
     this.#state = 'over';
     await this.#staging?.discard();
   }
@@ -154,8 +157,10 @@ export class SavedModelBuilder implements AsyncDisposable {
       );
     }
     this.#state = 'busy';
+    const call = work();
+    this.#call = call;
     try {
-      const result = await work();
+      const result = await call;
       if (this.#state === 'busy') this.#state = 'open';
       return result;
     } catch (error) {

@@ -26,8 +26,8 @@ import type { Store } from '../store/store.js';
 import { report } from '../store/sweeping.js';
 
 const GATHER = 'variables-gather';
-/** The blobs on their way to an export; those of each one are in a folder of their own. */
-const FOLDER = 'exports';
+/** The blobs on their way to an export, in a folder each. No namespace of checkpoints can have a +, so none is taken for one. */
+const FOLDER = '+exports';
 const BASENAME = 'variables';
 /** When blobs are looked for again after an export failed: a write under way then may publish one later. */
 const SWEEP_AGAIN_MS = [2_000, 60_000];
@@ -35,7 +35,7 @@ const SWEEP_AGAIN_MS = [2_000, 60_000];
 const Text = v.pipe(v.string(), v.minLength(1), v.maxLength(4096));
 const OrderSchema = v.object({
   place: Text,
-  namespace: v.pipe(Text, v.regex(/^exports\/[a-z0-9-]+$/, 'expected a folder of exports')),
+  namespace: v.pipe(Text, v.regex(/^\+exports\/[a-z0-9-]+$/, 'expected a folder of exports')),
   consistency: v.picklist(['cut', 'loose']),
   variables: v.array(v.tuple([Text, v.array(SavedVariableSchema)])),
 });
@@ -81,6 +81,11 @@ export class VariableGatherer {
         });
       }
       const order = checked(OrderSchema, payload, `request ${GATHER}`);
+      if (order.place !== placeOf(orderedBy.task)) {
+        throw new ShoalError('SHOAL_FORBIDDEN', `${orderedBy.task} can export to its own disk only`, {
+          task: orderedBy.task,
+        });
+      }
       const entry = Symbol(orderedBy.task);
       this.#exporters.set(entry, orderedBy.task);
       try {

@@ -50,7 +50,7 @@ test('chief, evaluator and command export what Python loads; nothing else is lef
   }
   for (const task of ['ps-0', 'ps-1', 'worker-0', 'worker-1'])
     expect(
-      existsSync(join(home, task, 'blobs/exports')) && readdirSync(join(home, task, 'blobs/exports')),
+      existsSync(join(home, task, 'blobs/+exports')) && readdirSync(join(home, task, 'blobs/+exports')),
     ).toBeFalsy();
 
   const { code, stdout, stderr } = await run('export', JOB, '--out', 'out/1', '--json');

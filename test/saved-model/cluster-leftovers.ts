@@ -6,7 +6,7 @@ import type { Cluster } from '../checkpoint/processes.js';
 
 /** Whether a file is of an export that was not published: staging directories, blobs, and blobs that are being written. */
 export const isLeftover = (path: string): boolean =>
-  /(^|\/)\.[^/]*\.tmp-/.test(path) || path.includes('blobs/exports/') || path.includes(`${RESERVED}/`);
+  /(^|\/)\.[^/]*\.tmp-/.test(path) || path.includes('blobs/+exports/') || path.includes(`${RESERVED}/`);
 
 /** All that is left, with the name of the task. */
 export function leftovers(cluster: Cluster): readonly string[] {
