@@ -1,11 +1,12 @@
 /** The checkpoints of a namespace: which there are, and how healthy each is. */
 import type { ShoalError } from '../errors/errors.js';
 import { isCopyFault } from '../errors/system-error.js';
-import type { Store } from '../store/store.js';
+import type { BlobInfo, Store } from '../store/store.js';
 import type { Manifest, ManifestFile } from './manifest.js';
 import {
   type AttemptStamp,
   fileBlob,
+  isOfCheckpoints,
   manifestBlob,
   manifestsPrefix,
   parseFileBlob,
@@ -109,8 +110,11 @@ export async function nextSequence(
   { life, ...options }: CatalogOptions & { readonly life?: number | undefined } = {},
 ): Promise<number> {
   let highest = 0;
-  const prefix = life === undefined ? manifestsPrefix(namespace) : folderOf(namespace);
-  for await (const { name } of store.list(prefix, options)) {
+  const blobs =
+    life === undefined
+      ? store.list(manifestsPrefix(namespace), options)
+      : blobsOfCheckpoints(store, namespace, options);
+  for await (const { name } of blobs) {
     highest = Math.max(highest, parseManifestBlob(name)?.sequence ?? 0);
     const stamp = stampOf(parseFileBlob(namespace, name)?.attempt ?? '');
     if (life !== undefined && stamp && stamp.incarnation < life) highest = Math.max(highest, stamp.sequence);
@@ -118,7 +122,15 @@ export async function nextSequence(
   return highest + 1;
 }
 
-const folderOf = (namespace: string): string => (namespace === '' ? '' : `${namespace}/`);
+/** Manifests and files of attempts. What else is there may be the user's: large, or not to be read. */
+function blobsOfCheckpoints(
+  store: Store,
+  namespace: string,
+  { signal, timeoutMs }: CatalogOptions,
+): AsyncIterable<BlobInfo> {
+  const skip = (name: string) => !isOfCheckpoints(namespace, name);
+  return store.list(namespace === '' ? '' : `${namespace}/`, { signal, timeoutMs, skip });
+}
 
 /** Where the files of a checkpoint are at the moment. */
 export async function healthOf(
@@ -191,7 +203,10 @@ export async function sweepAttempts(
 ): Promise<number> {
   const committed = new Set<string>();
   const others: { name: string; attempt: string; modifiedMs: number }[] = [];
-  for await (const { name, modifiedMs } of store.list(folderOf(namespace), { signal, timeoutMs })) {
+  for await (const { name, modifiedMs } of blobsOfCheckpoints(store, namespace, {
+    signal,
+    timeoutMs,
+  })) {
     const manifest = parseManifestBlob(name);
     if (manifest) committed.add(manifest.attempt);
     const file = parseFileBlob(namespace, name);

@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { mkdir, mkdtemp, readdir, readFile, rm, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -177,5 +178,51 @@ describe('a saver in one process', () => {
       code: 'SHOAL_NOT_FOUND',
       hint: 'There are model.ckpt-7.',
     });
+  });
+});
+
+describe('a directory with files of others', () => {
+  /** A folder that nobody can read, whoever runs this: the path of what is in it is longer than the system takes. */
+  function makeUnreadable(folder: string): void {
+    const deep = Array.from({ length: 10 }, () => 'x'.repeat(250)).join('/');
+    execFileSync('sh', [
+      '-c',
+      `mkdir "$1" && cd "$1" && mkdir -p ${deep} && cd ${deep} && mkdir -p ${deep}`,
+      'sh',
+      folder,
+    ]);
+  }
+
+  test('is not searched: folders that can not be read do no harm', async () => {
+    const folder = join(dir, 'private');
+    makeUnreadable(folder);
+    try {
+      const { graph, init } = model(1);
+      await using session = await Session.create({ graph });
+      await session.run(init);
+      const lines: string[] = [];
+      const log = (line: string) => lines.push(line);
+      for (const store of ['peers:', `file:${dir}`]) {
+        const path = await new Saver({ store, log }).save(session, join(dir, 'model.ckpt'));
+        expect(path).toBe(join(dir, 'model.ckpt-0'));
+      }
+      expect(lines).toEqual([]);
+    } finally {
+      execFileSync('rm', ['-r', folder]);
+    }
+  });
+
+  test('keeps them, however old and with whatever names', async () => {
+    const { graph, init } = model(1);
+    await using session = await Session.create({ graph });
+    await session.run(init);
+    const folder = join(dir, 'backup@home');
+    await mkdir(folder);
+    for (const file of ['notes.txt', 'backup.tar']) {
+      await writeFile(join(folder, file), 'x');
+      await utimes(join(folder, file), 1, 1);
+    }
+    await new Saver().save(session, join(dir, 'model.ckpt'));
+    expect((await readdir(folder)).sort()).toEqual(['backup.tar', 'notes.txt']);
   });
 });
