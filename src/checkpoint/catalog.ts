@@ -51,6 +51,8 @@ export interface Survey {
   readonly unreadable: readonly UnreadableManifest[];
   /** Copies of readable manifests that were passed over for a good one. */
   readonly damaged: readonly DamagedCopy[];
+  /** Places that were not heard: they may hold checkpoints that are not among these. */
+  readonly unanswered: readonly string[];
 }
 
 /** All checkpoints of a namespace, those included that can not be read. */
@@ -62,7 +64,11 @@ export async function surveyCheckpoints(
   const found = new Map<string, Manifest>();
   const unreadable: UnreadableManifest[] = [];
   const damaged: DamagedCopy[] = [];
-  for await (const { name, places } of store.list(manifestsPrefix(namespace), options)) {
+  const unanswered: string[] = [];
+  const { signal, timeoutMs } = options;
+  const onUnanswered = (place: string) => unanswered.push(place);
+  const listed = store.list(manifestsPrefix(namespace), { signal, timeoutMs, onUnanswered });
+  for await (const { name, places } of listed) {
     const parsed = parseManifestBlob(name);
     if (!parsed) continue;
     const before = known.get(name);
@@ -79,6 +85,7 @@ export async function surveyCheckpoints(
     manifests: [...found.values()].sort(newestFirst),
     unreadable: unreadable.sort((a, b) => b.sequence - a.sequence || (a.name < b.name ? 1 : -1)),
     damaged,
+    unanswered,
   };
 }
 

@@ -97,6 +97,8 @@ export interface PlaceOptions extends StoreCallOptions {
 export interface BlobListOptions extends StoreCallOptions {
   /** Blobs and folders that are not wanted, by name: a store need not look at them, and may list them all the same. */
   readonly skip?: ((name: string) => boolean) | undefined;
+  /** Called for each place whose blobs are left out: it is away, or did not answer in time. */
+  readonly onUnanswered?: ((place: string) => void) | undefined;
 }
 
 export interface CopyOptions extends StoreCallOptions {
