@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { mkdir, mkdtemp, readdir, readFile, rm, utimes, writeFile } from 'node:fs/promises';
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
@@ -225,4 +225,25 @@ describe('a directory with files of others', () => {
     await new Saver().save(session, join(dir, 'model.ckpt'));
     expect((await readdir(folder)).sort()).toEqual(['backup.tar', 'notes.txt']);
   });
+});
+
+test('a save to the name of files that Shoal did not write fails, and leaves them as they are', async () => {
+  const { graph, init, trainOp } = model(1);
+  await using session = await Session.create({ graph });
+  await session.run(init);
+  const [one, two] = [join(dir, 'one'), join(dir, 'two')];
+  await new Saver().save(session, join(one, 'model.ckpt'), { globalStep: 5 });
+  // A copy of the files alone, without what Shoal keeps beside them.
+  await cp(one, two, { recursive: true, filter: (path) => !/manifests|@|\.shoal/.test(path) });
+  const before = await readdir(two);
+  const data = join(two, 'model.ckpt-5.data-00000-of-00001');
+  const bytes = await readFile(data);
+  await session.run(trainOp);
+  const save = () => new Saver().save(session, join(two, 'model.ckpt'), { globalStep: 5 });
+  await expect(save()).rejects.toMatchObject({ code: 'SHOAL_ALREADY_EXISTS' });
+  expect(await readFile(data)).toEqual(bytes);
+  expect((await readdir(two)).filter((file) => file !== '.shoal-uploads')).toEqual(before);
+  for (const file of before.filter((name) => name.startsWith('model.'))) await rm(join(two, file));
+  expect(await save()).toBe(join(two, 'model.ckpt-5'));
+  expect(await readFile(data)).not.toEqual(bytes);
 });

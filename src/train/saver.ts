@@ -80,6 +80,8 @@ export interface RestoreOptions extends CallOptions {
 export interface SaveOptions extends CallOptions {
   /** Its number is put behind the path; the step in the graph at the moment of the cut unless told. */
   readonly globalStep?: number | undefined;
+  /** See `SaverLike.save`. */
+  readonly mayHide?: boolean | undefined;
 }
 
 interface Home {
@@ -115,7 +117,7 @@ export class Saver implements SaverLike {
 
   /** Saves to `path-STEP`; resolves with that path when the checkpoint is committed. */
   async save(session: TrainingRunner, path: string, options: SaveOptions = {}): Promise<string> {
-    const { signal, globalStep } = options;
+    const { signal, globalStep, mayHide } = options;
     const { consistency = MANNERS.consistency, writeMetaGraph = true, whenBusy = 'queue' } = this.#options;
     const { checkpoints, variables } = this.#home(session, dirname(path));
     if (variables.size === 0) throw invalid('There is no variable to be saved in this graph');
@@ -127,6 +129,7 @@ export class Saver implements SaverLike {
         basename: basename(path),
         step: () => (globalStep === undefined ? readStep(session, signal) : Promise.resolve(globalStep)),
         consistency,
+        mayHide,
         ...(writeMetaGraph ? { meta: () => this.#metaGraphs.bytes(session.graph) } : {}),
         signal,
         onProgress,
