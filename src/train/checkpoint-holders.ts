@@ -10,7 +10,7 @@ import { sleep } from '../async/deadline.js';
 import type { Survey } from '../checkpoint/catalog.js';
 import type { HolderWait } from '../checkpoint/restore.js';
 import type { Member } from '../cluster/membership-types.js';
-import { placeOf, taskAt } from '../cluster/peers.js';
+import { placeOf } from '../cluster/peers.js';
 import type { Server } from '../cluster/server.js';
 import { parseTaskId, type TaskId } from '../cluster/task-id.js';
 import { isShoalError } from '../errors/errors.js';
@@ -113,15 +113,16 @@ export class CheckpointHolders {
   /** Tasks at those places that are away, or do not answer although nobody has noticed yet that they are. */
   async #unanswering(places: readonly string[]): Promise<readonly TaskId[]> {
     const { server, store } = this.#options;
-    const known = new Set<TaskId>([
-      ...server.spec.tasks.map(({ id }) => id),
-      ...server.task.members().map(({ task }) => task),
-    ]);
+    const known = new Map(
+      [...server.spec.tasks.map(({ id }) => id), ...server.task.members().map(({ task }) => task)].map(
+        (task) => [placeOf(task), task],
+      ),
+    );
     const each = await Promise.all(
       places.map(async (place) => {
-        const task = taskAt(place);
-        // One that is no part of the cluster any more will not come.
-        if (!known.has(task) || task === server.task.task || this.#isGivenUp(task)) return [];
+        const task = known.get(place);
+        // One that is no part of the cluster any more will not come; a checkpoint of one process names no task at all.
+        if (task === undefined || task === server.task.task || this.#isGivenUp(task)) return [];
         if (!this.#isAlive(task)) return [task];
         const answers = await store.stat('any-blob', { place, timeoutMs: ASK_MS }).then(
           () => true,
