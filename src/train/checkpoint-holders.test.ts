@@ -31,3 +31,14 @@ describe('a wait for the places of a checkpoint', () => {
     expect(await holders().wait(['here', 'ps/0'], { why: 'x' })).toBe(false);
   });
 });
+
+it('a survey lacks those that are gone or did not answer, and not those that left', () => {
+  expect(holders({ [PS]: 'dead' }).missingFrom({ unanswered: ['worker/0'] })).toEqual([PS, WORKER]);
+  expect(holders({ [WORKER]: 'left' }).missingFrom({ unanswered: [] })).toEqual([]);
+});
+
+it('one that left is waited for where a file of a checkpoint is at its place', async () => {
+  const begun = performance.now();
+  expect(await holders({ [WORKER]: 'left' }).wait(['worker/0'], { why: 'x' })).toBe(false);
+  expect(performance.now() - begun).toBeGreaterThan(40);
+});

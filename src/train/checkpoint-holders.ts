@@ -46,14 +46,18 @@ export class CheckpointHolders {
 
   /**
    * The tasks whose checkpoints a survey may lack: those that are not there, and those that did not answer it. An evaluator
-   * holds nothing that others do not have.
+   * holds nothing that others do not have. One that left gracefully is not expected back; where it has the only copy of a
+   * file, `wait` waits for it.
    */
   missingFrom({ unanswered }: Pick<Survey, 'unanswered'>): readonly TaskId[] {
     const { spec, task } = this.#options.server;
     const expected = spec.tasks.map(({ id }) => id);
     const others = task.members().flatMap((member) => (member.status === 'alive' ? [member.task] : []));
     return [...new Set([...expected, ...others])].filter(
-      (id) => parseTaskId(id).job !== 'evaluator' && (!this.#isAlive(id) || unanswered.includes(placeOf(id))),
+      (id) =>
+        parseTaskId(id).job !== 'evaluator' &&
+        this.#member(id)?.status !== 'left' &&
+        (!this.#isAlive(id) || unanswered.includes(placeOf(id))),
     );
   }
 
