@@ -40,7 +40,9 @@ export interface UnreadableManifest {
   readonly sequence: number;
   readonly step: number;
   readonly attempt: string;
-  /** SHOAL_UNSUPPORTED where this version of Shoal is to blame, and not a disk. */
+  /** Who has a copy. */
+  readonly places: readonly string[];
+  /** SHOAL_UNREACHABLE where no copy could be read, and none is damaged; SHOAL_UNSUPPORTED where this version of Shoal is to blame, and not a disk. */
   readonly error: ShoalError;
 }
 
@@ -76,7 +78,7 @@ export async function surveyCheckpoints(
       ? { manifest: before, error: undefined, bad: [] }
       : await readManifest(store, name, places, options);
     if (manifest) found.set(name, manifest);
-    else if (error) unreadable.push({ name, ...parsed, error });
+    else if (error) unreadable.push({ name, ...parsed, places, error });
     damaged.push(...bad);
   }
   known.clear();

@@ -221,7 +221,9 @@ export class Checkpoints {
     const survey = found ?? (await this.survey({ signal: request.signal }));
     for (const manifest of survey.manifests) this.#checkJob(manifest);
     if (survey.manifests.length + survey.unreadable.length === 0) return undefined;
-    const restored = await restoreNewest(this.#options, survey, request);
+    const restored = await restoreNewest(this.#options, survey, request, (manifest) =>
+      this.#checkJob(manifest),
+    );
     const { store, log } = this.#options;
     void replaceDamaged(store, survey.damaged, { log });
     return restored;
