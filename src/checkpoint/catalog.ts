@@ -1,11 +1,12 @@
 /** The checkpoints of a namespace: which there are, and how healthy each is. */
 import type { ShoalError } from '../errors/errors.js';
 import { isCopyFault } from '../errors/system-error.js';
-import type { Store } from '../store/store.js';
+import type { BlobInfo, Store } from '../store/store.js';
 import type { Manifest, ManifestFile } from './manifest.js';
 import {
   type AttemptStamp,
   fileBlob,
+  isOfCheckpoints,
   manifestBlob,
   manifestsPrefix,
   parseFileBlob,
@@ -39,7 +40,9 @@ export interface UnreadableManifest {
   readonly sequence: number;
   readonly step: number;
   readonly attempt: string;
-  /** SHOAL_UNSUPPORTED where this version of Shoal is to blame, and not a disk. */
+  /** Who has a copy. */
+  readonly places: readonly string[];
+  /** SHOAL_UNREACHABLE where no copy could be read, and none is damaged; SHOAL_UNSUPPORTED where this version of Shoal is to blame, and not a disk. */
   readonly error: ShoalError;
 }
 
@@ -50,6 +53,8 @@ export interface Survey {
   readonly unreadable: readonly UnreadableManifest[];
   /** Copies of readable manifests that were passed over for a good one. */
   readonly damaged: readonly DamagedCopy[];
+  /** Places that were not heard: they may hold checkpoints that are not among these. */
+  readonly unanswered: readonly string[];
 }
 
 /** All checkpoints of a namespace, those included that can not be read. */
@@ -61,7 +66,11 @@ export async function surveyCheckpoints(
   const found = new Map<string, Manifest>();
   const unreadable: UnreadableManifest[] = [];
   const damaged: DamagedCopy[] = [];
-  for await (const { name, places } of store.list(manifestsPrefix(namespace), options)) {
+  const unanswered: string[] = [];
+  const { signal, timeoutMs } = options;
+  const onUnanswered = (place: string) => unanswered.push(place);
+  const listed = store.list(manifestsPrefix(namespace), { signal, timeoutMs, onUnanswered });
+  for await (const { name, places } of listed) {
     const parsed = parseManifestBlob(name);
     if (!parsed) continue;
     const before = known.get(name);
@@ -69,7 +78,7 @@ export async function surveyCheckpoints(
       ? { manifest: before, error: undefined, bad: [] }
       : await readManifest(store, name, places, options);
     if (manifest) found.set(name, manifest);
-    else if (error) unreadable.push({ name, ...parsed, error });
+    else if (error) unreadable.push({ name, ...parsed, places, error });
     damaged.push(...bad);
   }
   known.clear();
@@ -78,6 +87,7 @@ export async function surveyCheckpoints(
     manifests: [...found.values()].sort(newestFirst),
     unreadable: unreadable.sort((a, b) => b.sequence - a.sequence || (a.name < b.name ? 1 : -1)),
     damaged,
+    unanswered,
   };
 }
 
@@ -109,8 +119,11 @@ export async function nextSequence(
   { life, ...options }: CatalogOptions & { readonly life?: number | undefined } = {},
 ): Promise<number> {
   let highest = 0;
-  const prefix = life === undefined ? manifestsPrefix(namespace) : folderOf(namespace);
-  for await (const { name } of store.list(prefix, options)) {
+  const blobs =
+    life === undefined
+      ? store.list(manifestsPrefix(namespace), options)
+      : blobsOfCheckpoints(store, namespace, options);
+  for await (const { name } of blobs) {
     highest = Math.max(highest, parseManifestBlob(name)?.sequence ?? 0);
     const stamp = stampOf(parseFileBlob(namespace, name)?.attempt ?? '');
     if (life !== undefined && stamp && stamp.incarnation < life) highest = Math.max(highest, stamp.sequence);
@@ -118,7 +131,15 @@ export async function nextSequence(
   return highest + 1;
 }
 
-const folderOf = (namespace: string): string => (namespace === '' ? '' : `${namespace}/`);
+/** Manifests and files of attempts. What else is there may be the user's: large, or not to be read. */
+function blobsOfCheckpoints(
+  store: Store,
+  namespace: string,
+  { signal, timeoutMs }: CatalogOptions,
+): AsyncIterable<BlobInfo> {
+  const skip = (name: string) => !isOfCheckpoints(namespace, name);
+  return store.list(namespace === '' ? '' : `${namespace}/`, { signal, timeoutMs, skip });
+}
 
 /** Where the files of a checkpoint are at the moment. */
 export async function healthOf(
@@ -191,7 +212,10 @@ export async function sweepAttempts(
 ): Promise<number> {
   const committed = new Set<string>();
   const others: { name: string; attempt: string; modifiedMs: number }[] = [];
-  for await (const { name, modifiedMs } of store.list(folderOf(namespace), { signal, timeoutMs })) {
+  for await (const { name, modifiedMs } of blobsOfCheckpoints(store, namespace, {
+    signal,
+    timeoutMs,
+  })) {
     const manifest = parseManifestBlob(name);
     if (manifest) committed.add(manifest.attempt);
     const file = parseFileBlob(namespace, name);

@@ -39,6 +39,14 @@ export interface CheckpointsOptions extends SaveContext {
   readonly attempts?: number | undefined;
 }
 
+export interface CheckpointRequest extends SaveRequest {
+  /**
+   * Whether to save where the directory has files of that name that Shoal did not write: the checkpoint is in the store
+   * then, and the directory does not show it. Default: false, such a save fails.
+   */
+  readonly mayHide?: boolean | undefined;
+}
+
 /** What to do with a save that is asked for while one runs. */
 export type WhenBusy = 'queue' | 'skip';
 
@@ -72,7 +80,7 @@ export class Checkpoints {
   }
 
   /** Resolves when the checkpoint is committed, undefined when it was skipped since one is being saved. */
-  async save(request: SaveRequest, whenBusy: WhenBusy = 'queue'): Promise<SaveOutcome | undefined> {
+  async save(request: CheckpointRequest, whenBusy: WhenBusy = 'queue'): Promise<SaveOutcome | undefined> {
     while (this.#running) {
       if (whenBusy === 'skip') return undefined;
       await this.#running;
@@ -86,20 +94,25 @@ export class Checkpoints {
     }
   }
 
-  async #save(request: SaveRequest): Promise<SaveOutcome> {
+  async #save(request: CheckpointRequest): Promise<SaveOutcome> {
     const { attempts = 3, log, store } = this.#options;
     if (performance.now() - this.#sweptAt > SWEEP_EVERY_MS) {
       this.#sweptAt = performance.now();
       report(store.sweep(), log);
     }
+    const checkPrefix = request.mayHide ? undefined : (prefix: string) => this.#checkPrefix(prefix);
     for (let attempt = 1; ; attempt++) {
       try {
-        const outcome = await save(this.#options, request, {
-          above: this.#tried,
-          onSequence: (sequence) => {
-            this.#tried = sequence;
+        const outcome = await save(
+          this.#options,
+          { ...request, checkPrefix },
+          {
+            above: this.#tried,
+            onSequence: (sequence) => {
+              this.#tried = sequence;
+            },
           },
-        });
+        );
         this.#newest = outcome.manifest.sequence;
         await this.#keep(outcome.manifest);
         return outcome;
@@ -114,6 +127,18 @@ export class Checkpoints {
         await sleep(backoffMs(attempt - 1, { baseMs: 500, maxMs: 10_000 }), request.signal);
       }
     }
+  }
+
+  /** The path of a checkpoint must lead to what was saved, and not to files of others. */
+  async #checkPrefix(prefix: string): Promise<void> {
+    const { directory } = this.#options;
+    const [file] = (await this.#view?.foreignFiles(prefix)) ?? [];
+    if (file === undefined) return;
+    throw new ShoalError(
+      'SHOAL_ALREADY_EXISTS',
+      `${prefix} is not saved: ${directory} has a file ${file} that Shoal did not write`,
+      { hint: `Move the files ${prefix}.* away, or save under another name or to another directory.` },
+    );
   }
 
   /**
@@ -196,7 +221,9 @@ export class Checkpoints {
     const survey = found ?? (await this.survey({ signal: request.signal }));
     for (const manifest of survey.manifests) this.#checkJob(manifest);
     if (survey.manifests.length + survey.unreadable.length === 0) return undefined;
-    const restored = await restoreNewest(this.#options, survey, request);
+    const restored = await restoreNewest(this.#options, survey, request, (manifest) =>
+      this.#checkJob(manifest),
+    );
     const { store, log } = this.#options;
     void replaceDamaged(store, survey.damaged, { log });
     return restored;
@@ -227,6 +254,7 @@ const newestOf = ({ manifests, unreadable }: Survey): number =>
 const FINAL: ReadonlySet<ShoalCode> = new Set<ShoalCode>([
   'SHOAL_INVALID_ARGUMENT',
   'SHOAL_FORBIDDEN',
+  'SHOAL_ALREADY_EXISTS',
   'SHOAL_ABORTED',
   'SHOAL_CONFIG',
   'SHOAL_TF_FAILED_PRECONDITION',

@@ -11,7 +11,7 @@ import {
 
 const part = fc.stringMatching(/^[A-Za-z0-9_.@-]{1,20}$/);
 const namespace = fc.array(part, { maxLength: 3 }).map((parts) => parts.join('/'));
-const attempt = fc.stringMatching(/^[a-z0-9-]{4,64}$/);
+const attempt = fc.stringMatching(/^(\d{1,16}-\d{1,9}-)?[0-9a-f]{12}$/);
 const count = fc.nat(Number.MAX_SAFE_INTEGER);
 
 it('the name of a manifest tells sequence, step and attempt', () => {
@@ -28,7 +28,7 @@ it('the name of a manifest tells sequence, step and attempt', () => {
 it('the name of a file tells its attempt, in its own namespace only', () => {
   fc.assert(
     fc.property(namespace, part, attempt, part, (space, prefix, id, file) => {
-      const name = fileBlob(space, { prefix, attempt: id }, file);
+      const name = fileBlob(space, { prefix, attempt: id }, `${prefix}.${file}`);
       expect(parseFileBlob(space, name)).toEqual({ prefix, attempt: id });
       expect(parseFileBlob(space === '' ? 'other' : `${space}/other`, name)).toBeUndefined();
       expect(parseManifestBlob(name)).toBeUndefined();
@@ -42,6 +42,8 @@ it('names of other things are passed over', () => {
     'manifests/',
     'manifests/1-2-abcd.json',
     'x/model@abcd',
+    'model@0123456789ab/notes.txt',
+    'backup@home/backup.tar',
     'manifests/x.json',
     'README',
   ]) {

@@ -59,10 +59,22 @@ export function parseManifestBlob(
   return { sequence: Number(match[1]), step: Number(match[2]), attempt: match[3]! };
 }
 
-/** The attempt that a file's blob belongs to; undefined for a blob of something else. */
+/**
+ * The attempt that a file's blob belongs to; undefined for a blob of something else. A namespace may be a directory of the
+ * user's: only names that `newAttempt` and `fileBlob` make are taken for Shoal's own.
+ */
 export function parseFileBlob(namespace: string, name: string): AttemptName | undefined {
-  const start = namespace === '' ? '' : `${namespace}/`;
-  if (!name.startsWith(start)) return undefined;
-  const match = /^([^/]+)@([a-z0-9-]{4,64})\/[^/]+$/.exec(name.slice(start.length));
+  const match = /^([^/]+)@((?:\d+-\d+-)?[0-9a-f]{12})\/\1\.[^/]+$/.exec(partWithin(namespace, name) ?? '');
   return match ? { prefix: match[1]!, attempt: match[2]! } : undefined;
+}
+
+/** Whether a blob or folder of that name can be, or hold, a manifest or a file of an attempt. */
+export function isOfCheckpoints(namespace: string, name: string): boolean {
+  const [first = ''] = (partWithin(namespace, name) ?? '').split('/', 1);
+  return first === 'manifests' || /@(?:\d+-\d+-)?[0-9a-f]{12}$/.test(first);
+}
+
+function partWithin(namespace: string, name: string): string | undefined {
+  const start = within(namespace, '');
+  return name.startsWith(start) ? name.slice(start.length) : undefined;
 }

@@ -12,6 +12,7 @@ import { dtypeNumber } from '../tensor/dtype.js';
 import { healthOf, type Survey, type UnreadableManifest } from './catalog.js';
 import { readInput } from './input-file.js';
 import type { Manifest } from './manifest.js';
+import { readManifest } from './read-manifest.js';
 import { replaceDamaged } from './replace-damaged.js';
 import { fullShapeOf, type SavedVariable } from './saved-variable.js';
 import type { ShardOwner } from './shard-owner.js';
@@ -166,6 +167,7 @@ export async function restoreNewest(
   context: RestoreContext,
   { manifests, unreadable }: Pick<Survey, 'manifests' | 'unreadable'>,
   request: RestoreRequest,
+  check: (manifest: Manifest) => void = () => {},
 ): Promise<RestoreReport> {
   const failures: string[] = [];
   let isDamageOnly = true;
@@ -175,12 +177,14 @@ export async function restoreNewest(
     context.log?.(`checkpoint ${what} can not be restored: ${firstLine(error)}; trying the one before`);
   };
   const all = [...manifests, ...unreadable].sort((a, b) => b.sequence - a.sequence);
-  for (const one of all) {
+  for (const found of all) {
+    const one = isUnreadable(found) ? await readLater(context, found, request.signal) : found;
     if (isUnreadable(one)) {
       if (one.error.code === 'SHOAL_UNSUPPORTED') throw one.error;
       passOver(`of step ${one.step}`, one.error);
       continue;
     }
+    check(one);
     try {
       return await restoreCheckpoint(context, one, request);
     } catch (error) {
@@ -196,6 +200,25 @@ export async function restoreNewest(
     `There are ${all.length} checkpoints, and none can be restored. ${failures.join('; ')}`,
     { hint: 'Start the machines that hold them. Nothing was initialised, and nothing is lost by waiting.' },
   );
+}
+
+/** A manifest none of whose copies could be reached: those who hold it are waited for. */
+async function readLater(
+  { store, waitForHolders, log }: RestoreContext,
+  found: UnreadableManifest,
+  signal: AbortSignal | undefined,
+): Promise<Manifest | UnreadableManifest> {
+  let { error } = found;
+  while (error.code === 'SHOAL_UNREACHABLE') {
+    const why = `the checkpoint of step ${found.step} can not be restored yet (${firstLine(error)})`;
+    const hasCome = await waitForHolders?.(found.places, { why, signal });
+    // Also where nobody was waited for: they may have come back since.
+    const again = await readManifest(store, found.name, found.places, { signal, onNotice: log });
+    if (again.manifest) return again.manifest;
+    error = again.error ?? error;
+    if (!hasCome) break;
+  }
+  return { ...found, error };
 }
 
 const isUnreadable = (one: Manifest | UnreadableManifest): one is UnreadableManifest => 'error' in one;

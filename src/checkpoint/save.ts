@@ -59,6 +59,8 @@ export interface SaveRequest {
   /** `model.ckpt`: the step is put behind it. */
   readonly basename: string;
   readonly consistency: 'cut' | 'loose';
+  /** Rejects when no checkpoint may have this prefix: asked before anything is written. */
+  readonly checkPrefix?: ((prefix: string) => Promise<void>) | undefined;
   readonly meta?: (() => Uint8Array) | undefined;
   /** What input has been consumed; asked for while the workers rest. */
   readonly input?: (() => unknown) | undefined;
@@ -304,9 +306,10 @@ class Save {
   }
 
   #write(owners: readonly string[]): void {
-    const { stallMs = 300_000, onProgress } = this.#request;
+    const { stallMs = 300_000, onProgress, checkPrefix } = this.#request;
     const { store, namespace } = this.#context;
     this.#deadline(stallMs, 'write anything');
+    const checked = checkPrefix?.(this.#prefix) ?? Promise.resolve();
     owners.forEach((owner, shard) => {
       const progress = (bytes: number) => {
         if (this.#state.phase !== 'writing' || bytes <= (this.#bytes.get(owner) ?? 0)) return;
@@ -317,9 +320,10 @@ class Save {
       };
       const request = { ...this.#name, namespace, store: store.url, shard, shards: owners.length };
       this.#begin(
-        this.#context
-          .owner(owner)
-          .write(request, { signal: this.#stop.signal, onProgress: progress })
+        checked
+          .then(() =>
+            this.#context.owner(owner).write(request, { signal: this.#stop.signal, onProgress: progress }),
+          )
           .then((written) => ({ type: 'written', owner, shard: written }) as const),
       );
     });

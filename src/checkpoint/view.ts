@@ -6,7 +6,7 @@
  * Checkpoints that Shoal did not write may lie in the same directory. Their files are neither replaced nor removed, and the
  * file `checkpoint` keeps naming them, before Shoal's own.
  */
-import { link, lstat, mkdir, readFile, rm } from 'node:fs/promises';
+import { link, lstat, mkdir, readdir, readFile, rm } from 'node:fs/promises';
 import { isAbsolute, join } from 'node:path';
 import { crc32c } from '../bytes/crc32c.js';
 import { isShoalError, messageOf } from '../errors/errors.js';
@@ -71,6 +71,23 @@ export class CheckpointView {
     const wanted = new Set(manifests.flatMap((manifest) => shownFiles(manifest).map(({ file }) => file)));
     for (const file of record.files) if (!wanted.has(file)) await record.remove(file);
     await record.save(job);
+  }
+
+  /** Files with the names of a checkpoint that Shoal did not write. */
+  async foreignFiles(prefix: string): Promise<readonly string[]> {
+    const { directory } = this.#options;
+    const record = await ViewRecord.read(directory);
+    const files = await readdir(directory).catch((error: NodeJS.ErrnoException) => {
+      if (error.code === 'ENOENT') return [];
+      throw error;
+    });
+    const foreign: string[] = [];
+    for (const file of files) {
+      const suffix = file.startsWith(`${prefix}.`) ? file.slice(prefix.length) : '';
+      if (suffix !== '.index' && suffix !== '.meta' && !/^\.data-\d+-of-\d+$/.test(suffix)) continue;
+      if ((await record.attemptOf(file)) === undefined) foreign.push(file);
+    }
+    return foreign;
   }
 
   /**

@@ -6,7 +6,7 @@ import { throwIfAborted } from '../async/deadline.js';
 import { isShoalError, ShoalError } from '../errors/errors.js';
 import { type BlobName, blobName, folderOf, locate, RESERVED } from './blob-names.js';
 import { fillFrom, sumRange } from './read-back.js';
-import type { BlobDigest } from './store.js';
+import type { BlobDigest, BlobListOptions } from './store.js';
 
 export interface DiskBlob {
   readonly name: string;
@@ -149,10 +149,14 @@ export interface ListOptions {
 }
 
 /** Blobs whose names begin with the prefix, directory by directory in order of their parts. */
-export async function* eachBlob(root: string, prefix = '', after?: string): AsyncGenerator<DiskBlob> {
+export async function* eachBlob(
+  root: string,
+  prefix = '',
+  { after, skip = () => false }: Pick<ListOptions, 'after'> & Pick<BlobListOptions, 'skip'> = {},
+): AsyncGenerator<DiskBlob> {
   const start = folderOf(prefix);
   if (start !== undefined) await locate(root, start);
-  for await (const name of walk(root, start ?? '')) {
+  for await (const name of walk(root, start ?? '', skip)) {
     if (!name.startsWith(prefix) || (after !== undefined && compareNames(name, after) <= 0)) continue;
     // A file that went away between the two looks is as good as never seen.
     const info = await lookAt(join(root, name), name).catch((error: unknown) => {
@@ -166,7 +170,7 @@ export async function* eachBlob(root: string, prefix = '', after?: string): Asyn
 /** The same, a page at a time. */
 export async function listBlobs(root: string, { prefix = '', after, limit = 1000 }: ListOptions) {
   const blobs: DiskBlob[] = [];
-  for await (const blob of eachBlob(root, prefix, after)) {
+  for await (const blob of eachBlob(root, prefix, { after })) {
     if (blobs.length === limit) return { blobs, next: blobs[blobs.length - 1]!.name };
     blobs.push(blob);
   }
@@ -181,14 +185,19 @@ function compareNames(a: string, b: string): number {
   return left.length - right.length;
 }
 
-async function* walk(root: string, folder: string): AsyncGenerator<BlobName> {
+async function* walk(
+  root: string,
+  folder: string,
+  skip: (name: string) => boolean,
+): AsyncGenerator<BlobName> {
   const entries = await readdir(join(root, folder), { withFileTypes: true }).catch((error: unknown) => {
     if (MISSING.has(codeOf(error))) return [];
     throw error;
   });
   for (const entry of entries.sort((a, b) => (a.name < b.name ? -1 : 1))) {
     const name = folder === '' ? entry.name : `${folder}/${entry.name}`;
-    if (entry.isDirectory() && name !== RESERVED) yield* walk(root, name);
+    if (skip(name)) continue;
+    if (entry.isDirectory() && name !== RESERVED) yield* walk(root, name, skip);
     else if (entry.isFile() && isName(name)) yield blobName(name);
   }
 }

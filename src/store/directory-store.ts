@@ -30,6 +30,7 @@ import { guarded, rangeWithin, refusePlace, sourceOf } from './sources.js';
 import {
   type BlobDigest,
   type BlobInfo,
+  type BlobListOptions,
   type BlobSource,
   HERE,
   type PlaceOptions,
@@ -230,8 +231,8 @@ export class DirectoryStore implements Store {
     return digestBlob(this.root, blobName(name), signal);
   }
 
-  async *list(prefix = ''): AsyncGenerator<BlobInfo> {
-    for await (const { name, size, modifiedMs } of eachBlob(this.root, prefix)) {
+  async *list(prefix = '', { skip }: BlobListOptions = {}): AsyncGenerator<BlobInfo> {
+    for await (const { name, size, modifiedMs } of eachBlob(this.root, prefix, { skip })) {
       yield { name, size, modifiedMs, places: [HERE] };
     }
   }

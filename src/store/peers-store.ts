@@ -27,6 +27,7 @@ import { spread } from './spread.js';
 import type {
   BlobDigest,
   BlobInfo,
+  BlobListOptions,
   BlobSource,
   CopyOptions,
   PlaceOptions,
@@ -262,13 +263,15 @@ export class PeersStore implements Store {
     return this.#at(place).digest(name, { signal, timeoutMs });
   }
 
-  async *list(prefix = '', options: StoreCallOptions = {}): AsyncGenerator<BlobInfo> {
+  async *list(prefix = '', options: BlobListOptions = {}): AsyncGenerator<BlobInfo> {
     const found = new Map<string, Holder[]>();
     const note = (place: string, blob: PeerBlob) => {
       const holders = found.get(blob.name);
       if (holders === undefined) found.set(blob.name, [{ place, blob }]);
       else holders.push({ place, blob });
     };
+    for (const { place, alive } of this.#peers.members())
+      if (!alive && place !== this.self) options.onUnanswered?.(place);
     const faults = await this.#everybody(options, async (place, blobs, bounds) => {
       for await (const blob of blobs.list(prefix, bounds)) note(place, blob);
     });
@@ -363,15 +366,11 @@ export class PeersStore implements Store {
    * Asks this task and all others at once. Who is away, or does not answer soon, is passed over; places whose disk fails
    * are returned.
    */
-  #everybody(options: StoreCallOptions, ask: Ask): Promise<readonly PlaceFault[]> {
+  #everybody(options: AskOptions, ask: Ask): Promise<readonly PlaceFault[]> {
     return this.#askAll([this.self, ...this.#others().map(({ place }) => place)], options, ask);
   }
 
-  async #askAll(
-    places: readonly string[],
-    options: StoreCallOptions,
-    ask: Ask,
-  ): Promise<readonly PlaceFault[]> {
+  async #askAll(places: readonly string[], options: AskOptions, ask: Ask): Promise<readonly PlaceFault[]> {
     const bounds = askBounds(options);
     const faults: PlaceFault[] = [];
     await Promise.all(
@@ -379,7 +378,11 @@ export class PeersStore implements Store {
         try {
           await ask(place, this.#at(place), bounds);
         } catch (error) {
-          if (place !== this.self && isAway(error)) return;
+          if (place !== this.self && isAway(error)) {
+            // A task that keeps no blobs has answered.
+            if (!isShoalError(error, 'SHOAL_NOT_FOUND')) options.onUnanswered?.(place);
+            return;
+          }
           if (options.signal?.aborted || !isCopyFault(error)) throw error;
           faults.push({ place, error });
         }
@@ -396,6 +399,7 @@ export class PeersStore implements Store {
   }
 }
 
+type AskOptions = Pick<BlobListOptions, 'signal' | 'timeoutMs' | 'onUnanswered'>;
 type Ask = (place: string, blobs: PeerBlobs, bounds: StoreCallOptions) => Promise<void>;
 
 function askBounds({ signal, timeoutMs = ASK_MS }: StoreCallOptions): StoreCallOptions {

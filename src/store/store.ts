@@ -94,6 +94,13 @@ export interface PlaceOptions extends StoreCallOptions {
   readonly place?: string | undefined;
 }
 
+export interface BlobListOptions extends StoreCallOptions {
+  /** Blobs and folders that are not wanted, by name: a store need not look at them, and may list them all the same. */
+  readonly skip?: ((name: string) => boolean) | undefined;
+  /** Called for each place whose blobs are left out: it is away, or did not answer in time. */
+  readonly onUnanswered?: ((place: string) => void) | undefined;
+}
+
 export interface CopyOptions extends StoreCallOptions {
   /** The copy that is copied; default: any other. */
   readonly from?: string | undefined;
@@ -123,7 +130,7 @@ export interface Store {
   /** Size and sum of a copy as it is read from where it lies. */
   digest(name: string, options?: PlaceOptions): Promise<BlobDigest>;
   /** The union over all places, each name once, in any order. */
-  list(prefix?: string, options?: StoreCallOptions): AsyncIterable<BlobInfo>;
+  list(prefix?: string, options?: BlobListOptions): AsyncIterable<BlobInfo>;
   /** All copies that can be reached, or the one of a place. What is not there is removed already. */
   remove(name: string, options?: PlaceOptions): Promise<void>;
   /** One more copy, at the place `to`. A store of one place refuses. */

@@ -70,7 +70,7 @@ export class CarefulSaver {
   }
 
   /** Tries once; gives whether a checkpoint was committed. */
-  async save(session: TrainingRunner, step: number): Promise<boolean> {
+  async save(session: TrainingRunner, step: number, { mayHide = false } = {}): Promise<boolean> {
     const { saver, path, log, writer } = this.#options;
     try {
       // Synchronous steps rest at a step that is counted from here.
@@ -79,7 +79,7 @@ export class CarefulSaver {
       const { steadiness, input } = session;
       const write = async (signal?: AbortSignal) => {
         await input?.settled(signal);
-        return saver().save(session, path, signal ? { signal } : {});
+        return saver().save(session, path, { mayHide, ...(signal && { signal }) });
       };
       const saved = await (steadiness ? steadiness.during('A save', write) : write());
       this.#failures = 0;
@@ -120,7 +120,8 @@ export class CarefulSaver {
   async saveLast(session: TrainingRunner, step: number, attempts = 3): Promise<boolean> {
     for (let attempt = 0; step !== this.#savedStep && attempt < attempts; attempt++) {
       if (attempt > 0) await sleep(backoffMs(attempt, LAST_RETRY));
-      if (await this.save(session, step)) return true;
+      // No later save would have another name: in the store alone is better than not at all.
+      if (await this.save(session, step, { mayHide: attempt + 1 === attempts })) return true;
     }
     if (step === this.#savedStep) {
       await this.#tidy(session);

@@ -1,17 +1,18 @@
 /**
  * The tasks on whose disks checkpoints may be, as a restore waits for them. Which checkpoint is the newest is known when all
- * tasks have been heard of; and a checkpoint is not given up while a task that holds it is on its way back. Every wait of one
+ * tasks have answered; and a checkpoint is not given up while a task that holds it is on its way back. Every wait of one
  * restore ends by the same deadline. A task that was waited for in vain is not waited for again until it has been back: one
  * that is gone for good delays one restore and no more.
  *
  * The tasks that are waited for need nothing of the one that waits: their agents serve blobs from their start on.
  */
 import { sleep } from '../async/deadline.js';
+import type { Survey } from '../checkpoint/catalog.js';
 import type { HolderWait } from '../checkpoint/restore.js';
 import type { Member } from '../cluster/membership-types.js';
-import { taskAt } from '../cluster/peers.js';
+import { placeOf } from '../cluster/peers.js';
 import type { Server } from '../cluster/server.js';
-import type { TaskId } from '../cluster/task-id.js';
+import { parseTaskId, type TaskId } from '../cluster/task-id.js';
 import { isShoalError } from '../errors/errors.js';
 import type { Store } from '../store/store.js';
 
@@ -43,17 +44,38 @@ export class CheckpointHolders {
     this.#deadline = performance.now() + this.#options.waitMs;
   }
 
-  /** Tasks of the cluster that are not there. An evaluator holds nothing that others do not have. */
-  get absent(): readonly TaskId[] {
-    const { spec } = this.#options.server;
-    return spec.tasks.flatMap(({ id, job }) => (job === 'evaluator' || this.#isAlive(id) ? [] : [id]));
+  /**
+   * The tasks whose checkpoints a survey may lack: those that are not there, and those that did not answer it. An evaluator
+   * holds nothing that others do not have. One that left gracefully is not expected back; where it has the only copy of a
+   * file, `wait` waits for it.
+   */
+  missingFrom({ unanswered }: Pick<Survey, 'unanswered'>): readonly TaskId[] {
+    const { spec, task } = this.#options.server;
+    const expected = spec.tasks.map(({ id }) => id);
+    const others = task.members().flatMap((member) => (member.status === 'alive' ? [member.task] : []));
+    return [...new Set([...expected, ...others])].filter(
+      (id) =>
+        parseTaskId(id).job !== 'evaluator' &&
+        this.#member(id)?.status !== 'left' &&
+        (!this.#isAlive(id) || unanswered.includes(placeOf(id))),
+    );
   }
 
-  /** Waits for all tasks of the cluster; resolves with those that are still absent at the deadline. */
-  async everybody(signal: AbortSignal | undefined): Promise<readonly TaskId[]> {
+  /** Takes note of who answered a survey. True: one of the others has not been waited for. */
+  isWorthWaiting(survey: Pick<Survey, 'unanswered'>): boolean {
+    const missing = this.missingFrom(survey);
+    for (const task of this.#givenUp.keys())
+      if (this.#isAlive(task) && !missing.includes(task)) this.#givenUp.delete(task);
+    return missing.some((task) => !this.#isGivenUp(task));
+  }
+
+  /** Waits for the tasks that are missing from a survey. Those that do not answer by the deadline are given up. */
+  async everybody(survey: Pick<Survey, 'unanswered'>, signal: AbortSignal | undefined): Promise<void> {
     const { server, log } = this.#options;
+    if (this.#leftMs <= 0) return this.#giveUp(this.missingFrom(survey));
+    const absent = () => this.missingFrom({ unanswered: [] });
     try {
-      await server.task.waitFor(() => this.absent.filter((task) => !this.#isGivenUp(task)), {
+      await server.task.waitFor(() => absent().filter((task) => !this.#isGivenUp(task)), {
         timeoutMs: this.#leftMs,
         signal,
         quietMs: QUIET_MS,
@@ -62,9 +84,10 @@ export class CheckpointHolders {
       });
     } catch (error) {
       if (!isShoalError(error, 'SHOAL_TIMEOUT')) throw error;
-      this.#giveUp(this.absent);
+      this.#giveUp(absent());
     }
-    return this.absent;
+    const why = 'it is not known which checkpoint is the newest';
+    while (await this.wait(survey.unanswered, { why, signal }));
   }
 
   readonly wait: HolderWait = async (places, { why, signal }) => {
@@ -94,15 +117,16 @@ export class CheckpointHolders {
   /** Tasks at those places that are away, or do not answer although nobody has noticed yet that they are. */
   async #unanswering(places: readonly string[]): Promise<readonly TaskId[]> {
     const { server, store } = this.#options;
-    const known = new Set<TaskId>([
-      ...server.spec.tasks.map(({ id }) => id),
-      ...server.task.members().map(({ task }) => task),
-    ]);
+    const known = new Map(
+      [...server.spec.tasks.map(({ id }) => id), ...server.task.members().map(({ task }) => task)].map(
+        (task) => [placeOf(task), task],
+      ),
+    );
     const each = await Promise.all(
       places.map(async (place) => {
-        const task = taskAt(place);
-        // One that is no part of the cluster any more will not come.
-        if (!known.has(task) || task === server.task.task || this.#isGivenUp(task)) return [];
+        const task = known.get(place);
+        // One that is no part of the cluster any more will not come; a checkpoint of one process names no task at all.
+        if (task === undefined || task === server.task.task || this.#isGivenUp(task)) return [];
         if (!this.#isAlive(task)) return [task];
         const answers = await store.stat('any-blob', { place, timeoutMs: ASK_MS }).then(
           () => true,

@@ -33,12 +33,13 @@ export interface TrainingRunner {
 export interface SaverLike {
   /**
    * Saves; resolves with the path (`dir/model.ckpt-N`) when the checkpoint is committed. N is the global step at the
-   * moment that is saved, unless told.
+   * moment that is saved, unless told. Where files that the saver did not write have that path, the save fails with
+   * SHOAL_ALREADY_EXISTS; with `mayHide` the checkpoint is kept in the store alone.
    */
   save(
     session: TrainingRunner,
     path: string,
-    options?: { globalStep?: number; signal?: AbortSignal },
+    options?: { globalStep?: number; signal?: AbortSignal; mayHide?: boolean },
   ): Promise<string>;
   /** Gives every variable of the graph its value from the checkpoint; tasks with `missing` ones come last. */
   restore(

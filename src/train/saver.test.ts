@@ -1,4 +1,5 @@
-import { mkdir, mkdtemp, readdir, readFile, rm, utimes, writeFile } from 'node:fs/promises';
+import { execFileSync } from 'node:child_process';
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
@@ -178,4 +179,71 @@ describe('a saver in one process', () => {
       hint: 'There are model.ckpt-7.',
     });
   });
+});
+
+describe('a directory with files of others', () => {
+  /** A folder that nobody can read, whoever runs this: the path of what is in it is longer than the system takes. */
+  function makeUnreadable(folder: string): void {
+    const deep = Array.from({ length: 10 }, () => 'x'.repeat(250)).join('/');
+    execFileSync('sh', [
+      '-c',
+      `mkdir "$1" && cd "$1" && mkdir -p ${deep} && cd ${deep} && mkdir -p ${deep}`,
+      'sh',
+      folder,
+    ]);
+  }
+
+  test('is not searched: folders that can not be read do no harm', async () => {
+    const folder = join(dir, 'private');
+    makeUnreadable(folder);
+    try {
+      const { graph, init } = model(1);
+      await using session = await Session.create({ graph });
+      await session.run(init);
+      const lines: string[] = [];
+      const log = (line: string) => lines.push(line);
+      for (const store of ['peers:', `file:${dir}`]) {
+        const path = await new Saver({ store, log }).save(session, join(dir, 'model.ckpt'));
+        expect(path).toBe(join(dir, 'model.ckpt-0'));
+      }
+      expect(lines).toEqual([]);
+    } finally {
+      execFileSync('rm', ['-r', folder]);
+    }
+  });
+
+  test('keeps them, however old and with whatever names', async () => {
+    const { graph, init } = model(1);
+    await using session = await Session.create({ graph });
+    await session.run(init);
+    const folder = join(dir, 'backup@home');
+    await mkdir(folder);
+    for (const file of ['notes.txt', 'backup.tar']) {
+      await writeFile(join(folder, file), 'x');
+      await utimes(join(folder, file), 1, 1);
+    }
+    await new Saver().save(session, join(dir, 'model.ckpt'));
+    expect((await readdir(folder)).sort()).toEqual(['backup.tar', 'notes.txt']);
+  });
+});
+
+test('a save to the name of files that Shoal did not write fails, and leaves them as they are', async () => {
+  const { graph, init, trainOp } = model(1);
+  await using session = await Session.create({ graph });
+  await session.run(init);
+  const [one, two] = [join(dir, 'one'), join(dir, 'two')];
+  await new Saver().save(session, join(one, 'model.ckpt'), { globalStep: 5 });
+  // A copy of the files alone, without what Shoal keeps beside them.
+  await cp(one, two, { recursive: true, filter: (path) => !/manifests|@|\.shoal/.test(path) });
+  const before = await readdir(two);
+  const data = join(two, 'model.ckpt-5.data-00000-of-00001');
+  const bytes = await readFile(data);
+  await session.run(trainOp);
+  const save = () => new Saver().save(session, join(two, 'model.ckpt'), { globalStep: 5 });
+  await expect(save()).rejects.toMatchObject({ code: 'SHOAL_ALREADY_EXISTS' });
+  expect(await readFile(data)).toEqual(bytes);
+  expect((await readdir(two)).filter((file) => file !== '.shoal-uploads')).toEqual(before);
+  for (const file of before.filter((name) => name.startsWith('model.'))) await rm(join(two, file));
+  expect(await save()).toBe(join(two, 'model.ckpt-5'));
+  expect(await readFile(data)).not.toEqual(bytes);
 });

@@ -80,6 +80,8 @@ export interface RestoreOptions extends CallOptions {
 export interface SaveOptions extends CallOptions {
   /** Its number is put behind the path; the step in the graph at the moment of the cut unless told. */
   readonly globalStep?: number | undefined;
+  /** See `SaverLike.save`. */
+  readonly mayHide?: boolean | undefined;
 }
 
 interface Home {
@@ -115,7 +117,7 @@ export class Saver implements SaverLike {
 
   /** Saves to `path-STEP`; resolves with that path when the checkpoint is committed. */
   async save(session: TrainingRunner, path: string, options: SaveOptions = {}): Promise<string> {
-    const { signal, globalStep } = options;
+    const { signal, globalStep, mayHide } = options;
     const { consistency = MANNERS.consistency, writeMetaGraph = true, whenBusy = 'queue' } = this.#options;
     const { checkpoints, variables } = this.#home(session, dirname(path));
     if (variables.size === 0) throw invalid('There is no variable to be saved in this graph');
@@ -127,6 +129,7 @@ export class Saver implements SaverLike {
         basename: basename(path),
         step: () => (globalStep === undefined ? readStep(session, signal) : Promise.resolve(globalStep)),
         consistency,
+        mayHide,
         ...(writeMetaGraph ? { meta: () => this.#metaGraphs.bytes(session.graph) } : {}),
         signal,
         onProgress,
@@ -221,26 +224,28 @@ export class Saver implements SaverLike {
   }
 
   /**
-   * All checkpoints, the newest included. It may be on a disk whose task is still on its way: which one is the newest, and
-   * that there is none, is known when all tasks have been heard of. Else a cluster that comes up slowly would continue from
-   * an old checkpoint, or begin again from first values.
+   * All checkpoints, the newest included. It may be on a disk whose task is still on its way, or does not answer: which one
+   * is the newest, and that there is none, is known when all tasks have answered. Else a cluster that comes up slowly would
+   * continue from an old checkpoint, or begin again from first values.
    */
   async #surveyAll(session: TrainingRunner, directory: string, { signal }: CallOptions): Promise<Survey> {
     const { checkpoints, holders } = this.#home(session, directory);
     holders?.begin();
-    const wasComplete = !holders || holders.absent.length === 0;
-    const survey = await checkpoints.survey({ signal });
+    let survey = await checkpoints.survey({ signal });
+    while (!checkpoints.hasNewest(survey) && holders?.isWorthWaiting(survey)) {
+      await holders.everybody(survey, signal);
+      survey = await checkpoints.survey({ signal });
+    }
     if (checkpoints.hasNewest(survey)) return survey;
-    const absent = wasComplete ? [] : await holders.everybody(signal);
-    const all = wasComplete ? survey : await checkpoints.survey({ signal });
-    if (absent.length === 0) checkpoints.settleNewest(all);
-    else if (all.manifests.length + all.unreadable.length === 0) throw this.#unheard(absent);
+    const missing = holders?.missingFrom(survey) ?? [];
+    if (missing.length === 0) checkpoints.settleNewest(survey);
+    else if (survey.manifests.length + survey.unreadable.length === 0) throw this.#unheard(missing);
     else {
       this.#options.log?.(
-        `NOT ALL TASKS ARE THERE: ${absent.join(', ')} may hold a newer checkpoint than those that were found; continuing without`,
+        `NOT ALL TASKS ARE THERE: ${missing.join(', ')} may hold a newer checkpoint than those that were found; continuing without`,
       );
     }
-    return all;
+    return survey;
   }
 
   #unheard(absent: readonly string[]): ShoalError {

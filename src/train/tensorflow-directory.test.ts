@@ -160,7 +160,14 @@ describe('a directory in which TensorFlow has trained', () => {
     const saver = new Saver({ log });
     await saver.restoreNewest(session, directory);
     for (let i = 0; i < 3; i++) await session.run(trainOp);
-    await saver.save(session, join(directory, 'model.ckpt'), { globalStep: 10 });
+    const path = join(directory, 'model.ckpt');
+    await expect(saver.save(session, path, { globalStep: 10 })).rejects.toMatchObject({
+      code: 'SHOAL_ALREADY_EXISTS',
+      hint: expect.stringContaining('model.ckpt-10.*') as string,
+    });
+    expect(sums()).toEqual(before);
+    expect(readdirSync(directory).filter((file) => file.startsWith('model.ckpt-10@'))).toEqual([]);
+    await saver.save(session, path, { globalStep: 10, mayHide: true });
     expect(sums()).toEqual(before);
     expect(lines.join('\n')).toMatch(
       /does not show model\.ckpt-10: files of that name, which Shoal did not write/,

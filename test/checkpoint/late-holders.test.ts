@@ -66,11 +66,9 @@ describe('the newest checkpoint, whose other holder is away', () => {
   });
 });
 
-it('a chief that has no memory waits for all tasks before it takes a checkpoint for the newest', {
-  timeout: 1_800_000,
-}, async () => {
-  await using cluster = await Cluster.start('./task.ts', { chief: 1, ps: 1, worker: 2 });
-  // Each checkpoint is known to one of the workers alone, once chief and ps have lost their disks.
+/** Chief and ps have lost their disks; step 1 is known to one of the workers alone, step 2 to the other. */
+async function withoutMemory(): Promise<Cluster> {
+  const cluster = await Cluster.start('./task.ts', { chief: 1, ps: 1, worker: 2 });
   for (const [step, away] of [
     [1, 'worker/1'],
     [2, 'worker/0'],
@@ -82,15 +80,40 @@ it('a chief that has no memory waits for all tasks before it takes a checkpoint 
     await cluster.at(away).ask('wait');
     await cluster.at('chief/0').ask('wait');
   }
-  for (const name of ['chief/0', 'ps/0', 'worker/1']) await cluster.at(name).kill();
-  for (const name of ['chief/0', 'ps/0']) await cluster.empty(name);
-  for (const name of ['chief/0', 'ps/0', 'worker/0']) cluster.launch(name);
-  const chief = cluster.at('chief/0');
-  const restoring = chief.ask<Restored>('restoreWithPs');
-  restoring.catch(() => {});
-  await said(chief, /looking for the newest checkpoint: .*waits for \/job:worker\/task:1/);
-  cluster.launch('worker/1');
-  expect(await restoring).toMatchObject({ prefix: 'model.ckpt-2', found: 2 });
+  for (const name of ['chief/0', 'ps/0']) {
+    await cluster.at(name).kill();
+    await cluster.empty(name);
+  }
+  return cluster;
+}
+
+describe('a chief that has no memory', () => {
+  it('waits for all tasks before it takes a checkpoint for the newest', { timeout: 1_800_000 }, async () => {
+    await using cluster = await withoutMemory();
+    await cluster.at('worker/1').kill();
+    for (const name of ['chief/0', 'ps/0', 'worker/0']) cluster.launch(name);
+    const chief = cluster.at('chief/0');
+    const restoring = chief.ask<Restored>('restoreWithPs');
+    restoring.catch(() => {});
+    await said(chief, /looking for the newest checkpoint: .*waits for \/job:worker\/task:1/);
+    cluster.launch('worker/1');
+    expect(await restoring).toMatchObject({ prefix: 'model.ckpt-2', found: 2 });
+  });
+
+  it('waits for a task that counts as alive and does not answer', { timeout: 1_800_000 }, async () => {
+    await using cluster = await withoutMemory();
+    for (const name of ['chief/0', 'ps/0', 'worker/0']) cluster.launch(name);
+    const [chief, frozen] = [cluster.at('chief/0'), cluster.at('worker/1')];
+    await chief.ask('wait');
+    frozen.pause();
+    const restoring = chief.ask<Restored>('restoreWithPs');
+    restoring.catch(() => {});
+    // Which of the lines depends on whether its silence has been noticed.
+    const line = /(newest; waiting for|looking for the newest checkpoint: .*waits for) \/job:worker\/task:1/;
+    await Promise.race([said(chief, line), restoring]);
+    frozen.continue();
+    expect(await restoring).toMatchObject({ prefix: 'model.ckpt-2', found: 2 });
+  });
 });
 
 it('one that is not needed delays nothing: neither a worker that is away, nor a ps that came back empty', {

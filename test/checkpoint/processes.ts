@@ -115,6 +115,10 @@ export class Task {
     }
   }
 
+  pause(): void {
+    this.#child.kill('SIGSTOP');
+  }
+
   continue(): void {
     this.#child.kill('SIGCONT');
   }

@@ -18,6 +18,7 @@ import { fileBlob, manifestBlob } from '../../src/checkpoint/names.js';
 import { repairCheckpoint } from '../../src/checkpoint/repair.js';
 import { pullCheckpoint, pushCheckpoint } from '../../src/checkpoint/transfer.js';
 import { damagedCopies, isSound, verifyCheckpoint } from '../../src/checkpoint/verify.js';
+import { ShoalError } from '../../src/errors/errors.js';
 import { Crew, PLACES } from './crew.js';
 
 const INPUT = { version: 1, plan: { shards: [{ file: 'a', offset: 0, records: 3 }] }, consumed: 2 };
@@ -106,6 +107,45 @@ describe('the newest of several', () => {
     await crew.save(chief, 2);
     change(manifestOf(manifest), () => sealed({ ...manifest, version: 3 }));
     expect((await restore())!.manifest.step).toBe(2);
+  });
+});
+
+describe('a manifest that nobody who has it can be asked for', () => {
+  /** Two checkpoints; the manifest of the newer one is listed, and its copies can not be reached until `come`. */
+  async function withoutHolders() {
+    await crew.save(chief, 1);
+    const name = manifestOf(await crew.save(chief, 2));
+    rmSync(crew.disks.path('chief/0', name));
+    let isAway = true;
+    for (const disk of crew.disks.all)
+      disk.onRead = (blob) => {
+        if (isAway && blob === name) throw new ShoalError('SHOAL_UNREACHABLE', `${disk.place} is silent`);
+      };
+    await crew.set(77);
+    return {
+      come: () => {
+        isAway = false;
+      },
+    };
+  }
+
+  it('is waited for, and restored when they are back', async () => {
+    const { come } = await withoutHolders();
+    const waits: (readonly string[])[] = [];
+    const waitForHolders = async (places: readonly string[]) => {
+      waits.push(places);
+      if (waits.length === 2) come();
+      return true;
+    };
+    expect((await restore(crew.chief({ waitForHolders })))!.manifest.step).toBe(2);
+    expect(waits).toHaveLength(2);
+    expect([...waits[0]!].sort()).toEqual(['ps/0', 'ps/1', 'worker/0']);
+  });
+
+  it('is passed over when they do not come', async () => {
+    await withoutHolders();
+    expect((await restore(crew.chief({ waitForHolders: async () => false })))!.manifest.step).toBe(1);
+    expect(crew.log.join('\n')).toMatch(/checkpoint of step 2 can not be restored: .*is silent/);
   });
 });
 
