@@ -204,3 +204,18 @@ test('variables begin with those of a SavedModel', async () => {
   await applyWarmStarts(session);
   expect((await session.run(w)).toArray()).toEqual([5]);
 });
+
+test('an export that is returned while its builder goes out of scope is complete', async () => {
+  const model = digitsModel({});
+  await using session = Session.open({ graph: model.graph });
+  await session.run([model.init, model.tables]);
+  const save = async () => {
+    await using builder = new SavedModelBuilder(join(root, 'returned/1'));
+    await builder.addMetaGraphAndVariables(session, [tags.serving], {
+      signatureDefMap: model.signatureDefMap,
+      legacyInitOp: model.tables,
+    });
+    return builder.save();
+  };
+  expect(await readdir(await save())).toContain('saved_model.pb');
+});
