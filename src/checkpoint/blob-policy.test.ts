@@ -2,7 +2,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { BlobAccess, BlobOperation } from '../cluster/blob-access.js';
+import { crc32c } from '../bytes/crc32c.js';
+import { type BlobAccess, type BlobOperation, callerHeader } from '../cluster/blob-access.js';
 import { initCerts, issueCert } from '../cluster/certs.js';
 import { loadTls, type Security } from '../cluster/security.js';
 import { type TaskId, taskId } from '../cluster/task-id.js';
@@ -138,5 +139,61 @@ describe('an agent with certificates', () => {
     expect((await other.readAll(BLOBS.data)).toString()).toBe('x');
     await own.remove(BLOBS.data);
     expect(await other.stat(BLOBS.data)).toBeUndefined();
+  });
+});
+
+describe('an agent that was started again after it took a shard', () => {
+  const CHIEF = taskId('chief', 0);
+  const identity = (task: TaskId, incarnation = 5) => ({ task, incarnation, nonce: 'n' });
+  const bytes = Buffer.from('x');
+  let folder: string;
+  let agent: TestAgent;
+
+  const start = () =>
+    testAgent({
+      blobRoot: folder,
+      hooks: {
+        ...hooks,
+        chief: () => CHIEF,
+        judgeWriter: (_, orderedBy) =>
+          (orderedBy?.incarnation ?? 5) < 5 ? 'it has been replaced' : undefined,
+      },
+      blobPolicy: checkpointBlobPolicy,
+    });
+  beforeAll(async () => {
+    folder = mkdtempSync(join(tmpdir(), 'shoal-again-'));
+    const first = await start();
+    const ps = first.client(undefined, { identity: () => identity(taskId('ps', 1)) });
+    await ps.blobs.write(BLOBS.data, bytes, { orderedBy: identity(CHIEF) });
+    await first.close();
+    agent = await start();
+  });
+  afterAll(async () => {
+    await agent.close();
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  /** The publication of a blob of one byte that was uploaded to the process before. */
+  async function publishAgain(crc: number, orderedBy?: ReturnType<typeof identity>): Promise<number> {
+    const query = `id=upload-1&size=1&crc32c=${crc}&if_absent=0`;
+    const answer = await fetch(`http://${agent.address}/uploads/${BLOBS.data}?${query}`, {
+      method: 'POST',
+      headers: callerHeader('shoal', identity(taskId('ps', 1)), orderedBy),
+    });
+    return answer.status;
+  }
+
+  it('takes the same publication again, by the rules for the first', async () => {
+    expect(await publishAgain(crc32c(bytes), identity(CHIEF))).toBe(201);
+    expect(await publishAgain(crc32c(bytes))).toBe(403);
+    expect(await publishAgain(crc32c(bytes), identity(CHIEF, 4))).toBe(403);
+  });
+
+  it('refuses another one, and does not let the caller delete what is there', async () => {
+    expect(await publishAgain((crc32c(bytes) ^ 1) >>> 0, identity(CHIEF))).toBe(403);
+    const ps = agent.client(undefined, { identity: () => identity(taskId('ps', 1)) });
+    await expect(ps.blobs.remove(BLOBS.data)).rejects.toMatchObject({ code: 'SHOAL_FORBIDDEN' });
+    const other = ps.blobs.write(BLOBS.data, Buffer.from('y'), { orderedBy: identity(CHIEF) });
+    await expect(other).rejects.toMatchObject({ code: 'SHOAL_FORBIDDEN' });
   });
 });

@@ -87,7 +87,12 @@ export class BlobGuard {
   }
 
   /** Throws SHOAL_FORBIDDEN when the caller may not do this. */
-  async check(request: IncomingMessage, operation: BlobOperation, name: BlobName): Promise<void> {
+  async check(
+    request: IncomingMessage,
+    operation: BlobOperation,
+    name: BlobName,
+    { changesNothing = false } = {},
+  ): Promise<void> {
     const { security, claim, chief, judge, policy } = this.#options;
     const caller = callerOf(request);
     if (caller === undefined) {
@@ -113,7 +118,7 @@ export class BlobGuard {
       role: from.task === chief() ? 'chief' : 'task',
       task: from.task,
       isOrdered: orderedBy !== undefined,
-      isOthers: policy !== undefined && (await this.#isOthers(name, from)),
+      isOthers: policy !== undefined && !changesNothing && (await this.#isOthers(name, from)),
     });
   }
 

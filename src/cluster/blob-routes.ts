@@ -123,17 +123,17 @@ export function blobRoutes({ root, uploads, guard, maxBlobBytes, idleMs }: BlobR
 
   app.post('/uploads/*', async (c) => {
     const { name, id, query } = uploadIn(c);
-    await guard.check(c.env.incoming, 'write', name);
     const size = countIn(query, 'size');
     const crc32c = countIn(query, 'crc32c');
     if (size === undefined || crc32c === undefined) {
       throw invalid('publishing takes the size and the crc32c of the blob in the query');
     }
-    const result = await uploads.publish(name, id, {
-      size,
-      crc32c,
-      ifAbsent: query.get('if_absent') === '1',
-    });
+    const publication = { size, crc32c, ifAbsent: query.get('if_absent') === '1' };
+    // A request that is repeated after this process was started again, which has forgotten who wrote the blob.
+    const before = await uploads.published(name, id, publication);
+    await guard.check(c.env.incoming, 'write', name, { changesNothing: before !== undefined });
+    if (before) return c.json(before, 201);
+    const result = await uploads.publish(name, id, publication);
     if (result.published) guard.noteWritten(c.env.incoming, name);
     return result.published ? c.json(result.blob, 201) : c.body(null, 412);
   });

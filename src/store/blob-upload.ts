@@ -45,6 +45,8 @@ export interface AppendOptions {
   readonly maxBytes?: number;
 }
 
+export type Publication = BlobDigest & { readonly ifAbsent?: boolean };
+
 export type Published = { readonly published: true; readonly blob: DiskBlob } | { readonly published: false };
 
 /** Uploads whose sum is kept in memory; for more than these it is computed again from the file. */
@@ -134,21 +136,26 @@ export class Uploads {
     }
   }
 
-  /** Makes the upload a blob. Done twice, it succeeds twice. */
-  async publish(
+  /** The blob that an earlier publication of this upload made; undefined where there is still something to publish. */
+  async published(
     name: BlobName,
     id: string,
-    { size, crc32c, ifAbsent = false }: BlobDigest & { readonly ifAbsent?: boolean },
-  ): Promise<Published> {
-    const path = this.#partial(name, id);
-    if (
+    { size, crc32c, ifAbsent = false }: Publication,
+  ): Promise<DiskBlob | undefined> {
+    const isDone =
       (size > 0 || !ifAbsent) &&
-      !this.#active.has(path) &&
+      !this.#active.has(this.#partial(name, id)) &&
       (await this.offset(name, id)) === 0 &&
-      (await this.#isThere(name, { size, crc32c }))
-    ) {
-      return { published: true, blob: await statBlob(this.#root, name) };
-    }
+      (await this.#isThere(name, { size, crc32c }));
+    return isDone ? statBlob(this.#root, name) : undefined;
+  }
+
+  /** Makes the upload a blob. Done twice, it succeeds twice. */
+  async publish(name: BlobName, id: string, publication: Publication): Promise<Published> {
+    const { size, crc32c, ifAbsent = false } = publication;
+    const path = this.#partial(name, id);
+    const before = await this.published(name, id, publication);
+    if (before) return { published: true, blob: before };
     const { upload, release } = await this.#take(path, size);
     try {
       if (upload.offset !== size || upload.crc32c !== crc32c) {
