@@ -185,17 +185,18 @@ export async function saysNext(
   return undefined;
 }
 
-/** The steps of the checkpoints that a chief said it saved, with the moments. */
-export const savesOf = ({ lines }: ScenarioTask): { at: number; step: number }[] =>
+/** The steps of the checkpoints that a chief said it saved, with the moments, and how long it took where that is said. */
+export const savesOf = ({ lines }: ScenarioTask): { at: number; step: number; tookMs: number }[] =>
   lines.flatMap(({ at, text }) => {
-    const step = /^saved .*model\.ckpt-(\d+)/.exec(text)?.[1];
-    return step === undefined ? [] : [{ at, step: Number(step) }];
+    const [, step, secs = '0'] = /^saved .*model\.ckpt-(\d+)(?: in ([\d.]+) s)?/.exec(text) ?? [];
+    return step === undefined ? [] : [{ at, step: Number(step), tookMs: Number(secs) * 1000 }];
   });
 
 /** The first save of a run, then by time, then the last: at least so often as the time says, and no more. */
 export function savedByTime(ctx: Context, chief: ScenarioTask, secs: number): void {
   const saves = savesOf(chief);
-  const begun = saves[0]?.at ?? 0;
+  // The time runs from the beginning of the first save.
+  const begun = saves[0] ? saves[0].at - saves[0].tookMs : 0;
   const lasted = ((chief.lines.at(-1)?.at ?? 0) - begun) / 1000;
   const [least, most] = [lasted < 3 * secs ? 2 : 3, lasted / secs + 2];
   ctx.check(

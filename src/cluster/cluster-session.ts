@@ -94,6 +94,11 @@ export class ClusterSession {
     }
   }
 
+  /** Whose cluster it is over. */
+  get server(): Server {
+    return this.#server;
+  }
+
   /** TensorFlow's session of the moment; none is opened. */
   now(): Session | undefined {
     return this.#generation?.session;

@@ -4,7 +4,6 @@
  */
 import { join, resolve } from 'node:path';
 import { messageOf } from '../errors/errors.js';
-import { planeOf } from '../train/checkpoint-plane.js';
 import { Saver } from '../train/saver.js';
 import type { CheckpointedInput, TrainingRunner } from '../train/saver-like.js';
 import type { Steadiness } from '../train/steadiness.js';
@@ -17,8 +16,6 @@ import { blobsIn } from './task-directory.js';
 
 const BASENAME = 'model.ckpt';
 const DIRECTORY = 'checkpoints';
-/** How long the chief waits for the last steps of the others. */
-const LAST_MS = 20_000;
 const READ_MS = 30_000;
 
 export class JobCheckpoints {
@@ -107,10 +104,6 @@ export class JobCheckpoints {
 
   /** Tells the global step. */
   saw(step: number): void {
-    const { server } = this.#session;
-    const plane = server && planeOf(server);
-    // Synchronous steps rest at a step that is counted from here.
-    if (plane?.restAhead !== undefined) plane.gate.saw(step);
     this.#saves.saw(step);
   }
 
@@ -138,20 +131,12 @@ export class JobCheckpoints {
   }
 
   /**
-   * The last checkpoint, where the last step is in none yet. That it cannot be saved is an error: what it would hold is
-   * lost.
+   * The last checkpoint, where the last step is in none yet, when nobody trains any more. That it cannot be saved is an
+   * error: what it would hold is lost.
    */
-  async end(step: number, { interrupted }: { readonly interrupted: boolean }): Promise<void> {
+  async end(step: number): Promise<void> {
     await this.#saves.stop();
-    const { server } = this.#session;
-    const plane = server && planeOf(server);
-    if (plane && !interrupted) {
-      // Theirs are taken to last as long as those of this task.
-      const timeoutMs = Math.max(LAST_MS, plane.gate.times.pauseMs);
-      await plane.lastSteps.ofOthers({ timeoutMs, log: this.#log });
-    }
-    await plane?.becomeStill();
-    if (!(await this.#isSaved(plane ? undefined : step))) return this.#save();
+    if (!(await this.#isSaved(this.#session.server ? undefined : step))) return this.#save();
     await this.#saver
       .tidy(this.#session, this.directory)
       .catch((error: unknown) => this.#log(`old checkpoints could not be removed: ${messageOf(error)}`));

@@ -8,6 +8,7 @@ import { invalid, isShoalError, messageOf } from '../errors/errors.js';
 import { SavedModelBuilder } from '../saved-model/builder.js';
 import { clusterVariables } from '../saved-model/cluster-variables.js';
 import { tags } from '../saved-model/constants.js';
+import { removeLeftovers } from '../saved-model/staging.js';
 import { sessionVariables, type VariableSource } from '../saved-model/variable-source.js';
 import {
   finishRemovals,
@@ -66,6 +67,7 @@ async function exportVersion(
   const target = join(directory, String(await nextVersion(directory, Date.now())));
   const path = await exportModel(job, { ...request, target });
   try {
+    await removeLeftovers(directory, (name) => /^\d+$/.test(name));
     await finishRemovals(directory);
     if (keep > 0) await removeVersions((await versionsOf(job.name, directory)).slice(keep), directory);
   } catch (error) {
@@ -92,6 +94,8 @@ export class JobExports {
   readonly #periodic: Periodic;
   readonly #directory: string;
   #step = 0;
+  /** Where this process found training. */
+  #first: number | undefined;
   /** The last export of this process. */
   #last: { readonly step: number; readonly path: string } | undefined;
 
@@ -107,6 +111,7 @@ export class JobExports {
   }
 
   begin(step: number): void {
+    this.#first = step;
     this.#step = step;
     this.#periodic.begin(step);
   }
@@ -119,14 +124,14 @@ export class JobExports {
   }
 
   /** The last export; undefined where it was stopped. That it fails is an error: it is what the job was run for. */
-  async end({ step, ownSteps, interrupted }: LoopResult): Promise<string | undefined> {
+  async end({ step, interrupted }: LoopResult): Promise<string | undefined> {
     await this.#periodic.stop();
     if (interrupted) return undefined;
     this.#step = await this.#lastStep(step);
     // On a cluster others may have made steps while the last periodic export was written.
     if (!this.#parts.session.server && this.#last?.step === step) return this.#last.path;
     const [newest] = await versionsOf(this.#job.name, this.#directory);
-    if (ownSteps === 0 && newest?.origin.step === this.#step) {
+    if (this.#first === this.#step && newest?.origin.step === this.#step) {
       this.#parts.log(`the model of step ${this.#step} is exported already: ${newest.path}`);
       return newest.path;
     }
@@ -221,7 +226,7 @@ export class BestExports {
       const known = (await versionsOf(this.#job.name, this.#directory)).flatMap(({ origin }) =>
         origin.metric?.name === metric ? [origin.metric.value] : [],
       );
-      if (Number.isNaN(value) || known.some((other) => !isBetter(value, other, mode, minDelta))) return;
+      if (!Number.isFinite(value) || known.some((other) => !isBetter(value, other, mode, minDelta))) return;
       const path = await exportVersion(this.#job, this.#directory, keep, {
         source: sessionVariables(this.#session, { trained: this.#session.graph }),
         origin: { step, metric: { name: metric, value } },

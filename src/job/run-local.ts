@@ -1,7 +1,9 @@
 /** A whole job in this process, without a cluster. */
 import { Session } from '../session/session.js';
 import { RecoverableSession } from '../train/recoverable-session.js';
+import type { TrainingRunner } from '../train/saver-like.js';
 import { Steadiness } from '../train/steadiness.js';
+import { StepGate } from '../train/step-gate.js';
 import { applyWarmStarts } from '../train/warm-start.js';
 import type { JobDefinition } from './define-job.js';
 import { JobInput } from './job-input.js';
@@ -32,13 +34,15 @@ export async function runInProcess(
   const parts = buildTrainingGraph(job);
   await using runner = Session.open({ graph: parts.graph });
   const { checkpoint, inflight: lanes = 1 } = job.train;
+  const gate = new StepGate();
+  const beside = betweenSteps(runner, gate);
   const steadiness = new Steadiness();
   await using input = await JobInput.open({ parts, runner, lanes, steadiness, signal, log });
   // A job without checkpoints loads nothing of them.
   const checkpoints =
     checkpoint &&
     new (await import('./checkpointing.js')).JobCheckpoints(job, checkpoint, {
-      session: runner,
+      session: beside,
       dir,
       log,
       steadiness,
@@ -48,7 +52,7 @@ export async function runInProcess(
   const exports =
     job.export &&
     new (await import('./exporting.js')).JobExports(job, job.export, {
-      session: runner,
+      session: beside,
       dir,
       steadiness,
       signal,
@@ -72,6 +76,7 @@ export async function runInProcess(
     isChief: true,
     signal,
     log,
+    gate,
     isRecoverable: () => false,
     isAlone: true,
     warmStart: () => applyWarmStarts(runner, { signal, log }),
@@ -87,17 +92,22 @@ export async function runInProcess(
     exports?.saw(step);
   };
   const { leased, failure: inputFailure } = input;
-  const result = await trainLoop(session, parts, {
-    ...job.train,
-    signal,
-    log,
-    onStep,
-    leased,
-    inputFailure,
-    summaries,
-  });
+  let result: LoopResult;
+  try {
+    result = await trainLoop(session, parts, {
+      ...job.train,
+      signal,
+      log,
+      onStep,
+      leased,
+      inputFailure,
+      summaries,
+    });
+  } finally {
+    await Promise.all([checkpoints?.stop(), exports?.stop()]);
+  }
   input.finish();
-  await checkpoints?.end(result.step, result);
+  await checkpoints?.end(result.step);
   const exported = await exports?.end(result);
   const interrupted = result.interrupted || (exports !== undefined && exported === undefined);
   // Not by the session, which runs nothing more once it is stopped.
@@ -106,4 +116,25 @@ export async function runInProcess(
     Object.entries(values).map(([name, tensor]) => [name, tensor.toArray()]),
   );
   return { ...result, interrupted, outputs, exported };
+}
+
+/** Longer than any step: nobody else could end the pause. */
+const PAUSE_MS = 2 ** 31 - 1;
+
+/** Runs that see variables as a whole number of steps left them: one at a time, while no step is under way. */
+function betweenSteps(session: Session, gate: StepGate): TrainingRunner {
+  let last: Promise<unknown> = Promise.resolve();
+  const run: TrainingRunner['run'] = (fetches, options) => {
+    const next = last.then(async () => {
+      await gate.park({ leaseMs: PAUSE_MS });
+      try {
+        return await session.run(fetches, options);
+      } finally {
+        gate.resume();
+      }
+    });
+    last = next.catch(() => undefined);
+    return next;
+  };
+  return { graph: session.graph, run };
 }

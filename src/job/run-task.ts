@@ -189,8 +189,11 @@ async function train(
     return EXIT_INTERRUPTED;
   }
   await using _lead = await leadSync(server, session, parts, log);
+  const writes = checkpoints !== undefined || exports !== undefined;
   const told = (step: number) => {
     onStep(step);
+    // Synchronous steps rest at a step that is counted from here.
+    if (writes && plane.restAhead !== undefined) plane.gate.saw(step);
     checkpoints?.saw(step);
     exports?.saw(step);
   };
@@ -213,7 +216,12 @@ async function train(
     throw error;
   }
   input.finish();
-  await checkpoints?.end(result.step, result);
+  if (writes) {
+    // No save or export may still wait for a pause that nobody makes any more.
+    await Promise.all([checkpoints?.stop(), exports?.stop()]);
+    await lastStepsOfAll(plane, result, log);
+  }
+  await checkpoints?.end(result.step);
   const exported = await exports?.end(result);
   if (result.interrupted || (exports && exported === undefined)) {
     log(`stopped at step ${result.step}; ${result.ownSteps} steps were made here`);
@@ -228,6 +236,23 @@ async function train(
   );
   log([`done at step ${result.step}; ${result.ownSteps} steps were made here`, ...shown].join(' · '));
   return 0;
+}
+
+/** How long the chief waits for the last steps of the others. */
+const LAST_MS = 20_000;
+
+/** What is written last is to have the last steps of all, and nobody makes more of them. */
+async function lastStepsOfAll(
+  plane: CheckpointPlane,
+  { interrupted }: LoopResult,
+  log: (line: string) => void,
+): Promise<void> {
+  if (!interrupted) {
+    // Theirs are taken to last as long as those of this task.
+    const timeoutMs = Math.max(LAST_MS, plane.gate.times.pauseMs);
+    await plane.lastSteps.ofOthers({ timeoutMs, log });
+  }
+  await plane.becomeStill();
 }
 
 /** The workers in order: the chief first where it has a job of its own. */

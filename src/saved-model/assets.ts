@@ -58,8 +58,13 @@ export class Assets {
 
   async copyTo(directory: string, signal?: AbortSignal): Promise<void> {
     for (const { source, file } of this.all)
-      await writeFlushed(join(directory, file), createReadStream(source), signal);
+      await writeFlushed(join(directory, file), chunksOf(source), signal);
   }
+}
+
+/** Opened when it is read. */
+async function* chunksOf(path: string): AsyncGenerator<Uint8Array> {
+  yield* createReadStream(path);
 }
 
 function pathIn(tensor: Output, node: NodeDef | undefined): string {

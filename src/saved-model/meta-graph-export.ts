@@ -164,6 +164,9 @@ function copyCollections(
   }
 }
 
+const mapped = (infos: Readonly<Record<string, TensorInfo>>, map: (info: TensorInfo) => TensorInfo) =>
+  Object.fromEntries(Object.entries(infos).map(([key, info]) => [key, map(info)]));
+
 function renameInputs(signatures: SignatureDefMap, renamed: ReadonlyMap<string, string>): SignatureDefMap {
   if (renamed.size === 0) return signatures;
   const rename = (info: TensorInfo): TensorInfo => {
@@ -190,9 +193,8 @@ function renameInputs(signatures: SignatureDefMap, renamed: ReadonlyMap<string, 
       name,
       {
         ...signature,
-        inputs: Object.fromEntries(
-          Object.entries(signature.inputs).map(([key, info]) => [key, rename(info)]),
-        ),
+        inputs: mapped(signature.inputs, rename),
+        outputs: mapped(signature.outputs, rename),
       },
     ]),
   );

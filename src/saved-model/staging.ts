@@ -40,7 +40,7 @@ export class Staging {
     const directory = join(parent, `${prefix}${owner()}-${process.pid}-${randomBytes(6).toString('hex')}`);
     try {
       await mkdir(parent, { recursive: true });
-      await removeLeftovers(parent, prefix);
+      await removeLeftovers(parent, (name) => name === basename(target));
       await mkdir(directory);
     } catch (error) {
       throw writeError(target, error);
@@ -117,13 +117,13 @@ export async function checkVacant(target: string): Promise<void> {
 
 const owner = (): string => hostname().replace(/[^A-Za-z0-9.]/g, '_');
 
-async function removeLeftovers(parent: string, prefix: string): Promise<void> {
+/** Removes what killed exporters to those targets of a directory have left. */
+export async function removeLeftovers(parent: string, isMeant: (target: string) => boolean): Promise<void> {
   for (const name of await readdir(parent)) {
-    const match = name.startsWith(prefix) && /^(.+)-(\d+)-[0-9a-f]{12}$/.exec(name.slice(prefix.length));
-    if (!match) continue;
+    const [, target, host, pid] = /^\.(.+)\.tmp-(.+)-(\d+)-[0-9a-f]{12}$/.exec(name) ?? [];
+    if (target === undefined || !isMeant(target)) continue;
     const path = join(parent, name);
     if (live.has(path)) continue;
-    const [, host, pid] = match as unknown as [string, string, string];
     if (host === owner() && !isOtherProcess(Number(pid))) await remove(path);
     else if (Date.now() - ((await lstat(path).catch(() => undefined))?.mtimeMs ?? 0) > STALE_MS)
       await remove(path);

@@ -15,6 +15,8 @@ const OriginSchema = v.object({
   job: v.string(),
   /** The global step when the export began. */
   step: v.number(),
+  /** Set where a person exported it, by a command: such a version is never removed. */
+  by: v.optional(v.literal('command')),
   /** What the evaluation of that checkpoint found, where an evaluator exported it. */
   metric: v.optional(v.object({ name: v.string(), value: v.number() })),
 });
@@ -26,13 +28,13 @@ export interface Version {
   readonly origin: Origin;
 }
 
-/** The versions that a job has exported to a directory, the newest first. */
+/** The versions that a job itself has exported to a directory, the newest first. */
 export async function versionsOf(job: string, directory: string): Promise<readonly Version[]> {
   const found: Version[] = [];
   for (const version of await numbersIn(directory)) {
     const path = join(directory, String(version));
     const origin = await readOrigin(path);
-    if (origin?.job === job) found.push({ version, path, origin });
+    if (origin?.job === job && origin.by === undefined) found.push({ version, path, origin });
   }
   return found;
 }

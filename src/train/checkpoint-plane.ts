@@ -145,6 +145,12 @@ export class CheckpointPlane {
   store(url = 'peers:'): Store {
     const known = this.#stores.get(url);
     if (known) return known;
+    const place = placeOfUrl(url);
+    // Each export has an address of its own, and holds nothing open.
+    if (place) {
+      const directory = new DirectoryStore(this.directory);
+      return new PlaceStore({ directory, peers: peersOf(this.#server.task), ...place });
+    }
     const store = this.#open(url);
     this.#stores.set(url, store);
     return store;
@@ -159,8 +165,6 @@ export class CheckpointPlane {
         replicas: this.#replicas,
         log: this.#log,
       });
-    const place = placeOfUrl(url);
-    if (place !== undefined) return new PlaceStore({ directory, peers: peersOf(this.#server.task), place });
     return openFileStore(url);
   }
 

@@ -21,7 +21,7 @@ import type { TaskId } from '../cluster/task-id.js';
 import { checked } from '../cluster/wire.js';
 import { isShoalError, messageOf, ShoalError } from '../errors/errors.js';
 import { DirectoryStore } from '../store/directory-store.js';
-import { placeUrl } from '../store/place-store.js';
+import { markPlace, placeUrl } from '../store/place-store.js';
 import type { Store } from '../store/store.js';
 import { report } from '../store/sweeping.js';
 
@@ -35,6 +35,8 @@ const SWEEP_AGAIN_MS = [2_000, 60_000];
 const Text = v.pipe(v.string(), v.minLength(1), v.maxLength(4096));
 const OrderSchema = v.object({
   place: Text,
+  /** By which a ps on the same machine finds out that it sees the disk. */
+  mark: v.object({ directory: Text, file: Text, content: Text }),
   namespace: v.pipe(Text, v.regex(/^\+exports\/[a-z0-9-]+$/, 'expected a folder of exports')),
   consistency: v.picklist(['cut', 'loose']),
   variables: v.array(v.tuple([Text, v.array(SavedVariableSchema)])),
@@ -113,6 +115,7 @@ export class VariableGatherer {
       await this.#sweep(own);
       const order: Order = {
         place: placeOf(server.task.task),
+        mark: await markPlace(own.root, `${namespace}/mark`),
         namespace,
         consistency,
         variables: [...variables].map(([task, list]) => [task, [...list]]),
@@ -140,12 +143,12 @@ export class VariableGatherer {
 
   /** The chief's part, for itself or for another task. */
   async #collect(
-    { place, namespace, consistency, variables }: Order,
+    { place, mark, namespace, consistency, variables }: Order,
     signal: AbortSignal | undefined,
     onProgress: ((bytes: number) => void) | undefined,
   ): Promise<Manifest> {
     const { openStore, saving, log } = this.#options;
-    const store = openStore(placeUrl(place));
+    const store = openStore(placeUrl(place, mark));
     const { manifest } = await save(
       { ...saving(), store, namespace, now: Date.now, log },
       {

@@ -5,6 +5,7 @@
  * other task needs to see the chief's disk.
  */
 import { basename, dirname } from 'node:path';
+import { newAttempt } from '../checkpoint/names.js';
 import { readTensor } from '../checkpoint/read-tensor.js';
 import { fullShapeOf, savedVariable, sliceOf } from '../checkpoint/saved-variable.js';
 import { SessionVariables } from '../checkpoint/variable-access.js';
@@ -88,7 +89,9 @@ export async function applyWarmStarts(
     for (const [name, own] of variables)
       for (const variable of own) checkFits(bundle, prefix, name, variable);
     if (runner.server) {
-      const saver = new Saver({ varList: Object.fromEntries(variables), log: options.log });
+      // A name of its own: nothing that was stored before is taken for these files.
+      const namespace = `warm-start-${newAttempt()}`;
+      const saver = new Saver({ varList: Object.fromEntries(variables), namespace, log: options.log });
       await saver.restore(runner, prefix, { signal: options.signal });
     } else await assignAll(runner, bundle, variables, options.signal);
     for (const own of variables.values()) for (const variable of own) done.add(variable);

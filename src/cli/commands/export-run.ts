@@ -68,7 +68,7 @@ async function write(
   const path = await exportModel(job, {
     source: checkpointVariables(bundle, { onProgress }),
     target,
-    origin: { step },
+    origin: { step, by: 'command' },
     signal,
   });
   answer({ job: job.name, checkpoint: bundle.prefix, step, path, bytes: size }, () => [
