@@ -1,6 +1,6 @@
 /** The exports of a job in one process, judged by unmodified TensorFlow. */
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { askPython } from '../../test/python.js';
@@ -61,6 +61,13 @@ describe('a job that says export', () => {
     const other = join(dir, 'export', '7');
     mkdirSync(other, { recursive: true });
     writeFileSync(join(other, 'saved_model.pb'), '');
+    const byHand = join(dir, 'export', '8', 'assets.extra');
+    mkdirSync(byHand, { recursive: true });
+    writeFileSync(join(byHand, 'shoal.json'), JSON.stringify({ job: 'counting', step: 1, by: 'command' }));
+    // As a killed exporter of this machine leaves it.
+    mkdirSync(
+      join(dir, 'export', `.123.tmp-${hostname().replace(/[^A-Za-z0-9.]/g, '_')}-4194305-0123456789ab`),
+    );
     const lines: string[] = [];
     const job = counting({ everySteps: 4, latest: 2 }, 200);
     for (let i = 0; i < 2; i++) await runInProcess(job, { dir, log: (line) => lines.push(line) });
@@ -68,7 +75,7 @@ describe('a job that says export', () => {
     expect(lines.filter((line) => line.startsWith('exported step')).length).toBeGreaterThanOrEqual(4);
     const versions = await versionsOf('counting', join(dir, 'export'));
     expect(readdirSync(join(dir, 'export')).sort()).toEqual(
-      ['7', ...versions.map(({ version }) => String(version))].sort(),
+      ['7', '8', ...versions.map(({ version }) => String(version))].sort(),
     );
     expect(versions).toHaveLength(2);
     expect(versions[0]?.origin).toEqual({ job: 'counting', step: 200 });
@@ -137,6 +144,72 @@ describe('a job that says export', () => {
     expect(sums.sum).toEqual([11, 12]);
     expect(classes.classes).toEqual(['right']);
     expect(scores.scores?.[1]).toBeCloseTo(Math.exp(2) / (1 + Math.exp(2)), 6);
+  });
+
+  it('exports values of one step, however fast it trains', async () => {
+    const dir = join(folder, 'whole');
+    const names = Array.from({ length: 40 }, (_, i) => `v${i}`);
+    const job = defineJob({
+      name: 'whole',
+      input: () => ({ x: tf.zeros([1]) }),
+      model({ input: { x } }) {
+        const variables = names.map((name) => tf.variable(name, { shape: [], initializer: 0 }));
+        const all = tf.stack(variables.map((variable) => variable.toOutput()));
+        return { loss: tf.neg(tf.sum(all)), optimizer: tf.train.sgd(1), outputs: { all: all.add(x) } };
+      },
+      train: { lastStep: 300 },
+      export: { everySteps: 1, latest: 0 },
+    });
+    await runInProcess(job, { dir });
+    const versions = await versionsOf('whole', join(dir, 'export'));
+    expect(versions.length).toBeGreaterThan(5);
+    for (const { path } of versions) {
+      await using model = await loadSavedModel(path);
+      const { all } = await model.signatures.serving_default!({ x: [0] });
+      expect(new Set((all as { toArray(): number[] }).toArray()).size).toBe(1);
+    }
+  });
+
+  it('that fails ends, and exports no more', async () => {
+    const lines: string[] = [];
+    const job = defineJob({
+      ...counting({ everySecs: 0.02 }, 1_000_000),
+      input: () =>
+        tf.data.generator(
+          function* () {
+            for (let i = 0; i < 50; i++) yield { x: [1, 1, 1, 1, 1], unused: new Float32Array(10) };
+            throw new Error('the source is broken');
+          },
+          {
+            element: {
+              x: { dtype: 'float32', shape: [5] },
+              unused: { dtype: 'float32', shape: [10] },
+            },
+          },
+        ),
+    });
+    const running = runInProcess(job, { dir: join(folder, 'fails'), log: (line) => lines.push(line) });
+    await expect(running).rejects.toThrow(/the source is broken/);
+    const { length } = lines;
+    await new Promise((done) => setTimeout(done, 200));
+    expect(lines.slice(length)).toEqual([]);
+  });
+
+  it('whose variables differ for serving is refused before it trains', async () => {
+    const job = defineJob({
+      name: 'differs',
+      input: () => ({ x: tf.zeros([5]) }),
+      model({ input: { x }, training }) {
+        const w = tf.variable('w', { shape: [training ? 5 : 1], initializer: tf.zerosInitializer() });
+        const y = x.mul(w);
+        return { loss: tf.sum(y), optimizer: tf.train.sgd(1), outputs: { y } };
+      },
+      train: { lastStep: 10 },
+      export: {},
+    });
+    await expect(runInProcess(job, { dir: join(folder, 'differs') })).rejects.toThrow(
+      /The variable 'w' is float32 \[1\] in the graph for serving, but float32 \[5\] in the graph that trains/,
+    );
   });
 
   it('that can export nothing is refused before it trains', async () => {

@@ -5,10 +5,12 @@
 import { join, resolve } from 'node:path';
 import type { Server } from '../cluster/server.js';
 import { invalid, isShoalError, messageOf } from '../errors/errors.js';
+import type { Graph } from '../graph/graph.js';
 import { SavedModelBuilder } from '../saved-model/builder.js';
 import { clusterVariables } from '../saved-model/cluster-variables.js';
 import { tags } from '../saved-model/constants.js';
 import { removeLeftovers } from '../saved-model/staging.js';
+import { trainedVariables } from '../saved-model/trained-variables.js';
 import { sessionVariables, type VariableSource } from '../saved-model/variable-source.js';
 import {
   finishRemovals,
@@ -21,6 +23,7 @@ import {
 import { isBetter } from '../train/better.js';
 import type { BestPolicy } from '../train/evaluation/best-checkpoints.js';
 import type { Results } from '../train/evaluation/evaluate.js';
+import { namedVariables } from '../train/saver.js';
 import type { TrainingRunner } from '../train/saver-like.js';
 import type { Steadiness } from '../train/steadiness.js';
 import { getGlobalStep } from '../variables/global-step.js';
@@ -76,6 +79,14 @@ async function exportVersion(
   return path;
 }
 
+/** Throws where the job could not be exported: before it trains, not after days. */
+function checkServing(job: JobDefinition, trained: Graph): void {
+  using serving = buildServingGraph(job).graph;
+  const keys = new Set(namedVariables(trained, undefined).map(({ key }) => key));
+  const shared = namedVariables(serving, undefined).filter(({ key }) => keys.has(key));
+  trainedVariables(shared, trained);
+}
+
 export interface JobExportsParts {
   readonly session: TrainingRunner & { readonly server?: Server };
   /** The task's own directory. */
@@ -99,7 +110,6 @@ export class JobExports {
   /** The last export of this process. */
   #last: { readonly step: number; readonly path: string } | undefined;
 
-  /** A graph that can't be exported is an error now, not after days of training. */
   constructor(job: JobDefinition, options: ExportOptions, parts: JobExportsParts) {
     this.#job = job;
     this.#options = options;
@@ -107,7 +117,7 @@ export class JobExports {
     this.#directory = resolve(parts.dir, options.directory ?? DIRECTORY);
     const { everySecs, everySteps } = options;
     this.#periodic = new Periodic({ everySecs, everySteps, work: () => this.#exportOrLog() });
-    buildServingGraph(job).graph[Symbol.dispose]();
+    checkServing(job, parts.session.graph);
   }
 
   begin(step: number): void {
@@ -210,7 +220,7 @@ export class BestExports {
     this.#session = parts.session;
     this.#directory = join(resolve(parts.dir, job.export?.directory ?? DIRECTORY), BEST);
     this.#log = parts.log;
-    buildServingGraph(job).graph[Symbol.dispose]();
+    checkServing(job, parts.session.graph);
   }
 
   /** Exports what the session holds if it is better. A failure is logged: evaluation goes on. */

@@ -68,6 +68,17 @@ test('chief, evaluator and command export what Python loads; nothing else is lef
   expect(fromBest).toHaveLength(X.length);
 });
 
+test('a job that trains synchronously without checkpoints is exported', async () => {
+  const job = join(ROOT, 'test/cluster/programs/sync-export-job.ts');
+  const { code, stdout, stderr } = await run('run', job, '--ps', '1', '--workers', '2', '--no-restart');
+  expect(code, stdout + stderr).toBe(0);
+  const [newest] = await versionsOf('sync-export', join(scratch, '.shoal/sync-export/worker-0/export'));
+  expect(newest?.origin.step).toBeGreaterThanOrEqual(100);
+  const { stdout: said } = await run('predict', newest!.path, '--input', '{"x": [1]}', '--json');
+  // Each step adds the mean of the workers' gradients, which is 1.
+  expect(JSON.parse(said).outputs.y).toEqual([newest?.origin.step]);
+});
+
 describe('shoal export refuses', () => {
   test.each([
     ['a directory that holds something', ['--out', '.'], 1, /SHOAL_ALREADY_EXISTS: .* is not empty/],
