@@ -17,7 +17,16 @@ const Schema = v.object({
   version: v.literal(1),
   /** The job whose checkpoints are shown. */
   job: v.optional(v.string()),
-  files: v.record(v.string(), v.object({ attempt: v.string(), size: v.number(), modifiedMs: v.number() })),
+  files: v.record(
+    v.string(),
+    v.object({
+      attempt: v.string(),
+      size: v.number(),
+      modifiedMs: v.number(),
+      /** The file itself, whatever it holds: its number on the disk and when it was created. */
+      created: v.optional(v.string()),
+    }),
+  ),
 });
 
 type Mark = v.InferOutput<typeof Schema>['files'][string];
@@ -59,6 +68,12 @@ export class ViewRecord {
     return isSame ? mark?.attempt : undefined;
   }
 
+  /** Whether Shoal created the file, though something else may have been written to it since. */
+  async hasCreated(file: string): Promise<boolean> {
+    const { created, attempt = '' } = this.#files.get(file) ?? {};
+    return created !== undefined && (await markOf(join(this.directory, file), attempt))?.created === created;
+  }
+
   /** Gives temporary files their names. They are recorded first: after a crash every one of them can be removed. */
   async publish(
     attempt: string,
@@ -93,8 +108,13 @@ export class ViewRecord {
 }
 
 async function markOf(path: string, attempt: string): Promise<Mark | undefined> {
-  const stat = await lstat(path).catch(() => undefined);
-  return stat && { attempt, size: stat.size, modifiedMs: stat.mtimeMs };
+  try {
+    const { size, mtimeMs: modifiedMs } = await lstat(path);
+    const { ino, birthtimeNs } = await lstat(path, { bigint: true });
+    return { attempt, size, modifiedMs, ...(birthtimeNs > 0n ? { created: `${ino} ${birthtimeNs}` } : {}) };
+  } catch {
+    return undefined;
+  }
 }
 
 export function temporaryPath(directory: string): string {

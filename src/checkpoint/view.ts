@@ -85,7 +85,8 @@ export class CheckpointView {
     for (const file of files) {
       const suffix = file.startsWith(`${prefix}.`) ? file.slice(prefix.length) : '';
       if (suffix !== '.index' && suffix !== '.meta' && !/^\.data-\d+-of-\d+$/.test(suffix)) continue;
-      if ((await record.attemptOf(file)) === undefined) foreign.push(file);
+      const isOwn = (await record.attemptOf(file)) !== undefined || (await record.hasCreated(file));
+      if (!isOwn) foreign.push(file);
     }
     return foreign;
   }
@@ -102,7 +103,8 @@ export class CheckpointView {
       const attempt = await record.attemptOf(file);
       if (attempt === manifest.attempt) continue;
       const isThere = attempt === undefined && (await lstat(join(directory, file)).catch(() => undefined));
-      (isThere ? foreign : needed).push(file);
+      // What Shoal created and a fault has changed is replaced.
+      (isThere && !(await record.hasCreated(file)) ? foreign : needed).push(file);
     }
     if (foreign.length > 0 && !(await this.#isSame(manifest, foreign))) {
       this.#report(

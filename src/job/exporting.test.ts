@@ -170,23 +170,27 @@ describe('a job that says export', () => {
     }
   });
 
+  const brokenSource = () =>
+    tf.data.generator(
+      function* (): Generator<{ x: number[] }> {
+        for (let i = 0; i < 50; i++) yield { x: [1, 1, 1, 1, 1] };
+        throw new Error('the source is broken');
+      },
+      { element: { x: { dtype: 'float32', shape: [5] } } },
+    );
+
   it('that fails ends, and exports no more', async () => {
     const lines: string[] = [];
     const job = defineJob({
-      ...counting({ everySecs: 0.02 }, 1_000_000),
-      input: () =>
-        tf.data.generator(
-          function* () {
-            for (let i = 0; i < 50; i++) yield { x: [1, 1, 1, 1, 1], unused: new Float32Array(10) };
-            throw new Error('the source is broken');
-          },
-          {
-            element: {
-              x: { dtype: 'float32', shape: [5] },
-              unused: { dtype: 'float32', shape: [10] },
-            },
-          },
-        ),
+      name: 'fails',
+      input: brokenSource,
+      model({ input: { x } }) {
+        const w = tf.variable('w', { shape: [], initializer: 0 });
+        const y = x.add(w);
+        return { loss: tf.sum(y), optimizer: tf.train.sgd(1), outputs: { y } };
+      },
+      train: { lastStep: 1_000_000 },
+      export: { everySecs: 0.02 },
     });
     const running = runInProcess(job, { dir: join(folder, 'fails'), log: (line) => lines.push(line) });
     await expect(running).rejects.toThrow(/the source is broken/);

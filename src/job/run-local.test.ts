@@ -1,5 +1,5 @@
 /** A job in one process whose checkpoints it can't read. */
-import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { closeSync, mkdtempSync, openSync, readdirSync, readFileSync, rmSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
@@ -36,6 +36,23 @@ it('fails at once: nobody can come who has the files', async () => {
   await expect(running).rejects.toMatchObject({ code: expect.stringMatching(/SHOAL_(UNREACHABLE|CORRUPT)/) });
   expect(lines.filter((line) => /waiting for the cluster/.test(line))).toEqual([]);
 }, 60_000);
+
+it('whose last checkpoint a disk has damaged is trained to its end again, and saved', async () => {
+  const { step } = await runInProcess(jobTo(40), { dir });
+  const data = join(dir, 'checkpoints', `model.ckpt-${step}.data-00000-of-00001`);
+  const bytes = readFileSync(data);
+  bytes[0]! ^= 1;
+  // In place: it is one file with the blob of the store.
+  const file = openSync(data, 'r+');
+  writeSync(file, bytes);
+  closeSync(file);
+  const lines: string[] = [];
+  const again = await runInProcess(jobTo(40), { dir, log: (line) => lines.push(line) });
+  expect(again.ownSteps, lines.join('\n')).toBeGreaterThan(0);
+  expect(again.step).toBe(step);
+  const { ownSteps } = await runInProcess(jobTo(40), { dir });
+  expect(ownSteps).toBe(0);
+});
 
 it.each(['.', '..', '.hidden', 'a/b', ''])('has no name like %j', (name) => {
   expect(() => defineJob({ ...jobTo(1), name })).toThrow(/The name of a job/);
