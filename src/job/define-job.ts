@@ -247,6 +247,15 @@ function checkEvaluate(
   }
 }
 
+const EXPORT_OPTIONS: ReadonlySet<string> = new Set<keyof ExportOptions>([
+  'signatures',
+  'everySteps',
+  'everySecs',
+  'latest',
+  'best',
+  'directory',
+]);
+
 function checkExport(
   name: string,
   {
@@ -255,7 +264,18 @@ function checkExport(
   }: { readonly export?: Omit<ExportOptions, 'signatures'>; readonly evaluate?: unknown },
 ): void {
   if (!given) return;
+  const unknown = Object.keys(given).filter((option) => !EXPORT_OPTIONS.has(option));
+  if (unknown.length > 0) {
+    throw invalid(`export of job '${name}' has no option ${unknown.join(', ')}`, {
+      hint: `There are ${[...EXPORT_OPTIONS].join(', ')}.`,
+    });
+  }
   const { everySteps, everySecs, latest = 0, best } = given;
+  if (best && (typeof best.metric !== 'string' || !['min', 'max'].includes(best.mode))) {
+    throw invalid(
+      `export.best of job '${name}' must be like { metric: 'loss', mode: 'min' }, or mode: 'max'`,
+    );
+  }
   for (const [option, value] of Object.entries({ everySteps, everySecs })) {
     if (value !== undefined && !(value > 0))
       throw invalid(`export.${option} of job '${name}' must be above 0, it is ${value}`);

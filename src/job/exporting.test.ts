@@ -236,6 +236,9 @@ describe('a job that says export', () => {
 
   it('with wrong options is refused', () => {
     expect(() => counting({ everySteps: 0 })).toThrow(/export\.everySteps of job 'counting' must be above 0/);
+    expect(() => counting({ evrySecs: 3 } as object)).toThrow(/has no option evrySecs/);
+    const best = { metric: 'loss', mode: 'mni' } as unknown as { metric: string; mode: 'min' };
+    expect(() => counting({ best })).toThrow(/export\.best of job 'counting' must be like/);
     expect(() => counting({ latest: -1 })).toThrow(/export\.latest/);
     expect(() => counting({ best: { metric: 'loss', mode: 'min' } })).toThrow(/needs an evaluation/);
   });
