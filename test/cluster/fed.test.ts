@@ -83,9 +83,8 @@ describe('a job', () => {
     tasks.start('ps', 0);
     expect(await worker.exit, worker.output()).toBe(0);
     expect(worker.output()).toMatch(/the cluster is whole again/);
-    const counts = JSON.parse(/counts = (\[.*\])/.exec(worker.output())?.[1] ?? '[]') as number[];
-    expect(counts.filter((count) => count !== 1)).toEqual([]);
-    expect(counts).toHaveLength(Number({ FED_RECORDS: RECORDS, ...env }.FED_RECORDS));
+    const records = Number({ FED_RECORDS: RECORDS, ...env }.FED_RECORDS);
+    expect(worker.output()).toContain(`counts = [0,${records},0,0,0]`);
   });
 
   it('whose source fails ends with its error', LONG, async () => {

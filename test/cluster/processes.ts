@@ -78,7 +78,7 @@ export class TaskProcesses implements AsyncDisposable {
         for (const watch of watchers) watch();
       });
     }
-    const exit = new Promise<number | null>((resolve) => child.once('exit', resolve));
+    const exit = new Promise<number | null>((resolve) => child.once('close', resolve));
     const said = (what: RegExp, timeoutMs = 240_000) =>
       new Promise<void>((resolve, reject) => {
         const end = (settle: () => void) => {
@@ -89,10 +89,11 @@ export class TaskProcesses implements AsyncDisposable {
         const look = () => {
           if (what.test(output)) end(resolve);
         };
-        const late = () =>
-          end(() => reject(new Error(`${job} ${index} did not say ${what}: ${output.slice(-2000)}`)));
-        const timer = setTimeout(late, timeoutMs);
+        const fail = (why: string) =>
+          end(() => reject(new Error(`${job} ${index} ${why} ${what}: ${output.slice(-2000)}`)));
+        const timer = setTimeout(fail, timeoutMs, 'did not say');
         watchers.add(look);
+        void exit.then(() => fail('ended without saying'));
         look();
       });
     const task: TaskProcess = { child, output: () => output, exit, said };

@@ -4,6 +4,7 @@
  */
 import { defineJob, tf } from '../../../src/index.js';
 import { slowly } from './slowly.js';
+import { timesApplied } from './times-applied.js';
 
 const { COUNT_FILES = '', COUNT_RECORDS = '0', COUNT_EPOCHS = '1' } = process.env;
 const { COUNT_INFLIGHT = '1', COUNT_SAVE_SECS = '', COUNT_BATCH = '4' } = process.env;
@@ -35,7 +36,8 @@ export default defineJob({
       tf.variable(name, { shape: [records], initializer: tf.zerosInitializer() });
     const tables = { a: table('a'), b: table('b') };
     const loss = tables.a.gather(input.id).sum().add(tables.b.gather(input.id).sum()).neg();
-    return { loss, optimizer: tf.train.sgd(1), outputs: tables };
+    const outputs = { a: timesApplied(tables.a), b: timesApplied(tables.b) };
+    return { loss, optimizer: tf.train.sgd(1), outputs };
   },
   train: {
     lastStep: 1_000_000_000,

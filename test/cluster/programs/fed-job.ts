@@ -2,13 +2,14 @@
 import type { Output } from '../../../src/graph/operation.js';
 import { defineJob, tf } from '../../../src/index.js';
 import { counted, fedRecords } from './fed-records.js';
+import { timesApplied } from './times-applied.js';
 
 export default defineJob({
   name: 'fed',
   input: () => fedRecords(),
   model({ input }) {
     const { counts, loss } = counted(input.id as Output<'int64'>);
-    return { loss, optimizer: tf.train.sgd(1), outputs: { counts } };
+    return { loss, optimizer: tf.train.sgd(1), outputs: { counts: timesApplied(counts) } };
   },
   train: { lastStep: 1_000_000_000, inflight: 2, logEverySecs: 1 },
 });

@@ -1,0 +1,6 @@
+/** A table of counters in a few numbers: how many of them are 0, how many are 1, up to 4. */
+import * as tf from '../../../src/tf.js';
+import type { Variable } from '../../../src/variables/variable.js';
+
+export const timesApplied = (table: Variable<'float32'>) =>
+  tf.raw.bincount(tf.cast(table, 'int32'), 5, tf.constant([], { dtype: 'float32', shape: [0] }));
