@@ -23,6 +23,13 @@ describe('visiblePaths', () => {
     expect(visiblePaths([root], [], env)).toEqual([{ target: 'python', source: join(root, 'python') }]);
   });
 
+  it('shows the cache with the library of TensorFlow, wherever it is', () => {
+    const cache = join(root, 'cache/shoal');
+    mkdirSync(cache, { recursive: true });
+    const shown = [{ target: 'cache/shoal', source: cache }];
+    expect(visiblePaths([root], [], { XDG_CACHE_HOME: join(root, 'cache') })).toEqual(shown);
+  });
+
   it('shows a path inside another once', () => {
     const asked = [join(root, 'library/inner'), join(root, 'library')];
     expect(visiblePaths([root], asked, {})).toEqual([{ target: 'library', source: join(root, 'library') }]);

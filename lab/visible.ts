@@ -5,6 +5,7 @@
 import { existsSync, realpathSync, statSync } from 'node:fs';
 import { basename, dirname, isAbsolute, relative, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { cacheDir } from '../scripts/setup/locate.mjs';
 
 export interface Visible {
   /** Where it appears, relative to the host's /tmp. */
@@ -26,7 +27,8 @@ function home(path: string): string {
 }
 
 /**
- * The paths to show: this package, Node, every path that a `SHOAL_*` variable names, and `asked`.
+ * The paths to show: this package, Node, the cache with TensorFlow's library, every path that a `SHOAL_*` variable
+ * names, and `asked`.
  * `roots` are the directories that hosts have of their own.
  */
 export function visiblePaths(
@@ -38,7 +40,7 @@ export function visiblePaths(
     .filter(([name, value]) => name.startsWith('SHOAL_') && value !== undefined && isAbsolute(value))
     .map(([, value]) => value as string);
   const found = new Map<string, string>();
-  for (const path of [PACKAGE, process.execPath, ...named, ...asked]) {
+  for (const path of [PACKAGE, process.execPath, cacheDir(env), ...named, ...asked]) {
     if (!existsSync(path)) continue;
     for (const candidate of [resolve(path), realpathSync(path)]) {
       for (const root of roots) {
