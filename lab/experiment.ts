@@ -4,8 +4,8 @@
  */
 import { readdir } from 'node:fs/promises';
 import { invalid, messageOf } from '../src/errors/errors.js';
-import { Lab, type LabOptions } from './hosts.js';
-import type { Needs } from './prerequisites.js';
+import { Lab, type LabOptions } from './hosts/hosts.js';
+import type { Needs } from './hosts/prerequisites.js';
 
 export interface Flag {
   readonly type: 'string' | 'boolean';

@@ -11,7 +11,7 @@ import {
   tell,
   withDefaults,
 } from './experiment.js';
-import { prepareExperiment } from './prerequisites.js';
+import { prepareExperiment } from './hosts/prerequisites.js';
 
 const USAGE = `npm run lab -- NAME [--json] [flags]    runs an experiment on hosts made for it
 npm run lab -- NAME --help              tells its flags

@@ -7,10 +7,10 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
-import { ensurePackages } from './house/install.mjs';
-import { ensureOracle } from './house/oracle.mjs';
-import { selectTests } from './house/test-selection.mjs';
-import { summarize } from './house/test-summary.mjs';
+import { ensurePackages } from './dev/install.mjs';
+import { ensureOracle } from './dev/oracle.mjs';
+import { selectTests } from './dev/test-selection.mjs';
+import { summarize } from './dev/test-summary.mjs';
 import { describeError, exitCodeOf, SetupError } from './setup/errors.mjs';
 import { fetchTensorFlow } from './setup/fetch.mjs';
 import { interruptible, runAttached } from './setup/processes.mjs';
@@ -80,7 +80,7 @@ async function test(args) {
   const counts = join(scratch, 'counts.json');
   try {
     const vitest = join(ROOT, 'node_modules/vitest/vitest.mjs');
-    const reporters = ['--reporter=default', `--reporter=${join(ROOT, 'scripts/house/test-summary.mjs')}`];
+    const reporters = ['--reporter=default', `--reporter=${join(ROOT, 'scripts/dev/test-summary.mjs')}`];
     const code = await runAttached(process.execPath, [vitest, 'run', ...reporters, ...selectTests(args)], {
       cwd: ROOT,
       env: { ...environment, SHOAL_TEST_COUNTS: counts },

@@ -1,6 +1,6 @@
 /** The `tf` of `import { tf } from 'shoal'`: TensorFlow's names for building graphs. */
 
-export { replicaDeviceSetter } from './cluster/device-setter.js';
+export { replicaDeviceSetter } from './cluster/spec/device-setter.js';
 export * from './gradients/index.js';
 export { traceFunction } from './graph/function.js';
 export { currentGraph as getDefaultGraph, Graph, resetDefaultGraph } from './graph/graph.js';
@@ -11,7 +11,7 @@ export {
   fixedLenSequenceFeature,
   parseExample,
   varLenFeature,
-} from './input/parse-example.js';
+} from './input/dataset/parse-example.js';
 export {
   assertFinite,
   checkFinite,

@@ -1,4 +1,4 @@
-/** The house rules that a machine can check: who may import whom, no cycles, how long a file may be. */
+/** The rules of the codebase that a program can check: import order, no cycles, the length of files. */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
@@ -6,14 +6,14 @@ import {
   findCycles,
   isForTests,
   isGenerated,
+  moduleOf,
   parse,
   readSources,
-  roomOf,
   SRC,
 } from './architecture/sources.js';
 
-/** A room may import itself and the rooms before it. */
-const ROOMS = [
+/** A module may import itself and the modules before it. */
+const MODULES = [
   'errors',
   'async',
   'bytes',
@@ -43,9 +43,21 @@ const ROOMS = [
   'cli',
 ];
 
-/** Rooms that may import less than all that stand before them. */
+/** Modules that may import fewer than all those before them. */
 const NARROWER: Readonly<Record<string, readonly string[]>> = {
   formats: ['errors', 'async', 'bytes', 'proto'],
+};
+
+/**
+ * Inside these modules, in the same sense: subdirectories, and files of the module's own directory. A file that is not
+ * listed comes last.
+ */
+const INSIDE: Readonly<Record<string, readonly string[]>> = {
+  cluster: ['spec', 'membership', 'agent', 'task', 'runtime'],
+  gradients: ['indexed-slices.ts', 'gradient-function.ts', 'pieces.ts', 'paths.ts', 'ops', 'registry.ts'],
+  input: ['dataset', 'files', 'queues', 'leases'],
+  store: ['kept-files.ts', 'store.ts', 'blob-names.ts', 'sources.ts', 'disk', 'peers'],
+  train: ['recovery', 'checkpoints', 'leases', 'hooks', 'core', 'sessions', 'evaluation'],
 };
 
 const LONGEST_FILE = 500;
@@ -55,20 +67,39 @@ const sources = readSources();
 const program = sources.filter(({ path }) => !isForTests(path));
 
 const allowed = (from: string, to: string): boolean =>
-  from === to || (NARROWER[from] ?? ROOMS.slice(0, Math.max(0, ROOMS.indexOf(from)))).includes(to);
+  from === to || (NARROWER[from] ?? MODULES.slice(0, Math.max(0, MODULES.indexOf(from)))).includes(to);
 
-describe('the rooms', () => {
+/** Where a file stands in the order of its module. */
+function rankOf(path: string): number {
+  const [module = '', entry = ''] = path.split('/');
+  const rank = INSIDE[module]?.indexOf(entry) ?? -1;
+  return rank < 0 ? Number.POSITIVE_INFINITY : rank;
+}
+
+describe('the modules', () => {
   test('are all in the table', () => {
     expect(
-      [...new Set(sources.map(({ path }) => roomOf(path)))].filter((room) => !ROOMS.includes(room)),
+      [...new Set(sources.map(({ path }) => moduleOf(path)))].filter((module) => !MODULES.includes(module)),
     ).toEqual([]);
   });
 
-  test('import only rooms that stand before them', () => {
+  test('import only modules before them, types included', () => {
     const wrong = program.flatMap(({ path, imports }) =>
       imports
-        .filter(({ file }) => file !== undefined && !allowed(roomOf(path), roomOf(file)))
+        .filter(({ file }) => file !== undefined && !allowed(moduleOf(path), moduleOf(file)))
         .map(({ specifier }) => `${path} imports ${specifier}`),
+    );
+    expect(wrong).toEqual([]);
+  });
+
+  test('import in one direction inside too', () => {
+    const wrong = program.flatMap(({ path, imports }) =>
+      imports
+        .filter(
+          ({ file }) =>
+            file !== undefined && moduleOf(file) === moduleOf(path) && rankOf(file) > rankOf(path),
+        )
+        .map(({ file }) => `${path} imports ${file}`),
     );
     expect(wrong).toEqual([]);
   });
@@ -120,9 +151,9 @@ describe('files', () => {
     expect(short / written.length).toBeGreaterThan(0.75);
   });
 
-  test('say `any` in the native room only', () => {
+  test('say `any` in the native module only', () => {
     const wrong = sources
-      .filter(({ path }) => roomOf(path) !== 'native' && !isGenerated(path))
+      .filter(({ path }) => moduleOf(path) !== 'native' && !isGenerated(path))
       .flatMap(({ path, anyLines }) => anyLines.map((line) => `${path}:${line}`));
     expect(wrong).toEqual([]);
   });

@@ -9,7 +9,7 @@ import { library } from '../src/native/library.js';
 import { ONEDNN_VARIABLE } from '../src/native/onednn.js';
 import { ROOT, startNode } from './setup/run-setup.js';
 
-const FILES = ['src/gradients/nn.test.ts', 'src/gradients/conv.test.ts', 'src/layers/layers.test.ts'];
+const FILES = ['src/gradients/ops/nn.test.ts', 'src/gradients/ops/conv.test.ts', 'src/layers/layers.test.ts'];
 
 test.skipIf(process.platform !== 'linux')(
   'convolutions, pooling and normalization pass in the other setting of oneDNN',

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Graph, tf } from '../../dist/index.js';
-import { planeOf, RecoverableSession, Saver, Server } from '../../dist/train/index.js';
+import { checkpointServiceOf, RecoverableSession, Saver, Server } from '../../dist/train/index.js';
 
 const { model, mb, directory, cluster, jobName } = JSON.parse(process.env.BENCH);
 const quietly = () => {};
@@ -83,13 +83,13 @@ if (jobName === 'ps') {
   const workerDevice = '/job:worker/task:0';
   const ops = graph.asDefault(() => graph.device(workerDevice, () => build(graph)));
   const cluster = server.session(graph);
-  const plane = planeOf(server);
-  const rests = timeRests(plane.gate);
+  const service = checkpointServiceOf(server);
+  const rests = timeRests(service.gate);
   const session = new RecoverableSession({
     runner: cluster,
     graph,
     isChief: true,
-    gate: plane.gate,
+    gate: service.gate,
     stepMs: 600_000,
   });
   await session.ready();

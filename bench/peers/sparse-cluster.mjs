@@ -46,6 +46,6 @@ if (!String(config.task).startsWith('/job:ps')) {
   const { loss, globalStep, train, start } = parts;
   const session = new RecoverableSession({ runner: server.session(graph), graph, isChief: server.isChief });
   await session.ready();
-  await session.aside(start);
+  await session.runUngated(start);
   await measured(() => session.run([train, globalStep, loss]), { inflight, warm, seconds });
 }

@@ -1,6 +1,6 @@
 /** However the owner of a lab ends, the lab ends with it and leaves nothing. */
 import type { Context, Experiment } from '../experiment.js';
-import type { LabMode } from '../hosts.js';
+import type { LabMode } from '../hosts/hosts.js';
 import { killHard, leftovers, startOwner, waitUntilGone } from '../testing/crash.js';
 
 export const experiment: Experiment = {

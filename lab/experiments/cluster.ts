@@ -1,8 +1,8 @@
 /** Asynchronous training on hosts that share nothing, undisturbed and then disturbed. */
 import { sleep } from '../../src/async/deadline.js';
-import { Crew } from '../crew.js';
-import { endOf, exitsWell } from '../crew-checks.js';
-import { disturbedRound } from '../disturbed-round.js';
+import { disturbedRound } from '../cluster/disturbed-round.js';
+import { Crew } from '../cluster/lab-tasks.js';
+import { endOf, exitsWell } from '../cluster/task-checks.js';
 import type { Context, Experiment } from '../experiment.js';
 
 export const experiment: Experiment = {

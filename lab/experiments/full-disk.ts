@@ -3,10 +3,10 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { RESERVED } from '../../src/store/blob-names.js';
+import { gather } from '../cluster/gather.js';
 import type { Experiment } from '../experiment.js';
-import { gather } from '../gather.js';
-import type { Lab } from '../hosts.js';
-import { allEnd, Scenario, type ScenarioTask, says, saysNext } from '../scenario.js';
+import type { Lab } from '../hosts/hosts.js';
+import { allEnd, Scenario, type ScenarioTask, says, saysNext } from '../scenarios/scenario-run.js';
 
 const DISK_BYTES = 16 * 1024 * 1024;
 const SAVED = /saved .*model\.ckpt-(\d+)/g;

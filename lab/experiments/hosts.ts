@@ -3,10 +3,10 @@ import { fileURLToPath } from 'node:url';
 import { sleep } from '../../src/async/deadline.js';
 import { isShoalError, ShoalError } from '../../src/errors/errors.js';
 import type { Context, Experiment } from '../experiment.js';
-import type { Lab, LabHost, LabProcess } from '../hosts.js';
-import { processStat } from '../proc.js';
+import type { Lab, LabHost, LabProcess } from '../hosts/hosts.js';
+import { processStat } from '../hosts/proc.js';
 
-const ECHO = fileURLToPath(new URL('../echo.mjs', import.meta.url));
+const ECHO = fileURLToPath(new URL('../hosts/echo.mjs', import.meta.url));
 const SILENCE_MS = 600;
 /** What was under way is heard before the silence begins. */
 const SETTLE_MS = 200;

@@ -1,13 +1,13 @@
 /** A large cluster on one small machine: it starts, trains, loses a ps, stops; and what it takes in memory. */
-import { Crew, type CrewTask } from '../crew.js';
-import { allSay, exitsWell, killed, progresses, START_MS, sameProcesses } from '../crew-checks.js';
+import { EXIT } from '../../src/errors/exit-codes.js';
+import { Crew, type CrewTask } from '../cluster/lab-tasks.js';
+import { allSay, exitsWell, killed, progresses, START_MS, sameProcesses } from '../cluster/task-checks.js';
 import type { Context, Experiment } from '../experiment.js';
-import { type Memory, memoryOf } from '../memory.js';
+import { type Memory, memoryOf } from '../hosts/memory.js';
 
 /** Many processes begin at once on few processors. */
 const PATIENCE_MS = 4 * START_MS;
 const DEAD_AFTER_MS = 10_000;
-const EXIT_INTERRUPTED = 130;
 
 export const experiment: Experiment = {
   name: 'many',
@@ -67,7 +67,7 @@ export const experiment: Experiment = {
 
     for (const { process } of workers) process.kill('SIGINT');
     await exitsWell(ctx, workers, 'the workers stop when told', {
-      code: EXIT_INTERRUPTED,
+      code: EXIT.interrupted,
       timeoutMs: PATIENCE_MS,
     });
     await exitsWell(ctx, [...ps, again], 'the ps end when all workers have left', { timeoutMs: PATIENCE_MS });

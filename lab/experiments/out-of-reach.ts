@@ -4,8 +4,8 @@
  */
 import { sleep } from '../../src/async/deadline.js';
 import type { Experiment } from '../experiment.js';
-import type { LabHost } from '../hosts.js';
-import { allEnd, Scenario, type ScenarioTask, says, saysNext } from '../scenario.js';
+import type { LabHost } from '../hosts/hosts.js';
+import { allEnd, Scenario, type ScenarioTask, says, saysNext } from '../scenarios/scenario-run.js';
 
 const PATIENCE_MS = 90_000;
 const SAVED = /saved .*model\.ckpt-\d+/;

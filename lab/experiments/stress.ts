@@ -1,6 +1,6 @@
 /** Many minutes of steps with several under way: none may be aborted, none stuck, each counted once. */
-import { Crew } from '../crew.js';
-import { exitsWell, lastWords, START_MS, title } from '../crew-checks.js';
+import { Crew } from '../cluster/lab-tasks.js';
+import { exitsWell, lastWords, START_MS, title } from '../cluster/task-checks.js';
 import type { Experiment } from '../experiment.js';
 
 const STUCK_MS = 60_000;

@@ -3,15 +3,15 @@
  * tells how many it made; the chief waits for the others and tells the global step.
  */
 
-import { resolveConfig } from '../../src/cluster/config.js';
-import { replicaDeviceSetter } from '../../src/cluster/device-setter.js';
-import { securityOf } from '../../src/cluster/security.js';
-import { Server } from '../../src/cluster/server.js';
-import { parseTaskId } from '../../src/cluster/task-id.js';
+import { Server } from '../../src/cluster/runtime/server.js';
+import { resolveConfig } from '../../src/cluster/spec/config.js';
+import { replicaDeviceSetter } from '../../src/cluster/spec/device-setter.js';
+import { securityOf } from '../../src/cluster/spec/security.js';
+import { parseTaskId } from '../../src/cluster/spec/task-id.js';
 import { messageOf } from '../../src/errors/errors.js';
 import { runTask } from '../../src/job/run-task.js';
 import { buildTrainingGraph } from '../../src/job/training-graph.js';
-import { RecoverableSession } from '../../src/train/recoverable-session.js';
+import { RecoverableSession } from '../../src/train/recovery/recoverable-session.js';
 import job from './linear-regression.js';
 
 const config = resolveConfig({ argv: process.argv.slice(2), env: process.env });

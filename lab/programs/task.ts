@@ -1,5 +1,5 @@
 /** One task of the experiments' job. Every line begins with the time, so that the story can be put together. */
-import { resolveConfig } from '../../src/cluster/config.js';
+import { resolveConfig } from '../../src/cluster/spec/config.js';
 import { messageOf } from '../../src/errors/errors.js';
 import { runTask } from '../../src/job/run-task.js';
 import job from './linear-regression.js';

@@ -1,7 +1,9 @@
 /** Scenario 000 by the classic program: every "must" of it. */
+
+import { diskOf, newestStep } from '../cluster/gather.js';
 import type { Context } from '../experiment.js';
-import { diskOf, newestStep } from '../gather.js';
-import { Leftovers } from '../leftovers.js';
+import { Leftovers } from '../hosts/leftovers.js';
+import { CLASSIC, gathered, learnt, pythonReads, stoppedAt } from './line.js';
 import {
   allEnd,
   interrupt,
@@ -11,8 +13,7 @@ import {
   savedByTime,
   savesOf,
   says,
-} from '../scenario.js';
-import { CLASSIC, gathered, learnt, pythonReads, stoppedAt } from './line.js';
+} from './scenario-run.js';
 
 const LOGS = 'train_logs';
 const MORE = 1_000_000;

@@ -1,12 +1,21 @@
 /** Scenario 000 as a job, each task by `shoal task` on its own host. */
+
+import { EXIT } from '../../src/errors/exit-codes.js';
+import { newestStep } from '../cluster/gather.js';
 import type { Context } from '../experiment.js';
-import { newestStep } from '../gather.js';
-import { Leftovers } from '../leftovers.js';
-import { allEnd, interrupt, Scenario, type ScenarioTask, savedByTime, savesOf, says } from '../scenario.js';
+import { Leftovers } from '../hosts/leftovers.js';
 import { gathered, JOB, learnt, stoppedAt } from './line.js';
+import {
+  allEnd,
+  interrupt,
+  Scenario,
+  type ScenarioTask,
+  savedByTime,
+  savesOf,
+  says,
+} from './scenario-run.js';
 
 const HOME = '.shoal/linear-regression';
-const EXIT_INTERRUPTED = 130;
 
 export async function jobProgram(ctx: Context): Promise<void> {
   const [ps, workers, lastStep, saveSecs] = ['ps', 'workers', 'job-steps', 'save-secs'].map((name) =>
@@ -42,7 +51,7 @@ export async function jobProgram(ctx: Context): Promise<void> {
   const second = run(lastStep + 1_000_000);
   ctx.equal('it goes on from there', await wentBack(ctx, second), done);
   for (const worker of second.slice(0, workers)) await says(ctx, worker, /step \d+ of/);
-  await interrupt(ctx, second, [0, EXIT_INTERRUPTED]);
+  await interrupt(ctx, second, [0, EXIT.interrupted]);
   const stopped = await newest();
   ctx.check('Ctrl-C saved what there was', stopped > done, `step ${stopped}`);
 

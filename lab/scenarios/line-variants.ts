@@ -2,12 +2,12 @@
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { GatherOptions } from '../cluster/gather.js';
 import type { Context } from '../experiment.js';
-import type { GatherOptions } from '../gather.js';
-import type { LabOptions } from '../hosts.js';
-import { Leftovers } from '../leftovers.js';
-import { allEnd, Scenario, type ScenarioOptions, type ScenarioTask } from '../scenario.js';
+import type { LabOptions } from '../hosts/hosts.js';
+import { Leftovers } from '../hosts/leftovers.js';
 import { CLASSIC, gathered, stoppedAt } from './line.js';
+import { allEnd, Scenario, type ScenarioOptions, type ScenarioTask } from './scenario-run.js';
 
 const LOGS = 'train_logs';
 

@@ -3,10 +3,10 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { askPython } from '../../test/python.js';
+import { type GatherOptions, gather, valuesOf } from '../cluster/gather.js';
 import type { Context } from '../experiment.js';
-import { type GatherOptions, gather, valuesOf } from '../gather.js';
-import type { Lab } from '../hosts.js';
-import type { ScenarioTask } from '../scenario.js';
+import type { Lab } from '../hosts/hosts.js';
+import type { ScenarioTask } from './scenario-run.js';
 
 export const CLASSIC = 'examples/linear-regression/classic.ts';
 export const JOB = 'examples/linear-regression/job.ts';

@@ -3,11 +3,11 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { batches, type DigitSet, loadDigits } from '../../examples/digits/data.js';
 import { askPython } from '../../test/python.js';
+import { diskOf } from '../cluster/gather.js';
 import type { Context } from '../experiment.js';
-import { diskOf } from '../gather.js';
-import type { Lab, LabHost } from '../hosts.js';
-import { Leftovers } from '../leftovers.js';
-import { allEnd, Scenario, type ScenarioTask } from '../scenario.js';
+import type { Lab, LabHost } from '../hosts/hosts.js';
+import { Leftovers } from '../hosts/leftovers.js';
+import { allEnd, Scenario, type ScenarioTask } from './scenario-run.js';
 
 const CLASSIC = 'examples/softmax-export/classic.ts';
 const TRAIN = new URL('../programs/train-softmax.py', import.meta.url);

@@ -2,12 +2,20 @@
 import { join } from 'node:path';
 import { parseCheckpointState } from '../../src/formats/checkpoint-state/checkpoint-state.js';
 import { scalarsIn } from '../../src/train/testing/workspace.js';
+import { diskOf, newestStep } from '../cluster/gather.js';
 import type { Context } from '../experiment.js';
-import { diskOf, newestStep } from '../gather.js';
-import type { LabHost } from '../hosts.js';
-import { Leftovers } from '../leftovers.js';
-import { MemoryWatch } from '../memory.js';
-import { allEnd, interrupt, Scenario, type ScenarioTask, savedByTime, savesOf, says } from '../scenario.js';
+import type { LabHost } from '../hosts/hosts.js';
+import { Leftovers } from '../hosts/leftovers.js';
+import { MemoryWatch } from '../hosts/memory.js';
+import {
+  allEnd,
+  interrupt,
+  Scenario,
+  type ScenarioTask,
+  savedByTime,
+  savesOf,
+  says,
+} from './scenario-run.js';
 import { checkMemory, gatheredSparse, makeData } from './sparse.js';
 
 const LOGDIR = 'supervisor';

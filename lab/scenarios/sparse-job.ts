@@ -1,6 +1,6 @@
 /** Scenario 001 as a job, each task by `shoal task` on its own host. */
 import type { Context } from '../experiment.js';
-import { allEnd, Scenario, type ScenarioTask, savesOf } from '../scenario.js';
+import { allEnd, Scenario, type ScenarioTask, savesOf } from './scenario-run.js';
 import { gatheredSparse, makeData } from './sparse.js';
 
 const PS = 2;

@@ -2,13 +2,13 @@
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { writeSparseExamples } from '../../src/input/sparse-examples.js';
+import { writeSparseExamples } from '../../src/input/dataset/sparse-examples.js';
 import { askPython } from '../../test/python.js';
+import { diskOf, type GatherOptions, gather } from '../cluster/gather.js';
 import type { Context } from '../experiment.js';
-import { diskOf, type GatherOptions, gather } from '../gather.js';
-import type { Lab, LabHost } from '../hosts.js';
-import type { MemoryWatch } from '../memory.js';
-import type { ScenarioTask } from '../scenario.js';
+import type { Lab, LabHost } from '../hosts/hosts.js';
+import type { MemoryWatch } from '../hosts/memory.js';
+import type { ScenarioTask } from './scenario-run.js';
 
 const PYTHON = new URL('../programs/read-sparse.py', import.meta.url);
 const VALIDATION = 5000;

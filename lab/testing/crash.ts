@@ -7,9 +7,9 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { withDeadline } from '../../src/async/deadline.js';
 import { ShoalError } from '../../src/errors/errors.js';
-import type { LabMode } from '../hosts.js';
-import { markOf } from '../naming.js';
-import { isRunning, until } from '../proc.js';
+import type { LabMode } from '../hosts/hosts.js';
+import { markOf } from '../hosts/naming.js';
+import { isRunning, until } from '../hosts/proc.js';
 import type { Belongings } from './owner.js';
 
 const OWNER = fileURLToPath(new URL('./owner.ts', import.meta.url));

@@ -5,7 +5,7 @@
  */
 import { readlink } from 'node:fs/promises';
 import { isShoalError } from '../../src/errors/errors.js';
-import { Lab, type LabMode } from '../hosts.js';
+import { Lab, type LabMode } from '../hosts/hosts.js';
 
 export interface Belongings {
   readonly isolated: boolean;

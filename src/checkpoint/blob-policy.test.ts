@@ -3,10 +3,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { crc32c } from '../bytes/crc32c.js';
-import { type BlobAccess, type BlobOperation, callerHeader } from '../cluster/blob-access.js';
-import { initCerts, issueCert } from '../cluster/certs.js';
-import { loadTls, type Security } from '../cluster/security.js';
-import { type TaskId, taskId } from '../cluster/task-id.js';
+import { type BlobAccess, type BlobOperation, callerHeader } from '../cluster/agent/blob-access.js';
+import { initCerts, issueCert } from '../cluster/spec/certs.js';
+import { loadTls, type Security } from '../cluster/spec/security.js';
+import { type TaskId, taskId } from '../cluster/spec/task-id.js';
 import { hooks, type TestAgent, testAgent } from '../cluster/testing/agents.js';
 import { checkpointBlobPolicy } from './blob-policy.js';
 

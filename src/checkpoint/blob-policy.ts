@@ -10,8 +10,8 @@
  *
  * So a certificate of a ps or worker can neither make a checkpoint nor damage one that is there.
  */
-import type { BlobAccess } from '../cluster/blob-access.js';
-import { parseTaskId } from '../cluster/task-id.js';
+import type { BlobAccess } from '../cluster/agent/blob-access.js';
+import { parseTaskId } from '../cluster/spec/task-id.js';
 import { parseDataFile } from '../formats/tensor-bundle/naming.js';
 
 /** Whether a blob is one shard's data; all others describe a checkpoint or make one. */

@@ -4,8 +4,8 @@
  */
 import { backoffMs } from '../async/backoff.js';
 import { sleep } from '../async/deadline.js';
-import { messageOf, type ShoalCode, ShoalError } from '../errors/errors.js';
-import { report, SWEEP_EVERY_MS } from '../store/sweeping.js';
+import { firstLineOf, messageOf, type ShoalCode, ShoalError } from '../errors/errors.js';
+import { report, SWEEP_EVERY_MS } from '../store/disk/sweeping.js';
 import {
   healthOf,
   type ListOptions,
@@ -120,9 +120,7 @@ export class Checkpoints {
         this.#isUnswept = true;
         const isFinal = attempt >= attempts || request.signal?.aborted || !isWorthAnother(error);
         if (!request.signal?.aborted)
-          log?.(
-            `saving a checkpoint failed: ${messageOf(error).split('\n')[0]}${isFinal ? '' : '; trying again'}`,
-          );
+          log?.(`saving a checkpoint failed: ${firstLineOf(error)}${isFinal ? '' : '; trying again'}`);
         if (isFinal) throw error;
         await sleep(backoffMs(attempt - 1, { baseMs: 500, maxMs: 10_000 }), request.signal);
       }

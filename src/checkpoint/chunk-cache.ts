@@ -2,7 +2,7 @@
  * Chunks of files in memory that is used again and again: fresh memory costs more than reading into it. A chunk stays as
  * it is while somebody has it, and a few are kept that nobody has, for a neighbour that wants the rest of them.
  */
-import { giveBlock, takeBlock } from '../store/aligned.js';
+import { giveBlock, takeBlock } from '../store/disk/aligned.js';
 
 /** Fills the memory, or some of its first bytes, and gives back what it has filled; or takes other memory. */
 export type Fetch = (memory: Uint8Array) => Promise<Uint8Array>;

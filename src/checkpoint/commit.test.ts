@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { beginCommit, type Commit, type CommitEffect, type CommitEvent, reduceCommit } from './commit.js';
-import { play } from './testing/commit-story.js';
+import { play } from './testing/commit-transcript.js';
 
 const folder = fileURLToPath(new URL('./testing/stories/', import.meta.url));
 

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ClusterSpec } from '../cluster/cluster-spec.js';
-import { type ClusterTask, joinCluster } from '../cluster/cluster-task.js';
-import { taskId } from '../cluster/task-id.js';
+import { ClusterSpec } from '../cluster/spec/cluster-spec.js';
+import { taskId } from '../cluster/spec/task-id.js';
+import { type ClusterTask, joinCluster } from '../cluster/task/cluster-task.js';
 import { ShoalError } from '../errors/errors.js';
 import { giveLongOrder, onLongOrder, type WorkContext } from './long-order.js';
 

@@ -5,11 +5,11 @@
  */
 import { setMaxListeners } from 'node:events';
 import * as v from 'valibot';
-import type { OrderHandler } from '../cluster/agent.js';
-import type { ClusterTask } from '../cluster/cluster-task.js';
-import type { Identity } from '../cluster/membership-map.js';
-import type { TaskId } from '../cluster/task-id.js';
-import { checked } from '../cluster/wire.js';
+import type { OrderHandler } from '../cluster/agent/agent.js';
+import { checked } from '../cluster/agent/wire.js';
+import type { Identity } from '../cluster/membership/map.js';
+import type { TaskId } from '../cluster/spec/task-id.js';
+import type { ClusterTask } from '../cluster/task/cluster-task.js';
 import { ShoalError } from '../errors/errors.js';
 
 export type Work = (payload: unknown, context: WorkContext) => Promise<unknown>;

@@ -40,7 +40,7 @@ const manifest: fc.Arbitrary<Manifest> = fc.record({
   attempt: fc.stringMatching(/^[a-z0-9-]{4,64}$/),
   prefix: text,
   savedAtMs: count,
-  consistency: fc.constantFrom('cut', 'loose', 'imported'),
+  consistency: fc.constantFrom('consistent', 'relaxed', 'imported'),
   chief: fc.record({ task: fc.string(), incarnation: count }),
   shards: count,
   tensors: count,

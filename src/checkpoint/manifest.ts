@@ -5,9 +5,11 @@
  * It is a line of JSON and a line with the crc32c of the first. Manifests are ordered by `sequence`, which grows with
  * every save whatever the clocks say; the step may go back, when somebody restored an older checkpoint and went on.
  */
+
 import * as v from 'valibot';
 import { crc32c } from '../bytes/crc32c.js';
 import { ShoalError } from '../errors/errors.js';
+import { ConsistencySchema } from './consistency.js';
 import { damaged, decodeSealed, encodeSealed } from './sealed-json.js';
 import { CHUNK_BYTES } from './shard-image.js';
 
@@ -49,7 +51,7 @@ export const ManifestSchema = v.object({
   savedAtMs: Count,
   /** The job that saved it, where a job did. */
   job: v.optional(Text(512)),
-  consistency: v.picklist(['cut', 'loose', 'imported']),
+  consistency: ConsistencySchema,
   chief: v.object({ task: v.string(), incarnation: Count }),
   shards: Count,
   tensors: Count,

@@ -3,9 +3,9 @@
  * hosts from a good one, index and manifest go everywhere again. A file of which no copy is good as a whole is put
  * together of the good chunks of several, where that is possible. What was written is summed where it lies.
  */
-import { messageOf, ShoalError } from '../errors/errors.js';
+import { firstLineOf, ShoalError } from '../errors/errors.js';
 import { parseDataFile } from '../formats/tensor-bundle/naming.js';
-import { type PeerMember, ranked } from '../store/peers.js';
+import { type PeerMember, ranked } from '../store/peers/peers.js';
 import type { Store } from '../store/store.js';
 import type { Manifest, ManifestFile } from './manifest.js';
 import { fileBlob, manifestBlob } from './names.js';
@@ -179,7 +179,7 @@ class Repair {
       return 'what arrived there does not have its sum';
     } catch (error) {
       if (signal?.aborted) throw error;
-      return messageOf(error).split('\n', 1)[0]!;
+      return firstLineOf(error);
     }
   }
 

@@ -3,7 +3,7 @@
  * the chief reads the index alone. What was saved on two owners may be restored on three: names and slices decide, not
  * places, and a slot is a variable like any other.
  */
-import { isShoalError, messageOf, ShoalError } from '../errors/errors.js';
+import { firstLineOf, isShoalError, messageOf, ShoalError } from '../errors/errors.js';
 import type { BundleIndex } from '../formats/tensor-bundle/bundle-index.js';
 import { BundleReader } from '../formats/tensor-bundle/bundle-reader.js';
 import { dtypeName } from '../formats/tensor-bundle/dtypes.js';
@@ -75,7 +75,7 @@ export async function restoreCheckpoint(
     } catch (error) {
       request.signal?.throwIfAborted();
       if (!(error instanceof Unrestorable)) throw error;
-      const why = `${manifest.prefix} can not be restored yet (${firstLine(error)})`;
+      const why = `${manifest.prefix} can not be restored yet (${firstLineOf(error)})`;
       if (!(await context.waitForHolders?.(places, { why, signal: request.signal }))) throw error;
     }
   }
@@ -174,7 +174,7 @@ export async function restoreNewest(
   const passOver = (what: string, error: ShoalError) => {
     failures.push(`${what}: ${messageOf(error)}`);
     isDamageOnly &&= error.code === 'SHOAL_CORRUPT';
-    context.log?.(`checkpoint ${what} can not be restored: ${firstLine(error)}; trying the one before`);
+    context.log?.(`checkpoint ${what} can not be restored: ${firstLineOf(error)}; trying the one before`);
   };
   const all = [...manifests, ...unreadable].sort((a, b) => b.sequence - a.sequence);
   for (const found of all) {
@@ -210,7 +210,7 @@ async function readLater(
 ): Promise<Manifest | UnreadableManifest> {
   let { error } = found;
   while (error.code === 'SHOAL_UNREACHABLE') {
-    const why = `the checkpoint of step ${found.step} can not be restored yet (${firstLine(error)})`;
+    const why = `the checkpoint of step ${found.step} can not be restored yet (${firstLineOf(error)})`;
     const hasCome = await waitForHolders?.(found.places, { why, signal });
     // Also where nobody was waited for: they may have come back since.
     const again = await readManifest(store, found.name, found.places, { signal, onNotice: log });
@@ -222,8 +222,6 @@ async function readLater(
 }
 
 const isUnreadable = (one: Manifest | UnreadableManifest): one is UnreadableManifest => 'error' in one;
-
-const firstLine = (error: unknown): string => messageOf(error).split('\n', 1)[0]!;
 
 /** Something is wrong with the checkpoint itself: another one may be better. */
 class Unrestorable extends ShoalError {}

@@ -15,7 +15,7 @@ function manifest(sequence: number, savedAtMs: number): Manifest {
     attempt: `a${String(sequence).padStart(4, '0')}`,
     prefix: `model.ckpt-${sequence * 10}`,
     savedAtMs,
-    consistency: 'cut',
+    consistency: 'consistent',
     chief: { task: '', incarnation: 0 },
     shards: 1,
     tensors: 1,

@@ -1,14 +1,16 @@
 /** Carries out a commit: asks the workers to rest and the owners to write, and puts index and manifest. */
+
 import { setMaxListeners } from 'node:events';
 import { faultPoint } from '../async/fault-point.js';
 import { crc32c } from '../bytes/crc32c.js';
-import { messageOf, ShoalError } from '../errors/errors.js';
+import { firstLineOf, ShoalError } from '../errors/errors.js';
 import { mergeBundleIndexes } from '../formats/tensor-bundle/bundle-index.js';
 import { readIndexFile, writeIndexFile } from '../formats/tensor-bundle/index-file.js';
 import { indexFile } from '../formats/tensor-bundle/naming.js';
 import type { Store } from '../store/store.js';
 import { healthOf, nextSequence } from './catalog.js';
 import { beginCommit, type Commit, type CommitEffect, type CommitEvent, reduceCommit } from './commit.js';
+import type { Consistency } from './consistency.js';
 import { encodeInput, inputFile } from './input-file.js';
 import { encodeManifest, type Manifest, type ManifestFile, manifestFile } from './manifest.js';
 import { fileBlob, manifestBlob, newAttempt } from './names.js';
@@ -58,7 +60,7 @@ export interface SaveRequest {
   readonly step: () => Promise<number>;
   /** `model.ckpt`: the step is put behind it. */
   readonly basename: string;
-  readonly consistency: 'cut' | 'loose';
+  readonly consistency: Consistency;
   /** Rejects when no checkpoint may have this prefix: asked before anything is written. */
   readonly checkPrefix?: ((prefix: string) => Promise<void>) | undefined;
   readonly meta?: (() => Uint8Array) | undefined;
@@ -101,7 +103,7 @@ export async function save(
   const { store, namespace, parking, inTurn = (work) => work() } = context;
   return inTurn(async () => {
     request.signal?.throwIfAborted();
-    if (request.consistency === 'cut') await parking?.check?.({ signal: request.signal });
+    if (request.consistency === 'consistent') await parking?.check?.({ signal: request.signal });
     // What earlier lives of the chief have left is looked for once: they begin nothing more.
     const life = above === undefined ? context.chief.incarnation : undefined;
     const next = await nextSequence(store, namespace, { signal: request.signal, life });
@@ -141,7 +143,7 @@ class Save {
     this.#sequence = sequence;
     this.#attempt = newAttempt({ incarnation: context.chief.incarnation, sequence });
     const owners = [...request.variables.keys()];
-    const workers = request.consistency === 'cut' ? (context.parking?.workers() ?? []) : [];
+    const workers = request.consistency === 'consistent' ? (context.parking?.workers() ?? []) : [];
     const { state, effects } = beginCommit<WrittenShard>(owners, workers);
     this.#state = state;
     this.#effects = effects;
@@ -192,9 +194,9 @@ class Save {
   }
 
   /** Work that the save waits for at its end, and whose failure is not its own: who is lost ends it by a lease. */
-  #aside(work: Promise<unknown>, problem: string): void {
+  #runUngated(work: Promise<unknown>, problem: string): void {
     this.#cleanUp.push(
-      work.catch((error: unknown) => this.#context.log?.(`${problem}: ${messageOf(error).split('\n')[0]}`)),
+      work.catch((error: unknown) => this.#context.log?.(`${problem}: ${firstLineOf(error)}`)),
     );
   }
 
@@ -231,14 +233,14 @@ class Save {
           break;
         case 'drop':
           for (const owner of effect.owners) {
-            this.#aside(
+            this.#runUngated(
               this.#context.owner(owner).drop(this.#attempt),
               `${owner} could not be told to forget`,
             );
           }
           break;
         case 'discard':
-          this.#aside(this.#discard(), 'what a failed save left behind could not be removed');
+          this.#runUngated(this.#discard(), 'what a failed save left behind could not be removed');
           break;
       }
     }
@@ -293,7 +295,7 @@ class Save {
   #resume(workers: readonly string[]): void {
     this.#parkedMs = performance.now() - this.#parkedAt;
     for (const worker of workers) {
-      this.#aside(this.#context.parking!.resume(worker), `${worker} could not be told to go on`);
+      this.#runUngated(this.#context.parking!.resume(worker), `${worker} could not be told to go on`);
     }
   }
 

@@ -5,7 +5,7 @@ import type { RangeReader } from '../formats/range-reader.js';
 import { BundleReader } from '../formats/tensor-bundle/bundle-reader.js';
 import { writeIndexFile } from '../formats/tensor-bundle/index-file.js';
 import { dataFile, indexFile } from '../formats/tensor-bundle/naming.js';
-import { placeInSector, SECTOR } from '../store/aligned.js';
+import { placeInSector, SECTOR } from '../store/disk/aligned.js';
 import type { DType } from '../tensor/dtype.js';
 import { Tensor } from '../tensor/tensor.js';
 import type { SavedVariable } from './saved-variable.js';

@@ -15,7 +15,7 @@ import { invalid } from '../errors/errors.js';
 import { type BundleIndex, type BundleTensor, combine } from '../formats/tensor-bundle/bundle-index.js';
 import { isWhole } from '../formats/tensor-bundle/slice.js';
 import { stringsHead } from '../formats/tensor-bundle/string-layout.js';
-import { placeInSector, SECTOR } from '../store/aligned.js';
+import { placeInSector, SECTOR } from '../store/disk/aligned.js';
 import type { BlobSource } from '../store/store.js';
 import { dtypeNumber } from '../tensor/dtype.js';
 import type { Tensor } from '../tensor/tensor.js';

@@ -1,8 +1,8 @@
 /** What a chief asks of a process that holds variables: itself, or another one by orders over the agents. */
 import * as v from 'valibot';
-import type { ClusterTask } from '../cluster/cluster-task.js';
-import type { TaskId } from '../cluster/task-id.js';
-import { checked } from '../cluster/wire.js';
+import { checked } from '../cluster/agent/wire.js';
+import type { TaskId } from '../cluster/spec/task-id.js';
+import type { ClusterTask } from '../cluster/task/cluster-task.js';
 import type { OrderedBy } from '../store/store.js';
 import { giveLongOrder } from './long-order.js';
 import { ManifestSchema } from './manifest.js';

@@ -4,15 +4,15 @@
  */
 import { abortError, throwIfAborted } from '../async/deadline.js';
 import { faultPoint } from '../async/fault-point.js';
-import type { ClusterTask } from '../cluster/cluster-task.js';
-import { checked } from '../cluster/wire.js';
+import { checked } from '../cluster/agent/wire.js';
+import type { ClusterTask } from '../cluster/task/cluster-task.js';
 import { isShoalError, messageOf, type ShoalCode, ShoalError } from '../errors/errors.js';
 import { Spoiled } from '../formats/range-reader.js';
 import { BundleReader } from '../formats/tensor-bundle/bundle-reader.js';
 import { writeIndexFile } from '../formats/tensor-bundle/index-file.js';
 import { dataFile } from '../formats/tensor-bundle/naming.js';
 import { lendingViews } from '../native/pressure.js';
-import { otherwise } from '../store/directory-store.js';
+import { readBackMismatch } from '../store/disk/directory-store.js';
 import type { BlobSource, Store } from '../store/store.js';
 import { DTYPES } from '../tensor/dtype.js';
 import { sizeOf } from '../tensor/shape.js';
@@ -282,7 +282,7 @@ async function readBack(
     places.map(async (place) => {
       const found = await store.digest(blob, { place, signal });
       if (found.size === expected.size && found.crc32c === expected.crc32c) return;
-      throw otherwise(blob, place);
+      throw readBackMismatch(blob, place);
     }),
   );
 }

@@ -11,7 +11,7 @@ import {
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { LentBytes } from '../bytes/lent-bytes.js';
 import { Spoiled } from '../formats/range-reader.js';
-import { alignedBlocks } from '../store/aligned.js';
+import { alignedBlocks } from '../store/disk/aligned.js';
 import { type Manifest, manifestFile } from './manifest.js';
 import { fileBlob } from './names.js';
 import { CHUNK_BYTES } from './shard-image.js';
@@ -31,7 +31,7 @@ const manifest: Manifest = {
   step: 1,
   ...NAME,
   savedAtMs: 0,
-  consistency: 'cut',
+  consistency: 'consistent',
   chief: { task: '', incarnation: 0 },
   shards: 1,
   tensors: 1,

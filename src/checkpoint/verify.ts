@@ -3,7 +3,7 @@
  * then the index is opened and every tensor compared with the sum that TensorFlow keeps of it.
  */
 import { crc32c } from '../bytes/crc32c.js';
-import { isShoalError, messageOf } from '../errors/errors.js';
+import { firstLineOf, isShoalError } from '../errors/errors.js';
 import { isSystemError } from '../errors/system-error.js';
 import { BundleReader } from '../formats/tensor-bundle/bundle-reader.js';
 import { boxOf, elementCount } from '../formats/tensor-bundle/slice.js';
@@ -236,7 +236,7 @@ async function problemOf(
 function explain(error: unknown, signal: AbortSignal | undefined): string {
   if (signal?.aborted) throw error;
   if (!isShoalError(error) && !isSystemError(error)) throw error;
-  return messageOf(error).split('\n', 1)[0]!;
+  return firstLineOf(error);
 }
 
 /** Runs the work for all items, a few at a time. */

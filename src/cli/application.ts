@@ -1,17 +1,17 @@
 /** The tree of commands. Each is declared in a file of its own and its code is loaded when it runs. */
 import { readFileSync } from 'node:fs';
 import { buildApplication, buildRouteMap, text_en } from '@stricli/core';
-import { certsCommands } from './commands/certs.js';
-import { checkpointCommands } from './commands/checkpoint.js';
-import { completeCommand, completionCommand } from './commands/completion.js';
-import { configCommand } from './commands/config.js';
-import { doctorCommand } from './commands/doctor.js';
-import { exportCommand } from './commands/export.js';
-import { runCommand } from './commands/run.js';
-import { predictCommand, savedModelCommands } from './commands/saved-model.js';
-import { setupCommand } from './commands/setup.js';
-import { statusCommand } from './commands/status.js';
-import { taskCommand } from './commands/task.js';
+import { certsCommands } from './commands/certs/command.js';
+import { checkpointCommands } from './commands/checkpoint/command.js';
+import { completeCommand, completionCommand } from './commands/completion/command.js';
+import { configCommand } from './commands/config/command.js';
+import { doctorCommand } from './commands/doctor/command.js';
+import { exportCommand } from './commands/export/command.js';
+import { runCommand } from './commands/run/command.js';
+import { predictCommand, savedModelCommands } from './commands/saved-model/command.js';
+import { setupCommand } from './commands/setup/command.js';
+import { statusCommand } from './commands/status/command.js';
+import { taskCommand } from './commands/task/command.js';
 import type { ShoalContext } from './context.js';
 import { describeFailure, exitCodeOfFailure } from './failure.js';
 

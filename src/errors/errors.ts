@@ -120,3 +120,8 @@ export function invalid(message: string, details?: ErrorDetails): ShoalError {
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
+
+/** Its first line, for log lines: the rest may be a stack of TensorFlow's or a list. */
+export function firstLineOf(error: unknown): string {
+  return messageOf(error).split('\n', 1)[0] as string;
+}

@@ -14,26 +14,14 @@ import type { DType } from '../tensor/dtype.js';
 import { broadcastShapes, formatShape } from '../tensor/shape.js';
 import { PartitionedVariable } from '../variables/partitioned.js';
 import { Variable } from '../variables/variable.js';
+import type { Differentiable, GradientContext, GradientOptions } from './gradient-function.js';
 import { aggregate, type Gradient, IndexedSlices, toDense } from './indexed-slices.js';
 import { nativeGradient } from './native.js';
 import { findPaths, isDifferentiableType, type Paths } from './paths.js';
-import { type GradientContext, gradientOf } from './registry.js';
+import { gradientOf } from './registry.js';
 
+export type { Differentiable, GradientOptions } from './gradient-function.js';
 export { isDifferentiableType } from './paths.js';
-
-export interface GradientOptions {
-  /** The gradients that flow into the ys; ones when left out. */
-  readonly gradYs?: readonly (Operand | IndexedSlices | null)[];
-  /** Treated as constants: nothing flows back through them. Their own gradients can still be asked for. */
-  readonly stopGradients?: readonly Differentiable[];
-  /** What an x that no y depends on gets. */
-  readonly unconnected?: 'none' | 'zero';
-  /** Puts the ops of a gradient on the device of the op that it is of. */
-  readonly colocateGradientsWithOps?: boolean;
-  readonly name?: string;
-}
-
-export type Differentiable = Output | Variable;
 
 /** d(sum of ys) / dx for each x; null where no y depends on it. */
 export function gradients(

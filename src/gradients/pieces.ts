@@ -8,8 +8,8 @@ import * as raw from '../ops/generated/index.js';
 import { isComplex } from '../tensor/dtype.js';
 import { isFullyDefined } from '../tensor/shape.js';
 import { Tensor } from '../tensor/tensor.js';
+import type { GradientFunction } from './gradient-function.js';
 import type { Gradient } from './indexed-slices.js';
-import type { GradientFunction } from './registry.js';
 
 export type IndexType = 'int32' | 'int64';
 

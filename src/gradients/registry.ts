@@ -3,57 +3,27 @@
  * (undefined where nothing flowed back) and returns one gradient for each input, null where there is none.
  * Each family of ops is a table in a file of its own.
  */
-import type { Operation, Output } from '../graph/operation.js';
-import { arithmeticGradients } from './arithmetic.js';
-import { arrayGradients } from './arrays.js';
-import { controlFlowGradients } from './control-flow.js';
-import { convGradients } from './conv.js';
-import { decompositionGradients } from './decompositions.js';
-import { diagonalGradients } from './diagonals.js';
-import { gatherGradients } from './gather.js';
-import type { GradientOptions } from './gradients.js';
-import type { Gradient } from './indexed-slices.js';
-import { linalgGradients } from './linalg.js';
-import { binaryGradients } from './math-binary.js';
-import { specialGradients } from './math-special.js';
-import { unaryGradients } from './math-unary.js';
-import { matMulGradients } from './matmul.js';
-import { nnGradients } from './nn.js';
-import { randomGradients } from './random.js';
-import { reductionGradients } from './reductions.js';
-import { segmentGradients } from './segment.js';
-import { selectGradients } from './select.js';
-import { sparseGradients } from './sparse.js';
-import { variableGradients } from './variables.js';
 
-export interface GradientContext {
-  /** For each input whether its gradient is wanted; what is returned for the others is dropped. */
-  readonly needed: readonly boolean[];
-  /** The reverse walk itself, for ops that call functions: `gradients` of a body's graph. */
-  readonly gradients: (
-    ys: readonly Output[],
-    xs: readonly Output[],
-    options?: GradientOptions,
-  ) => (Gradient | null)[];
-}
-
-export type GradientFunction = (
-  op: Operation,
-  grads: readonly (Output | undefined)[],
-  context: GradientContext,
-) => readonly (Gradient | null | undefined)[];
-
-/** For the few ops that pass sparse gradients on as they are. */
-export interface SliceGradientFunction {
-  readonly slices: (
-    op: Operation,
-    grads: readonly (Gradient | undefined)[],
-    context: GradientContext,
-  ) => readonly (Gradient | null | undefined)[];
-}
-
-/** null: the op is known to have no gradient, and nothing flows back through it. */
-export type GradientTable = Readonly<Record<string, GradientFunction | SliceGradientFunction | null>>;
+import type { GradientTable } from './gradient-function.js';
+import { arithmeticGradients } from './ops/arithmetic.js';
+import { arrayGradients } from './ops/arrays.js';
+import { controlFlowGradients } from './ops/control-flow.js';
+import { convGradients } from './ops/conv.js';
+import { decompositionGradients } from './ops/decompositions.js';
+import { diagonalGradients } from './ops/diagonals.js';
+import { gatherGradients } from './ops/gather.js';
+import { linalgGradients } from './ops/linalg.js';
+import { binaryGradients } from './ops/math-binary.js';
+import { specialGradients } from './ops/math-special.js';
+import { unaryGradients } from './ops/math-unary.js';
+import { matMulGradients } from './ops/matmul.js';
+import { nnGradients } from './ops/nn.js';
+import { randomGradients } from './ops/random.js';
+import { reductionGradients } from './ops/reductions.js';
+import { segmentGradients } from './ops/segment.js';
+import { selectGradients } from './ops/select.js';
+import { sparseGradients } from './ops/sparse.js';
+import { variableGradients } from './ops/variables.js';
 
 const GRADIENTS: GradientTable = {
   ...arithmeticGradients,

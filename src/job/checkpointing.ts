@@ -2,11 +2,13 @@
  * The checkpoints of a job while it trains: the chief saves at the start, every so often, and at the end, in the background
  * of the steps. A save that fails is told of, and training goes on.
  */
+
 import { join, resolve } from 'node:path';
+import { consistencyOf } from '../checkpoint/consistency.js';
 import { messageOf } from '../errors/errors.js';
-import { Saver } from '../train/saver.js';
-import type { CheckpointedInput, TrainingRunner } from '../train/saver-like.js';
-import type { Steadiness } from '../train/steadiness.js';
+import { Saver } from '../train/checkpoints/saver.js';
+import type { RecoveryGuard } from '../train/recovery/recovery-guard.js';
+import type { CheckpointedInput, TrainingRunner } from '../train/recovery/training-runner.js';
 import { getGlobalStep } from '../variables/global-step.js';
 import type { Variable } from '../variables/variable.js';
 import type { CheckpointOptions, JobDefinition } from './define-job.js';
@@ -26,7 +28,7 @@ export class JobCheckpoints {
   readonly #session: TrainingRunner;
   readonly #options: CheckpointOptions;
   readonly #log: (line: string) => void;
-  readonly #steadiness: Steadiness;
+  readonly #recoveryGuard: RecoveryGuard;
   readonly #input: CheckpointedInput | undefined;
   readonly #signal: AbortSignal | undefined;
   readonly #saves: Periodic;
@@ -41,7 +43,7 @@ export class JobCheckpoints {
       readonly dir: string;
       readonly log: (line: string) => void;
       /** Keeps saves apart from recoveries. */
-      readonly steadiness: Steadiness;
+      readonly recoveryGuard: RecoveryGuard;
       readonly input?: CheckpointedInput | undefined;
       /** Ends a restore, which may wait for other tasks. */
       readonly signal?: AbortSignal | undefined;
@@ -56,7 +58,7 @@ export class JobCheckpoints {
     this.#options = options;
     this.#session = parts.session;
     this.#log = parts.log;
-    this.#steadiness = parts.steadiness;
+    this.#recoveryGuard = parts.recoveryGuard;
     const { input } = parts;
     this.#input = input;
     this.#signal = parts.signal;
@@ -108,12 +110,12 @@ export class JobCheckpoints {
   }
 
   async #saveOrLog(): Promise<void> {
-    if (!this.#steadiness.isSteady) return;
+    if (!this.#recoveryGuard.isStable) return;
     try {
       await this.#save();
     } catch (error) {
       this.#log(
-        this.#steadiness.isSteady
+        this.#recoveryGuard.isStable
           ? `SAVING A CHECKPOINT FAILED: ${messageOf(error)}; training goes on`
           : 'a save was given up: the cluster is being recovered',
       );
@@ -122,7 +124,7 @@ export class JobCheckpoints {
 
   async #save(): Promise<void> {
     const begun = performance.now();
-    const path = await this.#steadiness.during('A save', async (signal) => {
+    const path = await this.#recoveryGuard.during('A save', async (signal) => {
       await this.#input?.settled(signal);
       return this.#saver.save(this.#session, join(this.directory, BASENAME), { signal });
     });
@@ -145,7 +147,10 @@ export class JobCheckpoints {
   /** Whether nothing was trained since the newest checkpoint; `step` where nobody else trains. */
   async #isSaved(step: number | undefined): Promise<boolean> {
     // What was saved while others trained on may be of no one instant.
-    if (this.#saved === undefined || (step === undefined && this.#options.consistency === 'loose'))
+    if (
+      this.#saved === undefined ||
+      (step === undefined && consistencyOf(this.#options.consistency) === 'relaxed')
+    )
       return false;
     if (step !== undefined) return step === this.#saved;
     const globalStep = getGlobalStep(this.#session.graph);

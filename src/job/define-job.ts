@@ -1,8 +1,9 @@
 /** A job: a model, its input, how long to train. The same file runs in one process and on a cluster. */
+import type { ConsistencyOption } from '../checkpoint/consistency.js';
 import { invalid } from '../errors/errors.js';
 import type { Output, OutputLike } from '../graph/operation.js';
-import type { Dataset } from '../input/dataset.js';
-import type { ShardedFiles } from '../input/sharded-files.js';
+import type { Dataset } from '../input/dataset/dataset.js';
+import type { ShardedFiles } from '../input/leases/sharded-files.js';
 import type { SparseTensor } from '../layers/sparse-tensor.js';
 import type { Operand } from '../ops/build.js';
 import type { Optimizer } from '../optimizers/optimizer.js';
@@ -35,8 +36,8 @@ export interface CheckpointOptions {
   readonly keep?: number;
   /** Besides, one for every so many hours stays for good. */
   readonly everyHours?: number;
-  /** `cut`, of one instant, unless told; `loose` lets the workers train on meanwhile. */
-  readonly consistency?: 'cut' | 'loose';
+  /** `consistent` (default): all values are of one moment. `relaxed`: workers train on while they are read. */
+  readonly consistency?: ConsistencyOption;
   /**
    * Where they are kept: `peers:` (default), the disks of the tasks, or of the one process; `file:` and a directory that
    * all tasks see, of this job alone.

@@ -3,19 +3,21 @@
  * cluster, restores it into a session of its own, writes the metrics as summaries and keeps copies of the best. When
  * those who train have left it evaluates the last checkpoint, and ends; the ps wait for it.
  */
+
 import { join } from 'node:path';
-import type { Server } from '../cluster/server.js';
-import { trains } from '../cluster/task-id.js';
+import type { Server } from '../cluster/runtime/server.js';
+import { trains } from '../cluster/spec/task-id.js';
 import { ShoalError } from '../errors/errors.js';
+import { EXIT } from '../errors/exit-codes.js';
 import { Graph } from '../graph/graph.js';
-import { Dataset } from '../input/dataset.js';
+import { Dataset } from '../input/dataset/dataset.js';
 import { mean } from '../layers/metrics/index.js';
 import { Session } from '../session/session.js';
-import type { CheckpointPlane } from '../train/checkpoint-plane.js';
+import type { CheckpointService } from '../train/checkpoints/checkpoint-service.js';
+import { Saver } from '../train/checkpoints/saver.js';
 import { CheckpointSource } from '../train/evaluation/checkpoint-source.js';
 import type { Evaluation } from '../train/evaluation/evaluate.js';
 import { evaluateRepeatedly } from '../train/evaluation/evaluator.js';
-import { Saver } from '../train/saver.js';
 import { getOrCreateGlobalStep } from '../variables/global-step.js';
 import type { JobDefinition } from './define-job.js';
 import { BestExports } from './exporting.js';
@@ -34,7 +36,7 @@ export interface EvaluateJobOptions {
 /** Evaluates until the job is over; gives the code with which the process is to exit. */
 export async function evaluateJob(
   server: Server,
-  plane: CheckpointPlane,
+  service: CheckpointService,
   job: JobDefinition,
   { dir, signal, log, onStep }: EvaluateJobOptions,
 ): Promise<number> {
@@ -46,7 +48,7 @@ export async function evaluateJob(
   }
   const { graph, evaluation } = evaluationGraph(job);
   await using session = Session.open({ graph });
-  const store = plane.store(checkpoint.store);
+  const store = service.store(checkpoint.store);
   const namespace = store.kind === 'peers' ? job.name : '';
   const { best: policy, pollSecs } = job.evaluate ?? {};
   const best = policy && {
@@ -81,10 +83,8 @@ export async function evaluateJob(
       ? `stopped after ${evaluations} evaluations`
       : `done: ${evaluations} evaluations, the last of step ${step}`,
   );
-  return signal.aborted ? EXIT_INTERRUPTED : 0;
+  return signal.aborted ? EXIT.interrupted : 0;
 }
-
-const EXIT_INTERRUPTED = 130;
 
 /** The model on the evaluation's input, on this machine alone, without an optimizer. */
 function evaluationGraph(job: JobDefinition): { graph: Graph; evaluation: Evaluation } {

@@ -3,7 +3,7 @@
  * the end and every so often; the evaluator exports checkpoints that are better than all before. Older versions are removed.
  */
 import { join, resolve } from 'node:path';
-import type { Server } from '../cluster/server.js';
+import type { Server } from '../cluster/runtime/server.js';
 import { invalid, isShoalError, messageOf } from '../errors/errors.js';
 import type { Graph } from '../graph/graph.js';
 import { SavedModelBuilder } from '../saved-model/builder.js';
@@ -20,12 +20,12 @@ import {
   removeVersions,
   versionsOf,
 } from '../saved-model/versions.js';
-import { isBetter } from '../train/better.js';
+import { namedVariables } from '../train/checkpoints/saver.js';
 import type { BestPolicy } from '../train/evaluation/best-checkpoints.js';
 import type { Results } from '../train/evaluation/evaluate.js';
-import { namedVariables } from '../train/saver.js';
-import type { TrainingRunner } from '../train/saver-like.js';
-import type { Steadiness } from '../train/steadiness.js';
+import { isBetter } from '../train/hooks/metric-comparison.js';
+import type { RecoveryGuard } from '../train/recovery/recovery-guard.js';
+import type { TrainingRunner } from '../train/recovery/training-runner.js';
 import { getGlobalStep } from '../variables/global-step.js';
 import type { ExportOptions, JobDefinition } from './define-job.js';
 import { Periodic } from './periodic.js';
@@ -92,7 +92,7 @@ export interface JobExportsParts {
   /** The task's own directory. */
   readonly dir: string;
   /** Keeps exports apart from recoveries. */
-  readonly steadiness: Steadiness;
+  readonly recoveryGuard: RecoveryGuard;
   readonly signal?: AbortSignal | undefined;
   readonly log: (line: string) => void;
 }
@@ -168,13 +168,13 @@ export class JobExports {
   }
 
   async #exportOrLog(): Promise<void> {
-    const { steadiness, log } = this.#parts;
-    if (!steadiness.isSteady) return;
+    const { recoveryGuard, log } = this.#parts;
+    if (!recoveryGuard.isStable) return;
     try {
       await this.#export();
     } catch (error) {
       log(
-        steadiness.isSteady
+        recoveryGuard.isStable
           ? `EXPORTING THE MODEL FAILED: ${messageOf(error)}; training goes on`
           : 'an export was given up: the cluster is being recovered',
       );
@@ -182,7 +182,7 @@ export class JobExports {
   }
 
   async #export(): Promise<string> {
-    const { session, steadiness, signal, log } = this.#parts;
+    const { session, recoveryGuard, signal, log } = this.#parts;
     const begun = performance.now();
     const step = this.#step;
     const trained = session.graph;
@@ -190,7 +190,7 @@ export class JobExports {
       ? clusterVariables(session.server, { trained })
       : sessionVariables(session, { trained });
     const keep = this.#options.latest ?? KEEP;
-    const path = await steadiness.during(
+    const path = await recoveryGuard.during(
       'An export',
       (lost) =>
         exportVersion(this.#job, this.#directory, keep, { source, origin: { step }, signal: lost, log }),

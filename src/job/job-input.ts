@@ -2,12 +2,12 @@
  * The input of a job while it trains: what feeds its datasets begins when all variables have values, and begins anew
  * after each recovery. Where it is leased, the chief's ledger goes with the model's values wherever they go.
  */
-import type { Server } from '../cluster/server.js';
-import { Feeders } from '../train/leased/feeders.js';
-import { LeasedInput } from '../train/leased/leased-input.js';
-import type { RecoverableOptions } from '../train/recoverable-session.js';
-import type { CheckpointedInput, TrainingRunner } from '../train/saver-like.js';
-import type { Steadiness } from '../train/steadiness.js';
+import type { Server } from '../cluster/runtime/server.js';
+import { Feeders } from '../train/leases/feeders.js';
+import { LeasedInput } from '../train/leases/leased-input.js';
+import type { RecoverableOptions } from '../train/recovery/recoverable-session.js';
+import type { RecoveryGuard } from '../train/recovery/recovery-guard.js';
+import type { CheckpointedInput, TrainingRunner } from '../train/recovery/training-runner.js';
 import type { Variable } from '../variables/variable.js';
 import type { JobCheckpoints } from './checkpointing.js';
 import { LeasedSteps } from './leased-steps.js';
@@ -18,7 +18,7 @@ export interface JobInputOptions {
   readonly runner: TrainingRunner & { readonly server?: Server };
   /** Steps under way at once. */
   readonly lanes: number;
-  readonly steadiness: Steadiness;
+  readonly recoveryGuard: RecoveryGuard;
   readonly signal: AbortSignal;
   readonly log: (line: string) => void;
 }

@@ -4,8 +4,8 @@
  */
 import type { Output } from '../graph/operation.js';
 import { Tensor } from '../tensor/tensor.js';
-import { type LeasedInput, type LeasedStep, Overtaken } from '../train/leased/leased-input.js';
-import type { RecoverableSession } from '../train/recoverable-session.js';
+import { type LeasedInput, type LeasedStep, Overtaken } from '../train/leases/leased-input.js';
+import type { RecoverableSession } from '../train/recovery/recoverable-session.js';
 import type { JobSummaries } from './summaries.js';
 import type { TrainingGraph } from './training-graph.js';
 

@@ -3,9 +3,9 @@
  * says otherwise, where there is more than one worker; whatever is done, a line says so.
  */
 import { invalid } from '../errors/errors.js';
-import type { Dataset } from '../input/dataset.js';
-import { leasable } from '../input/leased-dataset.js';
-import { type LeasableInput, ShardedFiles } from '../input/sharded-files.js';
+import type { Dataset } from '../input/dataset/dataset.js';
+import { leasable } from '../input/leases/leased-dataset.js';
+import { type LeasableInput, ShardedFiles } from '../input/leases/sharded-files.js';
 import type { InputValues, JobDefinition } from './define-job.js';
 
 export type Leasing =

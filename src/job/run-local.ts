@@ -1,10 +1,10 @@
 /** A whole job in this process, without a cluster. */
 import { Session } from '../session/session.js';
-import { RecoverableSession } from '../train/recoverable-session.js';
-import type { TrainingRunner } from '../train/saver-like.js';
-import { Steadiness } from '../train/steadiness.js';
-import { StepGate } from '../train/step-gate.js';
-import { applyWarmStarts } from '../train/warm-start.js';
+import { applyWarmStarts } from '../train/checkpoints/warm-start.js';
+import { RecoverableSession } from '../train/recovery/recoverable-session.js';
+import { RecoveryGuard } from '../train/recovery/recovery-guard.js';
+import { StepGate } from '../train/recovery/step-gate.js';
+import type { TrainingRunner } from '../train/recovery/training-runner.js';
 import type { JobDefinition } from './define-job.js';
 import { JobInput } from './job-input.js';
 import { jobDirectory, loneDirectory } from './task-directory.js';
@@ -36,8 +36,8 @@ export async function runInProcess(
   const { checkpoint, inflight: lanes = 1 } = job.train;
   const gate = new StepGate();
   const beside = betweenSteps(runner, gate);
-  const steadiness = new Steadiness();
-  await using input = await JobInput.open({ parts, runner, lanes, steadiness, signal, log });
+  const recoveryGuard = new RecoveryGuard();
+  await using input = await JobInput.open({ parts, runner, lanes, recoveryGuard, signal, log });
   // A job without checkpoints loads nothing of them.
   const checkpoints =
     checkpoint &&
@@ -45,7 +45,7 @@ export async function runInProcess(
       session: beside,
       dir,
       log,
-      steadiness,
+      recoveryGuard,
       input: input.checkpointed,
       signal,
     });
@@ -54,7 +54,7 @@ export async function runInProcess(
     new (await import('./exporting.js')).JobExports(job, job.export, {
       session: beside,
       dir,
-      steadiness,
+      recoveryGuard,
       signal,
       log,
     });

@@ -2,22 +2,24 @@
  * One task of a job, from its start to its end. A ps serves until every worker has said good-bye; a worker
  * trains until the last step. A signal ends either in good order.
  */
+
 import { abortError } from '../async/deadline.js';
 import { checkpointBlobPolicy } from '../checkpoint/blob-policy.js';
-import type { ClusterConfig } from '../cluster/config.js';
-import { replicaDeviceSetter } from '../cluster/device-setter.js';
-import { type Security, securityOf } from '../cluster/security.js';
-import { Server } from '../cluster/server.js';
-import { parseTaskId, trains } from '../cluster/task-id.js';
+import { Server } from '../cluster/runtime/server.js';
+import type { ClusterConfig } from '../cluster/spec/config.js';
+import { replicaDeviceSetter } from '../cluster/spec/device-setter.js';
+import { type Security, securityOf } from '../cluster/spec/security.js';
+import { parseTaskId, trains } from '../cluster/spec/task-id.js';
 import { isShoalError, messageOf } from '../errors/errors.js';
-import { InputRelease } from '../input/release.js';
-import { isVoidStep } from '../input/step-marks.js';
-import { CheckpointPlane, planeOf } from '../train/checkpoint-plane.js';
-import { isRecoverable, RecoverableSession } from '../train/recoverable-session.js';
-import type { TrainingRunner } from '../train/saver-like.js';
-import { startSync } from '../train/start-sync.js';
-import { Steadiness } from '../train/steadiness.js';
-import { applyWarmStarts } from '../train/warm-start.js';
+import { EXIT } from '../errors/exit-codes.js';
+import { InputRelease } from '../input/dataset/release.js';
+import { isVoidStep } from '../input/leases/step-marks.js';
+import { CheckpointService, checkpointServiceOf } from '../train/checkpoints/checkpoint-service.js';
+import { applyWarmStarts } from '../train/checkpoints/warm-start.js';
+import { startSync } from '../train/hooks/start-sync.js';
+import { isRecoverable, RecoverableSession } from '../train/recovery/recoverable-session.js';
+import { RecoveryGuard } from '../train/recovery/recovery-guard.js';
+import type { TrainingRunner } from '../train/recovery/training-runner.js';
 import { JobCheckpoints } from './checkpointing.js';
 import type { JobDefinition } from './define-job.js';
 import { describeOutputs } from './describe-outputs.js';
@@ -38,10 +40,6 @@ export interface RunTaskOptions {
   readonly log: (line: string) => void;
   readonly security?: Security;
 }
-
-export const EXIT_INTERRUPTED = 130;
-/** Starting the task again, with its cluster, may succeed. */
-const EXIT_RETRY = 75;
 
 /** A synchronous step lasts as long as that of the slowest worker, which may be one that is being replaced. */
 const SYNC_STEP_FLOOR_MS = 600_000;
@@ -66,7 +64,7 @@ export async function runTask(job: JobDefinition, options: RunTaskOptions): Prom
     blobRoot,
     blobPolicy: checkpointBlobPolicy,
   });
-  const plane = CheckpointPlane.attach(server, {
+  const service = CheckpointService.attach(server, {
     directory: blobRoot,
     replicas: job.train.checkpoint?.replicas,
     log,
@@ -77,13 +75,13 @@ export async function runTask(job: JobDefinition, options: RunTaskOptions): Prom
     const onStep = (now: number) => {
       step = now;
     };
-    if (role === 'evaluator') return await evaluateJob(server, plane, job, { ...options, onStep });
+    if (role === 'evaluator') return await evaluateJob(server, service, job, { ...options, onStep });
     const code = await train(server, job, options, onStep);
     const stay = code === 0 && (job.train.checkpoint ?? job.export) !== undefined;
-    if (code === 0) await plane.lastSteps.finish({ stay, signal: options.signal, log });
+    if (code === 0) await service.lastSteps.finish({ stay, signal: options.signal, log });
     return code;
   } finally {
-    await plane.close();
+    await service.close();
     await server.close();
   }
 }
@@ -95,7 +93,7 @@ async function serve(server: Server, { signal, log }: RunTaskOptions): Promise<n
   } catch (error) {
     if (!isShoalError(error, 'SHOAL_WORKERS_LOST')) throw error;
     log(error.message);
-    return EXIT_RETRY;
+    return EXIT.retry;
   }
   log(signal.aborted ? 'stopped' : 'all workers have left; done');
   return 0;
@@ -113,8 +111,8 @@ async function train(
   const release = new InputRelease(parts.graph);
   const { beforeClose } = release;
   await using cluster = server.session(parts.graph, { onProgress: log, beforeClose });
-  const plane = planeOf(server) as CheckpointPlane;
-  if (parts.sync) plane.restAhead = 2;
+  const service = checkpointServiceOf(server) as CheckpointService;
+  if (parts.sync) service.pauseAheadSteps = 2;
   const { checkpoint, stepTimeoutSecs } = job.train;
   const needed = [
     ...server.psTasks,
@@ -126,12 +124,12 @@ async function train(
     run: (fetches, options) => cluster.run(fetches, options),
     now: () => cluster.now(),
   };
-  const steadiness = new Steadiness();
+  const recoveryGuard = new RecoveryGuard();
   await using input = await JobInput.open({
     parts,
     runner,
     lanes: job.train.inflight ?? 1,
-    steadiness,
+    recoveryGuard,
     signal,
     log,
   });
@@ -141,14 +139,14 @@ async function train(
           session: runner,
           dir,
           log,
-          steadiness,
+          recoveryGuard,
           input: input.checkpointed,
           signal,
         })
       : undefined;
   const exports =
     job.export && server.isChief
-      ? new JobExports(job, job.export, { session: runner, dir, steadiness, signal, log })
+      ? new JobExports(job, job.export, { session: runner, dir, recoveryGuard, signal, log })
       : undefined;
   const { graph, summaryOp } = parts;
   await using summaries =
@@ -164,17 +162,17 @@ async function train(
     isComplete: () => needed.every((id) => server.task.member(id)?.status === 'alive'),
     signal,
     log,
-    gate: plane.gate,
+    gate: service.gate,
     isRecoverable: (error) => isRecoverable(error) || isVoidStep(error),
     inputReleases: release.times,
     warmStart: () => applyWarmStarts(runner, { signal, log }),
     onLost: async () => {
-      await steadiness.lose(log);
+      await recoveryGuard.suspend(log);
       await input.rest();
     },
     onReady: async (again) => {
       await input.ready();
-      steadiness.find();
+      recoveryGuard.resume();
       if (!again || !parts.sync) return;
       await cluster.run(parts.sync.localStepInitOp, { signal });
       if (server.isChief) await startSync(runner, parts.sync, { signal, log });
@@ -186,20 +184,20 @@ async function train(
   } catch (error) {
     if (!signal.aborted) throw error;
     log(messageOf(abortError('Starting', signal)));
-    return EXIT_INTERRUPTED;
+    return EXIT.interrupted;
   }
   await using _lead = await leadSync(server, session, parts, log);
   const writes = checkpoints !== undefined || exports !== undefined;
   const told = (step: number) => {
     onStep(step);
     // Synchronous steps rest at a step that is counted from here.
-    if (writes && plane.restAhead !== undefined) plane.gate.saw(step);
+    if (writes && service.pauseAheadSteps !== undefined) service.gate.saw(step);
     checkpoints?.saw(step);
     exports?.saw(step);
   };
   let result: LoopResult;
   try {
-    const first = (await session.aside(parts.globalStep.toOutput())).number();
+    const first = (await session.runUngated(parts.globalStep.toOutput())).number();
     checkpoints?.begin(first);
     exports?.begin(first);
     result = await trainLoop(session, parts, {
@@ -219,17 +217,17 @@ async function train(
   if (writes) {
     // No save or export may still wait for a pause that nobody makes any more.
     await Promise.all([checkpoints?.stop(), exports?.stop()]);
-    await lastStepsOfAll(plane, result, log);
+    await lastStepsOfAll(service, result, log);
   }
   await checkpoints?.end(result.step);
   const exported = await exports?.end(result);
   if (result.interrupted || (exports && exported === undefined)) {
     log(`stopped at step ${result.step}; ${result.ownSteps} steps were made here`);
-    return EXIT_INTERRUPTED;
+    return EXIT.interrupted;
   }
   // Outputs may be computed of input, of which there may be no more: they are not tried again.
   const values = await session
-    .aside(parts.outputs, { timeoutMs: session.stepLimitMs })
+    .runUngated(parts.outputs, { timeoutMs: session.stepLimitMs })
     .catch((error: unknown) => (signal.aborted ? {} : unlessInputIsOver(error)));
   const shown = describeOutputs(
     Object.fromEntries(Object.entries(values).map(([name, tensor]) => [name, tensor.toArray()])),
@@ -243,16 +241,16 @@ const LAST_MS = 20_000;
 
 /** What is written last is to have the last steps of all, and nobody makes more of them. */
 async function lastStepsOfAll(
-  plane: CheckpointPlane,
+  service: CheckpointService,
   { interrupted }: LoopResult,
   log: (line: string) => void,
 ): Promise<void> {
   if (!interrupted) {
     // Theirs are taken to last as long as those of this task.
-    const timeoutMs = Math.max(LAST_MS, plane.gate.times.pauseMs);
-    await plane.lastSteps.ofOthers({ timeoutMs, log });
+    const timeoutMs = Math.max(LAST_MS, service.gate.times.pauseMs);
+    await service.lastSteps.ofOthers({ timeoutMs, log });
   }
-  await plane.becomeStill();
+  await service.stopUpdates();
 }
 
 /** The workers in order: the chief first where it has a job of its own. */

@@ -8,12 +8,13 @@ import type { Graph } from '../graph/graph.js';
 import type { Output } from '../graph/operation.js';
 import type { Fetches, FetchResult } from '../session/fetches.js';
 import type { RunOptions } from '../session/session.js';
-import { type AdmittedRun, runWithHooks } from '../train/hooked-run.js';
+import { runWithHooks } from '../train/core/hooked-run.js';
 import { SessionRunContext, type SessionRunHook } from '../train/hooks/session-run-hook.js';
 import { StepCounterHook } from '../train/hooks/step-counter.js';
 import { SummarySaverHook } from '../train/hooks/summary-saver.js';
-import type { RecoverableSession } from '../train/recoverable-session.js';
-import { SummaryWriters } from '../train/summary-writers.js';
+import { SummaryWriters } from '../train/hooks/summary-writers.js';
+import type { AdmittedRun } from '../train/leases/leased-input.js';
+import type { RecoverableSession } from '../train/recovery/recoverable-session.js';
 import type { SummariesOptions } from './define-job.js';
 
 const DIRECTORY = 'summaries';
@@ -66,7 +67,7 @@ export class JobSummaries implements AsyncDisposable {
     // The step itself is made when a hook reads the global step: a loss in between must not repeat it.
     const reader = {
       graph: session.graph,
-      run: <const G extends Fetches>(what: G, how?: RunOptions) => session.aside(what, how),
+      run: <const G extends Fetches>(what: G, how?: RunOptions) => session.runUngated(what, how),
     };
     const context = new SessionRunContext(reader, { fetches }, this.#options.signal);
     const admit = admitted && (async () => admitted);

@@ -1,7 +1,7 @@
 /** The loop of a worker: steps until the last one, several under way if asked, with a line now and then. */
 import { isShoalError } from '../errors/errors.js';
-import { explainDataLoss } from '../input/corrupt-records.js';
-import type { RecoverableSession } from '../train/recoverable-session.js';
+import { explainDataLoss } from '../input/files/corrupt-records.js';
+import type { RecoverableSession } from '../train/recovery/recoverable-session.js';
 import type { TrainOptions } from './define-job.js';
 import type { LeasedSteps } from './leased-steps.js';
 import type { JobSummaries } from './summaries.js';

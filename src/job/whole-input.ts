@@ -1,6 +1,6 @@
 /** The input of a job as one process sees it that shares it with nobody. */
-import type { Dataset } from '../input/dataset.js';
-import { ShardedFiles } from '../input/sharded-files.js';
+import type { Dataset } from '../input/dataset/dataset.js';
+import { ShardedFiles } from '../input/leases/sharded-files.js';
 import type { InputValues, JobDefinition } from './define-job.js';
 
 export function wholeInput({ input }: JobDefinition): InputValues | Dataset<InputValues> | undefined {

@@ -11,7 +11,7 @@ import type { Graph } from '../graph/graph.js';
 import { currentGraph } from '../graph/graph.js';
 import { type MetaGraphDef, SavedModelSchema } from '../proto/generated/model_pb.js';
 import { textFormat } from '../proto/text-format.js';
-import type { TrainingRunner } from '../train/saver-like.js';
+import type { TrainingRunner } from '../train/recovery/training-runner.js';
 import { Assets } from './assets.js';
 import { clusterVariables } from './cluster-variables.js';
 import {

@@ -1,16 +1,17 @@
 /** The variables of a cluster as the source of an export: each task that holds some streams them to this task's disk. */
+import type { ConsistencyOption } from '../checkpoint/consistency.js';
 import { type SavedVariable, savedVariable } from '../checkpoint/saved-variable.js';
-import type { Server } from '../cluster/server.js';
+import type { Server } from '../cluster/runtime/server.js';
 import { invalid } from '../errors/errors.js';
 import type { Graph } from '../graph/graph.js';
-import { planeOf } from '../train/checkpoint-plane.js';
+import { checkpointServiceOf } from '../train/checkpoints/checkpoint-service.js';
 import { trainedVariables } from './trained-variables.js';
 import type { VariableSource } from './variable-source.js';
 
 export interface ClusterVariablesOptions {
   /** The graph that trains, where the one that is exported is another. Variables are matched by their names. */
   readonly trained?: Graph | undefined;
-  readonly consistency?: 'cut' | 'loose' | undefined;
+  readonly consistency?: ConsistencyOption | undefined;
   readonly onProgress?: ((bytes: number) => void) | undefined;
 }
 
@@ -18,8 +19,8 @@ export function clusterVariables(server: Server, options: ClusterVariablesOption
   const { trained, consistency, onProgress } = options;
   return {
     async write({ variables, directory, prefix, signal }) {
-      const plane = planeOf(server);
-      if (!plane) {
+      const service = checkpointServiceOf(server);
+      if (!service) {
         throw invalid('This server takes no part in checkpoints, so nothing can be exported through it', {
           hint: 'Start it with Server.start of shoal/train.',
         });
@@ -27,11 +28,11 @@ export function clusterVariables(server: Server, options: ClusterVariablesOption
       const held = trained ? trainedVariables(variables, trained) : variables;
       const byOwner = new Map<string, SavedVariable[]>();
       for (const { variable, key } of held) {
-        const owner = plane.ownerOf(variable.device);
+        const owner = service.ownerOf(variable.device);
         byOwner.set(owner, [...(byOwner.get(owner) ?? []), savedVariable(variable, key)]);
       }
       const inOrder = [...byOwner].sort(([a], [b]) => (a < b ? -1 : 1));
-      await plane.gatherer.gather({
+      await service.gatherer.gather({
         variables: new Map(inOrder),
         directory,
         prefix,

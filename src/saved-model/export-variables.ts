@@ -2,7 +2,7 @@
 import { invalid } from '../errors/errors.js';
 import type { Graph } from '../graph/graph.js';
 import type { NodeDef } from '../proto/generated/graph_pb.js';
-import { namedVariables, type VarList } from '../train/saver.js';
+import { namedVariables, type VarList } from '../train/checkpoints/saver.js';
 import { Variable } from '../variables/variable.js';
 import { globalVariables } from '../variables/variable-scope.js';
 import type { NamedVariable } from './variable-source.js';

@@ -16,7 +16,7 @@ import {
   type MetaGraphDef,
   type TensorInfo,
 } from '../proto/generated/model_pb.js';
-import type { VarList } from '../train/saver.js';
+import type { VarList } from '../train/checkpoints/saver.js';
 import { GraphKeys } from '../variables/collections.js';
 import { exportMetaGraph } from '../variables/meta-graph.js';
 import { type Assets, relocate } from './assets.js';

@@ -2,7 +2,7 @@
 import { invalid, ShoalError } from '../errors/errors.js';
 import type { Graph } from '../graph/graph.js';
 import { formatShape } from '../tensor/shape.js';
-import { namedVariables } from '../train/saver.js';
+import { namedVariables } from '../train/checkpoints/saver.js';
 import type { Variable } from '../variables/variable.js';
 import type { NamedVariable } from './variable-source.js';
 

@@ -1,7 +1,7 @@
 /** Native calls that block, made on a thread of the pool, each with a deadline and a signal. */
 import { abortError, type WaitOptions } from '../async/deadline.js';
 import { invalid, messageOf, ShoalError } from '../errors/errors.js';
-import { nativeLane } from './lane.js';
+import { nativeLane } from './native-call-queue.js';
 
 /** A longer timer would fire at once. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;

@@ -1,7 +1,7 @@
 /** A store in memory, for tests and for training in one process that keeps nothing. */
 import { ShoalError } from '../errors/errors.js';
-import { notFound } from './blob-disk.js';
 import { blobName, folderOf } from './blob-names.js';
+import { notFound } from './disk/blob-disk.js';
 import { digestOf, guarded, rangeWithin, refusePlace, sourceOf } from './sources.js';
 import {
   type BlobDigest,

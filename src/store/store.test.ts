@@ -13,9 +13,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { crc32c } from '../bytes/crc32c.js';
-import { alignedBlocks } from './aligned.js';
 import { RESERVED } from './blob-names.js';
-import { DirectoryStore } from './directory-store.js';
+import { alignedBlocks } from './disk/aligned.js';
+import { DirectoryStore } from './disk/directory-store.js';
 import { MemoryStore } from './memory-store.js';
 import { describeStore, listed, readAll } from './testing/conformance.js';
 

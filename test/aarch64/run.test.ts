@@ -1,6 +1,6 @@
 /** The command around the smoke test: whatever the two programs do, it counts right and leaves nothing. */
 import { expect, test } from 'vitest';
-import { type ChecksOptions, runChecks } from '../../scripts/house/aarch64-run.mjs';
+import { type ChecksOptions, runChecks } from '../../scripts/dev/aarch64-run.mjs';
 
 const LONG_MS = 30_000;
 const tell = (message: object) => `console.log(${JSON.stringify(JSON.stringify(message))});`;

@@ -1,4 +1,4 @@
-/** The source files of the package, parsed: what each imports, how long it is, where it says `any`. */
+/** The source files of the package, parsed: what each imports, its length, where it uses `any`. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -23,8 +23,8 @@ export interface SourceFile {
   readonly anyLines: readonly number[];
 }
 
-/** The first folder; files right under src/ are the front of the package. */
-export const roomOf = (path: string): string =>
+/** The first directory; files directly under src/ are the front of the package. */
+export const moduleOf = (path: string): string =>
   path.includes('/') ? (path.split('/')[0] as string) : 'front';
 
 export const isGenerated = (path: string): boolean => path.includes('/generated/');

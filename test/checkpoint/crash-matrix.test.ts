@@ -113,17 +113,20 @@ describe('a restore, with SIGKILL', () => {
     await save(saved + 2);
   });
 
-  it.each([0, 5, 20, 60])('of the chief %i ms after it began: its heir restores the newest', async (ms) => {
-    await chief().ask('set', { step: saved + 1 });
-    const task = chief();
-    task.ask('restore').catch(() => {});
-    await new Promise((resolve) => setTimeout(resolve, ms));
-    await task.kill();
-    await cluster.replace('chief/0');
-    await expectRestored(saved);
-    // Nothing that the dead chief had ordered comes late.
-    await new Promise((resolve) => setTimeout(resolve, 500));
-    expect(await chief().ask('look')).toBe(saved);
-    await save(saved + 2);
-  });
+  it.each([0, 5, 20, 60])(
+    'of the chief %i ms after it began: its successor restores the newest',
+    async (ms) => {
+      await chief().ask('set', { step: saved + 1 });
+      const task = chief();
+      task.ask('restore').catch(() => {});
+      await new Promise((resolve) => setTimeout(resolve, ms));
+      await task.kill();
+      await cluster.replace('chief/0');
+      await expectRestored(saved);
+      // Nothing that the dead chief had ordered comes late.
+      await new Promise((resolve) => setTimeout(resolve, 500));
+      expect(await chief().ask('look')).toBe(saved);
+      await save(saved + 2);
+    },
+  );
 });

@@ -1,5 +1,5 @@
 /**
- * Two ps, a chief and a worker in one process, each with a disk of its own: the whole checkpoint plane but for the
+ * Two ps, a chief and a worker in one process, each with a disk of its own: the whole checkpoint service but for the
  * network. The ps hold real variables in real sessions.
  */
 import { Checkpoints, type CheckpointsOptions } from '../../src/checkpoint/checkpoints.js';
@@ -139,7 +139,7 @@ export class Crew implements AsyncDisposable {
       variables: this.variables,
       step: async () => step,
       basename: 'model.ckpt',
-      consistency: 'loose',
+      consistency: 'relaxed',
       meta: () => Buffer.from(`the graph at step ${step}`),
       ...more,
     };

@@ -4,15 +4,15 @@ import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { ClusterSpec } from '../../src/cluster/cluster-spec.js';
-import { replicaDeviceSetter } from '../../src/cluster/device-setter.js';
-import { Server } from '../../src/cluster/server.js';
-import { taskId } from '../../src/cluster/task-id.js';
+import { Server } from '../../src/cluster/runtime/server.js';
+import { ClusterSpec } from '../../src/cluster/spec/cluster-spec.js';
+import { replicaDeviceSetter } from '../../src/cluster/spec/device-setter.js';
+import { taskId } from '../../src/cluster/spec/task-id.js';
 import { Graph } from '../../src/graph/graph.js';
 import { choosePorts } from '../../src/job/launcher/ports.js';
 import * as tf from '../../src/tf.js';
-import { CheckpointPlane } from '../../src/train/checkpoint-plane.js';
-import { Saver, type SaverOptions } from '../../src/train/saver.js';
+import { CheckpointService } from '../../src/train/checkpoints/checkpoint-service.js';
+import { Saver, type SaverOptions } from '../../src/train/checkpoints/saver.js';
 import { askPython } from '../python.js';
 
 const PYTHON = new URL('../../src/train/testing/saver.py', import.meta.url);
@@ -44,7 +44,7 @@ async function cluster(psCount: number): Promise<Cluster> {
       security: { kind: 'none' },
       blobRoot,
     });
-    return { server, plane: CheckpointPlane.attach(server, { directory: blobRoot }) };
+    return { server, service: CheckpointService.attach(server, { directory: blobRoot }) };
   };
   const tasks = [await start('worker', 0)];
   for (let i = 0; i < psCount; i++) tasks.push(await start('ps', i));
@@ -54,7 +54,7 @@ async function cluster(psCount: number): Promise<Cluster> {
     chief,
     psCount,
     async [Symbol.asyncDispose]() {
-      for (const { plane } of tasks) await plane.close();
+      for (const { service } of tasks) await service.close();
       for (const { server } of tasks) await server.close();
     },
   };

@@ -148,7 +148,7 @@ it('a worker that is lost before it is told to go on is spoken of, and neither t
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 50);
     return false;
   };
-  await crew.save(chief, 1, { consistency: 'cut' });
+  await crew.save(chief, 1, { consistency: 'consistent' });
   expect(crew.log).toEqual(['worker/0 could not be told to go on: worker/0 refuses connections']);
   expect(steps(await expectWhole())).toEqual([1]);
 });
@@ -157,7 +157,10 @@ describe('two chiefs at once', () => {
   /** Two saves under way at the same time, while all values change between steps. */
   async function race(delayMs: number): Promise<void> {
     const training = new Training(crew);
-    const request = (): Partial<SaveRequest> => ({ consistency: 'cut', step: async () => training.step });
+    const request = (): Partial<SaveRequest> => ({
+      consistency: 'consistent',
+      step: async () => training.step,
+    });
     const chiefs = [1, 2].map((incarnation) =>
       crew.chief({ incarnation, parking: training.parking(), attempts: 5 }),
     );

@@ -6,15 +6,15 @@ import { Server as HttpServer } from 'node:http';
 import { createInterface } from 'node:readline';
 import { sleep } from '../../src/async/deadline.js';
 import { damagedCopies, lostFiles, verifyCheckpoint } from '../../src/checkpoint/verify.js';
-import { replicaDeviceSetter } from '../../src/cluster/device-setter.js';
-import type { TaskId } from '../../src/cluster/task-id.js';
+import { replicaDeviceSetter } from '../../src/cluster/spec/device-setter.js';
+import type { TaskId } from '../../src/cluster/spec/task-id.js';
 import { isShoalError, messageOf } from '../../src/errors/errors.js';
 import { Graph } from '../../src/graph/graph.js';
 import { Tensor } from '../../src/tensor/tensor.js';
 import * as tf from '../../src/tf.js';
-import { planeOf } from '../../src/train/checkpoint-plane.js';
-import { Saver } from '../../src/train/saver.js';
-import { Server } from '../../src/train/server.js';
+import { checkpointServiceOf } from '../../src/train/checkpoints/checkpoint-service.js';
+import { Saver } from '../../src/train/checkpoints/saver.js';
+import { Server } from '../../src/train/sessions/server.js';
 import { getOrCreateGlobalStep } from '../../src/variables/global-step.js';
 import { fixedSizePartitioner } from '../../src/variables/partitioned.js';
 import { globalVariables } from '../../src/variables/variable-scope.js';
@@ -115,7 +115,7 @@ function lead() {
   /** Attempts that have blobs anywhere, and those that have a manifest. */
   async function attempts() {
     const [written, committed] = [new Set<string>(), new Set<string>()];
-    for await (const { name } of planeOf(server)!.store().list('job/')) {
+    for await (const { name } of checkpointServiceOf(server)!.store().list('job/')) {
       const manifest = /^job\/manifests\/\d+-\d+-(.*)\.json$/.exec(name)?.[1];
       const file = /^job\/[^/]+@([^/]+)\//.exec(name)?.[1];
       if (manifest) committed.add(manifest);
@@ -128,7 +128,7 @@ function lead() {
   async function verify(): Promise<readonly { step: number; problems: readonly string[] }[]> {
     const reports: { step: number; problems: readonly string[] }[] = [];
     for (const manifest of await saver.list(runner, directory)) {
-      const report = await verifyCheckpoint(planeOf(server)!.store(), 'job', manifest);
+      const report = await verifyCheckpoint(checkpointServiceOf(server)!.store(), 'job', manifest);
       const damaged = damagedCopies(report).map(
         ({ file, place, problem }) => `${file} at ${place}: ${problem}`,
       );

@@ -112,7 +112,7 @@ describe('checkpoints of training that goes on', () => {
   it('are each of one instant: every step is in them with all that it did, or not at all', async () => {
     for (let i = 0; i < 6; i++) {
       await trainOn(20);
-      const saved = await cluster.at('chief/0').ask<Saved>('save', { consistency: 'cut' });
+      const saved = await cluster.at('chief/0').ask<Saved>('save', { consistency: 'consistent' });
       const state = await read(saved);
       const seen = updates(state);
       for (const [lane, counts] of seen.entries()) expect(counts, `cut ${i}, lane ${lane}`).toHaveLength(1);
@@ -139,7 +139,7 @@ describe('checkpoints of training that goes on', () => {
   it('are torn when the workers do not rest for them, which is how this test can tell', async () => {
     let torn = 0;
     for (let i = 0; i < 20 && torn === 0; i++) {
-      const state = await read(await cluster.at('chief/0').ask<Saved>('save', { consistency: 'loose' }));
+      const state = await read(await cluster.at('chief/0').ask<Saved>('save', { consistency: 'relaxed' }));
       const seen = updates(state);
       const sum = seen.reduce((total, [count]) => total + count!, 0);
       if (seen.some((counts) => counts.length > 1) || sum !== state.step) torn += 1;

@@ -2,22 +2,25 @@
 import { createInterface } from 'node:readline';
 import { pullCheckpoint } from '../../src/checkpoint/transfer.js';
 import { isShoalError, messageOf } from '../../src/errors/errors.js';
-import { type CheckpointPlane, planeOf } from '../../src/train/checkpoint-plane.js';
-import { RecoverableSession } from '../../src/train/recoverable-session.js';
-import { Saver } from '../../src/train/saver.js';
-import { Server } from '../../src/train/server.js';
+import {
+  type CheckpointService,
+  checkpointServiceOf,
+} from '../../src/train/checkpoints/checkpoint-service.js';
+import { Saver } from '../../src/train/checkpoints/saver.js';
+import { RecoverableSession } from '../../src/train/recovery/recoverable-session.js';
+import { Server } from '../../src/train/sessions/server.js';
 import { buildTornModel } from './torn-model.js';
 
 interface Command {
   readonly id: number;
   readonly do: string;
-  readonly consistency?: 'cut' | 'loose';
+  readonly consistency?: 'consistent' | 'relaxed';
 }
 
 process.chdir(process.env.TASK_DIRECTORY as string);
 const log = (line: string) => process.stderr.write(`${line}\n`);
 const server = await Server.start({ directory: '.', log });
-const plane = planeOf(server) as CheckpointPlane;
+const service = checkpointServiceOf(server) as CheckpointService;
 const everybody = server.spec.tasks.map(({ id }) => id);
 
 function trainer() {
@@ -27,7 +30,7 @@ function trainer() {
     runner: cluster,
     graph,
     isChief: server.isChief,
-    gate: plane.gate,
+    gate: service.gate,
     log,
   });
   const runner = { graph, server, run: cluster.run.bind(cluster) as typeof cluster.run };
@@ -59,11 +62,11 @@ function trainer() {
       return steps;
     },
     /** Saves, and gathers the checkpoint in a directory for the test to read. */
-    async save({ consistency = 'cut' }: Command) {
+    async save({ consistency = 'consistent' }: Command) {
       const saver = new Saver({ namespace: 'job', maxToKeep: 0, consistency, log });
       const path = await saver.save(runner, 'checkpoints/model.ckpt');
       const [manifest] = await saver.list(runner, 'checkpoints');
-      await pullCheckpoint(plane.store(), 'job', manifest!, `pulled-${manifest!.sequence}`);
+      await pullCheckpoint(service.store(), 'job', manifest!, `pulled-${manifest!.sequence}`);
       return {
         path,
         prefix: manifest!.prefix,

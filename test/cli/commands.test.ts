@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { application } from '../../src/cli/application.js';
 import { cleanStack, exitCodeOfFailure } from '../../src/cli/failure.js';
 import { findCluster } from '../../src/cli/job/find-cluster.js';
-import { refuseOpenHost } from '../../src/cluster/address-rules.js';
+import { refuseOpenHost } from '../../src/cluster/spec/address-rules.js';
 import { ShoalError } from '../../src/errors/errors.js';
 import { writeClusterFile } from '../../src/job/launcher/cluster-file.js';
 import { context, say } from './say.js';

@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { latestCheckpoint } from '../../src/train/latest-checkpoint.js';
+import { latestCheckpoint } from '../../src/train/checkpoints/latest-checkpoint.js';
 import { askPython } from '../python.js';
 import { type TaskProcess, TaskProcesses } from './processes.js';
 

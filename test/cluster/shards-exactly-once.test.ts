@@ -163,7 +163,9 @@ describe('every record is applied once in each epoch', () => {
     expect(timesApplied(chief)).toEqual(ALL_ONCE_AN_EPOCH);
   });
 
-  test('with the chief lost in the middle: its heir goes back with all', { timeout: TIMEOUT }, async () => {
+  test('with the chief lost in the middle: its successor goes back with all', {
+    timeout: TIMEOUT,
+  }, async () => {
     pace('chief', 1000);
     await using tasks = await cluster('chief', 1, 2, { COUNT_SAVE_SECS: '1' });
     tasks.start('ps', 0);
@@ -173,9 +175,9 @@ describe('every record is applied once in each epoch', () => {
     first.child.kill('SIGKILL');
     await first.exit;
     pace('chief', 0);
-    const heir = tasks.start('worker', 0);
-    await heir.exit;
-    expect(heir.output()).toMatch(/an earlier chief had the ledger: all go back/);
-    expect(timesApplied(heir)).toEqual(ALL_ONCE_AN_EPOCH);
+    const successor = tasks.start('worker', 0);
+    await successor.exit;
+    expect(successor.output()).toMatch(/an earlier chief had the ledger: all go back/);
+    expect(timesApplied(successor)).toEqual(ALL_ONCE_AN_EPOCH);
   });
 });

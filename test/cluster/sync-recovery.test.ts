@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { sleep } from '../../src/async/deadline.js';
+import { EXIT } from '../../src/errors/exit-codes.js';
 import { runInProcess } from '../../src/job/run-local.js';
 import { type TaskProcess, TaskProcesses } from './processes.js';
 import job from './programs/sync-job.js';
@@ -15,7 +16,6 @@ beforeEach(async () => {
 afterEach(() => rm(root, { recursive: true, force: true }));
 
 const PATIENCE_MS = 240_000;
-const EXIT_INTERRUPTED = 130;
 
 /** What the workers say after a moment: steps, with the loss. */
 const stepsOf = (text: string): { step: number; loss: number }[] =>
@@ -53,7 +53,7 @@ for (const lost of [0, 1]) {
     await chief.said(/whole again[\s\S]*saved model\.ckpt-\d+/, PATIENCE_MS);
     for (const worker of workers) worker.child.kill('SIGINT');
     const codes = await Promise.all(workers.map(({ exit }) => exit));
-    expect(codes, `${chief.output()}\n---\n${other.output()}`).toEqual([EXIT_INTERRUPTED, EXIT_INTERRUPTED]);
+    expect(codes, `${chief.output()}\n---\n${other.output()}`).toEqual([EXIT.interrupted, EXIT.interrupted]);
     for (const [i, worker] of workers.entries()) {
       const said = stepsOf(worker.output().slice(marks[i]));
       expect(said.at(-1)?.step).toBeGreaterThan(Number(cut));

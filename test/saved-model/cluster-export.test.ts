@@ -72,7 +72,7 @@ describe('an export while training goes on', () => {
   it('is of several instants where the workers do not pause for it: these tests can tell', async () => {
     let torn = 0;
     for (let i = 0; i < 20 && torn === 0; i++) {
-      const path = await exportBy('worker/1', `loose-${i}`, { consistency: 'loose' });
+      const path = await exportBy('worker/1', `loose-${i}`, { consistency: 'relaxed' });
       if ((await stepsIn(path)).length > 1) torn += 1;
     }
     expect(torn).toBe(1);

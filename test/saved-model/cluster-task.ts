@@ -11,17 +11,20 @@ import { Graph } from '../../src/graph/graph.js';
 import { clusterVariables } from '../../src/saved-model/cluster-variables.js';
 import { predictSignatureDef, SavedModelBuilder, tags } from '../../src/saved-model/index.js';
 import * as tf from '../../src/tf.js';
-import { type CheckpointPlane, planeOf } from '../../src/train/checkpoint-plane.js';
-import { RecoverableSession } from '../../src/train/recoverable-session.js';
-import { Saver } from '../../src/train/saver.js';
-import { Server } from '../../src/train/server.js';
+import {
+  type CheckpointService,
+  checkpointServiceOf,
+} from '../../src/train/checkpoints/checkpoint-service.js';
+import { Saver } from '../../src/train/checkpoints/saver.js';
+import { RecoverableSession } from '../../src/train/recovery/recoverable-session.js';
+import { Server } from '../../src/train/sessions/server.js';
 import { getOrCreateGlobalStep } from '../../src/variables/global-step.js';
 
 interface Command {
   readonly id: number;
   readonly do: string;
   readonly version?: string;
-  readonly consistency?: 'cut' | 'loose';
+  readonly consistency?: 'consistent' | 'relaxed';
   readonly fault?: string;
   readonly freePages?: number;
   readonly timeoutMs?: number;
@@ -44,7 +47,7 @@ if (process.env.TASK_DISK_BYTES) {
 process.chdir(directory);
 const log = (line: string) => process.stderr.write(`${line}\n`);
 const server = await Server.start({ directory: '.', log });
-const plane = planeOf(server) as CheckpointPlane;
+const service = checkpointServiceOf(server) as CheckpointService;
 const everybody = server.spec.tasks.map(({ id }) => id);
 
 function buildModel() {
@@ -83,7 +86,7 @@ function worker() {
     runner: cluster,
     graph,
     isChief: server.isChief,
-    gate: plane.gate,
+    gate: service.gate,
     log,
   });
   const runner = { graph, server, run: cluster.run.bind(cluster) as typeof cluster.run };
@@ -133,11 +136,11 @@ function worker() {
     },
     /** As the end of a session does. */
     async finish({ timeoutMs }: Command) {
-      await plane.lastSteps.finish({ stay: true, log, ...(timeoutMs === undefined ? {} : { timeoutMs }) });
+      await service.lastSteps.finish({ stay: true, log, ...(timeoutMs === undefined ? {} : { timeoutMs }) });
     },
     /** As the beginning of another session does. */
     async unfinish() {
-      await plane.lastSteps.begin();
+      await service.lastSteps.begin();
     },
     async leave() {
       await server.close();

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { packagesAreCurrent } from '../../scripts/house/install.mjs';
+import { packagesAreCurrent } from '../../scripts/dev/install.mjs';
 import { locateTensorFlow } from '../../src/native/locate.js';
 import { ROOT, startNode, until } from './run-setup.js';
 

@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import { join, relative } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { selectTests } from '../../scripts/house/test-selection.mjs';
+import { selectTests } from '../../scripts/dev/test-selection.mjs';
 import { SLOW_TESTS } from '../slow-tests.js';
 import { childEnvironment, ROOT } from './run-setup.js';
 

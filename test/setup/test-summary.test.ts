@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { summarize } from '../../scripts/house/test-summary.mjs';
+import { summarize } from '../../scripts/dev/test-summary.mjs';
 import { ROOT } from './run-setup.js';
 
 let scratch: string;
@@ -26,7 +26,7 @@ function runVitest(files: Readonly<Record<string, string>>): { line: string; cod
     "export default { test: { include: ['*.test.mjs'], exclude: [], pool: 'forks' } };",
   );
   const counts = join(scratch, 'counts.json');
-  const reporter = join(ROOT, 'scripts/house/test-summary.mjs');
+  const reporter = join(ROOT, 'scripts/dev/test-summary.mjs');
   const vitest = join(ROOT, 'node_modules/vitest/vitest.mjs');
   const args = [vitest, 'run', '--root', scratch, `--reporter=${reporter}`];
   const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('VITEST')));

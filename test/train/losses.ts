@@ -1,13 +1,14 @@
 /** Trains a job on a real cluster of 2 ps and 2 workers within this process, and tells the loss of every step. */
-import { ClusterSpec } from '../../src/cluster/cluster-spec.js';
-import { replicaDeviceSetter } from '../../src/cluster/device-setter.js';
-import { Server } from '../../src/cluster/server.js';
-import { taskId } from '../../src/cluster/task-id.js';
+
+import { Server } from '../../src/cluster/runtime/server.js';
+import { ClusterSpec } from '../../src/cluster/spec/cluster-spec.js';
+import { replicaDeviceSetter } from '../../src/cluster/spec/device-setter.js';
+import { taskId } from '../../src/cluster/spec/task-id.js';
 import type { JobDefinition } from '../../src/job/define-job.js';
 import { choosePorts } from '../../src/job/launcher/ports.js';
 import { leadSync } from '../../src/job/lead-sync.js';
 import { buildTrainingGraph, type TrainingGraph } from '../../src/job/training-graph.js';
-import { RecoverableSession } from '../../src/train/recoverable-session.js';
+import { RecoverableSession } from '../../src/train/recovery/recoverable-session.js';
 
 export const [PS, WORKERS] = [2, 2];
 
@@ -93,6 +94,6 @@ function meeting(count: number): () => Promise<void> {
 }
 
 async function outputs(session: RecoverableSession, parts: TrainingGraph) {
-  const values = await session.aside(parts.outputs);
+  const values = await session.runUngated(parts.outputs);
   return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, value.toArray()]));
 }

@@ -10,7 +10,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import line from '../../examples/linear-regression/job.js';
 import { classify, FEATURES, variables } from '../../examples/sparse-linear/model.js';
 import { defineJob, tf } from '../../src/index.js';
-import { writeSparseExamples } from '../../src/input/sparse-examples.js';
+import { writeSparseExamples } from '../../src/input/dataset/sparse-examples.js';
 import type { JobDefinition } from '../../src/job/define-job.js';
 import { askPython } from '../python.js';
 import { PS, type Trained, trainOnCluster, WORKERS } from './losses.js';

@@ -7,9 +7,9 @@ import { open } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { ShoalError } from '../../errors/errors.js';
-import { DirectoryStore } from '../../store/directory-store.js';
-import type { PeerBlobs, Peers } from '../../store/peers.js';
-import { PeersStore } from '../../store/peers-store.js';
+import { DirectoryStore } from '../../store/disk/directory-store.js';
+import type { PeerBlobs, Peers } from '../../store/peers/peers.js';
+import { PeersStore } from '../../store/peers/peers-store.js';
 import { guarded, sourceOf } from '../../store/sources.js';
 import type {
   BlobDigest,

@@ -5,12 +5,12 @@
 import { readdirSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import { manifestsPrefix, parseManifestBlob } from '../../checkpoint/names.js';
-import { resolveConfig } from '../../cluster/config.js';
-import { askStatus } from '../../cluster/status.js';
+import { askStatus } from '../../cluster/agent/status.js';
+import { resolveConfig } from '../../cluster/spec/config.js';
 import { invalid, isShoalError, messageOf, ShoalError } from '../../errors/errors.js';
 import { readClusterFile } from '../../job/launcher/cluster-file.js';
-import { DirectoryStore } from '../../store/directory-store.js';
-import { OutsideStore } from '../../store/outside-store.js';
+import { DirectoryStore } from '../../store/disk/directory-store.js';
+import { OutsideStore } from '../../store/peers/outside-store.js';
 import { HERE, type Store } from '../../store/store.js';
 import { findCluster } from '../job/find-cluster.js';
 import type { PlaceFlags } from './flags.js';

@@ -1,16 +1,16 @@
 /** The tasks of a cluster as places that hold copies: those that run, through their agents, and directories. */
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
-import { parseAddress } from '../../cluster/address.js';
-import { AgentClient } from '../../cluster/agent-client.js';
-import { placeOf, taskAt } from '../../cluster/peers.js';
-import type { Security } from '../../cluster/security.js';
-import { compareTasks } from '../../cluster/task-id.js';
-import type { ClusterStatus } from '../../cluster/wire.js';
+import { AgentClient } from '../../cluster/agent/agent-client.js';
+import type { ClusterStatus } from '../../cluster/agent/wire.js';
+import { parseAddress } from '../../cluster/spec/address.js';
+import type { Security } from '../../cluster/spec/security.js';
+import { compareTasks } from '../../cluster/spec/task-id.js';
+import { placeOf, taskAt } from '../../cluster/task/peers.js';
 import { invalid, ShoalError } from '../../errors/errors.js';
-import { directoryBlobs } from '../../store/directory-blobs.js';
-import { DirectoryStore } from '../../store/directory-store.js';
-import type { PeerBlobs, PeerMember } from '../../store/peers.js';
+import { DirectoryStore } from '../../store/disk/directory-store.js';
+import { directoryBlobs } from '../../store/peers/directory-blobs.js';
+import type { PeerBlobs, PeerMember } from '../../store/peers/peers.js';
 
 export interface Place extends PeerMember {
   /** Where it is, for people: the name of a machine, or a directory. */

@@ -1,5 +1,5 @@
 /** Are healthy steps of a cluster safe from colliding request ids, with the library that is there? */
-import { messageOf, ShoalError } from '../../errors/errors.js';
+import { firstLineOf, ShoalError } from '../../errors/errors.js';
 import { searchPlaces } from '../../native/locate.js';
 import { surveyRequestIds } from '../../native/request-id-survey.js';
 import { type Finding, ok, warning } from './finding.js';
@@ -24,7 +24,7 @@ export function checkRequestIds(env: Readonly<NodeJS.ProcessEnv>): Finding | und
     const summary = `TensorFlow’s colliding ids cannot be repaired: ${survey.why}; a step in about 100,000 may be aborted`;
     return warning('request ids', summary, mend, { ...survey });
   } catch (error) {
-    const why = messageOf(error).split('\n', 1)[0];
+    const why = firstLineOf(error);
     return warning('request ids', `the library could not be read: ${why}`, 'Run `npx shoal setup`.', { why });
   }
 }

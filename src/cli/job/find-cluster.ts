@@ -1,10 +1,10 @@
 /** Finds the cluster that somebody asks about: by an address, by the configuration, by what runs in a directory. */
 import { readdirSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { formatAddress, parseAddress } from '../../cluster/address.js';
-import { type ClusterConfig, resolveConfig } from '../../cluster/config.js';
-import { type Security, securityOf, tokenSecurity } from '../../cluster/security.js';
-import { taskId } from '../../cluster/task-id.js';
+import { formatAddress, parseAddress } from '../../cluster/spec/address.js';
+import { type ClusterConfig, resolveConfig } from '../../cluster/spec/config.js';
+import { type Security, securityOf, tokenSecurity } from '../../cluster/spec/security.js';
+import { taskId } from '../../cluster/spec/task-id.js';
 import { ShoalError } from '../../errors/errors.js';
 import { type ClusterFile, readClusterFile } from '../../job/launcher/cluster-file.js';
 import { taskArguments } from '../task-flags.js';

@@ -1,9 +1,9 @@
 /** A job in this very process, without a cluster, as the commands show it. */
 import { isShoalError } from '../../errors/errors.js';
+import { EXIT } from '../../errors/exit-codes.js';
 import type { JobDefinition } from '../../job/define-job.js';
 import { describeOutputs } from '../../job/describe-outputs.js';
 import { claimDirectory, removeClusterFile, writeClusterFile } from '../../job/launcher/cluster-file.js';
-import { EXIT } from '../../job/launcher/policy.js';
 import { requireDirectory } from '../../job/task-directory.js';
 
 export interface RunHereOptions {

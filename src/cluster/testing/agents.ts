@@ -2,11 +2,11 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { formatAddress } from '../address.js';
-import { type Agent, type AgentHooks, type AgentOptions, startAgent } from '../agent.js';
-import { AgentClient } from '../agent-client.js';
-import type { Security } from '../security.js';
-import { taskId } from '../task-id.js';
+import { type Agent, type AgentHooks, type AgentOptions, startAgent } from '../agent/agent.js';
+import { AgentClient } from '../agent/agent-client.js';
+import { formatAddress } from '../spec/address.js';
+import type { Security } from '../spec/security.js';
+import { taskId } from '../spec/task-id.js';
 
 export const self = { task: taskId('ps', 0), incarnation: 5, nonce: 'n' };
 

@@ -1,6 +1,7 @@
 /** A world of tasks around the membership reducer: virtual time, virtual network, no sockets. */
-import { birth, judgeOrder, messageTo, reduce } from '../membership.js';
-import type { Identity } from '../membership-map.js';
+
+import type { Identity } from '../membership/map.js';
+import { initialState, judgeOrder, messageTo, reduce } from '../membership/membership.js';
 import type {
   Contact,
   Effect,
@@ -9,9 +10,9 @@ import type {
   MembershipSettings,
   Message,
   View,
-} from '../membership-types.js';
-import { isWatched } from '../membership-watch.js';
-import { parseTaskId, type TaskId } from '../task-id.js';
+} from '../membership/types.js';
+import { isWatched } from '../membership/watch.js';
+import { parseTaskId, type TaskId } from '../spec/task-id.js';
 
 export interface Process {
   /** `ps1` for the first life of a task, `ps1#2` for its second. */
@@ -63,7 +64,7 @@ export class World {
     const first = Math.min(incarnation, ...seen.map((entry) => entry.first));
     const self = { task, incarnation, first, nonce: `n${this.processes.length}`, agentAddress: address };
     const rest = { serverAddress: `${label}:9`, host: label, pid: 1000 + this.processes.length };
-    const state = birth({ self: { ...self, ...rest }, chief, contacts, settings, now: this.now });
+    const state = initialState({ self: { ...self, ...rest }, chief, contacts, settings, now: this.now });
     const process: Process = { label, task, address, state, condition: 'running', backlog: [] };
     this.processes.push(process);
     this.dispatch(process, { type: 'start', now: this.now });

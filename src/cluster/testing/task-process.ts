@@ -3,10 +3,10 @@
  * and prints one JSON line for each thing that happens. It reads commands, one JSON line each, from stdin.
  */
 import { createInterface } from 'node:readline';
-import { joinCluster } from '../cluster-task.js';
-import { resolveConfig } from '../config.js';
-import { securityOf } from '../security.js';
-import type { TaskId } from '../task-id.js';
+import { resolveConfig } from '../spec/config.js';
+import { securityOf } from '../spec/security.js';
+import type { TaskId } from '../spec/task-id.js';
+import { joinCluster } from '../task/cluster-task.js';
 
 const say = (line: object) => process.stdout.write(`${JSON.stringify({ at: Date.now(), ...line })}\n`);
 

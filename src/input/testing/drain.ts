@@ -3,7 +3,7 @@ import { isShoalError } from '../../errors/errors.js';
 import type { Graph } from '../../graph/graph.js';
 import { Session } from '../../session/session.js';
 import { Tensor } from '../../tensor/tensor.js';
-import type { Dataset } from '../dataset.js';
+import type { Dataset } from '../dataset/dataset.js';
 
 /** Numbers, text (one character a byte) and arrays; what JSON can hold. */
 export function plain(value: unknown): unknown {

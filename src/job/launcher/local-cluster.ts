@@ -10,14 +10,15 @@ import { randomBytes } from 'node:crypto';
 import { mkdirSync, rmSync } from 'node:fs';
 import { backoffMs } from '../../async/backoff.js';
 import { sleep } from '../../async/deadline.js';
-import { formatAddress } from '../../cluster/address.js';
-import { tokenSecurity } from '../../cluster/security.js';
+import { formatAddress } from '../../cluster/spec/address.js';
+import { tokenSecurity } from '../../cluster/spec/security.js';
 import { messageOf } from '../../errors/errors.js';
+import { EXIT } from '../../errors/exit-codes.js';
 import { requireDirectory, taskDirectory } from '../task-directory.js';
 import { type ChildCommand, TaskChild } from './child.js';
 import { claimDirectory, removeClusterFile, writeClusterFile } from './cluster-file.js';
 import { Guard } from './guard.js';
-import { EXIT, judgeEnding, type Verdict } from './policy.js';
+import { judgeEnding, type Verdict } from './policy.js';
 import { choosePorts } from './ports.js';
 import { Progress } from './progress.js';
 import type { Screen } from './screen.js';
@@ -67,7 +68,7 @@ type Failure = Extract<Verdict, { kind: 'failed' }> & { readonly seat: Seat };
 
 const LAUNCHER = 'shoal';
 /** A ps leaves as soon as the workers have said good-bye, which is a little before their processes end. */
-const FAREWELL_MS = 3000;
+const LEAVE_MS = 3000;
 
 /** What the launcher decides itself must not come in from outside. */
 const RULED = [
@@ -204,7 +205,7 @@ class LocalCluster {
       const life = { job: seat.job, ending, uptimeMs, restarts: seat.restarts };
       const verdict = judgeEnding(life, { maxRestarts, steadyMs });
       if (this.#ending.signal.aborted || verdict.kind !== 'restart') return verdict;
-      const waitMs = ending.code === EXIT.done ? FAREWELL_MS : backoffMs(seat.restarts, backoff);
+      const waitMs = ending.code === EXIT.done ? LEAVE_MS : backoffMs(seat.restarts, backoff);
       try {
         await sleep(waitMs, this.#ending.signal);
       } catch {

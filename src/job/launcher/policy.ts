@@ -1,17 +1,6 @@
 /** What the end of a task's process means for the cluster. Pure: the launcher acts on the verdict. */
 import { constants } from 'node:os';
-
-/** The exit codes of `shoal task`. */
-export const EXIT = {
-  done: 0,
-  error: 1,
-  usage: 2,
-  /** Start it again elsewhere: its port was taken, or native calls are stuck in it. */
-  tryElsewhere: 75,
-  /** Another process has its place; starting it again would take the place back. */
-  superseded: 76,
-  interrupted: 130,
-} as const;
+import { EXIT } from '../../errors/exit-codes.js';
 
 export interface Ending {
   readonly code: number | null;
@@ -46,7 +35,7 @@ export function judgeEnding({ job, ending, uptimeMs, restarts }: Life, rules: Re
     ending.signal !== null ||
     // A ps is never done before the launcher says so.
     code === EXIT.done ||
-    code === EXIT.tryElsewhere ||
+    code === EXIT.retry ||
     code === EXIT.interrupted ||
     // An error soon after the start is one of the program: it would come again.
     (code !== EXIT.usage && code !== EXIT.superseded && uptimeMs >= rules.steadyMs);

@@ -1,8 +1,8 @@
 /** Where training is, asked of the agents from time to time and put into one line. */
 
 import { sleep } from '../../async/deadline.js';
-import type { Security } from '../../cluster/security.js';
-import { askStatus } from '../../cluster/status.js';
+import { askStatus } from '../../cluster/agent/status.js';
+import type { Security } from '../../cluster/spec/security.js';
 import { isShoalError } from '../../errors/errors.js';
 
 export interface ProgressOptions {

@@ -6,8 +6,8 @@
 import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { invalid } from '../../errors/errors.js';
-import { isBetter, type Mode } from '../better.js';
-import type { SaverLike, TrainingRunner } from '../saver-like.js';
+import { isBetter, type Mode } from '../hooks/metric-comparison.js';
+import type { SaverLike, TrainingRunner } from '../recovery/training-runner.js';
 import type { Results } from './evaluate.js';
 
 /** Which checkpoint is better. */

@@ -3,7 +3,7 @@ import { invalid, isShoalError } from '../../errors/errors.js';
 import type { Operation, Output } from '../../graph/operation.js';
 import type { Feeds } from '../../session/feeds.js';
 import type { RunOptions } from '../../session/session.js';
-import type { TrainingRunner } from '../saver-like.js';
+import type { TrainingRunner } from '../recovery/training-runner.js';
 
 /** As `tf.metrics` makes them. */
 export interface StreamingMetric {

@@ -11,7 +11,7 @@ import {
   type SessionRunValues,
 } from '../hooks/session-run-hook.js';
 import { SecondOrStepTimer } from '../hooks/timer.js';
-import type { SaverLike, TrainingRunner } from '../saver-like.js';
+import type { SaverLike, TrainingRunner } from '../recovery/training-runner.js';
 import { BestCheckpoints, type BestPolicy } from './best-checkpoints.js';
 import { describeResults, type Evaluation, evaluate, type Results } from './evaluate.js';
 

@@ -7,9 +7,9 @@ import { sleep } from '../../async/deadline.js';
 import { isShoalError, messageOf, ShoalError } from '../../errors/errors.js';
 import { getGlobalStep } from '../../variables/global-step.js';
 import { localVariablesInitializer, tablesInitializer } from '../../variables/initialize.js';
-import { Feeders } from '../leased/feeders.js';
-import type { SaverLike, TrainingRunner } from '../saver-like.js';
-import { SummaryWriters } from '../summary-writers.js';
+import { SummaryWriters } from '../hooks/summary-writers.js';
+import { Feeders } from '../leases/feeders.js';
+import type { SaverLike, TrainingRunner } from '../recovery/training-runner.js';
 import { BestCheckpoints, type BestPolicy } from './best-checkpoints.js';
 import { describeResults, type Evaluation, evaluate, type Results } from './evaluate.js';
 

@@ -1,6 +1,6 @@
 /** Evaluations whose input is made in JavaScript: each one goes through it from its beginning. */
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { generator } from '../../input/generator.js';
+import { generator } from '../../input/dataset/generator.js';
 import { mean } from '../../layers/metrics/index.js';
 import { Session } from '../../session/session.js';
 import { smallModel } from '../testing/small-model.js';

@@ -11,10 +11,10 @@ import type { FileWriter } from '../../summary/file-writer.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import { GraphKeys } from '../../variables/collections.js';
 import { exportMetaGraph } from '../../variables/meta-graph.js';
-import { CarefulSaver } from '../careful-saver.js';
-import type { Coordinator } from '../coordinator.js';
-import type { SaverLike, TrainingRunner } from '../saver-like.js';
-import { writeGraph } from '../write-graph.js';
+import { RetryingSaver } from '../checkpoints/retrying-saver.js';
+import { writeGraph } from '../checkpoints/write-graph.js';
+import type { Coordinator } from '../recovery/coordinator.js';
+import type { SaverLike, TrainingRunner } from '../recovery/training-runner.js';
 import { globalStepRead, readStep } from './global-step.js';
 import {
   type HookSetup,
@@ -58,7 +58,7 @@ export class CheckpointSaverHook extends SessionRunHook<Tensor<'int64'>> {
   #graph!: Graph;
   #step!: Output<'int64'>;
   #writer!: FileWriter;
-  #careful!: CarefulSaver;
+  #retrying!: RetryingSaver;
   #coordinator: Coordinator | undefined;
   #saving: Promise<void> | undefined;
   #hasGraph = false;
@@ -74,7 +74,7 @@ export class CheckpointSaverHook extends SessionRunHook<Tensor<'int64'>> {
 
   /** The step of the newest checkpoint that this hook knows to be committed. */
   get savedStep(): number | undefined {
-    return this.#careful?.savedStep;
+    return this.#retrying?.savedStep;
   }
 
   override async begin({ graph, writers, log }: HookSetup): Promise<void> {
@@ -83,7 +83,7 @@ export class CheckpointSaverHook extends SessionRunHook<Tensor<'int64'>> {
     this.#step = globalStepRead(graph, 'CheckpointSaverHook');
     const { checkpointDir, checkpointBasename = 'model.ckpt', now } = this.#options;
     this.#writer = writers.get(checkpointDir);
-    this.#careful = new CarefulSaver({
+    this.#retrying = new RetryingSaver({
       saver: () => this.#saver(),
       path: `${checkpointDir}/${checkpointBasename}`,
       writer: this.#writer,
@@ -110,7 +110,7 @@ export class CheckpointSaverHook extends SessionRunHook<Tensor<'int64'>> {
     const step = await readStep(session, this.#step);
     this.#timer.update(step);
     // What was just restored is a checkpoint already.
-    if (!(await this.#careful.findSaved(session, step))) await this.#begin(session, step);
+    if (!(await this.#retrying.findSaved(session, step))) await this.#begin(session, step);
   }
 
   override beforeRun(): SessionRunArgs {
@@ -128,11 +128,11 @@ export class CheckpointSaverHook extends SessionRunHook<Tensor<'int64'>> {
 
   override async end(session: TrainingRunner): Promise<void> {
     await this.#saving;
-    const step = await this.#careful.lastStep(session, await readStep(session, this.#step));
+    const step = await this.#retrying.lastStep(session, await readStep(session, this.#step));
     const isDue = step !== this.savedStep;
     if (isDue) for (const listener of this.#listeners) await listener.beforeSave?.(session, step);
-    const saved = await this.#careful.saveLast(session, step, this.#options.lastAttempts);
-    if (isDue && saved) await this.#tellSaved(session, step);
+    const saved = await this.#retrying.saveLast(session, step, this.#options.lastAttempts);
+    if (isDue && saved) await this.#notifySaved(session, step);
     for (const listener of this.#listeners) await listener.end?.(session, step);
   }
 
@@ -155,11 +155,11 @@ export class CheckpointSaverHook extends SessionRunHook<Tensor<'int64'>> {
 
   async #save(session: TrainingRunner, step: number): Promise<boolean> {
     for (const listener of this.#listeners) await listener.beforeSave?.(session, step);
-    return (await this.#careful.save(session, step)) && this.#tellSaved(session, step);
+    return (await this.#retrying.save(session, step)) && this.#notifySaved(session, step);
   }
 
   /** Gives whether a listener asks for the end. */
-  async #tellSaved(session: TrainingRunner, step: number): Promise<boolean> {
+  async #notifySaved(session: TrainingRunner, step: number): Promise<boolean> {
     let stop = false;
     for (const listener of this.#listeners) {
       if ((await listener.afterSave?.(session, step)) === true) stop = true;
@@ -168,7 +168,7 @@ export class CheckpointSaverHook extends SessionRunHook<Tensor<'int64'>> {
   }
 
   #isDue(step: number): boolean {
-    return this.#careful.hasFailed ? this.#careful.isRetryDue : this.#timer.shouldTriggerForStep(step);
+    return this.#retrying.hasFailed ? this.#retrying.isRetryDue : this.#timer.shouldTriggerForStep(step);
   }
 
   #saver(): SaverLike {

@@ -10,8 +10,8 @@ import { Tensor } from '../../tensor/tensor.js';
 import { GraphKeys } from '../../variables/collections.js';
 import { getGlobalStep } from '../../variables/global-step.js';
 import { Variable } from '../../variables/variable.js';
-import { isBetter, type Mode } from '../better.js';
 import { globalStepRead } from './global-step.js';
+import { isBetter, type Mode } from './metric-comparison.js';
 import {
   type HookSetup,
   type SessionRunArgs,

@@ -3,7 +3,7 @@ import { invalid } from '../../errors/errors.js';
 import type { Graph } from '../../graph/graph.js';
 import type { Output } from '../../graph/operation.js';
 import { getGlobalStep } from '../../variables/global-step.js';
-import type { TrainingRunner } from '../saver-like.js';
+import type { TrainingRunner } from '../recovery/training-runner.js';
 
 /** The read of the graph's global step; `who` is told that there is none. */
 export function globalStepRead(graph: Graph, who: string): Output<'int64'> {

@@ -6,8 +6,11 @@ import { askPython } from '../../../test/python.js';
 import type { Output } from '../../graph/operation.js';
 import { placeholder } from '../../ops/index.js';
 import { cast } from '../../ops/math.js';
-import { type MonitoredTrainingOptions, MonitoredTrainingSession } from '../monitored-training-session.js';
-import { Scaffold } from '../scaffold.js';
+import { Scaffold } from '../core/scaffold.js';
+import {
+  type MonitoredTrainingOptions,
+  MonitoredTrainingSession,
+} from '../sessions/monitored-training-session.js';
 import { JsonSaver } from '../testing/json-saver.js';
 import { type SmallModel, smallModel } from '../testing/small-model.js';
 import { eventsIn, scalarsIn, Workspace } from '../testing/workspace.js';

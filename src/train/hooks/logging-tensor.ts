@@ -2,7 +2,7 @@
 import { invalid } from '../../errors/errors.js';
 import type { OutputLike } from '../../graph/operation.js';
 import { Tensor } from '../../tensor/tensor.js';
-import type { TrainingRunner } from '../saver-like.js';
+import type { TrainingRunner } from '../recovery/training-runner.js';
 import {
   type HookSetup,
   type SessionRunArgs,

@@ -11,9 +11,9 @@ import type { Graph } from '../../graph/graph.js';
 import type { RunMetadata } from '../../proto/generated/config_pb.js';
 import type { Feeds } from '../../session/feeds.js';
 import type { Fetches } from '../../session/fetches.js';
-import type { Coordinator } from '../coordinator.js';
-import type { TrainingRunner } from '../saver-like.js';
-import type { SummaryWriters } from '../summary-writers.js';
+import type { Coordinator } from '../recovery/coordinator.js';
+import type { TrainingRunner } from '../recovery/training-runner.js';
+import type { SummaryWriters } from './summary-writers.js';
 
 /** What a hook is given before the graph is used: it may still add to it. */
 export interface HookSetup {

@@ -12,20 +12,19 @@
  * in every checkpoint of the session and goes back with it. When every record of every epoch is consumed, `run` fails with
  * OUT_OF_RANGE as at the end of any input. One such run is made at a time.
  */
-import type { Server } from '../../cluster/server.js';
+import type { Server } from '../../cluster/runtime/server.js';
 import { invalid, ShoalError } from '../../errors/errors.js';
 import { isOutputLike, Operation, type Output } from '../../graph/operation.js';
-import { Dataset } from '../../input/dataset.js';
-import { leasable } from '../../input/leased-dataset.js';
-import type { LeasableInput, ShardedFiles } from '../../input/sharded-files.js';
-import { StepMarks } from '../../input/step-marks.js';
+import { Dataset } from '../../input/dataset/dataset.js';
+import { leasable } from '../../input/leases/leased-dataset.js';
+import type { LeasableInput, ShardedFiles } from '../../input/leases/sharded-files.js';
+import { StepMarks } from '../../input/leases/step-marks.js';
 import { constant } from '../../ops/creation.js';
 import type { UpdateGuard } from '../../optimizers/optimizer.js';
 import type { Fetches } from '../../session/fetches.js';
 import { Tensor } from '../../tensor/tensor.js';
-import type { AdmittedRun } from '../hooked-run.js';
-import type { LeasedInput } from '../leased/leased-input.js';
-import { nextOf, type ShardParts } from '../leased/shard-parts.js';
+import type { AdmittedRun, LeasedInput } from '../leases/leased-input.js';
+import { nextOf, type ShardParts } from '../leases/shard-parts.js';
 import { SessionRunHook } from './session-run-hook.js';
 
 export interface ShardsHookOptions {

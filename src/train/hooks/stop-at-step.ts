@@ -5,8 +5,8 @@
 import { invalid } from '../../errors/errors.js';
 import type { Output } from '../../graph/operation.js';
 import type { Tensor } from '../../tensor/tensor.js';
-import type { Coordinator } from '../coordinator.js';
-import type { TrainingRunner } from '../saver-like.js';
+import type { Coordinator } from '../recovery/coordinator.js';
+import type { TrainingRunner } from '../recovery/training-runner.js';
 import { globalStepRead, readStep } from './global-step.js';
 import {
   type HookSetup,

@@ -1,13 +1,13 @@
 /** Synchronous training of two replicas in one process: two monitored sessions on one TensorFlow server. */
 import { describe, expect, it } from 'vitest';
-import { TensorFlowServer } from '../../cluster/tensorflow-server.js';
+import { TensorFlowServer } from '../../cluster/runtime/tensorflow-server.js';
 import { Graph } from '../../graph/graph.js';
 import { constant } from '../../ops/creation.js';
 import { GradientDescentOptimizer } from '../../optimizers/gradient-descent.js';
 import { SyncReplicasOptimizer } from '../../optimizers/sync-replicas.js';
 import { createGlobalStep } from '../../variables/global-step.js';
 import { variable } from '../../variables/variable-scope.js';
-import { MonitoredTrainingSession } from '../monitored-training-session.js';
+import { MonitoredTrainingSession } from '../sessions/monitored-training-session.js';
 import { StopAtStepHook } from './stop-at-step.js';
 import { SyncReplicasHook } from './sync-replicas.js';
 

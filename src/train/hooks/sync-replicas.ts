@@ -3,18 +3,18 @@
  * the steps of what the workers give, in the background, and gives a token more when a worker is lost.
  */
 import { sleep } from '../../async/deadline.js';
-import { parseTaskId } from '../../cluster/task-id.js';
+import { parseTaskId } from '../../cluster/spec/task-id.js';
 import { messageOf } from '../../errors/errors.js';
 import type { SyncReplicasOptimizer } from '../../optimizers/sync-replicas.js';
-import { planeOf } from '../checkpoint-plane.js';
-import type { Coordinator } from '../coordinator.js';
-import { isRecoverable } from '../recoverable-session.js';
-import type { TrainingRunner } from '../saver-like.js';
-import { startSync } from '../start-sync.js';
+import { checkpointServiceOf } from '../checkpoints/checkpoint-service.js';
+import type { Coordinator } from '../recovery/coordinator.js';
+import { isRecoverable } from '../recovery/recoverable-session.js';
+import type { TrainingRunner } from '../recovery/training-runner.js';
 import { type HookSetup, SessionRunHook } from './session-run-hook.js';
+import { startSync } from './start-sync.js';
 
 /** Steps rest for a cut this far ahead of the step that the chief has seen. */
-const REST_AHEAD = 2;
+const PAUSE_AHEAD_STEPS = 2;
 const RETRY_MS = 200;
 
 export class SyncReplicasHook extends SessionRunHook {
@@ -38,8 +38,8 @@ export class SyncReplicasHook extends SessionRunHook {
   override async afterCreateSession(session: TrainingRunner, coordinator: Coordinator): Promise<void> {
     const { localStepInitOp } = this.#optimizer;
     const { server } = session;
-    const plane = server && planeOf(server);
-    if (plane) plane.restAhead = REST_AHEAD;
+    const service = server && checkpointServiceOf(server);
+    if (service) service.pauseAheadSteps = PAUSE_AHEAD_STEPS;
     await session.run(localStepInitOp);
     if (!this.#isChief) return;
     await startSync(session, this.#optimizer, { signal: coordinator.signal, log: this.#log });
@@ -47,8 +47,8 @@ export class SyncReplicasHook extends SessionRunHook {
     this.#leads = true;
     const leading = this.#lead(session, AbortSignal.any([coordinator.signal, this.#over.signal]));
     coordinator.register(leading, 'synchronous steps');
-    if (plane) {
-      plane.stopSteps = () => {
+    if (service) {
+      service.stopSteps = () => {
         this.#over.abort('training is over');
         return leading;
       };
@@ -71,10 +71,10 @@ export class SyncReplicasHook extends SessionRunHook {
     while (!signal.aborted) {
       try {
         // What waits for gradients when the cluster is lost would take those of the recovered one.
-        await (session.steadiness?.during('A synchronous step', step, signal) ?? step(signal));
+        await (session.recoveryGuard?.during('A synchronous step', step, signal) ?? step(signal));
       } catch (error) {
         if (signal.aborted) return;
-        const isGivenUp = session.steadiness?.isSteady === false;
+        const isGivenUp = session.recoveryGuard?.isStable === false;
         if (!isGivenUp && !isRecoverable(error)) throw error;
         await sleep(RETRY_MS, signal).catch(() => {
           // The loop looks at the signal.

@@ -1,8 +1,8 @@
 /** A worker whose work is done: it closes its session when it is told to by a signal, and says how that went. */
 import { once } from 'node:events';
-import { resolveConfig } from '../../../src/cluster/config.js';
-import { replicaDeviceSetter } from '../../../src/cluster/device-setter.js';
-import { Server } from '../../../src/cluster/server.js';
+import { Server } from '../../../src/cluster/runtime/server.js';
+import { resolveConfig } from '../../../src/cluster/spec/config.js';
+import { replicaDeviceSetter } from '../../../src/cluster/spec/device-setter.js';
 import { Graph, tf } from '../../../src/index.js';
 
 const config = resolveConfig({ argv: process.argv.slice(2), env: process.env });

@@ -3,12 +3,12 @@
  * has not asked for before, then closes its session and says how that went.
  */
 import { sleep } from '../../../src/async/deadline.js';
-import { resolveConfig } from '../../../src/cluster/config.js';
-import { replicaDeviceSetter } from '../../../src/cluster/device-setter.js';
-import { Server } from '../../../src/cluster/server.js';
+import { Server } from '../../../src/cluster/runtime/server.js';
+import { resolveConfig } from '../../../src/cluster/spec/config.js';
+import { replicaDeviceSetter } from '../../../src/cluster/spec/device-setter.js';
 import { isShoalError } from '../../../src/errors/errors.js';
 import { Graph, tf } from '../../../src/index.js';
-import { nativeLane } from '../../../src/session/lane.js';
+import { nativeLane } from '../../../src/session/native-call-queue.js';
 
 const config = resolveConfig({ argv: process.argv.slice(2), env: process.env });
 if (config.mode !== 'cluster') throw new Error('tell the cluster by flags');

@@ -1,16 +1,16 @@
 /** Scenario 000's program, in the manner of TensorFlow 1, with every task in a directory of its own. */
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { resolveConfig } from '../../../src/cluster/config.js';
-import { replicaDeviceSetter } from '../../../src/cluster/device-setter.js';
-import { securityOf } from '../../../src/cluster/security.js';
-import { Server } from '../../../src/cluster/server.js';
-import { parseTaskId } from '../../../src/cluster/task-id.js';
+import { Server } from '../../../src/cluster/runtime/server.js';
+import { resolveConfig } from '../../../src/cluster/spec/config.js';
+import { replicaDeviceSetter } from '../../../src/cluster/spec/device-setter.js';
+import { securityOf } from '../../../src/cluster/spec/security.js';
+import { parseTaskId } from '../../../src/cluster/spec/task-id.js';
 import { messageOf } from '../../../src/errors/errors.js';
 import { Graph } from '../../../src/graph/graph.js';
 import { SyncReplicasOptimizer } from '../../../src/optimizers/sync-replicas.js';
 import * as tf from '../../../src/tf.js';
-import { CheckpointPlane } from '../../../src/train/checkpoint-plane.js';
+import { CheckpointService } from '../../../src/train/checkpoints/checkpoint-service.js';
 import { MonitoredTrainingSession, StopAtStepHook, SyncReplicasHook } from '../../../src/train/index.js';
 
 const log = (line: string) => console.log(line);
@@ -31,7 +31,7 @@ const server = await Server.start({
   blobRoot: join(home, 'blobs'),
   onNotice: log,
 });
-CheckpointPlane.attach(server, { directory: join(home, 'blobs'), log });
+CheckpointService.attach(server, { directory: join(home, 'blobs'), log });
 log(`up as ${config.task}`);
 
 async function train(task: string): Promise<void> {

@@ -2,8 +2,8 @@
 import { mkdirSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { resolveConfig } from '../../../src/cluster/config.js';
-import { parseTaskId } from '../../../src/cluster/task-id.js';
+import { resolveConfig } from '../../../src/cluster/spec/config.js';
+import { parseTaskId } from '../../../src/cluster/spec/task-id.js';
 import { messageOf } from '../../../src/errors/errors.js';
 import type { JobDefinition } from '../../../src/job/define-job.js';
 import { runTask } from '../../../src/job/run-task.js';

@@ -2,7 +2,7 @@
 import type { Output } from '../../../graph/operation.js';
 import * as raw from '../../../ops/generated/index.js';
 import { Tensor } from '../../../tensor/tensor.js';
-import { product } from '../../linalg.js';
+import { product } from '../../ops/linalg.js';
 import { complex, f, f32, type GradientCase, type InputSpec, type Random } from '../case.js';
 
 /** Square matrices well away from singular ones: random with something added to the diagonal. */

@@ -1,0 +1,168 @@
+/**
+ * One host of a lab, whatever it stands on: namespaces (namespaces.ts) or a directory and a loopback
+ * address (directories.ts).
+ */
+import { posix } from 'node:path';
+import { type WaitOptions, withDeadline } from '../../src/async/deadline.js';
+import { invalid, ShoalError } from '../../src/errors/errors.js';
+import { processStat, processTree, until } from './proc.js';
+import { type Exit, LabProcess, type Launch, type StartOptions } from './process.js';
+
+export interface HostSpec {
+  readonly name: string;
+  /** Limits the disk, so that it can be filled. */
+  readonly diskBytes?: number | undefined;
+}
+
+/** What a slow network does, each way. */
+export interface NetworkTraits {
+  readonly delayMs?: number;
+  readonly lossPct?: number;
+  readonly rateMbit?: number;
+}
+
+export interface ExecOptions extends StartOptions, WaitOptions {}
+
+export interface ExecResult extends Exit {
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+const EXEC_MS = 30_000;
+const PROXY = /^(https?|ftp|all|grpc|no)_proxy$/i;
+
+export abstract class LabHost {
+  readonly name: string;
+  /** The IPv4 address that the other hosts reach this one by. */
+  readonly address: string;
+  /** The root of the host's own disk, as the host sees it. */
+  readonly disk: string;
+
+  constructor(name: string, address: string, disk: string) {
+    this.name = name;
+    this.address = address;
+    this.disk = disk;
+  }
+
+  /** A path on the host's disk; an absolute path stays as it is. */
+  path(...parts: string[]): string {
+    return posix.resolve(this.disk, ...parts);
+  }
+
+  /** Starts a command on the host. The pid is the command's own, no wrapper's. */
+  start(command: string, args: readonly string[] = [], options: StartOptions = {}): LabProcess {
+    return LabProcess.start(this.launch(command, args, options), options);
+  }
+
+  /** Runs a command to its end. A command that fails is a result, not an error; one that lasts is killed. */
+  async exec(command: string, args: readonly string[] = [], options: ExecOptions = {}): Promise<ExecResult> {
+    const { exit, stdout, stderr } = await this.execBytes(command, args, options);
+    return { ...exit, stdout: stdout.toString('utf8'), stderr: stderr.toString('utf8') };
+  }
+
+  /** Sends the process and its descendants to a standstill: alive, connected, silent. */
+  async freeze(process: LabProcess): Promise<void> {
+    if (!process.running) throw invalid(`${this.name}: a process that has ended cannot be frozen`);
+    const pids = await processTree(process.pid);
+    for (const pid of pids) this.#signal(pid, 'SIGSTOP');
+    await until(
+      `${this.name}: process ${process.pid} to stand still`,
+      async () => {
+        const stats = await Promise.all(pids.map((pid) => processStat(pid)));
+        return stats.every((stat) => stat === undefined || 'TtZ'.includes(stat.state));
+      },
+      5_000,
+    );
+  }
+
+  async thaw(process: LabProcess): Promise<void> {
+    if (!process.running) return;
+    for (const pid of await processTree(process.pid)) this.#signal(pid, 'SIGCONT');
+  }
+
+  /** Unplugs the cable: packets to and from the host vanish, connections hear nothing. */
+  abstract cut(): Promise<void>;
+  /** Plugs the cable in again. */
+  abstract heal(): Promise<void>;
+  /** Makes the host's network slow, each way, until `unslow`. */
+  abstract slow(traits: NetworkTraits): Promise<void>;
+  abstract unslow(): Promise<void>;
+  /** Leaves no free byte on the disk (of a host with `diskBytes`). */
+  abstract fillDisk(): Promise<void>;
+  /** Gives the space back that `fillDisk` took. */
+  abstract freeDisk(): Promise<void>;
+  /** Empties the disk and the host's temp directory, as on a machine that was just installed. */
+  abstract wipeDisk(): Promise<void>;
+
+  async readFile(path: string): Promise<Buffer> {
+    const { exit, stdout, stderr } = await this.execBytes('cat', ['--', this.path(path)], {});
+    if (exit.code !== 0) {
+      throw new ShoalError(
+        'SHOAL_NOT_FOUND',
+        `${this.name}: could not read ${path}: ${stderr.toString().trim()}`,
+      );
+    }
+    return stdout;
+  }
+
+  /** Writes a file, making its directories. */
+  async writeFile(path: string, data: string | Uint8Array): Promise<void> {
+    const script = 'mkdir -p -- "$(dirname -- "$1")" && cat >"$1"';
+    const { exit, stderr } = await this.execBytes('sh', ['-c', script, 'sh', this.path(path)], {
+      input: data,
+    });
+    if (exit.code === 0) return;
+    const text = stderr.toString().trim();
+    const code = /no space left/i.test(text) ? 'SHOAL_NO_SPACE' : 'SHOAL_INTERNAL';
+    throw new ShoalError(code, `${this.name}: could not write ${path}: ${text}`);
+  }
+
+  /** The names in a directory of the host, sorted. */
+  async listFiles(path = '.'): Promise<string[]> {
+    const { code, stdout, stderr } = await this.exec('ls', ['-A', '--', this.path(path)]);
+    if (code !== 0)
+      throw new ShoalError('SHOAL_NOT_FOUND', `${this.name}: could not list ${path}: ${stderr.trim()}`);
+    return stdout
+      .split('\n')
+      .filter((name) => name !== '')
+      .sort();
+  }
+
+  protected abstract launch(command: string, args: readonly string[], options: StartOptions): Launch;
+
+  /** The owner's environment without proxies, which would catch calls between hosts. */
+  protected environment(own: NodeJS.ProcessEnv, options: StartOptions): NodeJS.ProcessEnv {
+    const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !PROXY.test(name)));
+    return { ...env, SHOAL_LAB_HOST: this.name, ...own, ...options.env };
+  }
+
+  protected async execBytes(
+    command: string,
+    args: readonly string[],
+    options: ExecOptions,
+  ): Promise<{ exit: Exit; stdout: Buffer; stderr: Buffer }> {
+    const process = LabProcess.startForBytes(this.launch(command, args, options), options);
+    try {
+      const { signal, timeoutMs = EXEC_MS } = options;
+      const exit = await withDeadline(process.exited, `${command} on ${this.name}`, { signal, timeoutMs });
+      return { exit, stdout: process.bytes('stdout'), stderr: process.bytes('stderr') };
+    } finally {
+      process.kill('SIGKILL');
+    }
+  }
+
+  #signal(pid: number, signal: NodeJS.Signals): void {
+    try {
+      process.kill(pid, signal);
+    } catch (error) {
+      // A descendant may end between the look at the tree and the signal.
+      if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+    }
+  }
+}
+
+export function checkTraits({ delayMs = 0, lossPct = 0, rateMbit }: NetworkTraits): void {
+  if (!(delayMs >= 0)) throw invalid(`delayMs must not be negative, got ${delayMs}`);
+  if (!(lossPct >= 0 && lossPct <= 100)) throw invalid(`lossPct must be within 0 and 100, got ${lossPct}`);
+  if (rateMbit !== undefined && !(rateMbit > 0)) throw invalid(`rateMbit must be above 0, got ${rateMbit}`);
+}

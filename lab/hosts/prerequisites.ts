@@ -1,0 +1,61 @@
+/** What an experiment needs of the machine: set up or checked before it starts, so that it does not fail in the middle. */
+import { tmpdir } from 'node:os';
+import { ensureOracle } from '../../scripts/dev/oracle.mjs';
+import { checkSpace } from '../../scripts/setup/disk-space.mjs';
+import { ShoalError } from '../../src/errors/errors.js';
+import { asShoalError } from '../../src/native/locate.js';
+import type { Experiment, FlagValues } from '../experiment.js';
+import { type ProbeOptions, probe } from './namespace-support.js';
+
+export interface Needs {
+  /** Networks and disks that are really apart; `waivable`: not when the user asks for directories. */
+  readonly isolation?: 'required' | 'waivable';
+  /** Python TensorFlow, which reads what the experiment wrote. */
+  readonly python?: true;
+  /** Free bytes in the temp directory. */
+  readonly diskBytes?: number | ((flags: FlagValues) => number);
+}
+
+export interface CheckOptions {
+  readonly flags?: FlagValues;
+  readonly env?: NodeJS.ProcessEnv;
+  readonly directory?: string;
+  readonly probing?: ProbeOptions;
+  readonly say?: (line: string) => void;
+}
+
+/** Throws for the first thing that is missing, and says how to get it. Puts SHOAL_ORACLE_PYTHON into the environment. */
+export async function prepareExperiment(
+  { name, needs = {} }: Experiment,
+  { flags = {}, env = process.env, directory = tmpdir(), probing, say = () => {} }: CheckOptions = {},
+): Promise<void> {
+  if (needs.isolation) await checkIsolation(name, needs.isolation, env, probing);
+  if (needs.diskBytes !== undefined) {
+    const needed = typeof needs.diskBytes === 'number' ? needs.diskBytes : needs.diskBytes(flags);
+    const hint = 'Free some space, or set TMPDIR to a directory on a larger disk.';
+    await checkSpace(`experiment ${name}`, directory, needed, { hint }).catch(rethrow);
+  }
+  if (needs.python) env.SHOAL_ORACLE_PYTHON = await ensureOracle({ env, say }).catch(rethrow);
+}
+
+function rethrow(error: unknown): never {
+  throw asShoalError(error);
+}
+
+async function checkIsolation(
+  name: string,
+  isolation: 'required' | 'waivable',
+  env: NodeJS.ProcessEnv,
+  probing: ProbeOptions | undefined,
+): Promise<void> {
+  const waived = env.SHOAL_LAB === 'directories';
+  if (waived && isolation === 'waivable') return;
+  const ability = await probe(probing);
+  if (!waived && ability.kind === 'namespaces') return;
+  const why = ability.kind === 'none' ? ability.reason : 'hosts are to be directories (SHOAL_LAB)';
+  throw new ShoalError('SHOAL_UNSUPPORTED', `experiment ${name} needs hosts in namespaces: ${why}`, {
+    hint:
+      'Run it on Linux as root, or where user namespaces are allowed, with iproute2 and util-linux installed.' +
+      (isolation === 'waivable' ? ' Or run it with --directories, on hosts that are not isolated.' : ''),
+  });
+}

@@ -1,0 +1,207 @@
+/**
+ * A cluster on lab hosts: every task is the same program, in its host's own directory. The program is a classic one, or a
+ * job that `shoal task` runs.
+ */
+import { randomBytes } from 'node:crypto';
+import { join } from 'node:path';
+import { sleep } from '../../src/async/deadline.js';
+import type { Context } from '../experiment.js';
+import type { Lab, LabHost, LabProcess } from '../hosts/hosts.js';
+import { ROOT } from '../hosts/root.js';
+
+export const LOADER = join(ROOT, 'node_modules/tsx/dist/loader.mjs');
+export const SHOAL = join(ROOT, 'bin/shoal.cjs');
+
+export interface ScenarioOptions {
+  readonly program: string;
+  /** Whether the program is a job; else it is started as it is. */
+  readonly isJob?: boolean;
+  readonly ps: number;
+  readonly workers: number;
+  /** Which host each task is on; host i for the i-th of ps and workers unless told. */
+  readonly hostOf?: (job: 'ps' | 'worker', index: number) => number;
+  readonly env?: Readonly<Record<string, string>>;
+  /** A directory that gets a file with everything each task says. */
+  readonly logs?: string | undefined;
+}
+
+export interface ScenarioTask {
+  readonly name: string;
+  readonly host: LabHost;
+  readonly process: LabProcess;
+  /** What it said, and when, in milliseconds. */
+  readonly lines: readonly { readonly at: number; readonly text: string }[];
+}
+
+export class Scenario {
+  /** No other process has it: whoever does is a task of this scenario, or was started by one. */
+  readonly token = randomBytes(16).toString('hex');
+  readonly #lab: Lab;
+  readonly #options: ScenarioOptions;
+  readonly #addresses: Record<'ps' | 'worker', string[]>;
+
+  constructor(lab: Lab, options: ScenarioOptions) {
+    this.#lab = lab;
+    this.#options = options;
+    const at = (job: 'ps' | 'worker', port: number) => (_: unknown, index: number) =>
+      `${this.hostOf(job, index).address}:${port + index}`;
+    this.#addresses = {
+      ps: Array.from({ length: options.ps }, at('ps', 2220)),
+      worker: Array.from({ length: options.workers }, at('worker', 2230)),
+    };
+  }
+
+  hostOf(job: 'ps' | 'worker', index: number): LabHost {
+    const { hostOf, ps } = this.#options;
+    return this.#lab.host(hostOf?.(job, index) ?? (job === 'ps' ? index : ps + index));
+  }
+
+  /** The address of a task's agent. */
+  address(job: 'ps' | 'worker', index: number): string {
+    return this.#addresses[job][index] as string;
+  }
+
+  /** Starts a task on its host, or elsewhere, with more flags for the program. */
+  start(
+    job: 'ps' | 'worker',
+    index: number,
+    flags: readonly string[] = [],
+    elsewhere?: { readonly host: LabHost; readonly port: number },
+  ): ScenarioTask {
+    const { program, isJob, env, logs } = this.#options;
+    const host = elsewhere?.host ?? this.hostOf(job, index);
+    const role = [
+      `--job_name=${job}`,
+      `--task_index=${index}`,
+      `--ps_hosts=${this.#addresses.ps.join()}`,
+      `--worker_hosts=${this.#addresses.worker.join()}`,
+      ...(elsewhere ? [`--listen=${host.address}:${elsewhere.port}`] : []),
+    ];
+    const path = join(ROOT, program);
+    const args = isJob
+      ? [SHOAL, 'task', path, ...role, '--', ...flags]
+      : ['--import', LOADER, path, ...role, ...flags];
+    const lines: { at: number; text: string }[] = [];
+    const started = host.start(process.execPath, args, {
+      cwd: host.disk,
+      ...(logs ? { logFile: join(logs, `${job}-${index}-${host.name}.log`) } : {}),
+      onLine: (text) => lines.push({ at: Date.now(), text }),
+      env: {
+        SHOAL_CLUSTER_TOKEN: this.token,
+        SHOAL_INSECURE_NETWORK: '1',
+        SHOAL_HEARTBEAT_MS: '200',
+        SHOAL_DEAD_AFTER_MS: process.env.SHOAL_DEAD_AFTER_MS ?? '3000',
+        // As the command line has it: each thread of an input queue takes one.
+        UV_THREADPOOL_SIZE: '64',
+        ...env,
+      },
+    });
+    return { name: `${job} ${index}`, host, process: started, lines };
+  }
+
+  /** All tasks, the workers first. */
+  startAll(flags: readonly string[] = []): ScenarioTask[] {
+    const { ps, workers } = this.#options;
+    return [
+      ...Array.from({ length: workers }, (_, index) => this.start('worker', index, flags)),
+      ...Array.from({ length: ps }, (_, index) => this.start('ps', index, flags)),
+    ];
+  }
+}
+
+const lastWords = ({ process }: ScenarioTask) => process.output.trimEnd().split('\n').slice(-4).join(' | ');
+
+/** Waits for the ends of the tasks; all must end with one of the codes. */
+export async function allEnd(
+  ctx: Context,
+  tasks: readonly ScenarioTask[],
+  what: string,
+  {
+    timeoutMs = 600_000,
+    codes = [0],
+  }: { readonly timeoutMs?: number; readonly codes?: readonly number[] } = {},
+): Promise<boolean> {
+  const bad: string[] = [];
+  await Promise.all(
+    tasks.map(async (task) => {
+      const { name, process } = task;
+      try {
+        const exit = await process.ended({ timeoutMs });
+        if (exit.code === null || !codes.includes(exit.code)) {
+          bad.push(`${name}: ${exit.signal ?? exit.code}: ${lastWords(task)}`);
+        }
+      } catch {
+        bad.push(`${name} did not end: ${lastWords(task)}`);
+      }
+    }),
+  );
+  return ctx.check(what, bad.length === 0, bad.join('; ') || `${tasks.length} tasks`);
+}
+
+/** Ctrl-C at every task: all save what there is to save, and stop. */
+export async function interrupt(
+  ctx: Context,
+  tasks: readonly ScenarioTask[],
+  codes: readonly number[] = [0],
+): Promise<boolean> {
+  for (const { process } of tasks) process.kill('SIGINT');
+  return allEnd(ctx, tasks, 'all end after Ctrl-C', { codes });
+}
+
+/** Waits until a task has said something. */
+export async function says(
+  ctx: Context,
+  task: ScenarioTask,
+  pattern: RegExp,
+  timeoutMs = 300_000,
+): Promise<RegExpExecArray | undefined> {
+  const deadline = Date.now() + timeoutMs;
+  const { name, process } = task;
+  for (;;) {
+    const match = pattern.exec(process.output);
+    if (match) return match;
+    if (Date.now() > deadline || !process.running) {
+      ctx.check(`${name} says ${pattern}`, false, lastWords(task));
+      return undefined;
+    }
+    await sleep(50, ctx.signal);
+  }
+}
+
+/** The first match in what a task says from a place in its output on; undefined when it does not come in time. */
+export async function saysNext(
+  ctx: Context,
+  { process }: ScenarioTask,
+  pattern: RegExp,
+  from: number,
+  timeoutMs: number,
+): Promise<string | undefined> {
+  const deadline = Date.now() + timeoutMs;
+  while (Date.now() < deadline && process.running) {
+    const match = pattern.exec(process.output.slice(from));
+    if (match) return match[0];
+    await sleep(100, ctx.signal);
+  }
+  return undefined;
+}
+
+/** The steps of the checkpoints that a chief said it saved, with the moments, and how long it took where that is said. */
+export const savesOf = ({ lines }: ScenarioTask): { at: number; step: number; tookMs: number }[] =>
+  lines.flatMap(({ at, text }) => {
+    const [, step, secs = '0'] = /^saved .*model\.ckpt-(\d+)(?: in ([\d.]+) s)?/.exec(text) ?? [];
+    return step === undefined ? [] : [{ at, step: Number(step), tookMs: Number(secs) * 1000 }];
+  });
+
+/** The first save of a run, then by time, then the last: at least so often as the time says, and no more. */
+export function savedByTime(ctx: Context, chief: ScenarioTask, secs: number): void {
+  const saves = savesOf(chief);
+  // The time runs from the beginning of the first save.
+  const begun = saves[0] ? saves[0].at - saves[0].tookMs : 0;
+  const lasted = ((chief.lines.at(-1)?.at ?? 0) - begun) / 1000;
+  const [least, most] = [lasted < 3 * secs ? 2 : 3, lasted / secs + 2];
+  ctx.check(
+    `checkpoints are saved every ${secs} s, and one at the end`,
+    saves.length >= least && saves.length <= most,
+    `${saves.length} in ${lasted.toFixed(0)} s: steps ${saves.map(({ step }) => step).join(', ')}`,
+  );
+}

@@ -1,0 +1,108 @@
+/** `shoal checkpoint inspect`: the tensors and files of a checkpoint, or the values of one tensor. */
+
+import { healthOf } from '../../../checkpoint/catalog.js';
+import type { Manifest } from '../../../checkpoint/manifest.js';
+import { VerifiedReader } from '../../../checkpoint/verified-reader.js';
+import type { BundlePiece, BundleTensor } from '../../../formats/tensor-bundle/bundle-index.js';
+import { BundleReader } from '../../../formats/tensor-bundle/bundle-reader.js';
+import { boxOf, formatSlice } from '../../../formats/tensor-bundle/slice.js';
+import { dtypeFromNumber } from '../../../tensor/dtype.js';
+import { chooseOne } from '../../checkpoint/choose.js';
+import { type Work, withStore } from '../../checkpoint/command.js';
+import { bytes, count, moment, table } from '../../checkpoint/format.js';
+import { firstValues, showValue, type Value } from '../../checkpoint/tensor-values.js';
+import type { ShoalContext } from '../../context.js';
+import type { InspectFlags } from './command.js';
+
+export async function runInspect(this: ShoalContext, flags: InspectFlags, name: string): Promise<void> {
+  await withStore(this, flags, async (work) => {
+    const { open, signal, onNotice } = work;
+    const { job, manifest } = await chooseOne(open, name, { signal, onNotice });
+    const reader = new VerifiedReader(open.store, manifest, { namespace: job, signal, onDamage: onNotice });
+    const bundle = await BundleReader.open(reader, manifest.prefix);
+    if (flags.tensor !== undefined) return showTensor(work, bundle, flags.tensor, flags.first);
+    const { files } = await healthOf(open.store, job, manifest, { signal });
+    const tensors = [...bundle.index.tensors.values()].map(describeTensor);
+    const found = {
+      ...about(job, manifest),
+      tensors,
+      files: files.map(({ entry, places }) => ({
+        file: entry.file,
+        bytes: entry.size,
+        crc32c: entry.crc32c,
+        savedAt: entry.places,
+        places: places.map((place) => ({ place, host: open.places.find((one) => one.place === place)?.at })),
+      })),
+    };
+    work.answer(found, () => [
+      `${manifest.prefix} · step ${manifest.step} · saved ${moment(manifest.savedAtMs)} (${manifest.consistency})` +
+        ` · ${count(manifest.shards, 'shard')} · ${count(tensors.length, 'tensor')}${job === '' ? '' : ` · job ${job}`}`,
+      '',
+      table(
+        ['tensor', 'dtype', 'shape', 'slices', 'shards', 'size'],
+        tensors.map((one) => [
+          one.name,
+          one.dtype,
+          `[${one.shape.join(', ')}]`,
+          one.slices.length === 0 ? 'whole' : one.slices.map(({ slice }) => slice).join(' '),
+          one.shards.join(' '),
+          bytes(one.bytes),
+        ]),
+      ),
+      '',
+      table(
+        ['file', 'size', 'copies'],
+        files.map(({ entry, places }) => [
+          entry.file,
+          bytes(entry.size),
+          places.map((place) => open.describe(place)).join(', ') || 'none in reach',
+        ]),
+      ),
+    ]);
+  });
+}
+
+function about(job: string, manifest: Manifest) {
+  const { prefix: name, attempt, sequence, step, savedAtMs, consistency, shards } = manifest;
+  const hasInput = manifest.inputFile !== undefined || manifest.input != null;
+  return { job, name, attempt, sequence, step, savedAtMs, consistency, shards, hasInput };
+}
+
+function describeTensor({ name, dtype, shape, ...tensor }: BundleTensor) {
+  const start = ({ slice }: BundlePiece) => boxOf(shape, slice).starts;
+  const pieces = [...tensor.pieces].sort((a, b) => compare(start(a), start(b)));
+  return {
+    name,
+    dtype: dtypeFromNumber(dtype),
+    shape,
+    bytes: pieces.reduce((sum, { size }) => sum + size, 0),
+    shards: [...new Set(pieces.map(({ shard }) => shard))].sort((a, b) => a - b),
+    slices: pieces.flatMap(({ slice, shard, size }) =>
+      slice ? [{ slice: formatSlice(slice), shard, bytes: size }] : [],
+    ),
+  };
+}
+
+/** By the first number in which they differ. */
+function compare(a: readonly number[], b: readonly number[]): number {
+  const axis = a.findIndex((value, i) => value !== b[i]);
+  return axis < 0 ? 0 : a[axis]! - b[axis]!;
+}
+
+async function showTensor({ answer, signal }: Work, bundle: BundleReader, name: string, first: number) {
+  const tensor = bundle.tensor(name);
+  const { dtype, shape } = describeTensor(tensor);
+  const values = await firstValues(bundle, tensor, first, signal);
+  const total = shape.reduce((product, size) => product * size, 1);
+  const rest = total > values.length ? ` … (${total} in all)` : '';
+  answer({ name, dtype, shape, values: values.map(plain) }, () => [
+    `${name} ${dtype} [${shape.join(', ')}]`,
+    `${values.map((value) => showValue(value, dtype === 'float32')).join(' ')}${rest}`,
+  ]);
+}
+
+/** JSON has no large integers, infinities or NaN: they are given as text. */
+function plain(value: Value): unknown {
+  if (typeof value === 'bigint') return Number.isSafeInteger(Number(value)) ? Number(value) : String(value);
+  return typeof value === 'number' && !Number.isFinite(value) ? String(value) : value;
+}

@@ -1,0 +1,80 @@
+/** `shoal checkpoint repair`: gives checkpoints back the copies that they should have. */
+import { type RepairAction, type RepairReport, repairCheckpoint } from '../../../checkpoint/repair.js';
+import { verifyCheckpoint } from '../../../checkpoint/verify.js';
+import { chooseSome } from '../../checkpoint/choose.js';
+import { withStore } from '../../checkpoint/command.js';
+import { bytes, count } from '../../checkpoint/format.js';
+import type { OpenStore } from '../../checkpoint/open.js';
+import type { ShoalContext } from '../../context.js';
+import type { RepairFlags } from './command.js';
+
+export async function runRepair(this: ShoalContext, flags: RepairFlags, name?: string): Promise<void> {
+  const { replicas, dryRun } = flags;
+  const reports = await withStore(this, flags, async ({ open, signal, bar, onNotice, answer }) => {
+    const { job, manifests } = await chooseSome(open, name, flags.all, { signal, onNotice });
+    const done: RepairReport[] = [];
+    for (const manifest of manifests) {
+      bar.label(`looking at ${manifest.prefix}`);
+      const found = await verifyCheckpoint(open.store, job, manifest, {
+        signal,
+        quick: true,
+        onProgress: bar.update,
+      });
+      const report = await repairCheckpoint(open.store, job, found, {
+        places: open.places,
+        replicas,
+        dryRun,
+        signal,
+        onAction: (action) => bar.label(`${action.type} ${action.file}`),
+      });
+      done.push(report);
+    }
+    answer(
+      done.map((report) => plain(job, report)),
+      () => done.flatMap((report) => lines(open, report, dryRun)),
+    );
+    return done;
+  });
+  if (!reports.every(isRepaired)) this.process.exitCode = 1;
+}
+
+const isRepaired = ({ lost, shortfall }: RepairReport): boolean => lost.length === 0 && shortfall === 0;
+
+function plain(job: string, report: RepairReport) {
+  const { manifest, actions, lost, shortfall } = report;
+  return {
+    job,
+    name: manifest.prefix,
+    attempt: manifest.attempt,
+    mended: isRepaired(report),
+    actions,
+    lost,
+    shortfall,
+  };
+}
+
+const DONE = { replace: 'replaced', add: 'made', rebuild: 'rebuilt' } as const;
+
+function lines(open: OpenStore, report: RepairReport, dryRun: boolean): readonly string[] {
+  const { manifest, actions, lost, shortfall } = report;
+  const told = (action: RepairAction) => {
+    const { type, file, place, failure, bytes: size } = action;
+    const what = dryRun
+      ? `would be ${DONE[type]}`
+      : failure
+        ? `could not be ${DONE[type]}`
+        : `was ${DONE[type]}`;
+    const why = failure ? `: ${failure}` : size > 0 ? ` (${bytes(size)})` : '';
+    return `  the copy of ${file} at ${open.describe(place)} ${what}${why}`;
+  };
+  if (actions.length === 0 && isRepaired(report)) return [`${manifest.prefix}: nothing to be done`];
+  const made = actions.filter(({ failure }) => failure === undefined).length;
+  return [
+    `${manifest.prefix}: ${count(made, 'copy', 'copies')} ${dryRun ? 'to be made' : 'made'}`,
+    ...actions.map(told),
+    ...lost.map((file) => `  ${file} is lost: no good copy is in reach`),
+    ...(shortfall > 0
+      ? [`  ${count(shortfall, 'copy', 'copies')} more are wanted, and no task could take them`]
+      : []),
+  ];
+}

@@ -1,0 +1,51 @@
+/** `shoal export`: declaration. */
+import { buildCommand } from '@stricli/core';
+import { PLACE_FLAGS, type PlaceFlags } from '../../checkpoint/flags.js';
+import type { ShoalContext } from '../../context.js';
+
+export interface ExportFlags extends Omit<PlaceFlags, 'job'> {
+  readonly checkpoint: string;
+  readonly out: string;
+}
+
+const { job: _, ...places } = PLACE_FLAGS;
+
+export const exportCommand = buildCommand<ExportFlags, [string], ShoalContext>({
+  loader: async () => (await import('./run.js')).runExport,
+  parameters: {
+    flags: {
+      ...places,
+      checkpoint: {
+        kind: 'parsed',
+        parse: String,
+        default: 'latest',
+        placeholder: 'latest|step|path',
+        brief:
+          'Which checkpoint: the newest, that of a step, or files of TensorFlow such as ./dir/model.ckpt-500',
+      },
+      out: {
+        kind: 'parsed',
+        parse: String,
+        placeholder: 'dir',
+        brief: 'The directory of the version, such as export/3; it must not exist',
+      },
+    },
+    positional: {
+      kind: 'tuple',
+      parameters: [{ parse: String, placeholder: 'job', brief: 'The file of the job' }],
+    },
+  },
+  docs: {
+    brief: 'Export a checkpoint of a job as a SavedModel, for serving',
+    fullDescription:
+      'Exports a checkpoint of a job as a SavedModel that TensorFlow and its server load. The signatures are those that the\n' +
+      "job declares in `export`, or one that returns the model's outputs.\n" +
+      'The checkpoint is read from the directories of the job if it does not run, from its tasks if it does. Its values are\n' +
+      'verified and copied; the export appears complete or not at all.\n' +
+      '\n' +
+      'Examples:\n' +
+      '  shoal export job.ts --out export/1\n' +
+      '  shoal export job.ts --checkpoint 5000 --out export/2 --agent 10.0.0.5:2222 --certs certs\n' +
+      '  shoal export job.ts --checkpoint ./train_logs/model.ckpt-5000 --out export/3',
+  },
+});

@@ -1,0 +1,102 @@
+/** `shoal run`: a job in this process, or as a cluster of processes on this machine. */
+import { resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { refuseOpenHost } from '../../../cluster/spec/address-rules.js';
+import { resolveConfig } from '../../../cluster/spec/config.js';
+import { ShoalError } from '../../../errors/errors.js';
+import type { JobDefinition } from '../../../job/define-job.js';
+import { runLocalCluster } from '../../../job/launcher/local-cluster.js';
+import { Screen } from '../../../job/launcher/screen.js';
+import { stopSignals } from '../../../job/launcher/stop-signals.js';
+import { jobDirectory, loneDirectory, requireDirectory } from '../../../job/task-directory.js';
+import type { ShoalContext } from '../../context.js';
+import { loadJob } from '../../job/load-job.js';
+import { runHere } from '../../job/run-here.js';
+import type { RunFlags } from './command.js';
+
+const BIN = fileURLToPath(new URL('../../../../bin/shoal.cjs', import.meta.url));
+
+export async function runRunCommand(this: ShoalContext, flags: RunFlags, file: string): Promise<void> {
+  const path = resolve(file);
+  const env = environment(flags);
+  const { rest } = this;
+  // Loaded here as well: a mistake in it is shown once, and not by every task.
+  const job = await loadJob(path, rest);
+  const home = jobDirectory(job.name, flags.dir);
+  if (flags.dir !== undefined) requireDirectory(home, '--dir');
+  const signals = stopSignals();
+  try {
+    if (flags.ps === undefined && flags.workers === undefined) {
+      if (flags.evaluator) throw noEvaluator('it is a task of a cluster', 'give --ps and --workers as well');
+      const log = (line: string): void => this.process.stdout.write(`${line}\n`);
+      const { endProcess } = await import('../../job/end-process.js');
+      signals.kill.addEventListener('abort', () => void endProcess(130));
+      process.exitCode = await runHere(job, {
+        home,
+        dir: loneDirectory(home),
+        signal: signals.stop,
+        log,
+      });
+      return;
+    }
+    const { stdout, stderr } = process;
+    const broken = brokenPipe();
+    process.exitCode = await runLocalCluster({
+      name: job.name,
+      ps: flags.ps ?? 1,
+      workers: flags.workers ?? 1,
+      evaluator: wantsEvaluator(flags, job),
+      dir: home,
+      host: flags.host,
+      entry: (taskDir) => ({
+        command: process.execPath,
+        args: [BIN, 'task', path, '--dir', taskDir, '--', ...rest],
+      }),
+      env,
+      screen: new Screen({ stdout, stderr, env: process.env }),
+      stop: AbortSignal.any([signals.stop, broken]),
+      kill: signals.kill,
+      maxRestarts: flags.restart ? flags.maxRestarts : 0,
+      wipe: flags.wipe,
+      graceMs: flags.grace * 1000,
+      lastStep: job.train.lastStep,
+    });
+  } finally {
+    signals.dispose();
+  }
+}
+
+/** Where nobody says, a job that can be evaluated and asks for it is. */
+function wantsEvaluator({ evaluator }: RunFlags, { evaluate, train, name }: JobDefinition): boolean {
+  if (evaluator && !train.checkpoint) {
+    throw noEvaluator(`job ${name} has no checkpoints`, 'write train: { checkpoint: { everySecs: 60 } }');
+  }
+  return evaluator ?? (evaluate !== undefined && train.checkpoint !== undefined);
+}
+
+const noEvaluator = (why: string, hint: string) =>
+  new ShoalError('SHOAL_CONFIG', `--evaluator: ${why}`, { hint });
+
+/** What the tasks inherit. Wrong settings are found here, before anything starts. */
+function environment(flags: RunFlags): Readonly<Record<string, string | undefined>> {
+  const told = {
+    ...(flags.heartbeat_ms !== undefined && { SHOAL_HEARTBEAT_MS: flags.heartbeat_ms }),
+    ...(flags.dead_after_ms !== undefined && { SHOAL_DEAD_AFTER_MS: flags.dead_after_ms }),
+    ...(flags.insecure_network && { SHOAL_INSECURE_NETWORK: '1' }),
+  };
+  const env = { ...process.env, ...told };
+  const { insecureNetwork } = resolveConfig({
+    env: { ...env, TF_CONFIG: undefined, SHOAL_CONFIG: undefined },
+  });
+  if (!insecureNetwork.value) refuseOpenHost(flags.host, `--host ${flags.host}`);
+  return env;
+}
+
+/** Fires when nobody reads the output any more, as in `shoal run … | head`. */
+function brokenPipe(): AbortSignal {
+  const broken = new AbortController();
+  for (const stream of [process.stdout, process.stderr]) {
+    stream.on('error', () => broken.abort('SIGPIPE'));
+  }
+  return broken.signal;
+}

@@ -1,0 +1,90 @@
+/** `shoal predict`: calls a signature with inputs from JSON and prints its outputs. */
+import { readFile } from 'node:fs/promises';
+import { isShoalError, messageOf } from '../../../errors/errors.js';
+import { loadSavedModel } from '../../../saved-model/loader.js';
+import { RaggedTensorValue } from '../../../saved-model/ragged.js';
+import type { InputValue, OutputValue } from '../../../saved-model/signature-values.js';
+import { formatShape } from '../../../tensor/shape.js';
+import { Tensor } from '../../../tensor/tensor.js';
+import type { ShoalContext } from '../../context.js';
+import { UsageError } from '../../failure.js';
+import type { PredictFlags } from './command.js';
+
+export async function runPredict(this: ShoalContext, flags: PredictFlags, directory: string): Promise<void> {
+  const inputs = parseInputs(await readInput(flags.input), flags.input);
+  await using model = await loadSavedModel(directory, { tags: flags.tag });
+  const outputs = await asUsage(async () => model.signatures[flags.signature]!(inputs));
+  const plain = Object.fromEntries(Object.entries(outputs).map(([name, value]) => [name, plainOf(value)]));
+  const lines = Object.entries(outputs).map(
+    ([name, value]) => `${name}${describe(value)}: ${JSON.stringify(plain[name])}`,
+  );
+  this.process.stdout.write(
+    `${flags.json ? JSON.stringify({ outputs: plain }, null, 2) : lines.join('\n')}\n`,
+  );
+}
+
+/** Inputs or a name that the model does not have are mistakes of who typed them. */
+async function asUsage<T>(call: () => Promise<T>): Promise<T> {
+  try {
+    return await call();
+  } catch (error) {
+    if (isShoalError(error, 'SHOAL_INVALID_ARGUMENT') || isShoalError(error, 'SHOAL_NOT_FOUND'))
+      throw new UsageError(error.code, error.message, { cause: error });
+    throw error;
+  }
+}
+
+async function readInput(input: string): Promise<string> {
+  if (/^\s*[{[]/.test(input)) return input;
+  try {
+    if (input !== '-') return await readFile(input, 'utf8');
+    const chunks: Buffer[] = [];
+    for await (const chunk of process.stdin) chunks.push(chunk as Buffer);
+    return Buffer.concat(chunks).toString('utf8');
+  } catch (cause) {
+    throw new UsageError('SHOAL_NOT_FOUND', `The input ${input} can't be read: ${messageOf(cause)}`, {
+      cause,
+      hint: 'Give --input as JSON that begins with {, as a file, or as - for standard input.',
+    });
+  }
+}
+
+function parseInputs(text: string, from: string): Record<string, InputValue> {
+  let value: unknown;
+  const source = /^\s*[{[]/.test(from) ? '--input' : `The input ${from}`;
+  try {
+    value = JSON.parse(text, decodeBytes);
+  } catch (cause) {
+    throw new UsageError('SHOAL_INVALID_ARGUMENT', `${source} is not JSON: ${messageOf(cause)}`, { cause });
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw new UsageError('SHOAL_INVALID_ARGUMENT', `${source} must be a JSON object of inputs by name`, {
+      hint: 'For example {"images": [[0, 1]]}; `shoal saved-model show` lists the names.',
+    });
+  }
+  return value as Record<string, InputValue>;
+}
+
+/** Bytes as TensorFlow's server takes them in JSON. */
+function decodeBytes(_key: string, value: unknown): unknown {
+  const isBytes =
+    typeof value === 'object' && value !== null && Object.keys(value).length === 1 && 'b64' in value;
+  return isBytes ? new Uint8Array(Buffer.from(String((value as { b64: unknown }).b64), 'base64')) : value;
+}
+
+function plainOf(value: OutputValue): unknown {
+  if (value instanceof Tensor || value instanceof RaggedTensorValue) return plainValues(value.toArray());
+  if (Array.isArray(value)) return value.map(plainOf);
+  return Object.fromEntries(Object.entries(value).map(([name, part]) => [name, plainOf(part as Tensor)]));
+}
+
+/** JSON has no large integers, infinities or NaN: they are printed as text. */
+function plainValues(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(plainValues);
+  if (typeof value === 'bigint') return Number.isSafeInteger(Number(value)) ? Number(value) : String(value);
+  return typeof value === 'number' && !Number.isFinite(value) ? String(value) : value;
+}
+
+function describe(value: OutputValue): string {
+  return value instanceof Tensor ? ` ${value.dtype} ${formatShape(value.shape)}` : '';
+}

@@ -1,0 +1,22 @@
+/** `shoal setup`: fetches TensorFlow's libraries and says where they are. */
+import type { CommandContext } from '@stricli/core';
+import { fetchTensorFlow } from '../../../../scripts/setup/fetch.mjs';
+import { interruptible } from '../../../../scripts/setup/processes.mjs';
+import { asShoalError } from '../../../native/locate.js';
+import type { SetupFlags } from './command.js';
+
+export async function runSetup(this: CommandContext, flags: SetupFlags): Promise<void> {
+  const { stdout, stderr } = this.process;
+  const say = (line: string): void => stderr.write(`shoal: ${line}\n`);
+  const library = await interruptible((signal) => fetchTensorFlow({ signal, say })).catch(
+    (error: unknown) => {
+      throw asShoalError(error);
+    },
+  );
+  if (flags.json) {
+    stdout.write(`${JSON.stringify(library)}\n`);
+    return;
+  }
+  const done = library.fetched ? 'is set up' : 'was there already';
+  stdout.write(`TensorFlow ${library.version ?? '(version unknown)'} ${done}: ${library.dir}\n`);
+}

@@ -1,0 +1,61 @@
+/** `shoal task`: finds out who this task is, loads the job, runs it, exits. */
+import { resolve } from 'node:path';
+import { refuseOpenNetwork } from '../../../cluster/spec/address-rules.js';
+import { resolveConfig } from '../../../cluster/spec/config.js';
+import { securityOf } from '../../../cluster/spec/security.js';
+import { parseTaskId } from '../../../cluster/spec/task-id.js';
+import { EXIT } from '../../../errors/exit-codes.js';
+import { dieWithLauncher } from '../../../job/launcher/launcher-watch.js';
+import { stopSignals } from '../../../job/launcher/stop-signals.js';
+import { jobDirectory, loneDirectory, requireDirectory, taskDirectory } from '../../../job/task-directory.js';
+import type { ShoalContext } from '../../context.js';
+import { describeFailure, exitCodeOfFailure } from '../../failure.js';
+import { loadJob } from '../../job/load-job.js';
+import { runHere } from '../../job/run-here.js';
+import { taskArguments } from '../../task-flags.js';
+import type { TaskCommandFlags } from './command.js';
+
+/** A second signal gives the farewells under way this long. */
+const LAST_WORDS_MS = 500;
+
+export async function runTaskCommand(
+  this: ShoalContext,
+  flags: TaskCommandFlags,
+  file: string,
+): Promise<void> {
+  dieWithLauncher();
+  const signals = stopSignals();
+  const { endProcess } = await import('../../job/end-process.js');
+  signals.kill.addEventListener('abort', () => {
+    setTimeout(() => void endProcess(EXIT.interrupted), LAST_WORDS_MS).unref();
+  });
+  const log = (line: string): void => this.process.stdout.write(`${line}\n`);
+  const config = resolveConfig({ argv: taskArguments(flags), env: process.env });
+  if (config.mode === 'cluster') refuseOpenNetwork(config);
+  const job = await loadJob(file, this.rest);
+  const home = jobDirectory(job.name);
+  if (config.mode === 'local') {
+    const dir = flags.dir === undefined ? loneDirectory(home) : resolve(flags.dir);
+    if (flags.dir !== undefined) requireDirectory(dir, '--dir');
+    const claimed = flags.dir === undefined ? home : dir;
+    process.exitCode = await runHere(job, { home: claimed, dir, signal: signals.stop, log });
+    signals.dispose();
+    return;
+  }
+  const { job: role, index } = parseTaskId(config.task);
+  const dir = flags.dir === undefined ? taskDirectory(home, role, index) : resolve(flags.dir);
+  requireDirectory(dir, '--dir');
+  const { runTask } = await import('../../../job/run-task.js');
+  const code = await runTask(job, {
+    config,
+    dir,
+    signal: signals.stop,
+    log,
+    security: securityOf(config, config.task),
+  }).catch((error: unknown) => {
+    this.process.stderr.write(`${describeFailure(error)}\n`);
+    return exitCodeOfFailure(error);
+  });
+  // TensorFlow's server has no end of its own, and calls to a peer that is gone may never return.
+  await endProcess(code);
+}

@@ -1,0 +1,155 @@
+/** Calls to the agent of a peer. Every error names the peer. */
+
+import type { Identity } from '../membership/map.js';
+import type { Message } from '../membership/types.js';
+import { callerHeader } from './blob-access.js';
+import { BlobClient } from './blob-client.js';
+import { HttpPeer, PeerError, type PeerOptions } from './http-peer.js';
+import {
+  type ClusterStatus,
+  checked,
+  type Health,
+  HealthSchema,
+  MessageSchema,
+  StatusSchema,
+} from './wire.js';
+
+export interface AgentClientOptions extends PeerOptions {
+  /** The name of the cluster that the peer must be of. */
+  readonly cluster?: string;
+  /** The task that makes the calls; default: none, as for an operator outside the cluster. */
+  readonly identity?: () => Identity;
+}
+
+export interface AgentCallOptions {
+  readonly timeoutMs?: number;
+  readonly signal?: AbortSignal | undefined;
+}
+
+const TIMEOUT_MS = 5000;
+const ORDER_TIMEOUT_MS = 600_000;
+
+export class AgentClient {
+  readonly blobs: BlobClient;
+  readonly #peer: HttpPeer;
+  readonly #cluster: string;
+
+  constructor(options: AgentClientOptions) {
+    this.#peer = new HttpPeer(options);
+    this.#cluster = options.cluster ?? 'shoal';
+    const { identity } = options;
+    this.blobs = new BlobClient(this.#peer, (orderedBy) =>
+      identity === undefined ? {} : callerHeader(this.#cluster, identity(), orderedBy),
+    );
+  }
+
+  get address(): string {
+    return this.#peer.address;
+  }
+
+  /** The peer in words, for messages. */
+  get label(): string {
+    return this.#peer.label;
+  }
+
+  async health(options: AgentCallOptions = {}): Promise<Health> {
+    return this.#checked(HealthSchema, await this.#get('/health', options));
+  }
+
+  /** The cluster as this peer sees it. */
+  async status(options: AgentCallOptions & { readonly once?: boolean } = {}): Promise<ClusterStatus> {
+    return this.#checked(StatusSchema, await this.#get('/membership', options));
+  }
+
+  async metrics({ timeoutMs = TIMEOUT_MS, signal }: AgentCallOptions = {}): Promise<string> {
+    const answer = await this.#peer.callAgain({ path: '/metrics', timeoutMs, signal });
+    return Buffer.concat(await answer.toArray()).toString('utf8');
+  }
+
+  /** One exchange of membership, tried once: whoever asks wants to know of a failure at once. */
+  async exchange(
+    kind: 'announce' | 'heartbeat' | 'probe',
+    message: Message,
+    { timeoutMs = TIMEOUT_MS, signal }: AgentCallOptions = {},
+  ): Promise<Message> {
+    const answer = await this.#peer.json({
+      ...post({ cluster: this.#cluster, message }),
+      path: `/membership/${kind}`,
+      timeoutMs,
+      signal,
+      once: true,
+    });
+    const told = this.#checked(MessageSchema, answer);
+    const { task } = this.#peer;
+    // The credentials there were checked for this task: nobody else can speak through them.
+    if (task !== undefined && told.from.task !== task) {
+      throw new PeerError('SHOAL_UNREACHABLE', 'other', `${this.label} answers as ${told.from.task}`, {
+        task,
+      });
+    }
+    return told;
+  }
+
+  /**
+   * Gives an order in the name of the chief and waits for its result. Not tried again: an order may not be
+   * one that can be given twice, unless the caller says `again`.
+   */
+  async order(
+    name: string,
+    from: Identity,
+    payload: unknown,
+    options: AgentCallOptions & { readonly again?: boolean } = {},
+  ): Promise<unknown> {
+    const { timeoutMs = ORDER_TIMEOUT_MS, signal, again = false } = options;
+    return this.#ask(`/orders/${encodeURIComponent(name)}`, from, payload, {
+      timeoutMs,
+      signal,
+      once: !again,
+    });
+  }
+
+  /** Asks the peer for something in a task's own name: once, unless the caller says that it may be asked `again`. */
+  async request(
+    name: string,
+    from: Identity,
+    payload: unknown,
+    options: AgentCallOptions & { readonly again?: boolean } = {},
+  ): Promise<unknown> {
+    const { timeoutMs = TIMEOUT_MS, signal, again = false } = options;
+    return this.#ask(`/requests/${encodeURIComponent(name)}`, from, payload, {
+      timeoutMs,
+      signal,
+      once: !again,
+    });
+  }
+
+  async #ask(
+    path: string,
+    { task, incarnation, nonce }: Identity,
+    payload: unknown,
+    options: AgentCallOptions & { readonly timeoutMs: number; readonly once: boolean },
+  ): Promise<unknown> {
+    const body = { cluster: this.#cluster, from: { task, incarnation, nonce }, payload };
+    const answer = await this.#peer.json({ ...post(body), path, ...options });
+    return (answer as { readonly result?: unknown } | undefined)?.result ?? null;
+  }
+
+  close(): void {
+    this.#peer.close();
+  }
+
+  #get(
+    path: string,
+    { timeoutMs = TIMEOUT_MS, signal, once = false }: AgentCallOptions & { readonly once?: boolean },
+  ) {
+    return this.#peer.json({ path, timeoutMs, signal, once });
+  }
+
+  #checked<S extends Parameters<typeof checked>[0]>(schema: S, value: unknown) {
+    return checked(schema, value, `answer of ${this.label}`);
+  }
+}
+
+function post(body: unknown) {
+  return { method: 'POST', body: JSON.stringify(body), headers: { 'content-type': 'application/json' } };
+}

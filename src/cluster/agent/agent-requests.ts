@@ -1,0 +1,86 @@
+/** Reading requests within bounds: JSON bodies of limited size and time, numbers in queries, byte ranges. */
+import type { IncomingMessage } from 'node:http';
+import { invalid, ShoalError } from '../../errors/errors.js';
+import { peerOf } from '../spec/security.js';
+import type { BodyBudget } from './body-budget.js';
+
+export interface BodyLimits {
+  readonly maxBytes: number;
+  readonly budget: BodyBudget;
+  readonly timeoutMs: number;
+}
+
+/** The whole body as JSON; an empty body is undefined. */
+export async function readJson(
+  request: IncomingMessage,
+  { maxBytes, timeoutMs, budget }: BodyLimits,
+): Promise<unknown> {
+  const tooLarge = () => invalid(`the body of the request is larger than ${maxBytes} bytes`);
+  const announced = Number(request.headers['content-length'] ?? 0);
+  if (announced > maxBytes) throw tooLarge();
+  const peer = peerOf(request);
+  let taken = 0;
+  const take = (bytes: number) => {
+    budget.take(peer, bytes);
+    taken += bytes;
+  };
+  // A body of a known size is taken or refused before it is sent; one of unknown size grows.
+  take(announced);
+  const timer = setTimeout(() => {
+    request.destroy(new ShoalError('SHOAL_TIMEOUT', `the body did not arrive within ${timeoutMs} ms`));
+  }, timeoutMs);
+  try {
+    const chunks: Buffer[] = [];
+    let size = 0;
+    for await (const chunk of request as AsyncIterable<Buffer>) {
+      size += chunk.byteLength;
+      if (size > maxBytes) throw tooLarge();
+      if (size > taken) take(size - taken);
+      chunks.push(chunk);
+    }
+    const text = new TextDecoder('utf-8', { fatal: true }).decode(Buffer.concat(chunks));
+    return text === '' ? undefined : JSON.parse(text);
+  } catch (cause) {
+    if (cause instanceof SyntaxError || cause instanceof TypeError) {
+      throw invalid('the body of the request is not JSON', { cause });
+    }
+    throw cause;
+  } finally {
+    clearTimeout(timer);
+    budget.give(peer, taken);
+  }
+}
+
+/** A whole number from the query, or undefined. */
+export function countIn(query: URLSearchParams, name: string): number | undefined {
+  const text = query.get(name);
+  if (text === null) return undefined;
+  const value = /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN;
+  if (!Number.isSafeInteger(value)) throw invalid(`${name} in the query is no whole number`);
+  return value;
+}
+
+export function queryOf(request: IncomingMessage): URLSearchParams {
+  const url = request.url ?? '';
+  const at = url.indexOf('?');
+  return new URLSearchParams(at < 0 ? '' : url.slice(at + 1));
+}
+
+export interface ByteRange {
+  readonly start: number;
+  /** One past the last byte. */
+  readonly end: number;
+}
+
+/**
+ * The one range that a Range header asks for: the whole when there is no header or it is of another kind,
+ * undefined when it lies outside.
+ */
+export function rangeOf(header: string | undefined, size: number): ByteRange | undefined {
+  const match = /^bytes=(\d{0,16})-(\d{0,16})$/.exec(header ?? '');
+  if (match === null || match[0] === 'bytes=-') return { start: 0, end: size };
+  const [, first = '', last = ''] = match;
+  const start = first === '' ? Math.max(0, size - Number(last)) : Number(first);
+  const end = first === '' || last === '' ? size : Math.min(size, Number(last) + 1);
+  return start < end ? { start, end } : undefined;
+}

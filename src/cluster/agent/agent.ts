@@ -1,0 +1,414 @@
+/**
+ * The agent: the HTTP server in each task. It says how the task is, exchanges membership, carries out the
+ * chief's orders, keeps blobs and shows metrics. It decides nothing about membership itself: what it hears
+ * goes to the hooks, and their answer goes back.
+ *
+ * Nobody is looked at before the credentials are: without them every request, whatever its path, gets the
+ * same 401 with the same body.
+ */
+import { mkdirSync } from 'node:fs';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { createServer as createTlsServer, type Server as TlsServer } from 'node:https';
+import type { AddressInfo, Socket } from 'node:net';
+import { resolve } from 'node:path';
+import { getRequestListener, type HttpBindings } from '@hono/node-server';
+import { Hono } from 'hono';
+import { invalid, messageOf, ShoalError } from '../../errors/errors.js';
+import { Uploads } from '../../store/disk/blob-upload.js';
+import { SWEEP_EVERY_MS, sweepHourly } from '../../store/disk/sweeping.js';
+import type { Identity } from '../membership/map.js';
+import type { Message } from '../membership/types.js';
+import { type Address, formatAddress, isLoopback } from '../spec/address.js';
+import { isAuthorised, mayClaim, type Security, serverTls } from '../spec/security.js';
+import type { TaskId } from '../spec/task-id.js';
+import { readJson } from './agent-requests.js';
+import { BlobGuard, type BlobPolicy } from './blob-access.js';
+import { blobRoutes } from './blob-routes.js';
+import { BodyBudget, TooManyBytesError } from './body-budget.js';
+import {
+  type ClusterStatus,
+  checked,
+  ExchangeSchema,
+  encodeError,
+  type Health,
+  OrderName,
+  OrderSchema,
+} from './wire.js';
+
+export interface AgentLimits {
+  /** Requests under way at once, of all kinds; more get 503. */
+  readonly maxRequests: number;
+  /** Blob transfers under way at once. */
+  readonly maxTransfers: number;
+  readonly maxConnections: number;
+  readonly maxOrderBytes: number;
+  readonly maxAskBytes: number;
+  readonly maxMessageBytes: number;
+  readonly maxBlobBytes: number;
+  /** Bytes of bodies in memory at once, of all peers and of one. */
+  readonly maxBufferedBytes: number;
+  readonly maxPeerBufferedBytes: number;
+  readonly bodyTimeoutMs: number;
+  readonly idleMs: number;
+  /** How often the files of the certificates are looked at. */
+  readonly certificatePollMs: number;
+}
+
+export const AGENT_LIMITS: AgentLimits = {
+  maxRequests: 1024,
+  maxTransfers: 64,
+  maxConnections: 8192,
+  maxOrderBytes: 64 << 20,
+  maxAskBytes: 1 << 20,
+  maxMessageBytes: 16 << 20,
+  maxBlobBytes: 2 ** 43,
+  maxBufferedBytes: 512 << 20,
+  maxPeerBufferedBytes: 128 << 20,
+  bodyTimeoutMs: 30_000,
+  idleMs: 60_000,
+  certificatePollMs: 10_000,
+};
+
+export interface OrderContext {
+  readonly from: Identity;
+  /** Fires when the caller has hung up or the agent closes. */
+  readonly signal: AbortSignal;
+}
+
+/** Answers what another task asks for; the payload is unchecked, the result goes back as JSON. */
+export type RequestHandler = OrderHandler;
+
+/** Carries out an order; the payload is unchecked, the result goes back as JSON. */
+export type OrderHandler = (payload: unknown, context: OrderContext) => Promise<unknown> | unknown;
+
+export interface AgentHooks {
+  health(): Health;
+  status(): ClusterStatus;
+  /** Takes in a peer's message and gives the answer; `whole` when maps are exchanged. */
+  exchange(message: Message, whole: boolean): Message;
+  /** Why an order of this sender is refused; undefined when it counts. */
+  judge(from: Identity): string | undefined;
+  /** Why a request of this sender is refused; undefined when it counts. */
+  judgeCaller(from: Identity): string | undefined;
+  /** Why this sender, or the chief on whose order it acts, may not change blobs; undefined when both count. */
+  judgeWriter(from: Identity, orderedBy: Identity | undefined): string | undefined;
+  /** The task whose orders count. */
+  chief(): TaskId | undefined;
+  /** The standing connection of a peer has ended. */
+  disconnected?(peer: Identity): void;
+  /** The metrics in Prometheus' text form. */
+  metrics?(): string | Promise<string>;
+}
+
+export interface AgentOptions {
+  readonly cluster: string;
+  readonly listen: Address;
+  readonly security: Security;
+  readonly hooks: AgentHooks;
+  /** The directory of the blobs; without it there are none. */
+  readonly blobRoot?: string | undefined;
+  /** Which role may write and delete which blobs; default: every role all of them. */
+  readonly blobPolicy?: BlobPolicy | undefined;
+  readonly limits?: Partial<AgentLimits>;
+  /** Something that a person should know. */
+  readonly onNotice?: ((line: string) => void) | undefined;
+  /** Whether the agent alone keeps the process running. Default: true. */
+  readonly keepsProcess?: boolean | undefined;
+}
+
+type Env = { Bindings: HttpBindings };
+
+export class Agent {
+  readonly address: Address;
+  /** The HTTP server, for those who add a protocol of their own to it. */
+  readonly server: Server;
+  readonly uploads: Uploads | undefined;
+  readonly #orders: Map<string, OrderHandler>;
+  readonly #requests: Map<string, RequestHandler>;
+  readonly #closing: AbortController;
+  readonly #active: () => number;
+
+  constructor(server: Server, address: Address, parts: AgentParts) {
+    this.server = server;
+    this.address = address;
+    this.uploads = parts.uploads;
+    this.#orders = parts.orders;
+    this.#requests = parts.requests;
+    this.#closing = parts.closing;
+    this.#active = parts.active;
+  }
+
+  /** Registers what an order does. Each name once. */
+  onOrder(name: string, handler: OrderHandler): void {
+    checked(OrderName, name, 'order');
+    if (this.#orders.has(name)) throw invalid(`order ${name} has a handler already`);
+    this.#orders.set(name, handler);
+  }
+
+  /** Registers what is answered when another task asks; gives the function that ends it. Each name once. */
+  onRequest(name: string, handler: RequestHandler): () => void {
+    checked(OrderName, name, 'request');
+    if (this.#requests.has(name)) throw invalid(`request ${name} has a handler already`);
+    this.#requests.set(name, handler);
+    return () => void this.#requests.delete(name);
+  }
+
+  /** Takes no more calls, lets those under way end for `graceMs`, then ends them. No unfinished upload stays. */
+  async close({ graceMs = 2000 }: { readonly graceMs?: number } = {}): Promise<void> {
+    const closed = new Promise<void>((done) => this.server.close(() => done()));
+    this.#closing.abort(new ShoalError('SHOAL_ABORTED', 'the agent is closing'));
+    this.server.closeIdleConnections();
+    const end = Date.now() + graceMs;
+    while (this.#active() > 0 && Date.now() < end) await new Promise((tick) => setTimeout(tick, 10));
+    this.server.closeAllConnections();
+    await Promise.all([closed, this.uploads?.close()]);
+  }
+}
+
+interface AgentParts {
+  readonly uploads: Uploads | undefined;
+  readonly orders: Map<string, OrderHandler>;
+  readonly requests: Map<string, RequestHandler>;
+  readonly closing: AbortController;
+  readonly active: () => number;
+}
+
+export async function startAgent(options: AgentOptions): Promise<Agent> {
+  const { security, listen } = options;
+  if (security.kind === 'none' && !isLoopback(listen.host)) {
+    throw new ShoalError(
+      'SHOAL_CONFIG',
+      `an agent without credentials cannot listen on ${formatAddress(listen)}, only on loopback`,
+      {
+        hint: 'make certificates with `shoal certs`, or give all tasks the same SHOAL_CLUSTER_TOKEN',
+      },
+    );
+  }
+  const limits = { ...AGENT_LIMITS, ...options.limits };
+  const root = options.blobRoot === undefined ? undefined : resolve(options.blobRoot);
+  if (root !== undefined) mkdirSync(root, { recursive: true });
+  const uploads = root === undefined ? undefined : new Uploads(root);
+  const orders = new Map<string, OrderHandler>();
+  const requests = new Map<string, RequestHandler>();
+  const closing = new AbortController();
+  const app = routes(options, limits, { orders, requests }, closing.signal);
+  if (root !== undefined && uploads !== undefined) {
+    const { hooks, blobPolicy: policy } = options;
+    const guard = new BlobGuard({
+      security,
+      root,
+      claim: claimOf(options),
+      chief: () => hooks.chief(),
+      judge: (from, orderedBy) => hooks.judgeWriter(from, orderedBy),
+      policy,
+    });
+    const { maxBlobBytes, idleMs } = limits;
+    app.route('/', blobRoutes({ root, uploads, guard, maxBlobBytes, idleMs }));
+  }
+  const gate = new Gate(security, limits);
+  const listener = getRequestListener(app.fetch, { overrideGlobalObjects: false });
+  const serve = (request: IncomingMessage, response: ServerResponse) => {
+    if (gate.admits(request, response)) void listener(request, response);
+  };
+  const http = { headersTimeout: 10_000, requestTimeout: 0, keepAliveTimeout: 75_000, maxHeaderSize: 16_384 };
+  const server: Server =
+    security.kind === 'tls'
+      ? createTlsServer({ ...http, ...serverTls(security) }, serve)
+      : createServer(http, serve);
+  server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
+    if (!gate.admits(request, response)) return;
+    response.writeContinue();
+    void listener(request, response);
+  });
+  server.maxConnections = limits.maxConnections;
+  if (security.kind === 'tls') {
+    closing.signal.addEventListener('abort', keepTlsCurrent(server as TlsServer, security, options, limits));
+  }
+  if (options.keepsProcess === false) server.unref().on('connection', (socket: Socket) => socket.unref());
+  const address = await bind(server, listen);
+  const stopSweeping = uploads && sweepHourly(() => uploads.sweep(SWEEP_EVERY_MS), undefined);
+  closing.signal.addEventListener('abort', () => stopSweeping?.());
+  return new Agent(server, address, { uploads, orders, requests, closing, active: () => gate.active });
+}
+
+/** Has new connections use the certificate that is on disk; gives the function that ends it. */
+function keepTlsCurrent(
+  server: TlsServer,
+  security: Extract<Security, { kind: 'tls' }>,
+  { onNotice }: AgentOptions,
+  { certificatePollMs }: AgentLimits,
+): () => void {
+  const timer = setInterval(() => {
+    try {
+      if (!security.reload?.()) return;
+      server.setSecureContext(serverTls(security));
+      onNotice?.('the certificate has changed on disk; new connections use the new one');
+    } catch (error) {
+      onNotice?.(`the certificate on disk cannot be used, the last one stays in use: ${messageOf(error)}`);
+    }
+  }, certificatePollMs);
+  timer.unref();
+  return () => clearInterval(timer);
+}
+
+function bind(server: Server, { host, port }: Address): Promise<Address> {
+  return new Promise((done, fail) => {
+    server.once('error', (cause) => {
+      const where = formatAddress({ host, port });
+      fail(new ShoalError('SHOAL_CONFIG', `cannot listen on ${where}: ${messageOf(cause)}`, { cause }));
+    });
+    server.listen({ host, port, backlog: 511 }, () => {
+      // A later error is that of one connection, which the other end notices.
+      server.removeAllListeners('error').on('error', () => {});
+      done({ host, port: (server.address() as AddressInfo).port });
+    });
+  });
+}
+
+/** Turns away who may not enter, and who comes when the house is full. */
+class Gate {
+  active = 0;
+  #transfers = 0;
+
+  constructor(
+    readonly security: Security,
+    readonly limits: AgentLimits,
+  ) {}
+
+  admits(request: IncomingMessage, response: ServerResponse): boolean {
+    if (!isAuthorised(this.security, request)) {
+      deny(response, 401, '{"error":"unauthorized"}');
+      return false;
+    }
+    const isTransfer = /^\/(blobs|uploads|digests)\b/.test(request.url ?? '');
+    if (
+      this.active >= this.limits.maxRequests ||
+      (isTransfer && this.#transfers >= this.limits.maxTransfers)
+    ) {
+      response.setHeader('retry-after', '1');
+      const busy = new ShoalError('SHOAL_UNREACHABLE', 'too many requests at once');
+      deny(response, 503, encodeError(busy).body);
+      return false;
+    }
+    this.active++;
+    if (isTransfer) this.#transfers++;
+    response.once('close', () => {
+      this.active--;
+      if (isTransfer) this.#transfers--;
+    });
+    return true;
+  }
+}
+
+/** Answers without reading the body: the connection ends, so that nobody has to. */
+function deny(response: ServerResponse, status: number, body: string): void {
+  response.writeHead(status, {
+    'content-type': 'application/json',
+    'content-length': Buffer.byteLength(body),
+    connection: 'close',
+  });
+  response.end(body);
+}
+
+/** Throws when the caller may not say that it is this task of this cluster. */
+function claimOf({ cluster, security }: AgentOptions) {
+  return (request: IncomingMessage, name: string, task: TaskId): void => {
+    if (name !== cluster) {
+      throw new ShoalError('SHOAL_FORBIDDEN', `this task is of cluster ${cluster}, not of ${name}`, {
+        hint: 'two clusters share an address: check the ports, or the cluster names',
+      });
+    }
+    if (!mayClaim(security, request, task)) {
+      throw new ShoalError('SHOAL_FORBIDDEN', `the certificate of the caller does not speak for ${task}`);
+    }
+  };
+}
+
+function routes(
+  options: AgentOptions,
+  limits: AgentLimits,
+  { orders, requests }: Pick<AgentParts, 'orders' | 'requests'>,
+  closing: AbortSignal,
+) {
+  const { hooks } = options;
+  const claim = claimOf(options);
+  const standing = new WeakMap<Socket, Identity>();
+  const budget = new BodyBudget(limits.maxBufferedBytes, limits.maxPeerBufferedBytes);
+  const app = new Hono<Env>();
+
+  app.get('/health', (c) => c.json(hooks.health()));
+  app.get('/membership', (c) => c.json(hooks.status()));
+  app.get('/metrics', async (c) =>
+    c.body((await hooks.metrics?.()) ?? '', 200, {
+      'content-type': 'text/plain; version=0.0.4; charset=utf-8',
+    }),
+  );
+
+  app.post('/membership/:kind{announce|heartbeat|probe}', async (c) => {
+    const { incoming } = c.env;
+    const kind = c.req.param('kind');
+    const bounds = { maxBytes: limits.maxMessageBytes, timeoutMs: limits.bodyTimeoutMs, budget };
+    const { cluster: name, message } = checked(ExchangeSchema, await readJson(incoming, bounds), 'message');
+    const { task, incarnation, nonce } = message.from;
+    claim(incoming, name, task);
+    if (kind === 'heartbeat') {
+      const isKnown = standing.has(incoming.socket);
+      standing.set(incoming.socket, { task, incarnation, nonce });
+      if (!isKnown) {
+        incoming.socket.once('close', () => hooks.disconnected?.(standing.get(incoming.socket)!));
+      }
+    }
+    return c.json(hooks.exchange(message, kind === 'announce'));
+  });
+
+  const unlessGone = (outgoing: ServerResponse, who: string): AbortSignal => {
+    const gone = new AbortController();
+    outgoing.once('close', () => gone.abort(new ShoalError('SHOAL_ABORTED', `${who} has hung up`)));
+    return AbortSignal.any([gone.signal, closing]);
+  };
+
+  app.post('/orders/:name', async (c) => {
+    const { incoming, outgoing } = c.env;
+    const name = checked(OrderName, c.req.param('name'), 'order');
+    const bounds = { maxBytes: limits.maxOrderBytes, timeoutMs: limits.bodyTimeoutMs, budget };
+    const order = checked(OrderSchema, await readJson(incoming, bounds), 'order');
+    claim(incoming, order.cluster, order.from.task);
+    const refused = hooks.judge(order.from);
+    if (refused !== undefined) {
+      throw new ShoalError('SHOAL_FORBIDDEN', `order ${name} is refused: ${refused}`);
+    }
+    const handler = orders.get(name);
+    if (handler === undefined) throw new ShoalError('SHOAL_NOT_FOUND', `this task knows no order ${name}`);
+    const signal = unlessGone(outgoing, 'the chief');
+    return c.json({ result: (await handler(order.payload, { from: order.from, signal })) ?? null });
+  });
+
+  app.post('/requests/:name', async (c) => {
+    const { incoming, outgoing } = c.env;
+    const name = checked(OrderName, c.req.param('name'), 'request');
+    const bounds = { maxBytes: limits.maxAskBytes, timeoutMs: limits.bodyTimeoutMs, budget };
+    const { from, ...request } = checked(OrderSchema, await readJson(incoming, bounds), 'request');
+    claim(incoming, request.cluster, from.task);
+    const refused = hooks.judgeCaller(from);
+    if (refused !== undefined) {
+      throw new ShoalError('SHOAL_FORBIDDEN', `request ${name} is refused: ${refused}`);
+    }
+    const handler = requests.get(name);
+    if (handler === undefined) throw new ShoalError('SHOAL_NOT_FOUND', `this task knows no request ${name}`);
+    const signal = unlessGone(outgoing, from.task);
+    return c.json({ result: (await handler(request.payload, { from, signal })) ?? null });
+  });
+
+  app.notFound((c) => {
+    const { status, body } = encodeError(new ShoalError('SHOAL_NOT_FOUND', 'there is no such thing here'));
+    return c.body(body, status as 404, { 'content-type': 'application/json' });
+  });
+  app.onError((error, c) => {
+    const { status, body } = encodeError(error);
+    if (error instanceof TooManyBytesError) {
+      return c.body(body, 429, { 'content-type': 'application/json', 'retry-after': '1' });
+    }
+    return c.body(body, status as 500, { 'content-type': 'application/json' });
+  });
+  return app;
+}

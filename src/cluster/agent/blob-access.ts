@@ -1,0 +1,156 @@
+/**
+ * Who may write and delete blobs at an agent. Every such request names the task that makes it, in a header: identity and, for
+ * work on the chief's order, the identity of that chief. A caller that names no task is an operator outside the cluster.
+ *
+ * Fencing comes first: a task that was replaced, and a task that acts for a chief that was replaced, are refused. What a
+ * role may do with which blob is for the policy to say: the agent knows nothing of what the blobs are.
+ */
+import type { IncomingMessage } from 'node:http';
+import * as v from 'valibot';
+import { invalid, ShoalError } from '../../errors/errors.js';
+import type { BlobName } from '../../store/blob-names.js';
+import { statBlob } from '../../store/disk/blob-disk.js';
+import type { OrderedBy } from '../../store/store.js';
+import { type Identity, sameIdentity } from '../membership/map.js';
+import { isOperator, type Security } from '../spec/security.js';
+import type { TaskId } from '../spec/task-id.js';
+import { checked, IdentitySchema } from './wire.js';
+
+export const CALLER_HEADER = 'x-shoal-caller';
+const MAX_CALLER_LENGTH = 4096;
+/** Blobs whose writer is remembered, so that a task can take back what it wrote. */
+const MAX_WRITERS = 10_000;
+
+const CallerSchema = v.object({
+  cluster: v.pipe(v.string(), v.maxLength(200)),
+  from: IdentitySchema,
+  orderedBy: v.optional(IdentitySchema),
+});
+
+export type BlobOperation = 'write' | 'delete';
+export type BlobRole = 'operator' | 'chief' | 'task';
+
+/** What the policy decides on. The caller's identity has been checked, as far as the credentials can prove it. */
+export interface BlobAccess {
+  readonly operation: BlobOperation;
+  readonly name: string;
+  readonly role: BlobRole;
+  /** Undefined for an operator. */
+  readonly task: TaskId | undefined;
+  /** Whether the caller carries out an order of the current chief. */
+  readonly isOrdered: boolean;
+  /** Whether there is a blob of this name that another process has written. */
+  readonly isOthers: boolean;
+}
+
+/** Why an access is refused; undefined when it is allowed. */
+export type BlobPolicy = (access: BlobAccess) => string | undefined;
+
+/** The header with which a task makes its calls. */
+export function callerHeader(cluster: string, from: Identity, orderedBy?: OrderedBy): Record<string, string> {
+  const pick = ({ task, incarnation, nonce }: OrderedBy) => ({ task, incarnation, nonce });
+  const caller = { cluster, from: pick(from), ...(orderedBy && { orderedBy: pick(orderedBy) }) };
+  return { [CALLER_HEADER]: encodeURIComponent(JSON.stringify(caller)) };
+}
+
+function callerOf({ headers }: IncomingMessage): v.InferOutput<typeof CallerSchema> | undefined {
+  const text = headers[CALLER_HEADER];
+  if (text === undefined) return undefined;
+  let value: unknown;
+  try {
+    if (typeof text === 'string' && text.length <= MAX_CALLER_LENGTH)
+      value = JSON.parse(decodeURIComponent(text));
+  } catch (cause) {
+    throw invalid(`the header ${CALLER_HEADER} is not JSON`, { cause });
+  }
+  return checked(CallerSchema, value, `header ${CALLER_HEADER}`);
+}
+
+export interface BlobGuardOptions {
+  readonly security: Security;
+  readonly root: string;
+  /** Throws when the caller may not say that it is this task of this cluster. */
+  readonly claim: (request: IncomingMessage, cluster: string, task: TaskId) => void;
+  /** The task whose orders count. */
+  readonly chief: () => TaskId | undefined;
+  /** Why a task, or the chief for which it acts, counts no more; undefined when both do. */
+  readonly judge: (from: Identity, orderedBy: Identity | undefined) => string | undefined;
+  readonly policy?: BlobPolicy | undefined;
+}
+
+export class BlobGuard {
+  readonly #options: BlobGuardOptions;
+  readonly #writers = new Map<string, Identity>();
+
+  constructor(options: BlobGuardOptions) {
+    this.#options = options;
+  }
+
+  /** Throws SHOAL_FORBIDDEN when the caller may not do this. */
+  async check(
+    request: IncomingMessage,
+    operation: BlobOperation,
+    name: BlobName,
+    { changesNothing = false } = {},
+  ): Promise<void> {
+    const { security, claim, chief, judge, policy } = this.#options;
+    const caller = callerOf(request);
+    if (caller === undefined) {
+      if (!isOperator(security, request)) {
+        throw refused(operation, name, 'the caller names no task, and its certificate is not of an operator');
+      }
+      return this.#decide(policy, {
+        operation,
+        name,
+        role: 'operator',
+        task: undefined,
+        isOrdered: false,
+        isOthers: true,
+      });
+    }
+    const { cluster, from, orderedBy } = caller;
+    claim(request, cluster, from.task);
+    const why = judge(from, orderedBy);
+    if (why !== undefined) throw refused(operation, name, why);
+    this.#decide(policy, {
+      operation,
+      name,
+      role: from.task === chief() ? 'chief' : 'task',
+      task: from.task,
+      isOrdered: orderedBy !== undefined,
+      isOthers: policy !== undefined && !changesNothing && (await this.#isOthers(name, from)),
+    });
+  }
+
+  /** Remembers who wrote a blob. */
+  noteWritten(request: IncomingMessage, name: BlobName): void {
+    const from = callerOf(request)?.from;
+    this.#writers.delete(name);
+    if (from !== undefined) this.#writers.set(name, from);
+    for (const oldest of this.#writers.keys()) {
+      if (this.#writers.size <= MAX_WRITERS) break;
+      this.#writers.delete(oldest);
+    }
+  }
+
+  #decide(policy: BlobPolicy | undefined, access: BlobAccess): void {
+    const why = policy?.(access);
+    if (why !== undefined) throw refused(access.operation, access.name, why);
+  }
+
+  async #isOthers(name: BlobName, from: Identity): Promise<boolean> {
+    const writer = this.#writers.get(name);
+    if (writer !== undefined && sameIdentity(writer, from)) return false;
+    return statBlob(this.#options.root, name).then(
+      () => true,
+      (error: unknown) => {
+        if (error instanceof ShoalError && error.code === 'SHOAL_NOT_FOUND') return false;
+        throw error;
+      },
+    );
+  }
+}
+
+function refused(operation: BlobOperation, name: string, why: string): ShoalError {
+  return new ShoalError('SHOAL_FORBIDDEN', `to ${operation} blob ${name} is refused: ${why}`);
+}

@@ -1,0 +1,315 @@
+/**
+ * HTTP to one peer: kept-alive connections, deadlines, and every failure as an error that names the peer and
+ * says of which kind it is, which is what membership wants to know.
+ */
+import { once, setMaxListeners } from 'node:events';
+import { Agent, request as httpRequest, type IncomingMessage, type OutgoingHttpHeaders } from 'node:http';
+import { request as httpsRequest, Agent as TlsAgent } from 'node:https';
+import type { Socket } from 'node:net';
+import { backoffMs } from '../../async/backoff.js';
+import { abortError, sleep, throwIfAborted } from '../../async/deadline.js';
+import { type ErrorDetails, messageOf, type ShoalCode, ShoalError } from '../../errors/errors.js';
+import type { Failure } from '../membership/types.js';
+import { parseAddress } from '../spec/address.js';
+import { clientTls, credentials, type Security } from '../spec/security.js';
+import type { TaskId } from '../spec/task-id.js';
+import { decodeError } from './wire.js';
+
+/** A call to a peer that came to nothing. */
+export class PeerError extends ShoalError {
+  override readonly name = 'PeerError';
+  readonly failure: Failure;
+  /** The status of an answer that says no more than that. */
+  readonly status: number | undefined;
+
+  constructor(code: ShoalCode, failure: Failure, message: string, details: ErrorDetails, status?: number) {
+    super(code, message, details);
+    this.failure = failure;
+    this.status = status;
+  }
+}
+
+export interface PeerOptions {
+  readonly address: string;
+  /** The task that is expected there; under TLS it must show a certificate that speaks for it. */
+  readonly task?: TaskId | undefined;
+  readonly security: Security;
+  readonly maxSockets?: number;
+  /** A connection ended that this side did not end. */
+  readonly onDisconnect?: () => void;
+}
+
+export interface CallOptions {
+  readonly method?: string;
+  readonly path: string;
+  readonly headers?: OutgoingHttpHeaders;
+  readonly body?: string | AsyncIterable<Uint8Array> | undefined;
+  /** Until the head of the answer is here; for a streamed body, how long nothing may move. */
+  readonly timeoutMs: number;
+  readonly signal?: AbortSignal | undefined;
+}
+
+const REFUSED = new Set(['ECONNREFUSED']);
+const RESET = new Set(['ECONNRESET', 'EPIPE', 'ECONNABORTED']);
+const TIMEOUT = new Set(['ETIMEDOUT', 'ESOCKETTIMEDOUT']);
+const CREDENTIALS = /^(ERR_SSL|ERR_TLS|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_|EPROTO)/;
+
+export class HttpPeer {
+  readonly address: string;
+  readonly task: TaskId | undefined;
+  readonly #options: PeerOptions;
+  readonly #agent: Agent;
+  readonly #watched = new WeakSet<Socket>();
+  readonly #ended = new WeakSet<Socket>();
+  #closed = false;
+
+  constructor(options: PeerOptions) {
+    this.#options = options;
+    this.address = options.address;
+    this.task = options.task;
+    const { security, maxSockets = 8 } = options;
+    const pool = { keepAlive: true, maxSockets, maxFreeSockets: maxSockets };
+    this.#agent = security.kind === 'tls' ? new TlsAgent(pool) : new Agent(pool);
+  }
+
+  /** The peer in words. */
+  get label(): string {
+    return this.task === undefined ? `agent ${this.address}` : `${this.task} (agent ${this.address})`;
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#agent.destroy();
+  }
+
+  /** One call. The answer has a good status; its body is the caller's to read. */
+  async call(options: CallOptions): Promise<IncomingMessage> {
+    throwIfAborted(`a call to ${this.label}`, options.signal);
+    const answer = await this.#sendWhenTaken(options);
+    const status = answer.statusCode ?? 0;
+    if (status < 400 || status === 412 || status === 416) return answer;
+    const body = await readText(answer, 1 << 20, options.timeoutMs).catch(() => '');
+    if (status === 401) {
+      throw new PeerError(
+        'SHOAL_FORBIDDEN',
+        'other',
+        `${this.label} does not accept the credentials of this task`,
+        {
+          hint: 'all tasks of a cluster need the same cluster token, or certificates of the same authority',
+          task: this.task,
+        },
+      );
+    }
+    const told = decodeError(body, this.label, { task: this.task });
+    const details = { task: this.task };
+    throw (
+      told ?? new PeerError('SHOAL_UNREACHABLE', 'other', `${this.label} answered ${status}`, details, status)
+    );
+  }
+
+  /**
+   * Sends a request again that the peer refused to read for now, within the time of the call. Such a request was not
+   * looked at, so that also one which must not be made twice is safe to send again.
+   */
+  async #sendWhenTaken(options: CallOptions): Promise<IncomingMessage> {
+    const end = Date.now() + options.timeoutMs;
+    for (;;) {
+      const answer = await this.#send(options);
+      const waitMs = 1000 * Number(answer.headers['retry-after'] ?? Number.NaN);
+      const mayRepeat = options.body === undefined || typeof options.body === 'string';
+      if (answer.statusCode !== 429 || !mayRepeat || !(Date.now() + waitMs < end)) return answer;
+      answer.resume();
+      await sleep(waitMs, options.signal);
+    }
+  }
+
+  /** Calls until it works, while the failure is one that may pass. For calls that may be made twice. */
+  async callAgain(options: CallOptions, attempts = 3): Promise<IncomingMessage> {
+    for (let attempt = 0; ; attempt++) {
+      try {
+        return await this.call(options);
+      } catch (error) {
+        if (attempt + 1 >= attempts || !isPassing(error)) throw error;
+        await sleep(backoffMs(attempt, { baseMs: 50, maxMs: 2000 }), options.signal);
+      }
+    }
+  }
+
+  async json(
+    options: CallOptions & { readonly once?: boolean; readonly maxBytes?: number },
+  ): Promise<unknown> {
+    const answer = await (options.once ? this.call(options) : this.callAgain(options));
+    const { maxBytes = 256 << 20, timeoutMs } = options;
+    try {
+      const text = await readText(answer, maxBytes, timeoutMs);
+      return text === '' ? undefined : JSON.parse(text);
+    } catch (cause) {
+      throw this.#unreachable('reset', `sent no whole answer: ${messageOf(cause)}`, cause);
+    }
+  }
+
+  #unreachable(failure: Failure, what: string, cause?: unknown): PeerError {
+    const code = failure === 'timeout' ? 'SHOAL_TIMEOUT' : 'SHOAL_UNREACHABLE';
+    return new PeerError(code, failure, `${this.label} ${what}`, { task: this.task, cause });
+  }
+
+  #failed(cause: NodeJS.ErrnoException): ShoalError {
+    if (cause instanceof ShoalError) return cause;
+    const code = cause.code ?? '';
+    const message = messageOf(cause);
+    if (REFUSED.has(code))
+      return this.#unreachable('refused', 'refuses connections: nothing listens there', cause);
+    if (RESET.has(code) || message === 'socket hang up')
+      return this.#unreachable('reset', 'broke the connection', cause);
+    if (TIMEOUT.has(code)) return this.#unreachable('timeout', 'does not answer', cause);
+    if (CREDENTIALS.test(code) || message.startsWith('the certificate there')) {
+      return new PeerError(
+        'SHOAL_FORBIDDEN',
+        'other',
+        `${this.label}: no trust between the certificates: ${message}`,
+        {
+          hint: 'issue both with `shoal certs issue` from one authority, and check that they have not expired',
+          task: this.task,
+          cause,
+        },
+      );
+    }
+    return this.#unreachable('other', `cannot be reached: ${message}`, cause);
+  }
+
+  #watch(socket: Socket, onDisconnect: () => void): void {
+    if (this.#watched.has(socket)) return;
+    this.#watched.add(socket);
+    socket.once('close', () => {
+      if (!this.#closed && !this.#ended.has(socket)) onDisconnect();
+    });
+  }
+
+  async #send({
+    method = 'GET',
+    path,
+    headers,
+    body,
+    timeoutMs,
+    signal,
+  }: CallOptions): Promise<IncomingMessage> {
+    if (this.#closed) throw new ShoalError('SHOAL_DISPOSED', `the connection to ${this.label} is closed`);
+    const { host, port } = parseAddress(this.address);
+    const { security, onDisconnect } = this.#options;
+    const open = security.kind === 'tls' ? httpsRequest : httpRequest;
+    const length = typeof body === 'string' ? { 'content-length': Buffer.byteLength(body) } : {};
+    const request = open({
+      host,
+      port,
+      method,
+      path,
+      agent: this.#agent,
+      // With each request: a certificate that was renewed counts from the next connection on.
+      ...(security.kind === 'tls' && clientTls(security, this.task)),
+      headers: { ...credentials(security), ...length, ...headers },
+    });
+    const streams = body !== undefined && typeof body !== 'string';
+    const end = (why: Error) => {
+      if (request.socket) this.#ended.add(request.socket);
+      request.destroy(why);
+    };
+    const late = () => end(this.#unreachable('timeout', `did not answer within ${timeoutMs} ms`));
+    const timer = streams ? undefined : setTimeout(late, timeoutMs);
+    if (streams) request.setTimeout(timeoutMs, late);
+    const abort = () => end(abortError(`a call to ${this.label}`, signal!));
+    // A question to everybody has one signal and a listener for each of them; all are taken off below.
+    if (signal) setMaxListeners(0, signal);
+    signal?.addEventListener('abort', abort, { once: true });
+    if (onDisconnect !== undefined) request.once('socket', (socket) => this.#watch(socket, onDisconnect));
+    // A failure rejects `answered`, or ends the body of the answer; there is nothing to do about it here.
+    request.on('error', () => {});
+    try {
+      const answered = once(request, 'response') as Promise<[IncomingMessage]>;
+      if (streams) await sendBody(request, body, answered);
+      else request.end(body);
+      const [answer] = await answered;
+      // The signal goes on to guard the body of the answer.
+      answer.once('close', () => {
+        signal?.removeEventListener('abort', abort);
+        // A body that was not sent to its end leaves the connection of no use.
+        if (!request.writableEnded) request.destroy();
+      });
+      return answer;
+    } catch (error) {
+      signal?.removeEventListener('abort', abort);
+      throw this.#failed(error as NodeJS.ErrnoException);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+}
+
+/**
+ * Sends a body piece by piece; an early answer, such as a full disk, ends the sending. The next piece is asked for when
+ * the last one has left: its memory may be gone then.
+ */
+async function sendBody(
+  request: ReturnType<typeof httpRequest>,
+  body: AsyncIterable<Uint8Array>,
+  answered: Promise<unknown>,
+): Promise<void> {
+  const early = answered.then(() => 'early' as const);
+  const over = new Promise<never>((_, reject) => {
+    const stop = () => reject(new Error('nobody takes the rest of the body'));
+    early.then(stop, stop);
+    request.once('close', stop);
+  });
+  over.catch(() => {});
+  const sent = (async () => {
+    for await (const chunk of body) await Promise.race([written(request, chunk), over]);
+    request.end();
+  })();
+  try {
+    await Promise.race([sent, early]);
+  } catch (error) {
+    // An answer that is on its way says more than a broken pipe.
+    const grace = new Promise<'none'>((done) => setTimeout(done, 200, 'none').unref());
+    if ((await Promise.race([early.catch(() => 'none' as const), grace])) === 'none') {
+      request.destroy();
+      throw error;
+    }
+  }
+  sent.catch(() => {});
+}
+
+/** Resolves when the chunk is in the hands of the system. */
+function written(request: ReturnType<typeof httpRequest>, chunk: Uint8Array): Promise<void> {
+  return new Promise((resolve, reject) => {
+    request.write(chunk, (error) => (error ? reject(error) : resolve()));
+  });
+}
+
+/** Whether a failure may pass by itself. */
+export function isPassing(error: unknown): boolean {
+  if (error instanceof PeerError) {
+    // A refusal without a word, such as that of a blob that is not there to HEAD, stays what it is.
+    if (error.status !== undefined && error.status < 500) return false;
+    return error.failure !== 'other' || error.code === 'SHOAL_UNREACHABLE';
+  }
+  return error instanceof ShoalError && error.code === 'SHOAL_UNREACHABLE';
+}
+
+async function readText(answer: IncomingMessage, maxBytes: number, timeoutMs: number): Promise<string> {
+  const timer = setTimeout(
+    () => answer.destroy(new ShoalError('SHOAL_TIMEOUT', `the answer did not end within ${timeoutMs} ms`)),
+    timeoutMs,
+  );
+  try {
+    const chunks: Buffer[] = [];
+    let size = 0;
+    for await (const chunk of answer as AsyncIterable<Buffer>) {
+      size += chunk.byteLength;
+      if (size > maxBytes)
+        throw new ShoalError('SHOAL_CORRUPT', `the answer is larger than ${maxBytes} bytes`);
+      chunks.push(chunk);
+    }
+    return Buffer.concat(chunks).toString('utf8');
+  } finally {
+    clearTimeout(timer);
+  }
+}

@@ -1,0 +1,166 @@
+/** What goes over the wire between agents, with the schema that each incoming part is checked against. */
+import * as v from 'valibot';
+import {
+  type ErrorDetails,
+  isShoalError,
+  messageOf,
+  type ShoalCode,
+  ShoalError,
+  TF_CODE_NAMES,
+} from '../../errors/errors.js';
+import { isTaskId, type TaskId } from '../spec/task-id.js';
+
+const MAX_MEMBERS = 20_000;
+
+const Text = (max: number) => v.pipe(v.string(), v.maxLength(max));
+const Count = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
+const Task = v.custom<TaskId>((value) => typeof value === 'string' && isTaskId(value), 'expected a task');
+const Hostport = Text(300);
+
+export const IdentitySchema = v.object({ task: Task, incarnation: Count, nonce: Text(64) });
+
+const entry = {
+  ...IdentitySchema.entries,
+  first: Count,
+  agentAddress: Hostport,
+  serverAddress: v.nullable(Hostport),
+  host: Text(300),
+  pid: Count,
+  left: v.boolean(),
+  beat: Count,
+  step: v.nullable(v.pipe(v.number(), v.safeInteger())),
+};
+
+export const MessageSchema = v.object({
+  from: v.object(entry),
+  digest: Text(64),
+  lost: v.pipe(v.array(IdentitySchema), v.maxLength(MAX_MEMBERS)),
+  members: v.pipe(
+    v.array(v.object({ ...entry, status: v.picklist(['alive', 'suspect', 'dead', 'left']) })),
+    v.maxLength(MAX_MEMBERS),
+  ),
+});
+
+/** A message between members, with the name of the cluster it is meant for. */
+export const ExchangeSchema = v.object({ cluster: Text(200), message: MessageSchema });
+
+export const OrderSchema = v.object({
+  cluster: Text(200),
+  from: IdentitySchema,
+  payload: v.optional(v.unknown()),
+});
+
+export const OrderName = v.pipe(v.string(), v.regex(/^[a-z][a-z0-9-]{0,63}$/, 'expected an order'));
+
+export const HealthSchema = v.object({
+  cluster: v.string(),
+  task: Task,
+  incarnation: Count,
+  pid: Count,
+  host: v.string(),
+  uptimeMs: v.number(),
+});
+export type Health = v.InferOutput<typeof HealthSchema>;
+
+export const StatusSchema = v.object({
+  cluster: v.string(),
+  epoch: Count,
+  chief: v.nullable(Task),
+  self: IdentitySchema,
+  members: v.array(
+    v.object({
+      ...entry,
+      status: v.picklist(['alive', 'suspect', 'dead', 'left']),
+      /** How long ago the answering task heard of it. */
+      silentMs: v.number(),
+    }),
+  ),
+});
+export type ClusterStatus = v.InferOutput<typeof StatusSchema>;
+
+export const BlobInfoSchema = v.object({
+  name: v.string(),
+  size: Count,
+  modifiedMs: v.number(),
+  etag: v.string(),
+});
+export const BlobListSchema = v.object({ blobs: v.array(BlobInfoSchema), next: v.nullable(v.string()) });
+export const UploadSchema = v.object({ offset: Count });
+export const DigestSchema = v.object({ size: Count, crc32c: Count });
+
+const CODES: ReadonlySet<string> = new Set<ShoalCode>([
+  ...TF_CODE_NAMES.filter((name) => name !== 'OK').map((name) => `SHOAL_TF_${name}` as ShoalCode),
+  'SHOAL_INVALID_ARGUMENT',
+  'SHOAL_DISPOSED',
+  'SHOAL_LIBRARY',
+  'SHOAL_UNSUPPORTED',
+  'SHOAL_TIMEOUT',
+  'SHOAL_ABORTED',
+  'SHOAL_CORRUPT',
+  'SHOAL_NOT_FOUND',
+  'SHOAL_ALREADY_EXISTS',
+  'SHOAL_NO_GRADIENT',
+  'SHOAL_NAN',
+  'SHOAL_CONFIG',
+  'SHOAL_FORBIDDEN',
+  'SHOAL_UNREACHABLE',
+  'SHOAL_NO_SPACE',
+  'SHOAL_INTERNAL',
+]);
+
+const ErrorSchema = v.object({
+  error: v.object({
+    code: v.string(),
+    message: v.string(),
+    hint: v.optional(v.string()),
+    op: v.optional(v.string()),
+    device: v.optional(v.string()),
+    task: v.optional(v.string()),
+  }),
+});
+
+const STATUS: Partial<Record<ShoalCode, number>> = {
+  SHOAL_INVALID_ARGUMENT: 400,
+  SHOAL_FORBIDDEN: 403,
+  SHOAL_NOT_FOUND: 404,
+  SHOAL_CORRUPT: 422,
+  SHOAL_UNREACHABLE: 503,
+  SHOAL_TIMEOUT: 504,
+  SHOAL_NO_SPACE: 507,
+};
+
+/** An error as status and body. What is no ShoalError is a fault of ours and says no more than its message. */
+export function encodeError(error: unknown): { readonly status: number; readonly body: string } {
+  const shoal = isShoalError(error) ? error : new ShoalError('SHOAL_INTERNAL', messageOf(error));
+  const { code, hint, op, device, task } = shoal;
+  const message = hint === undefined ? shoal.message : shoal.message.slice(0, -`\n  hint: ${hint}`.length);
+  return {
+    status: STATUS[code] ?? 500,
+    body: JSON.stringify({ error: { code, message, hint, op, device, task } }),
+  };
+}
+
+/** The error that a peer sent, naming the peer; undefined when the body is none. */
+export function decodeError(body: string, peer: string, details: ErrorDetails = {}): ShoalError | undefined {
+  const result = v.safeParse(v.pipe(v.string(), v.parseJson(), ErrorSchema), body);
+  if (!result.success) return undefined;
+  const { code, message, ...rest } = result.output.error;
+  const known = CODES.has(code) ? (code as ShoalCode) : 'SHOAL_INTERNAL';
+  return new ShoalError(known, `${peer}: ${message}`, { ...details, ...rest });
+}
+
+/** Checks a value that came over the wire; `what` names it in the error. */
+export function checked<S extends v.GenericSchema>(
+  schema: S,
+  value: unknown,
+  what: string,
+): v.InferOutput<S> {
+  const result = v.safeParse(schema, value);
+  if (result.success) return result.output;
+  const issue = result.issues[0];
+  const path = v.getDotPath(issue as v.BaseIssue<unknown>);
+  throw new ShoalError(
+    'SHOAL_INVALID_ARGUMENT',
+    `${what}${path === null ? '' : `.${path}`}: ${issue.message}`,
+  );
+}

@@ -1,0 +1,146 @@
+/** The working copy of one reduction: collects changes and effects, then yields the next state. */
+
+import type { TaskId } from '../spec/task-id.js';
+import { digestOf, epochOf, type Identity } from './map.js';
+import type {
+  Claim,
+  Contact,
+  Due,
+  Effect,
+  ExitReason,
+  LostWhy,
+  Member,
+  Membership,
+  MembershipSettings,
+  Step,
+} from './types.js';
+import { isWatched } from './watch.js';
+
+export class Draft {
+  readonly base: Membership;
+  readonly now: number;
+  readonly effects: Effect[] = [];
+  readonly members: Map<TaskId, Member>;
+  self: Identity;
+  settled: boolean;
+  over: ExitReason | undefined;
+  readonly claims: Map<string, Claim>;
+  readonly #due: Map<string, Due>;
+  #changed = false;
+
+  constructor(base: Membership, now: number) {
+    this.base = base;
+    // A clock that steps back would turn into silence that never ends.
+    this.now = Math.max(now, base.now);
+    this.members = new Map(base.members);
+    this.#due = new Map(base.due);
+    this.claims = new Map(base.claims);
+    this.self = base.self;
+    this.settled = base.settled;
+    this.over = base.over;
+  }
+
+  get settings(): MembershipSettings {
+    return this.base.settings;
+  }
+
+  get own(): Member {
+    return this.members.get(this.self.task)!;
+  }
+
+  /** Stores a member; notices when that changes what the map says to others. */
+  put(member: Member): Member {
+    const known = this.members.get(member.task);
+    this.#changed ||=
+      known === undefined ||
+      known.incarnation !== member.incarnation ||
+      known.nonce !== member.nonce ||
+      known.first !== member.first ||
+      known.left !== member.left;
+    this.members.set(member.task, member);
+    return member;
+  }
+
+  /** Gives this task another life. */
+  rename(own: Member): void {
+    this.self = { task: own.task, incarnation: own.incarnation, nonce: own.nonce };
+    this.put(own);
+  }
+
+  suspect(member: Member): void {
+    this.probe(this.mistrust(member));
+  }
+
+  /** Suspects without asking at once. */
+  mistrust(member: Member): Member {
+    const suspect = this.put({ ...member, status: 'suspect' });
+    this.effects.push({ type: 'suspected', member: suspect });
+    return suspect;
+  }
+
+  lose(member: Member, why: LostWhy): void {
+    this.effects.push({ type: 'lost', member: this.put({ ...member, status: 'dead' }), why });
+  }
+
+  probe({ task, agentAddress }: Member): void {
+    this.effects.push({ type: 'probe', to: task, address: agentAddress });
+  }
+
+  announce({ task, address }: Contact): void {
+    if (this.effects.some((effect) => effect.type === 'announce' && effect.address === address)) return;
+    this.effects.push({ type: 'announce', to: task, address });
+  }
+
+  /** To those with whom this task speaks anyway; the rest hears of it from them. */
+  announceToAll(): void {
+    for (const { task, agentAddress, status } of this.members.values()) {
+      if (status !== 'dead' && status !== 'left' && isWatched(this.base, task)) {
+        this.announce({ task, address: agentAddress });
+      }
+    }
+  }
+
+  /** Whether it is time, and if so when the next time is. */
+  isDue(key: string, everyMs: number): boolean {
+    if (this.now < (this.#due.get(key)?.at ?? 0)) return false;
+    // A little early is on time: a timer that fires a hair before would else cost a whole round.
+    this.#due.set(key, { at: this.now + everyMs - this.settings.heartbeatMs / 4, attempt: 0 });
+    return true;
+  }
+
+  isDueWithBackoff(key: string): boolean {
+    const { at, attempt } = this.#due.get(key) ?? { at: 0, attempt: 0 };
+    if (this.now < at) return false;
+    const wait = Math.min(this.settings.retryMs, this.settings.heartbeatMs * 2 ** attempt);
+    this.#due.set(key, { at: this.now + wait, attempt: attempt + 1 });
+    return true;
+  }
+
+  /** Forgets attempts that nobody has repeated for long: what peers name must not pile up. */
+  forgetOldAttempts(): void {
+    const horizon = this.now - 10 * this.settings.retryMs;
+    for (const [key, { at }] of this.#due) if (at < horizon) this.#due.delete(key);
+  }
+
+  digest(): string {
+    return this.#changed ? digestOf(this.members.values()) : this.base.digest;
+  }
+
+  finish(): Step {
+    const epoch = this.#changed ? epochOf(this.members.values()) : this.base.epoch;
+    if (epoch > this.base.epoch) this.effects.push({ type: 'epoch', epoch });
+    const state: Membership = {
+      ...this.base,
+      self: this.self,
+      members: this.members,
+      digest: this.digest(),
+      epoch,
+      settled: this.settled,
+      now: this.now,
+      due: this.#due,
+      claims: this.claims,
+      over: this.over,
+    };
+    return { state, effects: this.effects };
+  }
+}

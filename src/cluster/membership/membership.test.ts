@@ -1,0 +1,12 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, it } from 'vitest';
+import { play } from '../testing/membership-transcript.js';
+
+const folder = fileURLToPath(new URL('../testing/stories/', import.meta.url));
+
+describe('membership stories', () => {
+  it.each(readdirSync(folder))('%s', async (name) => {
+    await expect(play(readFileSync(folder + name, 'utf8'))).toMatchFileSnapshot(folder + name);
+  });
+});

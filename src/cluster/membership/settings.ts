@@ -1,0 +1,11 @@
+/** The times of membership: what is not given follows from what is. */
+import type { MembershipSettings } from './types.js';
+
+export function membershipSettings(given: Partial<MembershipSettings> = {}): MembershipSettings {
+  const { heartbeatMs = 500, deadAfterMs = 10_000 } = given;
+  const {
+    suspectAfterMs = Math.max(2 * heartbeatMs, deadAfterMs / 4),
+    retryMs = Math.max(4 * heartbeatMs, 500),
+  } = given;
+  return { heartbeatMs, suspectAfterMs, deadAfterMs, retryMs };
+}

@@ -1,0 +1,44 @@
+/** A session that is opened while a ps is being lost. */
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
+import { expect, it } from 'vitest';
+import { Graph } from '../../graph/graph.js';
+import { constant } from '../../ops/creation.js';
+import { ClusterSession } from './cluster-session.js';
+import { Server } from './server.js';
+
+it('fails in a way that is tried again', async () => {
+  const listener = createServer(() => {}).listen(0, '127.0.0.1');
+  await once(listener, 'listening');
+  const { port } = listener.address() as AddressInfo;
+  let status = 'alive';
+  const ps = '/job:ps/task:0';
+  const task = {
+    task: '/job:worker/task:0',
+    epoch: 1,
+    events: { on: () => () => {} },
+    // It is there when it is waited for, and suspect while it is asked.
+    waitFor: async () => {
+      setImmediate(() => {
+        status = 'suspect';
+      });
+    },
+    member: () => ({ task: ps, status, serverAddress: `127.0.0.1:${port}` }),
+  };
+  const server = Object.create(Server.prototype, {
+    task: { value: task },
+    psTasks: { value: [ps] },
+    tensorflow: { value: { address: '127.0.0.1:1', target: 'grpc://127.0.0.1:1' } },
+    keepProcess: { value: () => () => {} },
+  }) as Server;
+  const graph = new Graph();
+  const one = graph.asDefault(() => constant([1]));
+  try {
+    await expect(new ClusterSession(server, graph, {}).run(one)).rejects.toMatchObject({
+      code: 'SHOAL_TF_UNAVAILABLE',
+      message: expect.stringContaining(ps),
+    });
+  } finally {
+    listener.close();
+  }
+});

@@ -1,0 +1,115 @@
+/**
+ * What a ps does: it serves until training is over and the evaluator, where there is one, has left. An evaluator that is
+ * dead, or in the specification and was never heard of, has `evaluatorMs` to come.
+ */
+import { ShoalError } from '../../errors/errors.js';
+import { isThere } from '../membership/types.js';
+import { parseTaskId, type TaskId } from '../spec/task-id.js';
+import type { TrainingState } from '../task/training-end.js';
+import type { JoinClusterOptions, Server } from './server.js';
+
+const LOOK_MS = 250;
+/** When the wait for lost workers is logged first, and how often after that. */
+const FIRST_LINE_MS = 3000;
+const LINE_MS = 60_000;
+
+/** Rejects with SHOAL_WORKERS_LOST when all workers died and none came back. */
+export function serveUntilOver(
+  { task, spec, training }: Pick<Server, 'task' | 'spec' | 'training'>,
+  { signal, log, graceMs = 20_000, evaluatorMs = 30_000 }: JoinClusterOptions,
+): Promise<void> {
+  const others = () => task.members().filter((member) => parseTaskId(member.task).job !== 'ps');
+  const isEvaluator = (id: TaskId) => parseTaskId(id).job === 'evaluator';
+  const evaluators = () => {
+    const specified = spec.tasks.map(({ id }) => id).filter(isEvaluator);
+    const heard = others().map((member) => member.task);
+    return [...new Set([...specified, ...heard.filter(isEvaluator)])].map((id) => task.member(id)?.status);
+  };
+  const reporter = new WaitReporter(task.task, log);
+  return new Promise((resolve, reject) => {
+    let evaluatorsAwaitedSince: number | undefined;
+    const hasEvaluatorsLeft = () => {
+      const all = evaluators();
+      if (all.some((status) => status && isThere(status))) evaluatorsAwaitedSince = undefined;
+      else if (all.every((status) => status === 'left')) return true;
+      else {
+        evaluatorsAwaitedSince ??= performance.now();
+        return performance.now() - evaluatorsAwaitedSince >= evaluatorMs;
+      }
+      return false;
+    };
+    const look = () => {
+      // Told to stop, it does not wait for who is dead; the others may be saving.
+      if (signal?.aborted) {
+        if (!others().some(({ status }) => isThere(status))) end();
+        return;
+      }
+      const state = training.state();
+      reporter.saw(state);
+      if (state.kind !== 'over') evaluatorsAwaitedSince = undefined;
+      else if (hasEvaluatorsLeft()) end(state.finished ? undefined : workersLost(task.task, state.lost));
+    };
+    const end = (error?: ShoalError) => {
+      unsubscribe();
+      clearTimeout(grace);
+      clearInterval(rhythm);
+      signal?.removeEventListener('abort', stop);
+      if (error) reject(error);
+      else resolve();
+    };
+    let grace: NodeJS.Timeout | undefined;
+    const stop = () => {
+      grace = setTimeout(end, graceMs);
+      look();
+    };
+    const unsubscribe = task.events.on('*', (event) => {
+      if (event.type === 'lost') log?.(`${event.member.task} is lost (${event.why})`);
+      if (event.type === 'back')
+        log?.(`${event.member.task} is back${event.replaced ? ', another process' : ''}`);
+      look();
+    });
+    const rhythm = setInterval(look, LOOK_MS);
+    if (signal?.aborted) stop();
+    else {
+      signal?.addEventListener('abort', stop, { once: true });
+      look();
+    }
+  });
+}
+
+function workersLost(task: TaskId, lost: readonly TaskId[]): ShoalError {
+  return new ShoalError(
+    'SHOAL_WORKERS_LOST',
+    `${task} has no workers any more: ${lost.join(', ')} died and did not come back`,
+    {
+      task,
+      hint: 'Start the whole cluster again; training resumes from the last checkpoint. lost_worker_ms sets how long a ps waits.',
+    },
+  );
+}
+
+/** Logs whom a ps waits for, and for how much longer. */
+class WaitReporter {
+  #since: number | undefined;
+  #next = FIRST_LINE_MS;
+
+  constructor(
+    readonly task: TaskId,
+    readonly log: ((line: string) => void) | undefined,
+  ) {}
+
+  saw(state: TrainingState): void {
+    if (state.kind !== 'awaiting') {
+      this.#since = undefined;
+      this.#next = FIRST_LINE_MS;
+      return;
+    }
+    this.#since ??= performance.now();
+    if (performance.now() - this.#since < this.#next) return;
+    this.#next += LINE_MS;
+    const seconds = Math.ceil(state.leftMs / 1000);
+    this.log?.(
+      `${this.task} waits for ${state.tasks.join(', ')} to be started again: died without a leave message, no other worker is there; exits in ${seconds} s`,
+    );
+  }
+}

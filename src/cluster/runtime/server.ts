@@ -1,0 +1,222 @@
+/**
+ * A task of the cluster that computes: TensorFlow's server and the task's place in the membership, together.
+ * Sessions of this task go through `session(graph)`, which always speaks to the members of the moment.
+ */
+import { lookup } from 'node:dns/promises';
+import { messageOf, ShoalError } from '../../errors/errors.js';
+import type { Graph } from '../../graph/graph.js';
+import type { ConfigProto } from '../../proto/generated/config_pb.js';
+import { forgetTarget, registerTarget, serverAtTarget, type TargetServer } from '../../session/targets.js';
+import type { Member } from '../membership/types.js';
+import { parseAddress } from '../spec/address.js';
+import { clusterConfig } from '../spec/cluster-config.js';
+import type { ClusterSpec } from '../spec/cluster-spec.js';
+import { LOST_WORKER_MS } from '../spec/config.js';
+import { ownAddress } from '../spec/own-address.js';
+import { compareTasks, parseTaskId, type TaskId, trains } from '../spec/task-id.js';
+import { type ClusterTask, type JoinOptions, joinCluster } from '../task/cluster-task.js';
+import { FinishedWorkers } from '../task/finished-workers.js';
+import { TrainingEnd } from '../task/training-end.js';
+import type { WaitForOptions } from '../task/wait-for.js';
+import { ClusterSession, type ClusterSessionOptions, probe } from './cluster-session.js';
+import { serveUntilOver } from './serve-until-over.js';
+import { EVERY_INTERFACE, TensorFlowServer } from './tensorflow-server.js';
+
+export interface ServerOptions extends Omit<JoinOptions, 'serverAddress'> {
+  /** The port of TensorFlow's server; 0 is any free one. */
+  readonly tfPort?: number;
+  /** How long a ps waits for workers that died, when no other worker is there. Default: 5 minutes. */
+  readonly lostWorkerMs?: number;
+}
+
+export interface JoinClusterOptions {
+  readonly signal?: AbortSignal | undefined;
+  readonly log?: ((line: string) => void) | undefined;
+  readonly graceMs?: number;
+  /** How long an evaluator may stay away when everybody else has left. Default: 30 s. */
+  readonly evaluatorMs?: number;
+}
+
+export class Server implements TargetServer {
+  readonly spec: ClusterSpec;
+  readonly task: ClusterTask;
+  readonly tensorflow: TensorFlowServer;
+
+  /** Who has reported the end of its training. */
+  readonly finished: FinishedWorkers;
+  /** Whether training is over, for tasks that outlast it. */
+  readonly training: TrainingEnd;
+  readonly #keeping = new Set<NodeJS.Timeout>();
+  readonly #releasePs: (() => void) | undefined;
+
+  private constructor(
+    spec: ClusterSpec,
+    task: ClusterTask,
+    tensorflow: TensorFlowServer,
+    lostWorkerMs: number,
+  ) {
+    this.spec = spec;
+    this.task = task;
+    this.tensorflow = tensorflow;
+    this.finished = new FinishedWorkers(task);
+    const { finished } = this;
+    const now = () => performance.now();
+    this.training = new TrainingEnd({ members: () => task.members(), finished, lostWorkerMs, now });
+    if (parseTaskId(task.task).job === 'ps') this.#releasePs = this.keepProcess();
+    registerTarget(this);
+  }
+
+  static async start({
+    tfPort = 0,
+    lostWorkerMs = LOST_WORKER_MS,
+    ...options
+  }: ServerOptions): Promise<Server> {
+    const isPlaced = options.listen !== undefined || options.spec.addressOf(options.self) !== undefined;
+    const join = isPlaced ? options : { ...options, listen: await ownAddress(options.spec) };
+    const host = serverHost(join);
+    const listen = await listenAddress(join);
+    const tensorflow = TensorFlowServer.start({ host, listen, port: tfPort });
+    const { requestIds, bind } = tensorflow;
+    if (!bind.confined) join.onNotice?.(openPortWarning(join.self, tensorflow.address, bind.why));
+    if (!requestIds.repaired) {
+      join.onNotice?.(
+        `${join.self}: TensorFlow's request ids could not be repaired (${requestIds.why}); a step may be aborted now and then`,
+      );
+    }
+    const task = await joinCluster({ keepsProcess: false, ...join, serverAddress: tensorflow.address });
+    return new Server(join.spec, task, tensorflow, lostWorkerMs);
+  }
+
+  /** What plain sessions of this process connect to. */
+  get target(): string {
+    return this.tensorflow.target;
+  }
+
+  get isChief(): boolean {
+    return this.task.isChief;
+  }
+
+  /** The ps that the cluster is specified with, in order. */
+  get psTasks(): readonly TaskId[] {
+    return this.spec.tasks
+      .map(({ id }) => id)
+      .filter((id) => parseTaskId(id).job === 'ps')
+      .sort(compareTasks);
+  }
+
+  /** Whether every ps and every task that trains is alive. */
+  isComplete(): boolean {
+    return this.spec.tasks
+      .map(({ id }) => id)
+      .filter((id) => parseTaskId(id).job === 'ps' || trains(id))
+      .every((id) => id === this.task.task || this.task.member(id)?.status === 'alive');
+  }
+
+  /** A session over this task and the ps. */
+  session(graph: Graph, options: ClusterSessionOptions = {}): ClusterSession {
+    return new ClusterSession(this, graph, options);
+  }
+
+  /** Resolves when every ps is there and its TensorFlow server answers. */
+  async waitForPs({ timeoutMs = 120_000, signal, onProgress }: Partial<WaitForOptions> = {}): Promise<void> {
+    await this.task.waitFor(this.psTasks, { timeoutMs, signal, onProgress });
+    await Promise.all(this.psTasks.map((id) => probe(this.task.member(id) as Member)));
+  }
+
+  /** The configuration of a session over this task and the ps, as they are at this moment. */
+  sessionConfig(base?: ConfigProto): ConfigProto {
+    const servers: Record<string, Map<number, string>> = {};
+    const put = (id: TaskId, address: string) => {
+      const { job, index } = parseTaskId(id);
+      servers[job] = (servers[job] ?? new Map<number, string>()).set(index, address);
+    };
+    for (const id of this.psTasks) {
+      const member = this.task.member(id);
+      if (member?.status !== 'alive' || member.serverAddress === null) {
+        throw new ShoalError('SHOAL_UNREACHABLE', `${id} is not there: no session can be opened over it`, {
+          task: id,
+          hint: 'Open the session with `await Session.create(…)`, which waits for the ps.',
+        });
+      }
+      put(id, member.serverAddress);
+    }
+    put(this.task.task, this.tensorflow.address);
+    return clusterConfig(servers, base);
+  }
+
+  /**
+   * What a ps does: it serves until training is over (see serve-until-over.ts). When the signal fires it leaves once the
+   * others have, who may be saving, or after `graceMs`.
+   */
+  async join(options: JoinClusterOptions = {}): Promise<void> {
+    try {
+      await serveUntilOver(this, options);
+    } finally {
+      this.#releasePs?.();
+    }
+  }
+
+  /**
+   * Keeps the process running until the function that is returned is called. A ps runs until it was joined; any other task
+   * only as long as it has something to do, as a TensorFlow 1 program that ends with its script.
+   */
+  keepProcess(): () => void {
+    const timer = setInterval(() => {}, 2 ** 30);
+    this.#keeping.add(timer);
+    return () => {
+      clearInterval(timer);
+      this.#keeping.delete(timer);
+    };
+  }
+
+  /** Leaves the cluster. TensorFlow's server lasts as long as the process. */
+  async close(): Promise<void> {
+    forgetTarget(this);
+    await this.task.leave();
+    for (const timer of this.#keeping) clearInterval(timer);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+}
+
+/** The address of TensorFlow's port is the one that the agent listens on. */
+async function listenAddress({ listen, spec, self }: Omit<JoinOptions, 'serverAddress'>): Promise<string> {
+  const { host } = parseAddress(listen ?? spec.addressOf(self)!, `address of ${self}`, {
+    allowPortZero: true,
+  });
+  try {
+    return (await lookup(host)).address;
+  } catch (cause) {
+    throw new ShoalError('SHOAL_CONFIG', `the address of ${self} cannot be resolved: ${messageOf(cause)}`, {
+      hint: 'give --listen=HOST:PORT with an address of this machine',
+      task: self,
+      cause,
+    });
+  }
+}
+
+function openPortWarning(self: TaskId, address: string, why: string): string {
+  return (
+    `WARNING: ${self}: TensorFlow's port ${parseAddress(address).port} is open on ALL network interfaces (${why}). ` +
+    'It has no authentication: whoever reaches it can run any graph and read and write files as this user. ' +
+    'Block the port with a firewall for everybody but the tasks of this cluster.'
+  );
+}
+
+/** The server of this process that a target names, as TensorFlow 1 programs pass it around. */
+export function serverAt(target: string | undefined): Server | undefined {
+  const server = serverAtTarget(target);
+  return server instanceof Server ? server : undefined;
+}
+
+/** The name under which others reach this machine: as the agent's, which may be elsewhere than the spec says. */
+function serverHost({ advertise, listen, spec, self }: Omit<JoinOptions, 'serverAddress'>): string {
+  const hostOf = (address: string) =>
+    parseAddress(address, `address of ${self}`, { allowPortZero: true }).host;
+  const known = [advertise, listen, spec.addressOf(self)]
+    .filter((address) => address !== undefined)
+    .map(hostOf);
+  return known.find((host) => !EVERY_INTERFACE.has(host)) ?? '127.0.0.1';
+}

@@ -1,0 +1,59 @@
+/** `host:port` as cluster specifications write it; IPv6 hosts stand in brackets. */
+import { isIPv4, isIPv6 } from 'node:net';
+import { ShoalError } from '../../errors/errors.js';
+
+export interface Address {
+  /** Without brackets. */
+  readonly host: string;
+  readonly port: number;
+}
+
+const HOST_NAME = /^(?=.{1,253}$)[a-z0-9_]([a-z0-9_-]{0,62})(\.[a-z0-9_]([a-z0-9_-]{0,62}))*\.?$/i;
+
+function bad(where: string, text: string, why: string, hint?: string): ShoalError {
+  return new ShoalError('SHOAL_CONFIG', `${where}: "${text}" is not an address: ${why}`, {
+    hint: hint ?? 'write host:port, with an IPv6 host in brackets: [::1]:2222',
+  });
+}
+
+export interface AddressRules {
+  /** Port 0 asks the system for any free port: fine to listen on, useless to tell others. */
+  readonly allowPortZero?: boolean;
+}
+
+/** Reads `host:port`; `where` is the place to name in an error, for example `cluster.ps[1]`. */
+export function parseAddress(text: string, where = 'address', rules: AddressRules = {}): Address {
+  const bracketed = /^\[([^\]]*)\](?::(.*))?$/s.exec(text);
+  const split = bracketed ?? /^([^:]*)(?::([^:]*))?$/s.exec(text);
+  if (split === null) {
+    const why = isIPv6(text) ? 'an IPv6 host stands in brackets' : 'it has several colons';
+    throw bad(where, text, why);
+  }
+  const [, host = '', portText] = split;
+  if (bracketed !== null ? !isIPv6(host) : !isHost(host)) {
+    throw bad(where, text, host === '' ? 'it has no host' : `"${host}" is no host name and no IP address`);
+  }
+  if (portText === undefined || portText === '') {
+    throw bad(where, text, 'it has no port', `write a port: "${text.replace(/:$/, '')}:2222"`);
+  }
+  const port = /^\d{1,5}$/.test(portText) ? Number(portText) : Number.NaN;
+  if (!(port <= 65535) || (port === 0 && rules.allowPortZero !== true)) {
+    throw bad(where, text, `"${portText}" is no port`, 'a port is a number from 1 to 65535');
+  }
+  return { host: host.toLowerCase(), port };
+}
+
+function isHost(host: string): boolean {
+  if (isIPv4(host)) return true;
+  // Four numbers that are no IPv4 address are a slip of the pen, not a host name.
+  return HOST_NAME.test(host) && !/^[\d.]+$/.test(host);
+}
+
+export function formatAddress({ host, port }: Address): string {
+  return isIPv6(host) ? `[${host}]:${port}` : `${host}:${port}`;
+}
+
+/** Whether only this machine can reach the host. A name other than localhost counts as public. */
+export function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '::1' || (isIPv4(host) && host.startsWith('127.'));
+}

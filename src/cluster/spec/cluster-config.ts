@@ -1,0 +1,27 @@
+/**
+ * The cluster as a session carries it: ClusterSpec propagation, with the variables of a ps shared by the
+ * sessions of all workers. A session names only the ps and the worker that opens it: one that names other
+ * workers waits for them.
+ */
+import { create } from '@bufbuild/protobuf';
+import {
+  ClusterDefSchema,
+  type ConfigProto,
+  ConfigProto_ExperimentalSchema,
+  ConfigProtoSchema,
+} from '../../proto/generated/config_pb.js';
+
+/** Server addresses by job and task index. */
+export type ServerAddresses = Readonly<Record<string, ReadonlyMap<number, string>>>;
+
+export function clusterConfig(servers: ServerAddresses, base?: ConfigProto): ConfigProto {
+  const config = create(ConfigProtoSchema, base);
+  config.clusterDef = create(ClusterDefSchema, {
+    job: Object.entries(servers)
+      .filter(([, tasks]) => tasks.size > 0)
+      .map(([name, tasks]) => ({ name, tasks: Object.fromEntries(tasks) })),
+  });
+  config.experimental = create(ConfigProto_ExperimentalSchema, base?.experimental);
+  config.experimental.shareSessionStateInClusterspecPropagation = true;
+  return config;
+}

@@ -1,0 +1,223 @@
+/**
+ * The configuration of a task: flags over environment over file, value by value. The result is typed, and
+ * each value knows where it came from, for error messages and for `shoal config`.
+ */
+import { readFileSync } from 'node:fs';
+import { messageOf, ShoalError } from '../../errors/errors.js';
+import { formatAddress, parseAddress } from './address.js';
+import { ClusterSpec, type JobSpec, TRAINING_JOBS } from './cluster-spec.js';
+import {
+  type ConfigLayer,
+  readConfigText,
+  readEnvironment,
+  readFlags,
+  type SettingName,
+  type Sourced,
+} from './config-sources.js';
+import { readPrivateFile } from './private-file.js';
+import { type TaskId, taskId } from './task-id.js';
+
+/** How long the other tasks wait for a worker that died to be relaunched. */
+export const LOST_WORKER_MS = 300_000;
+
+export type { Sourced } from './config-sources.js';
+
+/** What a task needs to know whether or not it has peers. */
+export interface Settings {
+  /** Keeps apart two clusters that reach each other's addresses by mistake. */
+  readonly clusterName: Sourced<string>;
+  /** Where the agent listens; the task's own address in the cluster unless told. */
+  readonly listen: Sourced<string | undefined>;
+  /** The port of the TensorFlow server; 0 is any free one. */
+  readonly tfPort: Sourced<number>;
+  /** The directory that `shoal certs` wrote. */
+  readonly certs: Sourced<string | undefined>;
+  readonly clusterToken: Sourced<string | undefined>;
+  readonly insecureNetwork: Sourced<boolean>;
+  readonly heartbeatMs: Sourced<number>;
+  /** Silence after which a peer counts as dead. */
+  readonly deadAfterMs: Sourced<number>;
+  /** How long a ps waits for workers that died, when no other worker is there. */
+  readonly lostWorkerMs: Sourced<number>;
+}
+
+export interface LocalConfig extends Settings {
+  readonly mode: 'local';
+  readonly rest: readonly string[];
+}
+
+export interface ClusterConfig extends Settings {
+  readonly mode: 'cluster';
+  readonly spec: ClusterSpec;
+  /** Where each job of the spec was told. */
+  readonly jobs: Readonly<Record<string, Sourced<JobSpec>>>;
+  readonly job: Sourced<string>;
+  readonly index: Sourced<number>;
+  readonly task: TaskId;
+  readonly isChief: boolean;
+  readonly rest: readonly string[];
+}
+
+export type TaskConfig = LocalConfig | ClusterConfig;
+
+export interface ConfigInput {
+  /** The arguments after the script. */
+  readonly argv?: readonly string[];
+  readonly env?: Readonly<Record<string, string | undefined>>;
+  /** A config file; `--config` and SHOAL_CONFIG name one too. */
+  readonly file?: string | undefined;
+  /** `isSecret`: the file holds a token, and must be readable by its owner only. */
+  readonly readFile?: (path: string, isSecret: boolean) => string;
+}
+
+function misfit(message: string, hint?: string, cause?: unknown): ShoalError {
+  return new ShoalError('SHOAL_CONFIG', message, { hint, cause });
+}
+
+/** Reads the configuration from everywhere it can be told; a task without a cluster is `local`. */
+export function resolveConfig(input: ConfigInput = {}): TaskConfig {
+  const { argv = [], env = {}, readFile = readConfigFile } = input;
+  const read = (path: string, from: string, isSecret = false): string => {
+    try {
+      return readFile(path, isSecret);
+    } catch (cause) {
+      if (cause instanceof ShoalError) throw cause;
+      throw misfit(`${from}: cannot read ${path}: ${messageOf(cause)}`, undefined, cause);
+    }
+  };
+  const flags = readFlags(argv);
+  const layers: ConfigLayer[] = [flags, readEnvironment(env)];
+  const path = flags.configFile ?? (env.SHOAL_CONFIG || undefined) ?? input.file;
+  if (path !== undefined) {
+    const from =
+      flags.configFile !== undefined ? '--config' : env.SHOAL_CONFIG ? 'SHOAL_CONFIG' : 'config file';
+    const layer = readConfigText(read(path, from), path);
+    if (layer.settings.cluster_token !== undefined) read(path, from, true);
+    layers.push(layer);
+  }
+  const pick = (name: SettingName) =>
+    layers.find(({ settings }) => settings[name] !== undefined)?.settings[name];
+  const settings = readSettings(pick, read);
+  const jobs = layers.toReversed().reduce((all, layer) => Object.assign(all, layer.jobs), {}) as Record<
+    string,
+    Sourced<JobSpec>
+  >;
+  const { rest } = flags;
+  if (Object.keys(jobs).length === 0) {
+    const job = pick('job_name');
+    if (job === undefined) return { mode: 'local', ...settings, rest };
+    throw misfit(
+      `${job.from} names a task, but no cluster is told`,
+      'give --ps_hosts and --worker_hosts, or TF_CONFIG',
+    );
+  }
+  return { mode: 'cluster', ...settings, ...readSelf(jobs, pick), jobs, rest };
+}
+
+function readConfigFile(path: string, isSecret: boolean): string {
+  return isSecret ? readPrivateFile(path) : readFileSync(path, 'utf8');
+}
+
+type Pick = (name: SettingName) => Sourced<unknown> | undefined;
+
+function readSelf(jobs: Readonly<Record<string, Sourced<JobSpec>>>, pick: Pick) {
+  const spec = new ClusterSpec(
+    Object.fromEntries(Object.entries(jobs).map(([job, { value }]) => [job, value])),
+    {
+      where: (job) => jobs[job]!.from,
+      knownJobs: TRAINING_JOBS,
+    },
+  );
+  const job = textOf(pick('job_name'));
+  if (job === undefined) {
+    throw misfit(
+      'a cluster is told, but not which task of it this is',
+      'give --job_name and --task_index, or task in TF_CONFIG',
+    );
+  }
+  const lone = job.value === 'chief' || job.value === 'evaluator';
+  const index = numberOf(pick('task_index')) ?? (lone ? { value: 0, from: 'default' } : undefined);
+  if (index === undefined)
+    throw misfit(`${job.from} is ${job.value}, but no task index is told`, 'give --task_index');
+  // An evaluator is commonly left out of the cluster: it is told of the others, they need not know of it.
+  if (!spec.has(job.value) && job.value !== 'evaluator') {
+    throw misfit(
+      `${job.from}: unknown job "${job.value}"`,
+      `the jobs of this cluster are ${spec.jobs.join(', ')}`,
+    );
+  }
+  if (spec.has(job.value) && !spec.has(job.value, index.value)) {
+    const indices = spec.taskIndices(job.value).join(', ');
+    throw misfit(
+      `${index.from}: ${index.value} is out of range for job ${job.value}`,
+      `its tasks are ${indices}`,
+    );
+  }
+  const task = taskId(job.value, index.value);
+  return { spec, job, index, task, isChief: spec.isChief(task) };
+}
+
+type Read = (path: string, from: string, isSecret?: boolean) => string;
+
+function readSettings(pick: Pick, read: Read): Settings {
+  const orElse = <T>(told: Sourced<T> | undefined, value: T): Sourced<T> =>
+    told ?? { value, from: 'default' };
+  const listen = textOf(pick('listen'));
+  const tfPort = orElse(numberOf(pick('tf_port'), 65535), 0);
+  const heartbeatMs = orElse(numberOf(pick('heartbeat_ms'), 3_600_000), 500);
+  const deadAfterMs = orElse(numberOf(pick('dead_after_ms'), 86_400_000), 10_000);
+  if (heartbeatMs.value < 10) throw misfit(`${heartbeatMs.from}: a heartbeat is at least 10 ms`);
+  if (deadAfterMs.value < 4 * heartbeatMs.value) {
+    throw misfit(
+      `${deadAfterMs.from}: ${deadAfterMs.value} ms of silence is too little for a heartbeat every ${heartbeatMs.value} ms`,
+      'allow at least four heartbeats, or one late packet looks like a death',
+    );
+  }
+  return {
+    clusterName: orElse(textOf(pick('cluster_name')), 'shoal'),
+    listen: orElse<string | undefined>(
+      listen && {
+        value: formatAddress(parseAddress(listen.value, listen.from, { allowPortZero: true })),
+        from: listen.from,
+      },
+      undefined,
+    ),
+    tfPort,
+    certs: orElse<string | undefined>(textOf(pick('certs')), undefined),
+    clusterToken: readToken(pick, read),
+    insecureNetwork: orElse(booleanOf(pick('insecure_network')), false),
+    heartbeatMs,
+    deadAfterMs,
+    lostWorkerMs: orElse(numberOf(pick('lost_worker_ms'), 86_400_000), LOST_WORKER_MS),
+  };
+}
+
+function readToken(pick: Pick, read: Read): Sourced<string | undefined> {
+  const told = textOf(pick('cluster_token'));
+  if (told !== undefined) return told;
+  const file = textOf(pick('cluster_token_file'));
+  if (file === undefined) return { value: undefined, from: 'default' };
+  return { value: read(file.value, file.from, true).trim(), from: `${file.from} (${file.value})` };
+}
+
+function textOf(told: Sourced<unknown> | undefined): Sourced<string> | undefined {
+  if (told === undefined) return undefined;
+  if (typeof told.value !== 'string' || told.value === '') throw misfit(`${told.from}: expected some text`);
+  return { value: told.value, from: told.from };
+}
+
+function numberOf(told: Sourced<unknown> | undefined, max = 999_999_999): Sourced<number> | undefined {
+  if (told === undefined) return undefined;
+  const text = String(told.value).trim();
+  const value = /^\d+$/.test(text) ? Number(text) : Number.NaN;
+  if (value <= max) return { value, from: told.from };
+  throw misfit(`${told.from}: expected a whole number from 0 to ${max}, not ${JSON.stringify(told.value)}`);
+}
+
+function booleanOf(told: Sourced<unknown> | undefined): Sourced<boolean> | undefined {
+  if (told === undefined) return undefined;
+  const text = String(told.value).toLowerCase();
+  if (['true', '1', 'yes'].includes(text)) return { value: true, from: told.from };
+  if (['false', '0', 'no'].includes(text)) return { value: false, from: told.from };
+  throw misfit(`${told.from}: expected true or false, not ${JSON.stringify(told.value)}`);
+}

@@ -1,0 +1,80 @@
+/** Where the ops of a replica go: variables to the ps, everything else to the worker. */
+import { invalid } from '../../errors/errors.js';
+import { parseDevice } from '../../graph/device.js';
+import type { DeviceFunction, OpRequest } from '../../graph/scope.js';
+import { DTYPES, type DType } from '../../tensor/dtype.js';
+import { type PartialShape, sizeOf } from '../../tensor/shape.js';
+
+/** Chooses the ps for a variable op; called once for each variable. */
+export type PsStrategy = (op: OpRequest, psTasks: number) => number;
+
+/** In turn, in the order in which variables are made. */
+export function roundRobinStrategy(): PsStrategy {
+  let next = 0;
+  return (_op, psTasks) => next++ % psTasks;
+}
+
+/** The ps with the fewest bytes so far. */
+export function greedyStrategy(bytesOf: (op: OpRequest) => number = byteSize): PsStrategy {
+  const loads: number[] = [];
+  return (op, psTasks) => {
+    while (loads.length < psTasks) loads.push(0);
+    const least = loads.indexOf(Math.min(...loads.slice(0, psTasks)));
+    loads[least] = (loads[least] as number) + bytesOf(op);
+    return least;
+  };
+}
+
+/** The bytes of a variable by its shape and type; 0 where the shape is not known. */
+export function byteSize({ attrs }: OpRequest): number {
+  const shape = attrs.shape as PartialShape | undefined;
+  if (!shape || shape.some((dim) => dim === null)) return 0;
+  return sizeOf(shape as number[]) * (DTYPES[attrs.dtype as DType]?.size ?? 0);
+}
+
+export interface ReplicaDeviceSetterOptions {
+  /** How many ps there are; 0 leaves variables on the worker. */
+  readonly psTasks?: number;
+  /** Takes the number of ps from here when `psTasks` is not given. */
+  readonly cluster?: { numTasks(job: string): number };
+  readonly psDevice?: string;
+  readonly workerDevice?: string;
+  readonly psOps?: readonly string[];
+  readonly psStrategy?: PsStrategy;
+}
+
+/** The ops that hold state and so live on a ps. */
+const PS_OPS = [
+  'VarHandleOp',
+  'HashTableV2',
+  'MutableHashTableV2',
+  'MutableHashTableOfTensorsV2',
+  'MutableDenseHashTableV2',
+  'ConditionalAccumulator',
+  'SparseConditionalAccumulator',
+  'ResourceConditionalAccumulator',
+  'BoostedTreesEnsembleResourceHandleOp',
+  'BoostedTreesQuantileStreamResourceHandleOp',
+];
+
+/** A device function for `tf.device`: between-graph replication as TensorFlow 1 does it. */
+export function replicaDeviceSetter(options: ReplicaDeviceSetterOptions = {}): DeviceFunction | null {
+  const psTasks = options.psTasks ?? options.cluster?.numTasks('ps') ?? 0;
+  if (!Number.isSafeInteger(psTasks) || psTasks < 0)
+    throw invalid(`psTasks must be a number from 0, it is ${psTasks}`);
+  if (psTasks === 0) return null;
+  const { psDevice = '/job:ps', workerDevice = '/job:worker' } = options;
+  const psOps = new Set(options.psOps ?? PS_OPS);
+  const strategy = options.psStrategy ?? roundRobinStrategy();
+  return (op) => {
+    if (!psOps.has(op.type)) return workerDevice;
+    // An inner scope that names a job or a task has decided already.
+    const asked = parseDevice(op.device);
+    if (asked.job !== undefined || asked.task !== undefined) return psDevice;
+    const task = strategy(op, psTasks);
+    if (!Number.isSafeInteger(task) || task < 0 || task >= psTasks) {
+      throw invalid(`The ps strategy chose task ${task} for '${op.name}'; there are ${psTasks} ps`);
+    }
+    return `${psDevice}/task:${task}`;
+  };
+}

@@ -1,0 +1,252 @@
+import { afterEach, describe, expect, it } from 'vitest';
+import { EXIT } from '../../errors/exit-codes.js';
+import { AgentClient } from '../agent/agent-client.js';
+import { askStatus, describeStatus } from '../agent/status.js';
+import type { Identity } from '../membership/map.js';
+import { ClusterSpec } from '../spec/cluster-spec.js';
+import { taskId } from '../spec/task-id.js';
+import {
+  DEAD_AFTER_MS,
+  HEARTBEAT_MS,
+  PATIENCE_MS,
+  ProcessCluster,
+  type TaskProcess,
+} from '../testing/cluster-processes.js';
+import { joinCluster } from './cluster-task.js';
+
+const TOKEN = 'a token for tests only';
+const token = TOKEN.replaceAll(' ', '-');
+const ps = (index: number) => `/job:ps/task:${index}`;
+const worker = (index: number) => `/job:worker/task:${index}`;
+
+let cluster: ProcessCluster | undefined;
+afterEach(async () => {
+  await cluster?.endAll();
+  cluster = undefined;
+});
+
+async function running(jobs: Record<string, number>, env: Record<string, string> = {}) {
+  cluster = await ProcessCluster.make(jobs, env);
+  const made: Record<string, TaskProcess> = {};
+  for (const [job, count] of Object.entries(jobs)) {
+    for (let index = 0; index < count; index++) made[`/job:${job}/task:${index}`] = cluster.start(job, index);
+  }
+  const { tasks } = cluster;
+  const answers = await Promise.all(
+    Object.values(made).map((process) => process.ask({ do: 'wait', tasks, timeoutMs: PATIENCE_MS })),
+  );
+  for (const answer of answers) expect(answer.error).toBeUndefined();
+  return { cluster, at: (task: string) => made[task]! };
+}
+
+interface Seen {
+  readonly epoch: number;
+  readonly members: readonly { task: string; status: string; agentAddress: string; incarnation: number }[];
+}
+const seenBy = async (process: TaskProcess) => (await process.ask({ do: 'members' })).result as Seen;
+
+describe('a cluster of processes', { timeout: 3 * PATIENCE_MS }, () => {
+  it('finds itself, whoever starts first, and says whom it waits for', async () => {
+    cluster = await ProcessCluster.make({ ps: 1, worker: 2 });
+    const late = cluster.start('worker', 1);
+    const waiting = late.ask({ do: 'wait', tasks: cluster.tasks, timeoutMs: PATIENCE_MS });
+    const { progress } = await late.line('progress', (line) => line.progress !== undefined);
+    expect(progress).toContain(`${worker(1)} waits for ${ps(0)}`);
+    expect(progress).toContain(worker(0));
+    cluster.start('worker', 0);
+    await late.line('progress', (line) => line.progress?.includes(worker(0)) === false);
+    cluster.start('ps', 0);
+    expect((await waiting).error).toBeUndefined();
+  });
+
+  it('ends a wait by its deadline, naming who is missing and why', async () => {
+    cluster = await ProcessCluster.make({ ps: 1, worker: 1 });
+    const lonely = cluster.start('worker', 0);
+    const { error, code } = await lonely.ask({
+      do: 'wait',
+      tasks: cluster.tasks,
+      timeoutMs: 3 * HEARTBEAT_MS,
+    });
+    expect(code).toBe('SHOAL_TIMEOUT');
+    expect(error).toMatch(/in vain for \/job:ps\/task:0 \[.*refuses connections/);
+  });
+
+  it('notices a killed process much sooner than silence would tell', async () => {
+    const { at } = await running({ ps: 2, worker: 2 });
+    const killed = at(ps(1)).signal('SIGKILL');
+    for (const task of [ps(0), worker(0), worker(1)]) {
+      const lost = await at(task).event('lost', ps(1));
+      expect(lost.why).toBe('refused');
+      expect((lost.at - killed) / DEAD_AFTER_MS).toBeLessThan(0.5);
+    }
+    const killedWorker = at(worker(1)).signal('SIGKILL');
+    const lost = await at(ps(0)).event('lost', worker(1));
+    expect((lost.at - killedWorker) / DEAD_AFTER_MS).toBeLessThan(0.5);
+  });
+
+  it('goes on with a ps replaced at another port, and counts an epoch', async () => {
+    const { cluster: made, at } = await running({ ps: 2, worker: 2 });
+    const before = await seenBy(at(worker(1)));
+    const pids = [ps(0), worker(0), worker(1)].map((task) => at(task).pid);
+    const since = at(ps(1)).signal('SIGKILL');
+    await at(worker(1)).event('lost', ps(1));
+    const successor = made.start('ps', 1, { SHOAL_LISTEN: '127.0.0.1:0' });
+    const { address } = await successor.line('up', (line) => line.up !== undefined);
+    for (const task of [ps(0), worker(0), worker(1)]) {
+      await at(task).event('back', ps(1), since);
+      const seen = await seenBy(at(task));
+      expect(seen.epoch).toBe(before.epoch + 1);
+      expect(seen.members.find((member) => member.task === ps(1))).toMatchObject({
+        agentAddress: address,
+        status: 'alive',
+      });
+    }
+    expect([ps(0), worker(0), worker(1)].map((task) => at(task).pid)).toEqual(pids);
+    expect(at(worker(0)).running).toBe(true);
+  });
+
+  it('notices a stopped process within its bound, and the zombie goes when it wakes', async () => {
+    const { cluster: made, at } = await running({ ps: 1, worker: 2 });
+    const stopped = at(ps(0)).signal('SIGSTOP');
+    const lost = await at(worker(1)).event('lost', ps(0));
+    expect(lost.why).toBe('silent');
+    expect((lost.at - stopped) / DEAD_AFTER_MS).toBeGreaterThan(0.5);
+    expect((lost.at - stopped) / DEAD_AFTER_MS).toBeLessThan(3);
+    const successor = made.start('ps', 0, { SHOAL_LISTEN: '127.0.0.1:0' });
+    await at(worker(1)).event('back', ps(0), stopped);
+    at(ps(0)).signal('SIGCONT');
+    expect(await at(ps(0)).exited).toBe(EXIT.superseded);
+    expect(successor.running).toBe(true);
+    const { members } = await seenBy(at(worker(1)));
+    expect(members.map(({ status }) => status)).toEqual(['alive', 'alive', 'alive']);
+  });
+
+  it('forgives a process that was stopped for a while and comes back as itself', async () => {
+    const { at } = await running({ ps: 1, worker: 1 });
+    const { epoch } = await seenBy(at(worker(0)));
+    const stopped = at(ps(0)).signal('SIGSTOP');
+    await at(worker(0)).event('lost', ps(0));
+    at(ps(0)).signal('SIGCONT');
+    await at(worker(0)).event('back', ps(0), stopped);
+    expect((await seenBy(at(worker(0)))).epoch).toBe(epoch);
+    // It slept itself, so it has no reason to think ill of the others.
+    expect(at(ps(0)).lines.filter(({ event }) => event === 'lost')).toEqual([]);
+  });
+
+  it('obeys the latest chief only', async () => {
+    const { cluster: made, at } = await running({ ps: 1, chief: 1 });
+    const chief = '/job:chief/task:0';
+    expect((await at(chief).ask({ do: 'order', to: ps(0) })).result).toBe('hello');
+    const old = (await seenBy(at(ps(0)))).members.find(
+      (member) => member.task === chief,
+    ) as unknown as Identity;
+    const stopped = at(chief).signal('SIGSTOP');
+    const successor = made.start('chief', 0, { SHOAL_LISTEN: '127.0.0.1:0' });
+    await at(ps(0)).event('back', chief, stopped);
+    await successor.ask({ do: 'wait', tasks: [ps(0)] });
+    expect((await successor.ask({ do: 'order', to: ps(0) })).result).toBe('hello');
+    // What the old chief would send if it woke up in the middle of giving an order.
+    const client = new AgentClient({ address: made.dict.ps![0]!, security: { kind: 'none' } });
+    await expect(client.order('echo', old, 'undo')).rejects.toMatchObject({
+      code: 'SHOAL_FORBIDDEN',
+      message: expect.stringContaining('has been replaced'),
+    });
+    client.close();
+    at(chief).signal('SIGCONT');
+    expect(await at(chief).exited).toBe(EXIT.superseded);
+  });
+
+  it('lets a worker join that nobody named, one leave, and one be removed', async () => {
+    const { cluster: made, at } = await running({ ps: 1, worker: 2 });
+    const dict = { ...made.dict, worker: [...made.dict.worker!, '127.0.0.1:1'] };
+    const extra = new ProcessCluster(dict, made.env).start('worker', 2, { SHOAL_LISTEN: '127.0.0.1:0' });
+    made.processes.push(extra);
+    await at(worker(1)).event('joined', worker(2));
+    await at(worker(1)).ask({ do: 'leave' });
+    expect(await at(worker(1)).exited).toBe(0);
+    await at(ps(0)).event('left', worker(1));
+    await extra.event('left', worker(1));
+    await at(worker(0)).ask({ do: 'remove', to: worker(2) });
+    expect(await extra.exited).toBe(EXIT.superseded);
+    await at(ps(0)).event('left', worker(2));
+    expect(at(ps(0)).lines.filter(({ event }) => event === 'lost')).toEqual([]);
+  });
+
+  it('keeps out who has another token, and tells it so', async () => {
+    const { cluster: made, at } = await running({ ps: 1, worker: 1 }, { SHOAL_CLUSTER_TOKEN: token });
+    const stranger = made.start('worker', 0, {
+      SHOAL_LISTEN: '127.0.0.1:0',
+      SHOAL_CLUSTER_TOKEN: `${token}!`,
+    });
+    const { notice } = await stranger.line('notice', (line) => line.notice !== undefined);
+    expect(notice).toContain('does not accept the credentials');
+    const { members } = await seenBy(at(ps(0)));
+    expect(members.map(({ status }) => status)).toEqual(['alive', 'alive']);
+    expect(at(worker(0)).running).toBe(true);
+  });
+
+  it('shows its status to who asks', async () => {
+    const { cluster: made } = await running({ ps: 1, worker: 1 }, { SHOAL_CLUSTER_TOKEN: token });
+    const addresses = ['127.0.0.1:1', ...made.dict.ps!];
+    const status = await askStatus({ addresses, security: { kind: 'token', token } });
+    const text = describeStatus(status);
+    expect(text).toMatch(/^cluster shoal, epoch 1, as seen by \/job:ps\/task:0$/m);
+    expect(text).toMatch(/^\/job:worker\/task:0 \(chief\) +alive/m);
+    await expect(askStatus({ addresses: ['127.0.0.1:1'], security: { kind: 'none' } })).rejects.toThrow(
+      /no task of the cluster answers/,
+    );
+  });
+});
+
+describe('a task in this process', () => {
+  it('says that it listens on loopback only, leaves when its signal fires, and frees its port', async () => {
+    const notices: string[] = [];
+    const controller = new AbortController();
+    const spec = new ClusterSpec({ ps: ['127.0.0.1:1'], worker: ['127.0.0.1:2'] });
+    const options = {
+      spec,
+      self: taskId('ps', 0),
+      security: { kind: 'none' } as const,
+      listen: '127.0.0.1:0',
+    };
+    const task = await joinCluster({
+      ...options,
+      signal: controller.signal,
+      onNotice: (line) => notices.push(line),
+    });
+    expect(notices[0]).toMatch(/no certificates and no cluster token.*127\.0\.0\.1:\d+ only/);
+    const { agentAddress } = task;
+    controller.abort();
+    await task.leave();
+    const again = await joinCluster({ ...options, listen: agentAddress });
+    await again.leave();
+  });
+
+  it('counts on from the incarnation that the others remember, whatever its clock says', async () => {
+    const spec = (port: number) => new ClusterSpec({ ps: ['127.0.0.1:1'], worker: [`127.0.0.1:${port}`] });
+    const none = { kind: 'none' } as const;
+    const elder = await joinCluster({
+      spec: spec(2),
+      self: taskId('worker', 0),
+      security: none,
+      listen: '127.0.0.1:0',
+    });
+    const port = Number(elder.agentAddress.split(':')[1]);
+    const join = (wall: number) =>
+      joinCluster({
+        spec: spec(port),
+        self: taskId('ps', 0),
+        security: none,
+        listen: '127.0.0.1:0',
+        clock: { now: () => performance.now(), wall: () => wall },
+        onExit: () => {},
+      });
+    const first = await join(5_000_000);
+    await first.waitFor([taskId('worker', 0)], { timeoutMs: 10_000 });
+    await first.leave();
+    const second = await join(3);
+    expect(second.identity.incarnation).toBe(5_000_001);
+    await second.leave();
+    await elder.leave();
+  });
+});

@@ -1,0 +1,49 @@
+/**
+ * Workers that have reported the end of their training. A worker whose process ends after its report is done, whether or not
+ * its leave message arrived: nobody waits for it to come back.
+ */
+import * as v from 'valibot';
+import { checked } from '../agent/wire.js';
+import type { Identity } from '../membership/map.js';
+import { isThere } from '../membership/types.js';
+import type { TaskId } from '../spec/task-id.js';
+import type { ClusterTask } from './cluster-task.js';
+
+const REQUEST = 'train-over';
+const TIMEOUT_MS = 5000;
+const Report = v.object({ finished: v.boolean() });
+
+export class FinishedWorkers {
+  readonly #task: ClusterTask;
+  readonly #finished = new Set<string>();
+
+  constructor(task: ClusterTask) {
+    this.#task = task;
+    task.onRequest(REQUEST, (payload, { from }) => {
+      if (checked(Report, payload, 'request').finished) this.#finished.add(keyOf(from));
+      else this.#finished.delete(keyOf(from));
+      return null;
+    });
+  }
+
+  /** Whether this process of the task has reported that it makes no more steps. */
+  has(member: Identity): boolean {
+    return this.#finished.has(keyOf(member));
+  }
+
+  /** Tells every task that is there. Returns why some could not be told. */
+  async report(finished: boolean): Promise<ReadonlyMap<TaskId, unknown>> {
+    const task = this.#task;
+    const failures = new Map<TaskId, unknown>();
+    const others = task.members().filter((member) => member.task !== task.task && isThere(member.status));
+    const told = others.map((member) =>
+      task
+        .request(member.task, REQUEST, { finished }, { timeoutMs: TIMEOUT_MS })
+        .catch((error: unknown) => failures.set(member.task, error)),
+    );
+    await Promise.all(told);
+    return failures;
+  }
+}
+
+const keyOf = ({ task, incarnation, nonce }: Identity): string => `${task} ${incarnation} ${nonce}`;

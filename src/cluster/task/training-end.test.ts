@@ -1,0 +1,60 @@
+/** When ps and evaluators take training for over. */
+import { expect, it } from 'vitest';
+import type { Member, Status } from '../membership/types.js';
+import { taskId } from '../spec/task-id.js';
+import { TrainingEnd } from './training-end.js';
+
+/** Workers by their statuses; `finished` names those that reported the end of their training. */
+function cluster(finished: readonly number[] = []) {
+  let statuses: readonly Status[] = [];
+  let now = 0;
+  const member = (status: Status, index: number) =>
+    ({ task: taskId('worker', index), incarnation: 1, nonce: '', status }) as Member;
+  const end = new TrainingEnd({
+    members: () => statuses.map(member),
+    finished: { has: ({ task }) => finished.some((index) => task === taskId('worker', index)) },
+    lostWorkerMs: 1000,
+    now: () => now,
+  });
+  return (atMs: number, ...next: readonly Status[]) => {
+    now = atMs;
+    statuses = next;
+    return end.state();
+  };
+}
+
+it('is not over before anybody has trained, nor while a worker is there', () => {
+  const look = cluster();
+  expect(look(0)).toEqual({ kind: 'training' });
+  expect(look(1, 'left', 'alive')).toEqual({ kind: 'training' });
+  expect(look(5000, 'dead', 'suspect')).toEqual({ kind: 'training' });
+});
+
+it('is over at once when all have left', () => {
+  expect(cluster()(0, 'left', 'left')).toEqual({ kind: 'over', lost: [], finished: true });
+});
+
+it('is over at once when who died had reported the end of its training', () => {
+  expect(cluster([1])(0, 'left', 'dead')).toEqual({ kind: 'over', lost: [], finished: true });
+});
+
+it('waits for who died, and is over, finished by the others, when it does not come back', () => {
+  const look = cluster();
+  const lost = [taskId('worker', 1)];
+  expect(look(100, 'left', 'dead')).toEqual({ kind: 'awaiting', tasks: lost, leftMs: 1000 });
+  expect(look(1099, 'left', 'dead')).toEqual({ kind: 'awaiting', tasks: lost, leftMs: 1 });
+  expect(look(1100, 'left', 'dead')).toEqual({ kind: 'over', lost, finished: true });
+});
+
+it('is not finished when all died', () => {
+  const look = cluster();
+  look(0, 'dead', 'dead');
+  expect(look(1000, 'dead', 'dead')).toMatchObject({ kind: 'over', finished: false });
+});
+
+it('counts the time anew for a worker that came back and died again', () => {
+  const look = cluster();
+  look(0, 'left', 'dead');
+  expect(look(900, 'left', 'alive')).toEqual({ kind: 'training' });
+  expect(look(1500, 'left', 'dead')).toMatchObject({ kind: 'awaiting', leftMs: 1000 });
+});

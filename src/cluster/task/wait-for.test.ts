@@ -1,0 +1,94 @@
+import { describe, expect, it } from 'vitest';
+import type { Member, Status } from '../membership/types.js';
+import { taskId } from '../spec/task-id.js';
+import { TaskEvents } from './task-events.js';
+import { waitForMembers } from './wait-for.js';
+
+const ps = taskId('ps', 0);
+
+function place() {
+  const member: Member = {
+    task: ps,
+    incarnation: 1,
+    nonce: 'n',
+    first: 1,
+    agentAddress: 'a:1',
+    serverAddress: null,
+    host: 'h',
+    pid: 1,
+    left: false,
+    beat: 0,
+    step: null,
+    status: 'suspect',
+    lastSeen: 0,
+    greeting: undefined,
+  };
+  let status: Status = 'suspect';
+  const events = new TaskEvents();
+  const become = (next: Status) => {
+    status = next;
+  };
+  const now = () => ({ ...member, status });
+  return { task: taskId('worker', 0), events, members: () => [now()], become, now };
+}
+
+describe('waitFor', () => {
+  it('ends when a suspect is trusted again', async () => {
+    const here = place();
+    const waiting = waitForMembers(here, [ps], { timeoutMs: 60_000 }, () => undefined);
+    here.become('alive');
+    here.events.emit({ type: 'trusted', member: here.now() });
+    await waiting;
+  });
+
+  it('looks again with each progress line, whatever it missed', async () => {
+    const here = place();
+    const waiting = waitForMembers(here, [ps], { timeoutMs: 60_000, progressMs: 5 }, () => undefined);
+    here.become('alive');
+    await waiting;
+  });
+
+  it('does not fail at the deadline when nobody is missing', async () => {
+    const here = place();
+    const waiting = waitForMembers(here, [ps], { timeoutMs: 5 }, () => undefined);
+    here.become('alive');
+    await waiting;
+  });
+
+  it('names who is missing, and why, in its progress and its error', async () => {
+    const lines: string[] = [];
+    const options = { timeoutMs: 20, onProgress: (line: string) => lines.push(line) };
+    const waiting = waitForMembers(place(), [ps], options, () => 'nothing listens there');
+    await expect(waiting).rejects.toMatchObject({
+      code: 'SHOAL_TIMEOUT',
+      message: expect.stringContaining('in vain for /job:ps/task:0 [nothing listens there]'),
+    });
+    expect(lines).toEqual(['/job:worker/task:0 waits for /job:ps/task:0 [nothing listens there] (0 of 0 s)']);
+  });
+
+  it('waits for whom a function names', async () => {
+    const here = place();
+    const missing = (members: readonly Member[]) =>
+      members.filter(({ status }) => status !== 'left').map(({ task }) => task);
+    const waiting = waitForMembers(here, missing, { timeoutMs: 60_000 }, () => undefined);
+    here.become('left');
+    here.events.emit({ type: 'left', member: here.now() });
+    await waiting;
+  });
+
+  it('ends with its signal, and with the place of its task', async () => {
+    const controller = new AbortController();
+    const aborted = waitForMembers(
+      place(),
+      [ps],
+      { timeoutMs: 60_000, signal: controller.signal },
+      () => undefined,
+    );
+    controller.abort();
+    await expect(aborted).rejects.toMatchObject({ code: 'SHOAL_ABORTED' });
+    const here = place();
+    const waiting = waitForMembers(here, [ps], { timeoutMs: 60_000 }, () => undefined);
+    here.events.emit({ type: 'exit', reason: { kind: 'removed' } });
+    await expect(waiting).rejects.toThrow(/lost its place/);
+  });
+});

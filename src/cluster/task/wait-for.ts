@@ -1,0 +1,93 @@
+/** Waiting for other tasks: with a deadline, and saying all along whom for. */
+import { abortError } from '../../async/deadline.js';
+import { ShoalError } from '../../errors/errors.js';
+import type { Member } from '../membership/types.js';
+import type { TaskId } from '../spec/task-id.js';
+import type { TaskEvents } from './task-events.js';
+
+/** The tasks that must be alive, or a function that names those which are still missing. */
+export type WhomToWaitFor = readonly TaskId[] | ((members: readonly Member[]) => readonly TaskId[]);
+
+export interface WaitForOptions {
+  readonly timeoutMs: number;
+  readonly signal?: AbortSignal | undefined;
+  /** A line that says whom the task waits for, at the start, on each change and every few seconds. */
+  readonly onProgress?: ((line: string) => void) | undefined;
+  readonly progressMs?: number;
+  /** A wait that is over sooner reports nothing. */
+  readonly quietMs?: number;
+}
+
+interface Place {
+  readonly task: TaskId;
+  readonly events: TaskEvents;
+  members(): readonly Member[];
+}
+
+/** `problem` tells why a task is not there, as far as known. */
+export function waitForMembers(
+  place: Place,
+  whom: WhomToWaitFor,
+  { timeoutMs, signal, onProgress, progressMs = 5000, quietMs = 0 }: WaitForOptions,
+  problem: (task: TaskId) => string | undefined,
+): Promise<void> {
+  const missing = (): readonly TaskId[] => {
+    const members = place.members();
+    if (typeof whom === 'function') return whom(members);
+    return whom.filter(
+      (task) => !members.some((member) => member.task === task && member.status === 'alive'),
+    );
+  };
+  const named = (tasks: readonly TaskId[]) =>
+    tasks
+      .map((task) => {
+        const why = problem(task)?.replace(`${task} (`, '(');
+        return why === undefined ? task : `${task} [${why}]`;
+      })
+      .join(', ');
+  return new Promise((resolve, reject) => {
+    let last = '';
+    const started = Date.now();
+    const report = (tasks: readonly TaskId[]) => {
+      last = tasks.join();
+      const seconds = Math.round((Date.now() - started) / 1000);
+      onProgress?.(
+        `${place.task} waits for ${named(tasks)} (${seconds} of ${Math.round(timeoutMs / 1000)} s)`,
+      );
+    };
+    const settle = (end: () => void) => {
+      clearTimeout(deadline);
+      clearTimeout(quiet);
+      clearInterval(rhythm);
+      unsubscribe();
+      signal?.removeEventListener('abort', onAbort);
+      end();
+    };
+    const look = (isTime = false) => {
+      const tasks = missing();
+      if (tasks.length === 0) settle(resolve);
+      else if (Date.now() - started < quietMs) return;
+      else if (isTime || tasks.join() !== last) report(tasks);
+    };
+    const onAbort = () => settle(() => reject(abortError(`waiting for ${missing().join(', ')}`, signal!)));
+    const unsubscribe = place.events.on('*', (event) => {
+      if (event.type !== 'exit') look();
+      else
+        settle(() => reject(new ShoalError('SHOAL_ABORTED', `${place.task} lost its place while it waited`)));
+    });
+    const quiet = quietMs > 0 ? setTimeout(() => look(), quietMs + 1) : undefined;
+    const rhythm = setInterval(() => look(true), progressMs);
+    const deadline = setTimeout(() => {
+      const tasks = missing();
+      if (tasks.length === 0) return settle(resolve);
+      const text = `${place.task} waited ${timeoutMs} ms in vain for ${named(tasks)}`;
+      const hint = 'start the missing tasks, or check their addresses, the network and the credentials';
+      settle(() => reject(new ShoalError('SHOAL_TIMEOUT', text, { hint, task: place.task })));
+    }, timeoutMs);
+    if (signal?.aborted) onAbort();
+    else {
+      signal?.addEventListener('abort', onAbort, { once: true });
+      look();
+    }
+  });
+}

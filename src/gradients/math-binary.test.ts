@@ -1,5 +1,0 @@
-/** The gradients of functions of two numbers, checked. */
-import { binaryFunctionCases } from './testing/cases/math-binary.js';
-import { checkGradients } from './testing/check.js';
-
-checkGradients(binaryFunctionCases);

@@ -1,0 +1,114 @@
+/** Functions in gradients: those that an op calls, their gradients, and zeros where a branch has none. */
+import { ShoalError } from '../../errors/errors.js';
+import type { GraphFunction } from '../../graph/function.js';
+import type { Operation, Output } from '../../graph/operation.js';
+import { functionsOfOp } from '../../ops/control-flow.js';
+import * as raw from '../../ops/generated/index.js';
+import { inlineFunction } from '../../ops/inline.js';
+import type { DType } from '../../tensor/dtype.js';
+import { Tensor } from '../../tensor/tensor.js';
+import type { GradientContext } from '../gradient-function.js';
+import { type Gradient, IndexedSlices } from '../indexed-slices.js';
+import { isDifferentiableType } from '../paths.js';
+import { int32, shapeOf } from '../pieces.js';
+
+/** Stateful ops that give the same again when they run again. */
+const REPEATABLE: ReadonlySet<string> = new Set([
+  'Assert',
+  'If',
+  'Print',
+  'PrintV2',
+  'ReadVariableOp',
+  'ResourceGather',
+  'ResourceGatherNd',
+  'StatefulPartitionedCall',
+  'VarHandleOp',
+  'VarIsInitializedOp',
+  'VariableShape',
+  'While',
+]);
+
+/** The functions of an op, once it is sure that they can run again. */
+export function repeatableFunctions(op: Operation): readonly GraphFunction[] {
+  const functions = functionsOfOp(op);
+  if (!functions) {
+    throw new ShoalError('SHOAL_NO_GRADIENT', `The functions behind ${op} are not known`, {
+      op: op.name,
+      hint: 'Gradients go through cond, while and calls that were built here, not through imported ones.',
+    });
+  }
+  for (const fn of functions) checkRepeatable(op, fn);
+  return functions;
+}
+
+function checkRepeatable(op: Operation, fn: GraphFunction): void {
+  for (const inner of fn.body.operations()) {
+    if (fn.body.opDef(inner.type).isStateful && !REPEATABLE.has(inner.type)) {
+      throw new ShoalError(
+        'SHOAL_NO_GRADIENT',
+        `There is no gradient through ${op}: within it ${inner} would give something else when it runs again`,
+        {
+          op: op.name,
+          hint: 'Move random draws and changes of state out of the body, or use stateless random ops.',
+        },
+      );
+    }
+    for (const nested of functionsOfOp(inner) ?? []) checkRepeatable(op, nested);
+  }
+}
+
+/** Which gradients of a body flow: its results and what flows into each. */
+function flowing(outputs: readonly Output[], grads: readonly (Output | undefined)[]) {
+  const places = outputs.flatMap((output, i) => (grads[i] && isDifferentiableType(output.dtype) ? [i] : []));
+  return { ys: places.map((i) => outputs[i] as Output), gradYs: places.map((i) => grads[i] as Output) };
+}
+
+/** The gradients of a function's arguments, made in the current graph. */
+export function functionGradients(
+  fn: GraphFunction,
+  args: readonly Output[],
+  grads: readonly (Output | undefined)[],
+  wanted: readonly boolean[],
+  context: GradientContext,
+): (Gradient | null)[] {
+  // Each argument apart, even where one tensor is passed twice.
+  const own = args.map((arg, i) => (args.indexOf(arg) === i ? arg : raw.identity(arg)));
+  const { ys, gradYs } = flowing(inlineFunction(fn, own), grads);
+  const xs = own.filter((_, i) => wanted[i]);
+  const found = context.gradients(ys, xs, { gradYs });
+  let at = 0;
+  return own.map((_, i) => (wanted[i] ? (found[at++] ?? null) : null));
+}
+
+/** In what form the gradients of one tensor leave several bodies: slices only if none of them is dense. */
+export type Form = { readonly kind: 'dense' | 'slices'; readonly dtype: DType } | { readonly kind: 'none' };
+
+export function formOf(gradients: readonly (Gradient | null)[]): Form {
+  const found = gradients.filter((gradient) => gradient !== null);
+  const [one] = found;
+  if (!one) return { kind: 'none' };
+  const isSparse = found.every((gradient) => gradient instanceof IndexedSlices);
+  return { kind: isSparse ? 'slices' : 'dense', dtype: one.dtype };
+}
+
+const isHandle = (x: Output): boolean => x.dtype === 'resource';
+
+/** The shape of a tensor, or of the value of a variable whose handle is given. */
+export const valueShape = (x: Output, dtype: 'int32' | 'int64'): Output =>
+  isHandle(x) ? raw.variableShape(x, { outType: dtype }) : shapeOf(x, dtype);
+
+/** Zeros of the shape of a tensor or of a variable's value. */
+export const zerosFor = (x: Output, dtype: DType): Output =>
+  isHandle(x) ? raw.fill(valueShape(x, 'int32'), Tensor.of(0, { dtype })) : raw.zerosLike(x);
+
+/** The shape of a row of a table. */
+export const rowShape = (x: Output): Output => raw.slice(valueShape(x, 'int32'), int32([1]), int32([-1]));
+
+/** Slices of no rows at all. */
+export function noSlices(x: Output, dtype: DType): readonly [values: Output, indices: Output] {
+  const shape = raw.concatV2([int32([0]), rowShape(x)], int32(0));
+  return [raw.fill(shape, Tensor.of(0, { dtype })), raw.fill(int32([0]), Tensor.of(0n, { dtype: 'int64' }))];
+}
+
+export const wideIndices = ({ indices }: IndexedSlices): Output =>
+  indices.dtype === 'int64' ? indices : raw.cast(indices, { dstT: 'int64' });

@@ -1,0 +1,5 @@
+/** The gradients of special functions, checked. */
+import { specialCases } from '../testing/cases/math-special.js';
+import { checkGradients } from '../testing/check.js';
+
+checkGradients(specialCases);

@@ -1,0 +1,5 @@
+/** The gradients of choices, checked. */
+import { selectCases } from '../testing/cases/select.js';
+import { checkGradients } from '../testing/check.js';
+
+checkGradients(selectCases);

@@ -1,0 +1,382 @@
+/**
+ * A dataset of the graph: a chain of TensorFlow's dataset ops. Nothing runs when it is built; elements are
+ * made by TensorFlow's threads when an iterator asks, and never pass through JavaScript.
+ *
+ * Functions given to `map` and its kin are traced once into graph functions. They take one element in the
+ * structure that it has (`({ x, y }) => …`) and may use outputs of the graph around them.
+ */
+import { invalid } from '../../errors/errors.js';
+import type { Output } from '../../graph/operation.js';
+import { activeScope } from '../../graph/scope.js';
+import type { Operand } from '../../ops/build.js';
+import * as raw from '../../ops/generated/index.js';
+import { opSeeds } from '../../ops/random.js';
+import type { PartialShape } from '../../tensor/shape.js';
+import { Tensor } from '../../tensor/tensor.js';
+import { traceDatasetFunction, traceMap, tracePredicate } from './functions.js';
+import { type DatasetIterator, type IteratorOptions, initializableIterator } from './iterator.js';
+import { oneShotIterator } from './one-shot.js';
+import { type PaddedBatchOptions, padding } from './padding.js';
+import { type Features, type ParsedFeatures, parsedSpec, planFeatures } from './parse-example.js';
+import { onWorker } from './placement.js';
+import type { Change, Recipe } from './recipe.js';
+import {
+  batched,
+  common,
+  describe,
+  type ElementOf,
+  leavesOf,
+  mapLeaves,
+  type Spec,
+  typesOf,
+  unbatched,
+} from './structure.js';
+
+/** How many calls run at once; 'auto' leaves it to TensorFlow. */
+export type Parallel = number | 'auto';
+
+export interface ParallelOptions {
+  readonly parallel?: Parallel | undefined;
+  /** false lets elements overtake each other, which can be faster; the order is kept otherwise. */
+  readonly deterministic?: boolean | undefined;
+}
+
+export interface InterleaveOptions extends ParallelOptions {
+  /** How many inner datasets are read in turn. */
+  readonly cycle?: number | 'auto' | undefined;
+  /** How many elements are taken from one before it is the next one's turn. */
+  readonly block?: number | undefined;
+}
+
+export interface ShuffleOptions {
+  readonly seed?: number | undefined;
+  /** false gives the same order each time that the dataset is gone through. */
+  readonly reshuffleEachIteration?: boolean | undefined;
+}
+
+const AUTO = -1;
+
+export const int64 = (value: number | bigint | Output): Operand<'int64'> =>
+  typeof value === 'object' ? value : Tensor.of(BigInt(value), { dtype: 'int64' });
+
+const calls = (parallel: Parallel): Operand<'int64'> =>
+  int64(parallel === 'auto' ? AUTO : positive(parallel, 'parallel'));
+
+const order = (deterministic: boolean | undefined): string =>
+  deterministic === undefined ? 'default' : String(deterministic);
+
+function positive(value: number, what: string): number {
+  if (!Number.isSafeInteger(value) || value < 1) {
+    throw invalid(`${what} must be a whole number from 1, it is ${value}`);
+  }
+  return value;
+}
+
+/** A number that is known before the graph runs. */
+const known = (value: number | bigint | Output): number | undefined =>
+  typeof value === 'object' ? undefined : Number(value);
+
+const other = (name: string): Change => ({ kind: 'other', name });
+
+export class Dataset<T = unknown> {
+  /** The dataset as TensorFlow has it. */
+  readonly variant: Output<'variant'>;
+  readonly spec: Spec;
+  /** How it was made of files, where it was. */
+  readonly recipe: Recipe | undefined;
+
+  constructor(variant: Output<'variant'>, spec: Spec, recipe?: Recipe) {
+    this.variant = variant;
+    this.spec = spec;
+    this.recipe = recipe;
+  }
+
+  /** The element's structure, types and shapes, for people. */
+  toString(): string {
+    return `Dataset of ${describe(this.spec)}`;
+  }
+
+  /** Each element by the element that `fn` makes of it. */
+  map<const U>(fn: (element: T) => U, options: ParallelOptions = {}): Dataset<ElementOf<U>> {
+    return this.#within(() => {
+      const { f, captures, spec } = traceMap(this.spec, fn, 'dataset_map');
+      const attrs = { f, ...typesOf(spec), preserveCardinality: true };
+      const variant =
+        options.parallel === undefined
+          ? raw.mapDataset(this.variant, captures, attrs)
+          : raw.parallelMapDatasetV2(this.variant, captures, calls(options.parallel), {
+              ...attrs,
+              deterministic: order(options.deterministic),
+            });
+      return this.#made<ElementOf<U>>(variant, spec, { kind: 'map', fn, options });
+    });
+  }
+
+  /** Only the elements for which `predicate` is true. */
+  filter(predicate: (element: T) => Operand<'bool'>): Dataset<T> {
+    return this.#within(() => {
+      const { f, captures } = tracePredicate(this.spec, predicate, 'dataset_filter');
+      const variant = raw.filterDataset(this.variant, captures, { predicate: f, ...this.#types });
+      return this.#same(variant, other('filter'));
+    });
+  }
+
+  /** The elements up to the first for which `predicate` is false. */
+  takeWhile(predicate: (element: T) => Operand<'bool'>): Dataset<T> {
+    return this.#within(() => {
+      const { f, captures } = tracePredicate(this.spec, predicate, 'dataset_take_while');
+      const variant = raw.takeWhileDataset(this.variant, captures, { predicate: f, ...this.#types });
+      return this.#same(variant, other('takeWhile'));
+    });
+  }
+
+  /** The elements of the datasets that `fn` makes of each element, one dataset after the other. */
+  flatMap<U>(fn: (element: T) => Dataset<U>): Dataset<U> {
+    return this.#within(() => {
+      const { f, captures, spec } = traceDatasetFunction(this.spec, fn, 'dataset_flat_map');
+      const variant = raw.flatMapDataset(this.variant, captures, { f, ...typesOf(spec) });
+      return this.#made<U>(variant, spec, other('flatMap'));
+    });
+  }
+
+  /** The elements of several datasets at a time that `fn` makes, in turn; with `parallel` read ahead. */
+  interleave<U>(fn: (element: T) => Dataset<U>, options: InterleaveOptions = {}): Dataset<U> {
+    return this.#within(() => {
+      const { f, captures, spec } = traceDatasetFunction(this.spec, fn, 'dataset_interleave');
+      const { cycle = 'auto', block = 1, parallel } = options;
+      const attrs = { f, ...typesOf(spec) };
+      const blockLength = int64(positive(block, 'block'));
+      if (parallel === undefined) {
+        const cycleLength = int64(cycle === 'auto' ? 1 : positive(cycle, 'cycle'));
+        return this.#made<U>(
+          raw.interleaveDataset(this.variant, captures, cycleLength, blockLength, attrs),
+          spec,
+          other('interleave'),
+        );
+      }
+      const variant = raw.parallelInterleaveDatasetV4(
+        this.variant,
+        captures,
+        int64(cycle === 'auto' ? AUTO : positive(cycle, 'cycle')),
+        blockLength,
+        int64(AUTO),
+        int64(AUTO),
+        calls(parallel),
+        { ...attrs, deterministic: order(options.deterministic) },
+      );
+      return this.#made<U>(variant, spec, other('interleave'));
+    });
+  }
+
+  /** Draws at random from a buffer of so many elements. */
+  shuffle(buffer: number | bigint | Output<'int64'>, options: ShuffleOptions = {}): Dataset<T> {
+    return this.#within(() => {
+      const { seed, seed2 } = opSeeds(options.seed);
+      const { reshuffleEachIteration = true } = options;
+      return this.#same(
+        raw.shuffleDataset(this.variant, int64(buffer), int64(seed), int64(seed2), {
+          reshuffleEachIteration,
+          ...this.#types,
+        }),
+        { kind: 'shuffle', buffer: known(buffer), seed: options.seed, isFixed: !reshuffleEachIteration },
+      );
+    });
+  }
+
+  /** So many times over; for ever without a count. */
+  repeat(count: number | bigint | Output<'int64'> = -1): Dataset<T> {
+    const times = known(count);
+    return this.#unary((attrs) => raw.repeatDataset(this.variant, int64(count), attrs), {
+      kind: 'repeat',
+      times: times !== undefined && times < 0 ? null : times,
+    });
+  }
+
+  take(count: number | bigint | Output<'int64'>): Dataset<T> {
+    return this.#unary((attrs) => raw.takeDataset(this.variant, int64(count), attrs), other('take'));
+  }
+
+  skip(count: number | bigint | Output<'int64'>): Dataset<T> {
+    return this.#unary((attrs) => raw.skipDataset(this.variant, int64(count), attrs), other('skip'));
+  }
+
+  /** Every `shards`th element, from element `index` on. */
+  shard(shards: number, index: number): Dataset<T> {
+    positive(shards, 'The number of shards');
+    if (!Number.isSafeInteger(index) || index < 0 || index >= shards) {
+      throw invalid(`There are ${shards} shards, numbered from 0; there is no shard ${index}`);
+    }
+    return this.#unary(
+      (attrs) => raw.shardDataset(this.variant, int64(shards), int64(index), attrs),
+      other('shard'),
+    );
+  }
+
+  /** Makes so many elements ahead of their use. */
+  prefetch(buffer: Parallel = 'auto'): Dataset<T> {
+    return this.#unary((attrs) => raw.prefetchDataset(this.variant, calls(buffer), attrs), {
+      kind: 'prefetch',
+    });
+  }
+
+  /** Keeps the elements in memory the first time through, or in a file, and reads them from there later. */
+  cache(filename = ''): Dataset<T> {
+    return this.#unary((attrs) => raw.cacheDataset(this.variant, filename, attrs), other('cache'));
+  }
+
+  /** Leaves out elements that came before. */
+  unique(): Dataset<T> {
+    return this.#unary((attrs) => raw.uniqueDataset(this.variant, attrs), other('unique'));
+  }
+
+  /** Leaves out elements whose making fails. */
+  ignoreErrors(): Dataset<T> {
+    return this.#unary((attrs) => raw.ignoreErrorsDataset(this.variant, attrs), other('ignoreErrors'));
+  }
+
+  concatenate(next: Dataset<T>): Dataset<T> {
+    return this.#within(() => {
+      const spec = common(this.spec, next.spec, 'Datasets that are concatenated');
+      const variant = raw.concatenateDataset(this.variant, next.variant, typesOf(spec));
+      return this.#made<T>(variant, spec, other('concatenate'));
+    });
+  }
+
+  /** So many elements at a time, stacked along a first dimension. The last batch may be smaller. */
+  batch(
+    size: number,
+    options: ParallelOptions & { readonly dropRemainder?: boolean | undefined } = {},
+  ): Dataset<T> {
+    const { dropRemainder = false, parallel, deterministic } = options;
+    const spec = batched(this.spec, dropRemainder ? positive(size, 'The batch size') : null);
+    return this.#within(() => {
+      const count = int64(positive(size, 'The batch size'));
+      const variant =
+        parallel === undefined
+          ? raw.batchDatasetV2(this.variant, count, dropRemainder, { parallelCopy: false, ...typesOf(spec) })
+          : raw.parallelBatchDataset(this.variant, count, calls(parallel), dropRemainder, {
+              deterministic: order(deterministic),
+              ...typesOf(spec),
+            });
+      return this.#made<T>(variant, spec, {
+        kind: 'batch',
+        size,
+        dropRemainder,
+        again: (dataset) => dataset.batch(size, { ...options, deterministic: true }),
+      });
+    });
+  }
+
+  /** Batches of elements of different sizes, each padded to the largest or to the sizes given. */
+  paddedBatch(size: number, options: PaddedBatchOptions = {}): Dataset<T> {
+    return this.#within(() => {
+      const { shapes, paddedShapes, paddingValues } = padding(this.spec, options);
+      const dropRemainder = options.dropRemainder ?? false;
+      const batch = dropRemainder ? size : null;
+      let next = 0;
+      const spec = mapLeaves(this.spec, (leaf) => ({
+        ...leaf,
+        shape: [batch, ...(shapes[next++] as NonNullable<PartialShape>)],
+      }));
+      const { outputShapes } = typesOf(spec);
+      const count = int64(positive(size, 'The batch size'));
+      return this.#made<T>(
+        raw.paddedBatchDatasetV2(this.variant, count, paddedShapes, paddingValues, dropRemainder, {
+          outputShapes,
+        }),
+        spec,
+        { kind: 'batch', size, dropRemainder, again: (dataset) => dataset.paddedBatch(size, options) },
+      );
+    });
+  }
+
+  /** The parts of each element along its first dimension, one by one. */
+  unbatch(): Dataset<T> {
+    return this.#within(() => {
+      const spec = unbatched(this.spec);
+      return this.#made<T>(raw.unbatchDataset(this.variant, typesOf(spec)), spec, other('unbatch'));
+    });
+  }
+
+  /** Parses batches of serialized tf.train.Example messages. */
+  parseExample<const F extends Features>(
+    features: F,
+    options: ParallelOptions = {},
+  ): Dataset<ParsedFeatures<F>> {
+    const [leaf, ...more] = leavesOf(this.spec);
+    if (leaf?.dtype !== 'string' || more.length > 0 || (leaf.shape !== null && leaf.shape.length !== 1)) {
+      throw invalid(`parseExample takes batches of serialized examples, not ${describe(this.spec)}`, {
+        hint: 'Batch first: tf.data.tfRecord(files).batch(100).parseExample(features).',
+      });
+    }
+    return this.#within(() => {
+      const plan = planFeatures(features);
+      const spec = parsedSpec(plan, leaf.shape?.[0] ?? null);
+      const variant = raw.parseExampleDatasetV2(
+        this.variant,
+        calls(options.parallel ?? 1),
+        plan.dense.map(({ defaultValue }) => defaultValue),
+        {
+          sparseKeys: plan.sparse.map(({ key }) => key),
+          denseKeys: plan.dense.map(({ key }) => key),
+          sparseTypes: plan.sparse.map(({ dtype }) => dtype),
+          denseShapes: plan.dense.map(({ shape }) => shape),
+          deterministic: order(options.deterministic),
+          raggedKeys: [],
+          raggedValueTypes: [],
+          raggedSplitTypes: [],
+          ...typesOf(spec),
+        },
+      );
+      return this.#made<ParsedFeatures<F>>(variant, spec, { kind: 'parse', features, options });
+    });
+  }
+
+  /** What `change` makes of this dataset: for steps that are shared between pipelines. */
+  apply<U>(change: (dataset: this) => U): U {
+    return change(this);
+  }
+
+  /**
+   * An iterator that `tf.tablesInitializer()`, and so every managed session, starts. Running its
+   * `initializer` again starts over.
+   */
+  iterator(options: IteratorOptions = {}): DatasetIterator<T> {
+    return this.#within(() =>
+      initializableIterator<T>(this.variant, this.spec, { addToInitializers: true, ...options }),
+    );
+  }
+
+  /** An iterator that starts when its `initializer` is run. */
+  makeInitializableIterator(options: IteratorOptions = {}): DatasetIterator<T> {
+    return this.iterator({ addToInitializers: false, ...options });
+  }
+
+  /** An iterator that needs no initializer and can't start over. The dataset may use constants only. */
+  makeOneShotIterator(options: Pick<IteratorOptions, 'sharedName' | 'name'> = {}): DatasetIterator<T> {
+    return this.#within(() => oneShotIterator<T>(this.variant, this.spec, options));
+  }
+
+  get #types() {
+    return typesOf(this.spec);
+  }
+
+  #made<U>(variant: Output<'variant'>, spec: Spec, change: Change): Dataset<U> {
+    const { recipe } = this;
+    return new Dataset<U>(variant, spec, recipe && { ...recipe, changes: [...recipe.changes, change] });
+  }
+
+  #same(variant: Output<'variant'>, change: Change): Dataset<T> {
+    return this.#made<T>(variant, this.spec, change);
+  }
+
+  #unary(make: (attrs: ReturnType<typeof typesOf>) => Output<'variant'>, change: Change): Dataset<T> {
+    return this.#within(() => this.#same(make(this.#types), change));
+  }
+
+  /** In the dataset's graph, or in that of the function which is being traced. */
+  #within<R>(body: () => R): R {
+    const here = () => onWorker(body);
+    return activeScope() ? here() : this.variant.graph.asDefault(here);
+  }
+}

@@ -1,0 +1,259 @@
+/**
+ * Records made in JavaScript, for small data: whatever iterates, sync or async, becomes a dataset. Every record
+ * passes through JavaScript and a queue, some 10 to 100 µs each; large data belongs into files.
+ */
+import { invalid, isShoalError } from '../../errors/errors.js';
+import { currentGraph, type Graph } from '../../graph/graph.js';
+import type { Output } from '../../graph/operation.js';
+import type { DType } from '../../tensor/dtype.js';
+import type { PartialShape } from '../../tensor/shape.js';
+import type { Tensor, TensorLike } from '../../tensor/tensor.js';
+import type { Dataset } from './dataset.js';
+import { FedQueue, InputLost, type Runner } from './fed-queue.js';
+import { leavesOf, type Spec } from './structure.js';
+
+/** The collection of what must be started beside a session for datasets to have records. */
+export const INPUT_FEEDERS = 'input_feeders';
+
+/** What records are made of: types and shapes in any nesting. A shape left out is that of a scalar. */
+export type ElementTypes =
+  | { readonly dtype: DType; readonly shape?: PartialShape | undefined }
+  | readonly ElementTypes[]
+  | { readonly [key: string]: ElementTypes };
+
+type ElementFor<E> = E extends { readonly dtype: infer D }
+  ? Output<D & DType>
+  : { -readonly [K in keyof E]: ElementFor<E[K]> };
+
+/** What a tensor of a record may be given as. Not followed into nested arrays, which the compiler would do for ever. */
+type RecordValue = number | bigint | boolean | string | ArrayBufferView | Tensor | readonly unknown[];
+
+type RecordFor<E> = E extends { readonly dtype: DType }
+  ? RecordValue
+  : { readonly [K in keyof E]: RecordFor<E[K]> };
+
+export interface GeneratorOptions<E extends ElementTypes> {
+  readonly element: E;
+  /** How many records may wait in the queue. */
+  readonly capacity?: number | undefined;
+  readonly name?: string | undefined;
+}
+
+type Source<R> = () => Iterable<R> | AsyncIterable<R>;
+
+/** What a feeder asks of whoever stops loops together. */
+export interface StopToken {
+  shouldStop(): boolean;
+  /** Whether a feeder that stops is to begin again in the same session: its queue stays open. */
+  readonly isPause?: boolean;
+  /** Is given what a feeder does before its first record: nobody may read until that has ended. */
+  readonly onBegin?: (begun: Promise<unknown>) => void;
+}
+
+/**
+ * A dataset of the records that `source` gives. It is called for each pass through the dataset, and a little
+ * ahead: as soon as the records of a pass are queued, those of the next are asked for. After the loss of a ps a session
+ * that trains begins a pass anew, as it does with files.
+ */
+export function generator<const E extends ElementTypes>(
+  source: Source<RecordFor<E>>,
+  options: GeneratorOptions<E>,
+): Dataset<ElementFor<E>> {
+  const spec = specOf(options.element);
+  const queue = new FedQueue<ElementFor<E>>(spec, options);
+  const graph = queue.dataset.variant.graph;
+  graph.addToCollection(
+    INPUT_FEEDERS,
+    new Feeder(queue as FedQueue<unknown>, source, options.name ?? 'generator'),
+  );
+  return queue.dataset;
+}
+
+function specOf(element: ElementTypes): Spec {
+  if (Array.isArray(element)) return { kind: 'list', items: element.map(specOf) };
+  if (typeof element !== 'object' || element === null)
+    throw invalid('A generator needs the types of its records: { element: { x: { dtype: "float32" } } }');
+  if (typeof (element as { dtype?: unknown }).dtype === 'string') {
+    const { dtype, shape = [] } = element as { dtype: DType; shape?: PartialShape };
+    return { kind: 'tensor', dtype, shape };
+  }
+  return {
+    kind: 'record',
+    entries: Object.entries(element).map(([key, item]) => [key, specOf(item as ElementTypes)]),
+  };
+}
+
+const CHUNK = 64;
+/** Errors of a run that say that the session was closed. */
+const CLOSED = ['SHOAL_TF_CANCELLED', 'SHOAL_DISPOSED', 'SHOAL_ABORTED'] as const;
+
+/** Moves records from a source into a queue until it is told to stop. */
+export class Feeder {
+  readonly name: string;
+  readonly #queue: FedQueue<unknown>;
+  readonly #source: Source<unknown>;
+
+  constructor(queue: FedQueue<unknown>, source: Source<unknown>, name: string) {
+    this.#queue = queue;
+    this.#source = source;
+    this.name = name;
+  }
+
+  /**
+   * Starts the loop, as queue runners start theirs, before the first step. It ends when all stop or the session
+   * is closed.
+   */
+  createThreads(
+    session: Runner,
+    coordinator: StopToken & { readonly signal?: AbortSignal },
+  ): Promise<void>[] {
+    return [this.#loop(session, coordinator, coordinator.signal)];
+  }
+
+  /** Ends whoever waits for a record. */
+  release(session: Runner): Promise<void> {
+    return this.#queue.release(session);
+  }
+
+  async #loop(session: Runner, stop: StopToken, signal?: AbortSignal): Promise<void> {
+    let pass: number | undefined;
+    try {
+      // A server keeps its queues: what an earlier session left is of a pass that nobody goes on with.
+      const begun = queued(this.#queue.begin(session, signal));
+      stop.onBegin?.(begun);
+      pass = await begun;
+      while (!stop.shouldStop()) {
+        if (!(await this.#pass(session, stop, signal))) return;
+        await queued(this.#queue.end(session, signal));
+      }
+    } catch (thrown) {
+      const isQueue = thrown instanceof QueueError;
+      const error = isQueue ? thrown.cause : thrown;
+      if (stop.shouldStop() || (isQueue && CLOSED.some((code) => isShoalError(error, code)))) return;
+      const lost = isQueue ? InputLost.of(error) : undefined;
+      if (lost) throw lost;
+      // The consumers wait for records that will not come. Whoever started this knows why before they end.
+      this.#queue.close(session).catch(() => undefined);
+      throw error;
+    } finally {
+      if (stop.shouldStop() && pass !== undefined)
+        await this.#queue.release(session, pass, { isPause: stop.isPause });
+    }
+  }
+
+  /** Whether the source came to its end. */
+  async #pass(session: Runner, stop: StopToken, signal?: AbortSignal): Promise<boolean> {
+    const leaves = leavesOf(this.#queue.spec).length;
+    let held: TensorLike[][] = [];
+    const flush = async () => {
+      const records = held;
+      held = [];
+      if (records.length > 0) await queued(this.#queue.push(session, records, signal));
+    };
+    const source = this.#source();
+    const iterator =
+      Symbol.asyncIterator in source ? source[Symbol.asyncIterator]() : source[Symbol.iterator]();
+    try {
+      for (;;) {
+        const next = iterator.next();
+        // A source that makes one wait does not keep back what it gave before.
+        const result = next instanceof Promise && held.length > 0 ? await soonOr(next, flush) : await next;
+        if (stop.shouldStop()) return false;
+        if (result.done) break;
+        held.push(valuesOf(this.#queue.spec, result.value, leaves));
+        if (held.length >= Math.min(CHUNK, this.#queue.capacity)) await flush();
+      }
+    } finally {
+      if (stop.shouldStop()) await iterator.return?.();
+    }
+    await flush();
+    return true;
+  }
+}
+
+/** What a queue's run failed with, as against the source, which may throw anything. */
+class QueueError extends Error {}
+
+async function queued<T>(work: Promise<T>): Promise<T> {
+  try {
+    return await work;
+  } catch (cause) {
+    throw new QueueError('', { cause });
+  }
+}
+
+/** The result; if it is not there by the next turn of the event loop, `meanwhile` is done first. */
+async function soonOr<R>(next: Promise<R>, meanwhile: () => Promise<void>): Promise<R> {
+  const late = Symbol('late');
+  const turn = new Promise<typeof late>((resolve) => setImmediate(() => resolve(late)));
+  const first = await Promise.race([next, turn]);
+  if (first !== late) return first as R;
+  // If the source fails meanwhile, its error is met below.
+  next.catch(() => undefined);
+  await meanwhile();
+  return await next;
+}
+
+/** The tensors of a record in the order of the leaves. */
+function valuesOf(spec: Spec, record: unknown, expected: number): TensorLike[] {
+  const values: TensorLike[] = [];
+  const visit = (part: Spec, value: unknown, path: string): void => {
+    if (part.kind === 'list') {
+      for (const [i, item] of part.items.entries()) visit(item, (value as unknown[])?.[i], `${path}[${i}]`);
+    } else if (part.kind === 'record') {
+      for (const [key, item] of part.entries)
+        visit(item, (value as Record<string, unknown>)?.[key], `${path}.${key}`);
+    } else if (value === undefined || value === null) {
+      throw invalid(
+        `A record of a generator lacks ${path === '' ? 'its value' : `'${path.replace(/^\./, '')}'`}`,
+      );
+    } else values.push(value as TensorLike);
+  };
+  visit(spec, record, '');
+  if (values.length !== expected) throw invalid(`A record has ${values.length} tensors, not ${expected}`);
+  return values;
+}
+
+/** The feeders of a graph at work. */
+export interface Feeding {
+  /** Resolves when records may be read: what an earlier pass left is gone. */
+  readonly begun: Promise<unknown>;
+  /** Resolves when all have stopped; rejects with the first error. */
+  readonly done: Promise<void>;
+  /** `isPause`: others begin in the same session. */
+  stop(options?: { readonly isPause?: boolean }): Promise<void>;
+}
+
+/** What moves records beside a session until it is told to stop. */
+export interface FeederLike {
+  createThreads(session: Runner, stop: StopToken & { readonly signal: AbortSignal }): Promise<void>[];
+}
+
+/** Starts feeders, those of the graph unless told, where no managed session does it. */
+export function startFeeders(
+  session: Runner & { readonly graph?: Graph },
+  only?: readonly FeederLike[],
+): Feeding {
+  const abort = new AbortController();
+  const begun: Promise<unknown>[] = [];
+  const token = {
+    shouldStop: () => abort.signal.aborted,
+    signal: abort.signal,
+    isPause: false,
+    onBegin: (one: Promise<unknown>) => void begun.push(one),
+  };
+  const feeders = only ?? (session.graph ?? currentGraph()).getCollection<FeederLike>(INPUT_FEEDERS);
+  const loops = feeders.flatMap((feeder) => feeder.createThreads(session, token));
+  const done = Promise.all(loops).then(() => undefined);
+  // Who wants to know of an error awaits `done` or `stop`.
+  done.catch(() => undefined);
+  return {
+    begun: Promise.allSettled(begun),
+    done,
+    stop: ({ isPause = false } = {}) => {
+      token.isPause = isPause;
+      abort.abort();
+      return done;
+    },
+  };
+}

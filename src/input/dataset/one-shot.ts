@@ -1,0 +1,78 @@
+/** Iterators that need no initializer: the ops of the dataset become a function, which TensorFlow calls once. */
+import { invalid } from '../../errors/errors.js';
+import type { FunctionRef } from '../../graph/attributes.js';
+import { FunctionGraph } from '../../graph/function.js';
+import type { Operation, Output } from '../../graph/operation.js';
+import { packOutputs } from '../../native/buffer.js';
+import { Handle } from '../../native/handle.js';
+import { C } from '../../native/library.js';
+import { checked } from '../../native/status.js';
+import * as raw from '../../ops/generated/index.js';
+import { DatasetIterator, type IteratorOptions } from './iterator.js';
+import { type Spec, typesOf } from './structure.js';
+
+export function oneShotIterator<T>(
+  variant: Output<'variant'>,
+  spec: Spec,
+  options: Pick<IteratorOptions, 'name' | 'sharedName'>,
+): DatasetIterator<T> {
+  const handle = raw.oneShotIterator({
+    datasetFactory: factoryOf(variant),
+    ...typesOf(spec),
+    sharedName: options.sharedName ?? '',
+    name: options.name ?? 'OneShotIterator',
+  });
+  return new DatasetIterator<T>(handle, spec);
+}
+
+/** What is fed or lives elsewhere does not fit into a function without arguments. */
+const FORBIDDEN = /^(Placeholder.*|VarHandleOp|.*QueueV2|IteratorV2|.*HashTable.*V2)$/;
+
+/** A function without arguments that makes the dataset anew. */
+function factoryOf(variant: Output<'variant'>): FunctionRef {
+  const { graph } = variant;
+  if (graph instanceof FunctionGraph) throw invalid('A one-shot iterator is made outside of functions');
+  const ops = ancestors(variant.op);
+  const wrong = ops.find(({ type }) => FORBIDDEN.test(type));
+  if (wrong) {
+    throw invalid(`A one-shot iterator can't be made of a dataset that uses ${wrong}`, {
+      hint: 'Use dataset.iterator() and run its initializer.',
+    });
+  }
+  const api = C();
+  const pointer = checked((status) =>
+    api.TF_GraphToFunctionWithControlOutputs(
+      graph.pointer,
+      'dataset_factory',
+      1,
+      ops.length,
+      BigUint64Array.from(ops, (op) => op.pointer),
+      0,
+      packOutputs([]),
+      1,
+      packOutputs([variant]),
+      null,
+      0,
+      new BigUint64Array(0),
+      null,
+      null,
+      null,
+      status,
+    ),
+  );
+  const handle = new Handle('function', pointer, (p) => api.TF_DeleteFunction(p));
+  try {
+    checked((status) => api.TF_GraphCopyFunction(graph.pointer, pointer, null, status));
+    return { functionName: api.TF_FunctionName(pointer) };
+  } finally {
+    handle.dispose();
+  }
+}
+
+/** The op and all that it needs, inputs before their users. */
+function ancestors(op: Operation, seen = new Set<Operation>()): Operation[] {
+  if (seen.has(op)) return [];
+  seen.add(op);
+  const needed = [...op.inputs.map((input) => input.op), ...op.controlInputs];
+  return [...needed.flatMap((one) => ancestors(one, seen)), op];
+}

@@ -1,0 +1,42 @@
+/** How elements of different sizes become one batch. */
+import { invalid } from '../../errors/errors.js';
+import type { PartialShape } from '../../tensor/shape.js';
+import { Tensor } from '../../tensor/tensor.js';
+import { describe, type LeafSpec, leavesOf, type Spec } from './structure.js';
+
+export interface PaddedBatchOptions {
+  /**
+   * The shape of each tensor of an element after padding, in the order of the element's tensors; null for a
+   * size means the largest in the batch. Without it all sizes that are not known are padded.
+   */
+  readonly paddedShapes?: readonly PartialShape[] | undefined;
+  /** What fills the gaps, one for each tensor; 0, '' or false by default. */
+  readonly paddingValues?: readonly (number | bigint | string | boolean)[] | undefined;
+  readonly dropRemainder?: boolean | undefined;
+}
+
+export function padding(spec: Spec, options: PaddedBatchOptions) {
+  const leaves = leavesOf(spec);
+  const shapes = leaves.map((leaf, i) => {
+    if (leaf.kind === 'sparse')
+      throw invalid(`Sparse tensors can't be padded: ${describe(spec)}. Use batch, or toDense.`);
+    const shape = options.paddedShapes ? options.paddedShapes[i] : leaf.shape;
+    if (!shape) throw invalid(`paddedBatch must be told the shape of tensor ${i} of ${describe(spec)}`);
+    return shape;
+  });
+  return {
+    shapes,
+    paddedShapes: shapes.map((shape) =>
+      Tensor.of(
+        BigInt64Array.from(shape, (dim) => BigInt(dim ?? -1)),
+        { shape: [shape.length] },
+      ),
+    ),
+    paddingValues: leaves.map((leaf, i) => fillerOf(leaf, options.paddingValues?.[i])),
+  };
+}
+
+function fillerOf({ dtype }: LeafSpec, value: number | bigint | string | boolean | undefined): Tensor {
+  const filler = value ?? (dtype === 'string' ? '' : dtype === 'bool' ? false : 0);
+  return Tensor.of(filler, { dtype });
+}

@@ -1,0 +1,177 @@
+/** From serialized tf.train.Example messages to tensors, by TensorFlow's own parser. */
+import { invalid } from '../../errors/errors.js';
+import { currentGraph } from '../../graph/graph.js';
+import type { Output } from '../../graph/operation.js';
+import { SparseTensor } from '../../layers/sparse-tensor.js';
+import { asOutput, constantIn, type Operand } from '../../ops/build.js';
+import * as raw from '../../ops/generated/index.js';
+import type { DType } from '../../tensor/dtype.js';
+import { type PartialShape, type Shape, sizeOf } from '../../tensor/shape.js';
+import { Tensor, type TensorLike } from '../../tensor/tensor.js';
+import type { LeafSpec, Spec } from './structure.js';
+
+/** The types that an Example can hold. */
+export type FeatureType = 'float32' | 'int64' | 'string';
+
+/** The same number of values in every example. Without a default a missing feature is an error. */
+export interface FixedLenFeature<D extends FeatureType = FeatureType> {
+  readonly kind: 'fixed';
+  readonly dtype: D;
+  readonly shape: Shape;
+  readonly defaultValue?: TensorLike | undefined;
+}
+
+/** Any number of values, as a SparseTensor. */
+export interface VarLenFeature<D extends FeatureType = FeatureType> {
+  readonly kind: 'variable';
+  readonly dtype: D;
+}
+
+/** Any number of rows of one shape, padded to the longest of the batch. */
+export interface FixedLenSequenceFeature<D extends FeatureType = FeatureType> {
+  readonly kind: 'sequence';
+  readonly dtype: D;
+  readonly shape: Shape;
+  readonly defaultValue?: TensorLike | undefined;
+}
+
+export type Feature = FixedLenFeature | VarLenFeature | FixedLenSequenceFeature;
+export type Features = Readonly<Record<string, Feature>>;
+
+export type ParsedFeatures<F extends Features> = {
+  -readonly [K in keyof F]: F[K] extends { readonly kind: 'variable'; readonly dtype: infer D extends DType }
+    ? SparseTensor<D>
+    : F[K] extends { readonly dtype: infer D extends DType }
+      ? Output<D>
+      : never;
+};
+
+export function fixedLenFeature<D extends FeatureType>(
+  shape: Shape,
+  dtype: D,
+  defaultValue?: TensorLike,
+): FixedLenFeature<D> {
+  return { kind: 'fixed', dtype, shape, defaultValue };
+}
+
+export function varLenFeature<D extends FeatureType>(dtype: D): VarLenFeature<D> {
+  return { kind: 'variable', dtype };
+}
+
+export function fixedLenSequenceFeature<D extends FeatureType>(
+  shape: Shape,
+  dtype: D,
+  defaultValue?: TensorLike,
+): FixedLenSequenceFeature<D> {
+  return { kind: 'sequence', dtype, shape, defaultValue };
+}
+
+/** The features in the order of their names' bytes, as TensorFlow's parser gives them. */
+export interface FeaturePlan {
+  readonly sparse: readonly { readonly key: string; readonly dtype: FeatureType }[];
+  readonly dense: readonly {
+    readonly key: string;
+    readonly dtype: FeatureType;
+    readonly shape: PartialShape;
+    readonly defaultValue: Tensor;
+  }[];
+}
+
+export function planFeatures(features: Features): FeaturePlan {
+  const names = Object.keys(features).sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
+  if (names.length === 0) throw invalid('parseExample is given no features');
+  const sparse: FeaturePlan['sparse'][number][] = [];
+  const dense: FeaturePlan['dense'][number][] = [];
+  for (const key of names) {
+    const feature = features[key] as Feature;
+    if (feature.kind === 'variable') sparse.push({ key, dtype: feature.dtype });
+    else {
+      const { dtype } = feature;
+      const shape = feature.kind === 'sequence' ? [null, ...feature.shape] : feature.shape;
+      dense.push({ key, dtype, shape, defaultValue: defaultOf(key, feature) });
+    }
+  }
+  return { sparse, dense };
+}
+
+/** No elements: the feature must be there. A sequence may be missing; it is padded with zeros or ''. */
+function defaultOf(key: string, feature: FixedLenFeature | FixedLenSequenceFeature): Tensor {
+  const { dtype, defaultValue, shape } = feature;
+  if (defaultValue === undefined && feature.kind === 'fixed') return Tensor.of([], { dtype, shape: [0] });
+  const given = defaultValue ?? (dtype === 'string' ? '' : 0);
+  const value = given instanceof Tensor ? given : Tensor.of(given, { dtype });
+  if (value.dtype !== dtype) {
+    throw invalid(`The default of feature '${key}' is ${value.dtype}, the feature is ${dtype}`);
+  }
+  if (feature.kind === 'sequence') {
+    if (value.size !== 1) throw invalid(`The default of the sequence feature '${key}' must be one value`);
+    return value.reshape([]);
+  }
+  const size = sizeOf(shape);
+  if (value.size === size) return value.reshape(shape);
+  if (value.size !== 1) {
+    throw invalid(`The default of feature '${key}' has ${value.size} values, its shape has ${size}`);
+  }
+  const [only] = value.reshape([1]).toArray() as [never];
+  return Tensor.of(new Array<never>(size).fill(only), { dtype, shape });
+}
+
+/**
+ * Parses one serialized Example, or a vector of them: outputs for features of fixed length, SparseTensors
+ * for those of variable length, both with a batch dimension in front where a vector was given.
+ */
+export function parseExample<const F extends Features>(
+  serialized: Operand<'string'>,
+  features: F,
+  options: { readonly name?: string } = {},
+): ParsedFeatures<F> {
+  const { sparse, dense } = planFeatures(features);
+  const strings = (keys: readonly { readonly key: string }[]) =>
+    Tensor.of(
+      keys.map(({ key }) => key),
+      { dtype: 'string', shape: [keys.length] },
+    );
+  const none = Tensor.of([], { dtype: 'string', shape: [0] });
+  const parsed = raw.parseExampleV2(
+    asOutput(serialized, 'string'),
+    none,
+    strings(sparse),
+    strings(dense),
+    none,
+    dense.map(({ defaultValue }) => constantIn(currentGraph(), defaultValue)),
+    {
+      numSparse: sparse.length,
+      sparseTypes: sparse.map(({ dtype }) => dtype),
+      raggedValueTypes: [],
+      raggedSplitTypes: [],
+      denseShapes: dense.map(({ shape }) => shape),
+      name: options.name ?? 'ParseExample',
+    },
+  );
+  const results: Record<string, Output | SparseTensor> = {};
+  for (const key of Object.keys(features)) {
+    const at = sparse.findIndex((one) => one.key === key);
+    if (at < 0) {
+      results[key] = parsed.denseValues[dense.findIndex((one) => one.key === key)] as Output;
+      continue;
+    }
+    results[key] = new SparseTensor({
+      indices: parsed.sparseIndices[at] as Output,
+      values: parsed.sparseValues[at] as Output,
+      denseShape: parsed.sparseShapes[at] as Output,
+    });
+  }
+  return results as ParsedFeatures<F>;
+}
+
+/** What a dataset of parsed batches holds; its entries in the order of the parser's results. */
+export function parsedSpec({ sparse, dense }: FeaturePlan, batch: number | null): Spec {
+  const leaves = new Map<string, LeafSpec>([
+    ...sparse.map(({ key, dtype }) => [key, { kind: 'sparse', dtype, shape: [batch, null] }] as const),
+    ...dense.map(
+      ({ key, dtype, shape }) => [key, { kind: 'tensor', dtype, shape: [batch, ...(shape ?? [])] }] as const,
+    ),
+  ]);
+  const entries = [...leaves].sort(([a], [b]) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
+  return { kind: 'record', entries };
+}

@@ -1,0 +1,56 @@
+/**
+ * The end of a graph's input in a session of a server. The threads of its datasets run functions of the session, and
+ * outlive it: they are to be ended first, or they crash the process.
+ */
+import { ShoalError } from '../../errors/errors.js';
+import type { Graph } from '../../graph/graph.js';
+import type { Operation, Output } from '../../graph/operation.js';
+import * as raw from '../../ops/generated/index.js';
+import type { Runner } from './fed-queue.js';
+import { INPUT_FEEDERS } from './generator.js';
+import { ITERATORS } from './iterator.js';
+
+interface Releasable {
+  release?(session: Runner): Promise<void>;
+}
+
+const AT_MOST_MS = 5000;
+
+/** The input of a graph, which must be whole, in sessions that follow one another. */
+export class InputRelease {
+  /** Ends the input before its session goes; undefined where there is none. */
+  readonly beforeClose: ((session: Runner) => Promise<void>) | undefined;
+  #times = 0;
+
+  constructor(graph: Graph) {
+    const release = releaseOf(graph);
+    this.beforeClose =
+      release &&
+      ((session) => {
+        this.#times += 1;
+        return release(session);
+      });
+  }
+
+  /** How often the input has gone with its session: what reads it is to begin anew since. */
+  readonly times = (): number => this.#times;
+}
+
+function releaseOf(graph: Graph): InputRelease['beforeClose'] {
+  const iterators = graph.getCollection<Output<'resource'>>(ITERATORS);
+  const feeders = graph.getCollection<Releasable>(INPUT_FEEDERS);
+  if (iterators.length === 0) return undefined;
+  const destroy: Operation[] = graph.asDefault(() =>
+    iterators.map((handle) =>
+      graph.colocateWith(handle, () => raw.destroyResourceOp(handle, { ignoreLookupError: true })),
+    ),
+  );
+  return async (session) => {
+    const signal = AbortSignal.timeout(AT_MOST_MS);
+    for (const feeder of feeders) await feeder.release?.(session);
+    await session.run(destroy, { signal }).catch((error: unknown) => {
+      // A session that can do nothing any more has no threads that could.
+      if (!(error instanceof ShoalError)) throw error;
+    });
+  };
+}

@@ -1,0 +1,116 @@
+/** The rows of CSV files, their fields parsed by TensorFlow. */
+import { invalid } from '../../errors/errors.js';
+import type { Output } from '../../graph/operation.js';
+import * as raw from '../../ops/generated/index.js';
+import type { DType } from '../../tensor/dtype.js';
+import { Tensor } from '../../tensor/tensor.js';
+import { Dataset } from '../dataset/dataset.js';
+import type { ByteRange } from '../dataset/record-ranges.js';
+import { type Spec, typesOf } from '../dataset/structure.js';
+import {
+  bufferSize,
+  compressionName,
+  type FileSource,
+  isPlain,
+  type ReadOptions,
+  readFiles,
+} from './files.js';
+import { linesOf, textOf, vectorOf } from './record-files.js';
+import { scanCsv } from './text-scan.js';
+
+export type ColumnType = 'float32' | 'float64' | 'int32' | 'int64' | 'string';
+
+/** A column by its type, or with a value for fields that are empty; without one they are an error. */
+export type Column = ColumnType | { readonly dtype: ColumnType; readonly default: number | bigint | string };
+
+export type Columns = Readonly<Record<string, Column>>;
+
+export interface CsvOptions<C extends Columns> extends ReadOptions {
+  /** All columns of the files, in their order. */
+  readonly columns: C;
+  /** Those to keep, when not all are wanted. */
+  readonly select?: readonly (keyof C & string)[] | undefined;
+  /** Whether the first line of each file is to be left out. */
+  readonly header?: boolean | undefined;
+  readonly delimiter?: string | undefined;
+  /** Whether a field may stand in double quotes. */
+  readonly quotes?: boolean | undefined;
+  /** What stands for a value that is not there, besides nothing at all. */
+  readonly naValue?: string | undefined;
+}
+
+type TypeOf<K> = K extends { readonly dtype: infer D extends DType } ? D : K extends DType ? K : never;
+
+export type Row<C extends Columns> = { -readonly [K in keyof C]: Output<TypeOf<C[K]>> };
+
+export function csv<const C extends Columns>(source: FileSource, options: CsvOptions<C>): Dataset<Row<C>> {
+  const names = Object.keys(options.columns);
+  if (names.length === 0) throw invalid('csv is given no columns');
+  const chosen = options.select ? names.filter((name) => options.select?.includes(name)) : names;
+  const unknown = options.select?.find((name) => !names.includes(name));
+  if (unknown !== undefined) throw invalid(`There is no column '${unknown}'; there are ${names.join(', ')}`);
+  const types = chosen.map((name) => {
+    const column = options.columns[name] as Column;
+    return typeof column === 'string' ? column : column.dtype;
+  });
+  const defaults = chosen.map((name, i) => {
+    const column = options.columns[name] as Column;
+    const dtype = types[i] as ColumnType;
+    const values = typeof column === 'string' ? [] : [column.default];
+    return Tensor.of(values as number[], { dtype, shape: [values.length] });
+  });
+  const spec: Spec = {
+    kind: 'record',
+    entries: chosen.map((name, i) => [name, { kind: 'tensor', dtype: types[i] as DType, shape: [] }]),
+  };
+  const indices = options.select ? chosen.map((name) => BigInt(names.indexOf(name))) : [];
+  const none = Tensor.of(new BigInt64Array(0), { shape: [0] });
+  const { header = false, delimiter = ',', quotes = true, naValue = '', compression } = options;
+  const rowsIn = (files: Output<'string'>) =>
+    new Dataset<Row<C>>(
+      raw.csvDatasetV2(
+        files,
+        compressionName(compression),
+        bufferSize(options),
+        header,
+        delimiter,
+        quotes,
+        naValue,
+        Tensor.of(BigInt64Array.from(indices), { shape: [indices.length] }),
+        defaults,
+        none,
+        { outputShapes: chosen.map(() => []) },
+      ),
+      spec,
+    );
+  const decode = (lines: Output<'string'>) =>
+    raw.decodeCSV(lines, defaults, {
+      fieldDelim: delimiter,
+      useQuoteDelim: quotes,
+      naValue,
+      selectCols: indices,
+    });
+  return readFiles(source, rowsIn, options.parallelFiles, {
+    read: (range) => {
+      if (!isPlain(options)) return rowsIn(vectorOf(range.file));
+      const { whole, cut } = oneOf(range);
+      const rows = textOf(cut, range, bufferSize(options)).flatMap((text) => {
+        const lines = firstOf(linesOf(text), range.records);
+        const { outputShapes } = typesOf(spec);
+        return new Dataset<Row<C>>(raw.tensorSliceDataset(decode(lines), { outputShapes }), spec);
+      });
+      return rows.concatenate(rowsIn(whole));
+    },
+    scan: (file, scan) => scanCsv(file, { ...scan, compression, header, delimiter, quotes }),
+  });
+}
+
+/** The file for who reads it from end to end, or for who reads a range of it. */
+function oneOf({ file, bytes }: ByteRange): { whole: Output<'string'>; cut: Output<'string'> } {
+  const isCut = raw.cast(raw.greater(bytes, Tensor.of(0n)), { dstT: 'int64' });
+  const names = (count: Output<'int64'>) => firstOf(vectorOf(file), count);
+  return { whole: names(raw.sub(Tensor.of(1n), isCut) as Output<'int64'>), cut: names(isCut) };
+}
+
+const firstOf = (vector: Output<'string'>, count: Output<'int64'>): Output<'string'> =>
+  raw.slice(vector, Tensor.of(BigInt64Array.of(0n)), vectorOf(count)) as Output<'string'>;

@@ -1,0 +1,69 @@
+/** LibSVM files: a line is a label and `index:value` pairs; what follows a # is a comment, qid is left out. */
+import { invalid } from '../../errors/errors.js';
+import type { Output } from '../../graph/operation.js';
+import { SparseTensor } from '../../layers/sparse-tensor.js';
+import { gather, reshape, slice } from '../../ops/arrays.js';
+import { asOutput } from '../../ops/build.js';
+import * as raw from '../../ops/generated/index.js';
+import { Tensor } from '../../tensor/tensor.js';
+import type { Dataset, ParallelOptions } from '../dataset/dataset.js';
+import { type FileSource, linesOfRange, type ReadOptions, recipeOf, textLines, withRecipe } from './files.js';
+import { scanLines } from './text-scan.js';
+
+export interface LibSvmOptions extends ReadOptions, ParallelOptions {
+  /** How many features there are: the size of the sparse tensor. */
+  readonly features: number;
+  /** Whether the files number features from 1, as LibSVM does; from 0 when left out. */
+  readonly oneBased?: boolean | undefined;
+}
+
+export interface LibSvmRow {
+  readonly label: Output<'float32'>;
+  /** [features], float32 */
+  readonly features: SparseTensor<'float32'>;
+}
+
+export function libSvm(source: FileSource, options: LibSvmOptions): Dataset<LibSvmRow> {
+  const { features, oneBased = false } = options;
+  if (!Number.isSafeInteger(features) || features < 1)
+    throw invalid(`features must be a whole number from 1, it is ${features}`);
+  const rowsOf = (lines: Dataset<Output<'string'>>) =>
+    lines
+      .map((line) => raw.regexReplace(line, '#.*|\\bqid:\\S+', ''))
+      .filter((line) => raw.regexFullMatch(line, '.*\\S.*'))
+      .map((line) => parseLine(line, features, oneBased), {
+        parallel: options.parallel,
+        deterministic: options.deterministic,
+      }) as unknown as Dataset<LibSvmRow>;
+  const recipe = recipeOf(source, {
+    read: (range) => rowsOf(linesOfRange(range, options)),
+    scan: (file, scan) =>
+      scanLines(file, { ...scan, compression: options.compression, isRecord: (line) => !isBlank(line) }),
+  });
+  return withRecipe(rowsOf(textLines(source, options)), recipe);
+}
+
+/** As the filter of rows says it, of bytes as characters. */
+const isBlank = (line: string): boolean =>
+  !/[^\t\f\r ]/.test(line.replace(/\r/g, '').replace(/#.*|\bqid:[^\t\f\r ]+/g, ''));
+
+function parseLine(line: Output<'string'>, features: number, oneBased: boolean): LibSvmRow {
+  const vector = reshape(line, [1]);
+  const words = raw.stringSplitV2(vector, '').values;
+  const pairs = slice(words, [1], [-1]);
+  const parts = reshape(raw.stringSplitV2(pairs, ':').values, [-1, 2]);
+  const column = (at: number) =>
+    gather(parts, Tensor.of(at, { dtype: 'int32' }), { axis: 1 }) as Output<'string'>;
+  const read = raw.stringToNumber(column(0), { outType: 'int64' });
+  const indices = oneBased ? raw.sub(read, Tensor.of(1n)) : read;
+  return {
+    label: raw.stringToNumber(gather(words, Tensor.of(0, { dtype: 'int32' })), {
+      outType: 'float32',
+    }) as Output<'float32'>,
+    features: new SparseTensor<'float32'>({
+      indices: reshape(indices, [-1, 1]) as Output<'int64'>,
+      values: raw.stringToNumber(column(1), { outType: 'float32' }),
+      denseShape: asOutput(Tensor.of(BigInt64Array.of(BigInt(features)))) as Output<'int64'>,
+    }),
+  };
+}

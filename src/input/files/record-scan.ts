@@ -1,0 +1,252 @@
+/**
+ * Finds where the records of TFRecord files lie, and which are corrupt, without TensorFlow: for reading ranges of
+ * files, for leaving corrupt records out, and for saying where a file is broken.
+ *
+ * Plain files are gone through frame by frame; without `verify` the data of a record is stepped over. Behind a
+ * length that does not match its checksum the scan looks for the next frame whose length does.
+ */
+import { type FileHandle, open } from 'node:fs/promises';
+import { throwIfAborted } from '../../async/deadline.js';
+import { crc32c, maskCrc } from '../../bytes/crc32c.js';
+import { isShoalError, messageOf, ShoalError } from '../../errors/errors.js';
+import type { Compression } from '../../formats/tfrecord/compression.js';
+import { readTFRecordBatches } from '../../formats/tfrecord/reader.js';
+import { FOOTER_BYTES, HEADER_BYTES } from '../../formats/tfrecord/record.js';
+
+/** Records that follow each other in a file. */
+export interface RecordRange {
+  readonly file: string;
+  /** Where the frame of the first begins. */
+  readonly offset: number;
+  readonly records: number;
+}
+
+export interface CorruptPlace {
+  readonly file: string;
+  /** Where the frame begins; in a compressed file, in what it holds. */
+  readonly offset: number;
+  readonly reason: string;
+}
+
+export interface FileScan {
+  readonly file: string;
+  /** In order; none overlaps another or holds a corrupt record. */
+  readonly ranges: readonly RecordRange[];
+  readonly records: number;
+  readonly corrupt: readonly CorruptPlace[];
+  /** Records that were found whole but can't be reached: those behind a corrupt one in a compressed file. */
+  readonly unreachable: number;
+}
+
+export interface ScanOptions {
+  readonly compression?: Compression | undefined;
+  /** Whether data is checked too, which means to read all of it; true when left out. */
+  readonly verify?: boolean | undefined;
+  /** The most records in a range; no bound when left out. */
+  readonly rangeRecords?: number | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+const WINDOW_BYTES = 1 << 20;
+const DATA = 'the data of a record does not match its checksum';
+const LENGTH = 'the length of a record does not match its checksum';
+const TRUNCATED = 'the file ends within a record';
+
+export async function scanFile(file: string, options: ScanOptions = {}): Promise<FileScan> {
+  if (options.compression !== undefined && options.compression !== 'none')
+    return scanCompressed(file, options);
+  const handle = await openFile(file);
+  try {
+    return await scanPlain(file, new Window(handle, (await handle.stat()).size), options);
+  } finally {
+    await handle.close();
+  }
+}
+
+/** The error for a file that is not there or does not let itself be read. */
+export function unreadable(file: string, cause: unknown): ShoalError {
+  const missing = (cause as NodeJS.ErrnoException).code === 'ENOENT';
+  return new ShoalError(
+    missing ? 'SHOAL_NOT_FOUND' : 'SHOAL_UNREACHABLE',
+    missing ? `there is no file ${file}` : `${file} can not be read: ${messageOf(cause)}`,
+    { cause },
+  );
+}
+
+async function openFile(file: string): Promise<FileHandle> {
+  try {
+    return await open(file);
+  } catch (cause) {
+    throw unreadable(file, cause);
+  }
+}
+
+/** Gathers ranges as records are found. */
+class Ranges {
+  readonly found: RecordRange[] = [];
+  readonly #file: string;
+  readonly #most: number;
+  #offset = 0;
+  #records = 0;
+
+  constructor(file: string, most = Number.POSITIVE_INFINITY) {
+    this.#file = file;
+    this.#most = most;
+  }
+
+  add(offset: number): void {
+    if (this.#records >= this.#most) this.cut();
+    if (this.#records === 0) this.#offset = offset;
+    this.#records += 1;
+  }
+
+  /** What comes next does not join on. */
+  cut(): void {
+    if (this.#records > 0)
+      this.found.push({ file: this.#file, offset: this.#offset, records: this.#records });
+    this.#records = 0;
+  }
+
+  get records(): number {
+    return this.found.reduce((sum, { records }) => sum + records, 0);
+  }
+}
+
+async function scanPlain(file: string, window: Window, options: ScanOptions): Promise<FileScan> {
+  const { verify = true, rangeRecords, signal } = options;
+  const ranges = new Ranges(file, rangeRecords);
+  const corrupt: CorruptPlace[] = [];
+  const { size } = window;
+  for (let at = 0; at < size; ) {
+    if (size - at < HEADER_BYTES) {
+      corrupt.push({ file, offset: at, reason: TRUNCATED });
+      break;
+    }
+    if (!window.holds(at, HEADER_BYTES)) {
+      throwIfAborted(`scanning ${file}`, signal);
+      await window.load(at, HEADER_BYTES);
+    }
+    const length = window.lengthAt(at);
+    if (length === undefined) {
+      corrupt.push({ file, offset: at, reason: LENGTH });
+      ranges.cut();
+      at = await nextFrame(window, at + 1, signal);
+      continue;
+    }
+    const end = at + HEADER_BYTES + length + FOOTER_BYTES;
+    if (end > size) {
+      corrupt.push({ file, offset: at, reason: TRUNCATED });
+      break;
+    }
+    if (verify && !window.holds(at, end - at)) {
+      throwIfAborted(`scanning ${file}`, signal);
+      await window.load(at, end - at);
+    }
+    if (!verify || window.dataMatches(at, length)) ranges.add(at);
+    else {
+      corrupt.push({ file, offset: at, reason: DATA });
+      ranges.cut();
+    }
+    at = end;
+  }
+  ranges.cut();
+  return { file, ranges: ranges.found, records: ranges.records, corrupt, unreachable: 0 };
+}
+
+/** The next place whose length matches its checksum, or the end of the file. */
+async function nextFrame(window: Window, from: number, signal?: AbortSignal): Promise<number> {
+  for (let at = from; at + HEADER_BYTES + FOOTER_BYTES <= window.size; at++) {
+    if (!window.holds(at, HEADER_BYTES)) {
+      throwIfAborted('looking for the next record', signal);
+      await window.load(at, HEADER_BYTES);
+    }
+    // Nearly all places fail by a length that the file has no room for, before any checksum is made.
+    const length = window.rawLengthAt(at);
+    if (at + HEADER_BYTES + length + FOOTER_BYTES > window.size) continue;
+    if (window.lengthAt(at) !== undefined) return at;
+  }
+  return window.size;
+}
+
+/** A part of a file in memory. */
+class Window {
+  readonly size: number;
+  readonly #handle: FileHandle;
+  #buffer = Buffer.allocUnsafe(WINDOW_BYTES);
+  #view = new DataView(this.#buffer.buffer, this.#buffer.byteOffset, this.#buffer.length);
+  #start = 0;
+  #end = 0;
+
+  constructor(handle: FileHandle, size: number) {
+    this.#handle = handle;
+    this.size = size;
+  }
+
+  holds(at: number, count: number): boolean {
+    return at >= this.#start && at + count <= this.#end;
+  }
+
+  async load(at: number, count: number): Promise<void> {
+    if (count > this.#buffer.length) {
+      this.#buffer = Buffer.allocUnsafe(count);
+      this.#view = new DataView(this.#buffer.buffer, this.#buffer.byteOffset, count);
+    }
+    this.#start = at;
+    this.#end = at;
+    while (this.#end - at < count) {
+      const used = this.#end - at;
+      const { bytesRead } = await this.#handle.read(
+        this.#buffer,
+        used,
+        this.#buffer.length - used,
+        this.#end,
+      );
+      if (bytesRead === 0)
+        throw new ShoalError('SHOAL_CORRUPT', 'a file became shorter while it was scanned');
+      this.#end += bytesRead;
+    }
+  }
+
+  rawLengthAt(at: number): number {
+    const place = at - this.#start;
+    return this.#view.getUint32(place, true) + this.#view.getUint32(place + 4, true) * 2 ** 32;
+  }
+
+  /** The length of the record there; undefined if it does not match its checksum. */
+  lengthAt(at: number): number | undefined {
+    const place = at - this.#start;
+    const known = this.#view.getUint32(place + 8, true);
+    if (known !== maskCrc(crc32c(this.#buffer.subarray(place, place + 8)))) return undefined;
+    return this.rawLengthAt(at);
+  }
+
+  dataMatches(at: number, length: number): boolean {
+    const from = at - this.#start + HEADER_BYTES;
+    const data = this.#buffer.subarray(from, from + length);
+    return this.#view.getUint32(from + length, true) === maskCrc(crc32c(data));
+  }
+}
+
+/** Compressed files are read from their beginning only: what is behind a corrupt record can't be reached. */
+async function scanCompressed(file: string, options: ScanOptions): Promise<FileScan> {
+  const { compression, rangeRecords, signal } = options;
+  const ranges = new Ranges(file, rangeRecords);
+  const corrupt: CorruptPlace[] = [];
+  let expected = 0;
+  let unreachable = 0;
+  try {
+    for await (const batch of readTFRecordBatches(file, { compression, onCorrupt: 'skip', signal })) {
+      for (const { data, offset } of batch) {
+        if (offset !== expected) corrupt.push({ file, offset: expected, reason: DATA });
+        if (corrupt.length === 0) ranges.add(offset);
+        else unreachable += 1;
+        expected = offset + HEADER_BYTES + data.length + FOOTER_BYTES;
+      }
+    }
+  } catch (error) {
+    if (!isShoalError(error, 'SHOAL_CORRUPT')) throw error;
+    corrupt.push({ file, offset: expected, reason: error.message.split('\n')[0] as string });
+  }
+  ranges.cut();
+  return { file, ranges: ranges.found, records: ranges.records, corrupt, unreachable };
+}

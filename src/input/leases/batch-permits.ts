@@ -1,0 +1,70 @@
+/** BatchPermits for the batches that are on their way to a session: who has one need not wait for its batch for long. */
+import { throwIfAborted } from '../../async/deadline.js';
+
+/** The right to take one batch. It is void when the input has begun anew since. */
+export interface BatchPermit {
+  readonly isValid: boolean;
+}
+
+export class BatchPermits {
+  #free = 0;
+  #isOver = false;
+  #isVoid = false;
+  #failure: { readonly error: unknown } | undefined;
+  readonly #changes = new Set<() => void>();
+
+  add(count: number): void {
+    this.#free += count;
+    this.#change();
+  }
+
+  end(): void {
+    this.#isOver = true;
+    this.#change();
+  }
+
+  fail(error: unknown): void {
+    this.#failure = { error };
+    this.#change();
+  }
+
+  void(): void {
+    this.#isVoid = true;
+    this.#change();
+  }
+
+  async take(signal?: AbortSignal): Promise<BatchPermit | undefined> {
+    while (!this.#isVoid) {
+      throwIfAborted('Waiting for input', signal);
+      if (this.#failure) throw this.#failure.error;
+      if (this.#free > 0) {
+        this.#free -= 1;
+        break;
+      }
+      if (this.#isOver) return undefined;
+      await this.#next(signal);
+    }
+    const isVoid = () => this.#isVoid;
+    return {
+      get isValid() {
+        return !isVoid();
+      },
+    };
+  }
+
+  #change(): void {
+    for (const change of [...this.#changes]) change();
+  }
+
+  #next(signal?: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      const settle = () => {
+        this.#changes.delete(settle);
+        signal?.removeEventListener('abort', settle);
+        resolve();
+      };
+      this.#changes.add(settle);
+      signal?.addEventListener('abort', settle, { once: true });
+    });
+  }
+}

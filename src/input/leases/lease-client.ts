@@ -1,0 +1,50 @@
+/** A worker at the chief's desk: keeps its leaseSession, asks until there is an answer, and says when it is to begin anew. */
+import { ShoalError } from '../../errors/errors.js';
+import type { LeaseEndpoint } from './lease-server.js';
+import type { Lease } from './ledger.js';
+import type { LeaseSource } from './ledger-host.js';
+
+/** How long a question waits at the desk before it is asked again. */
+const WAIT_MS = 10_000;
+
+export class LeaseClient implements LeaseSource {
+  readonly #server: LeaseEndpoint;
+  readonly #signal: AbortSignal;
+  #leaseSession: string | undefined;
+  #turn = 0;
+
+  constructor(desk: LeaseEndpoint, signal: AbortSignal) {
+    this.#server = desk;
+    this.#signal = signal;
+  }
+
+  async begin(worker: string): Promise<void> {
+    this.#leaseSession = undefined;
+    this.#leaseSession = await this.#server.begin(worker, this.#signal);
+  }
+
+  async next(worker: string, holding: readonly number[]): Promise<Lease | undefined> {
+    const leaseSession = this.#leaseSession;
+    for (;;) {
+      if (leaseSession === undefined || leaseSession !== this.#leaseSession) throw voidLeases(worker);
+      this.#turn += 1;
+      const question = { leaseSession, turn: this.#turn, holding, waitMs: WAIT_MS };
+      const answer = await this.#server.next(worker, question, this.#signal);
+      if (answer.type === 'void') throw voidLeases(worker);
+      if (answer.type === 'lease') return answer.lease;
+      if (answer.type === 'end') return undefined;
+    }
+  }
+
+  async done(worker: string, lease: number, upTo: number, from = 0): Promise<void> {
+    const leaseSession = this.#leaseSession;
+    const counts =
+      leaseSession !== undefined &&
+      (await this.#server.done(worker, { leaseSession, lease, from, upTo }, this.#signal));
+    if (!counts) throw voidLeases(worker);
+  }
+}
+
+/** As TensorFlow says it when a step is to be made again after a recovery. */
+const voidLeases = (worker: string): ShoalError =>
+  new ShoalError('SHOAL_TF_ABORTED', `The leases of ${worker} are void: it is to begin anew`);

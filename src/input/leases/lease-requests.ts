@@ -1,0 +1,161 @@
+/** The desk over the agents: the chief's answers, and a worker's questions, asked until the chief is there to answer. */
+import * as v from 'valibot';
+import { backoffMs } from '../../async/backoff.js';
+import { sleep, throwIfAborted } from '../../async/deadline.js';
+import { checked } from '../../cluster/agent/wire.js';
+import type { TaskId } from '../../cluster/spec/task-id.js';
+import type { ClusterTask } from '../../cluster/task/cluster-task.js';
+import { firstLineOf, isShoalError, ShoalError } from '../../errors/errors.js';
+import type { DoneReport, LeaseEndpoint, LeaseServer, NextAnswer, NextQuestion } from './lease-server.js';
+
+const BEGIN = 'input-begin';
+const NEXT = 'input-next';
+const DONE = 'input-done';
+
+/** No answer takes longer: a connection that is silent for long looks dead. */
+const MAX_WAIT_MS = 30_000;
+const UNKNOWN_MS = 200;
+
+const Count = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
+const LeaseSession = v.pipe(v.string(), v.maxLength(200));
+const Wait = v.pipe(v.number(), v.minValue(0), v.maxValue(MAX_WAIT_MS));
+const BeginSchema = v.object({ waitMs: Wait });
+const NextSchema = v.object({
+  leaseSession: LeaseSession,
+  turn: Count,
+  holding: v.pipe(v.array(Count), v.maxLength(10_000)),
+  waitMs: Wait,
+});
+const DoneSchema = v.object({ leaseSession: LeaseSession, lease: Count, from: Count, upTo: Count });
+
+const LeaseSchema = v.object({
+  id: Count,
+  worker: v.string(),
+  epoch: Count,
+  shard: Count,
+  file: v.string(),
+  offset: Count,
+  records: Count,
+  bytes: v.optional(Count),
+  size: v.optional(Count),
+  from: Count,
+  to: Count,
+  seed: Count,
+});
+const BegunSchema = v.nullable(LeaseSession);
+const AnswerSchema = v.variant('type', [
+  v.object({ type: v.literal('lease'), lease: LeaseSchema }),
+  v.object({ type: v.picklist(['wait', 'end', 'void']) }),
+]);
+
+/** Lets the other tasks come to the desk; gives the function that ends it. */
+export function serveLeases(task: ClusterTask, desk: LeaseServer): () => void {
+  const ends = [
+    task.onRequest(BEGIN, async (payload, { from, signal }) => {
+      const { waitMs } = checked(BeginSchema, payload, 'request');
+      // Who is not known to be there would not be asked to rest for a cut.
+      const member = task.member(from.task);
+      if (member?.status !== 'alive' || member.incarnation !== from.incarnation) {
+        await sleep(UNKNOWN_MS, signal);
+        return null;
+      }
+      const soon = AbortSignal.any([signal, AbortSignal.timeout(waitMs)]);
+      try {
+        return await desk.beginIncarnation(from.task, from.incarnation, soon);
+      } catch (error) {
+        // Not yet: the caller asks again.
+        if (soon.aborted) return null;
+        throw error;
+      }
+    }),
+    task.onRequest(NEXT, (payload, { from, signal }) =>
+      desk.next(from.task, checked(NextSchema, payload, 'request'), signal),
+    ),
+    task.onRequest(DONE, (payload, { from }) =>
+      desk.done(from.task, checked(DoneSchema, payload, 'request')),
+    ),
+  ];
+  return () => {
+    for (const end of ends) end();
+  };
+}
+
+export interface RemoteDeskOptions {
+  readonly log: (line: string) => void;
+  /** How long the chief may be away before this worker gives up. */
+  readonly patienceMs?: number | undefined;
+}
+
+const BEGIN_WAIT_MS = 10_000;
+const CALL_MS = 10_000;
+const SAY_MS = 10_000;
+
+/** The chief leaves when training is over. */
+const OVER = Symbol('over');
+
+/** The chief's desk as another task sees it. */
+export class RemoteDesk implements LeaseEndpoint {
+  readonly #task: ClusterTask;
+  readonly #chief: TaskId;
+  readonly #options: RemoteDeskOptions;
+
+  constructor(task: ClusterTask, chief: TaskId, options: RemoteDeskOptions) {
+    this.#task = task;
+    this.#chief = chief;
+    this.#options = options;
+  }
+
+  async begin(_worker: string, signal?: AbortSignal): Promise<string> {
+    for (;;) {
+      const answer = await this.#ask(BEGIN, { waitMs: BEGIN_WAIT_MS }, BEGIN_WAIT_MS + CALL_MS, signal);
+      const leaseSession = answer === OVER ? 'none' : checked(BegunSchema, answer, 'answer');
+      if (leaseSession !== null) return leaseSession;
+    }
+  }
+
+  async next(_worker: string, question: NextQuestion, signal?: AbortSignal): Promise<NextAnswer> {
+    const answer = await this.#ask(NEXT, question, question.waitMs + CALL_MS, signal);
+    return answer === OVER ? { type: 'end' } : checked(AnswerSchema, answer, 'answer');
+  }
+
+  async done(_worker: string, report: DoneReport, signal?: AbortSignal): Promise<boolean> {
+    const answer = await this.#ask(DONE, report, CALL_MS, signal);
+    return answer === OVER || checked(v.boolean(), answer, 'answer');
+  }
+
+  /** Asks until there is an answer, or the chief has said good-bye. All of these may be asked twice. */
+  async #ask(name: string, payload: object, timeoutMs: number, signal?: AbortSignal): Promise<unknown> {
+    const { log, patienceMs = 300_000 } = this.#options;
+    const begun = performance.now();
+    let said = 0;
+    for (let attempt = 0; ; attempt++) {
+      throwIfAborted('A question to the chief', signal);
+      try {
+        return await this.#task.request(this.#chief, name, payload, { timeoutMs, signal });
+      } catch (error) {
+        if (signal?.aborted || !mayPass(error)) throw error;
+        if (this.#task.member(this.#chief)?.status === 'left') return OVER;
+        const elapsed = performance.now() - begun;
+        if (elapsed > patienceMs) {
+          throw new ShoalError('SHOAL_TIMEOUT', `${this.#chief} gave no leases within ${patienceMs} ms`, {
+            cause: error,
+            hint: 'Look whether the chief runs, and at what it says.',
+          });
+        }
+        if (elapsed - said > SAY_MS || attempt === 1) {
+          said = elapsed;
+          log(`waiting for leases of ${this.#chief}: ${firstLineOf(error)}`);
+        }
+        await sleep(backoffMs(attempt, { baseMs: 50, maxMs: 1000 }), signal);
+      }
+    }
+  }
+}
+
+/** A chief that is away, or on its way in. */
+const mayPass = (error: unknown): boolean =>
+  isShoalError(error, 'SHOAL_UNREACHABLE') ||
+  isShoalError(error, 'SHOAL_TIMEOUT') ||
+  isShoalError(error, 'SHOAL_NOT_FOUND') ||
+  isShoalError(error, 'SHOAL_ABORTED') ||
+  isShoalError(error, 'SHOAL_DISPOSED');

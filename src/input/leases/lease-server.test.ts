@@ -1,0 +1,207 @@
+/** Workers at the chief's desk, over real agents; and what the desk makes of the marks that a dead worker left. */
+import { afterEach, describe, expect, test } from 'vitest';
+import { ClusterSpec } from '../../cluster/spec/cluster-spec.js';
+import { taskId } from '../../cluster/spec/task-id.js';
+import { type ClusterTask, joinCluster } from '../../cluster/task/cluster-task.js';
+import { choosePorts } from '../../job/launcher/ports.js';
+import { LeaseClient } from './lease-client.js';
+import { RemoteDesk, serveLeases } from './lease-requests.js';
+import { LeaseServer, type LeaseServerOptions, type Marks } from './lease-server.js';
+import type { Lease } from './ledger.js';
+import { LedgerHost } from './ledger-host.js';
+import type { LastSteps } from './step-marks.js';
+
+const never = new AbortController().signal;
+const ignore = () => {};
+
+const hostOf = (...sizes: number[]) =>
+  new LedgerHost({
+    shards: sizes.map((records, i) => ({ file: `f${i}`, offset: 0, records })),
+    epochs: 1,
+    seed: 1,
+    shuffleShards: false,
+  });
+
+function deskOf(host: LedgerHost, options: Partial<LeaseServerOptions> = {}): LeaseServer {
+  const desk = new LeaseServer({
+    host,
+    workers: () => [],
+    life: 'a',
+    signal: never,
+    log: ignore,
+    ...options,
+  });
+  desk.resume();
+  return desk;
+}
+
+const rangeOf = (lease: Lease | undefined) => lease && `${lease.file} ${lease.from}–${lease.to}`;
+
+describe('a worker far from the desk', () => {
+  const tasks: ClusterTask[] = [];
+  afterEach(async () => {
+    for (const task of tasks.splice(0)) await task.leave();
+  });
+
+  const CHIEF = taskId('worker', 0);
+  const OTHER = taskId('worker', 1);
+
+  /** A chief and a worker of one process, each with an agent of its own. */
+  async function pair(): Promise<{ chief: ClusterTask; other: ClusterTask }> {
+    const ports = await choosePorts('127.0.0.1', 2);
+    const spec = new ClusterSpec({ worker: ports.map((port) => `127.0.0.1:${port}`) });
+    const join = async (self: typeof CHIEF) => {
+      const task = await joinCluster({ spec, self, security: { kind: 'none' } });
+      tasks.push(task);
+      return task;
+    };
+    const chief = await join(CHIEF);
+    const other = await join(OTHER);
+    await other.waitFor([CHIEF], { timeoutMs: 60_000 });
+    await chief.waitFor([OTHER], { timeoutMs: 60_000 });
+    return { chief, other };
+  }
+
+  const tenantOf = (task: ClusterTask) =>
+    new LeaseClient(new RemoteDesk(task, CHIEF, { log: ignore }), never);
+
+  test('gets leases, reports, and hears of the end', async () => {
+    const { chief, other } = await pair();
+    const host = hostOf(4, 4);
+    serveLeases(chief, deskOf(host));
+    const client = tenantOf(other);
+    await client.begin(OTHER);
+    const first = (await client.next(OTHER, [])) as Lease;
+    const second = (await client.next(OTHER, [first.id])) as Lease;
+    expect([first, second].map(rangeOf)).toEqual(['f0 0–4', 'f1 0–4']);
+    await client.done(OTHER, first.id, 4, 0);
+    await client.done(OTHER, second.id, 4, 0);
+    expect(await client.next(OTHER, [])).toBeUndefined();
+    expect(host.isOver).toBe(true);
+  });
+
+  test('begins anew after all went back, and gets what is left of the cut', async () => {
+    const { chief, other } = await pair();
+    const host = hostOf(4);
+    const desk = deskOf(host);
+    serveLeases(chief, desk);
+    const client = tenantOf(other);
+    await client.begin(OTHER);
+    const lease = (await client.next(OTHER, [])) as Lease;
+    await client.done(OTHER, lease.id, 1, 0);
+    const cut = desk.cut();
+    await client.done(OTHER, lease.id, 3, 1);
+    await desk.pause();
+    host.restore(cut);
+    desk.resume();
+    await expect(client.done(OTHER, lease.id, 4, 3)).rejects.toMatchObject({ code: 'SHOAL_TF_ABORTED' });
+    await expect(client.next(OTHER, [lease.id])).rejects.toThrow(/void/);
+    await client.begin(OTHER);
+    expect(rangeOf(await client.next(OTHER, []))).toBe('f0 1–4');
+  });
+
+  test('asks until the chief is there to answer', async () => {
+    const { chief, other } = await pair();
+    const client = tenantOf(other);
+    const begun = client.begin(OTHER);
+    await expect(other.request(CHIEF, 'input-begin', { waitMs: 1 })).rejects.toThrow(/knows no request/);
+    serveLeases(chief, deskOf(hostOf(4)));
+    await begun;
+    expect(rangeOf(await client.next(OTHER, []))).toBe('f0 0–4');
+  });
+
+  test('is over when the chief has said good-bye', async () => {
+    const { chief, other } = await pair();
+    serveLeases(chief, deskOf(hostOf(4)));
+    const client = tenantOf(other);
+    await client.begin(OTHER);
+    await chief.leave();
+    expect(await client.next(OTHER, [])).toBeUndefined();
+  });
+});
+
+/** The ps as far as the desk knows them: who may step, and what the last steps were. */
+class Ps implements Marks {
+  readonly closed = new Set<string>();
+  last: LastSteps = { applied: [], partial: [] };
+
+  async open(worker: string): Promise<void> {
+    this.closed.delete(worker);
+  }
+
+  async close(workers: readonly string[]): Promise<void> {
+    for (const worker of workers) this.closed.add(worker);
+  }
+
+  async lastSteps(worker: string): Promise<LastSteps> {
+    expect(this.closed.has(worker)).toBe(true);
+    return this.last;
+  }
+}
+
+describe('the leases of a worker that is lost', () => {
+  async function withLease(ps: Ps, rewind?: (why: string) => Promise<void>) {
+    const host = hostOf(10);
+    const desk = deskOf(host, { marks: ps, rewind });
+    const client = new LeaseClient(desk, never);
+    await client.begin('w0');
+    const lease = (await client.next('w0', [])) as Lease;
+    await client.done('w0', lease.id, 2, 0);
+    return { host, desk, lease };
+  }
+
+  const nextFor = async (desk: LeaseServer, worker: string) => {
+    const client = new LeaseClient(desk, never);
+    await client.begin(worker);
+    return rangeOf(await client.next(worker, []));
+  };
+
+  test('go on behind a step that was applied and not reported', async () => {
+    const ps = new Ps();
+    const { desk, lease } = await withLease(ps);
+    ps.last = { applied: [{ lease: lease.id, from: 2, to: 4 }], partial: [] };
+    desk.lost('w0', 1);
+    expect(() => desk.cut()).toThrow(/not known yet what w0 consumed/);
+    await desk.settled();
+    expect(desk.cut().consumed).toBe(4);
+    expect(await nextFor(desk, 'w1')).toBe('f0 4–10');
+  });
+
+  test('are looked at before another life of it gets any', async () => {
+    const ps = new Ps();
+    const { desk, lease } = await withLease(ps);
+    ps.last = { applied: [{ lease: lease.id, from: 2, to: 4 }], partial: [] };
+    expect(await nextFor(desk, 'w0')).toBe('f0 4–10');
+    // The loss of the first life is told of late, and does not touch the second.
+    await desk.beginIncarnation('w0', 5);
+    desk.lost('w0', 4);
+    await desk.settled();
+    expect(ps.closed.has('w0')).toBe(false);
+  });
+
+  test('go back with all else when a step was applied in part', async () => {
+    const ps = new Ps();
+    const reasons: string[] = [];
+    const { host, desk, lease } = await withLease(ps, async (why) => {
+      reasons.push(why);
+      await desk.pause();
+      host.reset();
+      desk.resume();
+    });
+    ps.last = { applied: [], partial: [{ lease: lease.id, from: 2, to: 4 }] };
+    desk.lost('w0', 1);
+    await desk.settled();
+    expect(reasons).toHaveLength(1);
+    expect(host.state.consumed).toBe(0);
+    expect(await nextFor(desk, 'w1')).toBe('f0 0–10');
+  });
+
+  test('count such a step as consumed where nothing can go back', async () => {
+    const ps = new Ps();
+    const { desk, lease } = await withLease(ps);
+    ps.last = { applied: [], partial: [{ lease: lease.id, from: 2, to: 4 }] };
+    desk.lost('w0', 1);
+    await desk.settled();
+    expect(await nextFor(desk, 'w1')).toBe('f0 4–10');
+  });
+});

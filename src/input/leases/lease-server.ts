@@ -1,0 +1,267 @@
+/**
+ * The chief's desk for data shards: workers come for leases and report what they consumed; the ledger behind it is told
+ * of a lost worker only when it is known what became of its last steps.
+ *
+ * A worker begins, and has a leaseSession from then on. The leaseSession ends when it is lost, when it begins anew, and when all go
+ * back to a checkpoint; whoever comes with one that has ended is sent to begin anew. Where there are ps, steps of an
+ * ended leaseSession are rejected there too: see step-marks.
+ */
+import { backoffMs } from '../../async/backoff.js';
+import { sleep } from '../../async/deadline.js';
+import { firstLineOf, messageOf, ShoalError } from '../../errors/errors.js';
+import type { Lease, LedgerSnapshot } from './ledger.js';
+import type { LedgerHost } from './ledger-host.js';
+import type { LastSteps, Mark } from './step-marks.js';
+
+export type NextAnswer =
+  | { readonly type: 'lease'; readonly lease: Lease }
+  /** There is none at this moment. */
+  | { readonly type: 'wait' }
+  /** There will be none any more. */
+  | { readonly type: 'end' }
+  /** The worker is to begin anew. */
+  | { readonly type: 'void' };
+
+export interface NextQuestion {
+  readonly leaseSession: string;
+  /** Grows with each question: one that was overtaken is not answered. */
+  readonly turn: number;
+  readonly holding: readonly number[];
+  readonly waitMs: number;
+}
+
+export interface DoneReport {
+  readonly leaseSession: string;
+  readonly lease: number;
+  readonly from: number;
+  readonly upTo: number;
+}
+
+/** What a worker asks of the desk, near or far. */
+export interface LeaseEndpoint {
+  begin(worker: string, signal?: AbortSignal): Promise<string>;
+  next(worker: string, question: NextQuestion, signal?: AbortSignal): Promise<NextAnswer>;
+  /** Whether the report counts; if not the worker is to begin anew. */
+  done(worker: string, report: DoneReport, signal?: AbortSignal): Promise<boolean>;
+}
+
+/** The part of the marks on the ps that the desk needs. */
+export interface Marks {
+  open(worker: string, above: number, signal?: AbortSignal): Promise<void>;
+  /** Rejects steps of these workers; resolves when no step that was admitted before is being applied any more. */
+  close(workers: readonly string[], signal?: AbortSignal): Promise<void>;
+  lastSteps(worker: string, held: readonly number[], signal?: AbortSignal): Promise<LastSteps>;
+}
+
+export interface LeaseServerOptions {
+  readonly host: LedgerHost;
+  /** None where a worker that dies takes the model with it. */
+  readonly marks?: Marks | undefined;
+  /** All whose steps may be under way, whether they came here or to an earlier chief. */
+  readonly workers: () => readonly string[];
+  /**
+   * Brings model and ledger back to one moment, when a lost worker's step was applied in part. Without it such a step
+   * counts as consumed.
+   */
+  readonly rewind?: ((why: string) => Promise<void>) | undefined;
+  /** Tells sessions of this desk from those of an earlier chief's. */
+  readonly life: string;
+  readonly signal: AbortSignal;
+  readonly log: (line: string) => void;
+}
+
+interface LeaseSession {
+  readonly name: string;
+  readonly incarnation: number;
+  turn: number;
+}
+
+export class LeaseServer implements LeaseEndpoint {
+  readonly #options: LeaseServerOptions;
+  readonly #sessions = new Map<string, LeaseSession>();
+  /** Workers of which it is not known what became of their last steps. */
+  readonly #settling = new Map<string, Promise<void>>();
+  readonly #wakes = new Set<() => void>();
+  #count = 0;
+  /** Counts pauses: what was begun before one does not count after it. */
+  #era = 0;
+  #isOpen = false;
+
+  constructor(options: LeaseServerOptions) {
+    this.#options = options;
+  }
+
+  /** Ends all sessions: nothing is given out, and no step applied, until `resume`. */
+  async pause(): Promise<void> {
+    const { marks, workers, signal } = this.#options;
+    this.#isOpen = false;
+    this.#era += 1;
+    const known = new Set([...workers(), ...this.#sessions.keys()]);
+    this.#sessions.clear();
+    this.#wake();
+    await marks?.close([...known], signal);
+  }
+
+  resume(): void {
+    this.#isOpen = true;
+    this.#wake();
+  }
+
+  get isOpen(): boolean {
+    return this.#isOpen;
+  }
+
+  begin(worker: string, signal?: AbortSignal): Promise<string> {
+    return this.beginIncarnation(worker, 0, signal);
+  }
+
+  /** @param incarnation the worker's: the loss of an earlier one does not end what follows. */
+  async beginIncarnation(worker: string, incarnation: number, signal?: AbortSignal): Promise<string> {
+    const { host, marks } = this.#options;
+    for (;;) {
+      await this.#until(() => this.#isOpen, signal);
+      const era = this.#era;
+      this.#sessions.delete(worker);
+      await this.#settle(worker);
+      signal?.throwIfAborted();
+      if (era !== this.#era) continue;
+      await marks?.open(worker, host.lastLease, this.#options.signal);
+      if (era !== this.#era) continue;
+      this.#count += 1;
+      const name = `${this.#options.life}.${this.#count}`;
+      this.#sessions.set(worker, { name, incarnation, turn: 0 });
+      return name;
+    }
+  }
+
+  async next(worker: string, question: NextQuestion, signal?: AbortSignal): Promise<NextAnswer> {
+    const { host } = this.#options;
+    const leaseSession = this.#sessions.get(worker);
+    if (!leaseSession || leaseSession.name !== question.leaseSession) return { type: 'void' };
+    // Its holding list is of the past: to act on it would take back what was given since.
+    if (question.turn <= leaseSession.turn) return { type: 'wait' };
+    leaseSession.turn = question.turn;
+    let lease: Lease | undefined;
+    const asked = host.next(worker, question.holding).then((given) => {
+      lease = given;
+      return 'answered';
+    });
+    const late = this.#until(() => this.#sessions.get(worker) !== leaseSession, signal, question.waitMs).then(
+      () => 'late',
+      () => 'late',
+    );
+    await Promise.race([asked, late]);
+    if (this.#sessions.get(worker) !== leaseSession) return { type: 'void' };
+    if (lease) return { type: 'lease', lease };
+    return host.isOver || host.isFinished ? { type: 'end' } : { type: 'wait' };
+  }
+
+  async done(worker: string, { leaseSession, lease, from, upTo }: DoneReport): Promise<boolean> {
+    if (this.#sessions.get(worker)?.name !== leaseSession) return false;
+    this.#options.host.done(worker, lease, upTo, from);
+    return true;
+  }
+
+  /** A worker is dead or has left: what it did not consume goes to others. */
+  lost(worker: string, incarnation: number): void {
+    const leaseSession = this.#sessions.get(worker);
+    if (leaseSession && leaseSession.incarnation > incarnation) return;
+    this.#sessions.delete(worker);
+    this.#wake();
+    this.#settle(worker).catch((error: unknown) => {
+      if (!this.#options.signal.aborted) this.#options.log(`the leases of ${worker}: ${messageOf(error)}`);
+    });
+  }
+
+  /** Finds out what a worker's last steps did, and takes its leases back. One at a time for each worker. */
+  #settle(worker: string): Promise<void> {
+    const known = this.#settling.get(worker);
+    if (known) return known;
+    const settling = this.#findOut(worker).finally(() => {
+      this.#settling.delete(worker);
+      this.#wake();
+    });
+    this.#settling.set(worker, settling);
+    return settling;
+  }
+
+  async #findOut(worker: string): Promise<void> {
+    const { host, marks, signal, log } = this.#options;
+    for (let attempt = 0; marks && host.held(worker).length > 0; attempt++) {
+      signal.throwIfAborted();
+      const era = this.#era;
+      try {
+        await marks.close([worker], signal);
+        const steps = await marks.lastSteps(worker, host.held(worker), signal);
+        if (era !== this.#era) continue;
+        await this.#judge(worker, steps);
+        break;
+      } catch (error) {
+        // A ps is away. When it is back all go to a checkpoint, and these leases are void.
+        if (attempt === 0) log(`the last steps of ${worker} are not known yet: ${firstLineOf(error)}`);
+        await sleep(backoffMs(attempt, { baseMs: 100, maxMs: 2000 }), signal);
+      }
+    }
+    host.lost(worker);
+  }
+
+  async #judge(worker: string, { applied, partial }: LastSteps): Promise<void> {
+    const { host, log, rewind } = this.#options;
+    const consumed = (mark: Mark) => host.done(worker, mark.lease, mark.to, mark.from);
+    for (const mark of applied) consumed(mark);
+    if (partial.length === 0) return;
+    const what = `${partial.length} of the last steps of ${worker} were applied in part`;
+    if (rewind) {
+      await rewind(what);
+      return;
+    }
+    log(`${what}; their records count as consumed`);
+    for (const mark of partial) consumed(mark);
+  }
+
+  /** Resolves when it is known of all lost workers what they consumed. */
+  settled(signal?: AbortSignal): Promise<void> {
+    return this.#until(() => this.#settling.size === 0, signal);
+  }
+
+  /** The ledger for a checkpoint, while all workers rest. */
+  cut(): LedgerSnapshot {
+    if (this.#settling.size > 0 || !this.#isOpen) {
+      const whom = [...this.#settling.keys()].join(', ');
+      throw new ShoalError(
+        'SHOAL_ABORTED',
+        whom === '' ? 'The input goes back to a checkpoint' : `It is not known yet what ${whom} consumed`,
+        { hint: 'The next checkpoint will have it.' },
+      );
+    }
+    return this.#options.host.cut();
+  }
+
+  #wake(): void {
+    for (const wake of [...this.#wakes]) wake();
+  }
+
+  /** Waits for something that a wake may bring about; for `ms` at most. */
+  #until(isSo: () => boolean, signal?: AbortSignal, ms?: number): Promise<void> {
+    const signals = [this.#options.signal, ...(signal ? [signal] : [])];
+    return new Promise((resolve, reject) => {
+      let timer: NodeJS.Timeout | undefined;
+      const look = () => {
+        const aborted = signals.find((one) => one.aborted);
+        if (!aborted && !isSo()) return;
+        end(aborted);
+      };
+      const end = (aborted?: AbortSignal) => {
+        clearTimeout(timer);
+        this.#wakes.delete(look);
+        for (const one of signals) one.removeEventListener('abort', look);
+        if (aborted) reject(new ShoalError('SHOAL_ABORTED', 'A wait for leases was aborted'));
+        else resolve();
+      };
+      this.#wakes.add(look);
+      for (const one of signals) one.addEventListener('abort', look, { once: true });
+      if (ms !== undefined) timer = setTimeout(end, ms);
+      look();
+    });
+  }
+}

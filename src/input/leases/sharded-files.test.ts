@@ -1,0 +1,72 @@
+/** Cuts that meet a plan made since, and plans for several workers. */
+import { describe, expect, test } from 'vitest';
+import type { Shard } from '../dataset/record-ranges.js';
+import type { LedgerPlan, LedgerSnapshot } from './ledger.js';
+import { adoptCut, cutFairly } from './sharded-files.js';
+
+const shard = (file: string, offset: number, records: number, size = 100): Shard => ({
+  file,
+  offset,
+  records,
+  size,
+});
+const planOf = (...shards: Shard[]): LedgerPlan => ({ shards, epochs: 2, seed: 1, shuffleShards: false });
+const snapshotOf = (...shards: Shard[]): LedgerSnapshot => ({
+  version: 1,
+  plan: { ...planOf(...shards), epochs: 1 },
+  generation: 3,
+  epoch: 0,
+  next: 1,
+  returned: [],
+  consumed: 4,
+});
+
+describe('a cut', () => {
+  test('keeps its shards where the same files are cut otherwise, without a word', () => {
+    const { cut, notice } = adoptCut(
+      snapshotOf(shard('a', 0, 6), shard('a', 60, 4)),
+      planOf(shard('a', 0, 2), shard('a', 20, 8)),
+    );
+    expect(notice).toBeUndefined();
+    expect(cut.plan.shards).toEqual([shard('a', 0, 6), shard('a', 60, 4)]);
+    expect(cut.plan.epochs).toBe(2);
+  });
+
+  test('follows files that were moved', () => {
+    const { cut, notice } = adoptCut(
+      snapshotOf(shard('/old/a', 0, 6), shard('/old/b', 0, 4)),
+      planOf(shard('/new/a', 0, 6), shard('/new/b', 0, 4)),
+    );
+    expect(notice).toBeUndefined();
+    expect(cut.plan.shards.map(({ file }) => file)).toEqual(['/new/a', '/new/b']);
+  });
+
+  test('of a file that has grown reads what it had, and says so', () => {
+    const { cut, notice } = adoptCut(snapshotOf(shard('a', 0, 6, 100)), planOf(shard('a', 0, 9, 150)));
+    expect(notice).toMatch(/not those of the checkpoint/);
+    expect(cut.plan.shards).toEqual([shard('a', 0, 6, 150)]);
+  });
+});
+
+describe('shards for several workers', () => {
+  const cut = async (most: number) => ({
+    shards: Array.from({ length: Math.ceil(1000 / most) }, (_, i) =>
+      shard('a', i, Math.min(most, 1000 - i * most)),
+    ),
+  });
+
+  test('are four for each at least, of whole batches', async () => {
+    const { shards } = await cutFairly(10, 3, cut);
+    expect(shards.length).toBeGreaterThanOrEqual(12);
+    expect(shards[0]?.records).toBe(80);
+  });
+
+  test('are no smaller than a batch', async () => {
+    const { shards } = await cutFairly(400, 3, cut);
+    expect(shards.map(({ records }) => records)).toEqual([400, 400, 200]);
+  });
+
+  test('are large for one alone', async () => {
+    expect((await cutFairly(10, 1, cut)).shards).toHaveLength(1);
+  });
+});

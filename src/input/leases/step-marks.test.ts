@@ -1,0 +1,218 @@
+/**
+ * Steps on a real ps that are delayed at a chosen point, while the chief closes the fence: what the ledger counts is what the
+ * model has, however long the step takes from its check to its mark, or from its mark to its last update.
+ */
+import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { sleep } from '../../async/deadline.js';
+import { TensorFlowServer } from '../../cluster/runtime/tensorflow-server.js';
+import { Graph } from '../../graph/graph.js';
+import { placeholder } from '../../ops/creation.js';
+import * as raw from '../../ops/generated/index.js';
+import { GradientDescentOptimizer } from '../../optimizers/gradient-descent.js';
+import { Session } from '../../session/session.js';
+import { Tensor } from '../../tensor/tensor.js';
+import { globalVariablesInitializer } from '../../variables/initialize.js';
+import { variable } from '../../variables/variable-scope.js';
+import { LeaseServer } from './lease-server.js';
+import type { Lease } from './ledger.js';
+import { LedgerHost } from './ledger-host.js';
+import { MarkKeeper, StepMarks } from './step-marks.js';
+
+const PS = '/job:ps/task:0';
+const WORKER = '/job:worker/task:0';
+/** Longer than anybody would wait who counts on steps being fast. */
+const DELAY_MS = 2000;
+
+let ps: TensorFlowServer;
+let worker: TensorFlowServer;
+beforeAll(() => {
+  ps = TensorFlowServer.start({ host: '127.0.0.1', port: 0 });
+  worker = TensorFlowServer.start({ host: '127.0.0.1', port: 0 });
+});
+
+const open = (graph: Graph) =>
+  Session.open({
+    graph,
+    target: worker.target,
+    config: {
+      clusterDef: {
+        job: [
+          { name: 'ps', tasks: { 0: ps.address } },
+          { name: 'worker', tasks: { 0: worker.address } },
+        ],
+      },
+      experimental: { shareSessionStateInClusterspecPropagation: true },
+    },
+  });
+
+type DelayedMark = 'begun' | 'ended';
+
+/**
+ * A step that adds 1 to `sum`, and stops on the ps just before it writes a mark, until `release` is run. `reached` returns
+ * when it is there.
+ */
+function delayedStep(before: DelayedMark, name: string) {
+  const source = new Graph();
+  const names = source.device(PS, () =>
+    source.asDefault(() => {
+      const position = placeholder({ dtype: 'int64', shape: [3], name: 'position' });
+      const lane = placeholder({ dtype: 'int64', shape: [], name: 'lane' });
+      const sum = variable('sum', { shape: [], initializer: 0 });
+      const guard = new StepMarks(WORKER, position, lane);
+      const train = new GradientDescentOptimizer(1).minimize(sum.toOutput().neg(), { guard });
+      const queue = (kind: string) =>
+        raw.fifoQueueV2({ componentTypes: ['int64'], shapes: [[]], sharedName: `${name}/${kind}` });
+      const put = (kind: string) => raw.queueEnqueueV2(queue(kind), [Tensor.of(1n)]);
+      const take = (kind: string) =>
+        raw.queueDequeueV2(queue(kind), { componentTypes: ['int64'] })[0]?.op as { name: string };
+      return {
+        train: train.name,
+        init: globalVariablesInitializer().name,
+        sum: sum.toOutput().name,
+        arrive: put('reached').name,
+        wait: take('release').name,
+        reached: take('reached').name,
+        release: put('release').name,
+      };
+    }),
+  );
+  const def = source.toGraphDef();
+  const node = (found: string) => def.node.find(({ name }) => name === found) as (typeof def.node)[number];
+  const handles = (kind: string) =>
+    def.node
+      .filter(({ attr }) => {
+        const value = attr.shared_name?.value;
+        return value?.case === 's' && Buffer.from(value.value).toString().endsWith(`/${kind}`);
+      })
+      .map(({ name }) => name);
+  const users = (kind: string, op: string) =>
+    def.node.filter((one) => one.op === op && handles(kind).includes(one.input[0] ?? ''));
+  const [fenceRead] = users('fence', 'ReadVariableOp');
+  const [mark] = users(before, 'ResourceScatterUpdate');
+  const [begun] = users('begun', 'ResourceScatterUpdate');
+  node(names.arrive).input.push(`^${before === 'begun' ? fenceRead?.name : begun?.name}`);
+  node(names.wait).input.push(`^${names.arrive}`);
+  mark?.input.push(`^${names.wait}`);
+  const graph = new Graph();
+  graph.importGraphDef(def);
+  const op = (name: string) => graph.operation(name);
+  return {
+    graph,
+    position: graph.output('position:0'),
+    lane: graph.output('lane:0'),
+    sum: graph.output(names.sum),
+    train: op(names.train),
+    init: op(names.init),
+    reached: op(names.reached),
+    release: op(names.release),
+  };
+}
+
+let session: Session;
+let keeper: MarkKeeper;
+let desk: LeaseServer;
+let host: LedgerHost;
+let lines: string[];
+let parts: ReturnType<typeof delayedStep>;
+let step: Promise<unknown>;
+
+/** A worker has a lease of four records, and its step of the first two is on the ps, before a mark. */
+async function begin(before: DelayedMark): Promise<void> {
+  host = new LedgerHost({
+    shards: [{ file: 'f', offset: 0, records: 4 }],
+    epochs: 1,
+    seed: 1,
+    shuffleShards: false,
+  });
+  parts = delayedStep(before, `delayed-${before}`);
+  session = open(parts.graph);
+  keeper = new MarkKeeper(open, [PS], 1);
+  desk = new LeaseServer({
+    host,
+    marks: keeper,
+    workers: () => [WORKER],
+    life: 'a',
+    signal: new AbortController().signal,
+    log: (line) => lines.push(line),
+  });
+  desk.resume();
+  await session.run(parts.init);
+  const leaseSession = await desk.begin(WORKER);
+  const answer = await desk.next(WORKER, { leaseSession, turn: 1, holding: [], waitMs: 10_000 });
+  const { lease } = answer as { lease: Lease };
+  const feeds = new Map([
+    [parts.position, Tensor.of(BigInt64Array.of(BigInt(lease.id), 0n, 2n))],
+    [parts.lane, Tensor.of(0n)],
+  ]);
+  step = session.run(parts.train, { feeds, timeoutMs: 60_000 });
+  step.catch(() => {});
+  await session.run(parts.reached, { timeoutMs: 30_000 });
+}
+
+beforeEach(() => {
+  lines = [];
+});
+afterEach(async () => {
+  await keeper[Symbol.asyncDispose]();
+  await session.close();
+});
+
+const isSettled = async (promise: Promise<unknown>): Promise<boolean> => {
+  let settled = false;
+  const note = () => {
+    settled = true;
+  };
+  promise.then(note, note);
+  await sleep(DELAY_MS);
+  return settled;
+};
+
+/** Lets the step go, and says whether the model has it. */
+async function release(): Promise<boolean> {
+  await session.run(parts.release, { timeoutMs: 30_000 });
+  await step.catch(() => {});
+  return ((await session.run(parts.sum)) as Tensor).number() === 1;
+}
+
+describe('a step that is delayed on the ps while its worker is lost', { timeout: 120_000 }, () => {
+  test('after the check of its lease is counted exactly if it is applied', async () => {
+    await begin('begun');
+    desk.lost(WORKER, 1);
+    await sleep(DELAY_MS);
+    const isApplied = await release();
+    await desk.settled();
+    expect({ isApplied, consumed: host.state.consumed }).toEqual({ isApplied: true, consumed: 2 });
+  });
+
+  test('after the check of its lease, and aborted there, leaves the lock and nothing else', async () => {
+    await begin('begun');
+    desk.lost(WORKER, 1);
+    await session.close();
+    await desk.settled(AbortSignal.timeout(30_000));
+    await using reader = open(parts.graph);
+    const applied = ((await reader.run(parts.sum)) as Tensor).number();
+    expect({ applied, consumed: host.state.consumed }).toEqual({ applied: 0, consumed: 0 });
+  });
+
+  test('amid its updates is waited for, and is not taken for one that was applied in part', async () => {
+    await begin('ended');
+    desk.lost(WORKER, 1);
+    expect(await isSettled(desk.settled())).toBe(false);
+    expect(await release()).toBe(true);
+    await desk.settled();
+    expect(host.state.consumed).toBe(2);
+    expect(lines).toEqual([]);
+  });
+});
+
+test.each(['begun', 'ended'] as const)(
+  'a pause lasts until a step that was admitted is applied, delayed before it has %s',
+  { timeout: 120_000 },
+  async (before) => {
+    await begin(before);
+    const paused = desk.pause();
+    expect(await isSettled(paused)).toBe(false);
+    expect(await release()).toBe(true);
+    await paused;
+  },
+);

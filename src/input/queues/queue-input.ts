@@ -1,0 +1,197 @@
+/**
+ * The input functions of TensorFlow 1: names of files through a queue, records in batches through another. Their
+ * queue runners are in the graph's collection; who makes the session starts them. Datasets do the same in fewer
+ * runs; this is for programs that are written this way.
+ */
+import { invalid } from '../../errors/errors.js';
+import { currentGraph } from '../../graph/graph.js';
+import type { Operation, Output } from '../../graph/operation.js';
+import { asOutput, isOutputLike, type Operand } from '../../ops/build.js';
+import * as raw from '../../ops/generated/index.js';
+import { randomShuffle } from '../../ops/random.js';
+import type { DType } from '../../tensor/dtype.js';
+import type { PartialShape } from '../../tensor/shape.js';
+import { Tensor } from '../../tensor/tensor.js';
+import { GraphKeys } from '../../variables/collections.js';
+import type { Variable } from '../../variables/variable.js';
+import { newVariable } from '../../variables/variable-scope.js';
+import { building } from '../dataset/sources.js';
+import { batched, type ElementOf, flatten, flattenSlices, unflatten } from '../dataset/structure.js';
+import { fifoQueue, paddingFifoQueue, type Queue, randomShuffleQueue } from './queue.js';
+import { addQueueRunner, QueueRunner } from './queue-runner.js';
+
+/** The files that match when the local variables are initialized, in a local variable. */
+export function matchFilenamesOnce(
+  pattern: string | readonly string[],
+  options: { readonly name?: string } = {},
+): Variable<'string'> {
+  const patterns = typeof pattern === 'string' ? [pattern] : [...pattern];
+  return building(() =>
+    newVariable<'string'>(
+      () => raw.matchingFiles(Tensor.of(patterns, { dtype: 'string', shape: [patterns.length] })),
+      {
+        name: options.name ?? 'matching_filenames',
+        trainable: false,
+        collections: [GraphKeys.localVariables],
+      },
+    ),
+  );
+}
+
+export interface StringInputProducerOptions {
+  /** How often all strings come; for ever when left out. The count is a local variable. */
+  readonly numEpochs?: number | undefined;
+  /** In random order within each epoch, true when left out. */
+  readonly shuffle?: boolean | undefined;
+  readonly seed?: number | undefined;
+  readonly capacity?: number | undefined;
+  readonly sharedName?: string | undefined;
+  readonly name?: string | undefined;
+}
+
+/** A queue of strings, usually names of files. */
+export function stringInputProducer(
+  strings: Operand<'string'> | readonly string[],
+  options: StringInputProducerOptions = {},
+): Queue {
+  const { numEpochs, shuffle = true, seed, capacity = 32, sharedName, name = 'input_producer' } = options;
+  if (numEpochs !== undefined && (!Number.isSafeInteger(numEpochs) || numEpochs < 1))
+    throw invalid(`numEpochs must be a whole number from 1, it is ${numEpochs}`);
+  return building(() =>
+    currentGraph().nameScope(name, () => {
+      let values = nonEmpty(strings);
+      if (shuffle) values = randomShuffle(values, { seed }) as Output<'string'>;
+      if (numEpochs !== undefined) values = limitEpochs(values, numEpochs);
+      const queue = fifoQueue({ capacity, dtypes: ['string'], shapes: [[]], sharedName });
+      addQueueRunner(new QueueRunner({ queue, enqueueOps: [queue.enqueueMany([values])] }));
+      return queue;
+    }),
+  );
+}
+
+function nonEmpty(strings: Operand<'string'> | readonly string[]): Output<'string'> {
+  const message = 'stringInputProducer is given no strings';
+  if (Array.isArray(strings) && strings.length === 0) throw invalid(message);
+  const values = asOutput(strings as Operand<'string'>, 'string');
+  if (!isOutputLike(strings)) return values;
+  const check = raw.assert(raw.greater(raw.size(values), 0), [asOutput(message)]);
+  return raw.identity(values, { controlInputs: [check] }) as Output<'string'>;
+}
+
+/** The same values, but OUT_OF_RANGE after so many reads. */
+export function limitEpochs<T extends Output>(values: T, numEpochs: number): T {
+  const epochs = newVariable(Tensor.of(0n), {
+    name: 'limit_epochs/epochs',
+    trainable: false,
+    collections: [GraphKeys.localVariables],
+  });
+  const counted = raw.resourceCountUpTo(epochs.handle, { limit: numEpochs, t: 'int64' });
+  return raw.identity(values, { controlInputs: [counted.op] }) as T;
+}
+
+export interface BatchOptions {
+  readonly batchSize: number;
+  /** How many loops fill the queue. */
+  readonly numThreads?: number | undefined;
+  readonly capacity?: number | undefined;
+  /** Whether each tensor is a batch of examples already, of any size. */
+  readonly enqueueMany?: boolean | undefined;
+  /** Of one example, in the order of the tensors, where the graph does not know them. */
+  readonly shapes?: readonly PartialShape[] | undefined;
+  /** Whether the last batch may be smaller. */
+  readonly allowSmallerFinalBatch?: boolean | undefined;
+  readonly sharedName?: string | undefined;
+  readonly name?: string | undefined;
+}
+
+/** Examples in batches, in the order in which they are read. */
+export function batch<const T>(
+  tensors: T,
+  options: BatchOptions & {
+    /** Pads examples of different sizes with zeros. */
+    readonly dynamicPad?: boolean;
+  },
+): ElementOf<T> {
+  const { capacity = 32, sharedName, dynamicPad, name = 'batch' } = options;
+  const make = dynamicPad ? paddingFifoQueue : fifoQueue;
+  return throughQueue(tensors, { ...options, name }, (common) => make({ ...common, capacity, sharedName }));
+}
+
+/** Examples in batches, drawn at random from at least `minAfterDequeue` that wait. */
+export function shuffleBatch<const T>(
+  tensors: T,
+  options: BatchOptions & {
+    readonly capacity: number;
+    readonly minAfterDequeue: number;
+    readonly seed?: number | undefined;
+  },
+): ElementOf<T> {
+  const { capacity, minAfterDequeue, seed, sharedName, name = 'shuffle_batch' } = options;
+  return throughQueue(tensors, { ...options, name }, (common) =>
+    randomShuffleQueue({ ...common, capacity, minAfterDequeue, seed, sharedName }),
+  );
+}
+
+export interface PrefetchQueueOptions {
+  /** How many elements are kept ready. */
+  readonly capacity?: number | undefined;
+  /** How many loops make them. */
+  readonly numThreads?: number | undefined;
+  readonly sharedName?: string | undefined;
+  readonly name?: string | undefined;
+}
+
+/** The same elements, made ahead in loops of their own: no step waits for what they take to be made, parsing above all. */
+export function prefetchQueue<const T>(tensors: T, options: PrefetchQueueOptions = {}): ElementOf<T> {
+  const { capacity = 4, numThreads = 1, sharedName, name = 'prefetch_queue' } = options;
+  checkThreads(numThreads);
+  return building(() =>
+    currentGraph().nameScope(name, () => {
+      const { spec, components } = flatten(tensors);
+      const queue = fifoQueue({ capacity, dtypes: components.map(({ dtype }) => dtype), sharedName });
+      addFillers(queue, queue.enqueue(components), numThreads);
+      return unflatten(spec, queue.dequeue()) as ElementOf<T>;
+    }),
+  );
+}
+
+function checkThreads(numThreads: number): void {
+  if (!Number.isSafeInteger(numThreads) || numThreads < 1)
+    throw invalid(`numThreads must be a whole number from 1, it is ${numThreads}`);
+}
+
+/** One op, run by several loops: each run makes and enqueues elements of its own. */
+function addFillers(queue: Queue, op: Operation, numThreads: number): void {
+  addQueueRunner(new QueueRunner({ queue, enqueueOps: Array.from({ length: numThreads }, () => op) }));
+}
+
+function throughQueue<T>(
+  tensors: unknown,
+  options: BatchOptions & { readonly name: string },
+  make: (common: { readonly dtypes: DType[]; readonly shapes: PartialShape[] }) => Queue,
+): T {
+  const { batchSize, numThreads = 1, enqueueMany = false, allowSmallerFinalBatch = false } = options;
+  checkThreads(numThreads);
+  return building(() =>
+    currentGraph().nameScope(options.name, () => {
+      const { spec, components } = enqueueMany ? flattenSlices(tensors) : flatten(tensors);
+      const shapes = components.map((component, i) =>
+        shapeOf(component, enqueueMany, options.shapes?.[i], i),
+      );
+      const queue = make({ dtypes: components.map(({ dtype }) => dtype), shapes });
+      const op = enqueueMany ? queue.enqueueMany(components) : queue.enqueue(components);
+      addFillers(queue, op, numThreads);
+      const taken = allowSmallerFinalBatch ? queue.dequeueUpTo(batchSize) : queue.dequeueMany(batchSize);
+      return unflatten(batched(spec, allowSmallerFinalBatch ? null : batchSize), taken) as T;
+    }),
+  );
+}
+
+function shapeOf(output: Output, many: boolean, given: PartialShape | undefined, i: number): PartialShape {
+  const shape = given ?? (many ? (output.shape?.slice(1) ?? null) : output.shape);
+  if (shape === null)
+    throw invalid(`The shape of tensor ${i} (${output}) must be known for it to be put into batches`, {
+      hint: 'Give `shapes`, or setShape on the tensor.',
+    });
+  return shape;
+}

@@ -1,0 +1,188 @@
+/**
+ * Keeps a queue filled: loops beside the training loop, each of which runs one enqueue op again and again. The last
+ * that meets the end of its input closes the queue.
+ *
+ * A loop waits in TensorFlow while its queue is full, and holds a thread of the pool meanwhile. If all threads were
+ * held that way no step could run and make room, so more loops than the pool bears are refused.
+ */
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
+import { threadPool } from '../../async/thread-pool.js';
+import { invalid, isShoalError, type ShoalCode, ShoalError, TF_CODE_NAMES } from '../../errors/errors.js';
+import { currentGraph, type Graph } from '../../graph/graph.js';
+import type { Operation } from '../../graph/operation.js';
+import { QueueRunnerDefSchema } from '../../proto/generated/model_pb.js';
+import { GraphKeys } from '../../variables/collections.js';
+import type { Queue } from './queue.js';
+
+/** What stops loops together, as the train room's Coordinator does. */
+export interface LoopCoordinator {
+  shouldStop(): boolean;
+  requestStop(error?: unknown): void;
+  /** Fires when a stop is requested. */
+  readonly signal?: AbortSignal;
+}
+
+export interface QueueSession {
+  run(fetches: Operation): Promise<unknown>;
+}
+
+export interface QueueRunnerParts {
+  /** The queue, or its op. */
+  readonly queue: Queue | Operation;
+  readonly enqueueOps: readonly Operation[];
+  readonly closeOp?: Operation;
+  readonly cancelOp?: Operation;
+  /** Errors that mean the end of the input. */
+  readonly queueClosedCodes?: readonly ShoalCode[];
+}
+
+const POLL_MS = 50;
+/** Threads left for the steps, and for the ops that end the loops. */
+const SPARE_THREADS = 3;
+
+export class QueueRunner {
+  readonly queue: Operation;
+  readonly enqueueOps: readonly Operation[];
+  readonly closeOp: Operation;
+  readonly cancelOp: Operation;
+  readonly queueClosedCodes: readonly ShoalCode[];
+
+  constructor(parts: QueueRunnerParts) {
+    if (parts.enqueueOps.length === 0) throw invalid('A queue runner needs an enqueue op');
+    const { queue } = parts;
+    const made = 'handle' in queue;
+    this.queue = made ? queue.handle.op : queue;
+    const need = (op: Operation | undefined, make: (queue: Queue) => Operation): Operation => {
+      if (op) return op;
+      if (!made) throw invalid('A queue runner of a bare op needs closeOp and cancelOp');
+      return make(queue);
+    };
+    this.enqueueOps = parts.enqueueOps;
+    this.closeOp = need(parts.closeOp, (q) => q.close());
+    this.cancelOp = need(parts.cancelOp, (q) => q.close({ cancelPendingEnqueues: true }));
+    this.queueClosedCodes = parts.queueClosedCodes ?? ['SHOAL_TF_OUT_OF_RANGE'];
+  }
+
+  get name(): string {
+    return `QueueRunner '${this.queue.name}'`;
+  }
+
+  /**
+   * Starts the loops. They end at the end of the input, or when a stop is requested; an error is given to the
+   * coordinator, so the promises only tell of the end.
+   */
+  createThreads(session: QueueSession, coordinator: LoopCoordinator): Promise<void>[] {
+    const { size } = threadPool();
+    const all = this.queue.graph.getCollection<QueueRunner>(GraphKeys.queueRunners);
+    const loopCount = [...new Set([...all, this])].reduce(
+      (sum, { enqueueOps }) => sum + enqueueOps.length,
+      0,
+    );
+    if (loopCount + SPARE_THREADS > size) {
+      throw new ShoalError(
+        'SHOAL_UNSUPPORTED',
+        `The graph's queue runners have ${loopCount} loops; the thread pool has ${size} threads`,
+        { hint: 'Start Node with UV_THREADPOOL_SIZE=64, or give the queues fewer threads.' },
+      );
+    }
+    let running = this.enqueueOps.length;
+    const close = async () => {
+      running -= 1;
+      if (running === 0) await session.run(this.closeOp);
+    };
+    const ended = new AbortController();
+    const loops = this.enqueueOps.map((op) => this.#loop(session, coordinator, op, close));
+    void Promise.all(loops).then(() => ended.abort());
+    return [...loops, this.#cancelOnStop(session, coordinator, ended.signal)];
+  }
+
+  async #loop(
+    session: QueueSession,
+    coordinator: LoopCoordinator,
+    op: Operation,
+    close: () => Promise<void>,
+  ): Promise<void> {
+    try {
+      while (!coordinator.shouldStop()) await session.run(op);
+    } catch (error) {
+      if (coordinator.shouldStop()) return;
+      if (!this.queueClosedCodes.some((code) => isShoalError(error, code))) {
+        coordinator.requestStop(error);
+        return;
+      }
+      try {
+        await close();
+      } catch (failed) {
+        if (!coordinator.shouldStop()) coordinator.requestStop(failed);
+      }
+    }
+  }
+
+  /** Loops that wait for room are woken when all stop. */
+  async #cancelOnStop(
+    session: QueueSession,
+    coordinator: LoopCoordinator,
+    ended: AbortSignal,
+  ): Promise<void> {
+    await stopOrEnd(coordinator, ended);
+    if (ended.aborted) return;
+    // A session that is closed already has ended the loops itself.
+    await session.run(this.cancelOp).catch(() => undefined);
+  }
+
+  /** As TensorFlow writes it into MetaGraphDefs. */
+  toCollectionBytes(): Uint8Array {
+    return toBinary(
+      QueueRunnerDefSchema,
+      create(QueueRunnerDefSchema, {
+        queueName: this.queue.name,
+        enqueueOpName: this.enqueueOps.map(({ name }) => name),
+        closeOpName: this.closeOp.name,
+        cancelOpName: this.cancelOp.name,
+        queueClosedExceptionTypes: this.queueClosedCodes.map(codeNumber),
+      }),
+    );
+  }
+
+  /** From a MetaGraphDef whose nodes are in the graph, under the prefix. */
+  static fromCollectionBytes(bytes: Uint8Array, graph: Graph = currentGraph(), prefix = ''): QueueRunner {
+    const def = fromBinary(QueueRunnerDefSchema, bytes);
+    const op = (name: string) => graph.operation(prefix + name);
+    const codes = def.queueClosedExceptionTypes.map(
+      (code) => `SHOAL_TF_${(TF_CODE_NAMES as readonly string[])[code]}` as ShoalCode,
+    );
+    return new QueueRunner({
+      queue: op(def.queueName),
+      enqueueOps: def.enqueueOpName.map(op),
+      closeOp: op(def.closeOpName),
+      cancelOp: op(def.cancelOpName),
+      ...(codes.length > 0 ? { queueClosedCodes: codes } : {}),
+    });
+  }
+}
+
+function codeNumber(code: ShoalCode): number {
+  const number = TF_CODE_NAMES.indexOf(code.replace(/^SHOAL_TF_/, '') as (typeof TF_CODE_NAMES)[number]);
+  if (number < 0) throw invalid(`${code} is not a code of TensorFlow's`);
+  return number;
+}
+
+function stopOrEnd(coordinator: LoopCoordinator, ended: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    let timer: NodeJS.Timeout | undefined;
+    const done = () => {
+      clearInterval(timer);
+      resolve();
+    };
+    ended.addEventListener('abort', done, { once: true });
+    if (coordinator.shouldStop()) done();
+    else if (coordinator.signal) coordinator.signal.addEventListener('abort', done, { once: true });
+    else timer = setInterval(() => coordinator.shouldStop() && done(), POLL_MS);
+  });
+}
+
+/** Has whoever starts a graph's queue runners start this one. */
+export function addQueueRunner(runner: QueueRunner): QueueRunner {
+  runner.queue.graph.addToCollection(GraphKeys.queueRunners, runner);
+  return runner;
+}

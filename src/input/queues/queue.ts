@@ -1,0 +1,147 @@
+/** Queues of the graph, as TensorFlow 1's input pipelines use them. A queue lives on the worker. */
+import { invalid } from '../../errors/errors.js';
+import type { Operation, Output } from '../../graph/operation.js';
+import { inScope, scopeOf } from '../../graph/scope.js';
+import { asOutput, type Operand } from '../../ops/build.js';
+import * as raw from '../../ops/generated/index.js';
+import { opSeeds } from '../../ops/random.js';
+import type { DType } from '../../tensor/dtype.js';
+import type { PartialShape } from '../../tensor/shape.js';
+import { Tensor } from '../../tensor/tensor.js';
+import { building } from '../dataset/sources.js';
+
+export interface QueueOptions {
+  readonly capacity: number;
+  readonly dtypes: readonly DType[];
+  /** Of one element; needed to take out many at once. */
+  readonly shapes?: readonly PartialShape[] | undefined;
+  /** Workers' queues are their own unless they share a name and a device. */
+  readonly sharedName?: string | undefined;
+  readonly name?: string | undefined;
+}
+
+export interface RandomShuffleQueueOptions extends QueueOptions {
+  /** How many elements stay in the queue to draw from, until it is closed. */
+  readonly minAfterDequeue: number;
+  readonly seed?: number | undefined;
+}
+
+export class Queue {
+  readonly handle: Output<'resource'>;
+  readonly dtypes: readonly DType[];
+  readonly shapes: readonly PartialShape[] | undefined;
+
+  constructor(handle: Output<'resource'>, dtypes: readonly DType[], shapes?: readonly PartialShape[]) {
+    this.handle = handle;
+    this.dtypes = dtypes;
+    this.shapes = shapes;
+  }
+
+  get name(): string {
+    return this.handle.op.name;
+  }
+
+  /** Adds one element; waits while the queue is full. */
+  enqueue(components: Operand | readonly Operand[], options: { readonly name?: string } = {}): Operation {
+    return this.#here(() => raw.queueEnqueueV2(this.handle, this.#components(components), options));
+  }
+
+  /** Adds the slices along the first dimension, one element each. */
+  enqueueMany(components: Operand | readonly Operand[], options: { readonly name?: string } = {}): Operation {
+    return this.#here(() => raw.queueEnqueueManyV2(this.handle, this.#components(components), options));
+  }
+
+  /** Takes one element; waits for it, and fails with OUT_OF_RANGE when the queue is closed and empty. */
+  dequeue(options: { readonly name?: string } = {}): Output[] {
+    return this.#here(() =>
+      raw
+        .queueDequeueV2(this.handle, { componentTypes: this.dtypes, ...options })
+        .map((output, i) => output.setShape(this.shapes?.[i] ?? null)),
+    );
+  }
+
+  /** Takes `count` elements, stacked. */
+  dequeueMany(count: number | Output<'int32'>, options: { readonly name?: string } = {}): Output[] {
+    return this.#batch(raw.queueDequeueManyV2, count, typeof count === 'number' ? count : null, options);
+  }
+
+  /** Takes `count` elements, or what is left when the queue is closed. */
+  dequeueUpTo(count: number | Output<'int32'>, options: { readonly name?: string } = {}): Output[] {
+    return this.#batch(raw.queueDequeueUpToV2, count, null, options);
+  }
+
+  #batch(
+    op: typeof raw.queueDequeueManyV2,
+    count: number | Output<'int32'>,
+    size: number | null,
+    options: { readonly name?: string },
+  ): Output[] {
+    const n = typeof count === 'number' ? Tensor.of(count, { dtype: 'int32' }) : count;
+    return this.#here(() =>
+      op(this.handle, n, { componentTypes: this.dtypes, ...options }).map((output, i) => {
+        const shape = this.shapes?.[i];
+        return shape ? output.setShape([size, ...shape]) : output;
+      }),
+    );
+  }
+
+  /** No more elements come in; those inside can be taken out. */
+  close(options: { readonly cancelPendingEnqueues?: boolean; readonly name?: string } = {}): Operation {
+    return this.#here(() => raw.queueCloseV2(this.handle, options));
+  }
+
+  size(options: { readonly name?: string } = {}): Output<'int32'> {
+    return this.#here(() => raw.queueSizeV2(this.handle, options));
+  }
+
+  #components(given: Operand | readonly Operand[]): readonly Operand[] {
+    const components = this.dtypes.length === 1 && !Array.isArray(given) ? [given as Operand] : given;
+    if (!Array.isArray(components) || components.length !== this.dtypes.length) {
+      throw invalid(`An element of queue '${this.name}' has ${this.dtypes.length} tensors`);
+    }
+    // A queue keeps elements beyond the run, and strings that were fed are gone with it: these are its own.
+    return (components as readonly Operand[]).map((component, i) =>
+      this.dtypes[i] === 'string' ? raw.stringJoin([asOutput(component, 'string')]) : component,
+    );
+  }
+
+  /** Where the queue is. */
+  #here<T>(body: () => T): T {
+    const { graph, op } = this.handle;
+    return inScope({ ...scopeOf(graph), devices: [op.device], colocation: undefined }, body);
+  }
+}
+
+const attrsOf = ({ capacity, dtypes, shapes, sharedName = '' }: QueueOptions) => ({
+  componentTypes: dtypes,
+  ...(shapes ? { shapes } : {}),
+  capacity,
+  sharedName,
+});
+
+/** First in, first out. */
+export function fifoQueue(options: QueueOptions): Queue {
+  const { name = 'fifo_queue' } = options;
+  return building(
+    () => new Queue(raw.fifoQueueV2({ ...attrsOf(options), name }), options.dtypes, options.shapes),
+  );
+}
+
+/** First in, first out; batches of elements of different sizes are padded with zeros. */
+export function paddingFifoQueue(options: QueueOptions): Queue {
+  const { name = 'padding_fifo_queue' } = options;
+  return building(
+    () => new Queue(raw.paddingFIFOQueueV2({ ...attrsOf(options), name }), options.dtypes, options.shapes),
+  );
+}
+
+/** Elements come out in random order. */
+export function randomShuffleQueue(options: RandomShuffleQueueOptions): Queue {
+  const { name = 'random_shuffle_queue', minAfterDequeue } = options;
+  if (minAfterDequeue >= options.capacity)
+    throw invalid(`minAfterDequeue (${minAfterDequeue}) must be below the capacity (${options.capacity})`);
+  return building(() => {
+    const attrs = { ...attrsOf(options), minAfterDequeue, ...opSeeds(options.seed), name };
+    return new Queue(raw.randomShuffleQueueV2(attrs), options.dtypes, options.shapes);
+  });
+}

@@ -1,0 +1,71 @@
+/** Readers of TensorFlow 1: they take names of files from a queue and give what is in them, one piece at a time. */
+
+import type { Compression } from '../../formats/tfrecord/compression.js';
+import type { Output } from '../../graph/operation.js';
+import { inScope, scopeOf } from '../../graph/scope.js';
+import * as raw from '../../ops/generated/index.js';
+import { int64 } from '../dataset/dataset.js';
+import { building } from '../dataset/sources.js';
+import { compressionName } from '../files/files.js';
+import type { Queue } from './queue.js';
+
+interface ReaderOptions {
+  readonly name?: string | undefined;
+}
+
+class Reader {
+  readonly handle: Output<'resource'>;
+
+  constructor(make: () => Output<'resource'>) {
+    this.handle = building(make);
+  }
+
+  /** The next piece, and a key that says where it comes from. */
+  read(
+    queue: Queue,
+    options: { readonly name?: string } = {},
+  ): { key: Output<'string'>; value: Output<'string'> } {
+    return this.#here(() => raw.readerReadV2(this.handle, queue.handle, options));
+  }
+
+  /** Up to so many pieces: fewer runs for the same records. */
+  readUpTo(
+    queue: Queue,
+    count: number,
+    options: { readonly name?: string } = {},
+  ): { keys: Output<'string'>; values: Output<'string'> } {
+    return this.#here(() => raw.readerReadUpToV2(this.handle, queue.handle, int64(count), options));
+  }
+
+  #here<T>(body: () => T): T {
+    const { graph, op } = this.handle;
+    return inScope({ ...scopeOf(graph), devices: [op.device], colocation: undefined }, body);
+  }
+}
+
+/** The records of TFRecord files. */
+export class TFRecordReader extends Reader {
+  constructor({
+    name = 'TFRecordReader',
+    compression,
+  }: ReaderOptions & { readonly compression?: Compression } = {}) {
+    super(() => raw.tfRecordReaderV2({ compressionType: compressionName(compression), name }));
+  }
+}
+
+/** The lines of text files. */
+export class TextLineReader extends Reader {
+  constructor({
+    name = 'TextLineReader',
+    skipHeaderLines = 0,
+  }: ReaderOptions & { readonly skipHeaderLines?: number } = {}) {
+    super(() => raw.textLineReaderV2({ skipHeaderLines, name }));
+  }
+}
+
+/** Whole files. */
+export class WholeFileReader extends Reader {
+  constructor({ name = 'WholeFileReader' }: ReaderOptions = {}) {
+    super(() => raw.wholeFileReaderV2({ name }));
+  }
+}

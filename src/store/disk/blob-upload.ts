@@ -1,0 +1,290 @@
+/**
+ * Blobs that come over the network. Bytes are appended to a partial file under an upload id; `publish` checks
+ * the size and the crc32c of the whole and then moves it into place, so a blob is there whole or not at all. An upload that
+ * was cut goes on at the offset that was reached, also after this process has died and was started again. One that ends in
+ * good order leaves no upload behind.
+ */
+import { createHash } from 'node:crypto';
+import { constants } from 'node:fs';
+import { type FileHandle, lstat, open, rm } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { crc32c } from '../../bytes/crc32c.js';
+import { invalid, isShoalError, ShoalError } from '../../errors/errors.js';
+import { type BlobName, RESERVED } from '../blob-names.js';
+import type { BlobDigest } from '../store.js';
+import { type DiskBlob, digestBlob, readRange, statBlob } from './blob-disk.js';
+import { DiskWriter } from './disk-writer.js';
+import {
+  checkRoom,
+  isNoSpace,
+  makeDirectory,
+  moveIntoPlace,
+  noSpace,
+  sweepPartials,
+  UPLOAD_FILE,
+} from './publish.js';
+
+export const UPLOAD_ID = /^[A-Za-z0-9_-]{8,64}$/;
+
+interface Upload {
+  /** Of what has arrived. */
+  crc32c: number;
+  offset: number;
+  /** Whether a request holds the file. */
+  busy: boolean;
+  /** Ends that request, when another takes over. */
+  stop: AbortController;
+  /** Settles when that request has let go of the file. */
+  idle: Promise<void>;
+}
+
+export interface AppendOptions {
+  /** The size that the blob will have: room for it is checked at the start. */
+  readonly size?: number | undefined;
+  readonly maxBytes?: number;
+}
+
+export type Publication = BlobDigest & { readonly ifAbsent?: boolean };
+
+export type Published = { readonly published: true; readonly blob: DiskBlob } | { readonly published: false };
+
+/** Uploads whose sum is kept in memory; for more than these it is computed again from the file. */
+const MAX_REMEMBERED = 1024;
+const GRACE_MS = 1000;
+
+export class Uploads {
+  readonly #root: string;
+  readonly #active = new Map<string, Upload>();
+  #isClosed = false;
+
+  constructor(root: string) {
+    this.#root = root;
+  }
+
+  #partial(name: BlobName, id: string): string {
+    if (!UPLOAD_ID.test(id)) throw invalid('an upload id has 8 to 64 letters, digits, - or _');
+    const key = createHash('sha256').update(`${id}\n${name}`).digest('hex');
+    return join(this.#root, RESERVED, `${key}.part`);
+  }
+
+  /** How much of an upload has arrived. */
+  async offset(name: BlobName, id: string): Promise<number> {
+    const path = this.#partial(name, id);
+    const active = this.#active.get(path);
+    if (active !== undefined) return active.offset;
+    return (await lstat(path).catch(() => undefined))?.size ?? 0;
+  }
+
+  /** The same for somebody who is about to go on: first ends whoever still writes, so that it stands still. */
+  async settledOffset(name: BlobName, id: string): Promise<number> {
+    const path = this.#partial(name, id);
+    // A connection that was cut ends by itself as soon as what it brought is written.
+    await Promise.race([this.#active.get(path)?.idle, delay(GRACE_MS, undefined, { ref: false })]);
+    await this.#free(path);
+    return this.offset(name, id);
+  }
+
+  /**
+   * Appends bytes from `offset` on, which must be what `offset()` tells, or 0 to begin again. When the
+   * source fails, what came before stays. Another append to the same upload ends this one.
+   */
+  async append(
+    name: BlobName,
+    id: string,
+    offset: number,
+    source: (signal: AbortSignal) => AsyncIterable<Uint8Array>,
+    options: AppendOptions = {},
+  ): Promise<number> {
+    const path = this.#partial(name, id);
+    const { upload, release } = await this.#take(path, offset);
+    let file: FileHandle | undefined;
+    let writer: DiskWriter | undefined;
+    try {
+      if (offset !== upload.offset) {
+        throw invalid(`upload of ${name} stands at ${upload.offset}, not at ${offset}`, {
+          hint: 'ask for its offset and go on from there',
+        });
+      }
+      await checkRoom(this.#root, name, options.size === undefined ? 0 : options.size - offset);
+      file = await open(path, constants.O_WRONLY | constants.O_CREAT | constants.O_NOFOLLOW, 0o600);
+      await file.truncate(offset);
+      // One write at a time: after a crash the length of the file is what can be relied on.
+      writer = new DiskWriter(file, { position: offset, crc32c: upload.crc32c, depth: 1, keeps: true });
+      const { maxBytes = Number.MAX_SAFE_INTEGER } = options;
+      const end = Math.min(options.size ?? maxBytes, maxBytes);
+      for await (const chunk of source(upload.stop.signal)) {
+        upload.stop.signal.throwIfAborted();
+        if (upload.offset + chunk.byteLength > end) throw invalid(`blob ${name} is larger than ${end} bytes`);
+        await writer.write(chunk);
+        upload.offset = writer.position;
+        upload.crc32c = writer.crc32c;
+      }
+      await writer.drain();
+      return upload.offset;
+    } catch (error) {
+      // What had come before a fault of the source is kept.
+      await writer?.drain().catch(() => {});
+      if (writer?.failed || isNoSpace(error)) {
+        this.#active.delete(path);
+        await rm(path, { force: true });
+      }
+      throw isNoSpace(error) ? noSpace(name, error) : error;
+    } finally {
+      await file?.close();
+      release();
+    }
+  }
+
+  /** The blob that an earlier publication of this upload made; undefined where there is still something to publish. */
+  async published(
+    name: BlobName,
+    id: string,
+    { size, crc32c, ifAbsent = false }: Publication,
+  ): Promise<DiskBlob | undefined> {
+    const isDone =
+      (size > 0 || !ifAbsent) &&
+      !this.#active.has(this.#partial(name, id)) &&
+      (await this.offset(name, id)) === 0 &&
+      (await this.#isThere(name, { size, crc32c }));
+    return isDone ? statBlob(this.#root, name) : undefined;
+  }
+
+  /** Makes the upload a blob. Done twice, it succeeds twice. */
+  async publish(name: BlobName, id: string, publication: Publication): Promise<Published> {
+    const { size, crc32c, ifAbsent = false } = publication;
+    const path = this.#partial(name, id);
+    const before = await this.published(name, id, publication);
+    if (before) return { published: true, blob: before };
+    const { upload, release } = await this.#take(path, size);
+    try {
+      if (upload.offset !== size || upload.crc32c !== crc32c) {
+        if (upload.offset >= size) await rm(path, { force: true });
+        throw new ShoalError(
+          'SHOAL_CORRUPT',
+          `upload of ${name} is not what was meant: expected ${size} bytes with crc32c ${crc32c}, found ${upload.offset} with ${upload.crc32c}`,
+          { hint: 'send it again' },
+        );
+      }
+      // An empty blob never had bytes to append.
+      const file = await open(path, constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW, 0o600);
+      try {
+        await file.datasync();
+      } finally {
+        await file.close();
+      }
+      if (!(await moveIntoPlace(this.#root, name, path, ifAbsent))) return { published: false };
+      return { published: true, blob: await statBlob(this.#root, name) };
+    } finally {
+      this.#active.delete(path);
+      release();
+    }
+  }
+
+  async abandon(name: BlobName, id: string): Promise<void> {
+    const path = this.#partial(name, id);
+    const upload = this.#active.get(path);
+    upload?.stop.abort();
+    await upload?.idle;
+    this.#active.delete(path);
+    await rm(path, { force: true });
+  }
+
+  /** Removes the files of uploads that nobody has touched for a while; gives how many. */
+  sweep(olderThanMs: number, now = Date.now()): Promise<number> {
+    return sweepPartials(this.#root, olderThanMs, now, (path, file) => {
+      if (!UPLOAD_FILE.test(file) || this.#active.get(path)?.busy === true) return false;
+      this.#active.delete(path);
+      return true;
+    });
+  }
+
+  /** Ends the uploads under way and removes what has come of them, and of those that were cut. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await Promise.all(
+      [...this.#active].map(async ([path, { stop, idle }]) => {
+        stop.abort(closed());
+        await idle;
+        await rm(path, { force: true });
+      }),
+    );
+    this.#active.clear();
+  }
+
+  /** Ends whoever holds the upload. */
+  async #free(path: string): Promise<void> {
+    for (let held = this.#active.get(path); held?.busy; held = this.#active.get(path)) {
+      held.stop.abort(new ShoalError('SHOAL_ABORTED', 'another request goes on with this upload'));
+      await held.idle;
+    }
+  }
+
+  /** Ends whoever holds the upload, then holds it. */
+  async #take(path: string, offset: number): Promise<{ upload: Upload; release: () => void }> {
+    await this.#free(path);
+    if (this.#isClosed) throw closed();
+    const known = this.#active.get(path);
+    const { promise, resolve } = withResolvers();
+    const stop = new AbortController();
+    const fresh = known === undefined || offset === 0;
+    const upload: Upload = fresh
+      ? { crc32c: 0, offset: 0, busy: true, stop, idle: promise }
+      : Object.assign(known, { busy: true, stop, idle: promise });
+    this.#active.set(path, upload);
+    const release = () => {
+      upload.busy = false;
+      resolve();
+      this.#forgetSome();
+    };
+    try {
+      await makeDirectory(dirname(path), 0o700);
+      if (fresh && offset > 0) await recover(path, upload);
+    } catch (error) {
+      this.#active.delete(path);
+      release();
+      throw error;
+    }
+    return { upload, release };
+  }
+
+  #forgetSome(): void {
+    for (const [path, { busy }] of this.#active) {
+      if (this.#active.size <= MAX_REMEMBERED) return;
+      if (!busy) this.#active.delete(path);
+    }
+  }
+
+  async #isThere(name: BlobName, { size, crc32c }: BlobDigest): Promise<boolean> {
+    try {
+      if ((await statBlob(this.#root, name)).size !== size) return false;
+      return (await digestBlob(this.#root, name)).crc32c === crc32c;
+    } catch (error) {
+      if (isShoalError(error, 'SHOAL_NOT_FOUND')) return false;
+      throw error;
+    }
+  }
+}
+
+const closed = () => new ShoalError('SHOAL_ABORTED', 'this task takes no more blobs: it is ending');
+
+function withResolvers(): { promise: Promise<void>; resolve: () => void } {
+  let resolve = () => {};
+  const promise = new Promise<void>((settle) => {
+    resolve = settle;
+  });
+  return { promise, resolve };
+}
+
+/** Recovers offset and sum from the partial file of an earlier process. */
+async function recover(path: string, upload: Upload): Promise<void> {
+  const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW).catch(() => undefined);
+  if (file === undefined) return;
+  try {
+    const { size } = await file.stat();
+    for await (const chunk of readRange(file, 0, size)) upload.crc32c = crc32c(chunk, upload.crc32c);
+    upload.offset = size;
+  } finally {
+    await file.close();
+  }
+}

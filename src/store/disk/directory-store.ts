@@ -1,0 +1,275 @@
+/**
+ * A store in one directory, on a local disk or on NFS. A blob is written to a file of its own under a name that
+ * nobody looks at, sent to the disk, and then given its name: by rename, or by link where it must not replace
+ * another, which of several writers succeeds for one, on whatever machines they are.
+ */
+import { randomUUID } from 'node:crypto';
+import { constants } from 'node:fs';
+import { type FileHandle, open, rm } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { withDeadline } from '../../async/deadline.js';
+import { invalid, isShoalError, ShoalError } from '../../errors/errors.js';
+import { type BlobName, blobName, RESERVED } from '../blob-names.js';
+import { guarded, rangeWithin, refusePlace, sourceOf } from '../sources.js';
+import {
+  type BlobDigest,
+  type BlobInfo,
+  type BlobListOptions,
+  type BlobSource,
+  HERE,
+  type PlaceOptions,
+  type PutOptions,
+  type PutResult,
+  type ReadIntoOptions,
+  type ReadOptions,
+  type Store,
+  type StoreCallOptions,
+} from '../store.js';
+import { isAligned } from './aligned.js';
+import { codeOf, digestBlob, eachBlob, openBlob, readRange, removeBlob, statBlob } from './blob-disk.js';
+import { DirectWriter, openDirect } from './direct-writer.js';
+import { DiskWriter } from './disk-writer.js';
+import {
+  checkRoom,
+  isNoSpace,
+  makeDirectory,
+  moveIntoPlace,
+  noSpace,
+  sweepPartials,
+  UPLOAD_FILE,
+} from './publish.js';
+import { fillFrom } from './read-back.js';
+import { tooFew } from './read-into.js';
+
+/** A blob that is whole and on the disk, but has no name. */
+export interface StagedBlob extends BlobDigest {
+  /** Whether it was read back. */
+  readonly isReadBack: boolean;
+  /** Gives it its name; false when `ifAbsent` found a blob. */
+  commit(ifAbsent?: boolean): Promise<boolean>;
+  discard(): Promise<void>;
+}
+
+/** What is larger and summed already goes past the page cache. */
+const DIRECT_BYTES = 16 << 20;
+const STALL_MS = 60_000;
+const SWEEP_AFTER_MS = 3_600_000;
+/** How long a failed put waits for its own traces to go; a disk that hangs keeps them for the sweeper. */
+const TIDY_MS = 5000;
+
+export class DirectoryStore implements Store {
+  readonly kind = 'file';
+  readonly root: string;
+  readonly #writing = new Set<string>();
+
+  constructor(root: string) {
+    this.root = resolve(root);
+  }
+
+  get url(): string {
+    return `file:${this.root}`;
+  }
+
+  async put(
+    name: string,
+    source: BlobSource | Uint8Array,
+    { ifAbsent = false, ...options }: PutOptions = {},
+  ): Promise<PutResult> {
+    const size = source instanceof Uint8Array ? source.byteLength : options.size;
+    const staged = await this.stage(name, sourceOf(source)(0), { ...options, size });
+    const published = await staged.commit(ifAbsent);
+    const { size: written, crc32c, isReadBack } = staged;
+    const readBack = isReadBack ? [HERE] : [];
+    return { published, size: written, crc32c, places: [HERE], shortfall: 0, readBack };
+  }
+
+  /** Writes a blob without giving it its name. */
+  async stage(
+    name: string,
+    chunks: AsyncIterable<Uint8Array>,
+    options: Omit<PutOptions, 'ifAbsent'> = {},
+  ): Promise<StagedBlob> {
+    const named = blobName(name);
+    const { signal, size, crc32c, timeoutMs = STALL_MS, readBack = false, lasting } = options;
+    const what = `writing blob ${name} to ${this.url}`;
+    const folder = join(this.root, RESERVED);
+    const path = join(folder, `${randomUUID()}.part`);
+    const soon = <T>(step: Promise<T>) => withDeadline(step, what, { signal, timeoutMs });
+    let file: FileHandle | undefined;
+    this.#writing.add(path);
+    try {
+      await soon(makeDirectory(folder, 0o700));
+      await checkRoom(this.root, named, size ?? 0);
+      const isLarge = (size ?? 0) >= DIRECT_BYTES && crc32c !== undefined;
+      file = isLarge ? await openDirect(path) : undefined;
+      const isDirect = file !== undefined;
+      const access = readBack ? constants.O_RDWR : constants.O_WRONLY;
+      file ??= await open(path, access | constants.O_CREAT | constants.O_EXCL, 0o666);
+      const writer = isDirect
+        ? new DirectWriter(file, { readBack, lasting })
+        : new DiskWriter(file, { sums: crc32c === undefined, readBack });
+      for await (const chunk of guarded(chunks, what, { signal, timeoutMs })) await soon(writer.write(chunk));
+      if (size !== undefined && writer.position !== size) {
+        throw new ShoalError('SHOAL_CORRUPT', `blob ${name} has ${writer.position} bytes, not ${size}`);
+      }
+      await soon(writer.sync());
+      const sum = crc32c?.() ?? (writer instanceof DiskWriter ? writer.crc32c : 0);
+      const found = await soon(writer.readBack());
+      if (found !== undefined && found !== sum) throw readBackMismatch(name, this.url);
+      await file.close();
+      return this.#staged(named, path, { size: writer.position, crc32c: sum, isReadBack: readBack });
+    } catch (error) {
+      await this.#tidy(path, file);
+      throw isNoSpace(error) ? noSpace(name, error) : error;
+    }
+  }
+
+  #staged(name: BlobName, path: string, written: Omit<StagedBlob, 'commit' | 'discard'>): StagedBlob {
+    return {
+      ...written,
+      commit: async (ifAbsent = false) => {
+        try {
+          return await moveIntoPlace(this.root, name, path, ifAbsent);
+        } catch (error) {
+          await this.#tidy(path);
+          throw error;
+        } finally {
+          this.#writing.delete(path);
+        }
+      },
+      discard: () => this.#tidy(path),
+    };
+  }
+
+  async #tidy(path: string, file?: FileHandle): Promise<void> {
+    const tidied = (async () => {
+      await rm(path, { force: true });
+      this.#writing.delete(path);
+      await file?.close();
+    })();
+    // The fault that led here is told; what is left over is for the sweeper.
+    tidied.catch(() => {});
+    await Promise.race([tidied.catch(() => {}), delay(TIDY_MS, undefined, { ref: false })]);
+  }
+
+  async *read(name: string, options: ReadOptions = {}): AsyncGenerator<Uint8Array> {
+    refusePlace(this.url, options.place, HERE);
+    const { file, size } = await openBlob(this.root, blobName(name));
+    try {
+      const [start, end] = rangeWithin(name, size, options);
+      const { signal, timeoutMs = STALL_MS } = options;
+      const what = `reading blob ${name} of ${this.url}`;
+      yield* guarded(readRange(file, start, end, signal), what, { signal, timeoutMs });
+    } finally {
+      // Waits for reads under way: on a disk that hangs, for ever.
+      file.close().catch(() => {});
+    }
+  }
+
+  async readInto(name: string, into: Uint8Array, options: ReadIntoOptions = {}): Promise<void> {
+    const { start = 0, onIdle = () => {} } = options;
+    let filling = Promise.resolve();
+    const fill = (direct: boolean) =>
+      this.#fill(name, into, options, direct, (promise) => {
+        filling = promise;
+      });
+    try {
+      refusePlace(this.url, options.place, HERE);
+      // Some file systems let one open a file for direct reads, and refuse them.
+      const isRefused =
+        !isAligned(into, start) ||
+        (await fill(true).catch((error: unknown) => {
+          if (codeOf(error) !== 'EINVAL') throw error;
+          return true;
+        }));
+      if (isRefused) await fill(false);
+    } finally {
+      filling.then(onIdle, onIdle);
+    }
+  }
+
+  /** Tells of the reading itself, which goes on when the wait for it is given up. */
+  async #fill(
+    name: string,
+    into: Uint8Array,
+    options: ReadIntoOptions,
+    direct: boolean,
+    onBegun: (reading: Promise<void>) => void,
+  ): Promise<void> {
+    const { start = 0, signal, timeoutMs = STALL_MS, kept } = options;
+    const open = () => openBlob(this.root, blobName(name), { direct });
+    const { file, size } = await (kept ? kept.open(`${this.root} ${name} ${direct}`, open) : open());
+    try {
+      const there = Math.max(0, size - start);
+      if (there < into.byteLength) throw tooFew(there, into.byteLength);
+      const reading = fillFrom(file, start, into);
+      onBegun(reading);
+      await withDeadline(reading, `reading blob ${name} of ${this.url}`, { signal, timeoutMs });
+    } finally {
+      if (!kept) file.close().catch(() => {});
+    }
+  }
+
+  async locate(name: string): Promise<readonly string[]> {
+    return (await this.stat(name))?.places ?? [];
+  }
+
+  async stat(name: string, { place }: PlaceOptions = {}): Promise<BlobInfo | undefined> {
+    refusePlace(this.url, place, HERE);
+    try {
+      const { size, modifiedMs } = await statBlob(this.root, blobName(name));
+      return { name, size, modifiedMs, places: [HERE] };
+    } catch (error) {
+      if (isShoalError(error, 'SHOAL_NOT_FOUND')) return undefined;
+      throw error;
+    }
+  }
+
+  async digest(name: string, { place, signal }: PlaceOptions = {}): Promise<BlobDigest> {
+    refusePlace(this.url, place, HERE);
+    return digestBlob(this.root, blobName(name), signal);
+  }
+
+  async *list(prefix = '', { skip }: BlobListOptions = {}): AsyncGenerator<BlobInfo> {
+    for await (const { name, size, modifiedMs } of eachBlob(this.root, prefix, { skip })) {
+      yield { name, size, modifiedMs, places: [HERE] };
+    }
+  }
+
+  async remove(name: string, { place }: PlaceOptions = {}): Promise<void> {
+    refusePlace(this.url, place, HERE);
+    await removeBlob(this.root, blobName(name));
+  }
+
+  async copy(name: string, to: string, _options?: StoreCallOptions): Promise<void> {
+    throw new ShoalError(
+      'SHOAL_UNSUPPORTED',
+      `${this.url} keeps one copy: ${name} cannot be copied to ${to}`,
+    );
+  }
+
+  async sweep({ olderThanMs = SWEEP_AFTER_MS }: { readonly olderThanMs?: number | undefined } = {}) {
+    // An agent in this process may remember how far an upload has come: those it sweeps itself.
+    const mayGo = (path: string, file: string) => !this.#writing.has(path) && !UPLOAD_FILE.test(file);
+    return sweepPartials(this.root, olderThanMs, Date.now(), mayGo);
+  }
+
+  async close(): Promise<void> {}
+}
+
+/** The store of an address such as `file:/a/directory`. */
+export function openFileStore(url: string): DirectoryStore {
+  const [, path] = /^file:(.+)$/.exec(url) ?? [];
+  if (path !== undefined) return new DirectoryStore(path);
+  throw invalid(`${JSON.stringify(url)} is not a store`, {
+    hint: 'Stores are `peers:` (the disks of all tasks) and `file:/a/directory`.',
+  });
+}
+
+/** What a place does not give back was not saved. */
+export function readBackMismatch(name: string, place: string): ShoalError {
+  return new ShoalError('SHOAL_CORRUPT', `blob ${name} at ${place} does not read back as it was written`, {
+    hint: 'Its disk or memory may be failing.',
+  });
+}

@@ -1,0 +1,41 @@
+/** Reads a range of a blob to memory that the caller has, without a detour where the store knows how. */
+import { ShoalError } from '../../errors/errors.js';
+import type { ReadIntoOptions, Store } from '../store.js';
+
+export async function readInto(
+  store: Store,
+  name: string,
+  into: Uint8Array,
+  options: ReadIntoOptions = {},
+): Promise<void> {
+  if (store.readInto) return store.readInto(name, into, options);
+  const { start = 0, onIdle, kept: _, ...others } = options;
+  await copyInto(store.read(name, { ...others, start, end: start + into.byteLength }), into, onIdle);
+}
+
+/** Takes just as many bytes as there is room for. */
+export async function copyInto(
+  chunks: AsyncIterable<Uint8Array>,
+  into: Uint8Array,
+  onIdle?: () => void,
+): Promise<void> {
+  try {
+    let at = 0;
+    for await (const chunk of chunks) {
+      if (at + chunk.byteLength > into.byteLength) throw tooMany(into.byteLength);
+      into.set(chunk, at);
+      at += chunk.byteLength;
+    }
+    if (at !== into.byteLength) throw tooFew(at, into.byteLength);
+  } finally {
+    onIdle?.();
+  }
+}
+
+export function tooFew(found: number, wanted: number): ShoalError {
+  return new ShoalError('SHOAL_CORRUPT', `it gave ${found} bytes instead of ${wanted}`);
+}
+
+function tooMany(wanted: number): ShoalError {
+  return new ShoalError('SHOAL_CORRUPT', `it gave more bytes than the ${wanted} that were asked for`);
+}

@@ -1,0 +1,59 @@
+/**
+ * The disks of all tasks as somebody sees them who is none of the tasks: an operator with a terminal. It speaks for one
+ * task after the other, so that what it puts lies as if a task had put it, and each blob has another home.
+ */
+import { isShoalError, ShoalError } from '../../errors/errors.js';
+import type { BlobSource, PutOptions, PutResult } from '../store.js';
+import { type Peers, ranked } from './peers.js';
+import { PeersStore } from './peers-store.js';
+import { remoteDisk } from './remote-disk.js';
+
+export interface OutsideStoreOptions {
+  readonly places: Pick<Peers, 'members' | 'blobs'>;
+  /** The place that is asked first. */
+  readonly nearest: string;
+  /** Copies beside the first one. */
+  readonly replicas?: number | undefined;
+}
+
+export class OutsideStore extends PeersStore {
+  readonly #options: OutsideStoreOptions;
+
+  constructor(options: OutsideStoreOptions) {
+    super(seenFrom(options, options.nearest));
+    this.#options = options;
+  }
+
+  override async put(
+    name: string,
+    source: BlobSource | Uint8Array,
+    options: PutOptions = {},
+  ): Promise<PutResult> {
+    const alive = this.#options.places.members().filter((member) => member.alive);
+    let problem: unknown;
+    for (const { place } of ranked(name, alive)) {
+      try {
+        return await new PeersStore(seenFrom(this.#options, place)).put(name, source, options);
+      } catch (error) {
+        if (!isOfThePlace(error) || options.signal?.aborted) throw error;
+        problem = error;
+      }
+    }
+    throw problem ?? new ShoalError('SHOAL_UNREACHABLE', `no task can take blob ${name}`);
+  }
+}
+
+function isOfThePlace(error: unknown): boolean {
+  return ['SHOAL_UNREACHABLE', 'SHOAL_TIMEOUT', 'SHOAL_NO_SPACE'].some(
+    (code) => isShoalError(error) && error.code === code,
+  );
+}
+
+function seenFrom({ places, replicas }: OutsideStoreOptions, self: string) {
+  const peers: Peers = {
+    self,
+    members: () => places.members(),
+    blobs: (place) => places.blobs(place),
+  };
+  return { peers, replicas, directory: remoteDisk(places.blobs(self), self) };
+}

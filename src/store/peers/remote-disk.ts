@@ -1,0 +1,44 @@
+/** The disk of another task, through its agent, for a store that acts in the place of that task. */
+import { ShoalError } from '../../errors/errors.js';
+import type { BlobSource } from '../store.js';
+import type { PeerBlobs } from './peers.js';
+import type { OwnDisk } from './peers-store.js';
+
+/** What is staged there has its name at once; discarding it removes it. */
+export function remoteDisk(blobs: PeerBlobs, place: string): OwnDisk {
+  const here = <B extends object>(blob: B) => ({ ...blob, places: [place] });
+  return {
+    put: async (name, source, options) => ({
+      ...here(await blobs.write(name, source, options)),
+      shortfall: 0,
+    }),
+    stage: async (name, chunks, { size, signal, timeoutMs, crc32c, orderedBy } = {}) => {
+      const source = onePass(chunks, `the way to ${place} broke while blob ${name} was sent there`);
+      const digest = await blobs.write(name, source, { size, signal, timeoutMs, crc32c, orderedBy });
+      return { ...digest, isReadBack: false, commit: async () => true, discard: () => blobs.remove(name) };
+    },
+    read: (name, options) => blobs.read(name, options) as AsyncGenerator<Uint8Array>,
+    stat: async (name, options) => {
+      const blob = await blobs.stat(name, options);
+      return blob && here(blob);
+    },
+    digest: (name, options) => blobs.digest(name, options),
+    list: async function* (prefix) {
+      for await (const blob of blobs.list(prefix)) yield here(blob);
+    },
+    remove: (name, options) => blobs.remove(name, options),
+    // The task sees to its own disk.
+    sweep: async () => 0,
+    close: async () => {},
+  };
+}
+
+/** Chunks that are there once, as a source: whoever asks for them again must begin with another put. */
+function onePass(chunks: AsyncIterable<Uint8Array>, why: string): BlobSource {
+  let isTaken = false;
+  return (offset) => {
+    if (isTaken || offset !== 0) throw new ShoalError('SHOAL_UNREACHABLE', why);
+    isTaken = true;
+    return chunks;
+  };
+}

@@ -1,0 +1,44 @@
+import { describe, expect, it } from 'vitest';
+import type { Member, Status } from '../../cluster/membership/types.js';
+import { type TaskId, taskId } from '../../cluster/spec/task-id.js';
+import { CheckpointHolders, type HoldersOptions } from './checkpoint-holders.js';
+
+const CHIEF = taskId('chief', 0);
+const [PS, WORKER] = [taskId('ps', 0), taskId('worker', 0)];
+
+/** The holders of a cluster of three, of which some are not alive. */
+function holders(statuses: Partial<Record<TaskId, Status>> = {}): CheckpointHolders {
+  const tasks = [CHIEF, PS, WORKER];
+  const members = tasks.map(
+    (task) => ({ task, status: statuses[task] ?? 'alive', incarnation: 1 }) as unknown as Member,
+  );
+  const server = {
+    spec: { tasks: tasks.map((id) => ({ id })) },
+    task: { task: CHIEF, members: () => members },
+  } as unknown as HoldersOptions['server'];
+  const made = new CheckpointHolders({
+    server,
+    store: { stat: async () => undefined },
+    waitMs: 50,
+    log: () => {},
+  });
+  made.begin();
+  return made;
+}
+
+describe('a wait for the places of a checkpoint', () => {
+  it('passes over places that name no task, as of a checkpoint that one process saved', async () => {
+    expect(await holders().wait(['here', 'ps/0'], { why: 'x' })).toBe(false);
+  });
+});
+
+it('a survey lacks those that are gone or did not answer, and not those that left', () => {
+  expect(holders({ [PS]: 'dead' }).missingFrom({ unanswered: ['worker/0'] })).toEqual([PS, WORKER]);
+  expect(holders({ [WORKER]: 'left' }).missingFrom({ unanswered: [] })).toEqual([]);
+});
+
+it('one that left is waited for where a file of a checkpoint is at its place', async () => {
+  const begun = performance.now();
+  expect(await holders({ [WORKER]: 'left' }).wait(['worker/0'], { why: 'x' })).toBe(false);
+  expect(performance.now() - begun).toBeGreaterThan(40);
+});

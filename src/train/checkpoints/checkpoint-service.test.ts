@@ -1,0 +1,125 @@
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { AgentClient } from '../../cluster/agent/agent-client.js';
+import { Server } from '../../cluster/runtime/server.js';
+import { ClusterSpec } from '../../cluster/spec/cluster-spec.js';
+import { type TaskId, taskId } from '../../cluster/spec/task-id.js';
+import { placeOf } from '../../cluster/task/peers.js';
+import { RESERVED } from '../../store/blob-names.js';
+import { CheckpointService, checkpointServiceOf } from './checkpoint-service.js';
+
+const CHIEF = taskId('chief', 0);
+const WORKER = taskId('worker', 0);
+
+let folder = '';
+let chief: Server;
+let worker: Server;
+
+async function start(self: TaskId, chiefAddress: string): Promise<Server> {
+  const blobRoot = join(folder, placeOf(self).replace('/', '-'));
+  const server = await Server.start({
+    spec: new ClusterSpec({ chief: [chiefAddress], worker: ['127.0.0.1:2'] }),
+    self,
+    security: { kind: 'none' },
+    listen: '127.0.0.1:0',
+    settings: { heartbeatMs: 100, deadAfterMs: 20_000 },
+    blobRoot,
+    onExit: () => {},
+  });
+  CheckpointService.attach(server, { directory: blobRoot });
+  return server;
+}
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'shoal-service-'));
+  const partials = join(folder, 'chief-0', RESERVED);
+  mkdirSync(partials, { recursive: true });
+  for (const name of ['old.part', 'young.part']) writeFileSync(join(partials, name), 'half');
+  const before = performance.timeOrigin / 1000 - 1;
+  utimesSync(join(partials, 'old.part'), before, before);
+  chief = await start(CHIEF, '127.0.0.1:1');
+  worker = await start(WORKER, chief.task.agentAddress);
+  await chief.task.waitFor([WORKER], { timeoutMs: 60_000 });
+});
+afterAll(async () => {
+  for (const server of [worker, chief]) {
+    await checkpointServiceOf(server)!.close();
+    await server.task.leave({ timeoutMs: 500 });
+  }
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const gate = () => checkpointServiceOf(worker)!.gate;
+const park = (token: string) => chief.task.order(WORKER, 'train-park', { leaseMs: 60_000, token });
+const resume = (token: string) => chief.task.order(WORKER, 'train-resume', { token });
+
+it('removes what an earlier process of the task was writing, and nothing of this one', async () => {
+  const partials = join(folder, 'chief-0', RESERVED);
+  expect(existsSync(partials)).toBe(true);
+  await vi.waitFor(() => expect(readdirSync(partials)).toEqual(['young.part']), { timeout: 30_000 });
+});
+
+describe('the park of a worker', () => {
+  beforeEach(() => gate().resume());
+  const { signal } = new AbortController();
+
+  it('rests both the chief itself and others, and ends', async () => {
+    const { parking } = checkpointServiceOf(chief)!;
+    expect(parking.workers()).toEqual([CHIEF, WORKER]);
+    for (const name of parking.workers()) await parking.park(name, { leaseMs: 60_000, signal });
+    expect([checkpointServiceOf(chief)!.gate.parked, gate().parked]).toEqual([true, true]);
+    for (const name of parking.workers()) await parking.resume(name);
+    expect([checkpointServiceOf(chief)!.gate.parked, gate().parked]).toEqual([false, false]);
+  });
+
+  it('is not ended by the end of an earlier one that comes late', async () => {
+    await park('first');
+    await resume('first');
+    await park('second');
+    await resume('first');
+    expect(gate().parked).toBe(true);
+    await resume('second');
+    expect(gate().parked).toBe(false);
+  });
+
+  it('does not begin when its end came first', async () => {
+    await resume('hurried');
+    await expect(park('hurried')).rejects.toMatchObject({ code: 'SHOAL_ABORTED' });
+    expect(gate().parked).toBe(false);
+  });
+
+  it('waits for the step that is under way', async () => {
+    await gate().enter();
+    let rests = false;
+    const parked = park('waiting').then(() => {
+      rests = true;
+    });
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    expect(rests).toBe(false);
+    gate().leave();
+    await parked;
+    await resume('waiting');
+  });
+
+  it('is over when the lease is over', async () => {
+    await chief.task.order(WORKER, 'train-park', { leaseMs: 100, token: 'short' });
+    await new Promise((resolve) => setTimeout(resolve, 400));
+    expect(gate().parked).toBe(false);
+  });
+});
+
+describe('the chief', () => {
+  // Last: afterwards this chief counts as replaced.
+  it('is confirmed by the others until one of them knows of a successor', async () => {
+    const { confirmChief } = checkpointServiceOf(chief)!;
+    await confirmChief();
+    const { identity } = chief.task;
+    const successor = { ...identity, incarnation: identity.incarnation + 1 };
+    const client = new AgentClient({ address: worker.task.agentAddress, security: { kind: 'none' } });
+    await client.order('checkpoint-confirm', successor, null);
+    client.close();
+    await expect(confirmChief()).rejects.toMatchObject({ code: 'SHOAL_FORBIDDEN' });
+  });
+});

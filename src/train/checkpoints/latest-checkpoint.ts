@@ -1,0 +1,40 @@
+/** Finds checkpoints on this disk. */
+import { readFile, stat } from 'node:fs/promises';
+import { isAbsolute, join } from 'node:path';
+import { ShoalError } from '../../errors/errors.js';
+import {
+  CHECKPOINT_STATE_FILE,
+  parseCheckpointState,
+} from '../../formats/checkpoint-state/checkpoint-state.js';
+import { indexFile } from '../../formats/tensor-bundle/naming.js';
+
+/** TensorFlow's `latest_checkpoint`: what the file `checkpoint` of a directory names. */
+export async function latestCheckpoint(
+  directory: string,
+  latestFilename = CHECKPOINT_STATE_FILE,
+): Promise<string | undefined> {
+  const path = join(directory, latestFilename);
+  let text: string;
+  try {
+    text = await readFile(path, 'utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw error;
+  }
+  const { modelCheckpointPath } = parseCheckpointState(text, path);
+  if (modelCheckpointPath === '') return undefined;
+  return isAbsolute(modelCheckpointPath) ? modelCheckpointPath : join(directory, modelCheckpointPath);
+}
+
+/** The checkpoint that a path stands for: itself, the newest of a directory, or the variables of a SavedModel. */
+export async function findCheckpoint(path: string): Promise<string> {
+  const exists = async (file: string) => (await stat(file).catch(() => undefined)) !== undefined;
+  if (await exists(indexFile(path))) return path;
+  const inModel = join(path, 'variables', 'variables');
+  if (await exists(indexFile(inModel))) return inModel;
+  const latest = (await exists(path)) ? await latestCheckpoint(path) : undefined;
+  if (latest !== undefined) return latest;
+  throw new ShoalError('SHOAL_NOT_FOUND', `There is no checkpoint at ${path}`, {
+    hint: 'Give a checkpoint (dir/model.ckpt-500), a directory with a `checkpoint` file, or a SavedModel, on this disk (of a cluster: on the chief’s).',
+  });
+}

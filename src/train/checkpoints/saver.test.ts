@@ -1,0 +1,249 @@
+import { execFileSync } from 'node:child_process';
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, utimes, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { askPython } from '../../../test/python.js';
+import { Graph } from '../../graph/graph.js';
+
+import { Session } from '../../session/session.js';
+import * as tf from '../../tf.js';
+import { getOrCreateGlobalStep } from '../../variables/global-step.js';
+import { globalVariablesInitializer } from '../../variables/initialize.js';
+import { fixedSizePartitioner } from '../../variables/partitioned.js';
+import { globalVariables } from '../../variables/variable-scope.js';
+import { latestCheckpoint } from './latest-checkpoint.js';
+import { Saver } from './saver.js';
+
+const PYTHON = new URL('../testing/saver.py', import.meta.url);
+
+let dir = '';
+beforeEach(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'shoal-saver-'));
+});
+afterEach(() => rm(dir, { recursive: true, force: true }));
+
+/** Variables of several types, a table in parts, an optimizer's slots and a global step. */
+function model(parts: number) {
+  const graph = new Graph();
+  return graph.asDefault(() => {
+    const step = getOrCreateGlobalStep(graph);
+    const w = tf.variable('w', {
+      shape: [3, 4],
+      initializer: tf.randomUniformInitializer(-1, 1, { seed: 1 }),
+    });
+    const table = tf.partitionedVariable('table', {
+      shape: [10, 2],
+      initializer: tf.randomUniformInitializer(-1, 1, { seed: 2 }),
+      partitioner: fixedSizePartitioner(parts),
+    });
+    tf.newVariable(tf.constant(['one', '', 'drei']), { name: 'words', trainable: false });
+    tf.newVariable(tf.constant([true, false]), { name: 'flags', trainable: false });
+    const loss = tf.sum(tf.square(w)).add(tf.sum(tf.square(table.toOutput())));
+    const trainOp = tf.train.adagrad(0.1).minimize(loss, { globalStep: step });
+    return { graph, step, w, table, trainOp, init: globalVariablesInitializer(graph) };
+  });
+}
+
+async function values(session: Session, graph: Graph): Promise<Record<string, unknown>> {
+  const entries = globalVariables(graph).map(async (variable) => [
+    variable.name,
+    (await session.run(variable.toOutput())).toArray(),
+  ]);
+  return Object.fromEntries(await Promise.all(entries)) as Record<string, unknown>;
+}
+
+describe('a saver in one process', () => {
+  test('takes a checkpoint whose manifest is damaged for an error, not for none', async () => {
+    const one = model(1);
+    await using session = await Session.create({ graph: one.graph });
+    await session.run(one.init);
+    await new Saver().save(session, join(dir, 'model.ckpt'));
+    const [manifest] = await readdir(join(dir, 'manifests'));
+    await writeFile(join(dir, 'manifests', manifest!), 'what a torn write leaves');
+    const saver = new Saver();
+    await expect(saver.latest(session, dir)).rejects.toMatchObject({ code: 'SHOAL_CORRUPT' });
+    await expect(saver.restoreNewest(session, dir)).rejects.toMatchObject({
+      code: 'SHOAL_CORRUPT',
+      message: expect.stringMatching(/There are 1 checkpoints, and none can be restored/) as string,
+    });
+  });
+
+  test('saves what Python TensorFlow reads bit for bit, and restores it into another partitioning', async () => {
+    const one = model(3);
+    await using session = await Session.create({ graph: one.graph });
+    await session.run(one.init);
+    for (let i = 0; i < 3; i++) await session.run(one.trainOp);
+    const saver = new Saver();
+    const path = await saver.save(session, join(dir, 'model.ckpt'));
+    expect(path).toBe(join(dir, 'model.ckpt-3'));
+    expect(await latestCheckpoint(dir)).toBe(path);
+    const before = await values(session, one.graph);
+    const table = (await session.run(one.table.toOutput())).toArray();
+    const seen = await askPython<Record<string, unknown>>(PYTHON, { read: path });
+    expect(seen).toMatchObject({
+      global_step: 3,
+      w: before.w,
+      table,
+      words: ['one', '', 'drei'],
+      flags: [true, false],
+    });
+    expect(seen['w/Adagrad']).toEqual(before['w/Adagrad']);
+
+    const other = model(2);
+    await using second = await Session.create({ graph: other.graph });
+    const report = await saver.restore(second, path);
+    expect(report).toMatchObject({ missing: [], unused: [] });
+    expect((await second.run(other.table.toOutput())).toArray()).toEqual(table);
+    const slots = async (s: Session, m: typeof one) =>
+      (
+        await Promise.all(
+          globalVariables(m.graph)
+            .filter(({ name }) => name.startsWith('table/') && name.endsWith('/Adagrad'))
+            .map(async (slot) => (await s.run(slot.toOutput())).toArray() as unknown[]),
+        )
+      ).flat();
+    expect(await slots(second, other)).toEqual(await slots(session, one));
+  });
+
+  test('restores what Python TensorFlow wrote: plain, sharded, partitioned, with slots', async () => {
+    const written = await askPython<{ paths: string[]; values: Record<string, unknown> }>(PYTHON, {
+      write: dir,
+    });
+    for (const path of written.paths) {
+      const { graph, table } = model(2);
+      await using session = await Session.create({ graph });
+      await new Saver().restore(session, path);
+      const found = await values(session, graph);
+      expect(found).toMatchObject({
+        w: written.values.w,
+        'w/Adagrad': written.values['w/Adagrad'],
+        words: written.values.words,
+      });
+      expect((await session.run(table.toOutput())).toArray()).toEqual(written.values.table);
+    }
+    expect((await readdir(dir)).filter((name) => name.includes('@'))).toEqual([]);
+  });
+
+  test('keeps the newest, names them in the checkpoint file, and leaves nothing of the others', async () => {
+    const { graph, init, trainOp } = model(1);
+    await using session = await Session.create({ graph });
+    await session.run(init);
+    const saver = new Saver({ maxToKeep: 2 });
+    for (let i = 0; i < 4; i++) {
+      await session.run(trainOp);
+      await saver.save(session, join(dir, 'model.ckpt'));
+    }
+    expect(saver.lastCheckpoints).toEqual([join(dir, 'model.ckpt-3'), join(dir, 'model.ckpt-4')]);
+    const files = await readdir(dir, { recursive: true });
+    expect(files.filter((file) => /ckpt-[12]\b/.test(file))).toEqual([]);
+    expect(await readFile(join(dir, 'checkpoint'), 'utf8')).toContain('model.ckpt-4');
+  });
+
+  test('removes unfinished files that nobody has touched for an hour, and no others', async () => {
+    const partials = join(dir, '.shoal-uploads');
+    await mkdir(partials);
+    for (const name of ['old.part', 'young.part']) await writeFile(join(partials, name), 'half');
+    const longAgo = Date.now() / 1000 - 7200;
+    await utimes(join(partials, 'old.part'), longAgo, longAgo);
+    const { graph } = model(1);
+    await using session = await Session.create({ graph });
+    expect(await new Saver().latest(session, dir)).toBeUndefined();
+    await vi.waitFor(async () => expect(await readdir(partials)).toEqual(['young.part']), {
+      timeout: 30_000,
+    });
+  });
+
+  test('refuses a checkpoint without a variable, unless a part is asked for', async () => {
+    const { graph, init, w } = model(1);
+    await using session = await Session.create({ graph });
+    await session.run(init);
+    const path = await new Saver({ varList: { weights: w } }).save(session, join(dir, 'part'));
+    await expect(new Saver().restore(session, path)).rejects.toMatchObject({ code: 'SHOAL_NOT_FOUND' });
+    const report = await new Saver({ strict: false }).restore(session, path);
+    expect(report.unused).toEqual(['weights']);
+    expect(report.missing).toContain('w');
+    await session.run(graph.asDefault(() => w.assign(tf.zeros([3, 4]))));
+    await new Saver({ varList: { weights: w } }).restore(session, path);
+    expect((await session.run(w.toOutput())).data.some((x) => x !== 0)).toBe(true);
+  });
+
+  test('says which checkpoints there are when one is asked for that is not', async () => {
+    const { graph, init } = model(1);
+    await using session = await Session.create({ graph });
+    await session.run(init);
+    const saver = new Saver();
+    await saver.save(session, join(dir, 'model.ckpt'), { globalStep: 7 });
+    await expect(saver.restore(session, join(dir, 'model.ckpt-8'))).rejects.toMatchObject({
+      code: 'SHOAL_NOT_FOUND',
+      hint: 'There are model.ckpt-7.',
+    });
+  });
+});
+
+describe('a directory with files of others', () => {
+  /** A folder that nobody can read, whoever runs this: the path of what is in it is longer than the system takes. */
+  function makeUnreadable(folder: string): void {
+    const deep = Array.from({ length: 10 }, () => 'x'.repeat(250)).join('/');
+    execFileSync('sh', [
+      '-c',
+      `mkdir "$1" && cd "$1" && mkdir -p ${deep} && cd ${deep} && mkdir -p ${deep}`,
+      'sh',
+      folder,
+    ]);
+  }
+
+  test('is not searched: folders that can not be read do no harm', async () => {
+    const folder = join(dir, 'private');
+    makeUnreadable(folder);
+    try {
+      const { graph, init } = model(1);
+      await using session = await Session.create({ graph });
+      await session.run(init);
+      const lines: string[] = [];
+      const log = (line: string) => lines.push(line);
+      for (const store of ['peers:', `file:${dir}`]) {
+        const path = await new Saver({ store, log }).save(session, join(dir, 'model.ckpt'));
+        expect(path).toBe(join(dir, 'model.ckpt-0'));
+      }
+      expect(lines).toEqual([]);
+    } finally {
+      execFileSync('rm', ['-r', folder]);
+    }
+  });
+
+  test('keeps them, however old and with whatever names', async () => {
+    const { graph, init } = model(1);
+    await using session = await Session.create({ graph });
+    await session.run(init);
+    const folder = join(dir, 'backup@home');
+    await mkdir(folder);
+    for (const file of ['notes.txt', 'backup.tar']) {
+      await writeFile(join(folder, file), 'x');
+      await utimes(join(folder, file), 1, 1);
+    }
+    await new Saver().save(session, join(dir, 'model.ckpt'));
+    expect((await readdir(folder)).sort()).toEqual(['backup.tar', 'notes.txt']);
+  });
+});
+
+test('a save to the name of files that Shoal did not write fails, and leaves them as they are', async () => {
+  const { graph, init, trainOp } = model(1);
+  await using session = await Session.create({ graph });
+  await session.run(init);
+  const [one, two] = [join(dir, 'one'), join(dir, 'two')];
+  await new Saver().save(session, join(one, 'model.ckpt'), { globalStep: 5 });
+  // A copy of the files alone, without what Shoal keeps beside them.
+  await cp(one, two, { recursive: true, filter: (path) => !/manifests|@|\.shoal/.test(path) });
+  const before = await readdir(two);
+  const data = join(two, 'model.ckpt-5.data-00000-of-00001');
+  const bytes = await readFile(data);
+  await session.run(trainOp);
+  const save = () => new Saver().save(session, join(two, 'model.ckpt'), { globalStep: 5 });
+  await expect(save()).rejects.toMatchObject({ code: 'SHOAL_ALREADY_EXISTS' });
+  expect(await readFile(data)).toEqual(bytes);
+  expect((await readdir(two)).filter((file) => file !== '.shoal-uploads')).toEqual(before);
+  for (const file of before.filter((name) => name.startsWith('model.'))) await rm(join(two, file));
+  expect(await save()).toBe(join(two, 'model.ckpt-5'));
+  expect(await readFile(data)).not.toEqual(bytes);
+});

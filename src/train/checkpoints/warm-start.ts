@@ -1,0 +1,129 @@
+/**
+ * TensorFlow 1's init_from_checkpoint: variables begin with values of a checkpoint or a SavedModel instead of those of
+ * their initializers. Which variables is settled when it is called; files are read by the chief alone, when it gives first
+ * values because the job has no checkpoint of its own. On a cluster every owner gets its part through the store, so no
+ * other task needs to see the chief's disk.
+ */
+import { basename, dirname } from 'node:path';
+import { newAttempt } from '../../checkpoint/names.js';
+import { readTensor } from '../../checkpoint/read-tensor.js';
+import { fullShapeOf, savedVariable, sliceOf } from '../../checkpoint/saved-variable.js';
+import { SessionVariables } from '../../checkpoint/variable-access.js';
+import { invalid } from '../../errors/errors.js';
+import { DirectoryReader } from '../../formats/range-reader.js';
+import { BundleReader } from '../../formats/tensor-bundle/bundle-reader.js';
+import { currentGraph, type Graph } from '../../graph/graph.js';
+import { dtypeFromNumber } from '../../tensor/dtype.js';
+import { formatShape } from '../../tensor/shape.js';
+import { GraphKeys } from '../../variables/collections.js';
+import { PartitionedVariable } from '../../variables/partitioned.js';
+import { Variable } from '../../variables/variable.js';
+import { globalVariables } from '../../variables/variable-scope.js';
+import type { TrainingRunner } from '../recovery/training-runner.js';
+import { findCheckpoint } from './latest-checkpoint.js';
+import { Saver } from './saver.js';
+
+/**
+ * From names in the checkpoint to variables, or their names. A name that ends with a slash is a scope: all variables of
+ * the one scope are taken from the other. `/` is the root.
+ */
+export type AssignmentMap = Readonly<Record<string, string | Variable | PartitionedVariable>>;
+
+interface WarmStart {
+  readonly path: string;
+  /** The variables of this graph by their names in the checkpoint; several are parts, or share a value. */
+  readonly variables: ReadonlyMap<string, readonly Variable[]>;
+}
+
+/** @param path a checkpoint (`dir/model.ckpt-500`), a directory of checkpoints, or the directory of a SavedModel. */
+export function initFromCheckpoint(
+  path: string,
+  assignmentMap: AssignmentMap,
+  { graph = currentGraph() }: { readonly graph?: Graph } = {},
+): void {
+  const variables = new Map<string, Variable[]>();
+  for (const [from, to] of Object.entries(assignmentMap)) {
+    for (const [name, variable] of pairs(graph, from, to)) {
+      const known = variables.get(name);
+      if (known) known.push(variable);
+      else variables.set(name, [variable]);
+    }
+  }
+  graph.addToCollection(GraphKeys.warmStarts, { path, variables } satisfies WarmStart);
+}
+
+const nameOf = ({ sliceInfo, name }: Variable): string => sliceInfo?.fullName ?? name;
+
+function pairs(graph: Graph, from: string, to: AssignmentMap[string]): [name: string, variable: Variable][] {
+  if (to instanceof Variable) return [[from, to]];
+  if (to instanceof PartitionedVariable) return to.parts.map((part) => [from, part]);
+  const all = globalVariables(graph);
+  if (!to.endsWith('/')) {
+    const found = all.filter((variable) => nameOf(variable) === to);
+    if (found.length === 0) throw invalid(`initFromCheckpoint: the graph has no variable '${to}'`);
+    if (from.endsWith('/')) throw invalid(`initFromCheckpoint: '${from}' is a scope, and '${to}' a variable`);
+    return found.map((variable) => [from, variable]);
+  }
+  if (!from.endsWith('/')) throw invalid(`initFromCheckpoint: '${from}' is a variable, and '${to}' a scope`);
+  const [source, target] = [from, to].map((scope) => (scope === '/' ? '' : scope)) as [string, string];
+  const found = all.filter((variable) => nameOf(variable).startsWith(target));
+  if (found.length === 0)
+    throw invalid(`initFromCheckpoint: the graph has no variables in the scope '${to}'`);
+  return found.map((variable) => [source + nameOf(variable).slice(target.length), variable]);
+}
+
+/** Gives the registered variables their values; resolves with those that it has given one. */
+export async function applyWarmStarts(
+  runner: TrainingRunner,
+  options: {
+    readonly signal?: AbortSignal | undefined;
+    readonly log?: ((line: string) => void) | undefined;
+  } = {},
+): Promise<ReadonlySet<Variable>> {
+  const done = new Set<Variable>();
+  for (const { path, variables } of runner.graph.getCollection<WarmStart>(GraphKeys.warmStarts)) {
+    const prefix = await findCheckpoint(path);
+    options.log?.(`initializing ${variables.size} variables from ${prefix}`);
+    await using files = new DirectoryReader(dirname(prefix));
+    const bundle = await BundleReader.open(files, basename(prefix));
+    for (const [name, own] of variables)
+      for (const variable of own) checkFits(bundle, prefix, name, variable);
+    if (runner.server) {
+      // A name of its own: nothing that was stored before is taken for these files.
+      const namespace = `warm-start-${newAttempt()}`;
+      const saver = new Saver({ varList: Object.fromEntries(variables), namespace, log: options.log });
+      await saver.restore(runner, prefix, { signal: options.signal });
+    } else await assignAll(runner, bundle, variables, options.signal);
+    for (const own of variables.values()) for (const variable of own) done.add(variable);
+  }
+  return done;
+}
+
+function checkFits(bundle: BundleReader, prefix: string, name: string, variable: Variable): void {
+  const tensor = bundle.tensor(name);
+  const saved = savedVariable(variable, name);
+  const [shape, dtype] = [fullShapeOf(saved), dtypeFromNumber(tensor.dtype)];
+  const isSame = shape.length === tensor.shape.length && shape.every((size, i) => size === tensor.shape[i]);
+  if (isSame && dtype === variable.dtype) return;
+  throw invalid(
+    `initFromCheckpoint: the variable '${nameOf(variable)}' is ${variable.dtype} ${formatShape(shape)}, ` +
+      `but '${name}' in ${prefix} is ${dtype} ${formatShape(tensor.shape)}`,
+  );
+}
+
+async function assignAll(
+  runner: TrainingRunner,
+  bundle: BundleReader,
+  variables: WarmStart['variables'],
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const access = new SessionVariables(runner, [...variables.values()].flat());
+  for (const [name, own] of variables) {
+    for (const variable of own) {
+      const saved = savedVariable(variable, name);
+      const tensor = await readTensor(bundle, { ...saved, slice: sliceOf(saved) }, signal);
+      await access.assign(saved, tensor, { signal });
+      tensor.dispose();
+    }
+  }
+}

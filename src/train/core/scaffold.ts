@@ -1,0 +1,98 @@
+/** The ops around a model that a training session needs; what is not given is taken from the graph or left to defaults. */
+import { invalid } from '../../errors/errors.js';
+import type { Graph } from '../../graph/graph.js';
+import type { Operation, Output } from '../../graph/operation.js';
+import type { Feeds } from '../../session/feeds.js';
+import { mergeAll } from '../../summary/ops.js';
+import { GraphKeys } from '../../variables/collections.js';
+import { tablesInitializer } from '../../variables/initialize.js';
+import type { SummaryOp } from '../hooks/summary-saver.js';
+import type { SaverLike, TrainingRunner } from '../recovery/training-runner.js';
+
+export interface ScaffoldOptions {
+  /** Gives global variables their first values; their own initializers do when it is left out. */
+  readonly initOp?: Operation;
+  readonly initFeedDict?: Feeds;
+  /** Called by the chief after the first values were given, not after a restore. */
+  readonly initFn?: (scaffold: Scaffold, session: TrainingRunner) => void | Promise<void>;
+  /** Gives the names of what is not ready: empty when training may begin. */
+  readonly readyOp?: Output<'string'>;
+  readonly readyForLocalInitOp?: Output<'string'>;
+  /** What every task runs for itself: tables when it is left out. */
+  readonly localInitOp?: Operation;
+  readonly localInitFeedDict?: Feeds;
+  readonly summaryOp?: SummaryOp;
+  readonly saver?: SaverLike;
+}
+
+export class Scaffold {
+  readonly initFn: ScaffoldOptions['initFn'];
+  readonly initFeedDict: Feeds | undefined;
+  readonly localInitFeedDict: Feeds | undefined;
+  #initOp: Operation | undefined;
+  #readyOp: Output<'string'> | undefined;
+  #readyForLocalInitOp: Output<'string'> | undefined;
+  #localInitOp: Operation | undefined;
+  #summaryOp: SummaryOp | undefined;
+  #saver: SaverLike | undefined;
+
+  constructor(options: ScaffoldOptions = {}) {
+    this.initFn = options.initFn;
+    this.initFeedDict = options.initFeedDict;
+    this.localInitFeedDict = options.localInitFeedDict;
+    this.#initOp = options.initOp;
+    this.#readyOp = options.readyOp;
+    this.#readyForLocalInitOp = options.readyForLocalInitOp;
+    this.#localInitOp = options.localInitOp;
+    this.#summaryOp = options.summaryOp;
+    this.#saver = options.saver;
+  }
+
+  get initOp(): Operation | undefined {
+    return this.#initOp;
+  }
+
+  get readyOp(): Output<'string'> | undefined {
+    return this.#readyOp;
+  }
+
+  get readyForLocalInitOp(): Output<'string'> | undefined {
+    return this.#readyForLocalInitOp;
+  }
+
+  get localInitOp(): Operation | undefined {
+    return this.#localInitOp;
+  }
+
+  get summaryOp(): SummaryOp | undefined {
+    return this.#summaryOp;
+  }
+
+  get saver(): SaverLike | undefined {
+    return this.#saver;
+  }
+
+  /** Completes what was not given, when the graph is whole. */
+  finalize(graph: Graph, makeSaver?: (graph: Graph) => SaverLike): this {
+    this.#initOp ??= only<Operation>(graph, GraphKeys.initOp, 'initOp');
+    this.#readyOp ??= only<Output<'string'>>(graph, GraphKeys.readyOp, 'readyOp');
+    this.#localInitOp ??= only<Operation>(graph, GraphKeys.localInitOp, 'localInitOp');
+    if (!this.#localInitOp && graph.getCollection(GraphKeys.tableInitializers).length > 0) {
+      this.#localInitOp = tablesInitializer(graph);
+    }
+    this.#summaryOp ??= mergeAll(undefined, graph);
+    this.#saver ??= only<SaverLike>(graph, GraphKeys.savers, 'saver') ?? makeSaver?.(graph);
+    return this;
+  }
+}
+
+/** The item of a collection that should have one at most. */
+function only<T>(graph: Graph, collection: string, option: string): T | undefined {
+  const [item, ...others] = graph.getCollection<T>(collection);
+  if (others.length > 0) {
+    throw invalid(`The graph's collection '${collection}' has ${others.length + 1} items`, {
+      hint: `Say which one to use: new Scaffold({ ${option} }).`,
+    });
+  }
+  return item;
+}

@@ -1,0 +1,46 @@
+/**
+ * The chief's preparations before it makes synchronous steps. A chief that died, or that lost its session, may have taken the
+ * gradients of one ps and not of another, or have made a step and handed out no tokens: every worker would then wait for a
+ * token for ever. So whoever starts after an earlier start drops what was given, and has all workers give again.
+ */
+import { backoffMs } from '../../async/backoff.js';
+import { sleep } from '../../async/deadline.js';
+import { firstLineOf, isShoalError } from '../../errors/errors.js';
+import type { SyncReplicasOptimizer } from '../../optimizers/sync-replicas.js';
+import type { Runner } from '../recovery/recoverable-session.js';
+
+export interface StartSyncOptions {
+  readonly signal?: AbortSignal | undefined;
+  readonly log?: ((line: string) => void) | undefined;
+}
+
+const TIMEOUT_MS = 15_000;
+const ATTEMPTS = 10;
+const RETRY = { baseMs: 200, maxMs: 2000 };
+
+export async function startSync(
+  runner: Runner,
+  optimizer: SyncReplicasOptimizer,
+  { signal, log }: StartSyncOptions = {},
+): Promise<void> {
+  const { wasStarted, initTokensOp, restartOp, markStartedOp } = optimizer;
+  const options = { timeoutMs: TIMEOUT_MS, ...(signal ? { signal } : {}) };
+  const isRestart = (await runner.run(wasStarted, options)).toArray() as unknown as boolean;
+  if (!isRestart) {
+    await runner.run([initTokensOp], options);
+    await runner.run([markStartedOp], options);
+    return;
+  }
+  log?.('synchronous steps were made here before: all workers compute the gradients of this step again');
+  for (let attempt = 1; ; attempt++) {
+    try {
+      await runner.run([restartOp], options);
+      return;
+    } catch (error) {
+      // The run of an earlier chief may still wait for gradients: TensorFlow serves those who wait in their order.
+      if (attempt === ATTEMPTS || !isShoalError(error, 'SHOAL_TF_DEADLINE_EXCEEDED')) throw error;
+      log?.(`the accumulators could not be cleared: ${firstLineOf(error)}; trying again`);
+      await sleep(backoffMs(attempt, RETRY), signal);
+    }
+  }
+}

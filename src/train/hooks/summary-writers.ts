@@ -1,0 +1,30 @@
+/** The event files of a training session: one writer for a directory, however many hooks write there. */
+import { FileWriter, type FileWriterOptions } from '../../summary/file-writer.js';
+
+export class SummaryWriters implements AsyncDisposable {
+  readonly #options: FileWriterOptions;
+  readonly #writers = new Map<string, FileWriter>();
+
+  constructor(options: FileWriterOptions = {}) {
+    this.#options = options;
+  }
+
+  get(directory: string): FileWriter {
+    const known = this.#writers.get(directory);
+    if (known) return known;
+    const made = new FileWriter(directory, this.#options);
+    this.#writers.set(directory, made);
+    return made;
+  }
+
+  /** Closes all. What a disk refused is thrown when all are closed. */
+  async close(): Promise<void> {
+    const ends = await Promise.allSettled([...this.#writers.values()].map((writer) => writer.close()));
+    this.#writers.clear();
+    for (const end of ends) if (end.status === 'rejected') throw end.reason;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+}

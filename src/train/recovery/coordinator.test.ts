@@ -1,0 +1,117 @@
+import { describe, expect, it } from 'vitest';
+import { sleep } from '../../async/deadline.js';
+import { ShoalError, TensorFlowError } from '../../errors/errors.js';
+import { Coordinator } from './coordinator.js';
+
+const untilStop = (coordinator: Coordinator) => coordinator.waitForStop();
+
+describe('a stop', () => {
+  it('is seen by all and wakes who waits', async () => {
+    const coordinator = new Coordinator();
+    expect(coordinator.shouldStop()).toBe(false);
+    expect(await coordinator.waitForStop(1)).toBe(false);
+    const waiting = coordinator.waitForStop();
+    coordinator.requestStop();
+    expect(await waiting).toBe(true);
+    expect(coordinator.shouldStop()).toBe(true);
+    expect(coordinator.signal.aborted).toBe(true);
+  });
+
+  it('keeps the first error only', async () => {
+    const coordinator = new Coordinator();
+    coordinator.requestStop(new Error('first'));
+    coordinator.requestStop(new Error('second'));
+    expect(() => coordinator.raiseRequestedException()).toThrow('first');
+    await expect(coordinator.join()).rejects.toThrow('first');
+  });
+
+  it('because the input is at its end is no error', async () => {
+    const coordinator = new Coordinator();
+    coordinator.requestStop(new TensorFlowError('OUT_OF_RANGE', 'queue is closed'));
+    expect(coordinator.shouldStop()).toBe(true);
+    await coordinator.join();
+  });
+
+  it('can be cleared', async () => {
+    const coordinator = new Coordinator();
+    coordinator.requestStop(new Error('x'));
+    coordinator.clearStop();
+    expect(coordinator.shouldStop()).toBe(false);
+    coordinator.raiseRequestedException();
+    coordinator.requestStop();
+    await coordinator.join();
+    expect(coordinator.joined).toBe(true);
+  });
+
+  it('with an error after the join is thrown to who requests it', async () => {
+    const coordinator = new Coordinator();
+    coordinator.requestStop();
+    await coordinator.join();
+    expect(() => coordinator.requestStop(new Error('late'))).toThrow('late');
+  });
+
+  it('comes of what a body throws', async () => {
+    const coordinator = new Coordinator();
+    await coordinator.stopOnException(() => {
+      throw new Error('in the body');
+    });
+    expect(coordinator.shouldStop()).toBe(true);
+    await expect(coordinator.join()).rejects.toThrow('in the body');
+  });
+});
+
+describe('join', () => {
+  it('waits for loops that end by themselves', async () => {
+    const coordinator = new Coordinator();
+    let ended = 0;
+    for (const ms of [5, 10]) coordinator.register(sleep(ms).then(() => void ended++));
+    await coordinator.join([sleep(1).then(() => void ended++)]);
+    expect(ended).toBe(3);
+    expect(coordinator.shouldStop()).toBe(false);
+  });
+
+  it('is told by a loop that fails, which stops the others', async () => {
+    const coordinator = new Coordinator();
+    coordinator.register(untilStop(coordinator), 'one that waits');
+    coordinator.register(Promise.reject(new ShoalError('SHOAL_CORRUPT', 'a bad record')));
+    await expect(coordinator.join()).rejects.toThrow('a bad record');
+  });
+
+  it('names the loops that did not end within the grace period', async () => {
+    const coordinator = new Coordinator();
+    coordinator.register(new Promise(() => {}), 'a deaf loop');
+    coordinator.register(untilStop(coordinator), 'a good loop');
+    coordinator.requestStop();
+    await expect(coordinator.join([], { stopGracePeriodSecs: 0.02 })).rejects.toThrow(
+      /still running: a deaf loop\n/,
+    );
+  });
+
+  it('only speaks of them when asked to', async () => {
+    const lines: string[] = [];
+    const coordinator = new Coordinator({ log: (line) => lines.push(line) });
+    coordinator.register(new Promise(() => {}), 'a deaf loop');
+    coordinator.requestStop();
+    await coordinator.join([], { stopGracePeriodSecs: 0.02, ignoreLiveTasks: true });
+    expect(lines).toEqual(['Stopped with loops still running: a deaf loop']);
+  });
+});
+
+describe('a loop', () => {
+  it('runs until a stop, by the clock', async () => {
+    const coordinator = new Coordinator();
+    let times = 0;
+    coordinator.loop(() => ++times === 3 && coordinator.requestStop(), { everySecs: 0.001 });
+    await coordinator.join();
+    expect(times).toBe(3);
+  });
+
+  it('runs back to back without a clock, and fails for all', async () => {
+    const coordinator = new Coordinator();
+    let times = 0;
+    coordinator.loop(() => {
+      if (++times === 5) throw new Error('enough');
+    });
+    await expect(coordinator.join()).rejects.toThrow('enough');
+  });
+});

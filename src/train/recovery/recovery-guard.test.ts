@@ -1,0 +1,48 @@
+import { describe, expect, it } from 'vitest';
+import { RecoveryGuard } from './recovery-guard.js';
+
+describe('recoveryGuard', () => {
+  it('gives up work when the cluster is lost, and waits for its end', async () => {
+    const recoveryGuard = new RecoveryGuard();
+    const order: string[] = [];
+    const work = recoveryGuard.during(
+      'A save',
+      (signal) =>
+        new Promise<void>((_, reject) =>
+          signal.addEventListener('abort', () =>
+            setTimeout(() => {
+              order.push('work ended');
+              reject(new Error('given up'));
+            }, 20),
+          ),
+        ),
+    );
+    const outcome = expect(work).rejects.toThrow('given up');
+    await recoveryGuard.suspend();
+    order.push('recovery');
+    await outcome;
+    expect(order).toEqual(['work ended', 'recovery']);
+  });
+
+  it('refuses work until the cluster is whole again', async () => {
+    const recoveryGuard = new RecoveryGuard();
+    await recoveryGuard.suspend();
+    expect(recoveryGuard.isStable).toBe(false);
+    await expect(recoveryGuard.during('A save', async () => 1)).rejects.toThrow(/A save can not be while/);
+    recoveryGuard.resume();
+    expect(await recoveryGuard.during('A save', async () => 1)).toBe(1);
+  });
+
+  it('lets a signal of the caller give up work too', async () => {
+    const stop = new AbortController();
+    const seen = new RecoveryGuard().during(
+      'A save',
+      async (signal) => {
+        stop.abort();
+        return signal.aborted;
+      },
+      stop.signal,
+    );
+    expect(await seen).toBe(true);
+  });
+});

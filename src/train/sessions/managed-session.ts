@@ -1,0 +1,59 @@
+/** The session that a supervisor hands out: its runs are training steps and survive the loss of a ps. */
+import type { Server } from '../../cluster/runtime/server.js';
+import type { Graph } from '../../graph/graph.js';
+import type { Fetches, FetchResult } from '../../session/fetches.js';
+import type { RunOptions } from '../../session/session.js';
+import type { OpenedTraining } from '../core/open-training.js';
+import type { StepGate } from '../recovery/step-gate.js';
+import type { TrainingRunner } from '../recovery/training-runner.js';
+
+export class ManagedSession implements TrainingRunner, AsyncDisposable {
+  readonly graph: Graph;
+  readonly server?: Server;
+  readonly #training: OpenedTraining;
+  readonly #end: () => Promise<void>;
+
+  constructor(training: OpenedTraining, end: () => Promise<void>) {
+    this.graph = training.session.graph;
+    if (training.server) this.server = training.server;
+    this.#training = training;
+    this.#end = end;
+  }
+
+  /** The session below: its runs are no training steps. Savers and evaluations take it. */
+  get rawSession(): TrainingRunner {
+    return this.#training.runner;
+  }
+
+  /** Runs in the background that survive the loss of a ps and that no cut holds. */
+  get background(): TrainingRunner {
+    return this.#training.background;
+  }
+
+  get gate(): StepGate | undefined {
+    return this.#training.gate;
+  }
+
+  /** Whether it waits for others, instead of training. */
+  get isWaiting(): boolean {
+    return this.#training.session.isRecovering;
+  }
+
+  get recoveries(): number {
+    return this.#training.session.recoveries;
+  }
+
+  run<const F extends Fetches>(fetches: F, options: RunOptions = {}): Promise<FetchResult<F>> {
+    return this.#training.session.run(fetches, options);
+  }
+
+  /** Closes the session alone; the supervisor's `stop` ends its services. */
+  async close(): Promise<void> {
+    await this.#training[Symbol.asyncDispose]();
+  }
+
+  /** Stops the supervisor, then closes the session. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#end();
+  }
+}

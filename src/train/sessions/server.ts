@@ -1,0 +1,105 @@
+/**
+ * A task of a training cluster as a TensorFlow 1 program starts it: `Server.start({ cluster, jobName, taskIndex })`, or
+ * without arguments from TF_CONFIG or the classic flags. It joins the cluster, keeps blobs for the others in a directory
+ * of its own, and takes part in checkpoints.
+ */
+
+import { mkdirSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { checkpointBlobPolicy } from '../../checkpoint/blob-policy.js';
+import { Server as ClusterServer } from '../../cluster/runtime/server.js';
+import { refuseOpenNetwork } from '../../cluster/spec/address-rules.js';
+import { type ClusterDict, ClusterSpec } from '../../cluster/spec/cluster-spec.js';
+import { resolveConfig } from '../../cluster/spec/config.js';
+import { securityOf } from '../../cluster/spec/security.js';
+import { parseTaskId } from '../../cluster/spec/task-id.js';
+import { isShoalError, messageOf, ShoalError } from '../../errors/errors.js';
+import { EXIT } from '../../errors/exit-codes.js';
+import { endAtOnce } from '../../native/exit.js';
+import { CheckpointService } from '../checkpoints/checkpoint-service.js';
+
+export interface ServerOptions {
+  readonly cluster?: ClusterSpec | ClusterDict;
+  readonly jobName?: string;
+  readonly taskIndex?: number;
+  /** The task's own directory, in which it keeps blobs; `.shoal/JOB-INDEX` unless told. */
+  readonly directory?: string;
+  /** Copies of every shard on other hosts; 1 unless told. */
+  readonly replicas?: number;
+  /** Where TF_CONFIG and flags are looked for, and tokens and certificates in any case. */
+  readonly argv?: readonly string[];
+  readonly env?: Readonly<Record<string, string | undefined>>;
+  readonly signal?: AbortSignal;
+  readonly log?: (line: string) => void;
+}
+
+export type Server = ClusterServer;
+
+export const Server = {
+  async start(options: ServerOptions = {}): Promise<ClusterServer> {
+    const { log = (line: string) => console.error(line), signal } = options;
+    const config = resolveConfig({ argv: flagsOf(options), env: options.env ?? process.env });
+    if (config.mode !== 'cluster') {
+      throw new ShoalError('SHOAL_CONFIG', 'No cluster is told of', {
+        hint: 'Give { cluster, jobName, taskIndex }, or TF_CONFIG, or --job_name --task_index --ps_hosts --worker_hosts.',
+      });
+    }
+    refuseOpenNetwork(config);
+    const { job, index } = parseTaskId(config.task);
+    const blobRoot = resolve(options.directory ?? join('.shoal', `${job}-${index}`), 'blobs');
+    mkdirSync(blobRoot, { recursive: true });
+    const server = await ClusterServer.start({
+      spec: config.spec,
+      self: config.task,
+      security: securityOf(config, config.task),
+      clusterName: config.clusterName.value,
+      listen: config.listen.value,
+      tfPort: config.tfPort.value,
+      lostWorkerMs: config.lostWorkerMs.value,
+      settings: { heartbeatMs: config.heartbeatMs.value, deadAfterMs: config.deadAfterMs.value },
+      blobRoot,
+      blobPolicy: checkpointBlobPolicy,
+      onNotice: log,
+      signal,
+    });
+    const { replicas } = options;
+    CheckpointService.attach(server, { directory: blobRoot, replicas, log });
+    leaveAtTheEnd(server, log);
+    // TensorFlow's threads may wait for a peer that is gone: the end of the program does not wait for them.
+    endAtOnce();
+    return server;
+  },
+};
+
+/** A program that ends without `server.close()` leaves the cluster all the same. */
+function leaveAtTheEnd(server: ClusterServer, log: (line: string) => void): void {
+  process.on('beforeExit', () => void server.close().catch((error: unknown) => log(messageOf(error))));
+  process.once('uncaughtExceptionMonitor', (error: unknown) => {
+    if (!isShoalError(error, 'SHOAL_WORKERS_LOST')) return;
+    process.prependOnceListener('exit', () => {
+      process.exitCode = EXIT.retry;
+    });
+  });
+}
+
+/** What the caller says, as the flags that say it; else the flags of the process. */
+function flagsOf({
+  cluster,
+  jobName,
+  taskIndex,
+  argv = process.argv.slice(2),
+}: ServerOptions): readonly string[] {
+  if (cluster === undefined) return argv;
+  const spec = cluster instanceof ClusterSpec ? cluster : new ClusterSpec(cluster);
+  const hosts = (job: string) =>
+    spec.tasks
+      .filter(({ id }) => parseTaskId(id).job === job)
+      .map(({ address }) => address)
+      .join(',');
+  const jobs = ['ps', 'worker', 'chief', 'evaluator'].filter((job) => hosts(job) !== '');
+  return [
+    ...jobs.map((job) => `--${job}_hosts=${hosts(job)}`),
+    `--job_name=${jobName}`,
+    `--task_index=${taskIndex}`,
+  ];
+}

@@ -1,0 +1,286 @@
+/**
+ * TensorFlow 1's Supervisor: makes a session whose variables have values, and keeps checkpoints, summaries and a step
+ * counter going in the background while the caller trains.
+ *
+ *   const sv = new Supervisor({ isChief, logdir, saver, saveModelSecs: 60 });
+ *   await sv.managedSession(server, async (session) => {
+ *     while (!sv.shouldStop()) await session.run(trainOp);
+ *   });
+ *
+ * The end of the input ends it quietly. Where it ends without an error the chief saves a last checkpoint.
+ */
+import { setMaxListeners } from 'node:events';
+import { throwIfAborted, withDeadline } from '../../async/deadline.js';
+import { Server, serverAt } from '../../cluster/runtime/server.js';
+import { invalid, messageOf } from '../../errors/errors.js';
+import { currentGraph, type Graph } from '../../graph/graph.js';
+import type { Output } from '../../graph/operation.js';
+import type { FileWriter, Step } from '../../summary/file-writer.js';
+import type { Tensor } from '../../tensor/tensor.js';
+import { getGlobalStep } from '../../variables/global-step.js';
+import type { Variable } from '../../variables/variable.js';
+import { Saver } from '../checkpoints/saver.js';
+import { type OpenedTraining, openTraining, type PlaceOptions } from '../core/open-training.js';
+import { type QueueRunnerLike, startQueueRunners } from '../core/queue-runners.js';
+import { Scaffold, type ScaffoldOptions } from '../core/scaffold.js';
+import { readStep } from '../hooks/global-step.js';
+import { SummaryWriters } from '../hooks/summary-writers.js';
+import { Coordinator } from '../recovery/coordinator.js';
+import type { SaverLike } from '../recovery/training-runner.js';
+import { ManagedSession } from './managed-session.js';
+import { StandardServices } from './standard-services.js';
+
+export interface SupervisorOptions
+  extends Omit<ScaffoldOptions, 'summaryOp' | 'saver'>,
+    Omit<PlaceOptions, 'server' | 'master'> {
+  readonly graph?: Graph;
+  readonly isChief?: boolean;
+  /** Where checkpoints and event files go; none: nothing is kept. */
+  readonly logdir?: string | undefined;
+  /** All summaries of the graph when left out; null: none. */
+  readonly summaryOp?: Output<'string'> | null;
+  /** One for all variables when left out; null: none. */
+  readonly saver?: SaverLike | null;
+  /** That of the graph when left out. */
+  readonly globalStep?: Variable<'int64'> | null;
+  /** 0: no checkpoints. */
+  readonly saveModelSecs?: number;
+  /** 0: no summaries and no step counter. */
+  readonly saveSummariesSecs?: number;
+  readonly stopGraceSecs?: number;
+  readonly checkpointBasename?: string;
+  readonly signal?: AbortSignal | undefined;
+  readonly log?: (line: string) => void;
+}
+
+/** Where a managed session runs: a task's server, TensorFlow's address, or this process. */
+export type ManagedPlace = Server | string | undefined;
+
+export interface ManagedSessionOptions {
+  readonly startStandardServices?: boolean;
+}
+
+export class Supervisor {
+  readonly isChief: boolean;
+  readonly graph: Graph;
+  readonly coordinator: Coordinator;
+  readonly globalStep: Variable<'int64'> | undefined;
+  readonly savePath: string | undefined;
+  readonly #options: SupervisorOptions;
+  readonly #log: (line: string) => void;
+  readonly #writers = new SummaryWriters();
+  readonly #scaffold: Scaffold;
+  readonly #giveUp = new AbortController();
+  #services: StandardServices | undefined;
+  #session: ManagedSession | undefined;
+  #training: OpenedTraining | undefined;
+  #stopping: Promise<void> | undefined;
+
+  constructor(options: SupervisorOptions = {}) {
+    this.#options = options;
+    const { graph = currentGraph(), isChief = true, logdir, checkpointBasename = 'model.ckpt' } = options;
+    const { summaryOp, saver, globalStep = getGlobalStep(graph) } = options;
+    // Every run and every part of a restore listens to it.
+    setMaxListeners(0, this.#giveUp.signal);
+    this.isChief = isChief;
+    this.graph = graph;
+    this.#log = options.log ?? ((line: string) => console.error(line));
+    this.coordinator = new Coordinator({ log: this.#log });
+    this.globalStep = globalStep ?? undefined;
+    this.savePath = logdir === undefined ? undefined : `${logdir}/${checkpointBasename}`;
+    this.#scaffold = new Scaffold({
+      ...options,
+      ...(summaryOp ? { summaryOp } : { summaryOp: undefined }),
+      ...(saver ? { saver } : { saver: undefined }),
+    } as ScaffoldOptions);
+  }
+
+  get coord(): Coordinator {
+    return this.coordinator;
+  }
+
+  /** The event file of the chief, where there is a logdir. */
+  get summaryWriter(): FileWriter | undefined {
+    const { logdir } = this.#options;
+    return this.isChief && logdir !== undefined ? this.#writers.get(logdir) : undefined;
+  }
+
+  get summaryOp(): Output<'string'> | undefined {
+    const { summaryOp } = this.#options;
+    return summaryOp === null ? undefined : (this.#scaffold.summaryOp as Output<'string'> | undefined);
+  }
+
+  get saver(): SaverLike | undefined {
+    return this.#options.saver === null ? undefined : this.#scaffold.saver;
+  }
+
+  shouldStop(): boolean {
+    return this.coordinator.shouldStop();
+  }
+
+  requestStop(error?: unknown): void {
+    this.coordinator.requestStop(error);
+  }
+
+  waitForStop(timeoutMs?: number): Promise<boolean> {
+    return this.coordinator.waitForStop(timeoutMs);
+  }
+
+  stopOnException<T>(body: () => T | Promise<T>): Promise<T | undefined> {
+    return this.coordinator.stopOnException(body);
+  }
+
+  /** Runs `target` again and again until the stop: every so many seconds, or back to back (null). */
+  loop(timerIntervalSecs: number | null, target: () => unknown): void {
+    this.coordinator.loop(target, timerIntervalSecs === null ? {} : { everySecs: timerIntervalSecs });
+  }
+
+  /** Writes a summary that was computed by the caller. */
+  async summaryComputed(
+    session: ManagedSession,
+    summary: Tensor | Uint8Array,
+    globalStep?: Step,
+  ): Promise<void> {
+    if (!this.summaryWriter) {
+      throw invalid('Summaries are written by the chief, into a logdir: this supervisor has none');
+    }
+    const step =
+      globalStep ?? (this.globalStep ? await readStep(session.rawSession, this.globalStep.toOutput()) : 0);
+    this.summaryWriter.addSummary(summary, step);
+  }
+
+  /**
+   * A session for training. With a function it is closed when that returns, as Python's `with`; an error of it or of
+   * the services is thrown then, and the end of the input is none.
+   */
+  managedSession(place?: ManagedPlace, options?: ManagedSessionOptions): Promise<ManagedSession>;
+  managedSession<T>(
+    place: ManagedPlace,
+    body: (session: ManagedSession) => Promise<T>,
+    options?: ManagedSessionOptions,
+  ): Promise<T | undefined>;
+  async managedSession<T>(
+    place?: ManagedPlace,
+    bodyOrOptions?: ((session: ManagedSession) => Promise<T>) | ManagedSessionOptions,
+    options: ManagedSessionOptions = {},
+  ): Promise<ManagedSession | T | undefined> {
+    if (typeof bodyOrOptions !== 'function') return this.prepareOrWaitForSession(place, bodyOrOptions);
+    const session = await this.prepareOrWaitForSession(place, options);
+    let result: T | undefined;
+    try {
+      result = await bodyOrOptions(session);
+    } catch (error) {
+      // A stop that came from outside ends runs with an error of its own.
+      if (!this.#giveUp.signal.aborted) this.requestStop(error);
+    }
+    await session[Symbol.asyncDispose]();
+    return result;
+  }
+
+  async prepareOrWaitForSession(
+    place?: ManagedPlace,
+    { startStandardServices = true }: ManagedSessionOptions = {},
+  ): Promise<ManagedSession> {
+    const { logdir, signal } = this.#options;
+    throwIfAborted('Starting a managed session', signal);
+    const makeSaver = this.#options.saver === null ? undefined : () => new Saver({ log: this.#log });
+    this.#scaffold.finalize(this.graph, makeSaver);
+    const server = place instanceof Server ? place : serverAt(place);
+    const onSignal = () => this.#stopBySignal();
+    signal?.addEventListener('abort', onSignal, { once: true });
+    const training = await openTraining({
+      ...this.#options,
+      ...(server ? { server } : typeof place === 'string' ? { master: place } : {}),
+      graph: this.graph,
+      isChief: this.isChief,
+      scaffold: this.#scaffold,
+      checkpointDir: this.saver ? logdir : undefined,
+      signal: this.#giveUp.signal,
+      log: this.#log,
+      onReady: () => {},
+      onInputError: (error) => this.coordinator.requestStop(error),
+    });
+    this.#training = training;
+    const session = new ManagedSession(training, async () => {
+      try {
+        await this.stop();
+      } finally {
+        signal?.removeEventListener('abort', onSignal);
+        this.#giveUp.abort('the session was closed');
+        await session.close();
+      }
+    });
+    this.#session = session;
+    try {
+      await training.session.ready();
+      if (startStandardServices) await this.startStandardServices(session);
+      this.startQueueRunners(session);
+    } catch (error) {
+      this.coordinator.requestStop();
+      await session.close();
+      await this.#writers.close();
+      throw error;
+    }
+    return session;
+  }
+
+  /** Checkpoints, summaries and the step counter; on the chief, where there is a logdir. */
+  async startStandardServices(session: ManagedSession): Promise<void> {
+    const { saveModelSecs = 600, saveSummariesSecs = 120 } = this.#options;
+    const writer = this.summaryWriter;
+    if (!writer || this.savePath === undefined) return;
+    this.#services = new StandardServices({
+      session,
+      coordinator: this.coordinator,
+      writer,
+      log: this.#log,
+      globalStep: this.globalStep,
+      summaryOp: this.summaryOp,
+      saver: this.saver,
+      savePath: this.savePath,
+      saveModelSecs,
+      saveSummariesSecs,
+    });
+    await this.#services.start();
+  }
+
+  startQueueRunners(session: ManagedSession, queueRunners?: readonly QueueRunnerLike[]): void {
+    const { coordinator } = this;
+    startQueueRunners(session.background, { coordinator, ...(queueRunners ? { queueRunners } : {}) });
+  }
+
+  /** Ends the services, saves the last checkpoint, and throws the error that was kept. Done twice it is done once. */
+  stop(): Promise<void> {
+    this.#stopping ??= this.#stop();
+    return this.#stopping;
+  }
+
+  async #stop(): Promise<void> {
+    const { stopGraceSecs = 120, logdir, saver, saveModelSecs = 600, signal } = this.#options;
+    let isClean = false;
+    this.coordinator.requestStop();
+    try {
+      await this.coordinator.join([], { stopGracePeriodSecs: stopGraceSecs, ignoreLiveTasks: true });
+      const end = this.#services?.end();
+      if (end) await withDeadline(end, 'The last checkpoint', { timeoutMs: stopGraceSecs * 1000 });
+      isClean = true;
+    } finally {
+      await this.#writers.close().catch((error: unknown) => this.#log(messageOf(error)));
+      const saves = logdir !== undefined && saver !== null && saveModelSecs > 0;
+      const stay = isClean && (this.isChief || saves);
+      await this.#training?.finish({ stay, signal });
+    }
+  }
+
+  #stopBySignal(): void {
+    this.coordinator.requestStop();
+    const session = this.#session;
+    const abort = () => this.#giveUp.abort(this.#options.signal?.reason);
+    // A step under way may end; a wait for others may not be worth it.
+    if (!session || session.isWaiting) abort();
+    else setTimeout(abort, STEP_GRACE_MS).unref();
+  }
+}
+
+/** How long a step may go on after a signal to stop. */
+const STEP_GRACE_MS = 5000;
