@@ -1,6 +1,6 @@
 /**
- * What benchmarks share. A benchmark compares Shoal with a peer (Python TensorFlow) in one run: the two take
- * turns, so that a busy moment of the machine hits both, and a row gives medians, their ratio and the spread
+ * Common code of the benchmarks. A benchmark compares Shoal with a peer (Python TensorFlow) in one run: the two
+ * alternate, so that noise of the machine affects both, and a row has the medians, their ratio and the spread
  * of the ratio over the rounds. A ratio above 1 means that Shoal is better.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
@@ -20,9 +20,9 @@ export interface Row {
   readonly ratio: number;
   /** The smallest and the largest ratio of single rounds. */
   readonly spread: readonly [number, number];
-  /** What the project asks of the ratio, where it asks something. */
+  /** The target of the ratio, if there is one. */
   readonly goal?: number | undefined;
-  /** What `peer` is of, where it is not Python TensorFlow. */
+  /** The name of the peer; default: Python TensorFlow. */
   readonly against?: string | undefined;
 }
 
@@ -76,12 +76,12 @@ export function compare(
   };
 }
 
-/** The Python with TensorFlow that set-up made. */
+/** The Python with TensorFlow that setup installed. */
 export function oraclePython(): string {
   const python = process.env.SHOAL_ORACLE_PYTHON;
   if (!python || !existsSync(python)) {
     throw new Error(
-      'SHOAL_ORACLE_PYTHON is not set: run benchmarks by `npm run bench`, which sets Python TensorFlow up',
+      'SHOAL_ORACLE_PYTHON is not set: run benchmarks with `npm run bench`, which installs Python TensorFlow',
     );
   }
   return python;

@@ -29,7 +29,7 @@ if (args.includes('--help') || asked.some((name) => !names.includes(name))) {
   process.exit(args.includes('--help') ? 0 : 2);
 }
 
-// Benchmarks measure the package as users get it; --no-build takes it as it was built before.
+// Benchmarks measure the built package; --no-build uses the existing build.
 if (!args.includes('--no-build')) {
   const built = spawnSync('npm', ['run', '--silent', 'build'], {
     cwd: ROOT,
@@ -80,7 +80,7 @@ for (const benchmark of benchmarks) {
 }
 process.exitCode = missed > 0 ? 1 : 0;
 
-/** Ends the process with a message when something that a benchmark needs is missing. */
+/** Exits with a message if a prerequisite of a benchmark is missing. */
 async function checkPrerequisites(all: readonly Benchmark[]): Promise<void> {
   try {
     oraclePython();
@@ -88,7 +88,7 @@ async function checkPrerequisites(all: readonly Benchmark[]): Promise<void> {
       if (!disk) continue;
       const { directory, bytes } = disk(flags);
       mkdirSync(directory, { recursive: true });
-      const hint = 'Free some space, or name a larger disk or smaller sizes by the flags of the benchmark.';
+      const hint = 'Free some space, or set a larger disk or smaller sizes with the flags of the benchmark.';
       await checkSpace(`benchmark ${name}`, directory, bytes, { hint });
     }
   } catch (error) {

@@ -115,7 +115,7 @@ function merge(files: readonly FileDescriptorProto[]): FileDescriptorProto[] {
       merged.get(name) ??
       create(FileDescriptorProtoSchema, { name, package: file.package, syntax: file.syntax });
     if (into.package !== file.package || into.syntax !== file.syntax) {
-      throw new Error(`${file.name} can not be merged into ${name}: another package or syntax`);
+      throw new Error(`${file.name} cannot be merged into ${name}: another package or syntax`);
     }
     merged.set(name, into);
     file.messageType.forEach(nameFields);

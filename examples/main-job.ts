@@ -1,9 +1,9 @@
 /**
- * What `npm start` shows: a cluster of 2 ps and 3 workers on this machine, each a process with a directory of its
- * own, trains a line through points and saves checkpoints. In the middle one ps is killed and its directory wiped; it
- * comes back at another address, all ps go back to the last checkpoint, nobody else restarts, and training goes on. At
- * the end the chief exports the model from the ps to its own directory, and the export predicts. The last checkpoint is
- * gathered from the tasks' directories.
+ * The demo of `npm start`: a cluster of 2 ps and 3 workers on this machine, each a process with its own directory, fits
+ * a line to points and saves checkpoints. During training one ps is killed and its directory wiped. It is restarted at
+ * another address, all ps restore the last checkpoint, no other task restarts, and training continues. At the end the
+ * chief exports the model from the ps to its own directory, and the export predicts. The last checkpoint is copied from
+ * the tasks' directories.
  *
  *   npm start [-- --steps 6000]
  */
@@ -21,7 +21,7 @@ const { values: options } = parseArgs({
 });
 if (options.help) {
   console.log(
-    'npm start [-- --steps N]\n\nTrains on a local cluster of 2 ps and 3 workers with checkpoints, kills a ps on the way,\n' +
+    'npm start [-- --steps N]\n\nTrains on a local cluster of 2 ps and 3 workers with checkpoints, kills a ps during training,\n' +
       'exports the model and predicts with the export.',
   );
   process.exit(0);
@@ -43,7 +43,7 @@ const cluster = spawn(
   ],
   { stdio: ['ignore', 'pipe', 'inherit'] },
 );
-// Ctrl-C reaches the cluster by itself, from the terminal; a signal to this process alone is passed on.
+// The terminal sends Ctrl-C to the cluster as well; a signal to this process alone is forwarded.
 process.on('SIGINT', () => {});
 process.on('SIGTERM', () => cluster.kill('SIGTERM'));
 
@@ -83,7 +83,7 @@ const show = (...args: readonly string[]): string => {
   return stdout;
 };
 if (code === 0) {
-  say('the last checkpoint, gathered from the directories of the tasks: what TensorFlow itself reads');
+  say('the last checkpoint, copied from the directories of the tasks in TensorFlow’s format');
   show('checkpoint', 'ls', '--dir', tasks);
   show('checkpoint', 'pull', 'latest', join(directory, 'pulled'), '--dir', tasks);
 }
@@ -91,7 +91,7 @@ if (code === 0 && exported === undefined) {
   console.error('the cluster ended without an export');
   failed = 1;
 } else if (code === 0 && exported !== undefined) {
-  say('the export, a SavedModel on the disk of the chief: what TensorFlow Serving loads');
+  say('the export, a SavedModel on the disk of the chief, for TensorFlow Serving');
   show('saved-model', 'show', exported);
   say('a prediction by the export; the points were on y = 0.1 x + 0.3');
   const x = [0, 0.5, 1];

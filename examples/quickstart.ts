@@ -1,6 +1,6 @@
 /**
- * The shortest way through Shoal, in one process: build a model of handwritten digits, train it for a few
- * seconds, ask it about a digit that it has not seen. Run it with `npm start`.
+ * A minimal example in one process: builds a model of handwritten digits, trains it for a few seconds, and classifies a
+ * held-out digit. Run it with `npm run quickstart`.
  */
 import { parseArgs } from 'node:util';
 import { Graph, Session, tf } from '../src/index.js';
@@ -9,13 +9,13 @@ import { drawDigit } from './digits/draw.js';
 
 const HELP = `Trains softmax regression on handwritten digits, in this process.
 
-  npm start -- [options]
+  npm run quickstart -- [options]
 
-  --steps <n>     training steps (1000)
-  --logdir <dir>  writes event files there, for TensorBoard
-  --help          shows this`;
+  --steps <n>     training steps; default: 1000
+  --logdir <dir>  write event files for TensorBoard to this directory
+  --help          show this help`;
 
-/** Draws over its own line on a terminal; elsewhere prints every so many steps. */
+/** Overwrites its own line on a terminal. */
 function progress(step: number, steps: number, loss: number, accuracy: number): void {
   const line = `step ${String(step).padStart(String(steps).length)}/${steps}   loss ${loss.toFixed(3)}   accuracy ${(accuracy * 100).toFixed(1)} %`;
   if (process.stdout.isTTY) process.stdout.write(`\r${line}\x1b[K${step === steps ? '\n' : ''}`);
@@ -26,7 +26,7 @@ async function main(steps: number, logdir: string | undefined, signal: AbortSign
   const digits = loadDigits();
   console.log(`${digits.train.count} digits to train with, ${digits.heldOut.count} held out for the test.`);
 
-  // 1. A graph: what is fed, the model, the loss, the step that makes the loss smaller.
+  // 1. A graph: the placeholders, the model, the loss, the training step.
   using graph = new Graph();
   const model = graph.asDefault(() => {
     const images = tf.placeholder({ shape: [null, PIXELS], name: 'images' });
@@ -47,7 +47,7 @@ async function main(steps: number, logdir: string | undefined, signal: AbortSign
   await session.run(graph.asDefault(() => tf.globalVariablesInitializer()));
   await using writer = logdir === undefined ? undefined : new tf.summary.FileWriter(logdir, { graph });
 
-  // 3. Training: one batch after the other.
+  // 3. Training, batch by batch.
   let step = 0;
   for (const batch of batches(digits.train, 100)) {
     if (step === steps || signal.aborted) break;
@@ -76,7 +76,7 @@ async function main(steps: number, logdir: string | undefined, signal: AbortSign
     return;
   }
 
-  // 4. The test: digits that the model has never seen.
+  // 4. The test: held-out digits.
   const { heldOut } = digits;
   const { accuracy, scores } = await session.run(
     { accuracy: model.accuracy, scores: model.scores },

@@ -1,6 +1,6 @@
 /**
- * An experiment: a named program that uses a lab, asserts, measures, and tells what it saw. One file in
- * experiments/ each, which exports it as `experiment`.
+ * An experiment: a named program that uses a lab, and reports assertions and measurements. Each is one file in
+ * experiments/, which exports it as `experiment`.
  */
 import { readdir } from 'node:fs/promises';
 import { invalid, messageOf } from '../src/errors/errors.js';
@@ -17,15 +17,15 @@ export type FlagValues = Readonly<Record<string, string | boolean | undefined>>;
 
 export interface Context {
   readonly flags: FlagValues;
-  /** Fires on Ctrl-C. */
+  /** Aborted on Ctrl-C. */
   readonly signal: AbortSignal;
-  /** A lab that is disposed of when the experiment is over, at the latest. */
+  /** Creates a lab, which is disposed of at the end of the experiment at the latest. */
   lab(options: LabOptions): Promise<Lab>;
-  /** Tells what is about to happen, or what was seen. */
+  /** Logs what happens next, or what was observed. */
   log(text: string): void;
-  /** Asserts. The experiment goes on when it does not hold, and fails in the end. */
+  /** Asserts. After a failed assertion the experiment continues, and fails at the end. */
   check(name: string, held: boolean, detail?: string): boolean;
-  /** Asserts that two values are alike, as JSON. */
+  /** Asserts that two values are equal as JSON. */
   equal(name: string, actual: unknown, expected: unknown): boolean;
   measure(name: string, value: number, unit: string): void;
 }
@@ -72,7 +72,7 @@ export async function runExperiment(experiment: Experiment, options: RunOptions)
     report({ type: 'check', name, held, ...(detail === undefined ? {} : { detail }) });
     return held;
   };
-  // On Ctrl-C the labs go first: whatever the experiment waits for then ends.
+  // On Ctrl-C the labs are disposed of first, which ends everything that the experiment waits for.
   const disposeAll = () => Promise.all(labs.map((lab) => lab.dispose()));
   const onAbort = () => void disposeAll().catch(() => {});
   signal.addEventListener('abort', onAbort, { once: true });
@@ -118,8 +118,8 @@ export function withDefaults({ flags = {} }: Experiment, given: FlagValues = {})
   return { ...Object.fromEntries(defaults), ...given };
 }
 
-/** A report as a line of the story that a person reads. */
-export function tell(report: Report): string {
+/** Formats a report as a line of text. */
+export function formatReport(report: Report): string {
   switch (report.type) {
     case 'log':
       return `  ${report.text}`;
@@ -148,7 +148,7 @@ export async function experimentNames(): Promise<string[]> {
 export async function loadExperiment(name: string): Promise<Experiment> {
   const names = await experimentNames();
   if (!names.includes(name)) {
-    throw invalid(`there is no experiment "${name}"`, { hint: `there are: ${names.join(', ')}` });
+    throw invalid(`there is no experiment "${name}"`, { hint: `choose one of ${names.join(', ')}` });
   }
   const { experiment } = (await import(`./experiments/${name}.ts`)) as { experiment: Experiment };
   return experiment;

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import { runExperiment, tell } from './experiment.js';
+import { formatReport, runExperiment } from './experiment.js';
 
 const MAIN = fileURLToPath(new URL('./main.ts', import.meta.url));
 
@@ -39,7 +39,7 @@ describe('npm run lab', () => {
     expect(stdout).toMatch(/^ {2}hosts +hosts have networks/m);
   });
 
-  it('tells the flags of an experiment', async () => {
+  it('shows the flags of an experiment', async () => {
     const { code, stdout } = await lab(['hosts', '--help']);
     expect(code).toBe(0);
     expect(stdout).toMatch(/--hosts VALUE +how many hosts \(3\)/);
@@ -56,7 +56,7 @@ describe('npm run lab', () => {
     });
   });
 
-  it('writes one JSON object a line, the summary last', async () => {
+  it('writes one JSON object per line, the summary last', async () => {
     const { code, stdout } = await lab(['hosts', '--json', '--directories']);
     const lines = stdout
       .trim()
@@ -86,8 +86,8 @@ describe('npm run lab', () => {
 });
 
 describe('runExperiment', () => {
-  it('goes on after a check that does not hold, and fails in the end', async () => {
-    const story: string[] = [];
+  it('continues after a failed check, and fails at the end', async () => {
+    const lines: string[] = [];
     const summary = await runExperiment(
       {
         name: 'sample',
@@ -99,15 +99,15 @@ describe('runExperiment', () => {
           ctx.measure('time', 1.23456, 's');
         },
       },
-      { report: (report) => story.push(tell(report)) },
+      { report: (report) => lines.push(formatReport(report)) },
     );
     expect(summary).toMatchObject({ held: false, checks: 2, failed: ['one'] });
-    expect(story.slice(0, 3)).toEqual([
+    expect(lines.slice(0, 3)).toEqual([
       '  ✗ one (1, expected 2)',
       '  ✓ default flag ("4")',
       '  · time: 1.235 s',
     ]);
-    expect(story[3]).toMatch(/^sample: 1 of 2 checks did not hold in .* s: one$/);
+    expect(lines[3]).toMatch(/^sample: 1 of 2 checks did not hold in .* s: one$/);
   });
 
   it('fails when the experiment throws', async () => {

@@ -1,24 +1,24 @@
-/** `npm run lab -- NAME`: lists and runs the experiments. Exits 0 only if everything that one asserts held. */
+/** `npm run lab -- NAME`: lists and runs the experiments. Exits with 0 only if every assertion held. */
 import { type ParseArgsConfig, parseArgs } from 'node:util';
 import { messageOf, ShoalError } from '../src/errors/errors.js';
 import {
   type Experiment,
   experimentNames,
   type FlagValues,
+  formatReport,
   loadExperiment,
   type Report,
   runExperiment,
-  tell,
   withDefaults,
 } from './experiment.js';
 import { prepareExperiment } from './hosts/prerequisites.js';
 
-const USAGE = `npm run lab -- NAME [--json] [flags]    runs an experiment on hosts made for it
-npm run lab -- NAME --help              tells its flags
-npm run lab                             lists the experiments
+const USAGE = `npm run lab -- NAME [--json] [flags]    run an experiment
+npm run lab -- NAME --help              show its flags
+npm run lab                             list the experiments
 
-  --json        one JSON object a line: logs, checks, measures, and a summary
-  --directories hosts are directories even where namespaces are allowed (or SHOAL_LAB=directories)
+  --json        print one JSON object per line: logs, checks, measurements, and a summary
+  --directories use directories as hosts even if namespaces are allowed (or SHOAL_LAB=directories)
 `;
 
 async function list(): Promise<string> {
@@ -83,7 +83,7 @@ async function main(args: readonly string[]): Promise<number> {
   let exitCode = 1;
   const onSignal = (signal: NodeJS.Signals) => {
     exitCode = signal === 'SIGINT' ? 130 : 143;
-    // The second one does not wait; the lab's guard still cleans up.
+    // A second signal exits immediately; the lab's guard still cleans up.
     if (interrupt.signal.aborted) process.exit(exitCode);
     interrupt.abort(signal);
   };
@@ -92,10 +92,11 @@ async function main(args: readonly string[]): Promise<number> {
 
   const json = flags.json === true;
   if (!json) process.stdout.write(`${experiment.name}: ${experiment.description}\n`);
-  const report = (line: Report) => process.stdout.write(`${json ? JSON.stringify(line) : tell(line)}\n`);
+  const report = (line: Report) =>
+    process.stdout.write(`${json ? JSON.stringify(line) : formatReport(line)}\n`);
   const { held } = await runExperiment(experiment, { flags, signal: interrupt.signal, report });
   return held ? 0 : exitCode;
 }
 
-// A process of an experiment that was forgotten must not keep the runner waiting.
+// A process that an experiment left running must not keep the runner alive.
 process.exit(await main(process.argv.slice(2)));

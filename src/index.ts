@@ -1,23 +1,44 @@
 /** Shoal: distributed TensorFlow training in TypeScript, on machines that share no disk. */
+export type { ConsistencyOption } from './checkpoint/consistency.js';
 export {
   type ErrorDetails,
   isShoalError,
   type ShoalCode,
   ShoalError,
   TensorFlowError,
+  type TfCodeName,
 } from './errors/errors.js';
 export type { Attrs, AttrValue, FunctionRef } from './graph/attributes.js';
-export { Graph } from './graph/graph.js';
+export { Graph, type OpInput, type OpOptions } from './graph/graph.js';
+export type { ImportOptions, ImportResult } from './graph/import-graph-def.js';
 export { Operation, Output, type OutputLike } from './graph/operation.js';
-export type { DeviceFunction, DeviceScope } from './graph/scope.js';
-export { defineJob, type JobDefinition, type JobOptions } from './job/define-job.js';
-export { runInProcess } from './job/run-local.js';
-export { listLiveHandles, liveHandles } from './native/handle.js';
+export type { DeviceFunction, DeviceScope, OpRequest } from './graph/scope.js';
+export {
+  type CheckpointOptions,
+  defineJob,
+  type EvaluateOptions,
+  type ExportOptions,
+  type InputValues,
+  type JobDefinition,
+  type JobModel,
+  type JobOptions,
+  type JobOutputs,
+  type ModelInput,
+  type ModelParts,
+  type Replica,
+  type ServingParts,
+  type SummariesOptions,
+  type TrainOptions,
+} from './job/define-job.js';
+export { type InProcessResult, type RunInProcessOptions, runInProcess } from './job/run-local.js';
+export { type HandleKind, listLiveHandles, liveHandles } from './native/handle.js';
 export { preloadLibrary } from './native/library.js';
+export type { Operand } from './ops/build.js';
 export type { Feeds } from './session/feeds.js';
-export type { Fetches, FetchResult } from './session/fetches.js';
+export type { Fetch, Fetches, FetchResult } from './session/fetches.js';
 export { type Callable, type RunOptions, Session, type SessionOptions } from './session/session.js';
-export type { Complex, DType } from './tensor/dtype.js';
+export type { Complex, DataOf, DType, ElementOf } from './tensor/dtype.js';
+export type { NestedValue } from './tensor/literal.js';
 export type { PartialShape, Shape } from './tensor/shape.js';
 export { Tensor, type TensorLike, type TensorOptions } from './tensor/tensor.js';
 export * as tf from './tf.js';

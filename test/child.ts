@@ -1,4 +1,4 @@
-/** Programs in processes of their own: for what belongs to a process (its memory, its terminal, its library). */
+/** Runs programs in separate processes, to test per-process state (memory, terminal, native library). */
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { locateTensorFlow } from '../src/native/locate.js';
 import { type Ended, type Started, startNode } from './setup/run-setup.js';
@@ -6,7 +6,7 @@ import { type Ended, type Started, startNode } from './setup/run-setup.js';
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const LOADER = pathToFileURL(`${ROOT}node_modules/tsx/dist/loader.mjs`).href;
 
-/** The address of a file of the repository, for imports in a program. */
+/** The URL of a file of the repository, for imports in a program. */
 export const moduleUrl = (file: string): string => pathToFileURL(ROOT + file).href;
 
 const PRELUDE = `
@@ -16,11 +16,11 @@ const raw = await import('${moduleUrl('src/ops/generated/index.ts')}');
 
 export interface ProgramOptions {
   readonly env?: Readonly<Record<string, string | undefined>>;
-  /** Flags of Node. */
+  /** Command-line flags of Node. */
   readonly flags?: readonly string[];
 }
 
-/** Starts a program that finds `tf`, `raw`, `Session` and so on in its scope. */
+/** Starts a program that has `tf`, `raw`, `Session` etc. in scope. */
 export function startProgram(body: string, { env = {}, flags = [] }: ProgramOptions = {}): Started {
   return startNode([...flags, '--import', LOADER, '--input-type=module', '-e', PRELUDE + body], {
     SHOAL_TF_DIR: locateTensorFlow().dir,
@@ -33,9 +33,9 @@ export function runProgram(body: string, options: ProgramOptions = {}): Promise<
   return startProgram(body, options).ended;
 }
 
-/** What the program printed last, as JSON; its complaints as an error when it failed. */
+/** Returns the last line of the program's output, parsed as JSON; throws with its stderr when it failed. */
 export async function answerOf<T>(body: string, options: ProgramOptions = {}): Promise<T> {
   const { code, stdout, stderr } = await runProgram(body, options);
-  if (code !== 0) throw new Error(`The program ended with ${code}:\n${stderr}`);
+  if (code !== 0) throw new Error(`The program exited with code ${code}:\n${stderr}`);
   return JSON.parse(stdout.trimEnd().split('\n').at(-1) as string) as T;
 }

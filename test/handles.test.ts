@@ -1,4 +1,4 @@
-/** Whatever fails, everything native that was made for it is freed: the counts say so. */
+/** Every failing call frees its native objects: the handle counts stay constant. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { Graph } from '../src/graph/graph.js';
 import type { Output } from '../src/graph/operation.js';
@@ -34,13 +34,13 @@ afterAll(() => session.close());
 
 const fed = () => ({ feeds: { x: [1, 2], text: ['a string that is longer than twenty-two bytes'] } });
 
-/** The counts of what is freed by hand; graphs without an owner go when the garbage collector finds them. */
+/** The counts of explicitly freed handles; graphs without an owner are left to the garbage collector. */
 function counts() {
   const { graph: _graph, total: _total, ...others } = liveHandles();
   return others;
 }
 
-/** Calls that must fail, each once before counting: the first may load or keep something. */
+/** Makes calls that must fail; the first one may initialize caches and is not counted. */
 async function failing(times: number, attempt: () => unknown): Promise<void> {
   const once = async () => {
     try {
@@ -53,14 +53,14 @@ async function failing(times: number, attempt: () => unknown): Promise<void> {
   await once();
   const before = counts();
   for (let i = 0; i < times; i++) await once();
-  // What a given-up run still holds is freed when TensorFlow returns from it.
+  // The handles of an abandoned run are freed when TensorFlow returns from it.
   for (let i = 0; i < 200 && counts().status !== before.status; i++) {
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
   expect(counts()).toEqual(before);
 }
 
-describe(`after ${TIMES} failures nothing is left of`, () => {
+describe(`no handle leaks after ${TIMES} failures of`, () => {
   const disposed = (): Tensor => {
     const big = session.runSync(graph.output('big:0'));
     big.dispose();
@@ -70,11 +70,12 @@ describe(`after ${TIMES} failures nothing is left of`, () => {
     if (!graph.hasOperation('big')) graph.asDefault(() => tf.fill([100_000], 1, { name: 'big' }));
   });
 
-  test('runs that TensorFlow fails', () => failing(TIMES, () => session.run(badReshape, fed())));
-  test('runs in place that TensorFlow fails', () => failing(TIMES, () => session.runSync(badReshape, fed())));
-  test('runs with metadata that TensorFlow fails', () =>
+  test('runs that fail in TensorFlow', () => failing(TIMES, () => session.run(badReshape, fed())));
+  test('synchronous runs that fail in TensorFlow', () =>
+    failing(TIMES, () => session.runSync(badReshape, fed())));
+  test('runs with metadata that fail in TensorFlow', () =>
     failing(TIMES, () => session.run(badReshape, { ...fed(), onMetadata: () => {} })));
-  test('runs whose metadata nobody can take', () =>
+  test('runs whose metadata callback throws', () =>
     failing(TIMES, () =>
       session.run(good, {
         ...fed(),
@@ -85,7 +86,7 @@ describe(`after ${TIMES} failures nothing is left of`, () => {
     ));
   test('runs without a feed', () => failing(TIMES / 10, () => session.run(badReshape)));
   test('feeds of a wrong shape', () => failing(TIMES, () => session.run(badReshape, { feeds: { x: 1 } })));
-  test('feeds that were disposed, after others that are good', () => {
+  test('disposed feeds after valid ones', () => {
     const gone = disposed();
     return failing(TIMES, () =>
       session.run(badReshape, {
@@ -96,20 +97,20 @@ describe(`after ${TIMES} failures nothing is left of`, () => {
       }),
     );
   });
-  test('a timeout that is none', () =>
+  test('an invalid timeout', () =>
     failing(TIMES, () => session.run(badReshape, { ...fed(), timeoutMs: -1 })));
-  test('a timeout that passes', () => failing(50, () => session.run(endless, { timeoutMs: 1 })));
-  test('a signal that fired', () =>
+  test('a timeout that expires', () => failing(50, () => session.run(endless, { timeoutMs: 1 })));
+  test('an aborted signal', () =>
     failing(TIMES, () => session.run(badReshape, { ...fed(), signal: AbortSignal.abort() })));
   test('fetches of another graph', () => {
     const foreign = new Graph().asDefault(() => tf.constant(1));
     return failing(TIMES, () => session.run(foreign, fed()));
   });
-  test('ops with shapes that do not fit', () =>
+  test('ops with incompatible shapes', () =>
     failing(TIMES, () => graph.op('MatMul', [x, x], {}, { name: 'bad' })));
   test('ops with an attribute of a wrong type', () =>
     failing(TIMES, () => graph.op('Placeholder', [], { dtype: 7 as never })));
-  test('constants of a tensor that was disposed', () => {
+  test('constants of a disposed tensor', () => {
     const gone = disposed();
     return failing(TIMES, () => graph.op('Const', [], { dtype: 'float32', value: gone }));
   });
@@ -120,18 +121,18 @@ describe(`after ${TIMES} failures nothing is left of`, () => {
     failing(TIMES, () => {
       if (x.op.attr('none') === undefined) throw new Error('none');
     }));
-  test('shapes that contradict', () => failing(TIMES, () => x.setShape([1, 2, 3])));
-  test('imports of what is no GraphDef', () =>
+  test('contradictory shapes', () => failing(TIMES, () => x.setShape([1, 2, 3])));
+  test('imports of bytes that are not a GraphDef', () =>
     failing(TIMES, () => graph.importGraphDef(Uint8Array.from([255, 1, 2]))));
-  test('imports that return what is not there', () =>
+  test('imports that request a missing output', () =>
     failing(TIMES, () => graph.importGraphDef(new Uint8Array(), { returnOutputs: ['none:0'] })));
-  test('sessions with a target that is none', () =>
+  test('sessions with an invalid target', () =>
     failing(TIMES, () => Session.open({ graph, target: 'nowhere://x' })));
-  test('sessions made on a thread, with a target that is none', () =>
+  test('asynchronous sessions with an invalid target', () =>
     failing(TIMES, () => Session.create({ graph, target: 'nowhere://x' })));
 });
 
-describe('nothing is left of', () => {
+describe('no handle leaks after', () => {
   test('20,000 runs with feeds and fetches', async () => {
     const y = graph.asDefault(() => x.mul(2).add(1));
     const upper = graph.asDefault(() => raw.stringUpper(text));
@@ -147,7 +148,7 @@ describe('nothing is left of', () => {
     expect(counts()).toEqual(before);
   });
 
-  test('graphs that are disposed, with sessions that are closed', async () => {
+  test('disposed graphs with closed sessions', async () => {
     const before = liveHandles();
     for (let i = 0; i < 20; i++) {
       using own = new Graph();

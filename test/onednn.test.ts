@@ -1,6 +1,6 @@
 /**
- * The kernels that differ between oneDNN and Eigen, compared with Python in the setting that this test run does not use:
- * a process has one setting for its life, so the tests run again in processes of their own.
+ * Compares the kernels that differ between oneDNN and Eigen with Python, in the setting that this test run does not use.
+ * The setting is fixed when a process loads the library, so the tests run again in separate processes.
  */
 import { join } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';

@@ -1,4 +1,4 @@
-/** Asks a Python program, with real TensorFlow beside it: JSON in, JSON out on the last line that it prints. */
+/** Runs a Python program with real TensorFlow: JSON on stdin, JSON on the last line of stdout. */
 import { spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { ONEDNN_VARIABLE, oneDnnSetting } from '../src/native/onednn.js';
@@ -17,7 +17,7 @@ export async function askPython<T>(
       ...process.env,
       TF_CPP_MIN_LOG_LEVEL: '3',
       CUDA_VISIBLE_DEVICES: '',
-      // The same kernels on both sides of the comparison.
+      // Both sides of the comparison must use the same kernels.
       [ONEDNN_VARIABLE]: oneDnnSetting(),
     },
   });
@@ -28,12 +28,12 @@ export async function askPython<T>(
   const ended = new Promise<number | null>((resolve, reject) => {
     child.on('error', reject);
     child.on('close', resolve);
-    // A Python that dies early closes the pipe: its exit code and its words tell why.
+    // A Python process that dies early closes the pipe; its exit code and stderr give the reason.
     child.stdin.on('error', () => undefined);
   });
   child.stdin.end(JSON.stringify(request));
   const code = await ended;
   if (code !== 0)
-    throw new Error(`${[path, ...args].join(' ')} ended with ${code}:\n${Buffer.concat(errors)}`);
+    throw new Error(`${[path, ...args].join(' ')} exited with code ${code}:\n${Buffer.concat(errors)}`);
   return JSON.parse(Buffer.concat(output).toString().trimEnd().split('\n').at(-1) as string) as T;
 }

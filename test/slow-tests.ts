@@ -1,10 +1,10 @@
 /**
- * The test files that `npm test` leaves out, as globs: it is to answer within ten minutes on two cores. Everything else is
- * in the quick selection, which must keep at least one file of every kind of check: unit tests of every module, Python
- * as the judge, real processes, kills, the command line, the lab.
+ * The test files that `npm test` skips, as globs: it must finish within ten minutes on two cores. Everything else is in
+ * the quick selection, which must keep at least one file of every kind of check: unit tests of every module, comparisons
+ * with Python, real processes, kills, the command line, the lab.
  *
- * The folders of multi-process tests are slow but for the files that are named in `!(…)`. Elsewhere a file that uses
- * more than about fifteen seconds of processor time, and whose kind others represent, is listed by its name.
+ * Directories of multi-process tests are slow except for the files in `!(…)`. Elsewhere a file is listed by name if it
+ * uses more than about fifteen seconds of CPU time and other files cover its kind.
  */
 export const SLOW_TESTS = [
   'test/cluster/!(shards-monitored).test.ts',

@@ -6,7 +6,9 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Graph, tf } from '../../dist/index.js';
-import { checkpointServiceOf, RecoverableSession, Saver, Server } from '../../dist/train/index.js';
+import { checkpointServiceOf } from '../../dist/train/checkpoints/checkpoint-service.js';
+import { Saver, Server } from '../../dist/train/index.js';
+import { RecoverableSession } from '../../dist/train/recovery/recoverable-session.js';
 
 const { model, mb, directory, cluster, jobName } = JSON.parse(process.env.BENCH);
 const quietly = () => {};
@@ -59,14 +61,14 @@ function build(graph) {
   return [counted, tf.train.sgd(0.01).minimize(loss, { varList: [w] })];
 }
 
-/** For how long steps are told to rest at the gate, each time. */
+/** The durations of the pauses at the gate. */
 function timeRests(gate) {
   const rests = [];
-  const { park, resume } = gate;
+  const { pause, resume } = gate;
   let since;
-  gate.park = (options) => {
+  gate.pause = (options) => {
     since = performance.now();
-    return park.call(gate, options);
+    return pause.call(gate, options);
   };
   gate.resume = () => {
     rests.push(performance.now() - since);

@@ -1,7 +1,8 @@
 // One task of the cluster benchmark: a model by its name.
-import { replicaDeviceSetter, resolveConfig, Server } from '../../dist/cluster/index.js';
+import { replicaDeviceSetter, resolveConfig } from '../../dist/cluster/index.js';
+import { Server } from '../../dist/cluster/runtime/server.js';
 import { Graph, tf } from '../../dist/index.js';
-import { RecoverableSession } from '../../dist/train/recoverable-session.js';
+import { RecoverableSession } from '../../dist/train/recovery/recoverable-session.js';
 import { measured } from './measured.mjs';
 
 const { model, inflight, warm, seconds } = JSON.parse(process.env.BENCH);

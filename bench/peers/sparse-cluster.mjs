@@ -1,7 +1,8 @@
 // One task of the sparse cluster benchmark: the model of scenario 001 from TFRecord files.
-import { replicaDeviceSetter, resolveConfig, Server } from '../../dist/cluster/index.js';
+import { replicaDeviceSetter, resolveConfig } from '../../dist/cluster/index.js';
+import { Server } from '../../dist/cluster/runtime/server.js';
 import { Graph, tf } from '../../dist/index.js';
-import { RecoverableSession } from '../../dist/train/recoverable-session.js';
+import { RecoverableSession } from '../../dist/train/recovery/recoverable-session.js';
 import { measured } from './measured.mjs';
 
 const { features, batch, files, inflight, warm, seconds } = JSON.parse(process.env.BENCH);

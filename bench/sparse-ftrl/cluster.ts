@@ -5,7 +5,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { writeSparseExamples } from '../../src/input/dataset/sparse-examples.js';
+import { writeSparseExamples } from '../../examples/sparse-linear/sparse-examples.js';
 import { type ClusterRates, runCluster, type Side } from '../cluster/tasks.js';
 import { compare, median, type Row } from '../harness.js';
 

@@ -8,7 +8,6 @@
  */
 import { parseArgs } from 'node:util';
 import { tf } from '../../src/index.js';
-import { getDefaultGraph } from '../../src/tf.js';
 import { Saver, Server, Supervisor } from '../../src/train/index.js';
 import { classify, FEATURES, nameForServing, variables } from './model.js';
 
@@ -63,7 +62,7 @@ function input(pattern: string, epochs: number | undefined) {
 
 async function train(): Promise<void> {
   const isChief = FLAGS.task_index === '0';
-  const graph = getDefaultGraph();
+  const graph = tf.getDefaultGraph();
   const psTasks = server.psTasks.length;
   const device = tf.replicaDeviceSetter({ psTasks, workerDevice: server.task.task });
   const parts = tf.device(device, () => {

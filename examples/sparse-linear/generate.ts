@@ -4,7 +4,7 @@
  *   npx tsx examples/sparse-linear/generate.ts --out data --records 1000000 --files 8 --features 30000000
  */
 import { parseArgs } from 'node:util';
-import { writeSparseExamples } from '../../src/input/dataset/sparse-examples.js';
+import { writeSparseExamples } from './sparse-examples.js';
 
 const { values } = parseArgs({
   options: {

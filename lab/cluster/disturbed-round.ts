@@ -6,125 +6,125 @@
 
 import { EXIT } from '../../src/errors/exit-codes.js';
 import type { Context } from '../experiment.js';
-import { Crew, type CrewTask } from './lab-tasks.js';
-import { allSay, exitsWell, killed, progresses, START_MS, sameProcesses } from './task-checks.js';
+import { LabCluster, type LabTask } from './lab-tasks.js';
+import { allExit, allLog, killed, progresses, START_MS, sameProcesses } from './task-checks.js';
 
 /** A process that died: its host refuses connections, so it is found at once. */
 const DEAD_PROCESS_MS = 1000;
-/** Silence proves a death only after this long. */
+/** A silent task is considered dead after this time. */
 const DEAD_AFTER_MS = 3000;
-/** For the news to be acted upon, on a machine that has other things to do. */
-const NEWS_MS = 1000;
+/** Additional time to react, on a busy machine. */
+const REACTION_MS = 1000;
 
 const GAVE_UP = /a step failed/;
-const GOES_ON = /training goes on/;
+const RESUMED = /the cluster is complete again/;
 
-/** How long each trouble took to be found by the last of those who had to, in milliseconds. */
+/** How long the slowest task took to detect each fault, in milliseconds. */
 export type DetectionTimes = Readonly<Record<string, number>>;
 
 export async function disturbedRound(ctx: Context, logs?: string): Promise<DetectionTimes> {
   const lab = await ctx.lab({ hosts: 8 });
   const options = { ps: 2, workers: 3, lastStep: 10_000_000, deadAfterMs: DEAD_AFTER_MS, logs };
-  const crew = new Crew(lab, options);
-  const [ps0, ps1] = [0, 1].map((index) => crew.start('ps', index)) as [CrewTask, CrewTask];
-  const workers = [0, 1, 2].map((index) => crew.start('worker', index));
-  const [w0, w1, w2] = workers as [CrewTask, CrewTask, CrewTask];
+  const cluster = new LabCluster(lab, options);
+  const [ps0, ps1] = [0, 1].map((index) => cluster.start('ps', index)) as [LabTask, LabTask];
+  const workers = [0, 1, 2].map((index) => cluster.start('worker', index));
+  const [w0, w1, w2] = workers as [LabTask, LabTask, LabTask];
   await Promise.all(workers.map(trains));
   const times: Record<string, number> = {};
 
   ctx.log('ps 1 is killed, and comes back on another host at another port');
-  let { at, dyingMs } = await killed(ctx, ps1);
-  times['until the workers gave up a dead ps'] = await allSay(ctx, workers, GAVE_UP, at, {
+  let { at, exitMs } = await killed(ctx, ps1);
+  times['until the workers gave up a dead ps'] = await allLog(ctx, workers, GAVE_UP, at, {
     name: 'every worker finds a dead ps within a second',
-    boundMs: dyingMs + DEAD_PROCESS_MS,
+    boundMs: exitMs + DEAD_PROCESS_MS,
     measure: 'until all workers gave up the dead ps',
   });
-  times['until a ps knew of a dead ps'] = await allSay(ctx, [ps0], /ps\/task:1 is lost/, at, {
+  times['until a ps knew of a dead ps'] = await allLog(ctx, [ps0], /ps\/task:1 is lost/, at, {
     name: 'the other ps finds it within a second',
-    boundMs: dyingMs + DEAD_PROCESS_MS,
+    boundMs: exitMs + DEAD_PROCESS_MS,
   });
-  const secondPs1 = crew.start('ps', 1, lab.host(5));
-  await recovers(ctx, workers, at, 'every worker goes on with the ps that replaces it');
-  await progresses(ctx, workers, 'training goes on after the loss of a ps');
+  const secondPs1 = cluster.start('ps', 1, lab.host(5));
+  await recovers(ctx, workers, at, 'every worker resumes with the ps that replaces it');
+  await progresses(ctx, workers, 'training continues after the loss of a ps');
 
   ctx.log('worker 2 is killed, and comes back on another host');
-  ({ at, dyingMs } = await killed(ctx, w2));
-  times['until the ps knew of a dead worker'] = await allSay(
+  ({ at, exitMs } = await killed(ctx, w2));
+  times['until the ps knew of a dead worker'] = await allLog(
     ctx,
     [ps0, secondPs1],
     /worker\/task:2 is lost/,
     at,
     {
       name: 'both ps find a dead worker within a second',
-      boundMs: dyingMs + DEAD_PROCESS_MS,
+      boundMs: exitMs + DEAD_PROCESS_MS,
       measure: 'until both ps knew of the dead worker',
     },
   );
-  const again = crew.start('worker', 2, lab.host(6));
+  const again = cluster.start('worker', 2, lab.host(6));
   await trains(again);
-  await progresses(ctx, [w0, w1, again], 'training goes on after the loss of a worker');
+  await progresses(ctx, [w0, w1, again], 'training continues after the loss of a worker');
 
   ctx.log('worker 3 joins, worker 1 leaves');
-  const added = crew.start('worker', 3, lab.host(4));
+  const added = cluster.start('worker', 3, lab.host(4));
   await trains(added);
   w1.process.kill('SIGINT');
-  await exitsWell(ctx, [w1], 'the leaving worker says good-bye', {
+  await allExit(ctx, [w1], 'the leaving worker exits gracefully', {
     code: EXIT.interrupted,
     timeoutMs: 60_000,
   });
   const stayed = [w0, again, added];
-  await progresses(ctx, stayed, 'training goes on with one more and one less');
+  await progresses(ctx, stayed, 'training continues with one more and one less');
 
   ctx.log('ps 1 freezes, is replaced, and thaws');
   at = Date.now();
   await secondPs1.host.freeze(secondPs1.process);
-  times['until the workers gave up a frozen ps'] = await allSay(ctx, stayed, GAVE_UP, at, {
-    name: `every worker finds a frozen ps within the configured ${DEAD_AFTER_MS} ms (and ${NEWS_MS} for the news)`,
-    boundMs: DEAD_AFTER_MS + NEWS_MS,
+  times['until the workers gave up a frozen ps'] = await allLog(ctx, stayed, GAVE_UP, at, {
+    name: `every worker finds a frozen ps within the configured ${DEAD_AFTER_MS} ms (and ${REACTION_MS} to react)`,
+    boundMs: DEAD_AFTER_MS + REACTION_MS,
     measure: 'until all workers gave up the frozen ps',
   });
-  const thirdPs1 = crew.start('ps', 1, lab.host(7));
-  await recovers(ctx, stayed, at, 'every worker goes on with the ps that replaces it');
+  const thirdPs1 = cluster.start('ps', 1, lab.host(7));
+  await recovers(ctx, stayed, at, 'every worker resumes with the ps that replaces it');
   await secondPs1.host.thaw(secondPs1.process);
-  await exitsWell(ctx, [secondPs1], 'the thawed ps sees that it was replaced, and ends', {
+  await allExit(ctx, [secondPs1], 'the thawed ps sees that it was replaced, and ends', {
     code: EXIT.superseded,
     timeoutMs: 30_000,
   });
-  await progresses(ctx, stayed, 'training goes on without it');
+  await progresses(ctx, stayed, 'training continues without it');
 
   if (lab.isolated) {
-    ctx.log('the network of ps 0 is cut, and healed');
+    ctx.log('ps 0 is disconnected from the network, and reconnected');
     at = Date.now();
-    await ps0.host.cut();
-    times['until the workers gave up a ps that was cut off'] = await allSay(ctx, stayed, GAVE_UP, at, {
-      name: `every worker finds a cut within the configured ${DEAD_AFTER_MS} ms (and ${NEWS_MS} for the news)`,
-      boundMs: DEAD_AFTER_MS + NEWS_MS,
+    await ps0.host.disconnect();
+    times['until the workers gave up a ps that was cut off'] = await allLog(ctx, stayed, GAVE_UP, at, {
+      name: `every worker detects the partition within the configured ${DEAD_AFTER_MS} ms (and ${REACTION_MS} to react)`,
+      boundMs: DEAD_AFTER_MS + REACTION_MS,
       measure: 'until all workers gave up the ps that was cut off',
     });
     at = Date.now();
-    await ps0.host.heal();
-    await recovers(ctx, stayed, at, 'every worker goes on with the same ps when the network is healed');
-    await progresses(ctx, stayed, 'training goes on after the cut');
+    await ps0.host.reconnect();
+    await recovers(ctx, stayed, at, 'every worker resumes with the same ps when it is reconnected');
+    await progresses(ctx, stayed, 'training continues after the partition');
   }
 
-  sameProcesses(ctx, [ps0, w0], 'who was not touched is the process that was started');
+  sameProcesses(ctx, [ps0, w0], 'the other tasks are still the processes that were started');
   for (const { process } of stayed) process.kill('SIGINT');
-  await exitsWell(ctx, stayed, 'the workers stop when told', {
+  await allExit(ctx, stayed, 'the workers stop on SIGINT', {
     code: EXIT.interrupted,
     timeoutMs: 60_000,
   });
-  await exitsWell(ctx, [ps0, thirdPs1], 'the ps end when all workers have left', { timeoutMs: 60_000 });
+  await allExit(ctx, [ps0, thirdPs1], 'the ps end when all workers have left', { timeoutMs: 60_000 });
   await lab.dispose();
   return times;
 }
 
-const trains = ({ process }: CrewTask) => process.waitFor(/ step \d+ of/, { timeoutMs: START_MS });
+const trains = ({ process }: LabTask) => process.waitFor(/ step \d+ of/, { timeoutMs: START_MS });
 
 async function recovers(
   ctx: Context,
-  workers: readonly CrewTask[],
+  workers: readonly LabTask[],
   since: number,
   name: string,
 ): Promise<void> {
-  await allSay(ctx, workers, GOES_ON, since, { name, boundMs: START_MS });
+  await allLog(ctx, workers, RESUMED, since, { name, boundMs: START_MS });
 }

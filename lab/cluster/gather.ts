@@ -1,6 +1,6 @@
 /**
- * Gathers the newest checkpoint off the disks of hosts, with `shoal checkpoint pull`, and reads it without TensorFlow;
- * what Python TensorFlow reads of it must be the same.
+ * Copies the newest checkpoint from the disks of hosts with `shoal checkpoint pull`, and reads it without TensorFlow,
+ * for comparison with what Python TensorFlow reads.
  */
 import { execFile } from 'node:child_process';
 import { existsSync, readdirSync } from 'node:fs';
@@ -30,7 +30,7 @@ export interface Gathered {
 export interface GatherOptions {
   /** The name of the job among the blobs. */
   readonly job: string;
-  /** Below which directory of each disk the tasks have theirs. */
+  /** The parent of the tasks' directories on each disk. */
   readonly home?: string;
   /** A store that all hosts see, instead of their disks. */
   readonly store?: string;
@@ -59,7 +59,7 @@ export async function gather(
   }
 }
 
-/** The blob directories of the tasks on a host. A disk with a limit is the host's alone: it is copied. */
+/** The blob directories of the tasks on a host. A disk with a size limit is visible to the host only: it is copied. */
 async function blobsOf(lab: Lab, host: LabHost, home: string, scratch: string): Promise<string[]> {
   let disk = diskOf(lab, host);
   if (readdirSync(disk).length === 0) {
@@ -80,7 +80,7 @@ async function blobsOf(lab: Lab, host: LabHost, home: string, scratch: string): 
     .filter((path) => existsSync(path));
 }
 
-/** The step of the newest checkpoint, as the `checkpoint` file of a directory on a host's disk says. */
+/** The step of the newest checkpoint in the `checkpoint` file of a directory on a host. */
 export async function newestStep(host: LabHost, directory: string): Promise<number> {
   const text = (await host.readFile(`${directory}/checkpoint`)).toString();
   return Number(/-(\d+)$/.exec(parseCheckpointState(text).modelCheckpointPath)?.[1]);

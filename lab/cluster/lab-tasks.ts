@@ -1,4 +1,4 @@
-/** A training cluster on lab hosts: tasks by role, where each runs, what each said and when. */
+/** A training cluster on lab hosts: the tasks, their hosts, and their logs with times. */
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Lab, LabHost, LabProcess } from '../hosts/hosts.js';
@@ -7,23 +7,23 @@ import { ROOT } from '../hosts/root.js';
 const programPath = (name: string) => fileURLToPath(new URL(`../programs/${name}`, import.meta.url));
 const AGENT_PORT = 7400;
 
-export interface CrewOptions {
+export interface LabClusterOptions {
   readonly ps: number;
   readonly workers: number;
   readonly lastStep: number;
   readonly inflight?: number;
   readonly heartbeatMs?: number;
   readonly deadAfterMs?: number;
-  /** All tasks on the first host, as on one machine; else each has a host of its own. */
+  /** All tasks run on the first host; default: each has its own host. */
   readonly together?: boolean;
-  /** The program that a task is; `task.ts` of the programs unless told. */
+  /** The program in lab/programs that a task runs; default: `task.ts`. */
   readonly program?: string;
   readonly env?: Readonly<Record<string, string>>;
-  /** A directory that gets a file with everything each task says. */
+  /** A directory for a file with the output of each task. */
   readonly logs?: string | undefined;
 }
 
-export interface CrewTask {
+export interface LabTask {
   readonly job: 'ps' | 'worker';
   readonly index: number;
   readonly host: LabHost;
@@ -32,16 +32,16 @@ export interface CrewTask {
   readonly address: string;
 }
 
-export class Crew {
+export class LabCluster {
   readonly #lab: Lab;
-  readonly #options: CrewOptions;
+  readonly #options: LabClusterOptions;
   readonly #spec: Record<'ps' | 'worker', string[]>;
   readonly #token = 'a-token-of-the-lab-0123456789';
   #nextPort = AGENT_PORT + 100;
-  readonly tasks: CrewTask[] = [];
+  readonly tasks: LabTask[] = [];
 
-  /** Host i has ps i, then the workers; hosts beyond that are spare. */
-  constructor(lab: Lab, options: CrewOptions) {
+  /** Host i runs ps i; the workers follow; further hosts are spare. */
+  constructor(lab: Lab, options: LabClusterOptions) {
     this.#lab = lab;
     this.#options = options;
     const at = (host: number, port: number) => `${lab.host(options.together ? 0 : host).address}:${port}`;
@@ -51,13 +51,13 @@ export class Crew {
     };
   }
 
-  /** Starts a task where the specification says, or on another host, at another port. */
-  start(job: 'ps' | 'worker', index: number, elsewhere?: LabHost): CrewTask {
+  /** Starts a task at its address in the specification, or on another host at another port. */
+  start(job: 'ps' | 'worker', index: number, elsewhere?: LabHost): LabTask {
     const home = job === 'ps' ? index : this.#options.ps + index;
     const host = elsewhere ?? this.#lab.host(this.#options.together ? 0 : home);
     const address = elsewhere ? `${host.address}:${this.#nextPort++}` : (this.#spec[job][index] as string);
     const workers = [...this.#spec.worker];
-    // A worker that the specification does not know brings its own address.
+    // The address of a worker that is not in the specification is added to it.
     if (job === 'worker' && index >= workers.length) workers[index] = address;
     const { lastStep, inflight = 1, heartbeatMs = 200, deadAfterMs = 3000, logs } = this.#options;
     const started = host.start(
@@ -73,7 +73,7 @@ export class Crew {
         `--listen=${address}`,
       ],
       {
-        // The package is read from the shared root; what the task writes goes to the host's own disk.
+        // The package is read from the shared root; the task writes to the host's own disk.
         cwd: ROOT,
         ...(logs ? { logFile: join(logs, `${job}-${index}-${host.name}.log`) } : {}),
         env: {
@@ -89,19 +89,19 @@ export class Crew {
         },
       },
     );
-    const task: CrewTask = { job, index, host, process: started, address };
+    const task: LabTask = { job, index, host, process: started, address };
     this.tasks.push(task);
     return task;
   }
 
-  /** The last global step that a worker has spoken of. */
-  static step(task: CrewTask): number {
+  /** The last global step in a worker's log. */
+  static step(task: LabTask): number {
     return Number(/.*step (\d+)/s.exec(task.process.output)?.[1] ?? 0);
   }
 }
 
-/** When a task first said something, by its own clock, which is this machine's. */
-export function saidAt(task: CrewTask, what: RegExp, after = 0): number | undefined {
+/** When a task first logged a line that matches, by the clock of this machine. */
+export function loggedAt(task: LabTask, what: RegExp, after = 0): number | undefined {
   for (const line of task.process.output.split('\n')) {
     const [, time, text] = /^(\d+) (.*)$/.exec(line) ?? [];
     if (time !== undefined && Number(time) >= after && what.test(text as string)) return Number(time);

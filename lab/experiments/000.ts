@@ -1,6 +1,6 @@
 /**
- * Scenario 000: two ps, three workers, disks apart. The classic program trains, is saved, run again, gone on with and
- * interrupted; then the same as a job; then other ways to run it.
+ * Scenario 000: two ps, three workers, separate disks. The classic program trains, saves, is restarted, resumes and is
+ * interrupted; then the same as a job; then variants.
  */
 import type { Experiment } from '../experiment.js';
 import { classicProgram } from '../scenarios/line-classic.js';
@@ -11,16 +11,16 @@ const PARTS = { classic: classicProgram, job: jobProgram, variants } as const;
 
 export const experiment: Experiment = {
   name: '000',
-  description: 'scenario 000: 2 ps + 3 workers train, save, stop, go on; Python reads the checkpoints',
+  description: 'scenario 000: 2 ps + 3 workers train, save, stop, resume; Python reads the checkpoints',
   flags: {
     steps: { type: 'string', default: '50000', description: 'the last step of the classic program' },
     'job-steps': { type: 'string', default: '5000', description: 'the last step of the job' },
-    'few-steps': { type: 'string', default: '300', description: 'the last step of each other way' },
+    'few-steps': { type: 'string', default: '300', description: 'the last step of each variant' },
     'save-secs': { type: 'string', default: '10', description: 'seconds between checkpoints' },
     ps: { type: 'string', default: '2', description: 'how many ps' },
     workers: { type: 'string', default: '3', description: 'how many workers' },
     parts: { type: 'string', default: Object.keys(PARTS).join(), description: 'which parts to run' },
-    logs: { type: 'string', description: 'a directory for what each task says' },
+    logs: { type: 'string', description: "a directory for each task's output" },
   },
   needs: { isolation: 'waivable', python: true, diskBytes: 1e9 },
   async run(ctx) {

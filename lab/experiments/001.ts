@@ -1,6 +1,6 @@
 /**
  * Scenario 001: very many sparse features over m ps, five workers, files on each worker's own disk. The classic program
- * trains to the end of its epochs, is saved meanwhile, goes on with another m, is interrupted, and goes on again; then
+ * trains to the end of its epochs and saves meanwhile, resumes with another m, is interrupted, and resumes again; then
  * the same as a job.
  */
 import type { Experiment } from '../experiment.js';
@@ -27,11 +27,11 @@ export const experiment: Experiment = {
     epochs: { type: 'string', default: '2', description: 'how often each worker reads its records' },
     next: {
       type: 'string',
-      description: 'how many ps to restore with afterwards; one more than before, 1 after 3',
+      description: 'how many ps to restore with; default: one more than --ps, 1 after 3',
     },
     'save-secs': { type: 'string', default: '10', description: 'seconds between checkpoints' },
     parts: { type: 'string', default: Object.keys(PARTS).join(), description: 'which parts to run' },
-    logs: { type: 'string', description: 'a directory for what each task says' },
+    logs: { type: 'string', description: "a directory for each task's output" },
   },
   needs: {
     isolation: 'waivable',

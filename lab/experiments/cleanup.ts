@@ -1,4 +1,4 @@
-/** However the owner of a lab ends, the lab ends with it and leaves nothing. */
+/** However the owner of a lab ends, the lab ends with it and leaves nothing behind. */
 import type { Context, Experiment } from '../experiment.js';
 import type { LabMode } from '../hosts/hosts.js';
 import { killHard, leftovers, startOwner, waitUntilGone } from '../testing/crash.js';
@@ -27,7 +27,7 @@ export const experiment: Experiment = {
   },
 };
 
-/** The worst case: nobody is there to clean up until somebody makes a lab again. */
+/** The worst case: owner and guard are killed, and the next lab has to clean up. */
 async function guardAndOwner(ctx: Context, mode: LabMode): Promise<void> {
   const { child, belongings } = await startOwner(mode);
   await killHard(belongings.guardPid);
@@ -35,6 +35,6 @@ async function guardAndOwner(ctx: Context, mode: LabMode): Promise<void> {
   await new Promise((resolve) => child.once('close', resolve));
   ctx.log(`the guard killed too, ${(await leftovers(belongings)).length} things are left`);
   const next = await ctx.lab({ hosts: 1 });
-  ctx.equal('the next lab sweeps it', await waitUntilGone(belongings), []);
+  ctx.equal('the next lab removes it', await waitUntilGone(belongings), []);
   await next.dispose();
 }

@@ -1,8 +1,8 @@
 /** Asynchronous training on hosts that share nothing, undisturbed and then disturbed. */
 import { sleep } from '../../src/async/deadline.js';
 import { disturbedRound } from '../cluster/disturbed-round.js';
-import { Crew } from '../cluster/lab-tasks.js';
-import { endOf, exitsWell } from '../cluster/task-checks.js';
+import { LabCluster } from '../cluster/lab-tasks.js';
+import { allExit, endOf } from '../cluster/task-checks.js';
 import type { Context, Experiment } from '../experiment.js';
 
 export const experiment: Experiment = {
@@ -14,7 +14,7 @@ export const experiment: Experiment = {
     rounds: { type: 'string', default: '1', description: 'how often the disturbed run is made' },
     calm: { type: 'boolean', default: false, description: 'the undisturbed run only' },
     disturbed: { type: 'boolean', default: false, description: 'the disturbed runs only' },
-    logs: { type: 'string', description: 'a directory for what each task of the disturbed runs says' },
+    logs: { type: 'string', description: "a directory for each task's output in the disturbed runs" },
   },
   async run(ctx) {
     if (!ctx.flags.disturbed) await undisturbed(ctx, Number(ctx.flags.steps));
@@ -36,12 +36,12 @@ export const experiment: Experiment = {
 
 async function undisturbed(ctx: Context, lastStep: number): Promise<void> {
   const lab = await ctx.lab({ hosts: 5 });
-  const crew = new Crew(lab, { ps: 2, workers: 3, lastStep });
+  const cluster = new LabCluster(lab, { ps: 2, workers: 3, lastStep });
   // The workers first: the order must not matter.
-  const workers = [2, 0, 1].map((index) => crew.start('worker', index));
+  const workers = [2, 0, 1].map((index) => cluster.start('worker', index));
   await sleep(1000, ctx.signal);
-  const ps = [1, 0].map((index) => crew.start('ps', index));
-  await exitsWell(ctx, [...workers, ...ps], 'all tasks end by themselves');
+  const ps = [1, 0].map((index) => cluster.start('ps', index));
+  await allExit(ctx, [...workers, ...ps], 'all tasks end by themselves');
   const ends = workers.map(endOf);
   const made = ends.reduce((sum, { own }) => sum + own, 0);
   const last = Math.max(...ends.map(({ step }) => step));

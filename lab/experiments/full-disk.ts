@@ -1,4 +1,4 @@
-/** Disks that are full while scenario 000 trains and saves: told of, survived, and good again when there is room. */
+/** Full disks while scenario 000 trains and saves: the error is logged, training continues, saving recovers. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -6,16 +6,16 @@ import { RESERVED } from '../../src/store/blob-names.js';
 import { gather } from '../cluster/gather.js';
 import type { Experiment } from '../experiment.js';
 import type { Lab } from '../hosts/hosts.js';
-import { allEnd, Scenario, type ScenarioTask, says, saysNext } from '../scenarios/scenario-run.js';
+import { allEnd, nextOutput, Scenario, type ScenarioTask, waitForOutput } from '../scenarios/scenario-run.js';
 
 const DISK_BYTES = 16 * 1024 * 1024;
 const SAVED = /saved .*model\.ckpt-(\d+)/g;
-const PATIENCE_MS = 60_000;
+const TIMEOUT_MS = 60_000;
 
 export const experiment: Experiment = {
   name: 'full-disk',
   description:
-    "saves while a ps's, a peer's or the chief's disk is full: loud, not fatal, whole again afterwards",
+    "saves while a ps's, a peer's or the chief's disk is full: logged, not fatal, recovers afterwards",
   needs: { isolation: 'required' },
   async run(ctx) {
     const lab = await ctx.lab({ hosts: 5, diskBytes: DISK_BYTES });
@@ -26,9 +26,9 @@ export const experiment: Experiment = {
     });
     const tasks = scenario.startAll(['--last_step=100000000', '--save_secs=2']);
     const chief = tasks[0] as ScenarioTask;
-    await says(ctx, chief, /saved .*model\.ckpt-\d+/);
+    await waitForOutput(ctx, chief, /saved .*model\.ckpt-\d+/);
 
-    const next = (what: RegExp, from: number) => saysNext(ctx, chief, what, from, PATIENCE_MS);
+    const next = (what: RegExp, from: number) => nextOutput(ctx, chief, what, from, TIMEOUT_MS);
     const saves = () => [...chief.process.output.matchAll(SAVED)].map(([, step]) => Number(step));
     const trainedOn = async () => {
       const from = chief.process.output.length;
@@ -47,22 +47,22 @@ export const experiment: Experiment = {
       const from = chief.process.output.length;
       const told = await next(/SAVING .* FAILED.*/, from);
       ctx.check(
-        `a save that finds the disk of ${name} full is told of`,
+        `the failure of a save with the disk of ${name} full is logged`,
         told !== undefined,
         told?.slice(0, 160),
       );
-      ctx.check('the message says that there is no room', /no room|no space/i.test(told ?? ''));
-      ctx.check('training goes on', await trainedOn());
-      const whole = await newestWhole(lab);
+      ctx.check('the message says that the disk is full', /no room|no space/i.test(told ?? ''));
+      ctx.check('training continues', await trainedOn());
+      const complete = await newestComplete(lab);
       ctx.check(
-        'the newest checkpoint is there, whole',
-        whole >= before,
-        `step ${whole}, saved was ${before}`,
+        'the newest checkpoint is complete',
+        complete >= before,
+        `step ${complete}, saved before ${before}`,
       );
       const known = saves().length;
       await host.freeDisk();
       const again = await next(SAVED_ONCE, chief.process.output.length);
-      ctx.check('with room it is saved again', again !== undefined && saves().length > known, again);
+      ctx.check('with free space it is saved again', again !== undefined && saves().length > known, again);
     }
 
     ctx.log('the disk of a worker, which holds copies of others, is full');
@@ -70,7 +70,7 @@ export const experiment: Experiment = {
     await peer.fillDisk();
     const from = chief.process.output.length;
     const saved = await next(SAVED_ONCE, from);
-    ctx.check('others hold the copies, and it is saved', saved !== undefined, saved);
+    ctx.check('other tasks store the copies, and it is saved', saved !== undefined, saved);
     await peer.freeDisk();
 
     for (const task of tasks) task.process.kill('SIGINT');
@@ -85,7 +85,7 @@ export const experiment: Experiment = {
 };
 
 /** The step of the newest checkpoint, all of whose bytes were read and verified. */
-async function newestWhole(lab: Lab): Promise<number> {
+async function newestComplete(lab: Lab): Promise<number> {
   const directory = await mkdtemp(join(tmpdir(), 'shoal-full-disk-'));
   try {
     return (await gather(lab, directory, { job: 'train_logs' })).step;

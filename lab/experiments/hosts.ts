@@ -1,4 +1,4 @@
-/** The lab itself: what a host sees and hears, and what it does not. */
+/** The lab itself: the isolation of hosts, and its faults. */
 import { fileURLToPath } from 'node:url';
 import { sleep } from '../../src/async/deadline.js';
 import { isShoalError, ShoalError } from '../../src/errors/errors.js';
@@ -15,7 +15,8 @@ const DISK_BYTES = 16 << 20;
 
 export const experiment: Experiment = {
   name: 'hosts',
-  description: 'hosts have networks and disks of their own, and can be frozen, cut, slowed, filled, wiped',
+  description:
+    'hosts have networks and disks of their own, and can be frozen, disconnected, slowed, filled, wiped',
   flags: {
     hosts: { type: 'string', default: '3', description: 'how many hosts' },
     deep: { type: 'boolean', default: false, description: "search a host's whole tree for another's file" },
@@ -86,12 +87,12 @@ async function network(ctx: Context, lab: Lab): Promise<void> {
 
   if (!lab.isolated) {
     for (const [what, act] of [
-      ['cut', () => b.cut()],
+      ['disconnect', () => b.disconnect()],
       ['slow', () => b.slow({ delayMs: 10 })],
       ['split', () => lab.split([a], [b])],
     ] as const) {
       const error: unknown = await act().catch((reason: unknown) => reason);
-      ctx.check(`${what} says that it cannot be done`, isShoalError(error, 'SHOAL_UNSUPPORTED'));
+      ctx.check(`${what} fails with SHOAL_UNSUPPORTED`, isShoalError(error, 'SHOAL_UNSUPPORTED'));
     }
     return;
   }
@@ -104,19 +105,19 @@ async function network(ctx: Context, lab: Lab): Promise<void> {
   ctx.check('names reach each other', replies(named) > 0, `${a.name} to ${b.name}`);
   named.kill();
 
-  await b.cut();
-  ctx.equal('a cut host is silent', await heardInSilence(talk), 0);
+  await b.disconnect();
+  ctx.equal('a disconnected host is silent', await heardInSilence(talk), 0);
   ctx.equal('silent, not reset', complaints(talk), []);
   await using late = a.start(process.execPath, [ECHO, 'talk', b.address, port]);
   await sleep(SILENCE_MS);
-  ctx.equal('a call to a cut host hears nothing', late.output, '');
-  await b.heal();
+  ctx.equal('a connection to a disconnected host receives nothing', late.output, '');
+  await b.reconnect();
   const healed = await nextAnswer(talk);
-  ctx.check('a healed host answers on the same connection', healed !== undefined);
-  ctx.measure('from heal to the first answer', healed ?? Number.POSITIVE_INFINITY, 'ms');
+  ctx.check('a reconnected host answers on the same connection', healed !== undefined);
+  ctx.measure('from reconnect to the first answer', healed ?? Number.POSITIVE_INFINITY, 'ms');
 
   await lab.split([a], [b]);
-  ctx.equal('hosts of two groups do not hear each other', await heardInSilence(talk), 0);
+  ctx.equal('hosts of two groups do not reach each other', await heardInSilence(talk), 0);
   await lab.join();
   ctx.check('joined again, they do', (await nextAnswer(talk)) !== undefined);
   talk.kill();
@@ -200,7 +201,7 @@ async function disks(ctx: Context, lab: Lab): Promise<void> {
     await a.fillDisk();
     const full = await write();
     ctx.check(
-      'a full disk says so',
+      'a write to a full disk fails with ENOSPC',
       /No space left on device/.test(full.stderr),
       full.stderr.trim().split('\n')[0],
     );
@@ -211,7 +212,7 @@ async function disks(ctx: Context, lab: Lab): Promise<void> {
     ctx.equal('a freed disk takes files', (await write()).code, 0);
   } else {
     const error: unknown = await a.fillDisk().catch((reason: unknown) => reason);
-    ctx.check('fill says that it cannot be done', isShoalError(error, 'SHOAL_UNSUPPORTED'));
+    ctx.check('fillDisk fails with SHOAL_UNSUPPORTED', isShoalError(error, 'SHOAL_UNSUPPORTED'));
   }
   await a.wipeDisk();
   ctx.equal('a wiped disk is empty', await a.listFiles(), []);

@@ -1,12 +1,12 @@
 /** A large cluster on one small machine: it starts, trains, loses a ps, stops; and what it takes in memory. */
 import { EXIT } from '../../src/errors/exit-codes.js';
-import { Crew, type CrewTask } from '../cluster/lab-tasks.js';
-import { allSay, exitsWell, killed, progresses, START_MS, sameProcesses } from '../cluster/task-checks.js';
+import { LabCluster, type LabTask } from '../cluster/lab-tasks.js';
+import { allExit, allLog, killed, progresses, START_MS, sameProcesses } from '../cluster/task-checks.js';
 import type { Context, Experiment } from '../experiment.js';
 import { type Memory, memoryOf } from '../hosts/memory.js';
 
-/** Many processes begin at once on few processors. */
-const PATIENCE_MS = 4 * START_MS;
+/** Many processes start concurrently on few processors. */
+const TIMEOUT_MS = 4 * START_MS;
 const DEAD_AFTER_MS = 10_000;
 
 export const experiment: Experiment = {
@@ -20,12 +20,12 @@ export const experiment: Experiment = {
       default: '450',
       description: 'proportional memory that a task may have',
     },
-    logs: { type: 'string', description: 'a directory for what each task says' },
+    logs: { type: 'string', description: "a directory for each task's output" },
   },
   async run(ctx) {
     const [psCount, workerCount] = [Number(ctx.flags.ps), Number(ctx.flags.workers)];
     const lab = await ctx.lab({ hosts: 2 });
-    const crew = new Crew(lab, {
+    const cluster = new LabCluster(lab, {
       ps: psCount,
       workers: workerCount,
       lastStep: 10_000_000,
@@ -34,54 +34,54 @@ export const experiment: Experiment = {
       logs: ctx.flags.logs as string | undefined,
     });
     const begun = Date.now();
-    const ps = Array.from({ length: psCount }, (_, index) => crew.start('ps', index));
-    await Promise.all(ps.map(({ process }) => process.waitFor(/ agent at /, { timeoutMs: PATIENCE_MS })));
-    const workers = Array.from({ length: workerCount }, (_, index) => crew.start('worker', index));
+    const ps = Array.from({ length: psCount }, (_, index) => cluster.start('ps', index));
+    await Promise.all(ps.map(({ process }) => process.waitFor(/ agent at /, { timeoutMs: TIMEOUT_MS })));
+    const workers = Array.from({ length: workerCount }, (_, index) => cluster.start('worker', index));
     await Promise.all(
-      workers.map(({ process }) => process.waitFor(/ step \d+ of/, { timeoutMs: PATIENCE_MS })),
+      workers.map(({ process }) => process.waitFor(/ step \d+ of/, { timeoutMs: TIMEOUT_MS })),
     );
     ctx.measure('until all workers trained', (Date.now() - begun) / 1000, 's');
     await progresses(ctx, workers, 'every worker makes steps');
     await memory(ctx, ps, workers, Number(ctx.flags['mb-per-task']));
 
     ctx.log('the last ps is killed, and comes back on another host');
-    const lost = ps.pop() as CrewTask;
-    const { at, dyingMs } = await killed(ctx, lost);
-    await allSay(ctx, workers, /a step failed/, at, {
-      name: 'every worker gives the dead ps up long before its silence would tell',
-      boundMs: dyingMs + DEAD_AFTER_MS / 2,
+    const lost = ps.pop() as LabTask;
+    const { at, exitMs } = await killed(ctx, lost);
+    await allLog(ctx, workers, /a step failed/, at, {
+      name: 'every worker detects the dead ps long before the heartbeat timeout',
+      boundMs: exitMs + DEAD_AFTER_MS / 2,
       measure: 'until all workers gave up the dead ps',
     });
-    await allSay(ctx, ps, new RegExp(`ps/task:${psCount - 1} is lost`), at, {
+    await allLog(ctx, ps, new RegExp(`ps/task:${psCount - 1} is lost`), at, {
       name: 'so does every other ps',
-      boundMs: dyingMs + DEAD_AFTER_MS / 2,
+      boundMs: exitMs + DEAD_AFTER_MS / 2,
       measure: 'until all ps knew of the dead ps',
     });
-    const again = crew.start('ps', psCount - 1, lab.host(1));
-    await allSay(ctx, workers, /training goes on/, at, {
-      name: 'every worker goes on with the ps that replaces it',
-      boundMs: PATIENCE_MS,
+    const again = cluster.start('ps', psCount - 1, lab.host(1));
+    await allLog(ctx, workers, /the cluster is complete again/, at, {
+      name: 'every worker resumes with the ps that replaces it',
+      boundMs: TIMEOUT_MS,
     });
-    await progresses(ctx, workers, 'training goes on');
+    await progresses(ctx, workers, 'training continues');
     sameProcesses(ctx, [...ps, ...workers], 'all others are the processes that were started');
 
     for (const { process } of workers) process.kill('SIGINT');
-    await exitsWell(ctx, workers, 'the workers stop when told', {
+    await allExit(ctx, workers, 'the workers stop on SIGINT', {
       code: EXIT.interrupted,
-      timeoutMs: PATIENCE_MS,
+      timeoutMs: TIMEOUT_MS,
     });
-    await exitsWell(ctx, [...ps, again], 'the ps end when all workers have left', { timeoutMs: PATIENCE_MS });
+    await allExit(ctx, [...ps, again], 'the ps end when all workers have left', { timeoutMs: TIMEOUT_MS });
     await lab.dispose();
   },
 };
 
 async function memory(
   ctx: Context,
-  ps: readonly CrewTask[],
-  workers: readonly CrewTask[],
+  ps: readonly LabTask[],
+  workers: readonly LabTask[],
   boundMb: number,
 ): Promise<void> {
-  const measured = async (tasks: readonly CrewTask[]) =>
+  const measured = async (tasks: readonly LabTask[]) =>
     Promise.all(tasks.map(({ process }) => memoryOf(process.pid)));
   const roles = { ps: await measured(ps), worker: await measured(workers) };
   for (const [role, all] of Object.entries(roles)) {

@@ -1,6 +1,6 @@
-/** Many minutes of steps with several under way: none may be aborted, none stuck, each counted once. */
-import { Crew } from '../cluster/lab-tasks.js';
-import { exitsWell, lastWords, START_MS, title } from '../cluster/task-checks.js';
+/** Many minutes with several steps in flight: none may be aborted or stuck, each is counted once. */
+import { LabCluster } from '../cluster/lab-tasks.js';
+import { allExit, lastLines, START_MS, title } from '../cluster/task-checks.js';
 import type { Experiment } from '../experiment.js';
 
 const STUCK_MS = 60_000;
@@ -8,29 +8,29 @@ const STUCK_MS = 60_000;
 export const experiment: Experiment = {
   name: 'stress',
   description:
-    '2 ps + 3 workers with steps under way for minutes: none aborted, none stuck, each counted once',
+    '2 ps + 3 workers with steps in flight for minutes: none aborted, none stuck, each counted once',
   flags: {
     minutes: { type: 'string', default: '20', description: 'how long' },
-    inflight: { type: 'string', default: '4', description: 'steps under way in each worker' },
-    logs: { type: 'string', description: 'a directory for what each task says' },
+    inflight: { type: 'string', default: '4', description: 'steps in flight in each worker' },
+    logs: { type: 'string', description: "a directory for each task's output" },
   },
   async run(ctx) {
     const seconds = Number(ctx.flags.minutes) * 60;
     const lab = await ctx.lab({ hosts: 5 });
-    const crew = new Crew(lab, {
+    const cluster = new LabCluster(lab, {
       ps: 2,
       workers: 3,
       lastStep: 0,
       inflight: Number(ctx.flags.inflight),
-      // A machine that is busy with steps may let a process wait for seconds.
+      // On a machine that is busy with steps a process may wait for seconds.
       deadAfterMs: 30_000,
       program: 'stress.ts',
       env: { LAB_SECONDS: String(seconds) },
       logs: ctx.flags.logs as string | undefined,
     });
-    const ps = [0, 1].map((index) => crew.start('ps', index));
-    const workers = [0, 1, 2].map((index) => crew.start('worker', index));
-    await exitsWell(ctx, [...workers, ...ps], 'all tasks end by themselves', {
+    const ps = [0, 1].map((index) => cluster.start('ps', index));
+    const workers = [0, 1, 2].map((index) => cluster.start('worker', index));
+    await allExit(ctx, [...workers, ...ps], 'all tasks end by themselves', {
       timeoutMs: seconds * 1000 + 3 * START_MS,
     });
     const ends = workers.map(({ process }) => {
@@ -46,7 +46,7 @@ export const experiment: Experiment = {
     ctx.check(
       'no step was aborted',
       failed.length === 0 && ends.every(({ recoveries }) => recoveries === 0),
-      failed.map((worker) => `${title(worker)}: ${lastWords(worker, 6)}`).join('; '),
+      failed.map((worker) => `${title(worker)}: ${lastLines(worker, 6)}`).join('; '),
     );
     const slowest = Math.max(...ends.map((end) => end.slowest ?? Number.POSITIVE_INFINITY));
     ctx.check('no step was stuck', slowest < STUCK_MS, `the slowest took ${slowest} ms`);

@@ -1,21 +1,20 @@
 /**
- * Hosts for machines that allow no namespaces: each is a directory and a loopback address of its own.
- * Processes, freezing and wiping work as on namespaces; what needs a network or a disk of one's own says
- * that it cannot be done. Hosts reach each other by address, not by name, and nothing but good manners keeps
- * one off another's directory.
+ * Hosts for machines that allow no namespaces: each is a directory and a loopback address. Processes, freezing and
+ * wiping work as with namespaces; operations that need an isolated network or disk fail with SHOAL_UNSUPPORTED. Hosts
+ * reach each other by address, not by name, and nothing prevents access to another host's directory.
  */
 import { mkdir, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ShoalError } from '../../src/errors/errors.js';
 import { type HostSpec, LabHost } from './host.js';
-import type { Ground, GroundOptions } from './namespaces.js';
+import type { Backend, BackendOptions } from './namespaces.js';
 import { markOf, subnetOf } from './naming.js';
 import type { Launch, StartOptions } from './process.js';
 
 const FIRST = 10;
 
 function unsupported(host: string, what: string): Promise<never> {
-  const message = `${host}: ${what} needs namespaces, and this lab has directories only`;
+  const message = `${host}: ${what} needs namespaces, which this lab does not have`;
   const hint = 'run as root, or where user namespaces are allowed, with iproute2 and util-linux installed';
   return Promise.reject(new ShoalError('SHOAL_UNSUPPORTED', message, { hint }));
 }
@@ -30,12 +29,12 @@ class DirectoryHost extends LabHost {
     this.#tmp = join(place, 'tmp');
   }
 
-  cut(): Promise<void> {
-    return unsupported(this.name, 'cutting the network');
+  disconnect(): Promise<void> {
+    return unsupported(this.name, 'disconnecting the network');
   }
 
-  heal(): Promise<void> {
-    return unsupported(this.name, 'healing the network');
+  reconnect(): Promise<void> {
+    return unsupported(this.name, 'reconnecting the network');
   }
 
   slow(): Promise<void> {
@@ -65,7 +64,7 @@ class DirectoryHost extends LabHost {
     return {
       host: this.name,
       title: command,
-      // Through the same shell as on namespaces, so that a bad command or directory shows alike.
+      // Through the same shell as with namespaces, so that a wrong command or directory fails in the same way.
       argv: ['/bin/sh', '-c', 'cd -- "$0" && exec "$@"', cwd, command, ...args],
       env: this.environment({ TMPDIR: this.#tmp, SHOAL_LAB_MARK: this.#mark }, options),
       cwd: '/',
@@ -73,10 +72,10 @@ class DirectoryHost extends LabHost {
   }
 }
 
-export async function directoryGround(
-  options: GroundOptions,
+export async function directoryBackend(
+  options: BackendOptions,
   platform: NodeJS.Platform = process.platform,
-): Promise<Ground> {
+): Promise<Backend> {
   const hosts: LabHost[] = [];
   for (const [i, spec] of options.hosts.entries()) {
     const place = join(options.directory, 'hosts', spec.name);

@@ -1,8 +1,8 @@
 /**
  * The guard of a lab: a shell outside the hosts that holds one end of a pipe. When the owner disposes of the
- * lab, exits, or is killed, the pipe ends, and the guard kills what lives in the lab and removes its
+ * lab, exits, or is killed, the pipe ends, and the guard kills the lab's processes and removes its
  * directory (guard.sh). So the owner needs no signal handlers. A guard that was killed together with its
- * owner leaves the directory behind; the next lab on this machine sweeps it.
+ * owner leaves the directory behind; the next lab on this machine removes it.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { stat, writeFile } from 'node:fs/promises';
@@ -22,7 +22,7 @@ interface Ended {
 }
 
 function run(name: string, directory: string): { child: ChildProcess; ended: Promise<Ended> } {
-  // A session of its own: Ctrl-C at the terminal must not take the guard down with the owner.
+  // In its own session: Ctrl-C at the terminal must not kill the guard together with the owner.
   const child = spawn('sh', [SCRIPT, name, directory], {
     detached: true,
     cwd: '/',
@@ -33,7 +33,7 @@ function run(name: string, directory: string): { child: ChildProcess; ended: Pro
     stderr += text;
   });
   child.stdin.on('error', () => {
-    // The guard is gone; `end` finds out and runs another.
+    // The guard has ended; `end` detects that and runs another.
   });
   const ended = new Promise<Ended>((resolve, reject) => {
     child.once('error', reject);
@@ -43,7 +43,7 @@ function run(name: string, directory: string): { child: ChildProcess; ended: Pro
   return { child, ended };
 }
 
-/** Cleans up after a lab whose owner is not there to do it. */
+/** Cleans up after a lab whose owner has ended. */
 async function clean(name: string, directory: string): Promise<void> {
   const { child, ended } = run(name, directory);
   child.stdin?.end();
@@ -68,7 +68,7 @@ export class Guard {
     (child.stderr as Socket).unref();
   }
 
-  /** Sets a guard over a lab; from here on the owner may die at any moment. */
+  /** Starts the guard of a lab; from then on the owner may die at any time. */
   static async start(name: string, directory: string): Promise<Guard> {
     await writeFile(join(directory, 'mark'), `SHOAL_LAB_MARK=${markOf(name)}\n`);
     return new Guard(name, directory);

@@ -1,6 +1,6 @@
 /**
- * A holder is a process that keeps namespaces alive: it sets them up in two steps, told by lines on its
- * stdin ("up", then "ready"), and ends when its stdin ends, be it by the owner's will or by its death.
+ * A holder is a process that keeps namespaces alive. It sets them up in two steps, prints "up" and "ready" after them,
+ * and ends when its stdin ends, which also happens when the owner dies.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import type { Socket } from 'node:net';
@@ -14,7 +14,7 @@ export class Holder {
   readonly #what: string;
   readonly #child: ChildProcess;
   readonly #failed: Promise<never>;
-  #said = '';
+  #output = '';
   #stderr = '';
   #wake: () => void = () => {};
 
@@ -29,13 +29,13 @@ export class Holder {
       stdio: ['pipe', 'pipe', 'pipe'],
     });
     this.#child.stdout?.setEncoding('utf8').on('data', (text: string) => {
-      this.#said += text;
+      this.#output += text;
       this.#wake();
     });
     this.#child.stderr?.setEncoding('utf8').on('data', (text: string) => {
       this.#stderr += text;
     });
-    // A write to a holder that has ended shows as its end, below.
+    // A failed write means that the holder has ended, which is handled below.
     this.#child.stdin?.on('error', () => {});
     this.#failed = new Promise<never>((_, reject) => {
       this.#child.once('error', (cause) => {
@@ -48,27 +48,27 @@ export class Holder {
     this.#failed.catch(() => {});
   }
 
-  /** Fails once the holder has ended: its pid may by then be another process's, in other namespaces. */
+  /** Throws once the holder has ended: its pid may have been reused by a process in other namespaces. */
   get pid(): number {
     const { pid, exitCode, signalCode } = this.#child;
     if (pid !== undefined && exitCode === null && signalCode === null) return pid;
     throw new ShoalError('SHOAL_DISPOSED', `${this.#what} is gone`);
   }
 
-  tell(line: string): void {
+  send(line: string): void {
     this.#child.stdin?.write(`${line}\n`);
   }
 
-  /** Waits until the holder has said a line. */
-  async says(line: string): Promise<void> {
+  /** Waits until the holder has printed a line. */
+  async waitForLine(line: string): Promise<void> {
     const heard = new Promise<void>((resolve) => {
       this.#wake = () => {
-        if (this.#said.split('\n').includes(line)) resolve();
+        if (this.#output.split('\n').includes(line)) resolve();
       };
       this.#wake();
     });
     const either = Promise.race([heard, this.#failed]);
-    await withDeadline(either, `${this.#what}, to say "${line}",`, { timeoutMs: STEP_MS });
+    await withDeadline(either, `${this.#what}, to print "${line}",`, { timeoutMs: STEP_MS });
   }
 
   /** A forgotten lab must not keep its owner's process alive. */
@@ -78,7 +78,7 @@ export class Holder {
       (stream as Socket).unref();
   }
 
-  /** Lets go; the holder ends by itself. */
+  /** Closes stdin, which ends the holder. */
   release(): void {
     this.#child.stdin?.end();
   }

@@ -1,6 +1,5 @@
 /**
- * One host of a lab, whatever it stands on: namespaces (namespaces.ts) or a directory and a loopback
- * address (directories.ts).
+ * One host of a lab, made of namespaces (namespaces.ts) or of a directory and a loopback address (directories.ts).
  */
 import { posix } from 'node:path';
 import { type WaitOptions, withDeadline } from '../../src/async/deadline.js';
@@ -10,11 +9,11 @@ import { type Exit, LabProcess, type Launch, type StartOptions } from './process
 
 export interface HostSpec {
   readonly name: string;
-  /** Limits the disk, so that it can be filled. */
+  /** The size of the disk, which can then be filled; default: no limit. */
   readonly diskBytes?: number | undefined;
 }
 
-/** What a slow network does, each way. */
+/** The properties of a slow network, in each direction. */
 export interface NetworkTraits {
   readonly delayMs?: number;
   readonly lossPct?: number;
@@ -33,7 +32,7 @@ const PROXY = /^(https?|ftp|all|grpc|no)_proxy$/i;
 
 export abstract class LabHost {
   readonly name: string;
-  /** The IPv4 address that the other hosts reach this one by. */
+  /** The IPv4 address of this host for the other hosts. */
   readonly address: string;
   /** The root of the host's own disk, as the host sees it. */
   readonly disk: string;
@@ -49,18 +48,18 @@ export abstract class LabHost {
     return posix.resolve(this.disk, ...parts);
   }
 
-  /** Starts a command on the host. The pid is the command's own, no wrapper's. */
+  /** Starts a command on the host. The pid is that of the command, not of a wrapper. */
   start(command: string, args: readonly string[] = [], options: StartOptions = {}): LabProcess {
     return LabProcess.start(this.launch(command, args, options), options);
   }
 
-  /** Runs a command to its end. A command that fails is a result, not an error; one that lasts is killed. */
+  /** Runs a command to its end. A failing command is a result, not an error; at the timeout it is killed. */
   async exec(command: string, args: readonly string[] = [], options: ExecOptions = {}): Promise<ExecResult> {
     const { exit, stdout, stderr } = await this.execBytes(command, args, options);
     return { ...exit, stdout: stdout.toString('utf8'), stderr: stderr.toString('utf8') };
   }
 
-  /** Sends the process and its descendants to a standstill: alive, connected, silent. */
+  /** Stops the process and its descendants with SIGSTOP: alive, connected, silent. */
   async freeze(process: LabProcess): Promise<void> {
     if (!process.running) throw invalid(`${this.name}: a process that has ended cannot be frozen`);
     const pids = await processTree(process.pid);
@@ -80,18 +79,18 @@ export abstract class LabHost {
     for (const pid of await processTree(process.pid)) this.#signal(pid, 'SIGCONT');
   }
 
-  /** Unplugs the cable: packets to and from the host vanish, connections hear nothing. */
-  abstract cut(): Promise<void>;
-  /** Plugs the cable in again. */
-  abstract heal(): Promise<void>;
-  /** Makes the host's network slow, each way, until `unslow`. */
+  /** Disconnects the host: packets to and from it are dropped silently. */
+  abstract disconnect(): Promise<void>;
+  /** Undoes `disconnect`. */
+  abstract reconnect(): Promise<void>;
+  /** Slows down the host's network in each direction, until `unslow`. */
   abstract slow(traits: NetworkTraits): Promise<void>;
   abstract unslow(): Promise<void>;
   /** Leaves no free byte on the disk (of a host with `diskBytes`). */
   abstract fillDisk(): Promise<void>;
-  /** Gives the space back that `fillDisk` took. */
+  /** Undoes `fillDisk`. */
   abstract freeDisk(): Promise<void>;
-  /** Empties the disk and the host's temp directory, as on a machine that was just installed. */
+  /** Empties the disk and the host's temp directory, as on a new machine. */
   abstract wipeDisk(): Promise<void>;
 
   async readFile(path: string): Promise<Buffer> {
@@ -130,7 +129,7 @@ export abstract class LabHost {
 
   protected abstract launch(command: string, args: readonly string[], options: StartOptions): Launch;
 
-  /** The owner's environment without proxies, which would catch calls between hosts. */
+  /** The owner's environment without proxies, which would intercept calls between hosts. */
   protected environment(own: NodeJS.ProcessEnv, options: StartOptions): NodeJS.ProcessEnv {
     const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !PROXY.test(name)));
     return { ...env, SHOAL_LAB_HOST: this.name, ...own, ...options.env };
@@ -155,7 +154,7 @@ export abstract class LabHost {
     try {
       process.kill(pid, signal);
     } catch (error) {
-      // A descendant may end between the look at the tree and the signal.
+      // A descendant may end before the signal is sent.
       if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
     }
   }

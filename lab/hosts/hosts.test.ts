@@ -7,7 +7,7 @@ import { Lab, type LabMode } from './hosts.js';
 import { probe } from './namespace-support.js';
 import { isRunning } from './proc.js';
 
-/** What this machine permits. */
+/** The modes that this machine permits. */
 const MODES: LabMode[] = ['directories'];
 if ((await probe()).kind === 'namespaces') MODES.push('namespaces');
 if ((await probe({ userOnly: true })).kind === 'namespaces') MODES.push('user-namespaces');
@@ -81,7 +81,7 @@ describe.each(MODES)('a lab on %s', (mode) => {
     expect(result).toMatchObject({ code: 0, stdout: `${host.path('work')}\nred h0\ngiven` });
   });
 
-  it('tells the pid of the command itself', async () => {
+  it('returns the pid of the command itself', async () => {
     await using lab = await Lab.create({ hosts: 1, mode, warn });
     await using started = lab
       .host(0)
@@ -89,7 +89,7 @@ describe.each(MODES)('a lab on %s', (mode) => {
     expect(Number((await started.waitFor(/\d+\n/))[0])).toBe(started.pid);
   });
 
-  it('says what a process printed last when it ends without the awaited words', async () => {
+  it('shows the last output of a process that ends without the expected output', async () => {
     await using lab = await Lab.create({ hosts: 1, mode, warn });
     const brief = lab.host(0).start('sh', ['-c', 'echo alas; exit 3']);
     await expect(brief.waitFor(/ready/)).rejects.toThrow(/ended \(3\).*\n.*alas/);
@@ -109,7 +109,7 @@ describe.each(MODES)('a lab on %s', (mode) => {
     expect(await run().catch((error: unknown) => isShoalError(error, 'SHOAL_DISPOSED'))).not.toBe(0);
   });
 
-  it('kills a command that lasts longer than its time', async () => {
+  it('kills a command at its timeout', async () => {
     await using lab = await Lab.create({ hosts: 1, mode, warn });
     await expect(lab.host(0).exec('sleep', ['1000'], { timeoutMs: 100 })).rejects.toMatchObject({
       code: 'SHOAL_TIMEOUT',
@@ -118,17 +118,17 @@ describe.each(MODES)('a lab on %s', (mode) => {
 });
 
 describe('Lab.create', () => {
-  it('says in one line that hosts are directories', async () => {
+  it('warns in one line that hosts are directories', async () => {
     const lines: string[] = [];
     await using lab = await Lab.create({ hosts: 1, mode: 'directories', warn: (line) => lines.push(line) });
     expect(lab.isolated).toBe(false);
-    expect(lines).toEqual([expect.stringMatching(/^lab: hosts are separate directories .*: asked for$/)]);
+    expect(lines).toEqual([expect.stringMatching(/^lab: hosts are separate directories .*: requested$/)]);
   });
 
   it.each([
     [{ hosts: 0 }, /between 1 and 200/],
-    [{ hosts: ['a', 'a'] }, /two hosts are called a/],
-    [{ hosts: ['a/b'] }, /no host name/],
+    [{ hosts: ['a', 'a'] }, /two hosts are named a/],
+    [{ hosts: ['a/b'] }, /not a valid host name/],
     [{ hosts: 1, diskBytes: 1 }, /at least 4096/],
     [{ hosts: 1, mode: 'cloud' as LabMode }, /not "cloud"/],
   ])('refuses %j', async (options, message) => {
@@ -142,7 +142,7 @@ describe('probe', () => {
     expect(await probe({ platform: 'darwin' })).toEqual({ kind: 'none', reason });
   });
 
-  it('says what to install when a tool is missing', async () => {
+  it('reports the package to install when a tool is missing', async () => {
     const reason = 'the command ip is missing (apt-get install iproute2)';
     expect(await probe({ platform: 'linux', path: '/nowhere' })).toEqual({ kind: 'none', reason });
   });

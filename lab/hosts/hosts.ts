@@ -1,23 +1,24 @@
 /**
- * The lab: several hosts on one machine, for experiments that need machines with nothing in common.
+ * The lab: several isolated hosts on one machine, for experiments.
  *
  *   await using lab = await Lab.create({ hosts: 3 });
  *   const server = lab.hosts[0].start('node', ['server.js']);
- *   await lab.hosts[1].cut();
+ *   await lab.hosts[1].disconnect();
  *
- * Every host has a network address and a disk of its own, under the same path. Apart from its disk, /tmp,
- * /dev/shm and /etc/hosts a host sees the machine's files as they are, so programs and libraries are shared
- * in memory. /proc is the machine's too: pids are the same everywhere. The lab cleans up when it is disposed of and when its owner ends, in whatever way (guard.ts).
+ * Every host has its own network address, and its own disk under the same path. Apart from its disk, /tmp, /dev/shm and
+ * /etc/hosts a host sees the machine's files, so programs and libraries are shared in memory. /proc is the machine's
+ * too: pids are the same everywhere. The lab cleans up when it is disposed of and when its owner ends, however it
+ * ends (guard.ts).
  */
 import { realpath } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { invalid, ShoalError } from '../../src/errors/errors.js';
-import { directoryGround } from './directories.js';
+import { directoryBackend } from './directories.js';
 import { Guard, sweep } from './guard.js';
 import type { HostSpec, LabHost } from './host.js';
-import { type Ability, probe } from './namespace-support.js';
-import { type Ground, type GroundOptions, namespaceGround } from './namespaces.js';
+import { probe, type Support } from './namespace-support.js';
+import { type Backend, type BackendOptions, namespaceBackend } from './namespaces.js';
 import { claimLab, formatLabName } from './naming.js';
 import { visiblePaths } from './visible.js';
 
@@ -25,22 +26,22 @@ export type { ExecOptions, ExecResult, HostSpec, LabHost, NetworkTraits } from '
 export type { Exit, LabProcess, StartOptions } from './process.js';
 
 /**
- * `auto` takes namespaces where the machine allows them; `namespaces` insists on them; `user-namespaces`
- * makes them as one who is not root does; `directories` does without.
+ * `auto` uses namespaces if the machine allows them; `namespaces` requires them; `user-namespaces` creates them as an
+ * unprivileged user does; `directories` uses none.
  */
 export type LabMode = (typeof MODES)[number];
 const MODES = ['auto', 'namespaces', 'user-namespaces', 'directories'] as const;
 
 export interface LabOptions {
-  /** How many (they are called h0, h1, …), or which. */
+  /** The number of hosts (named h0, h1, …), or their names. */
   readonly hosts: number | readonly (string | HostSpec)[];
-  /** Limits every disk that has no limit of its own, so that it can be filled. */
+  /** The default size of the disks, which can then be filled; default: no limit. */
   readonly diskBytes?: number;
-  /** Paths under the temp directory that hosts see, besides this package, Node and what SHOAL_* name. */
+  /** Paths under the temp directory that hosts see, besides this package, Node and the paths in SHOAL_* variables. */
   readonly visible?: readonly string[];
-  /** The environment's SHOAL_LAB unless told; else `auto`. */
+  /** Default: SHOAL_LAB from the environment, then `auto`. */
   readonly mode?: LabMode;
-  /** Gets the line that says why hosts are directories only. Standard error unless told. */
+  /** Receives the reason why hosts are directories only. Default: prints it to stderr. */
   readonly warn?: (line: string) => void;
 }
 
@@ -50,29 +51,29 @@ const HOST_NAME = /^[a-z][a-z0-9-]{0,30}$/;
 export class Lab implements AsyncDisposable {
   /** Unique on this machine. */
   readonly name: string;
-  /** True when networks and disks are really apart. */
+  /** True if networks and disks are isolated by namespaces. */
   readonly isolated: boolean;
   readonly hosts: readonly LabHost[];
-  /** The lab's files, on the owner's side; gone when the lab is. */
+  /** The lab's files as the owner sees them; removed with the lab. */
   readonly directory: string;
   readonly guardPid: number;
-  readonly #ground: Ground;
+  readonly #backend: Backend;
   readonly #guard: Guard;
   #disposed: Promise<void> | undefined;
 
-  private constructor(options: GroundOptions, isolated: boolean, ground: Ground, guard: Guard) {
+  private constructor(options: BackendOptions, isolated: boolean, backend: Backend, guard: Guard) {
     this.name = options.name;
     this.directory = options.directory;
     this.isolated = isolated;
-    this.hosts = ground.hosts;
+    this.hosts = backend.hosts;
     this.guardPid = guard.pid;
-    this.#ground = ground;
+    this.#backend = backend;
     this.#guard = guard;
   }
 
   static async create(options: LabOptions): Promise<Lab> {
     const hosts = hostSpecs(options);
-    const ability = await abilityFor(options);
+    const support = await supportFor(options);
     const outerTmp = await realpath(tmpdir());
     const roots = outerTmp === '/tmp' || outerTmp.startsWith('/tmp/') ? ['/tmp'] : ['/tmp', outerTmp];
     const visible = visiblePaths(roots, options.visible ?? []);
@@ -82,11 +83,11 @@ export class Lab implements AsyncDisposable {
     const name = formatLabName(claim);
     const directory = join(outerTmp, name);
     const guard = await Guard.start(name, directory);
-    const place: GroundOptions = { name, slot: claim.slot, directory, outerTmp, hosts, visible };
+    const place: BackendOptions = { name, slot: claim.slot, directory, outerTmp, hosts, visible };
     try {
-      const isolated = ability.kind === 'namespaces';
-      const ground = isolated ? await namespaceGround(ability, place) : await directoryGround(place);
-      return new Lab(place, isolated, ground, guard);
+      const isolated = support.kind === 'namespaces';
+      const backend = isolated ? await namespaceBackend(support, place) : await directoryBackend(place);
+      return new Lab(place, isolated, backend, guard);
     } catch (error) {
       await guard.end();
       throw error;
@@ -103,22 +104,22 @@ export class Lab implements AsyncDisposable {
     return found;
   }
 
-  /** Hosts of one group hear each other and nobody else; hosts in no group stay together. */
+  /** Partitions the network: hosts reach only hosts of their own group. Hosts in no group form another group. */
   async split(...groups: readonly (readonly LabHost[])[]): Promise<void> {
-    await this.#ground.split(groups.map((group) => group.map(({ name }) => name)));
+    await this.#backend.split(groups.map((group) => group.map(({ name }) => name)));
   }
 
-  /** Undoes `split`. Hosts that were cut stay cut. */
+  /** Undoes `split`. Disconnected hosts stay disconnected. */
   async join(): Promise<void> {
-    await this.#ground.join();
+    await this.#backend.join();
   }
 
-  /** Kills what runs on the hosts and removes every trace. May be called again. */
+  /** Kills all processes on the hosts and removes the lab's files. Idempotent. */
   dispose(): Promise<void> {
     this.#disposed ??= (async () => {
-      this.#ground.release();
+      this.#backend.release();
       await this.#guard.end();
-      await this.#ground.ended();
+      await this.#backend.ended();
     })();
     return this.#disposed;
   }
@@ -136,29 +137,30 @@ function hostSpecs({ hosts, diskBytes }: LabOptions): HostSpec[] {
   const specs = asked.map((host) => ({ diskBytes, ...(typeof host === 'string' ? { name: host } : host) }));
   const seen = new Set<string>();
   for (const { name, diskBytes: bytes } of specs) {
-    if (!HOST_NAME.test(name)) throw invalid(`"${name}" is no host name (small letters, digits and dashes)`);
-    if (seen.has(name)) throw invalid(`two hosts are called ${name}`);
+    if (!HOST_NAME.test(name))
+      throw invalid(`"${name}" is not a valid host name (lower-case letters, digits and dashes)`);
+    if (seen.has(name)) throw invalid(`two hosts are named ${name}`);
     if (bytes !== undefined && !(Number.isSafeInteger(bytes) && bytes >= 4096)) {
-      throw invalid(`diskBytes of ${name} must be a whole number of at least 4096, got ${bytes}`);
+      throw invalid(`diskBytes of ${name} must be an integer of at least 4096, got ${bytes}`);
     }
     seen.add(name);
   }
   return specs;
 }
 
-async function abilityFor(options: LabOptions): Promise<Ability> {
+async function supportFor(options: LabOptions): Promise<Support> {
   const mode = options.mode ?? process.env.SHOAL_LAB ?? 'auto';
   if (!(MODES as readonly string[]).includes(mode)) {
-    throw invalid(`the lab's mode is ${MODES.join(', ')}, not "${mode}"`);
+    throw invalid(`the lab's mode must be one of ${MODES.join(', ')}, not "${mode}"`);
   }
   const userOnly = mode === 'user-namespaces';
-  const ability: Ability =
-    mode === 'directories' ? { kind: 'none', reason: 'asked for' } : await probe({ userOnly });
-  if (ability.kind === 'namespaces') return ability;
+  const support: Support =
+    mode === 'directories' ? { kind: 'none', reason: 'requested' } : await probe({ userOnly });
+  if (support.kind === 'namespaces') return support;
   if (mode !== 'auto' && mode !== 'directories') {
-    throw new ShoalError('SHOAL_UNSUPPORTED', `a lab on namespaces was asked for, but ${ability.reason}`);
+    throw new ShoalError('SHOAL_UNSUPPORTED', `cannot create a lab with namespaces: ${support.reason}`);
   }
   const warn = options.warn ?? ((line: string) => process.stderr.write(`${line}\n`));
-  warn(`lab: hosts are separate directories and loopback addresses, not namespaces: ${ability.reason}`);
-  return ability;
+  warn(`lab: hosts are separate directories and loopback addresses, not namespaces: ${support.reason}`);
+  return support;
 }

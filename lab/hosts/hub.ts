@@ -1,10 +1,10 @@
 /**
- * The hub joins a lab's hosts: a bridge in a network namespace of its own. A host is cut off by taking its
- * cable out of the bridge: its own end stays up, packets both ways vanish without a word. The network is
- * split by plugging the cables into several bridges.
+ * The hub connects a lab's hosts: a bridge in its own network namespace. A host is disconnected by removing its
+ * cable (a veth pair) from the bridge: its own end stays up, packets both ways are dropped silently. The network is
+ * partitioned by attaching the cables to several bridges.
  *
- * A slow cable is the kernel's netem where it has it; otherwise two taps and a relay between them
- * (relay.ts) take the cable's place at the bridge.
+ * A cable is slowed down with the kernel's netem if available; otherwise two taps and a relay between them
+ * (relay.ts) replace it at the bridge.
  */
 import { writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
@@ -12,10 +12,10 @@ import { fileURLToPath } from 'node:url';
 import { invalid, ShoalError } from '../../src/errors/errors.js';
 import { Holder } from './holder.js';
 import { checkTraits, type NetworkTraits } from './host.js';
-import { type Ability, findTool, runTool } from './namespace-support.js';
+import { findTool, runTool, type Support } from './namespace-support.js';
 import { markOf } from './naming.js';
 
-type NamespaceAbility = Extract<Ability, { kind: 'namespaces' }>;
+type NamespaceSupport = Extract<Support, { kind: 'namespaces' }>;
 
 const HUB_SCRIPT = fileURLToPath(new URL('./hub.sh', import.meta.url));
 const RELAY_SCRIPT = fileURLToPath(new URL('./relay.ts', import.meta.url));
@@ -29,9 +29,9 @@ export interface Plug {
 
 interface Cable {
   readonly index: number;
-  /** Number of the bridge that the cable belongs to, whether it is plugged in or cut. */
+  /** Number of the bridge that the cable belongs to, whether it is connected or not. */
   bridge: number;
-  cut: boolean;
+  disconnected: boolean;
   slowed: 'no' | 'netem' | Holder;
 }
 
@@ -45,7 +45,7 @@ export class Hub {
   readonly #cables = new Map<string, Cable>();
   #bridges = 1;
 
-  private constructor(holder: Holder, { tools, user }: NamespaceAbility, directory: string) {
+  private constructor(holder: Holder, { tools, user }: NamespaceSupport, directory: string) {
     this.holder = holder;
     this.#directory = directory;
     this.#mark = markOf(basename(directory));
@@ -54,42 +54,42 @@ export class Hub {
     this.#ip = tools.ip;
   }
 
-  static async start(ability: NamespaceAbility, directory: string): Promise<Hub> {
-    const { tools, user } = ability;
+  static async start(support: NamespaceSupport, directory: string): Promise<Hub> {
+    const { tools, user } = support;
     const flags = user ? ['--user', '--map-root-user', '--net'] : ['--net'];
     const mark = markOf(basename(directory));
     const holder = new Holder('the hub', [tools.unshare, ...flags, 'sh', HUB_SCRIPT, directory], mark);
-    await holder.says('up');
-    return new Hub(holder, ability, directory);
+    await holder.waitForLine('up');
+    return new Hub(holder, support, directory);
   }
 
-  /** Gives every host its cable. Called once. */
+  /** Connects every host. Called once. */
   async plug(plugs: readonly Plug[]): Promise<void> {
     const batch = plugs.flatMap(({ name, mac, pid }, index) => {
-      this.#cables.set(name, { index, bridge: 0, cut: false, slowed: 'no' });
+      this.#cables.set(name, { index, bridge: 0, disconnected: false, slowed: 'no' });
       return [
         `link add v${index} type veth peer name eth0 address ${mac} netns ${pid}`,
         `link set v${index} master br0 up`,
       ];
     });
     await writeFile(join(this.#directory, 'hub.net'), `${batch.join('\n')}\n`);
-    this.holder.tell('go');
-    await this.holder.says('ready');
+    this.holder.send('go');
+    await this.holder.waitForLine('ready');
   }
 
-  async cut(name: string): Promise<void> {
+  async disconnect(name: string): Promise<void> {
     const cable = this.#cable(name);
-    cable.cut = true;
+    cable.disconnected = true;
     await this.#rewire([cable]);
   }
 
-  async heal(name: string): Promise<void> {
+  async reconnect(name: string): Promise<void> {
     const cable = this.#cable(name);
-    cable.cut = false;
+    cable.disconnected = false;
     await this.#rewire([cable]);
   }
 
-  /** Hosts of one group hear each other, and nobody else. Hosts in no group stay together. */
+  /** Hosts reach only hosts of their own group. Hosts in no group form another group. */
   async split(groups: readonly (readonly string[])[]): Promise<void> {
     const all = groups.flat();
     if (new Set(all).size !== all.length) throw invalid('split: a host can be in one group only');
@@ -113,7 +113,7 @@ export class Hub {
     checkTraits(traits);
     const cable = this.#cable(name);
     if (typeof cable.slowed === 'object') {
-      cable.slowed.tell(JSON.stringify(traits));
+      cable.slowed.send(JSON.stringify(traits));
       return;
     }
     if (await this.#netem(cable, enterHost, traits)) cable.slowed = 'netem';
@@ -147,9 +147,9 @@ export class Hub {
 
   async #rewire(cables: readonly Cable[]): Promise<void> {
     await this.#batch(
-      cables.map(({ index, bridge, cut, slowed }) => {
+      cables.map(({ index, bridge, disconnected, slowed }) => {
         const port = typeof slowed === 'object' ? `a${index}` : `v${index}`;
-        return `link set ${port} ${cut ? 'nomaster' : `master br${bridge}`}`;
+        return `link set ${port} ${disconnected ? 'nomaster' : `master br${bridge}`}`;
       }),
     );
   }
@@ -191,8 +191,8 @@ export class Hub {
     const program = [process.execPath, '--import', tsx, RELAY_SCRIPT, `a${index}`, `b${index}`];
     const relay = new Holder(`the slow cable of ${name}`, [...this.#enter(), ...program], this.#mark);
     try {
-      relay.tell(JSON.stringify(traits));
-      await relay.says('ready');
+      relay.send(JSON.stringify(traits));
+      await relay.waitForLine('ready');
     } catch (cause) {
       relay.release();
       throw new ShoalError('SHOAL_UNSUPPORTED', `${name}: this machine cannot slow a network down`, {

@@ -1,6 +1,6 @@
 /**
- * How late this machine makes an idle process. Experiments assert that something happens within a time; a machine
- * that lets everybody wait (other work, few processors) makes that later by about as much.
+ * Measures the scheduling delay of an idle process. Experiments assert that something happens within a time, and allow
+ * for the delay of a machine that is busy or has few processors.
  */
 const EVERY_MS = 20;
 
@@ -20,7 +20,7 @@ export class Lateness {
     this.#timer.unref();
   }
 
-  /** By how many milliseconds this process was late, in all, between two moments of the wall clock. */
+  /** The total delay of this process in milliseconds between two wall-clock times. */
   between(from: number, to: number): number {
     const totalAt = (time: number) => this.#marks.findLast(({ at }) => at <= time)?.total ?? 0;
     return Math.round((this.#marks.find(({ at }) => at >= to)?.total ?? this.#total) - totalAt(from));

@@ -4,18 +4,18 @@ import type { Context } from '../experiment.js';
 import type { Scenario } from '../scenarios/scenario-run.js';
 import type { Lab, LabHost } from './hosts.js';
 
-/** What the loader of TypeScript keeps for the next process, in a checkout only. */
+/** Caches of the TypeScript loader, which exist in a checkout only. */
 const LOADERS_OWN = /^(tsx-|node-compile-cache)/;
 
-/** Who leaves before the last save keeps what that one replaces, until it is back. */
+/** Workers that leave before the last save keep the checkpoints that it replaces until they return. */
 const LEFT_EARLY = /\/worker-[1-9]\d*\//;
 
 export interface LeftoverOptions {
-  /** How many checkpoints stay. */
+  /** The number of checkpoints that are kept. */
   readonly keeps: number;
-  /** Hosts of which no task took part: what a run would have removed there stays until they are back. */
+  /** Hosts without tasks in the run: old checkpoints stay there until their tasks return. */
   readonly away?: readonly LabHost[];
-  /** What belongs on a disk. */
+  /** The files that are expected on a disk. */
   readonly belongs: readonly string[];
 }
 
@@ -28,7 +28,7 @@ export class Leftovers {
     this.#temporary = temporary;
   }
 
-  /** Remembers what was there before anything ran. */
+  /** Records the temporary files before the first run. */
   static async before(lab: Lab): Promise<Leftovers> {
     const found = new Map<LabHost, string>();
     for (const host of lab.hosts) found.set(host, await temporaryFiles(host, lab));
@@ -76,13 +76,13 @@ export class Leftovers {
   }
 }
 
-/** Connections that have ended stay known for a while; they are nobody's. */
+/** All sockets except closed connections in TIME-WAIT. */
 async function sockets(host: LabHost): Promise<string[]> {
   const { stdout } = await host.exec('ss', ['-Htan']);
   return stdout.split('\n').filter((line) => line !== '' && !line.startsWith('TIME-WAIT'));
 }
 
-/** Shared memory is a host's own where hosts are apart. */
+/** Includes shared memory if hosts are isolated. */
 async function temporaryFiles(host: LabHost, { isolated }: Lab): Promise<string> {
   const { stdout } = await host.exec('sh', ['-c', `ls -A "$TMPDIR"${isolated ? '; ls -A /dev/shm' : ''}`]);
   return stdout
@@ -91,12 +91,12 @@ async function temporaryFiles(host: LabHost, { isolated }: Lab): Promise<string>
     .join('\n');
 }
 
-/** Processes in whose environment a word is. */
+/** The processes whose environment contains a word. */
 async function processesWith(word: string): Promise<number[]> {
   const pids = (await readdir('/proc').catch(() => [] as string[])).filter((name) => /^\d+$/.test(name));
   const found: number[] = [];
   for (const pid of pids) {
-    // A process may end meanwhile, and that of another user is not ours.
+    // The process may have ended, or belong to another user.
     const environment = await readFile(`/proc/${pid}/environ`, 'latin1').catch(() => '');
     if (environment.includes(word)) found.push(Number(pid));
   }

@@ -1,12 +1,12 @@
-/** How much memory a process has, as the kernel counts it. */
+/** The memory of a process, as the kernel accounts it. */
 import { readFile } from 'node:fs/promises';
 
 export interface Memory {
-  /** Everything that is resident, shared pages in full. */
+  /** All resident pages, including shared ones. */
   readonly residentMb: number;
-  /** Resident, each shared page divided by the processes that have it. */
+  /** Resident pages, each shared page divided by the number of processes that map it. */
   readonly proportionalMb: number;
-  /** Pages that are this process's alone. */
+  /** Private pages. */
   readonly ownMb: number;
 }
 
@@ -24,7 +24,7 @@ export async function memoryOf(pid: number): Promise<Memory> {
   };
 }
 
-/** Watches processes for the most that each has had: its own pages, and files and libraries that it shares in part. */
+/** Samples the proportional memory of processes and records the peaks. */
 export class MemoryWatch implements Disposable {
   readonly #peaks = new Map<number, number>();
   readonly #timer: NodeJS.Timeout;
@@ -35,7 +35,6 @@ export class MemoryWatch implements Disposable {
       const all = await Promise.all(pids.map((pid) => memoryOf(pid).catch(() => undefined)));
       let sum = 0;
       for (const [i, memory] of all.entries()) {
-        // One that has ended has no memory.
         if (!memory) continue;
         const pid = pids[i] as number;
         sum += memory.proportionalMb;
@@ -50,7 +49,7 @@ export class MemoryWatch implements Disposable {
     return this.#peaks.get(pid) ?? 0;
   }
 
-  /** The most that all had at one moment. */
+  /** The peak of the sum over all processes. */
   get togetherMb(): number {
     return this.#together;
   }

@@ -1,4 +1,4 @@
-/** What this machine lets a lab do: namespaces as root, namespaces without root, or none. */
+/** Detects what this machine supports: namespaces as root, namespaces without root, or none. */
 import { execFile } from 'node:child_process';
 import { access, constants } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
@@ -10,8 +10,8 @@ export interface Tools {
   readonly unshare: string;
 }
 
-export type Ability =
-  /** `user` makes a user namespace around everything, for who is not root. */
+export type Support =
+  /** `user`: everything runs in a user namespace, for unprivileged users. */
   | { readonly kind: 'namespaces'; readonly user: boolean; readonly tools: Tools }
   | { readonly kind: 'none'; readonly reason: string };
 
@@ -41,7 +41,7 @@ export async function findTool(name: string, path = searchPath()): Promise<strin
   return undefined;
 }
 
-/** Runs a tool to its end; what it says on stderr becomes the error. */
+/** Runs a tool to its end; if it fails, its stderr becomes the error message. */
 export function runTool(argv: readonly string[], input?: string): Promise<string> {
   const [command, ...args] = argv;
   return new Promise((resolve, reject) => {
@@ -58,7 +58,7 @@ export function runTool(argv: readonly string[], input?: string): Promise<string
   });
 }
 
-/** Everything that a lab needs of the kernel, tried once in namespaces that vanish with the shell. */
+/** Tries everything that a lab needs from the kernel, in namespaces that end with the shell. */
 const TRIAL = [
   'mount -t tmpfs tmpfs /tmp',
   'hostname trial',
@@ -68,13 +68,13 @@ const TRIAL = [
 
 export interface ProbeOptions {
   readonly platform?: NodeJS.Platform;
-  /** Where tools are looked for. */
+  /** The search path for tools. */
   readonly path?: string;
-  /** Only namespaces as one who is not root gets them. */
+  /** Only unprivileged user namespaces. */
   readonly userOnly?: boolean;
 }
 
-export async function probe(options: ProbeOptions = {}): Promise<Ability> {
+export async function probe(options: ProbeOptions = {}): Promise<Support> {
   const { platform = process.platform, path: toolPath = searchPath(), userOnly = false } = options;
   if (platform !== 'linux') return { kind: 'none', reason: `${platform} has no network namespaces` };
   const paths: Partial<Record<keyof typeof PACKAGES, string>> = {};

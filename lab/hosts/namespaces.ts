@@ -1,10 +1,10 @@
 /**
- * Hosts made of Linux namespaces. Each has a network of its own with one cable (a veth pair) to a bridge in
- * a further namespace, the hub, and a mount namespace in which the same path is its own disk. No namespace
- * has a name or a mount that keeps it: with its last process it is gone, its cables with it.
+ * Hosts made of Linux namespaces. Each has its own network with one cable (a veth pair) to a bridge in another
+ * namespace, the hub, and a mount namespace in which the same path is its own disk. No namespace has a name or a mount
+ * that keeps it alive: it ends with its last process, and its cables with it.
  *
- * All neighbours are entered by hand, so that no ARP is spoken: a host that is cut off is silent to the
- * others, rather than "no route to host" after a few seconds.
+ * All neighbour entries are static, so that ARP is not used: a disconnected host is silent, and connections to it do
+ * not fail with "no route to host" after a few seconds.
  */
 import { chmod, mkdir, readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -13,27 +13,27 @@ import { ShoalError } from '../../src/errors/errors.js';
 import { Holder } from './holder.js';
 import { type HostSpec, LabHost, type NetworkTraits } from './host.js';
 import { Hub } from './hub.js';
-import { type Ability, runTool } from './namespace-support.js';
+import { runTool, type Support } from './namespace-support.js';
 import { markOf, subnetOf } from './naming.js';
 import type { Launch, StartOptions } from './process.js';
 import type { Visible } from './visible.js';
 
-type NamespaceAbility = Extract<Ability, { kind: 'namespaces' }>;
+type NamespaceSupport = Extract<Support, { kind: 'namespaces' }>;
 
 const HOST_SCRIPT = fileURLToPath(new URL('./host.sh', import.meta.url));
-/** The first host's last byte; below are left free. */
+/** The last byte of the first host's address. */
 const FIRST = 10;
 
-export interface Ground {
+export interface Backend {
   readonly hosts: readonly LabHost[];
   split(groups: readonly (readonly string[])[]): Promise<void>;
   join(): Promise<void>;
-  /** Lets go of the namespaces; the guard ends what still lives in them. */
+  /** Releases the namespaces; the guard kills the processes that remain in them. */
   release(): void;
   ended(): Promise<void>;
 }
 
-export interface GroundOptions {
+export interface BackendOptions {
   readonly name: string;
   readonly slot: number;
   readonly directory: string;
@@ -48,28 +48,28 @@ class NamespaceHost extends LabHost {
   readonly #diskBytes: number;
   /** The backing of /tmp, and the names in it that hold mounts. */
   readonly #tmp: string;
-  readonly #spared: ReadonlySet<string>;
+  readonly #preserved: ReadonlySet<string>;
 
   constructor(
     spec: HostSpec,
     address: string,
     disk: string,
-    place: { enter: () => readonly string[]; hub: Hub; tmp: string; spared: ReadonlySet<string> },
+    place: { enter: () => readonly string[]; hub: Hub; tmp: string; preserved: ReadonlySet<string> },
   ) {
     super(spec.name, address, disk);
     this.#enter = place.enter;
     this.#hub = place.hub;
     this.#tmp = place.tmp;
-    this.#spared = place.spared;
+    this.#preserved = place.preserved;
     this.#diskBytes = spec.diskBytes ?? 0;
   }
 
-  async cut(): Promise<void> {
-    await this.#hub.cut(this.name);
+  async disconnect(): Promise<void> {
+    await this.#hub.disconnect(this.name);
   }
 
-  async heal(): Promise<void> {
-    await this.#hub.heal(this.name);
+  async reconnect(): Promise<void> {
+    await this.#hub.reconnect(this.name);
   }
 
   async slow(traits: NetworkTraits): Promise<void> {
@@ -80,10 +80,10 @@ class NamespaceHost extends LabHost {
     await this.#hub.unslow(this.name, this.#enter());
   }
 
-  /** The disk is a tmpfs; shrunk to what it holds it is full, and no byte of memory is spent on it. */
+  /** The disk is a tmpfs. It is shrunk to the size of its contents, which needs no memory. */
   async fillDisk(): Promise<void> {
     this.#limited();
-    // A writer may be at work: the size found is then too small by the time it is set.
+    // Retried: a concurrent writer makes the size too small before it is set.
     for (let attempt = 1; ; attempt++) {
       const { stdout } = await this.exec('df', ['--block-size=1', '--output=used', this.disk]);
       const used = Number(stdout.trim().split('\n').at(-1));
@@ -107,7 +107,7 @@ class NamespaceHost extends LabHost {
     if (code !== 0)
       throw new ShoalError('SHOAL_INTERNAL', `${this.name}: could not wipe the disk: ${stderr.trim()}`);
     for (const name of await readdir(this.#tmp)) {
-      if (!this.#spared.has(name)) await rm(join(this.#tmp, name), { recursive: true, force: true });
+      if (!this.#preserved.has(name)) await rm(join(this.#tmp, name), { recursive: true, force: true });
     }
   }
 
@@ -146,7 +146,7 @@ class NamespaceHost extends LabHost {
   }
 }
 
-/** Hosts see each other by name; a name that is not theirs fails at once instead of waiting for a server. */
+/** Hosts resolve each other's names; other names fail immediately instead of waiting for a server. */
 async function writeEtc(
   directory: string,
   hosts: readonly { name: string; address: string }[],
@@ -160,8 +160,8 @@ async function writeEtc(
   );
 }
 
-export async function namespaceGround(ability: NamespaceAbility, options: GroundOptions): Promise<Ground> {
-  const { tools, user } = ability;
+export async function namespaceBackend(support: NamespaceSupport, options: BackendOptions): Promise<Backend> {
+  const { tools, user } = support;
   const { directory, slot } = options;
   const subnet = subnetOf(slot, 10);
   const hex = (byte: number) => byte.toString(16).padStart(2, '0');
@@ -189,7 +189,7 @@ export async function namespaceGround(ability: NamespaceAbility, options: Ground
   const intoUser = user ? ['--user', '--preserve-credentials'] : [];
   const holders: Holder[] = [];
   try {
-    const hub = await Hub.start(ability, directory);
+    const hub = await Hub.start(support, directory);
     holders.push(hub.holder);
     const below = user ? [tools.nsenter, '-t', String(hub.holder.pid), ...intoUser, '--'] : [];
     const unshare = [
@@ -208,13 +208,13 @@ export async function namespaceGround(ability: NamespaceAbility, options: Ground
       return new Holder(`host ${name}`, [...unshare, ...script], markOf(options.name));
     });
     holders.push(...hostHolders);
-    await Promise.all(hostHolders.map((holder) => holder.says('up')));
+    await Promise.all(hostHolders.map((holder) => holder.waitForLine('up')));
     await hub.plug(ends.map((end, i) => ({ name: end.name, mac: end.mac, pid: hostHolders[i]?.pid ?? -1 })));
-    for (const holder of hostHolders) holder.tell('go');
-    await Promise.all(hostHolders.map((holder) => holder.says('ready')));
+    for (const holder of hostHolders) holder.send('go');
+    await Promise.all(hostHolders.map((holder) => holder.waitForLine('ready')));
     for (const holder of holders) holder.unref();
 
-    const spared = new Set([
+    const preserved = new Set([
       options.name,
       ...options.visible.map(({ target }) => target.split('/')[0] ?? ''),
     ]);
@@ -228,7 +228,7 @@ export async function namespaceGround(ability: NamespaceAbility, options: Ground
         enter,
         hub,
         tmp,
-        spared,
+        preserved,
       });
     });
     return {

@@ -11,14 +11,14 @@ beforeEach(async () => {
 afterEach(() => rm(base, { recursive: true }));
 
 describe('names of labs', () => {
-  it('are read as they are written, and other names are not', () => {
+  it('are parsed as they are formatted, and other names are rejected', () => {
     const name = { pid: 12, start: 345, slot: 6 };
     expect(parseLabName(formatLabName(name))).toEqual(name);
     expect(parseLabName('shoal-lab-12-345')).toBeUndefined();
     expect(parseLabName('shoal-lab-12-345-6.old')).toBeUndefined();
   });
 
-  it('tell a living owner from one whose pid was given to another process', async () => {
+  it('distinguish a live owner from a process with a reused pid', async () => {
     const start = await ownStart();
     expect(await ownerIsAlive({ pid: process.pid, start, slot: 0 })).toBe(true);
     expect(await ownerIsAlive({ pid: process.pid, start: start + 1, slot: 0 })).toBe(false);
@@ -31,15 +31,15 @@ describe('names of labs', () => {
 });
 
 describe('claimLab', () => {
-  it('passes over a slot that another lab holds', async () => {
+  it('skips a slot that another lab uses', async () => {
     await mkdir(join(base, 'shoal-lab-1-1-0'));
     const draws = [0, 0, 0.5];
     const { slot } = await claimLab(base, () => draws.shift() ?? 0.5);
     expect(slot).toBe(64 * 128);
   });
 
-  it('gives twenty who ask at once twenty slots', async () => {
-    // A random source with few values makes them meet.
+  it('gives twenty concurrent claims twenty slots', async () => {
+    // A random source with few values causes conflicts.
     let turn = 0;
     const draw = () => (Math.floor(turn++ / 3) % 60) / 64;
     const claims = await Promise.all(Array.from({ length: 20 }, () => claimLab(base, draw)));

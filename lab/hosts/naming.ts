@@ -1,7 +1,7 @@
 /**
  * Names of labs. A lab is a directory `shoal-lab-PID-START-SLOT` in the temp directory: the owner's pid
- * and start time tell whether the owner still lives, the slot is a number that no other lab on this
- * machine holds and that its addresses are made of.
+ * and start time show whether the owner is alive. The slot is a number that no other lab on this machine uses, and
+ * determines the addresses.
  */
 import { mkdir, readdir, rmdir } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -27,7 +27,7 @@ export function parseLabName(text: string): LabName | undefined {
   return { pid: Number(match[1]), start: Number(match[2]), slot: Number(match[3]) };
 }
 
-/** The start time of this process in clock ticks since boot; 0 where the system does not tell. */
+/** The start time of this process in clock ticks since boot; 0 if the system does not report it. */
 export async function ownStart(): Promise<number> {
   return (await processStat(process.pid))?.startTicks ?? 0;
 }
@@ -48,8 +48,8 @@ export async function listLabs(base: string): Promise<LabName[]> {
 }
 
 /**
- * Makes a lab's directory with a slot of its own. Of two who take one slot at once at least one sees the
- * other's directory after making its own, and whoever sees another gives way.
+ * Creates a lab's directory with a unique slot. If two labs take the same slot concurrently, at least one sees the
+ * other's directory after creating its own, and then tries another slot.
  */
 export async function claimLab(base: string, random: () => number = Math.random): Promise<LabName> {
   const start = await ownStart();
@@ -74,7 +74,7 @@ export async function claimLab(base: string, random: () => number = Math.random)
   });
 }
 
-/** What the environment's SHOAL_LAB_MARK is for processes of a lab that its mounts do not tell. */
+/** The value of SHOAL_LAB_MARK for processes of a lab that cannot be identified by their mounts. */
 export function markOf(name: string): string {
   return `/${name}/`;
 }

@@ -33,7 +33,7 @@ describe('an experiment is refused before it starts', () => {
     });
   });
 
-  it('where namespaces do not exist, with the way around if there is one', async () => {
+  it('without namespaces, with a workaround if there is one', async () => {
     const options = { env: {}, probing: { platform: 'darwin' } } as const;
     await expect(prepareExperiment(sample({ isolation: 'waivable' }), options)).rejects.toMatchObject({
       hint: expect.stringContaining('--directories'),
@@ -45,7 +45,7 @@ describe('an experiment is refused before it starts', () => {
     });
   });
 
-  it('without room on the disk', async () => {
+  it('without enough disk space', async () => {
     const needs = { diskBytes: ({ rows }: Readonly<Record<string, unknown>>) => Number(rows) * 1e9 };
     await prepareExperiment(sample(needs), { flags: { rows: '0' } });
     await expect(prepareExperiment(sample(needs), { flags: { rows: '1e9' } })).rejects.toMatchObject({
@@ -63,7 +63,7 @@ describe('an experiment is refused before it starts', () => {
   });
 });
 
-it('npm run lab -- 000 says at once what is missing, and exits with 1', () => {
+it('npm run lab -- 000 reports immediately what is missing, and exits with 1', () => {
   const lab = [
     join(ROOT, 'node_modules/tsx/dist/cli.mjs'),
     join(ROOT, 'lab/main.ts'),

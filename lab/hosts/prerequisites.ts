@@ -1,4 +1,4 @@
-/** What an experiment needs of the machine: set up or checked before it starts, so that it does not fail in the middle. */
+/** Prepares or checks what an experiment needs before it starts, so that it does not fail in the middle. */
 import { tmpdir } from 'node:os';
 import { ensureOracle } from '../../scripts/dev/oracle.mjs';
 import { checkSpace } from '../../scripts/setup/disk-space.mjs';
@@ -8,7 +8,7 @@ import type { Experiment, FlagValues } from '../experiment.js';
 import { type ProbeOptions, probe } from './namespace-support.js';
 
 export interface Needs {
-  /** Networks and disks that are really apart; `waivable`: not when the user asks for directories. */
+  /** Isolated networks and disks; `waivable`: unless the user requests directories. */
   readonly isolation?: 'required' | 'waivable';
   /** Python TensorFlow, which reads what the experiment wrote. */
   readonly python?: true;
@@ -24,7 +24,7 @@ export interface CheckOptions {
   readonly say?: (line: string) => void;
 }
 
-/** Throws for the first thing that is missing, and says how to get it. Puts SHOAL_ORACLE_PYTHON into the environment. */
+/** Throws an error with a hint if something is missing. Sets SHOAL_ORACLE_PYTHON in the environment. */
 export async function prepareExperiment(
   { name, needs = {} }: Experiment,
   { flags = {}, env = process.env, directory = tmpdir(), probing, say = () => {} }: CheckOptions = {},
@@ -50,9 +50,9 @@ async function checkIsolation(
 ): Promise<void> {
   const waived = env.SHOAL_LAB === 'directories';
   if (waived && isolation === 'waivable') return;
-  const ability = await probe(probing);
-  if (!waived && ability.kind === 'namespaces') return;
-  const why = ability.kind === 'none' ? ability.reason : 'hosts are to be directories (SHOAL_LAB)';
+  const support = await probe(probing);
+  if (!waived && support.kind === 'namespaces') return;
+  const why = support.kind === 'none' ? support.reason : 'SHOAL_LAB requests directories';
   throw new ShoalError('SHOAL_UNSUPPORTED', `experiment ${name} needs hosts in namespaces: ${why}`, {
     hint:
       'Run it on Linux as root, or where user namespaces are allowed, with iproute2 and util-linux installed.' +

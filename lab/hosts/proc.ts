@@ -1,4 +1,4 @@
-/** What /proc tells about processes. On systems without it every answer is "unknown". */
+/** Reads /proc. On systems without it every result is "unknown". */
 import { readdir, readFile } from 'node:fs/promises';
 import { sleep } from '../../src/async/deadline.js';
 import { ShoalError } from '../../src/errors/errors.js';

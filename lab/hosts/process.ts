@@ -1,4 +1,4 @@
-/** A process on a lab host: its pid, its signals, its end, and what it printed. */
+/** A process on a lab host: its pid, signals, exit and output. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createWriteStream, mkdirSync, type WriteStream } from 'node:fs';
 import { dirname } from 'node:path';
@@ -13,11 +13,11 @@ export interface Exit {
 export interface StartOptions {
   /** Added to the owner's environment (proxy settings left out); `undefined` removes a variable. */
   readonly env?: Readonly<Record<string, string | undefined>>;
-  /** As the host sees it; the host's disk unless told. Relative paths start at the disk. */
+  /** A path on the host, relative to its disk. Default: the root of the disk. */
   readonly cwd?: string;
-  /** A file on the owner's side that gets everything the process prints. */
+  /** A file of the owner that receives all output of the process. */
   readonly logFile?: string;
-  /** Called with every whole line that the process prints. */
+  /** Called with every complete line that the process prints. */
   readonly onLine?: (line: string, stream: 'stdout' | 'stderr') => void;
   /** Given to the process on stdin, which then ends. */
   readonly input?: string | Uint8Array;
@@ -34,7 +34,7 @@ export interface Launch {
 
 /** The tail of the output that is kept in memory. */
 const OUTPUT_CHARS = 4 << 20;
-/** A descendant may hold the output open after the process has ended; its end is not waited for long. */
+/** The wait for the end of the output, which a descendant may keep open after the process has ended. */
 const DRAIN_MS = 500;
 
 export class LabProcess implements AsyncDisposable {
@@ -51,7 +51,7 @@ export class LabProcess implements AsyncDisposable {
   private constructor(launch: Launch, options: StartOptions, keepBytes: boolean) {
     this.#title = `${launch.title} on ${launch.host}`;
     const [command, ...args] = launch.argv;
-    // A session of its own: Ctrl-C at the owner's terminal is the owner's to pass on.
+    // In its own session: the owner decides whether to forward Ctrl-C.
     this.#child = spawn(command, args, {
       env: launch.env,
       cwd: launch.cwd,
@@ -65,7 +65,7 @@ export class LabProcess implements AsyncDisposable {
     this.#listen('stdout', options, log, keepBytes);
     this.#listen('stderr', options, log, keepBytes);
     if (options.input !== undefined) {
-      // A process need not read its input to the end; that it did not is no failure of the lab.
+      // A process may end without reading all its input.
       this.#child.stdin?.on('error', () => {});
       this.#child.stdin?.end(options.input);
     }
@@ -75,7 +75,7 @@ export class LabProcess implements AsyncDisposable {
     return new LabProcess(launch, options, false);
   }
 
-  /** Starts a process whose output is kept whole, as bytes. */
+  /** Starts a process whose complete output is kept as bytes. */
   static startForBytes(launch: Launch, options: StartOptions): LabProcess {
     return new LabProcess(launch, options, true);
   }
@@ -103,7 +103,7 @@ export class LabProcess implements AsyncDisposable {
     return await withDeadline(this.exited, this.#title, options);
   }
 
-  /** Waits until the output matches; fails when the process ends without having said so. */
+  /** Waits until the output matches; rejects if the process ends before. */
   async waitFor(pattern: RegExp, options: WaitOptions = { timeoutMs: 30_000 }): Promise<RegExpMatchArray> {
     let watcher: (() => void) | undefined;
     const found = new Promise<RegExpMatchArray>((resolve, reject) => {
@@ -120,7 +120,7 @@ export class LabProcess implements AsyncDisposable {
             'SHOAL_NOT_FOUND',
             `${this.#title} ended (${signal ?? code}) without printing ${pattern}`,
             {
-              hint: `its last words: ${this.#output.slice(-2000)}`,
+              hint: `its last output: ${this.#output.slice(-2000)}`,
             },
           ),
         );

@@ -1,7 +1,7 @@
 /**
- * A slow cable, for kernels without netem: frames read from one tap are written to the other after a delay,
- * at a rate, or not at all. Runs in the hub's network namespace; each line on stdin is a set of traits; the
- * end of stdin ends it, and the taps with it.
+ * A slow cable for kernels without netem: forwards frames from one tap to the other with a delay, a rate limit and
+ * loss. Runs in the hub's network namespace. Each line on stdin is a set of traits; the end of stdin ends the relay and
+ * its taps.
  *
  *   relay.ts TAP TAP
  */
@@ -17,9 +17,9 @@ const POLLIN = 1;
 const POLL_MS = 100;
 /** A frame is at most an Ethernet header and a 1500-byte packet. */
 const FRAME_BYTES = 2048;
-/** As many frames wait for their time; more are lost. */
+/** The length of the queue; further frames are dropped. */
 const QUEUE_FRAMES = 10_000;
-/** Frames taken from one tap before the other, and the timers, have their turn. */
+/** Frames read from one tap before the other tap and the timers are served. */
 const BURST_FRAMES = 64;
 
 const libc = koffi.load(null);
@@ -32,12 +32,12 @@ function openTap(name: string): number {
   request.write(name, 'ascii');
   request.writeUInt16LE(IFF_TAP_WITHOUT_HEADER, 16);
   if (ioctl(tap, TUNSETIFF, 'void *', request) !== 0) {
-    throw new ShoalError('SHOAL_UNSUPPORTED', `the tap ${name} could not be made (error ${koffi.errno()})`);
+    throw new ShoalError('SHOAL_UNSUPPORTED', `cannot create the tap ${name} (errno ${koffi.errno()})`);
   }
   return tap;
 }
 
-/** Waits, off the main thread, until one of the taps has a frame, or a while: a waiting thread delays exit. */
+/** Waits off the main thread until a tap has a frame, with a timeout because a blocked thread delays exit. */
 async function waitForFrames(taps: readonly number[]): Promise<void> {
   const fds = Buffer.alloc(8 * taps.length);
   taps.forEach((tap, i) => {
@@ -49,8 +49,8 @@ async function waitForFrames(taps: readonly number[]): Promise<void> {
   });
 }
 
-/** A tap that is being set up or taken away has no frames and takes none. */
-function unlessQuiet(error: unknown): undefined {
+/** A tap that is being set up or removed has no frames and accepts none. */
+function ignoreNotReady(error: unknown): undefined {
   const { code } = error as NodeJS.ErrnoException;
   if (code === 'EAGAIN' || code === 'EIO') return undefined;
   throw error;
@@ -70,7 +70,7 @@ class Direction {
     this.#traits = traits;
   }
 
-  /** Takes in the frames that have come. */
+  /** Reads the available frames. */
   receive(): void {
     for (let i = 0; i < BURST_FRAMES; i++) {
       const frame = Buffer.allocUnsafe(FRAME_BYTES);
@@ -78,7 +78,7 @@ class Direction {
       try {
         length = readSync(this.#from, frame);
       } catch (error) {
-        length = unlessQuiet(error);
+        length = ignoreNotReady(error);
       }
       if (length === undefined) break;
       this.#accept(frame.subarray(0, length));
@@ -106,7 +106,7 @@ class Direction {
       try {
         writeSync(this.#to, head.frame);
       } catch (error) {
-        unlessQuiet(error);
+        ignoreNotReady(error);
       }
     }
   };

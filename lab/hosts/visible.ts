@@ -1,6 +1,6 @@
 /**
- * What hosts see of the owner's temp directory. Each host has a /tmp of its own; a program that itself lies
- * under /tmp (the package, Node, TensorFlow's library) would vanish with the owner's, so it is shown again.
+ * The part of the owner's temp directory that hosts see. Each host has its own /tmp, which hides the owner's; programs
+ * under /tmp (the package, Node, TensorFlow's library) are mounted into it.
  */
 import { existsSync, realpathSync, statSync } from 'node:fs';
 import { basename, dirname, isAbsolute, relative, resolve, sep } from 'node:path';
@@ -20,7 +20,7 @@ function within(path: string, root: string): string | undefined {
   return rest === '' || rest === '..' || rest.startsWith(`..${sep}`) || isAbsolute(rest) ? undefined : rest;
 }
 
-/** A file `X/bin/name` needs what lies beside `bin` too. */
+/** A file `X/bin/name` also needs the siblings of `bin`. */
 function home(path: string): string {
   if (statSync(path).isDirectory() || basename(dirname(path)) !== 'bin') return path;
   return dirname(dirname(path));

@@ -1,4 +1,4 @@
-/** Scenario 000's model, for experiments; how far it trains is told by the environment. */
+/** Scenario 000's model, for experiments; the environment sets the last step. */
 import { defineJob, tf } from '../../src/index.js';
 
 const lastStep = Number(process.env.LAB_LAST_STEP ?? 2000);

@@ -1,6 +1,6 @@
 /**
- * One task of the stress: a worker keeps several steps under way for a number of minutes, ends them all, and
- * tells how many it made; the chief waits for the others and tells the global step.
+ * One task of the stress test: a worker keeps several steps in flight for a number of minutes, ends them, and logs how
+ * many it made; the chief waits for the others and logs the global step.
  */
 
 import { Server } from '../../src/cluster/runtime/server.js';
@@ -15,10 +15,10 @@ import { RecoverableSession } from '../../src/train/recovery/recoverable-session
 import job from './linear-regression.js';
 
 const config = resolveConfig({ argv: process.argv.slice(2), env: process.env });
-if (config.mode !== 'cluster') throw new Error('tell the cluster by flags or TF_CONFIG');
+if (config.mode !== 'cluster') throw new Error('no cluster: pass flags or set TF_CONFIG');
 const seconds = Number(process.env.LAB_SECONDS ?? 60);
 const inflight = Number(process.env.LAB_INFLIGHT ?? 4);
-const say = (line: string) => console.log(`${Date.now()} ${line}`);
+const log = (line: string) => console.log(`${Date.now()} ${line}`);
 
 async function work(): Promise<void> {
   if (config.mode !== 'cluster') return;
@@ -28,26 +28,26 @@ async function work(): Promise<void> {
     security: securityOf(config, config.task),
     listen: config.listen.value,
     settings: { heartbeatMs: config.heartbeatMs.value, deadAfterMs: config.deadAfterMs.value },
-    onNotice: say,
+    onNotice: log,
   });
-  say(`agent at ${server.task.agentAddress}, pid ${process.pid}`);
+  log(`agent at ${server.task.agentAddress}, pid ${process.pid}`);
   const device = replicaDeviceSetter({ psTasks: server.psTasks.length, workerDevice: config.task });
   const { index } = parseTaskId(config.task);
   const { graph, stepAfter, loss, globalStep } = buildTrainingGraph(job, { device, index, count: 3 });
-  const cluster = server.session(graph, { onProgress: say });
+  const cluster = server.session(graph, { onProgress: log });
   const session = new RecoverableSession({
     runner: cluster,
     graph,
     isChief: server.isChief,
     stepMs: 120_000,
-    log: say,
+    log,
   });
   await session.ready();
   const until = performance.now() + seconds * 1000;
   let own = 0;
   let slowest = 0;
   let said = performance.now();
-  const lane = async () => {
+  const runSteps = async () => {
     while (performance.now() < until) {
       const begun = performance.now();
       const [step] = await session.run([stepAfter, loss]);
@@ -55,18 +55,18 @@ async function work(): Promise<void> {
       slowest = Math.max(slowest, performance.now() - begun);
       if (performance.now() - said < 1000) continue;
       said = performance.now();
-      say(`step ${step.number()} of ever; ${own} were made here`);
+      log(`step ${step.number()} of ever; ${own} were made here`);
     }
   };
-  await Promise.all(Array.from({ length: inflight }, lane));
-  say(`made ${own} steps, the slowest in ${slowest.toFixed(0)} ms, recovered ${session.recoveries} times`);
+  await Promise.all(Array.from({ length: inflight }, runSteps));
+  log(`made ${own} steps, the slowest in ${slowest.toFixed(0)} ms, recovered ${session.recoveries} times`);
   if (server.isChief) {
     const isBusy = ({ task, status }: { task: string; status: string }) =>
       parseTaskId(task).job === 'worker' && task !== config.task && status !== 'left';
     await server.task.waitFor((members) => members.filter(isBusy).map(({ task }) => task), {
       timeoutMs: 300_000,
     });
-    say(`the global step is ${(await session.run(globalStep)).number()}`);
+    log(`the global step is ${(await session.run(globalStep)).number()}`);
   }
   await cluster.close();
   await server.close();
@@ -75,10 +75,10 @@ async function work(): Promise<void> {
 try {
   if (parseTaskId(config.task).job === 'ps') {
     const signal = new AbortController().signal;
-    process.exitCode = await runTask(job, { config, dir: process.cwd(), signal, log: say });
+    process.exitCode = await runTask(job, { config, dir: process.cwd(), signal, log });
   } else await work();
 } catch (error) {
-  say(`failed: ${messageOf(error)}`);
+  log(`failed: ${messageOf(error)}`);
   process.exitCode = 1;
 }
 process.exit();

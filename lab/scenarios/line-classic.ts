@@ -12,7 +12,7 @@ import {
   SHOAL,
   savedByTime,
   savesOf,
-  says,
+  waitForOutput,
 } from './scenario-run.js';
 
 const LOGS = 'train_logs';
@@ -65,21 +65,21 @@ export async function classicProgram(ctx: Context): Promise<void> {
   ctx.equal('it began where it had stopped', restored(again), done);
   ctx.equal('and made no step', await newest(), done);
 
-  ctx.log('with the last step raised it goes on');
+  ctx.log('with the last step raised it resumes');
   const third = run(lastStep + MORE);
   for (const worker of third.slice(0, workers)) {
-    const [, step] = (await says(ctx, worker, /step (\d+) loss/)) ?? [];
-    ctx.check(`${worker.name} goes on from there`, Number(step) >= done, `step ${step}`);
+    const [, step] = (await waitForOutput(ctx, worker, /step (\d+) loss/)) ?? [];
+    ctx.check(`${worker.name} resumes from there`, Number(step) >= done, `step ${step}`);
   }
   await pullWhileRunning(ctx, lab.host(ps + workers), scenario, diskOf(lab, lab.host(ps + workers)));
   await interrupt(ctx, third);
   const stopped = await newest();
   ctx.check('Ctrl-C saved what there was', stopped > done, `step ${stopped}`);
 
-  ctx.log('started again after Ctrl-C it goes on from there');
+  ctx.log('started again after Ctrl-C it resumes from there');
   const fourth = run(stopped + 200);
   await allEnd(ctx, fourth, 'all end by themselves again', { timeoutMs: 1_800_000 });
-  ctx.equal('it went on from the checkpoint of Ctrl-C', restored(fourth), stopped);
+  ctx.equal('it resumed from the checkpoint of Ctrl-C', restored(fourth), stopped);
   stoppedAt(ctx, await newest(), stopped + 200, workers);
   await gathered(ctx, lab, { job: LOGS });
   await nothingLeft();
@@ -101,7 +101,7 @@ async function pullWhileRunning(
     [SHOAL, 'checkpoint', 'pull', 'latest', 'pulled', '--agent', scenario.address('worker', 0), '--json'],
     { env: { SHOAL_CLUSTER_TOKEN: scenario.token }, timeoutMs: 300_000 },
   );
-  if (!ctx.check('`shoal checkpoint pull` gathers it while training goes on', code === 0, stderr.trim()))
+  if (!ctx.check('`shoal checkpoint pull` gathers it while training continues', code === 0, stderr.trim()))
     return;
   const { name } = JSON.parse(stdout) as { name: string };
   await pythonReads(ctx, `${disk}/pulled/${name}`, 'what was pulled of the running cluster');

@@ -12,7 +12,7 @@ import {
   type ScenarioTask,
   savedByTime,
   savesOf,
-  says,
+  waitForOutput,
 } from './scenario-run.js';
 
 const HOME = '.shoal/linear-regression';
@@ -47,17 +47,17 @@ export async function jobProgram(ctx: Context): Promise<void> {
   ctx.equal('the chief names what is gathered', await gathered(ctx, lab, options), done);
   await nothingLeft();
 
-  ctx.log('with the last step raised it goes on, until Ctrl-C');
+  ctx.log('with the last step raised it resumes, until Ctrl-C');
   const second = run(lastStep + 1_000_000);
-  ctx.equal('it goes on from there', await wentBack(ctx, second), done);
-  for (const worker of second.slice(0, workers)) await says(ctx, worker, /step \d+ of/);
+  ctx.equal('it resumes from there', await restoredStep(ctx, second), done);
+  for (const worker of second.slice(0, workers)) await waitForOutput(ctx, worker, /step \d+ of/);
   await interrupt(ctx, second, [0, EXIT.interrupted]);
   const stopped = await newest();
   ctx.check('Ctrl-C saved what there was', stopped > done, `step ${stopped}`);
 
-  ctx.log('started again after Ctrl-C it goes on from there');
+  ctx.log('started again after Ctrl-C it resumes from there');
   const third = run(stopped + 200);
-  ctx.equal('it went on from the checkpoint of Ctrl-C', await wentBack(ctx, third), stopped);
+  ctx.equal('it resumed from the checkpoint of Ctrl-C', await restoredStep(ctx, third), stopped);
   await allEnd(ctx, third, 'all end by themselves again', { timeoutMs: 1_800_000 });
   stoppedAt(ctx, await newest(), stopped + 200, workers);
   await nothingLeft();
@@ -66,7 +66,7 @@ export async function jobProgram(ctx: Context): Promise<void> {
 
 const options = { job: 'linear-regression', home: HOME };
 
-async function wentBack(ctx: Context, [chief]: readonly ScenarioTask[]): Promise<number> {
-  const match = await says(ctx, chief as ScenarioTask, /training goes back to model\.ckpt-(\d+)/);
+async function restoredStep(ctx: Context, [chief]: readonly ScenarioTask[]): Promise<number> {
+  const match = await waitForOutput(ctx, chief as ScenarioTask, /restored model\.ckpt-(\d+)/);
   return Number(match?.[1]);
 }

@@ -1,4 +1,4 @@
-/** Other ways to run scenario 000's program, with few steps: they must do as well as the first. */
+/** Variants of scenario 000 with few steps. */
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -16,9 +16,9 @@ interface Variant {
   readonly lab: LabOptions;
   readonly cluster: Omit<ScenarioOptions, 'program'>;
   readonly flags?: readonly string[];
-  /** Where its checkpoints are; left out where it has none. */
+  /** Where its checkpoints are; undefined if it saves none. */
   readonly gather?: GatherOptions;
-  /** Whether the disks are emptied before it is run again. */
+  /** Whether the disks are emptied before the second run. */
   readonly wipe?: boolean;
 }
 
@@ -91,7 +91,7 @@ async function variant(
   if (options.wipe) for (const host of lab.hosts) await host.wipeDisk();
   const again = await run(step + 100);
   const from = /restoring .*model\.ckpt-(\d+)/.exec(again?.process.output ?? '')?.[1];
-  ctx.equal('run again with the last step raised it goes on', Number(from), step);
+  ctx.equal('run again with the last step raised it resumes', Number(from), step);
   stoppedAt(ctx, await gathered(ctx, lab, options.gather), step + 100, cluster.workers);
   await lab.dispose();
 }

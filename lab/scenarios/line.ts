@@ -10,14 +10,14 @@ import type { ScenarioTask } from './scenario-run.js';
 
 export const CLASSIC = 'examples/linear-regression/classic.ts';
 export const JOB = 'examples/linear-regression/job.ts';
-/** From this step on W and b are what they should be. */
+/** From this step on W and b have converged. */
 export const LEARNT_AT = 40_000;
 
 const PYTHON = new URL('../../src/train/testing/saver.py', import.meta.url);
 
 const inOrder = (values: object) => Object.entries(values).sort(([a], [b]) => (a < b ? -1 : 1));
 
-/** Has Python TensorFlow read a checkpoint, and compares with what was read without TensorFlow. */
+/** Compares what Python TensorFlow reads of a checkpoint with what was read without TensorFlow. */
 export async function pythonReads(
   ctx: Context,
   path: string,
@@ -29,7 +29,7 @@ export async function pythonReads(
   return theirs;
 }
 
-/** Gathers the newest checkpoint from the hosts' disks; Python TensorFlow reads it. Gives its step. */
+/** Gathers the newest checkpoint from the hosts' disks; Python TensorFlow reads it. Returns its step. */
 export async function gathered(ctx: Context, lab: Lab, options: GatherOptions): Promise<number> {
   const directory = await mkdtemp(join(tmpdir(), 'shoal-000-'));
   try {
@@ -42,7 +42,7 @@ export async function gathered(ctx: Context, lab: Lab, options: GatherOptions): 
   }
 }
 
-/** The last step is reached. A step that was under way then counts, and one more of who had not looked. */
+/** Asserts the last step. Each worker may add a step in flight, and one before it sees the last step. */
 export function stoppedAt(ctx: Context, step: number, lastStep: number, workers: number): void {
   ctx.check(
     `all workers stopped at step ${lastStep}`,
@@ -53,7 +53,7 @@ export function stoppedAt(ctx: Context, step: number, lastStep: number, workers:
 
 const near = (text: string | undefined, value: number): boolean => Math.abs(Number(text) - value) < 1e-3;
 
-/** W → 0.1, b → 0.3, where there were steps enough for it. */
+/** Asserts W → 0.1 and b → 0.3, if there were enough steps. */
 export function learnt(ctx: Context, { process }: ScenarioTask, pattern: RegExp, lastStep: number): void {
   const [, w, b] = pattern.exec(process.output) ?? [];
   const found = `W = ${w}, b = ${b}`;

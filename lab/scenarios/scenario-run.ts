@@ -14,14 +14,14 @@ export const SHOAL = join(ROOT, 'bin/shoal.cjs');
 
 export interface ScenarioOptions {
   readonly program: string;
-  /** Whether the program is a job; else it is started as it is. */
+  /** Whether the program is a job, which `shoal task` runs. */
   readonly isJob?: boolean;
   readonly ps: number;
   readonly workers: number;
-  /** Which host each task is on; host i for the i-th of ps and workers unless told. */
+  /** The host of each task; default: host i for the i-th of ps and workers. */
   readonly hostOf?: (job: 'ps' | 'worker', index: number) => number;
   readonly env?: Readonly<Record<string, string>>;
-  /** A directory that gets a file with everything each task says. */
+  /** A directory for a file with the output of each task. */
   readonly logs?: string | undefined;
 }
 
@@ -29,12 +29,12 @@ export interface ScenarioTask {
   readonly name: string;
   readonly host: LabHost;
   readonly process: LabProcess;
-  /** What it said, and when, in milliseconds. */
+  /** The output, with times in milliseconds. */
   readonly lines: readonly { readonly at: number; readonly text: string }[];
 }
 
 export class Scenario {
-  /** No other process has it: whoever does is a task of this scenario, or was started by one. */
+  /** Unique: a process with it in its environment is a task of this scenario, or was started by one. */
   readonly token = randomBytes(16).toString('hex');
   readonly #lab: Lab;
   readonly #options: ScenarioOptions;
@@ -91,7 +91,7 @@ export class Scenario {
         SHOAL_INSECURE_NETWORK: '1',
         SHOAL_HEARTBEAT_MS: '200',
         SHOAL_DEAD_AFTER_MS: process.env.SHOAL_DEAD_AFTER_MS ?? '3000',
-        // As the command line has it: each thread of an input queue takes one.
+        // The default of the command line: each thread of an input queue needs one.
         UV_THREADPOOL_SIZE: '64',
         ...env,
       },
@@ -109,9 +109,9 @@ export class Scenario {
   }
 }
 
-const lastWords = ({ process }: ScenarioTask) => process.output.trimEnd().split('\n').slice(-4).join(' | ');
+const lastLines = ({ process }: ScenarioTask) => process.output.trimEnd().split('\n').slice(-4).join(' | ');
 
-/** Waits for the ends of the tasks; all must end with one of the codes. */
+/** Waits until the tasks have ended; asserts that all exit with one of the codes. */
 export async function allEnd(
   ctx: Context,
   tasks: readonly ScenarioTask[],
@@ -128,17 +128,17 @@ export async function allEnd(
       try {
         const exit = await process.ended({ timeoutMs });
         if (exit.code === null || !codes.includes(exit.code)) {
-          bad.push(`${name}: ${exit.signal ?? exit.code}: ${lastWords(task)}`);
+          bad.push(`${name}: ${exit.signal ?? exit.code}: ${lastLines(task)}`);
         }
       } catch {
-        bad.push(`${name} did not end: ${lastWords(task)}`);
+        bad.push(`${name} did not end: ${lastLines(task)}`);
       }
     }),
   );
   return ctx.check(what, bad.length === 0, bad.join('; ') || `${tasks.length} tasks`);
 }
 
-/** Ctrl-C at every task: all save what there is to save, and stop. */
+/** Interrupts every task; asserts that all save and stop. */
 export async function interrupt(
   ctx: Context,
   tasks: readonly ScenarioTask[],
@@ -148,8 +148,8 @@ export async function interrupt(
   return allEnd(ctx, tasks, 'all end after Ctrl-C', { codes });
 }
 
-/** Waits until a task has said something. */
-export async function says(
+/** Waits until the output of a task matches. */
+export async function waitForOutput(
   ctx: Context,
   task: ScenarioTask,
   pattern: RegExp,
@@ -161,15 +161,15 @@ export async function says(
     const match = pattern.exec(process.output);
     if (match) return match;
     if (Date.now() > deadline || !process.running) {
-      ctx.check(`${name} says ${pattern}`, false, lastWords(task));
+      ctx.check(`${name} prints ${pattern}`, false, lastLines(task));
       return undefined;
     }
     await sleep(50, ctx.signal);
   }
 }
 
-/** The first match in what a task says from a place in its output on; undefined when it does not come in time. */
-export async function saysNext(
+/** The first match in a task's output after an offset; undefined at the timeout. */
+export async function nextOutput(
   ctx: Context,
   { process }: ScenarioTask,
   pattern: RegExp,
@@ -185,17 +185,17 @@ export async function saysNext(
   return undefined;
 }
 
-/** The steps of the checkpoints that a chief said it saved, with the moments, and how long it took where that is said. */
+/** The checkpoints in a chief's log: the step, the time, and the duration if it is logged. */
 export const savesOf = ({ lines }: ScenarioTask): { at: number; step: number; tookMs: number }[] =>
   lines.flatMap(({ at, text }) => {
     const [, step, secs = '0'] = /^saved .*model\.ckpt-(\d+)(?: in ([\d.]+) s)?/.exec(text) ?? [];
     return step === undefined ? [] : [{ at, step: Number(step), tookMs: Number(secs) * 1000 }];
   });
 
-/** The first save of a run, then by time, then the last: at least so often as the time says, and no more. */
+/** Asserts that checkpoints were saved at the start, at the interval and at the end, and not more often. */
 export function savedByTime(ctx: Context, chief: ScenarioTask, secs: number): void {
   const saves = savesOf(chief);
-  // The time runs from the beginning of the first save.
+  // The interval starts with the first save.
   const begun = saves[0] ? saves[0].at - saves[0].tookMs : 0;
   const lasted = ((chief.lines.at(-1)?.at ?? 0) - begun) / 1000;
   const [least, most] = [lasted < 3 * secs ? 2 : 3, lasted / secs + 2];

@@ -14,7 +14,7 @@ import {
   type ScenarioTask,
   savedByTime,
   savesOf,
-  says,
+  waitForOutput,
 } from './scenario-run.js';
 import { checkMemory, gatheredSparse, makeData } from './sparse.js';
 
@@ -81,27 +81,28 @@ export async function sparseClassic(ctx: Context): Promise<void> {
   ctx.log(`again with ${next} ps, from the checkpoint of ${ps}, until Ctrl-C`);
   const other = new Scenario(lab, { ...options, ps: next });
   const second = other.startAll(flags(1000));
-  const restored = await says(
+  const restored = await waitForOutput(
     ctx,
     second[0] as ScenarioTask,
     /restoring .*model\.ckpt-(\d+)/,
     LONG.timeoutMs,
   );
-  ctx.equal('it goes on from the last checkpoint', Number(restored?.[1]), step);
-  for (const worker of second.slice(0, workers)) await says(ctx, worker, /^step \d+ loss/m, LONG.timeoutMs);
+  ctx.equal('it resumes from the last checkpoint', Number(restored?.[1]), step);
+  for (const worker of second.slice(0, workers))
+    await waitForOutput(ctx, worker, /^step \d+ loss/m, LONG.timeoutMs);
   await interrupt(ctx, second);
   const stopped = await newest();
   ctx.check('Ctrl-C saved what there was', stopped > step, `step ${stopped}`);
 
-  ctx.log('started again after Ctrl-C it goes on from there');
+  ctx.log('started again after Ctrl-C it resumes from there');
   const third = other.startAll(flags(1));
   await allEnd(ctx, third, 'all tasks end when the epoch is over', LONG);
   const again = /restoring .*model\.ckpt-(\d+)/.exec(third[0]?.process.output ?? '')?.[1];
-  ctx.equal('it went on from the checkpoint of Ctrl-C', Number(again), stopped);
+  ctx.equal('it resumed from the checkpoint of Ctrl-C', Number(again), stopped);
   const last = await gatheredSparse(ctx, lab, { job: LOGDIR, parts: next, names: true });
-  ctx.check('and trained on', last.step > stopped, `step ${last.step}`);
+  ctx.check('and continued to train', last.step > stopped, `step ${last.step}`);
   ctx.check(
-    'the weights go on from what they were',
+    'the weights continue from their values',
     last.used >= used,
     `${used} rows in use, then ${last.used}`,
   );
@@ -110,9 +111,10 @@ export async function sparseClassic(ctx: Context): Promise<void> {
   if (away.length > 0) {
     ctx.log(`the ${away.length} hosts that had no part are back: ${ps} ps again, until Ctrl-C`);
     const back = scenario.startAll(flags(1000));
-    for (const worker of back.slice(0, workers)) await says(ctx, worker, /^step \d+ loss/m, LONG.timeoutMs);
+    for (const worker of back.slice(0, workers))
+      await waitForOutput(ctx, worker, /^step \d+ loss/m, LONG.timeoutMs);
     await interrupt(ctx, back);
-    ctx.check('training went on', (await newest()) > last.step, `step ${await newest()}`);
+    ctx.check('training continued', (await newest()) > last.step, `step ${await newest()}`);
     await nothingLeft(scenario);
   }
   await lab.dispose();
@@ -150,7 +152,7 @@ function trainedMeanwhile(ctx: Context, workers: readonly ScenarioTask[]): void 
   if (Number(ctx.flags.features) < LARGE) ctx.log(text);
   else
     ctx.check(
-      'training goes on while a checkpoint is written',
+      'training continues while a checkpoint is written',
       ahead.some((count) => count > 0),
       text,
     );

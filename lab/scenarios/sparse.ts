@@ -2,7 +2,7 @@
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { writeSparseExamples } from '../../src/input/dataset/sparse-examples.js';
+import { writeSparseExamples } from '../../examples/sparse-linear/sparse-examples.js';
 import { askPython } from '../../test/python.js';
 import { diskOf, type GatherOptions, gather } from '../cluster/gather.js';
 import type { Context } from '../experiment.js';

@@ -1,4 +1,4 @@
-/** Starts an owner of a lab (owner.ts), lets it end in some way, and looks for what it left. */
+/** Starts an owner of a lab (owner.ts) and finds what it left behind after its end. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { readdir, readFile, readlink } from 'node:fs/promises';
@@ -37,14 +37,14 @@ export async function startOwner(mode: LabMode, end: 'stay' | 'exit' | 'throw' =
   return { child, belongings: JSON.parse(text) as Belongings };
 }
 
-/** What of the lab is still there, in words. */
+/** Describes what is left of the lab. */
 export async function leftovers({ directory, pids, networks }: Belongings): Promise<string[]> {
   const left: string[] = [];
   if (existsSync(directory)) left.push(`directory ${directory}`);
   for (const pid of pids) if (await isRunning(pid)) left.push(`process ${pid}`);
   const own = markOf(basename(directory));
-  const processes = await Promise.all((await readdir('/proc').catch(() => [])).filter(isPid).map(lookAt));
-  // A network's number goes to another lab as soon as the network is gone.
+  const processes = await Promise.all((await readdir('/proc').catch(() => [])).filter(isPid).map(inspect));
+  // The id of a network namespace may be reused by another lab.
   const taken = new Set(processes.filter(({ mark }) => mark && mark !== own).map(({ network }) => network));
   for (const { pid, network, mark } of processes) {
     if (networks.includes(network) && !taken.has(network)) left.push(`process ${pid} in ${network}`);
@@ -55,13 +55,13 @@ export async function leftovers({ directory, pids, networks }: Belongings): Prom
 
 const isPid = (name: string): boolean => /^\d+$/.test(name);
 
-async function lookAt(pid: string) {
+async function inspect(pid: string) {
   const network = await readlink(`/proc/${pid}/ns/net`).catch(() => '');
   const environment = await readFile(`/proc/${pid}/environ`, 'latin1').catch(() => '');
   return { pid, network, mark: /(?:^|\0)SHOAL_LAB_MARK=([^\0]*)/.exec(environment)?.[1] };
 }
 
-/** Waits until nothing is left; returns what was after the longest wait. */
+/** Waits until nothing is left; returns what is left after the timeout. */
 export async function waitUntilGone(belongings: Belongings): Promise<string[]> {
   await until(
     'the lab to be gone',

@@ -1,5 +1,5 @@
 /**
- * A program that makes a lab and then waits to be ended. Prints one line of JSON: what must be gone after it.
+ * A program that creates a lab and waits to be killed. Prints one line of JSON: what must not exist after its end.
  *
  *   owner.ts namespaces|directories stay|exit|throw
  */
@@ -17,7 +17,7 @@ export interface Belongings {
   readonly networks: readonly string[];
 }
 
-// Both print their pid; the one in the background is nobody's child before long.
+// Both print their pid; the one in the background is soon orphaned.
 const STUBBORN = `setsid sh -c 'trap "" TERM INT HUP; echo pid $$; sleep 1000; sleep 1000' &
 trap "" TERM INT HUP; echo pid $$; exec sleep 1000`;
 

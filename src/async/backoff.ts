@@ -1,4 +1,4 @@
-/** Exponential backoff with full jitter; randomness comes in by parameter. */
+/** Exponential backoff with jitter; the random source is a parameter. */
 
 export interface BackoffOptions {
   readonly baseMs: number;

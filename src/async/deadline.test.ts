@@ -9,14 +9,14 @@ describe('withDeadline', () => {
     await expect(withDeadline(Promise.resolve(7), 'x', { timeoutMs: 1000 })).resolves.toBe(7);
   });
 
-  it('names what it waited for when the time is over', async () => {
+  it('names the operation in the timeout error', async () => {
     await expect(withDeadline(never(), 'the ps', { timeoutMs: 5 })).rejects.toMatchObject({
       code: 'SHOAL_TIMEOUT',
-      message: 'the ps did not end within 5 ms',
+      message: 'the ps timed out after 5 ms',
     });
   });
 
-  it('rejects with the reason when the signal fires, before or during the wait', async () => {
+  it('rejects with the reason if the signal fires before or during the wait', async () => {
     const before = AbortSignal.abort('stop');
     await expect(withDeadline(never(), 'x', { signal: before })).rejects.toMatchObject({
       code: 'SHOAL_ABORTED',
@@ -30,7 +30,7 @@ describe('withDeadline', () => {
 });
 
 describe('sleep', () => {
-  it('ends early by its signal', async () => {
+  it('rejects early when its signal fires', async () => {
     const controller = new AbortController();
     const waiting = sleep(60_000, controller.signal);
     controller.abort();
@@ -39,7 +39,7 @@ describe('sleep', () => {
 });
 
 describe('backoffMs', () => {
-  it('grows to its ceiling and stays within half and whole of it', () => {
+  it('grows to its maximum and stays within 50 to 100 % of it', () => {
     const options = { baseMs: 100, maxMs: 1000 };
     expect(backoffMs(0, options, () => 0)).toBe(50);
     expect(backoffMs(0, options, () => 1)).toBe(100);

@@ -1,12 +1,12 @@
-/** Waits with an end: every wait in Shoal has a deadline and says what it waits for. */
+/** Waits with a deadline; errors name the operation. */
 import { ShoalError } from '../errors/errors.js';
 
 export interface WaitOptions {
-  readonly signal?: AbortSignal | undefined;
-  readonly timeoutMs?: number | undefined;
+  readonly signal?: AbortSignal;
+  readonly timeoutMs?: number;
 }
 
-/** The error for a signal that fired, with its reason as the cause. */
+/** The error for an aborted signal, with its reason as the cause. */
 export function abortError(what: string, signal: AbortSignal): ShoalError {
   return new ShoalError('SHOAL_ABORTED', `${what} was aborted`, { cause: signal.reason });
 }
@@ -16,8 +16,8 @@ export function throwIfAborted(what: string, signal: AbortSignal | undefined): v
 }
 
 /**
- * Settles as `promise` does, or rejects when the deadline passes or the signal fires. The work behind
- * the promise is not stopped by this; it is the caller's to cancel or to abandon.
+ * Settles like `promise`, or rejects when the deadline passes or the signal fires. This does not stop the underlying
+ * work; the caller cancels or abandons it.
  */
 export function withDeadline<T>(promise: Promise<T>, what: string, options: WaitOptions): Promise<T> {
   const { signal, timeoutMs } = options;
@@ -40,7 +40,7 @@ export function withDeadline<T>(promise: Promise<T>, what: string, options: Wait
     signal?.addEventListener('abort', onAbort, { once: true });
     if (timeoutMs !== undefined) {
       timer = setTimeout(
-        () => settle(reject)(new ShoalError('SHOAL_TIMEOUT', `${what} did not end within ${timeoutMs} ms`)),
+        () => settle(reject)(new ShoalError('SHOAL_TIMEOUT', `${what} timed out after ${timeoutMs} ms`)),
         timeoutMs,
       );
     }
@@ -48,7 +48,7 @@ export function withDeadline<T>(promise: Promise<T>, what: string, options: Wait
   });
 }
 
-/** Resolves after `ms`; rejects at once when the signal fires. */
+/** Resolves after `ms`; rejects when the signal fires. */
 export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     if (signal?.aborted) {

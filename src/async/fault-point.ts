@@ -1,7 +1,7 @@
 /**
- * Places where a test makes a process fail: `SHOAL_FAULT=checkpoint.write.before=kill` kills it there with SIGKILL,
- * `=error` makes the call throw, `=stop` stops the process with SIGSTOP until somebody sends SIGCONT, `=wait` never
- * returns; `#2` behind the name means the second time. Without the variable a fault point costs a lookup.
+ * Fault injection for tests: `SHOAL_FAULT=checkpoint.write.before=kill` kills the process at that point with SIGKILL,
+ * `=error` throws, `=stop` suspends the process with SIGSTOP until SIGCONT, `=wait` never returns; `#2` after the name
+ * means the second pass. Without the variable a fault point costs one lookup.
  */
 import { ShoalError } from '../errors/errors.js';
 
@@ -15,7 +15,7 @@ export async function faultPoint(name: string): Promise<void> {
   for (const fault of faults.split(',')) {
     const match = /^([^=#]+)(?:#(\d+))?=(kill|error|stop|wait)$/.exec(fault);
     if (match?.[1] !== name || (match[2] !== undefined && Number(match[2]) !== count)) continue;
-    if (match[3] === 'error') throw new ShoalError('SHOAL_INTERNAL', `The fault ${name} was asked for`);
+    if (match[3] === 'error') throw new ShoalError('SHOAL_INTERNAL', `Injected fault ${name}`);
     if (match[3] === 'kill') process.kill(process.pid, 'SIGKILL');
     if (match[3] === 'stop') {
       process.kill(process.pid, 'SIGSTOP');

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
 let scratch: string;
 
-/** The pool belongs to a process, so every case gets one: plain Node, without a loader that uses the pool itself. */
+/** The pool is per process, so every case starts plain Node, without a loader that uses the pool itself. */
 beforeAll(() => {
   scratch = mkdtempSync(join(tmpdir(), 'shoal-pool-'));
   const source = readFileSync(new URL('./thread-pool.ts', import.meta.url), 'utf8');
@@ -34,16 +34,16 @@ function inNode(kind: 'cjs' | 'mjs', body: string, size?: string): unknown {
 }
 
 describe('the size of the pool', () => {
-  test('is four when nobody says otherwise', () => {
+  test('is four by default', () => {
     expect(inNode('mjs', 'return pool.threadPool()')).toEqual({ size: 4, from: 'default', certain: true });
   });
 
-  test('is what the environment said when the process started', () => {
+  test('is the value of the environment variable at process start', () => {
     const expected = { size: 12, from: 'environment', certain: true };
     expect(inNode('mjs', 'return pool.threadPool()', '12')).toEqual(expected);
   });
 
-  test('is bounded as libuv bounds it', () => {
+  test('has the same bounds as in libuv', () => {
     expect(inNode('mjs', 'return pool.threadPool().size', '5000')).toBe(1024);
     expect(inNode('mjs', 'return pool.threadPool().size', 'many')).toBe(1);
   });
@@ -58,7 +58,7 @@ describe.runIf(process.platform === 'linux')('sizing the pool', () => {
     ]);
   });
 
-  test('is told to be too late once the pool runs, and leaves the environment alone', () => {
+  test('reports that it is too late once the pool runs, and leaves the environment unchanged', () => {
     const body =
       "require('fs').stat('/', () => {}); return [pool.sizeThreadPool(9), process.env.UV_THREADPOOL_SIZE]";
     expect(inNode('cjs', body)).toEqual([
@@ -71,7 +71,7 @@ describe.runIf(process.platform === 'linux')('sizing the pool', () => {
     ]);
   });
 
-  test('is told to be of doubtful effect when somebody else set the variable in the process', () => {
+  test('is uncertain if other code set the variable in the process', () => {
     const body = "process.env.UV_THREADPOOL_SIZE = '9'; return pool.threadPool()";
     expect(inNode('mjs', body)).toEqual({ size: 4, from: 'default', certain: false });
   });

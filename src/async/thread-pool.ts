@@ -1,14 +1,14 @@
 /**
- * The size of libuv's thread pool, on which blocking calls into TensorFlow wait.
+ * The size of libuv's thread pool, which runs blocking calls into TensorFlow.
  *
- * libuv reads UV_THREADPOOL_SIZE once, when the first piece of work is queued, and starts all threads
- * there and then. An ES module entry queues work while it loads (the loader reads files), so by the time
- * user code runs it is too late; a CommonJS entry does not. Node has no call that tells the size, hence:
- * - a variable that was there when the process started took effect;
- * - one that was set afterwards did only if the threads had not been started. Whoever set it in time
- *   says so in SHOAL_THREAD_POOL, as `pid:size`, the pid because children inherit the environment;
- * - where the kernel shows the threads of a process (Linux), they are counted before and after queueing
- *   work: the difference is the pool, if it was started by that, and none if it ran already.
+ * libuv reads UV_THREADPOOL_SIZE once, when the first work is queued, and then starts all threads. An ES module
+ * entry queues work while it loads (the loader reads files), so user code runs too late to set the variable; a
+ * CommonJS entry does not. Node has no API for the pool size, hence:
+ * - a variable that was set when the process started took effect;
+ * - a variable set later took effect only if the threads had not been started. Code that set it in time records
+ *   that in SHOAL_THREAD_POOL as `pid:size`, with the pid because children inherit the environment;
+ * - on Linux, threads are counted before and after queueing work: the difference is the pool size if that started
+ *   the pool, and 0 if it was running already.
  */
 import { readdirSync, readFileSync, stat } from 'node:fs';
 
@@ -18,19 +18,19 @@ const DEFAULT_SIZE = 4;
 /** libuv's own bound. */
 const LARGEST = 1024;
 
-/** Threads enough for the blocking calls of a busy task; an idle thread costs next to nothing. */
+/** Enough threads for the blocking calls of a busy task; an idle thread costs almost nothing. */
 export const SUGGESTED_POOL_SIZE = 64;
 
 export interface ThreadPool {
-  /** How many blocking calls can be under way at once. */
+  /** The maximum number of concurrent blocking calls. */
   readonly size: number;
-  /** Where the size comes from: told by the environment, set by Shoal in time, or libuv's default. */
+  /** The source of the size: the environment, set by Shoal in time, or libuv's default. */
   readonly from: 'environment' | 'shoal' | 'default';
-  /** False where the variable was set while this process ran, and nobody can tell whether in time. */
+  /** False if the variable was set while this process ran, possibly too late. */
   readonly certain: boolean;
 }
 
-/** The size of this process's pool, as far as it can be known; starts nothing. */
+/** The best known size of this process's pool; does not start it. */
 export function threadPool(): ThreadPool {
   const recorded = readRecord();
   if (recorded !== undefined) return { size: recorded, from: 'shoal', certain: true };
@@ -50,18 +50,17 @@ export type SizingResult =
   | { readonly tookEffect: false; readonly pool: ThreadPool; readonly why: string };
 
 /**
- * Sets the size of the pool if its threads do not run yet, starts them, and says whether that worked.
- * Works in a CommonJS entry, before anything was read asynchronously; elsewhere start the process with
- * UV_THREADPOOL_SIZE set.
+ * Sets the size of the pool if its threads do not run yet, starts them, and returns whether that worked. It works in a
+ * CommonJS entry before any asynchronous I/O; otherwise start the process with UV_THREADPOOL_SIZE set.
  */
 export function sizeThreadPool(size: number): SizingResult {
   const wanted = Math.min(LARGEST, Math.max(1, Math.trunc(size)));
   const refused = (why: string): SizingResult => ({ tookEffect: false, pool: threadPool(), why });
   const before = countThreads();
-  if (before === undefined) return refused('this system does not show the threads of a process');
+  if (before === undefined) return refused('this system does not list the threads of a process');
   const previous = process.env[VARIABLE];
   process.env[VARIABLE] = String(wanted);
-  // Any work will do. Its outcome is of no interest, and libuv starts the threads before this returns.
+  // Any work will do; its result is ignored. libuv starts the threads before this returns.
   stat('/', () => {});
   const started = (countThreads() ?? before) - before;
   if (started === wanted) {
@@ -70,7 +69,9 @@ export function sizeThreadPool(size: number): SizingResult {
   }
   if (previous === undefined) delete process.env[VARIABLE];
   else process.env[VARIABLE] = previous;
-  return refused('its threads were started before; set UV_THREADPOOL_SIZE before Node starts');
+  return refused(
+    'the thread pool was already started before this call; set UV_THREADPOOL_SIZE before Node starts',
+  );
 }
 
 function readRecord(): number | undefined {
@@ -78,7 +79,7 @@ function readRecord(): number | undefined {
   return Number(pid) === process.pid ? parseSize(size) : undefined;
 }
 
-/** The number of threads that libuv makes of the variable: one of what is no number, the most of a negative one. */
+/** The number of threads libuv derives from the variable: 1 if it is not a number, the maximum if it is negative. */
 function parseSize(text: string | undefined): number | undefined {
   if (text === undefined) return undefined;
   const value = Number.parseInt(text, 10);
@@ -86,7 +87,7 @@ function parseSize(text: string | undefined): number | undefined {
   return value < 0 ? LARGEST : Math.min(LARGEST, value);
 }
 
-/** The variable as it was when this process started; only Linux tells. */
+/** The variable at process start; available on Linux only. */
 function initialVariable(): { readonly known: boolean; readonly value?: string | undefined } {
   if (process.platform !== 'linux') return { known: false };
   try {
@@ -94,7 +95,7 @@ function initialVariable(): { readonly known: boolean; readonly value?: string |
     const entry = entries.find((line) => line.startsWith(`${VARIABLE}=`));
     return { known: true, value: entry?.slice(VARIABLE.length + 1) };
   } catch {
-    // /proc may be hidden from this process; the size is then only believed, not known.
+    // /proc may be inaccessible; the size is then uncertain.
     return { known: false };
   }
 }

@@ -10,11 +10,11 @@ import { ByteWriter } from './writer.js';
 const UINT64 = fc.bigInt({ min: 0n, max: 2n ** 64n - 1n });
 
 describe('crc32c', () => {
-  test('gives the check value of the polynomial', () => {
+  test('returns the check value of the polynomial', () => {
     expect(crc32c(new TextEncoder().encode('123456789'))).toBe(0xe3069283);
   });
 
-  test('is the same by table and by native code', () => {
+  test('is the same from the table and from native code', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 32 }), fc.nat(0xffffffff), (bytes, seed) => {
         expect(crc32c(bytes, seed)).toBe(nativeCrc32c(bytes, seed));
@@ -22,7 +22,7 @@ describe('crc32c', () => {
     );
   });
 
-  test('goes on from the crc of what came before', () => {
+  test('continues from a previous crc', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 200 }), fc.nat(200), (bytes, cut) => {
         expect(crc32c(bytes.subarray(cut), crc32c(bytes.subarray(0, cut)))).toBe(crc32c(bytes));
@@ -30,14 +30,14 @@ describe('crc32c', () => {
     );
   });
 
-  test('is unmasked to what was masked', () => {
+  test('unmask inverts mask', () => {
     expect(maskCrc(0)).toBe(0xa282ead8);
     fc.assert(fc.property(fc.nat(0xffffffff), (crc) => unmaskCrc(maskCrc(crc)) === crc));
   });
 });
 
 describe('varints', () => {
-  test('are written alike from a number and from a bigint', () => {
+  test('are encoded identically from a number and from a bigint', () => {
     fc.assert(
       fc.property(fc.maxSafeNat(), (value) => {
         const a = new Uint8Array(10);
@@ -49,7 +49,7 @@ describe('varints', () => {
     );
   });
 
-  test('are read back as they were written', () => {
+  test('round-trip', () => {
     fc.assert(
       fc.property(fc.array(UINT64), (values) => {
         const writer = new ByteWriter(0);
@@ -68,13 +68,13 @@ describe('varints', () => {
     expect(BigInt.asIntN(64, new ByteReader(bytes, 'test').bigVarint())).toBe(-2n);
   });
 
-  test('refuse numbers that are not whole, negative or too large', () => {
+  test('reject fractions, negative and too large numbers', () => {
     for (const bad of [-1, 0.5, Number.NaN, 2 ** 53]) {
       expect(() => new ByteWriter().varint(bad)).toThrow(/varint/);
     }
   });
 
-  test('too large for a number are corrupt where a length is wanted', () => {
+  test('too large for a safe integer are corrupt as a length', () => {
     const bytes = new ByteWriter().varint(2n ** 53n).take();
     expect(() => new ByteReader(bytes, 'file').varint('a length')).toThrow(/file: a length is larger/);
     expect(new ByteReader(new ByteWriter().varint(2n ** 53n - 1n).take(), 'file').varint()).toBe(2 ** 53 - 1);
@@ -99,7 +99,7 @@ describe('a writer and a reader', () => {
     expect(reader.remaining).toBe(0);
   });
 
-  test('any reads of any bytes give values or a coded error', () => {
+  test('any reads of any bytes return values or throw a ShoalError', () => {
     const step = fc.constantFrom('u8', 'fixed32', 'fixed64', 'varint', 'bigVarint', 'utf8', 'take', 'sub');
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 40 }), fc.array(step), fc.nat(20), (bytes, steps, count) => {
@@ -118,7 +118,7 @@ describe('a writer and a reader', () => {
     );
   });
 
-  test('a length before its content is right whatever the length', () => {
+  test('a length prefix is correct for any length', () => {
     for (const size of [0, 1, 127, 128, 16_383, 16_384, 100_000]) {
       const content = new Uint8Array(size).fill(7);
       const bytes = new ByteWriter(0)
@@ -132,7 +132,7 @@ describe('a writer and a reader', () => {
     }
   });
 
-  test('a writer starts afresh after its bytes were taken', () => {
+  test('a writer is empty after its bytes were taken', () => {
     const writer = new ByteWriter().u8(1);
     const first = writer.take();
     writer.u8(2);

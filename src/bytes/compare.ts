@@ -1,4 +1,4 @@
-/** The order of byte strings: by their first differing byte, unsigned, a prefix before what it begins. */
+/** Lexicographic order of byte strings: unsigned bytes, a prefix first. */
 export function compareBytes(a: Uint8Array, b: Uint8Array): number {
   return Buffer.compare(a, b);
 }

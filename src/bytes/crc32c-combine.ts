@@ -1,8 +1,8 @@
 /**
- * The crc32c of two pieces from the crc of each: whoever has summed the parts need not read the whole again.
+ * Combines the crc32c of two parts into that of their concatenation, without reading the data again.
  *
- * A crc is a polynomial over GF(2) modulo P. Bytes that follow shift what came before, that is, multiply it by
- * x^(8·length) mod P, which takes as many products as the length has bits. Bit 31 stands for x^0 here.
+ * A crc is a polynomial over GF(2) modulo P. Appending bytes multiplies the previous crc by x^(8·length) mod P, which
+ * takes one product per bit of the length. Bit 31 is x^0 here.
  */
 const POLYNOMIAL = 0x82f63b78;
 const ONE = 0x80000000;
@@ -19,7 +19,7 @@ function multiply(a: number, b: number): number {
   return product >>> 0;
 }
 
-/** x^(8·2^k) for each bit k that a length can have. */
+/** x^(8·2^k) for each bit k of a length. */
 const POWERS: readonly number[] = (() => {
   let power = X;
   for (let i = 0; i < 3; i++) power = multiply(power, power);

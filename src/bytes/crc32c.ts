@@ -1,8 +1,8 @@
 /**
- * crc32c as TensorFlow's files use it, and the mask that it puts over a stored one.
+ * crc32c as used in TensorFlow's files, and the masking of stored crcs.
  *
- * Long inputs go to native code (SIMD). A call into it costs as much as some hundred bytes in JavaScript,
- * so the very short inputs of record headers are done here by table.
+ * Long inputs use native code (SIMD). A native call costs as much as about a hundred bytes in JavaScript, so short
+ * inputs such as record headers use a table.
  */
 import { crc32c as nativeCrc32c } from '@node-rs/crc32';
 
@@ -22,12 +22,12 @@ function shortCrc32c(bytes: Uint8Array, seed: number): number {
   return ~crc >>> 0;
 }
 
-/** The crc32c of `bytes`; with `seed` the crc of what came before, that of both together. */
+/** The crc32c of `bytes`; with the crc of preceding data as `seed`, the crc of both together. */
 export function crc32c(bytes: Uint8Array, seed = 0): number {
   return bytes.length <= SHORT ? shortCrc32c(bytes, seed) : nativeCrc32c(bytes, seed);
 }
 
-/** What a file stores for `crc`: a crc over bytes that contain crcs would otherwise be weak. */
+/** The stored form of `crc`: unmasked crcs would weaken a crc over data that contains crcs. */
 export function maskCrc(crc: number): number {
   return (((crc >>> 15) | (crc << 17)) + MASK_DELTA) >>> 0;
 }

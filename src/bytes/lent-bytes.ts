@@ -1,4 +1,4 @@
-/** Bytes in memory of somebody else's, until they are given back. */
+/** A temporary view of memory that another object owns; valid until `giveBack`. */
 export interface LentBytes {
   readonly bytes: Uint8Array;
   readonly giveBack: () => void;

@@ -1,6 +1,6 @@
 /**
- * A cursor over bytes that may be damaged: no read goes past the end, and whatever is wrong is a
- * SHOAL_CORRUPT error that names the source and the offset.
+ * A cursor over possibly corrupt bytes: reads never pass the end, and errors are SHOAL_CORRUPT with the source and the
+ * offset.
  */
 import { ShoalError } from '../errors/errors.js';
 
@@ -8,7 +8,7 @@ const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 export class ByteReader {
   readonly bytes: Uint8Array;
-  /** What the bytes are, for error messages: a file, a block of a file. */
+  /** The source of the bytes for error messages, such as a file or a block of a file. */
   readonly source: string;
   offset: number;
   readonly end: number;
@@ -30,7 +30,7 @@ export class ByteReader {
 
   #advance(count: number, what: string): number {
     if (count > this.end - this.offset) {
-      throw this.corrupt(`${what} needs ${count} bytes but ${this.remaining} are left`);
+      throw this.corrupt(`${what} needs ${count} bytes but only ${this.remaining} are left`);
     }
     const at = this.offset;
     this.offset = at + count;
@@ -44,7 +44,7 @@ export class ByteReader {
   fixed32(what = 'a 32-bit number'): number {
     const at = this.#advance(4, what);
     const { bytes } = this;
-    // A DataView for each reader would cost more than it saves: readers are short-lived and many.
+    // No DataView: readers are many and short-lived, and creating one would cost more than it saves.
     return (bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16) | (bytes[at + 3]! << 24)) >>> 0;
   }
 
@@ -53,7 +53,7 @@ export class ByteReader {
     return BigInt(low) | (BigInt(this.fixed32(what)) << 32n);
   }
 
-  /** A varint that must fit a safe integer: lengths, offsets, counts. */
+  /** A varint that must be a safe integer: a length, an offset, a count. */
   varint(what = 'a varint'): number {
     let value = 0;
     let scale = 1;
@@ -109,7 +109,7 @@ export class ByteReader {
     this.#advance(count, what);
   }
 
-  /** A reader of the next `count` bytes alone; this one goes on behind them. */
+  /** A reader of only the next `count` bytes; this reader skips them. */
   sub(count: number, what: string): ByteReader {
     const at = this.#advance(count, what);
     return new ByteReader(this.bytes, this.source, at, at + count);

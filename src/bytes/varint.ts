@@ -1,14 +1,14 @@
 /**
  * Base-128 varints of 64 bits, as protocol buffers and TensorFlow's tables use them.
  *
- * Numbers up to 2^53 take a path without BigInt. A bigint is taken modulo 2^64, so negative ones are written
- * in two's complement (ten bytes), as protocol buffers do.
+ * Numbers up to 2^53 avoid BigInt. A bigint is encoded modulo 2^64, so negative values take ten bytes in two's
+ * complement, as in protocol buffers.
  */
 import { invalid } from '../errors/errors.js';
 
 export const MAX_VARINT_BYTES = 10;
 
-/** The bytes that `value` takes. */
+/** The encoded length of `value` in bytes. */
 export function varintLength(value: number | bigint): number {
   if (typeof value === 'bigint') {
     let length = 1;
@@ -20,12 +20,12 @@ export function varintLength(value: number | bigint): number {
   return length;
 }
 
-/** Writes `value` at `offset` and gives the offset after it; the caller has made room. */
+/** Writes `value` at `offset` and returns the offset after it; the target must be large enough. */
 export function putVarint(target: Uint8Array, offset: number, value: number | bigint): number {
   if (typeof value === 'bigint') return putBigVarint(target, offset, value);
   if (!Number.isSafeInteger(value) || value < 0) {
-    throw invalid(`a varint is written of a whole number from 0 to 2^53 - 1, not of ${value}`, {
-      hint: 'give a bigint for larger or negative numbers',
+    throw invalid(`a varint needs an integer in [0, 2^53); got ${value}`, {
+      hint: 'pass a bigint for larger or negative numbers',
     });
   }
   while (value > 0x7fffffff) {

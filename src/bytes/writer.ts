@@ -1,5 +1,5 @@
 /**
- * A byte buffer that grows as it is written. Its bytes are taken once, as a view without a copy.
+ * A growable byte buffer. Its bytes are taken once, as a view without a copy.
  */
 import { MAX_VARINT_BYTES, putVarint, varintLength } from './varint.js';
 
@@ -17,7 +17,7 @@ export class ByteWriter {
     return this.#length;
   }
 
-  /** Makes room for `count` more bytes and gives the offset at which they start. */
+  /** Reserves `count` bytes and returns their offset. */
   #reserve(count: number): number {
     const start = this.#length;
     const needed = start + count;
@@ -70,7 +70,7 @@ export class ByteWriter {
     return this;
   }
 
-  /** What `write` writes, with its length as a varint before it. */
+  /** The output of `write`, preceded by its length as a varint. */
   lengthPrefixed(write: (writer: this) => void): this {
     const at = this.#reserve(1);
     this.#length = at + 1;
@@ -86,17 +86,17 @@ export class ByteWriter {
     return this;
   }
 
-  /** Forgets what was written but keeps the memory; what peek() gave is overwritten then. */
+  /** Clears the contents but keeps the memory; later writes overwrite views from peek(). */
   reset(): void {
     this.#length = 0;
   }
 
-  /** What has been written so far, as a view that stays right only until the next write. */
+  /** The bytes written so far, as a view that is valid only until the next write. */
   peek(): Uint8Array {
     return this.#bytes.subarray(0, this.#length);
   }
 
-  /** Hands over what has been written and starts again, empty, with a fresh buffer. */
+  /** Returns the bytes written so far and resets the writer with a new buffer. */
   take(capacity = 0): Uint8Array {
     const taken = this.peek();
     this.#bytes = new Uint8Array(capacity);

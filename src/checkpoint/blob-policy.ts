@@ -1,6 +1,6 @@
 /**
- * Who may write and delete which blobs of checkpoints. Reading is free to every member and operator. Fencing, that a chief
- * which was replaced may do nothing any more, comes before this and is not repeated here.
+ * Who may write and delete the blobs of checkpoints. Every member and operator may read. The caller has already fenced
+ * off a replaced chief.
  *
  * | caller | manifest, index, graph | data of a shard |
  * |---|---|---|
@@ -8,13 +8,13 @@
  * | ps, worker | nothing | write on the chief's order, unless another process wrote it; delete what it wrote itself |
  * | evaluator | nothing | nothing |
  *
- * So a certificate of a ps or worker can neither make a checkpoint nor damage one that is there.
+ * So the certificate of a ps or worker can neither create a checkpoint nor damage an existing one.
  */
 import type { BlobAccess } from '../cluster/agent/blob-access.js';
 import { parseTaskId } from '../cluster/spec/task-id.js';
 import { parseDataFile } from '../formats/tensor-bundle/naming.js';
 
-/** Whether a blob is one shard's data; all others describe a checkpoint or make one. */
+/** Whether a blob is the data of one shard; all others are metadata. */
 function isShardData(name: string): boolean {
   const [folder, file] = name.split('/').slice(-2);
   return file !== undefined && folder!.includes('@') && parseDataFile(file) !== undefined;
@@ -24,9 +24,10 @@ function isShardData(name: string): boolean {
 export function checkpointBlobPolicy(access: BlobAccess): string | undefined {
   const { operation, name, role, task, isOrdered, isOthers } = access;
   if (role !== 'task') return undefined;
-  if (task === undefined || parseTaskId(task).job === 'evaluator') return `${task} changes no checkpoints`;
-  if (!isShardData(name)) return `${task} is not the chief, which alone changes it`;
-  if (isOthers) return `${task} did not write the one that is there`;
-  if (operation === 'write' && !isOrdered) return `${task} has no order of the chief to write it`;
+  if (task === undefined || parseTaskId(task).job === 'evaluator')
+    return `${task} may not change checkpoints`;
+  if (!isShardData(name)) return `${task} is not the chief, and only the chief may change it`;
+  if (isOthers) return `another task wrote the existing blob, not ${task}`;
+  if (operation === 'write' && !isOrdered) return `the chief did not order ${task} to write it`;
   return undefined;
 }

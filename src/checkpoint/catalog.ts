@@ -1,4 +1,4 @@
-/** The checkpoints of a namespace: which there are, and how healthy each is. */
+/** Lists the checkpoints of a namespace, checks their health, and removes them. */
 import type { ShoalError } from '../errors/errors.js';
 import { isCopyFault } from '../errors/system-error.js';
 import type { BlobInfo, Store } from '../store/store.js';
@@ -19,45 +19,47 @@ export type { CatalogOptions } from './read-manifest.js';
 
 export interface FileHealth {
   readonly entry: ManifestFile;
-  /** Who has a copy of the right size now. */
+  /** The places that currently hold a copy of the right size. */
   readonly places: readonly string[];
 }
 
 export interface Health {
   readonly files: readonly FileHealth[];
-  /** Files of which no copy is in reach. */
+  /** Files without a reachable copy. */
   readonly missing: readonly string[];
 }
 
 export interface ListOptions extends CatalogOptions {
-  /** Manifests that were read before, by name: they never change. Those that are gone are forgotten. */
-  readonly known?: Map<string, Manifest> | undefined;
+  /** Cache of manifests by blob name; manifests never change. Entries of removed manifests are dropped. */
+  readonly known?: Map<string, Manifest>;
 }
 
-/** A checkpoint whose manifest exists, but can not be read: its name is all that is known of it. */
+/** A checkpoint whose manifest exists but cannot be read. Only its name is known. */
 export interface UnreadableManifest {
   readonly name: string;
   readonly sequence: number;
   readonly step: number;
   readonly attempt: string;
-  /** Who has a copy. */
+  /** The places that hold a copy. */
   readonly places: readonly string[];
-  /** SHOAL_UNREACHABLE where no copy could be read, and none is damaged; SHOAL_UNSUPPORTED where this version of Shoal is to blame, and not a disk. */
+  /**
+   * SHOAL_UNREACHABLE: no copy was reachable, none is damaged. SHOAL_UNSUPPORTED: this version of Shoal cannot read it.
+   */
   readonly error: ShoalError;
 }
 
 export interface Survey {
   /** Newest first. */
   readonly manifests: readonly Manifest[];
-  /** Newest first. That there are some means that the job has checkpoints, whatever `manifests` has. */
+  /** Newest first. If there are any, the job has checkpoints even when `manifests` is empty. */
   readonly unreadable: readonly UnreadableManifest[];
-  /** Copies of readable manifests that were passed over for a good one. */
+  /** Damaged copies of manifests that were read from another copy. */
   readonly damaged: readonly DamagedCopy[];
-  /** Places that were not heard: they may hold checkpoints that are not among these. */
+  /** Places that did not answer: they may hold further checkpoints. */
   readonly unanswered: readonly string[];
 }
 
-/** All checkpoints of a namespace, those included that can not be read. */
+/** All checkpoints of a namespace, including unreadable ones. */
 export async function surveyCheckpoints(
   store: Store,
   namespace: string,
@@ -91,7 +93,7 @@ export async function surveyCheckpoints(
   };
 }
 
-/** Newest first. A manifest that can not be read is logged and left out: see `surveyCheckpoints`. */
+/** Newest first. Unreadable manifests are logged and omitted: see `surveyCheckpoints`. */
 export async function listCheckpoints(
   store: Store,
   namespace: string,
@@ -110,28 +112,29 @@ export function newestFirst(a: Manifest, b: Manifest): number {
 }
 
 /**
- * The sequence for the next save: above all manifests and, with the life of a chief, above all attempts of earlier ones. An
- * earlier chief that was only paused may publish the manifest of its attempt later: it must count as older.
+ * The sequence number of the next save: above all manifests and, given the chief's incarnation, above all attempts of
+ * earlier chiefs. An earlier chief that was only frozen may still publish its manifest later: it must count as older.
  */
 export async function nextSequence(
   store: Store,
   namespace: string,
-  { life, ...options }: CatalogOptions & { readonly life?: number | undefined } = {},
+  { incarnation, ...options }: CatalogOptions & { readonly incarnation?: number | undefined } = {},
 ): Promise<number> {
   let highest = 0;
   const blobs =
-    life === undefined
+    incarnation === undefined
       ? store.list(manifestsPrefix(namespace), options)
       : blobsOfCheckpoints(store, namespace, options);
   for await (const { name } of blobs) {
     highest = Math.max(highest, parseManifestBlob(name)?.sequence ?? 0);
     const stamp = stampOf(parseFileBlob(namespace, name)?.attempt ?? '');
-    if (life !== undefined && stamp && stamp.incarnation < life) highest = Math.max(highest, stamp.sequence);
+    if (incarnation !== undefined && stamp && stamp.incarnation < incarnation)
+      highest = Math.max(highest, stamp.sequence);
   }
   return highest + 1;
 }
 
-/** Manifests and files of attempts. What else is there may be the user's: large, or not to be read. */
+/** Manifests and files of attempts. Other blobs may be the user's: large, or unreadable. */
 function blobsOfCheckpoints(
   store: Store,
   namespace: string,
@@ -141,7 +144,7 @@ function blobsOfCheckpoints(
   return store.list(namespace === '' ? '' : `${namespace}/`, { signal, timeoutMs, skip });
 }
 
-/** Where the files of a checkpoint are at the moment. */
+/** Where the files of a checkpoint currently are. */
 export async function healthOf(
   store: Store,
   namespace: string,
@@ -158,7 +161,7 @@ export async function healthOf(
   return { files, missing };
 }
 
-/** Who has a copy of that size; others may have one that was cut off, or a longer one. */
+/** The places with a copy of that size; copies elsewhere may be truncated or too long. */
 async function placesOf(
   store: Store,
   blob: string,
@@ -166,7 +169,7 @@ async function placesOf(
   { signal, timeoutMs }: CatalogOptions,
 ): Promise<readonly string[]> {
   const bounds = { signal, timeoutMs };
-  // A copy that can not be looked at is none.
+  // An unreadable copy does not count.
   const none = (error: unknown) => {
     signal?.throwIfAborted();
     if (!isCopyFault(error)) throw error;
@@ -179,7 +182,7 @@ async function placesOf(
   return places.filter((_, i) => each[i]?.size === size);
 }
 
-/** Removes a checkpoint: it is none from the moment that its manifest is gone. */
+/** Removes a checkpoint. It stops existing once its manifest is removed. */
 export async function removeCheckpoint(
   store: Store,
   namespace: string,
@@ -195,14 +198,14 @@ export async function removeCheckpoint(
   );
 }
 
-/** Blobs without a stamp, of a push, are left alone for as long as one may take. */
+/** Blobs without a stamp belong to a push; they are kept for as long as a push may take. */
 const UNSTAMPED_MS = 24 * 3_600_000;
 
 /**
- * Removes blobs of attempts that no manifest names and nobody is at any more; tells how many. Those are attempts of
- * this life of the chief that came before the given one, which is committed, and attempts of earlier lives that wrote
- * nothing since it was begun. What a chief that lives at the same time is at is left alone. An earlier chief that was only
- * paused may yet publish a manifest of its attempt: it is swept only where that manifest would not be the newest.
+ * Removes blobs of abandoned attempts, which no manifest names; returns how many. Abandoned are attempts of this
+ * incarnation of the chief before the given, committed one, and attempts of earlier incarnations that wrote nothing
+ * since it began. Attempts of a concurrent chief are kept. An earlier chief that was only frozen may still publish a
+ * manifest: its attempt is removed only if that manifest would not be the newest.
  */
 export async function sweepAttempts(
   store: Store,

@@ -1,6 +1,6 @@
 /**
- * The checkpoints of one job, as its chief handles them: save, find, restore, keep. One save at a time; what fails is
- * loud, tried again, and never visible as a checkpoint.
+ * The checkpoints of one job, as its chief manages them: save, find, restore, remove old ones. One save runs at a time.
+ * A failed save is logged and retried, and never visible as a checkpoint.
  */
 import { backoffMs } from '../async/backoff.js';
 import { sleep } from '../async/deadline.js';
@@ -29,25 +29,25 @@ import { CheckpointView } from './view.js';
 
 export interface CheckpointsOptions extends SaveContext {
   readonly retention: Retention;
-  /** Where the job's user expects the `checkpoint` file, and where on this disk blobs may be. */
-  readonly directory?: string | undefined;
-  readonly roots?: readonly string[] | undefined;
-  readonly waitForHolders?: HolderWait | undefined;
+  /** The directory for TensorFlow's `checkpoint` file, and the directories of this disk that may hold blobs. */
+  readonly directory?: string;
+  readonly roots?: readonly string[];
+  readonly waitForHolders?: HolderWait;
   /** Checkpoints of another job are not restored. */
-  readonly job?: string | undefined;
-  /** How often a save is tried. */
-  readonly attempts?: number | undefined;
+  readonly job?: string;
+  /** How often a save is attempted; default: 3. */
+  readonly attempts?: number;
 }
 
 export interface CheckpointRequest extends SaveRequest {
   /**
-   * Whether to save where the directory has files of that name that Shoal did not write: the checkpoint is in the store
-   * then, and the directory does not show it. Default: false, such a save fails.
+   * Whether to save if the directory holds files of the same name that Shoal did not write. The checkpoint is then in
+   * the store, but not shown in the directory. Default: false, the save fails.
    */
-  readonly mayHide?: boolean | undefined;
+  readonly mayHide?: boolean;
 }
 
-/** What to do with a save that is asked for while one runs. */
+/** What to do with a save that is requested while another one runs. */
 export type WhenBusy = 'queue' | 'skip';
 
 export class Checkpoints {
@@ -56,12 +56,12 @@ export class Checkpoints {
   readonly #view: CheckpointView | undefined;
   #running: Promise<unknown> | undefined;
   #kept: readonly Manifest[] | undefined;
-  /** Whether unfinished saves may have left something. */
+  /** Whether unfinished saves may have left files. */
   #isUnswept = true;
   #sweptAt = Number.NEGATIVE_INFINITY;
-  /** The highest sequence that was tried here. */
+  /** The highest sequence attempted by this process. */
   #tried: number | undefined;
-  /** The sequence of the newest checkpoint of the job; 0: there is none; undefined: not known. */
+  /** The sequence of the job's newest checkpoint; 0: there is none; undefined: unknown. */
   #newest: number | undefined;
 
   constructor(options: CheckpointsOptions) {
@@ -70,7 +70,7 @@ export class Checkpoints {
     this.#view = directory === undefined ? undefined : new CheckpointView({ ...options, directory, roots });
   }
 
-  /** Those that were there after the last save, newest first; undefined if that is not known. */
+  /** The checkpoints after the last save, newest first; undefined if unknown. */
   get kept(): readonly Manifest[] | undefined {
     return this.#kept;
   }
@@ -79,7 +79,7 @@ export class Checkpoints {
     return this.#running !== undefined;
   }
 
-  /** Resolves when the checkpoint is committed, undefined when it was skipped since one is being saved. */
+  /** Resolves when the checkpoint is committed; with undefined if it was skipped because another save runs. */
   async save(request: CheckpointRequest, whenBusy: WhenBusy = 'queue'): Promise<SaveOutcome | undefined> {
     while (this.#running) {
       if (whenBusy === 'skip') return undefined;
@@ -120,28 +120,28 @@ export class Checkpoints {
         this.#isUnswept = true;
         const isFinal = attempt >= attempts || request.signal?.aborted || !isWorthAnother(error);
         if (!request.signal?.aborted)
-          log?.(`saving a checkpoint failed: ${firstLineOf(error)}${isFinal ? '' : '; trying again'}`);
+          log?.(`saving a checkpoint failed: ${firstLineOf(error)}${isFinal ? '' : '; retrying'}`);
         if (isFinal) throw error;
         await sleep(backoffMs(attempt - 1, { baseMs: 500, maxMs: 10_000 }), request.signal);
       }
     }
   }
 
-  /** The path of a checkpoint must lead to what was saved, and not to files of others. */
+  /** The path of a checkpoint must name the saved files, not files of another program. */
   async #checkPrefix(prefix: string): Promise<void> {
     const { directory } = this.#options;
     const [file] = (await this.#view?.foreignFiles(prefix)) ?? [];
     if (file === undefined) return;
     throw new ShoalError(
       'SHOAL_ALREADY_EXISTS',
-      `${prefix} is not saved: ${directory} has a file ${file} that Shoal did not write`,
+      `${prefix} was not saved: ${directory} has a file ${file} that Shoal did not write`,
       { hint: `Move the files ${prefix}.* away, or save under another name or to another directory.` },
     );
   }
 
   /**
-   * Removes what is not to be kept where no save of this process has seen to it: tasks may have come back with checkpoints
-   * that were removed while they were away.
+   * Removes expired checkpoints if no save of this process has done so: tasks may have returned with checkpoints that
+   * were removed while they were away.
    */
   async tidy(): Promise<void> {
     if (this.#kept || this.#running) return;
@@ -149,7 +149,9 @@ export class Checkpoints {
     if (newest) await this.#keep(newest, { sweeps: false });
   }
 
-  /** After a commit: old ones go, leftovers go, the directory shows what there is. None of it can undo the commit. */
+  /**
+   * After a commit: removes expired checkpoints and leftovers, and updates the directory. No failure undoes the commit.
+   */
   async #keep(newest: Manifest, { sweeps } = { sweeps: true }): Promise<void> {
     this.#kept = undefined;
     const { store, namespace, retention, log, chief, now } = this.#options;
@@ -157,7 +159,7 @@ export class Checkpoints {
       await this.#options.confirmChief?.();
       const manifests = await this.list({ known: this.#known });
       const old = expired(manifests, retention).filter(({ attempt }) => attempt !== newest.attempt);
-      // Others go only while this one is there and whole.
+      // Older checkpoints are removed only while this one is complete.
       const isThere =
         old.length > 0 &&
         manifests.some(({ attempt }) => attempt === newest.attempt) &&
@@ -165,43 +167,43 @@ export class Checkpoints {
       const gone = new Set(isThere ? old : []);
       for (const manifest of gone) await removeCheckpoint(store, namespace, manifest);
       if (this.#isUnswept && sweeps) {
-        // Every owner has taken this chief's snapshot: nobody writes for an earlier one any more.
+        // Every owner has taken this chief's snapshot: none writes for an earlier chief any more.
         const { attempt, sequence } = newest;
         const last = { incarnation: chief.incarnation, sequence, attempt };
         const swept = await sweepAttempts(store, namespace, last, { nowMs: now() });
         this.#isUnswept = false;
-        if (swept > 0) log?.(`removed ${swept} files that unfinished saves had left`);
+        if (swept > 0) log?.(`removed ${swept} files left by unfinished saves`);
       }
       const kept = manifests.filter((manifest) => !gone.has(manifest));
       this.#kept = kept;
       await this.updateView(kept);
     } catch (error) {
-      log?.(`${newest.prefix} is saved, but tidying up after it failed: ${messageOf(error)}`);
+      log?.(`${newest.prefix} is saved, but the cleanup after it failed: ${messageOf(error)}`);
     }
   }
 
-  /** Newest first, without those that can not be read. All are read but for those that are `known`. */
+  /** Newest first, without unreadable ones. Manifests in `known` are not read again. */
   async list(options: Pick<ListOptions, 'known'> = {}): Promise<readonly Manifest[]> {
     return (await this.survey(options)).manifests;
   }
 
-  /** Those included that can not be read. */
+  /** Includes unreadable checkpoints. */
   survey({ known, signal }: Pick<ListOptions, 'known' | 'signal'> = {}): Promise<Survey> {
     const { store, namespace, log } = this.#options;
     return surveyCheckpoints(store, namespace, { onNotice: log, known, signal });
   }
 
-  /** Whether the newest checkpoint of the job is among these, for sure: only this process saves any. */
+  /** Whether these certainly include the job's newest checkpoint: only this process saves. */
   hasNewest(survey: Survey): boolean {
     return this.#newest !== undefined && newestOf(survey) >= this.#newest;
   }
 
-  /** No task can hold a newer one than these. */
+  /** Records that no task can hold a newer checkpoint than these. */
   settleNewest(survey: Survey): void {
     this.#newest = newestOf(survey);
   }
 
-  /** Brings the job's directory up to date with what the store has. */
+  /** Updates the job's directory to match the store. */
   async updateView(manifests?: readonly Manifest[]): Promise<void> {
     await this.#view?.update(manifests ?? (await this.list()));
   }
@@ -212,8 +214,8 @@ export class Checkpoints {
   }
 
   /**
-   * The newest that can be restored; undefined when the job has none at all. One that exists and can not be read is an
-   * error, or passed over for an older one: never a fresh start.
+   * Restores the newest possible checkpoint; undefined if the job has none. An unreadable checkpoint is an error or is
+   * skipped for an older one; it never leads to a fresh start.
    */
   async restoreNewest(request: RestoreRequest, found?: Survey): Promise<RestoreReport | undefined> {
     const survey = found ?? (await this.survey({ signal: request.signal }));
@@ -232,7 +234,7 @@ export class Checkpoints {
     if (job === undefined || owner === undefined || owner === job) return;
     throw new ShoalError(
       'SHOAL_CONFIG',
-      `${prefix} in ${store.url} is a checkpoint of job ${owner}, and this is job ${job}`,
+      `${prefix} in ${store.url} is a checkpoint of job ${owner}, but this is job ${job}`,
       {
         hint: 'Give each job a store of its own (train.checkpoint.store), or move the other checkpoints away.',
       },
@@ -248,7 +250,7 @@ export class Checkpoints {
 const newestOf = ({ manifests, unreadable }: Survey): number =>
   Math.max(0, ...[...manifests, ...unreadable].map(({ sequence }) => sequence));
 
-/** A wrong argument stays wrong, a chief that was replaced stays replaced, and lost values come by a restore. */
+/** A retry cannot fix these: a wrong argument, a replaced chief, or values that only a restore brings back. */
 const FINAL: ReadonlySet<ShoalCode> = new Set<ShoalCode>([
   'SHOAL_INVALID_ARGUMENT',
   'SHOAL_FORBIDDEN',

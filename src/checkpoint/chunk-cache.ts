@@ -1,10 +1,10 @@
 /**
- * Chunks of files in memory that is used again and again: fresh memory costs more than reading into it. A chunk stays as
- * it is while somebody has it, and a few are kept that nobody has, for a neighbour that wants the rest of them.
+ * Chunks of files in reused memory: allocating memory costs more than reading into it. A chunk is unchanged while it is
+ * acquired. A few released chunks stay cached for a reader of the adjacent range.
  */
 import { giveBlock, takeBlock } from '../store/disk/aligned.js';
 
-/** Fills the memory, or some of its first bytes, and gives back what it has filled; or takes other memory. */
+/** Fills a prefix of the memory and returns the filled part; may return other memory instead. */
 export type Fetch = (memory: Uint8Array) => Promise<Uint8Array>;
 
 export interface Chunk {
@@ -18,16 +18,16 @@ interface Entry extends Chunk {
 const KEPT = 4;
 
 export class ChunkCache {
-  /** Those that have been of use last are the last. */
+  /** In least-recently-used order. */
   readonly #entries = new Map<string, Entry>();
 
-  /** The chunk of that name, fetched unless it is here. Each call is followed by a `release`. */
+  /** The chunk of that name, fetched unless cached. Each call needs a `release`. */
   acquire(name: string, fetch: Fetch): Chunk {
     let entry = this.#entries.get(name);
     if (!entry) {
       entry = { bytes: fetch(takeBlock()), users: 0 };
       this.#entries.set(name, entry);
-      // Whoever has it is told; what failed may be tried again, in other memory.
+      // The users of the entry see the error. A later acquire fetches again, into other memory.
       entry.bytes.catch(() => this.#entries.delete(name));
     }
     entry.users += 1;
@@ -43,15 +43,15 @@ export class ChunkCache {
     this.#forget(KEPT);
   }
 
-  /** Nobody will want any of them. */
+  /** Drops all released chunks. */
   clear(): void {
     this.#forget(0);
   }
 
-  /** Those that nobody has, but for so many. */
-  #forget(but: number): void {
+  /** Drops released chunks except the `keep` most recently used. */
+  #forget(keep: number): void {
     const idle = [...this.#entries].filter(([, { users }]) => users === 0);
-    for (const [old, { bytes }] of idle.slice(0, Math.max(0, idle.length - but))) {
+    for (const [old, { bytes }] of idle.slice(0, Math.max(0, idle.length - keep))) {
       this.#entries.delete(old);
       bytes.then(giveBlock, () => {});
     }

@@ -5,9 +5,9 @@ import { describe, expect, it } from 'vitest';
 import { beginCommit, type Commit, type CommitEffect, type CommitEvent, reduceCommit } from './commit.js';
 import { play } from './testing/commit-transcript.js';
 
-const folder = fileURLToPath(new URL('./testing/stories/', import.meta.url));
+const folder = fileURLToPath(new URL('./testing/transcripts/', import.meta.url));
 
-describe('commit stories', () => {
+describe('commit transcripts', () => {
   it.each(readdirSync(folder))('%s', async (name) => {
     await expect(play(readFileSync(folder + name, 'utf8'))).toMatchFileSnapshot(folder + name);
   });
@@ -21,7 +21,7 @@ const someone = fc.constantFrom(...OWNERS, ...WORKERS, 'stranger');
 
 const anyEvent: fc.Arbitrary<Event> = fc.oneof(
   // Answers are frequent, so that runs get far; they need not fit.
-  { weight: 8, arbitrary: someone.map((worker): Event => ({ type: 'parked', worker })) },
+  { weight: 8, arbitrary: someone.map((worker): Event => ({ type: 'paused', worker })) },
   { weight: 8, arbitrary: someone.map((owner): Event => ({ type: 'snapshotted', owner })) },
   { weight: 8, arbitrary: someone.map((owner): Event => ({ type: 'written', owner, shard: owner })) },
   { weight: 3, arbitrary: fc.constant<Event>({ type: 'indexed' }) },
@@ -45,7 +45,7 @@ interface Story {
 
 /** What the phase waits for, as it comes when nobody fails. */
 function answer({ phase, waiting: [next = ''] }: Commit<string>): Event {
-  if (phase === 'parking') return { type: 'parked', worker: next };
+  if (phase === 'pausing') return { type: 'paused', worker: next };
   if (phase === 'snapshot') return { type: 'snapshotted', owner: next };
   if (phase === 'writing') return { type: 'written', owner: next, shard: next };
   return { type: phase === 'index' ? 'indexed' : 'published' };
@@ -112,7 +112,7 @@ describe('whatever happens in whatever order, a commit', () => {
         expect(resume).toBeLessThan(write!);
       }
       for (const { phase, waiting } of states) {
-        if (phase === 'parking') expect(waiting.length).toBeGreaterThan(0);
+        if (phase === 'pausing') expect(waiting.length).toBeGreaterThan(0);
         if (phase === 'snapshot') expect(owners).toEqual(expect.arrayContaining([...waiting]));
       }
     });

@@ -1,26 +1,26 @@
 /**
- * The commit of one checkpoint, as a state machine without input or output. Its caller carries out the effects and tells
- * what came of them.
+ * The commit of one checkpoint, as a state machine without I/O. Its caller carries out the effects and reports their
+ * results as events.
  *
- *   parking → snapshot → writing → index → manifest → committed
+ *   pausing → snapshot → writing → index → manifest → committed
  *        └────────┴─────────┴────────┴────────┴────→ failed
  *
- * What makes it safe on any store: every attempt writes under names of its own, and the manifest, which alone makes a
- * checkpoint of them, is put last and in one instant. Up to there a failure leaves blobs that no manifest names, which
- * are swept; from there on the checkpoint is whole. Workers rest from the moment they have parked until all snapshots
- * are taken, and in every failure they are let go first.
+ * It is safe on any store: every attempt writes under its own names, and the manifest, which alone makes them a
+ * checkpoint, is put last and atomically. A failure before that leaves blobs without a manifest, which are removed
+ * later; after it the checkpoint is complete. Workers stay paused until all snapshots are taken; on failure they resume
+ * first.
  */
 
 import { ShoalError } from '../errors/errors.js';
 
-export type Phase = 'parking' | 'snapshot' | 'writing' | 'index' | 'manifest' | 'committed' | 'failed';
+export type Phase = 'pausing' | 'snapshot' | 'writing' | 'index' | 'manifest' | 'committed' | 'failed';
 
 export interface Commit<Shard> {
   readonly phase: Phase;
-  /** Workers that must rest, and owners of variables, in order. */
+  /** Workers that must pause, and owners of variables, in order. */
   readonly workers: readonly string[];
   readonly owners: readonly string[];
-  /** Whom the phase still waits for. */
+  /** The tasks that the phase still waits for. */
   readonly waiting: readonly string[];
   /** What each owner has written. */
   readonly shards: ReadonlyMap<string, Shard>;
@@ -28,26 +28,26 @@ export interface Commit<Shard> {
 }
 
 export type CommitEvent<Shard> =
-  | { readonly type: 'parked'; readonly worker: string }
+  | { readonly type: 'paused'; readonly worker: string }
   | { readonly type: 'snapshotted'; readonly owner: string }
   | { readonly type: 'written'; readonly owner: string; readonly shard: Shard }
   | { readonly type: 'indexed' }
   | { readonly type: 'published' }
-  /** A task is gone: of a worker nobody waits any more, without an owner there is no checkpoint. */
+  /** A task was lost. The save no longer waits for a worker; without an owner it fails. */
   | { readonly type: 'lost'; readonly task: string }
-  /** A worker began to train after the others were told to park. */
+  /** A worker began to train after the others were asked to pause. */
   | { readonly type: 'joined'; readonly task: string }
   | { readonly type: 'failed'; readonly error: unknown };
 
 export type CommitEffect<Shard> =
-  | { readonly type: 'park'; readonly workers: readonly string[] }
+  | { readonly type: 'pause'; readonly workers: readonly string[] }
   | { readonly type: 'snapshot'; readonly owners: readonly string[] }
   | { readonly type: 'resume'; readonly workers: readonly string[] }
   | { readonly type: 'write'; readonly owners: readonly string[] }
   | { readonly type: 'write-index'; readonly shards: readonly Shard[] }
   | { readonly type: 'write-manifest' }
   | { readonly type: 'drop'; readonly owners: readonly string[] }
-  /** Remove what the attempt has written. */
+  /** Remove the files of the attempt. */
   | { readonly type: 'discard' };
 
 interface Next<Shard> {
@@ -55,10 +55,10 @@ interface Next<Shard> {
   readonly effects: readonly CommitEffect<Shard>[];
 }
 
-/** Begins: with workers a cut, without a loose save. */
+/** Begins a save: consistent if workers are given, relaxed otherwise. */
 export function beginCommit<Shard>(owners: readonly string[], workers: readonly string[]): Next<Shard> {
   const blank: Commit<Shard> = {
-    phase: 'parking',
+    phase: 'pausing',
     workers,
     owners,
     waiting: workers,
@@ -66,15 +66,15 @@ export function beginCommit<Shard>(owners: readonly string[], workers: readonly 
     error: undefined,
   };
   if (workers.length === 0) return snapshot(blank);
-  return { state: blank, effects: [{ type: 'park', workers }] };
+  return { state: blank, effects: [{ type: 'pause', workers }] };
 }
 
 export function reduceCommit<Shard>(state: Commit<Shard>, event: CommitEvent<Shard>): Next<Shard> {
   const { phase } = state;
   if (phase === 'committed' || phase === 'failed') return { state, effects: [] };
   switch (event.type) {
-    case 'parked':
-      return phase === 'parking' ? parked(state, event.worker) : { state, effects: [] };
+    case 'paused':
+      return phase === 'pausing' ? paused(state, event.worker) : { state, effects: [] };
     case 'snapshotted':
       return phase === 'snapshot' ? snapshotted(state, event.owner) : { state, effects: [] };
     case 'written':
@@ -88,8 +88,8 @@ export function reduceCommit<Shard>(state: Commit<Shard>, event: CommitEvent<Sha
     case 'lost':
       return lost(state, event.task);
     case 'joined':
-      return phase === 'parking' || phase === 'snapshot'
-        ? failed(state, unreachable(event.task, 'came while the others were parked'))
+      return phase === 'pausing' || phase === 'snapshot'
+        ? failed(state, unreachable(event.task, 'joined while the others were paused'))
         : { state, effects: [] };
     case 'failed':
       return failed(state, event.error);
@@ -98,7 +98,7 @@ export function reduceCommit<Shard>(state: Commit<Shard>, event: CommitEvent<Sha
 
 const without = (list: readonly string[], one: string): readonly string[] => list.filter((x) => x !== one);
 
-function parked<Shard>(state: Commit<Shard>, worker: string): Next<Shard> {
+function paused<Shard>(state: Commit<Shard>, worker: string): Next<Shard> {
   const waiting = without(state.waiting, worker);
   return waiting.length > 0 ? { state: { ...state, waiting }, effects: [] } : snapshot({ ...state, waiting });
 }
@@ -135,29 +135,29 @@ function written<Shard>(state: Commit<Shard>, owner: string, shard: Shard): Next
 
 function lost<Shard>(state: Commit<Shard>, task: string): Next<Shard> {
   const { phase, owners, workers, shards } = state;
-  const rest = workers.includes(task) ? { ...state, workers: without(workers, task) } : state;
+  const next = workers.includes(task) ? { ...state, workers: without(workers, task) } : state;
   const stillNeeds =
-    phase === 'parking' || phase === 'snapshot' || (phase === 'writing' && !shards.has(task));
+    phase === 'pausing' || phase === 'snapshot' || (phase === 'writing' && !shards.has(task));
   if (owners.includes(task) && stillNeeds) {
-    return failed(rest, unreachable(task, 'was lost with what it was to save'));
+    return failed(next, unreachable(task, 'was lost before its values were saved'));
   }
-  return phase === 'parking' ? parked(rest, task) : { state: rest, effects: [] };
+  return phase === 'pausing' ? paused(next, task) : { state: next, effects: [] };
 }
 
 const unreachable = (task: string, what: string): ShoalError =>
   new ShoalError('SHOAL_UNREACHABLE', `The checkpoint was not saved: ${task} ${what}`, { task });
 
-/** Workers rest in the first two phases only. */
+/** Workers are paused in the first two phases only. */
 function release<Shard>({ phase, workers }: Commit<Shard>): CommitEffect<Shard>[] {
-  const rests = phase === 'parking' || phase === 'snapshot';
-  return rests && workers.length > 0 ? [{ type: 'resume', workers }] : [];
+  const arePaused = phase === 'pausing' || phase === 'snapshot';
+  return arePaused && workers.length > 0 ? [{ type: 'resume', workers }] : [];
 }
 
 function failed<Shard>(state: Commit<Shard>, error: unknown): Next<Shard> {
   const { phase, owners } = state;
   const effects: CommitEffect<Shard>[] = release(state);
-  if (phase !== 'parking') effects.push({ type: 'drop', owners });
-  // A manifest may have arrived although its writer never heard of it: then it decides, and nothing is removed.
+  if (phase !== 'pausing') effects.push({ type: 'drop', owners });
+  // The manifest may be in the store although its put failed here. Then the checkpoint exists: nothing is removed.
   if (phase === 'writing' || phase === 'index') effects.push({ type: 'discard' });
   return { state: { ...state, phase: 'failed', waiting: [], error }, effects };
 }

@@ -1,11 +1,11 @@
-/** Whether the values of a checkpoint or an export are all of one moment. */
+/** Whether a checkpoint or an export is a consistent snapshot. */
 import * as v from 'valibot';
 import { invalid } from '../errors/errors.js';
 
-/** `consistent`: workers pause, all values are of one moment. `relaxed`: they train on meanwhile, as in TensorFlow. */
+/** `consistent`: workers pause, all values are of one moment. `relaxed`: they keep training, as in TensorFlow. */
 export type Consistency = 'consistent' | 'relaxed';
 
-/** With the words of the first release, which are accepted for one more. */
+/** Includes the deprecated names of the first release. */
 export type ConsistencyOption = Consistency | 'cut' | 'loose';
 
 const FORMER = { cut: 'consistent', loose: 'relaxed' } as const;
@@ -18,7 +18,7 @@ export function consistencyOf(given: ConsistencyOption = 'consistent'): Consiste
   return FORMER[given];
 }
 
-/** As it stands in a manifest. */
+/** The value in a manifest. */
 export const ConsistencySchema = v.pipe(
   v.picklist(['consistent', 'relaxed', 'imported', 'cut', 'loose']),
   v.transform((given) => (given === 'imported' ? given : consistencyOf(given))),

@@ -1,4 +1,4 @@
-/** What the file `checkpoint` of a directory says, be it TensorFlow's or Shoal's. */
+/** Reads the `checkpoint` file of a directory, written by TensorFlow or Shoal. */
 import { lstat, readFile } from 'node:fs/promises';
 import { isAbsolute, join } from 'node:path';
 import { ShoalError } from '../errors/errors.js';
@@ -13,12 +13,12 @@ import { indexFile } from '../formats/tensor-bundle/naming.js';
 import { ViewRecord } from './view-record.js';
 
 export interface DirectoryState {
-  /** Paths within the directory are relative to it. */
+  /** Paths inside the directory are relative to it. */
   readonly state: CheckpointState;
   readonly modifiedMs: number;
 }
 
-/** Undefined where there is no such file. */
+/** Undefined if there is no such file. */
 export async function readDirectoryState(directory: string): Promise<DirectoryState | undefined> {
   const path = join(directory, CHECKPOINT_STATE_FILE);
   try {
@@ -34,20 +34,17 @@ export async function readDirectoryState(directory: string): Promise<DirectorySt
 
 export interface NamedCheckpoint {
   readonly path: string;
-  /** As in the file `checkpoint`: relative to the directory where it lies in it. */
+  /** As in the `checkpoint` file: relative if it is inside the directory. */
   readonly name: string;
-  /** Whether its files were written by Shoal, to show a checkpoint of its store. */
+  /** Whether Shoal wrote its files, to show a checkpoint of its store. */
   readonly isShown: boolean;
   /** Whether Shoal has shown checkpoints in this directory before. */
   readonly hasView: boolean;
   readonly modifiedMs: number;
 }
 
-/** The checkpoint that a directory's file `checkpoint` names as the newest. */
-export async function namedCheckpoint(
-  directory: string,
-  job?: string | undefined,
-): Promise<NamedCheckpoint | undefined> {
+/** The checkpoint that the directory's `checkpoint` file names as the newest. */
+export async function namedCheckpoint(directory: string, job?: string): Promise<NamedCheckpoint | undefined> {
   const found = await readDirectoryState(directory);
   const name = found?.state.modelCheckpointPath ?? '';
   if (!found || name === '') return undefined;
@@ -56,7 +53,7 @@ export async function namedCheckpoint(
   if (isShown && job !== undefined && record.job !== undefined && record.job !== job) {
     throw new ShoalError(
       'SHOAL_CONFIG',
-      `${directory} shows the checkpoints of job ${record.job}, and this is job ${job}`,
+      `${directory} shows the checkpoints of job ${record.job}, but this is job ${job}`,
       { hint: 'Give this job another directory (--dir), or move that one away.' },
     );
   }

@@ -1,7 +1,7 @@
 /**
- * The state of the input that belongs to a checkpoint, as a file of the checkpoint: `model.ckpt-500.input`. It grows with
- * the number of data shards, so it is no part of the manifest. It names the index that it was saved with: a file of
- * another checkpoint with the same prefix is not taken for it.
+ * The input state of a checkpoint, in a file of its own: `model.ckpt-500.input`. It grows with the number of data
+ * shards, so it is not part of the manifest. It holds the crc32c of its checkpoint's index, which detects the file of
+ * another checkpoint with the same prefix.
  */
 import * as v from 'valibot';
 import { ShoalError } from '../errors/errors.js';
@@ -10,7 +10,7 @@ import type { Manifest } from './manifest.js';
 import { damaged, decodeSealed, encodeSealed } from './sealed-json.js';
 import type { VerifiedReader } from './verified-reader.js';
 
-/** Below the longest string of V8, which JSON is parsed from. */
+/** Below the maximum string length of V8: JSON is parsed from a string. */
 export const MAX_INPUT_BYTES = 384 << 20;
 const VERSION = 1;
 const KIND = "a checkpoint's input state";
@@ -32,7 +32,7 @@ export function encodeInput({ index, state }: InputState, prefix: string): Uint8
   return encodeSealed(value, {
     what: `The input state of ${prefix}`,
     maxBytes: MAX_INPUT_BYTES,
-    hint: 'The input has too many shards: give it fewer and larger ones.',
+    hint: 'The input has too many shards: use fewer, larger ones.',
   });
 }
 
@@ -42,8 +42,8 @@ export function decodeInput(bytes: Uint8Array, source: string): InputState {
   if (typeof version === 'number' && version > VERSION) {
     throw new ShoalError(
       'SHOAL_UNSUPPORTED',
-      `${source} is in version ${version} of its format; this Shoal reads version ${VERSION}`,
-      { hint: 'A newer Shoal has saved it: use that one.' },
+      `${source} has format version ${version}; this Shoal reads version ${VERSION}`,
+      { hint: 'It was saved by a newer Shoal: use that version.' },
     );
   }
   const result = v.safeParse(InputSchema, value);
@@ -52,17 +52,14 @@ export function decodeInput(bytes: Uint8Array, source: string): InputState {
   throw damaged(source, KIND, `${v.getDotPath(issue) ?? 'it'}: ${issue.message}`);
 }
 
-/** The state of the input in a checkpoint; null where it has none. */
+/** The input state of a checkpoint; null if it has none. */
 export async function readInput(reader: VerifiedReader, manifest: Manifest): Promise<unknown> {
   const { inputFile: file, prefix } = manifest;
   // Manifests of version 1 have it inline.
   if (file === undefined) return manifest.input ?? null;
   const size = await reader.size(file);
   if (size > MAX_INPUT_BYTES) {
-    throw new ShoalError(
-      'SHOAL_UNSUPPORTED',
-      `${file} has ${size} bytes; at most ${MAX_INPUT_BYTES} are read`,
-    );
+    throw new ShoalError('SHOAL_UNSUPPORTED', `${file} has ${size} bytes; the limit is ${MAX_INPUT_BYTES}`);
   }
   const { index, state } = decodeInput(await reader.read(file, 0, size), file);
   if (manifest.files.find((entry) => entry.file === indexFile(prefix))?.crc32c !== index)

@@ -1,7 +1,7 @@
 /**
- * Orders and requests that take long. The first call starts the work, further ones ask for its outcome and are answered
- * within seconds, so that no connection is silent for minutes and the caller sees progress. Work that its caller does not
- * ask for any more is ended.
+ * Long-running orders and requests. The first call starts the work; further calls poll its outcome and are answered
+ * within seconds, so that no connection is idle for minutes and the caller sees progress. Work that is no longer polled
+ * is aborted.
  */
 import { setMaxListeners } from 'node:events';
 import * as v from 'valibot';
@@ -16,16 +16,16 @@ export type Work = (payload: unknown, context: WorkContext) => Promise<unknown>;
 
 export interface WorkContext {
   readonly signal: AbortSignal;
-  /** Bytes that are done, for who looks on. */
+  /** Reports the bytes processed so far. */
   readonly onProgress: (bytes: number) => void;
-  /** The task that called: for an order, the chief. */
+  /** The calling task; for an order, the chief. */
   readonly orderedBy: Identity;
 }
 
 const WAIT_MS = 5_000;
-/** A caller that has not asked for this long is gone. */
-const PATIENCE_MS = 60_000;
-/** Ids of stopped orders, remembered for a `start` that arrives after its `stop`. */
+/** A caller that has not polled for this long is considered gone. */
+const POLL_TIMEOUT_MS = 60_000;
+/** How many ids of stopped orders are remembered, for a `start` that arrives after its `stop`. */
 const MAX_STOPPED = 1000;
 
 const AskSchema = v.variant('do', [
@@ -46,7 +46,7 @@ interface Running {
   timer: NodeJS.Timeout;
 }
 
-/** Registers a long order at a task: only the chief's count. */
+/** Registers a long order at a task: only the chief may give it. */
 export function onLongOrder(task: ClusterTask, name: string, work: Work): void {
   task.onOrder(name, longHandler(task, name, work));
 }
@@ -70,10 +70,10 @@ function longHandler(task: ClusterTask, name: string, work: Work): OrderHandler 
     const entry = running.get(id);
     if (!entry) return;
     clearTimeout(entry.timer);
-    entry.controller.abort('its caller does not ask for it any more');
+    entry.controller.abort('its caller stopped polling');
     running.delete(id);
   };
-  const patience = (id: string) => setTimeout(() => forget(id), PATIENCE_MS).unref();
+  const pollTimer = (id: string) => setTimeout(() => forget(id), POLL_TIMEOUT_MS).unref();
   return async (payload, { from }) => {
     const ask = checked(AskSchema, payload, `call ${name}`);
     if (ask.do === 'stop') {
@@ -81,7 +81,7 @@ function longHandler(task: ClusterTask, name: string, work: Work): OrderHandler 
       forget(ask.id);
       return { state: 'done', result: null };
     }
-    // The two may travel over different connections, so the one that was sent first may arrive last.
+    // `start` and `stop` may use different connections and arrive in reverse order.
     if (stopped.has(ask.id)) {
       throw new ShoalError('SHOAL_ABORTED', `${name} ${ask.id} was stopped before it could start`, {
         task: task.task,
@@ -90,7 +90,7 @@ function longHandler(task: ClusterTask, name: string, work: Work): OrderHandler 
     if (ask.do === 'start' && !running.has(ask.id)) {
       const controller = new AbortController();
       setMaxListeners(0, controller.signal);
-      const entry = { controller, bytes: 0, timer: patience(ask.id) } as Running;
+      const entry = { controller, bytes: 0, timer: pollTimer(ask.id) } as Running;
       const onProgress = (bytes: number) => {
         entry.bytes = bytes;
       };
@@ -100,20 +100,20 @@ function longHandler(task: ClusterTask, name: string, work: Work): OrderHandler 
     }
     const entry = running.get(ask.id);
     if (!entry) {
-      throw new ShoalError('SHOAL_NOT_FOUND', `${task.task} has no ${name} ${ask.id} under way`, {
+      throw new ShoalError('SHOAL_NOT_FOUND', `${task.task} is not running ${name} ${ask.id}`, {
         task: task.task,
-        hint: 'It was started again, or gave the work up since nobody asked for it.',
+        hint: 'The task was restarted, or it aborted the work because the caller stopped polling.',
       });
     }
     clearTimeout(entry.timer);
-    entry.timer = patience(ask.id);
+    entry.timer = pollTimer(ask.id);
     let wait: NodeJS.Timeout | undefined;
     const later = new Promise<'later'>((resolve) => {
       wait = setTimeout(() => resolve('later'), WAIT_MS);
     });
     try {
       const result = await Promise.race([entry.outcome, later]);
-      // What has ended is kept for a while: the answer may get lost on its way, and be asked for again.
+      // A finished entry is kept for a while: the answer may get lost, and the caller polls again.
       return result === 'later' ? { state: 'running', bytes: entry.bytes } : { state: 'done', result };
     } finally {
       clearTimeout(wait);
@@ -122,7 +122,7 @@ function longHandler(task: ClusterTask, name: string, work: Work): OrderHandler 
 }
 
 export interface LongOrderOptions {
-  readonly signal?: AbortSignal | undefined;
+  readonly signal?: AbortSignal;
   readonly onProgress?: ((bytes: number) => void) | undefined;
 }
 
@@ -135,10 +135,10 @@ type Call = readonly [
   options?: LongOrderOptions,
 ];
 
-/** Gives a long order and sees it through. It fails at once when the task that carries it out is lost. */
+/** Gives a long order and waits for its result. It fails at once if the executing task is lost. */
 export const giveLongOrder = (...call: Call): Promise<unknown> => callLong('order', ...call);
 
-/** Makes a long request and sees it through. It fails at once when the task that was asked is lost. */
+/** Makes a long request and waits for its result. It fails at once if the called task is lost. */
 export const makeLongRequest = (...call: Call): Promise<unknown> => callLong('request', ...call);
 
 async function callLong(
@@ -176,7 +176,7 @@ async function callLong(
       throw new ShoalError('SHOAL_UNREACHABLE', `${to} was lost during ${name}`, { task: to, cause: error });
     }
     from[kind](to, name, { id, do: 'stop' }, { timeoutMs: 2000 }).catch(() => {
-      // It ends by itself when nobody asks for it.
+      // Unpolled work ends by itself.
     });
     throw error;
   } finally {

@@ -1,9 +1,9 @@
 /**
- * The manifest of a checkpoint: what belongs to it, how large and with which sums, and where it was put. It is written
- * last and in one piece. A checkpoint without a manifest does not exist.
+ * The manifest of a checkpoint: its files with their sizes, checksums and places. It is written last and atomically. A
+ * checkpoint without a manifest does not exist.
  *
  * It is a line of JSON and a line with the crc32c of the first. Manifests are ordered by `sequence`, which grows with
- * every save whatever the clocks say; the step may go back, when somebody restored an older checkpoint and went on.
+ * every save, independent of clocks; the step may go back after an older checkpoint was restored.
  */
 
 import * as v from 'valibot';
@@ -14,7 +14,7 @@ import { damaged, decodeSealed, encodeSealed } from './sealed-json.js';
 import { CHUNK_BYTES } from './shard-image.js';
 
 export const MAX_MANIFEST_BYTES = 64 << 20;
-/** Version 1 has the state of the input inline, version 2 names a file of the checkpoint. */
+/** Version 1 has the input state inline, version 2 names a file of the checkpoint. */
 const NEWEST_VERSION = 2;
 const KIND = "a checkpoint's manifest";
 
@@ -30,12 +30,12 @@ const FileSchema = v.pipe(
     crc32c: Crc,
     /** The crc32c of every CHUNK_BYTES, as base64 of little-endian words. */
     chunks: v.pipe(v.string(), v.regex(/^[A-Za-z0-9+/]*={0,2}$/, 'expected base64')),
-    /** Who was given a copy when it was saved. */
+    /** The places that got a copy when it was saved. */
     places: v.array(Text(300)),
   }),
   v.check(
     ({ size, chunks }) => Buffer.byteLength(chunks, 'base64') === 4 * Math.ceil(size / CHUNK_BYTES),
-    'has sums for another size',
+    'has checksums for another size',
   ),
 );
 
@@ -44,21 +44,21 @@ export const ManifestSchema = v.object({
   version: v.picklist([1, NEWEST_VERSION]),
   sequence: Count,
   step: Count,
-  /** Tells apart two attempts at one step; part of every name that belongs to it. */
+  /** Distinguishes attempts at one step; part of every blob name. */
   attempt: v.pipe(v.string(), v.regex(/^[a-z0-9-]{4,64}$/, 'expected an attempt')),
   /** The prefix of its files: `model.ckpt-500`. */
   prefix: v.pipe(Text(512), v.regex(/^[^/\0]+$/, 'expected a prefix')),
   savedAtMs: Count,
-  /** The job that saved it, where a job did. */
+  /** The job that saved it, if any. */
   job: v.optional(Text(512)),
   consistency: ConsistencySchema,
   chief: v.object({ task: v.string(), incarnation: Count }),
   shards: Count,
   tensors: Count,
   files: v.array(FileSchema),
-  /** How many copies of each data file were wanted beside the first one. */
+  /** How many copies of each data file were requested in addition to the first. */
   replicas: v.optional(Count),
-  /** The one of its files that says what input has been consumed, of the same instant. */
+  /** The file with the input state of the same moment. */
   inputFile: v.optional(Text(1024)),
   /** The same in version 1, inline. */
   input: v.nullish(v.unknown()),
@@ -67,7 +67,7 @@ export const ManifestSchema = v.object({
 export type Manifest = v.InferOutput<typeof ManifestSchema>;
 export type ManifestFile = v.InferOutput<typeof FileSchema>;
 
-/** Fails for a manifest that could not be read back. */
+/** Fails if the manifest is too large to be read back. */
 export function encodeManifest(manifest: Manifest): Uint8Array {
   return encodeSealed(manifest, {
     what: `The manifest of ${manifest.prefix}`,
@@ -80,8 +80,8 @@ export function decodeManifest(bytes: Uint8Array, source: string): Manifest {
   if (bytes.byteLength > MAX_MANIFEST_BYTES) {
     throw new ShoalError(
       'SHOAL_UNSUPPORTED',
-      `${source} is larger than the ${MAX_MANIFEST_BYTES} bytes that are read of a manifest`,
-      { hint: 'The checkpoint exists, but this version of Shoal can not use it.' },
+      `${source} is larger than ${MAX_MANIFEST_BYTES} bytes, the limit for a manifest`,
+      { hint: 'The checkpoint exists, but this version of Shoal cannot use it.' },
     );
   }
   const value = decodeSealed(bytes, source, KIND);
@@ -89,8 +89,10 @@ export function decodeManifest(bytes: Uint8Array, source: string): Manifest {
   if (format === 'shoal-checkpoint' && typeof version === 'number' && version > NEWEST_VERSION) {
     throw new ShoalError(
       'SHOAL_UNSUPPORTED',
-      `${source} is in version ${version} of the checkpoint format; this Shoal reads versions up to ${NEWEST_VERSION}`,
-      { hint: 'A newer Shoal has saved it: continue with that one, or remove the checkpoint with it.' },
+      `${source} has checkpoint format version ${version}; this Shoal reads versions up to ${NEWEST_VERSION}`,
+      {
+        hint: 'It was saved by a newer Shoal: continue with that version, or use it to remove the checkpoint.',
+      },
     );
   }
   const result = v.safeParse(ManifestSchema, value);
@@ -114,7 +116,7 @@ export function decodeChunks({ chunks }: ManifestFile): Uint32Array {
   return Uint32Array.from({ length: bytes.length / 4 }, (_, i) => bytes.readUInt32LE(i * 4));
 }
 
-/** An entry for bytes that are at hand. */
+/** The entry of a file whose bytes are in memory. */
 export function manifestFile(file: string, bytes: Uint8Array, places: readonly string[]): ManifestFile {
   const count = Math.ceil(bytes.byteLength / CHUNK_BYTES);
   const chunks = Uint32Array.from({ length: count }, (_, i) =>

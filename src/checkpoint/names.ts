@@ -1,6 +1,6 @@
 /**
- * Where the parts of a checkpoint are in a store. Every attempt at a save has a directory of its own, so that what two
- * attempts wrote, be it of two chiefs, is never mixed.
+ * The blob names of a checkpoint in a store. Every attempt at a save has its own directory, so files of two attempts,
+ * or of two chiefs, never mix.
  *
  *   <namespace>/manifests/<sequence>-<step>-<attempt>.json
  *   <namespace>/<prefix>@<attempt>/<prefix>.data-00000-of-00002, .index, .meta
@@ -15,13 +15,13 @@ export interface AttemptName {
 
 const SEQUENCE_DIGITS = 12;
 
-/** Whose attempt it is: the life of its chief, and the sequence that its checkpoint is to have. */
+/** Identifies an attempt: the incarnation of its chief, and the sequence of its checkpoint. */
 export interface AttemptStamp {
   readonly incarnation: number;
   readonly sequence: number;
 }
 
-/** A name that nobody else has. With a stamp it can be told later whether somebody may still be at it. */
+/** A unique name. Its stamp shows later whether the attempt can still be running. */
 export function newAttempt(stamp?: AttemptStamp): string {
   const unique = randomBytes(6).toString('hex');
   return stamp === undefined ? unique : `${stamp.incarnation}-${stamp.sequence}-${unique}`;
@@ -50,7 +50,7 @@ export function manifestBlob(
   return `${manifestsPrefix(namespace)}${String(sequence).padStart(SEQUENCE_DIGITS, '0')}-${step}-${attempt}.json`;
 }
 
-/** Sequence and attempt as a manifest's name tells them; undefined for a name of something else. */
+/** The parts of a manifest's blob name; undefined for other names. */
 export function parseManifestBlob(
   name: string,
 ): { sequence: number; step: number; attempt: string } | undefined {
@@ -60,15 +60,15 @@ export function parseManifestBlob(
 }
 
 /**
- * The attempt that a file's blob belongs to; undefined for a blob of something else. A namespace may be a directory of the
- * user's: only names that `newAttempt` and `fileBlob` make are taken for Shoal's own.
+ * The attempt that a file's blob belongs to; undefined for other blobs. A namespace may be a user's directory: only
+ * names made by `newAttempt` and `fileBlob` count as Shoal's.
  */
 export function parseFileBlob(namespace: string, name: string): AttemptName | undefined {
   const match = /^([^/]+)@((?:\d+-\d+-)?[0-9a-f]{12})\/\1\.[^/]+$/.exec(partWithin(namespace, name) ?? '');
   return match ? { prefix: match[1]!, attempt: match[2]! } : undefined;
 }
 
-/** Whether a blob or folder of that name can be, or hold, a manifest or a file of an attempt. */
+/** Whether a blob or folder of that name can be or contain a manifest or a file of an attempt. */
 export function isOfCheckpoints(namespace: string, name: string): boolean {
   const [first = ''] = (partWithin(namespace, name) ?? '').split('/', 1);
   return first === 'manifests' || /@(?:\d+-\d+-)?[0-9a-f]{12}$/.test(first);

@@ -1,4 +1,4 @@
-/** Reads a manifest from the first good one of its copies, and says what is wrong with the others. */
+/** Reads a manifest from its first good copy, and reports damaged copies. */
 import { crc32c } from '../bytes/crc32c.js';
 import { isShoalError, messageOf, ShoalError } from '../errors/errors.js';
 import { isCopyFault, isSystemError } from '../errors/system-error.js';
@@ -6,13 +6,13 @@ import type { Store } from '../store/store.js';
 import { decodeManifest, MAX_MANIFEST_BYTES, type Manifest } from './manifest.js';
 
 export interface CatalogOptions {
-  readonly signal?: AbortSignal | undefined;
-  readonly timeoutMs?: number | undefined;
-  /** Something is wrong with one of them; the others are not affected. */
+  readonly signal?: AbortSignal;
+  readonly timeoutMs?: number;
+  /** Called for a problem with one manifest; the others are not affected. */
   readonly onNotice?: ((line: string) => void) | undefined;
 }
 
-/** A copy of a blob that is not what it should be, and the crc32c that it should have. */
+/** A damaged copy of a blob, and the expected crc32c. */
 export interface DamagedCopy {
   readonly blob: string;
   readonly place: string;
@@ -20,13 +20,12 @@ export interface DamagedCopy {
 }
 
 export interface ReadManifest {
-  readonly manifest?: Manifest | undefined;
-  /** Why there is none; undefined for one that was removed since it was listed. */
-  readonly error?: ShoalError | undefined;
+  readonly manifest?: Manifest;
+  /** Why it could not be read; undefined if it was removed after it was listed. */
+  readonly error?: ShoalError;
   readonly bad: readonly DamagedCopy[];
 }
 
-/** From the first copy that is good. */
 export async function readManifest(
   store: Store,
   name: string,
@@ -35,7 +34,7 @@ export async function readManifest(
 ): Promise<ReadManifest> {
   const problems: { readonly place: string; readonly error: unknown }[] = [];
   const tried = new Set<string>();
-  // A listing tells the copies of one size; where that is the size of a damaged one, the others are looked for.
+  // A listing returns the copies of one size. If that is the size of a damaged copy, `locate` finds the others.
   const locate = () =>
     store.locate(name, options).catch((error: unknown) => {
       options.signal?.throwIfAborted();
@@ -52,12 +51,12 @@ export async function readManifest(
         const sum = crc32c(bytes);
         const damaged = problems.filter(({ error }) => isSystemError(error) || isDamage(error));
         for (const { place: at, error } of damaged)
-          options.onNotice?.(`the copy of ${name} at ${at} is passed over: ${messageOf(error)}`);
+          options.onNotice?.(`the copy of ${name} at ${at} is skipped: ${messageOf(error)}`);
         return { manifest, bad: damaged.map(({ place: at }) => ({ blob: name, place: at, crc32c: sum })) };
       } catch (error) {
         options.signal?.throwIfAborted();
         if (!isShoalError(error) && !isCopyFault(error)) throw error;
-        // One that was removed since it was listed is as if it had not been there.
+        // It was removed after it was listed.
         if (!isShoalError(error, 'SHOAL_NOT_FOUND')) problems.push({ place, error });
       }
     }
@@ -75,16 +74,16 @@ function unreadableError(
   problems: readonly { readonly place: string; readonly error: unknown }[],
 ): ShoalError {
   const unsupported = problems.find(({ error }) => isShoalError(error, 'SHOAL_UNSUPPORTED'));
-  const code = unsupported ? 'SHOAL_UNSUPPORTED' : problems.some(isOfTheDisk) ? 'SHOAL_CORRUPT' : undefined;
+  const code = unsupported ? 'SHOAL_UNSUPPORTED' : problems.some(isDiskFault) ? 'SHOAL_CORRUPT' : undefined;
   const { error: cause } = unsupported ?? problems[0]!;
   const why = unsupported ? messageOf(cause) : problems.map(({ error }) => messageOf(error)).join('; ');
-  return new ShoalError(code ?? 'SHOAL_UNREACHABLE', `Manifest ${name} can not be read: ${why}`, { cause });
+  return new ShoalError(code ?? 'SHOAL_UNREACHABLE', `Manifest ${name} cannot be read: ${why}`, { cause });
 }
 
-const isOfTheDisk = ({ error }: { readonly error: unknown }): boolean =>
+const isDiskFault = ({ error }: { readonly error: unknown }): boolean =>
   isDamage(error) || isSystemError(error);
 
-/** One copy of a manifest. */
+/** Reads one copy of a manifest. */
 export async function readManifestAt(
   store: Store,
   name: string,
@@ -94,7 +93,7 @@ export async function readManifestAt(
   return decodeManifest(await readManifestBytes(store, name, place, options), `${name} at ${place}`);
 }
 
-/** At most one byte more than a manifest may have: that one tells that it is too large. */
+/** Reads at most one byte above the limit, which is enough to detect a manifest that is too large. */
 async function readManifestBytes(
   store: Store,
   name: string,

@@ -1,4 +1,4 @@
-/** A tensor, or a slice of one, out of a bundle, in TensorFlow's memory where it is large. */
+/** Reads a tensor, or a slice of one, from a bundle into TensorFlow's memory. */
 import type { BundleReader } from '../formats/tensor-bundle/bundle-reader.js';
 import type { TensorSlice } from '../formats/tensor-bundle/slice.js';
 import type { DType } from '../tensor/dtype.js';
@@ -8,12 +8,12 @@ import { Tensor } from '../tensor/tensor.js';
 export interface WantedTensor {
   readonly key: string;
   readonly dtype: DType;
-  /** Of the slice, where one is wanted. */
+  /** The shape of the slice, if one is given. */
   readonly shape: Shape;
-  readonly slice?: TensorSlice | undefined;
+  readonly slice?: TensorSlice;
 }
 
-/** Reads and verifies; the caller disposes of the tensor. */
+/** Reads and verifies; the caller disposes the tensor. */
 export async function readTensor(
   bundle: BundleReader,
   { key, dtype, shape, slice }: WantedTensor,

@@ -141,10 +141,10 @@ describe('verification', () => {
     const [place] = placesOf(SHARD);
     flip(place!, SHARD, CHUNK_BYTES + 5);
     expect(damagedCopies(await verify())).toEqual([
-      { file: SHARD, place, problem: `is damaged in bytes ${CHUNK_BYTES} to ${2 * CHUNK_BYTES}` },
+      { file: SHARD, place, problem: `is damaged in bytes [${CHUNK_BYTES}, ${2 * CHUNK_BYTES})` },
     ]);
     expect(damagedCopies(await verify({ quick: true }))).toEqual([
-      { file: SHARD, place, problem: 'does not have its sum' },
+      { file: SHARD, place, problem: 'has a wrong checksum' },
     ]);
   });
 

@@ -1,7 +1,7 @@
 /**
- * Gives a checkpoint back the copies that it should have. Damaged copies are replaced, missing ones are made on other
- * hosts from a good one, index and manifest go everywhere again. A file of which no copy is good as a whole is put
- * together of the good chunks of several, where that is possible. What was written is summed where it lies.
+ * Restores the copies that a checkpoint should have. Damaged copies are replaced, missing ones are made on other hosts
+ * from a good one, index and manifest are copied to all tasks. A file without a good copy is rebuilt from the good
+ * chunks of several copies, if possible. Each new copy is verified by its holder.
  */
 import { firstLineOf, ShoalError } from '../errors/errors.js';
 import { parseDataFile } from '../formats/tensor-bundle/naming.js';
@@ -14,45 +14,45 @@ import { VerifiedReader } from './verified-reader.js';
 import { type CopyReport, isGood, type VerifyReport } from './verify.js';
 
 export interface RepairOptions {
-  /** Who can hold copies. */
+  /** The places that can hold copies. */
   readonly places: readonly PeerMember[];
-  /** Copies of a data file beside the first one; as many as were wanted when it was saved unless told. */
-  readonly replicas?: number | undefined;
-  /** Tell what would be done, and do nothing. */
-  readonly dryRun?: boolean | undefined;
-  readonly signal?: AbortSignal | undefined;
+  /** Copies of a data file in addition to the first; default: as requested when it was saved. */
+  readonly replicas?: number;
+  /** Report the actions without performing them. */
+  readonly dryRun?: boolean;
+  readonly signal?: AbortSignal;
   readonly onAction?: ((action: RepairAction) => void) | undefined;
 }
 
 export interface RepairAction {
-  /** `replace` a damaged copy, `add` a missing one, `rebuild` a file of the good chunks of several copies. */
+  /** `replace` a damaged copy, `add` a missing one, `rebuild` a file from the good chunks of several copies. */
   readonly type: 'replace' | 'add' | 'rebuild';
   readonly file: string;
   readonly place: string;
   readonly bytes: number;
-  /** Why it could not be done. */
-  readonly failure?: string | undefined;
+  /** Why the action failed. */
+  readonly failure?: string;
 }
 
 export interface RepairReport {
   readonly manifest: Manifest;
   readonly actions: readonly RepairAction[];
-  /** Files that cannot be had any more. */
+  /** Files that could not be recovered. */
   readonly lost: readonly string[];
-  /** Copies that are wanted and could not be made. */
+  /** How many requested copies could not be made. */
   readonly shortfall: number;
 }
 
 export const isData = (file: string): boolean => parseDataFile(file) !== undefined;
 
-/** How many copies a checkpoint's data files should have: as many as were wanted when it was saved, unless told. */
+/** How many copies each data file should have; default: as requested when it was saved. */
 export function wantedCopies(manifest: Manifest, replicas = manifest.replicas): number {
   if (replicas !== undefined) return replicas + 1;
   const data = manifest.files.filter(({ file }) => isData(file));
   return Math.max(1, ...data.map(({ places }) => places.length));
 }
 
-/** Repairs what a verification has found. */
+/** Repairs the damage that a verification found. */
 export async function repairCheckpoint(
   store: Store,
   namespace: string,
@@ -87,7 +87,7 @@ class Repair {
       const wanted = isData(file) ? Math.min(copiesWanted, everywhere) : everywhere;
       await this.#repairFile(entry, copies, wanted);
     }
-    // Last, as when it was saved: who has the manifest finds the files.
+    // Last, as in a save: the holder of a manifest finds the files.
     const manifestName = manifestBlob(this.#namespace, manifest);
     await this.#restoreCopies({ file: 'manifest', blob: manifestName, bytes: 0 }, manifestCopies, everywhere);
     return { manifest, actions: this.#actions, lost: this.#lost, shortfall: this.#shortfall };
@@ -108,7 +108,7 @@ class Repair {
     if (!isRebuilt) this.#lost.push(file);
   }
 
-  /** From a good copy, where there is one. */
+  /** Copies from a good copy, if there is one. */
   async #restoreCopies(
     target: {
       readonly file: string;
@@ -122,7 +122,7 @@ class Repair {
     const damaged = new Set(copies.filter((copy) => !isGood(copy)).map(({ place }) => place));
     const holders = new Set(copies.filter(isGood).map(({ place }) => place));
     if (holders.size === 0) return;
-    // They go first: a copy that is made must not be made of one of them.
+    // Damaged copies are removed first: a new copy must not be made from one of them.
     if (!this.#options.dryRun) await this.#removeAll(target.blob, damaged);
     const refused = new Set<string>();
     for (;;) {
@@ -136,13 +136,13 @@ class Repair {
     this.#shortfall += Math.max(0, wanted - holders.size);
   }
 
-  /** One that cannot be removed stays damaged; what is made of it would not have its sum. */
+  /** Failures are ignored: a copy made from a remaining damaged one fails its checksum. */
   async #removeAll(blob: string, places: Iterable<string>): Promise<void> {
     const { signal } = this.#options;
     await Promise.allSettled([...places].map((place) => this.#store.remove(blob, { place, signal })));
   }
 
-  /** The place for the next copy: where one was damaged, then on a host that has none, then anywhere. */
+  /** The place for the next copy: first where a copy was damaged, then a host without a copy, then anywhere. */
   #next(
     blob: string,
     damaged: ReadonlySet<string>,
@@ -164,7 +164,7 @@ class Repair {
     return best?.place;
   }
 
-  /** Makes a copy and has it summed where it lies; tells why that failed. */
+  /** Makes a copy and verifies it at its holder; returns the reason of a failure. */
   async #copy(
     { blob, crc32c }: { readonly blob: string; readonly crc32c?: number },
     place: string,
@@ -176,14 +176,14 @@ class Repair {
       const { crc32c: sum } = await this.#store.digest(blob, { place, signal });
       if (crc32c === undefined || sum === crc32c) return undefined;
       await this.#store.remove(blob, { place, signal });
-      return 'what arrived there does not have its sum';
+      return 'the new copy has a wrong checksum';
     } catch (error) {
       if (signal?.aborted) throw error;
       return firstLineOf(error);
     }
   }
 
-  /** Of several damaged copies, those chunks that are good. */
+  /** Rebuilds a file from the good chunks of damaged copies. */
   async #rebuild(entry: ManifestFile, blob: string): Promise<boolean> {
     const { file, size, crc32c } = entry;
     const { signal, dryRun } = this.#options;
@@ -210,7 +210,7 @@ class Repair {
         copies: isData(file) ? 'replicated' : 'everywhere',
       });
       if (put.crc32c !== crc32c) {
-        throw new ShoalError('SHOAL_CORRUPT', `${file} was rebuilt with another sum`);
+        throw new ShoalError('SHOAL_CORRUPT', `the rebuilt ${file} has a wrong checksum`);
       }
       for (const place of put.places) this.#did({ type: 'rebuild', file, place, bytes: size });
       this.#shortfall += put.shortfall;

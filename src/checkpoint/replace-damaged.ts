@@ -1,7 +1,7 @@
 /**
- * Replaces copies that a reader has passed over as damaged, in the background of whoever has read the good ones. What is
- * copied is a copy that has its sum from end to end; without one, nothing is touched: of several damaged copies the good
- * chunks may be all that is left (`shoal checkpoint repair` puts those together).
+ * Replaces damaged copies that a reader has skipped, in the background. The source is a copy with a correct checksum.
+ * Without one nothing is changed: the good chunks of the damaged copies may be all that is left
+ * (`shoal checkpoint repair` combines them).
  */
 import { messageOf, ShoalError } from '../errors/errors.js';
 import { isCopyFault } from '../errors/system-error.js';
@@ -9,17 +9,17 @@ import type { Store } from '../store/store.js';
 import type { DamagedCopy } from './read-manifest.js';
 
 export interface ReplaceOptions {
-  readonly signal?: AbortSignal | undefined;
+  readonly signal?: AbortSignal;
   readonly log?: ((line: string) => void) | undefined;
 }
 
-/** Never rejects: what fails is logged. */
+/** Never rejects: failures are logged. */
 export async function replaceDamaged(
   store: Store,
   damaged: readonly DamagedCopy[],
   { signal, log }: ReplaceOptions = {},
 ): Promise<void> {
-  // Other stores have one copy of a blob.
+  // Other stores keep one copy of a blob.
   if (store.kind !== 'peers') return;
   const unfit = new Set(damaged.map(({ blob, place }) => `${place} ${blob}`));
   for (const copy of damaged) {
@@ -29,14 +29,14 @@ export async function replaceDamaged(
       const sources = (await store.locate(blob, { signal })).filter((at) => !unfit.has(`${at} ${blob}`));
       const from = await replaceCopy(store, copy, sources, signal);
       if (from !== undefined)
-        log?.(`the damaged copy of ${blob} at ${place} was replaced by that of ${from}`);
+        log?.(`the damaged copy of ${blob} at ${place} was replaced by a copy from ${from}`);
     } catch (error) {
       log?.(`the damaged copy of ${blob} at ${place} could not be replaced: ${messageOf(error)}`);
     }
   }
 }
 
-/** Resolves with the source of the new copy; undefined if none is needed, since somebody has replaced it already. */
+/** Resolves with the source of the new copy; undefined if the copy is good again. */
 async function replaceCopy(
   store: Store,
   { blob, place, crc32c }: DamagedCopy,
@@ -58,11 +58,11 @@ async function replaceCopy(
     await store.copy(blob, place, { from, signal });
     if (await isGood(place)) return from;
     await store.remove(blob, { place, signal });
-    throw new ShoalError('SHOAL_CORRUPT', `what was written to ${place} reads back otherwise`, {
+    throw new ShoalError('SHOAL_CORRUPT', `the new copy at ${place} has a wrong checksum`, {
       hint: 'Its disk may be failing.',
     });
   }
-  throw new ShoalError('SHOAL_CORRUPT', 'no other copy is good from end to end', {
+  throw new ShoalError('SHOAL_CORRUPT', 'no other copy is undamaged', {
     hint: 'Run `shoal checkpoint repair`.',
   });
 }

@@ -1,7 +1,7 @@
 /**
- * Gives the variables of a cluster their values from a checkpoint. Each owner reads the ranges of its own variables;
- * the chief reads the index alone. What was saved on two owners may be restored on three: names and slices decide, not
- * places, and a slot is a variable like any other.
+ * Restores the variables of a cluster from a checkpoint. Each owner reads the ranges of its own variables; the chief
+ * reads only the index. A checkpoint of two owners can be restored on three: variables are matched by name and slice.
+ * Optimizer slots are variables like any other.
  */
 import { firstLineOf, isShoalError, messageOf, ShoalError } from '../errors/errors.js';
 import type { BundleIndex } from '../formats/tensor-bundle/bundle-index.js';
@@ -23,10 +23,10 @@ export interface RestoreContext {
   readonly namespace: string;
   readonly owner: (name: string) => ShardOwner;
   /**
-   * Waits for some of those places that can not be asked at the moment. True: one that could not be asked before can be
-   * now. False: all can be asked, or they did not come in time.
+   * Waits for one of those places that is currently unreachable. True: another place has become reachable. False: all
+   * are reachable, or the wait timed out.
    */
-  readonly waitForHolders?: HolderWait | undefined;
+  readonly waitForHolders?: HolderWait;
   readonly log?: ((line: string) => void) | undefined;
 }
 
@@ -37,31 +37,31 @@ export type HolderWait = (
 
 export interface RestoreRequest {
   readonly variables: ReadonlyMap<string, readonly SavedVariable[]>;
-  /** Variables that the checkpoint does not have are an error, unless this is false. */
-  readonly strict?: boolean | undefined;
-  /** Whether the state of the input is wanted too; without it a checkpoint can be restored that has lost it. */
-  readonly readsInput?: boolean | undefined;
-  /** Owners that are served after all others: who sees their values knows that all are there. */
-  readonly last?: ReadonlySet<string> | undefined;
-  readonly signal?: AbortSignal | undefined;
+  /** Whether variables missing in the checkpoint are an error; default: true. */
+  readonly strict?: boolean;
+  /** Whether to read the input state too; without it a checkpoint that lost it can be restored. Default: false. */
+  readonly readsInput?: boolean;
+  /** Owners that are restored after all others: once their values are visible, all are. */
+  readonly last?: ReadonlySet<string>;
+  readonly signal?: AbortSignal;
 }
 
 export interface RestoreReport {
   readonly manifest: Manifest;
-  /** Variables without a value in the checkpoint; they keep what they have. */
+  /** Variables without a value in the checkpoint; they keep their values. */
   readonly missing: readonly string[];
-  /** What is in the checkpoint and was not asked for. */
+  /** Tensors of the checkpoint that were not requested. */
   readonly unused: readonly string[];
   readonly bytesRead: number;
-  /** The state of the input as it was saved, where it was asked for; null where the checkpoint has none. */
+  /** The saved input state, if requested; null if the checkpoint has none. */
   readonly input?: unknown;
-  /** Copies that were passed over, and the like. */
+  /** Problems that did not stop the restore, such as skipped copies. */
   readonly notices: readonly string[];
 }
 
 /**
- * Restores one checkpoint, or says why that cannot be. Where a copy is missing or damaged and a task that holds another one
- * is away, that task is waited for.
+ * Restores one checkpoint. If a copy is missing or damaged and a task that holds another one is unreachable, it waits
+ * for that task.
  */
 export async function restoreCheckpoint(
   context: RestoreContext,
@@ -75,7 +75,7 @@ export async function restoreCheckpoint(
     } catch (error) {
       request.signal?.throwIfAborted();
       if (!(error instanceof Unrestorable)) throw error;
-      const why = `${manifest.prefix} can not be restored yet (${firstLineOf(error)})`;
+      const why = `${manifest.prefix} cannot be restored yet (${firstLineOf(error)})`;
       if (!(await context.waitForHolders?.(places, { why, signal: request.signal }))) throw error;
     }
   }
@@ -93,17 +93,17 @@ async function restoreOnce(
     const bundle = await BundleReader.open(reader, manifest.prefix);
     return { index: bundle.index, input: readsInput ? await readInput(reader, manifest) : undefined };
   })().finally(() => reader.close());
-  // What is lost says more.
+  // The check for lost files below gives a better error.
   reading.catch(() => {});
   const { missing: allLost } = await healthOf(store, namespace, manifest, { signal });
-  // The graph in the `.meta` file is for others: no variable gets its value from it.
+  // No variable is restored from the graph in the `.meta` file.
   const isNeeded = (file: string) => !file.endsWith('.meta') && (readsInput || file !== manifest.inputFile);
   const lostFiles = allLost.filter(isNeeded);
   if (lostFiles.length > 0) {
     throw new Unrestorable(
       'SHOAL_UNREACHABLE',
-      `${manifest.prefix} is not complete: no copy of ${lostFiles.join(', ')} is in reach`,
-      { hint: 'Start the tasks that hold it; `shoal checkpoint inspect` tells which.' },
+      `${manifest.prefix} is not complete: no copy of ${lostFiles.join(', ')} is reachable`,
+      { hint: 'Start the tasks that hold it; `shoal checkpoint inspect` lists them.' },
     );
   }
   const { index, input } = await reading.catch((error: unknown) => {
@@ -116,14 +116,14 @@ async function restoreOnce(
     throw new ShoalError(
       'SHOAL_NOT_FOUND',
       `${manifest.prefix} has no value for ${missing.slice(0, 5).join(', ')}${missing.length > 5 ? `, … (${missing.length})` : ''}`,
-      { hint: 'Restore a part of the variables, or give names with a varList.' },
+      { hint: 'Restore only some of the variables, or map names with a varList.' },
     );
   }
   const notices: string[] = [];
   let { bytesRead } = reader;
   const stop = new AbortController();
   const either = signal ? AbortSignal.any([signal, stop.signal]) : stop.signal;
-  // Owners need no state of the input, which may be large where it is inline.
+  // Owners do not need the input state, which may be large if it is inline.
   const withoutInput = { ...manifest, input: null };
   const ask = async (name: string) => {
     const variables = [...(found.get(name) ?? [])];
@@ -145,7 +145,7 @@ async function restoreOnce(
   return { manifest, missing, unused, bytesRead, notices, ...(readsInput && { input }) };
 }
 
-/** Tells the first failure when all have ended: who goes on would put its values over those of the next checkpoint. */
+/** Throws the first failure after all have ended: a running one could overwrite values of the next checkpoint. */
 async function allEnded(works: readonly Promise<void>[], stop: AbortController): Promise<void> {
   const failures: unknown[] = [];
   await Promise.all(
@@ -160,8 +160,8 @@ async function allEnded(works: readonly Promise<void>[], stop: AbortController):
 }
 
 /**
- * Restores the first of the checkpoints that can be. One that cannot is passed over for an older one, loudly; except for one
- * that this version of Shoal can not read, which is no damage: to go back behind it would discard good training.
+ * Restores the newest restorable checkpoint. A damaged one is logged and skipped for an older one. A checkpoint that
+ * only a newer Shoal can read is an error: skipping it would discard good training.
  */
 export async function restoreNewest(
   context: RestoreContext,
@@ -171,17 +171,17 @@ export async function restoreNewest(
 ): Promise<RestoreReport> {
   const failures: string[] = [];
   let isDamageOnly = true;
-  const passOver = (what: string, error: ShoalError) => {
+  const skip = (what: string, error: ShoalError) => {
     failures.push(`${what}: ${messageOf(error)}`);
     isDamageOnly &&= error.code === 'SHOAL_CORRUPT';
-    context.log?.(`checkpoint ${what} can not be restored: ${firstLineOf(error)}; trying the one before`);
+    context.log?.(`checkpoint ${what} cannot be restored: ${firstLineOf(error)}; trying the previous one`);
   };
   const all = [...manifests, ...unreadable].sort((a, b) => b.sequence - a.sequence);
   for (const found of all) {
-    const one = isUnreadable(found) ? await readLater(context, found, request.signal) : found;
+    const one = isUnreadable(found) ? await retryManifest(context, found, request.signal) : found;
     if (isUnreadable(one)) {
       if (one.error.code === 'SHOAL_UNSUPPORTED') throw one.error;
-      passOver(`of step ${one.step}`, one.error);
+      skip(`of step ${one.step}`, one.error);
       continue;
     }
     check(one);
@@ -189,30 +189,30 @@ export async function restoreNewest(
       return await restoreCheckpoint(context, one, request);
     } catch (error) {
       request.signal?.throwIfAborted();
-      // That a task was lost meanwhile is no reason to go back further.
+      // A task lost meanwhile is no reason to use an older checkpoint.
       if (!(error instanceof Unrestorable)) throw error;
-      passOver(one.prefix, error);
+      skip(one.prefix, error);
     }
   }
   throw new ShoalError(
-    // On one disk no better copy can turn up later.
+    // A file store has one copy: no better one can appear later.
     isDamageOnly && context.store.kind === 'file' ? 'SHOAL_CORRUPT' : 'SHOAL_UNREACHABLE',
     `There are ${all.length} checkpoints, and none can be restored. ${failures.join('; ')}`,
-    { hint: 'Start the machines that hold them. Nothing was initialised, and nothing is lost by waiting.' },
+    { hint: 'Start the machines that hold them. Nothing was initialized, and nothing is lost by waiting.' },
   );
 }
 
-/** A manifest none of whose copies could be reached: those who hold it are waited for. */
-async function readLater(
+/** Waits for the holders of an unreachable manifest and reads it again. */
+async function retryManifest(
   { store, waitForHolders, log }: RestoreContext,
   found: UnreadableManifest,
   signal: AbortSignal | undefined,
 ): Promise<Manifest | UnreadableManifest> {
   let { error } = found;
   while (error.code === 'SHOAL_UNREACHABLE') {
-    const why = `the checkpoint of step ${found.step} can not be restored yet (${firstLineOf(error)})`;
+    const why = `the checkpoint of step ${found.step} cannot be restored yet (${firstLineOf(error)})`;
     const hasCome = await waitForHolders?.(found.places, { why, signal });
-    // Also where nobody was waited for: they may have come back since.
+    // Even without a wait: the holders may have returned since the first read.
     const again = await readManifest(store, found.name, found.places, { signal, onNotice: log });
     if (again.manifest) return again.manifest;
     error = again.error ?? error;
@@ -223,10 +223,10 @@ async function readLater(
 
 const isUnreadable = (one: Manifest | UnreadableManifest): one is UnreadableManifest => 'error' in one;
 
-/** Something is wrong with the checkpoint itself: another one may be better. */
+/** The checkpoint itself is damaged or incomplete: another one may be restorable. */
 class Unrestorable extends ShoalError {}
 
-/** Which variables the checkpoint has, checked for type and shape. */
+/** The variables that the checkpoint has, after a check of their types and shapes. */
 function match(
   index: BundleIndex,
   variables: ReadonlyMap<string, readonly SavedVariable[]>,
@@ -248,7 +248,7 @@ function match(
         throw new ShoalError(
           'SHOAL_INVALID_ARGUMENT',
           `${variable.key} is ${variable.dtype} [${shape}] in the graph, but ${dtypeName(saved.dtype)} [${saved.shape}] in ${prefix}`,
-          { hint: 'The model has changed since; leave the variable out of the varList.' },
+          { hint: 'The model has changed since the save; leave the variable out of the varList.' },
         );
       }
       present.push(variable);

@@ -1,18 +1,18 @@
-/** Which checkpoints may go. A policy is a small object; what it keeps, stays. */
+/** Retention policy: which checkpoints may be removed. */
 import type { Manifest } from './manifest.js';
 
 export interface Retention {
-  /** How many of the newest stay; 0 or less keeps all. */
+  /** How many of the newest are kept; 0 or less keeps all. */
   readonly keep: number;
-  /** Besides, one for every so many hours of training stays for good. */
-  readonly everyHours?: number | undefined;
-  /** Attempts that stay whatever their age: the best by some metric, one that somebody reads. */
-  readonly pinned?: ReadonlySet<string> | undefined;
+  /** In addition, one checkpoint per this many hours is kept forever. */
+  readonly everyHours?: number;
+  /** Attempts that are kept at any age, e.g. the best by some metric, or one that is being read. */
+  readonly pinned?: ReadonlySet<string>;
 }
 
 const HOUR_MS = 3_600_000;
 
-/** The checkpoints that may go, oldest first; given newest first. The newest never goes. */
+/** The checkpoints that may be removed, oldest first, from a list with the newest first. The newest is always kept. */
 export function expired(
   manifests: readonly Manifest[],
   { keep, everyHours, pinned }: Retention,

@@ -1,4 +1,4 @@
-/** Carries out a commit: asks the workers to rest and the owners to write, and puts index and manifest. */
+/** Carries out a commit: pauses the workers, has the owners write, and puts index and manifest. */
 
 import { setMaxListeners } from 'node:events';
 import { faultPoint } from '../async/fault-point.js';
@@ -17,62 +17,62 @@ import { fileBlob, manifestBlob, newAttempt } from './names.js';
 import type { SavedVariable } from './saved-variable.js';
 import type { ShardOwner, WrittenShard } from './shard-owner.js';
 
-/** Workers that can be asked to rest at a step boundary. */
-export interface Parking {
-  /** Those that train at the moment. */
+/** Pauses and resumes workers at step boundaries. */
+export interface PauseControl {
+  /** The workers that are training. */
   workers(): readonly string[];
-  /** Before anybody rests: rejects when somebody could not be brought to it, so that the others need not rest in vain. */
+  /** Called before any worker is paused; rejects if some worker could not be paused. */
   check?(options: { readonly signal: AbortSignal | undefined }): Promise<void>;
-  /** Resolves when the worker rests. It goes on by itself when the lease is over. */
-  park(worker: string, options: { readonly leaseMs: number; readonly signal: AbortSignal }): Promise<void>;
+  /** Resolves when the worker is paused. It resumes by itself when the lease expires. */
+  pause(worker: string, options: { readonly leaseMs: number; readonly signal: AbortSignal }): Promise<void>;
   resume(worker: string): Promise<void>;
   /** How long workers may take to pause, by the duration of their steps. */
-  pauseMs?(): number;
+  pauseTimeoutMs?(): number;
 }
 
-/** News of tasks: who went and who came. */
+/** Subscribes to losses and joins of tasks; returns the unsubscribe function. */
 export type Watch = (listener: (event: { type: 'lost' | 'joined'; task: string }) => void) => () => void;
 
 export interface SaveContext {
   readonly store: Store;
   readonly namespace: string;
   readonly owner: (name: string) => ShardOwner;
-  readonly parking?: Parking | undefined;
-  readonly watch?: Watch | undefined;
+  readonly pauseControl?: PauseControl;
+  readonly watch?: Watch;
   readonly chief: { readonly task: string; readonly incarnation: number };
   /**
-   * Rejects with SHOAL_FORBIDDEN when somebody knows that this chief was replaced: asked before anything is published or
-   * removed in a store that does not check it by itself.
+   * Rejects with SHOAL_FORBIDDEN if some task knows that this chief was replaced. Called before anything is published
+   * or removed in a store that does not check this itself.
    */
   readonly confirmChief?: (() => Promise<void>) | undefined;
   /** The job that saves, for the manifest. */
-  readonly job?: string | undefined;
+  readonly job?: string;
   readonly now: () => number;
   readonly log?: ((line: string) => void) | undefined;
-  /** Runs one save after another: an owner holds one snapshot at a time, whatever it is for. */
+  /** Serializes saves: an owner holds one snapshot at a time. */
   readonly inTurn?: (<T>(work: () => Promise<T>) => Promise<T>) | undefined;
 }
 
 export interface SaveRequest {
-  /** What each owner has to save, by owner. */
+  /** The variables to save, by owner. */
   readonly variables: ReadonlyMap<string, readonly SavedVariable[]>;
-  /** Asked for while the workers rest. */
+  /** Called while the workers are paused. */
   readonly step: () => Promise<number>;
-  /** `model.ckpt`: the step is put behind it. */
+  /** E.g. `model.ckpt`; the step is appended. */
   readonly basename: string;
   readonly consistency: Consistency;
-  /** Rejects when no checkpoint may have this prefix: asked before anything is written. */
+  /** Rejects if no checkpoint may have this prefix; called before anything is written. */
   readonly checkPrefix?: ((prefix: string) => Promise<void>) | undefined;
   readonly meta?: (() => Uint8Array) | undefined;
-  /** What input has been consumed; asked for while the workers rest. */
+  /** The input state; called while the workers are paused. */
   readonly input?: (() => unknown) | undefined;
-  readonly signal?: AbortSignal | undefined;
+  readonly signal?: AbortSignal;
   readonly onProgress?: ((progress: SaveProgress) => void) | undefined;
-  /** How long workers may take to pause; default: as `Parking.pauseMs` says. */
-  readonly parkMs?: number | undefined;
-  readonly snapshotMs?: number | undefined;
-  /** A write of which nothing moves for so long is given up. */
-  readonly stallMs?: number | undefined;
+  /** How long workers may take to pause; default: that of `PauseControl`. */
+  readonly pauseTimeoutMs?: number;
+  readonly snapshotMs?: number;
+  /** A write without progress for this long fails. */
+  readonly stallMs?: number;
 }
 
 export interface SaveProgress {
@@ -83,15 +83,15 @@ export interface SaveProgress {
 
 export interface SaveOutcome {
   readonly manifest: Manifest;
-  /** Milliseconds for which workers were asked to rest. */
-  readonly parkedMs: number;
-  /** Copies that were wanted and could not be had. */
+  /** How long the workers were paused, in milliseconds. */
+  readonly pausedMs: number;
+  /** How many requested copies could not be made. */
   readonly shortfall: number;
 }
 
 export interface SequenceOptions {
-  /** The highest sequence that this life of the chief has tried; undefined before its first save. */
-  readonly above?: number | undefined;
+  /** The highest sequence attempted by this incarnation of the chief; undefined before its first save. */
+  readonly above?: number;
   readonly onSequence?: ((sequence: number) => void) | undefined;
 }
 
@@ -100,13 +100,13 @@ export async function save(
   request: SaveRequest,
   { above, onSequence }: SequenceOptions = {},
 ): Promise<SaveOutcome> {
-  const { store, namespace, parking, inTurn = (work) => work() } = context;
+  const { store, namespace, pauseControl, inTurn = (work) => work() } = context;
   return inTurn(async () => {
     request.signal?.throwIfAborted();
-    if (request.consistency === 'consistent') await parking?.check?.({ signal: request.signal });
-    // What earlier lives of the chief have left is looked for once: they begin nothing more.
-    const life = above === undefined ? context.chief.incarnation : undefined;
-    const next = await nextSequence(store, namespace, { signal: request.signal, life });
+    if (request.consistency === 'consistent') await pauseControl?.check?.({ signal: request.signal });
+    // Attempts of earlier incarnations of the chief are looked up once: they begin no new ones.
+    const incarnation = above === undefined ? context.chief.incarnation : undefined;
+    const next = await nextSequence(store, namespace, { signal: request.signal, incarnation });
     const sequence = Math.max((above ?? 0) + 1, next);
     onSequence?.(sequence);
     return new Save(context, request, sequence).run();
@@ -120,7 +120,7 @@ class Save {
   readonly #attempt: string;
   readonly #stop = new AbortController();
   readonly #cleanUp: Promise<unknown>[] = [];
-  /** Puts under way: what they publish late would be left behind by a clean-up that does not wait. */
+  /** Running puts. The cleanup waits for them, or it would miss what they publish. */
   readonly #puts: Promise<unknown>[] = [];
   readonly #bytes = new Map<string, number>();
   readonly #finished: Promise<void>;
@@ -134,8 +134,8 @@ class Save {
   #files: ManifestFile[] = [];
   #tensors = 0;
   #manifest: Manifest | undefined;
-  #parkedAt = 0;
-  #parkedMs = 0;
+  #pausedAt = 0;
+  #pausedMs = 0;
 
   constructor(context: SaveContext, request: SaveRequest, sequence: number) {
     this.#context = context;
@@ -143,11 +143,11 @@ class Save {
     this.#sequence = sequence;
     this.#attempt = newAttempt({ incarnation: context.chief.incarnation, sequence });
     const owners = [...request.variables.keys()];
-    const workers = request.consistency === 'consistent' ? (context.parking?.workers() ?? []) : [];
+    const workers = request.consistency === 'consistent' ? (context.pauseControl?.workers() ?? []) : [];
     const { state, effects } = beginCommit<WrittenShard>(owners, workers);
     this.#state = state;
     this.#effects = effects;
-    // Every part of the save, and every copy of it, listens.
+    // Every part and every copy of the save adds a listener.
     setMaxListeners(0, this.#stop.signal);
     this.#finished = new Promise((resolve) => {
       this.#finish = resolve;
@@ -172,7 +172,7 @@ class Save {
     const { phase, error, shards } = this.#state;
     if (phase !== 'committed' || !this.#manifest) throw error;
     const shortfall = [...shards.values()].reduce((sum, shard) => sum + shard.shortfall, 0);
-    return { manifest: this.#manifest, parkedMs: this.#parkedMs, shortfall };
+    return { manifest: this.#manifest, pausedMs: this.#pausedMs, shortfall };
   }
 
   #tell(event: CommitEvent<WrittenShard>): void {
@@ -184,7 +184,7 @@ class Save {
     if (state.phase === 'committed' || state.phase === 'failed') this.#finish();
   }
 
-  /** Work whose failure is the failure of the save. */
+  /** Starts work whose failure fails the save. */
   #begin(work: Promise<CommitEvent<WrittenShard>>): void {
     this.#puts.push(work);
     work.then(
@@ -193,7 +193,7 @@ class Save {
     );
   }
 
-  /** Work that the save waits for at its end, and whose failure is not its own: who is lost ends it by a lease. */
+  /** Starts work that the save waits for at its end. A failure is only logged: leases clean up after lost tasks. */
   #runUngated(work: Promise<unknown>, problem: string): void {
     this.#cleanUp.push(
       work.catch((error: unknown) => this.#context.log?.(`${problem}: ${firstLineOf(error)}`)),
@@ -212,8 +212,8 @@ class Save {
   #perform(effects: readonly CommitEffect<WrittenShard>[]): void {
     for (const effect of effects) {
       switch (effect.type) {
-        case 'park':
-          this.#park(effect.workers);
+        case 'pause':
+          this.#pause(effect.workers);
           break;
         case 'snapshot':
           this.#snapshot(effect.owners);
@@ -235,33 +235,34 @@ class Save {
           for (const owner of effect.owners) {
             this.#runUngated(
               this.#context.owner(owner).drop(this.#attempt),
-              `${owner} could not be told to forget`,
+              `${owner} could not be told to drop its snapshot`,
             );
           }
           break;
         case 'discard':
-          this.#runUngated(this.#discard(), 'what a failed save left behind could not be removed');
+          this.#runUngated(this.#discard(), 'files of a failed save could not be removed');
           break;
       }
     }
   }
 
-  #park(workers: readonly string[]): void {
-    const { parking } = this.#context;
-    const { parkMs = parking?.pauseMs?.() ?? 15_000, snapshotMs = 60_000 } = this.#request;
-    const leaseMs = parkMs + snapshotMs + 5_000;
-    this.#parkedAt = performance.now();
-    this.#deadline(parkMs, 'come to rest');
+  #pause(workers: readonly string[]): void {
+    const { pauseControl } = this.#context;
+    const { pauseTimeoutMs = pauseControl?.pauseTimeoutMs?.() ?? 15_000, snapshotMs = 60_000 } =
+      this.#request;
+    const leaseMs = pauseTimeoutMs + snapshotMs + 5_000;
+    this.#pausedAt = performance.now();
+    this.#deadline(pauseTimeoutMs, 'pause');
     for (const worker of workers) {
       this.#begin(
         (async () => {
-          await faultPoint('checkpoint.park');
+          await faultPoint('checkpoint.pause');
           this.#stop.signal.throwIfAborted();
-          await parking!.park(worker, { leaseMs, signal: this.#stop.signal });
-          return { type: 'parked', worker } as const;
+          await pauseControl!.pause(worker, { leaseMs, signal: this.#stop.signal });
+          return { type: 'paused', worker } as const;
         })().catch((error: unknown) => {
-          // Whoever is lost meanwhile is told of by the watch; nobody waits for it then.
-          if (!this.#state.waiting.includes(worker)) return { type: 'parked', worker } as const;
+          // The watch has reported the worker as lost: the save no longer waits for it.
+          if (!this.#state.waiting.includes(worker)) return { type: 'paused', worker } as const;
           throw error;
         }),
       );
@@ -271,7 +272,7 @@ class Save {
   #snapshot(owners: readonly string[]): void {
     const { snapshotMs = 60_000 } = this.#request;
     this.#deadline(snapshotMs, 'take a snapshot');
-    const told = (async () => {
+    const state = (async () => {
       this.#step = await this.#request.step();
       this.#input = this.#request.input?.() ?? null;
     })();
@@ -283,8 +284,8 @@ class Save {
           const taken = this.#context
             .owner(owner)
             .snapshot({ attempt: this.#attempt, variables }, { signal });
-          // At once: every millisecond here is one in which workers rest.
-          const [{ bytes }] = await Promise.all([taken, told]);
+          // In parallel: the workers are paused meanwhile.
+          const [{ bytes }] = await Promise.all([taken, state]);
           this.#total += bytes;
           return { type: 'snapshotted', owner } as const;
         })(),
@@ -293,9 +294,9 @@ class Save {
   }
 
   #resume(workers: readonly string[]): void {
-    this.#parkedMs = performance.now() - this.#parkedAt;
+    this.#pausedMs = performance.now() - this.#pausedAt;
     for (const worker of workers) {
-      this.#runUngated(this.#context.parking!.resume(worker), `${worker} could not be told to go on`);
+      this.#runUngated(this.#context.pauseControl!.resume(worker), `${worker} could not be resumed`);
     }
   }
 
@@ -345,7 +346,7 @@ class Save {
       ...(meta ? [this.#put(`${this.#prefix}.meta`, meta)] : []),
       ...(input ? [this.#put(inputFile(this.#prefix), input)] : []),
     ]);
-    // None is under way any more when this fails: what is left of them can be removed.
+    // All puts have ended before this throws, so the cleanup can remove what they wrote.
     for (const put of puts) {
       if (put.status === 'rejected') throw put.reason;
       this.#files.push(put.value);
@@ -374,7 +375,7 @@ class Save {
     const hasInput = this.#input !== null;
     const manifest: Manifest = {
       format: 'shoal-checkpoint',
-      // Where nothing of version 2 is in it, earlier releases can read it.
+      // Without a feature of version 2, earlier releases can read it.
       version: hasInput ? 2 : 1,
       sequence: this.#sequence,
       step: this.#step,
@@ -393,15 +394,15 @@ class Save {
       ...(hasInput ? { inputFile: inputFile(this.#prefix) } : { input: null }),
     };
     const { signal } = this.#stop;
-    // Index and graph were put by this task a moment ago.
+    // Only the shards are checked: this task has just put index and graph.
     const written = { ...manifest, files: [...this.#state.shards.values()].map(({ file }) => file) };
     const { missing } = await healthOf(store, namespace, written, { signal });
     if (missing.length > 0) {
       throw new ShoalError(
         'SHOAL_UNREACHABLE',
-        `The checkpoint was not saved: ${missing.join(', ')} is gone`,
+        `The checkpoint was not saved: no copy of ${missing.join(', ')} is left`,
         {
-          hint: 'The only task that held it was lost, or another chief has removed it.',
+          hint: 'The only task that held it was lost, or another chief removed it.',
         },
       );
     }
@@ -418,7 +419,7 @@ class Save {
     return { type: 'published' };
   }
 
-  /** What is left behind here, because somebody cannot be reached, is swept later. */
+  /** Files on unreachable tasks remain, and are removed by a later save. */
   async #discard(): Promise<void> {
     const { store, namespace } = this.#context;
     await Promise.allSettled(this.#puts);

@@ -1,6 +1,6 @@
 /**
- * A variable as a checkpoint knows it: the key it is saved under, and the resource that holds it in the process that
- * owns it. It travels from the chief to that process as JSON.
+ * A variable in a checkpoint: the key it is saved under, and its resource in the owning process. The chief sends it to
+ * that process as JSON.
  */
 import * as v from 'valibot';
 import type { TensorSlice } from '../formats/tensor-bundle/slice.js';
@@ -12,20 +12,20 @@ const Shape = v.pipe(v.array(Size), v.maxLength(254));
 const Name = v.pipe(v.string(), v.minLength(1), v.maxLength(4096));
 
 export const SavedVariableSchema = v.object({
-  /** The name in the checkpoint; the parts of a partitioned variable share one. */
+  /** The name in the checkpoint, shared by all parts of a partitioned variable. */
   key: Name,
-  /** The name of the resource, and the container it is in. */
+  /** The name of the resource, and its container. */
   resource: Name,
   container: v.pipe(v.string(), v.maxLength(4096)),
   dtype: v.custom<DType>((value) => typeof value === 'string' && value in DTYPES, 'expected a dtype'),
-  /** Of this part, where it is one. */
+  /** The shape of this part, if it is one. */
   shape: Shape,
   part: v.optional(v.object({ fullShape: Shape, offset: Shape })),
 });
 
 export type SavedVariable = v.InferOutput<typeof SavedVariableSchema>;
 
-/** What is saved of a variable, under its own name or another. */
+/** @param key default: the name of the variable. */
 export function savedVariable(variable: Variable, key?: string): SavedVariable {
   const { sliceInfo, handle } = variable;
   const shared = handle.op.attr('shared_name');
@@ -44,7 +44,7 @@ export function fullShapeOf({ part, shape }: SavedVariable): readonly number[] {
   return part?.fullShape ?? shape;
 }
 
-/** The slice as TensorFlow writes it: `all` of a dimension where the part has all of it. */
+/** The slice as TensorFlow writes it: `all` for dimensions that the part covers. */
 export function sliceOf({ part, shape }: SavedVariable): TensorSlice | undefined {
   return part?.fullShape.map((size, i) =>
     part.offset[i] === 0 && shape[i] === size ? 'all' : { start: part.offset[i]!, length: shape[i]! },

@@ -1,13 +1,13 @@
-/** A line of JSON and a line with the crc32c of the first: what is damaged or cut off is not taken for a value. */
+/** A line of JSON and a line with its crc32c, to detect damage and truncation. */
 import { crc32c } from '../bytes/crc32c.js';
 import { messageOf, ShoalError } from '../errors/errors.js';
 
 export interface SealOptions {
   /** For error messages: "the manifest of model.ckpt-500". */
   readonly what: string;
-  /** What a reader takes. A writer that exceeds it must fail: nobody could read the result. */
+  /** The limit of readers. A writer that exceeds it must fail. */
   readonly maxBytes: number;
-  readonly hint?: string | undefined;
+  readonly hint?: string;
 }
 
 const SEAL_BYTES = 10;
@@ -17,8 +17,8 @@ export function encodeSealed(value: unknown, { what, maxBytes, hint }: SealOptio
   try {
     line = Buffer.from(JSON.stringify(value));
   } catch (cause) {
-    // JSON that is longer than the longest string of V8 is a RangeError.
-    throw new ShoalError('SHOAL_INVALID_ARGUMENT', `${what} can not be written: ${messageOf(cause)}`, {
+    // JSON above the maximum string length of V8 is a RangeError.
+    throw new ShoalError('SHOAL_INVALID_ARGUMENT', `${what} cannot be written: ${messageOf(cause)}`, {
       cause,
       hint,
     });
@@ -26,7 +26,7 @@ export function encodeSealed(value: unknown, { what, maxBytes, hint }: SealOptio
   if (line.byteLength + SEAL_BYTES > maxBytes) {
     throw new ShoalError(
       'SHOAL_INVALID_ARGUMENT',
-      `${what} has ${line.byteLength + SEAL_BYTES} bytes; at most ${maxBytes} can be read back`,
+      `${what} has ${line.byteLength + SEAL_BYTES} bytes; the limit is ${maxBytes}`,
       { hint },
     );
   }
@@ -39,7 +39,7 @@ export function decodeSealed(bytes: Uint8Array, source: string, kind: string): u
   const end = text.lastIndexOf(0x0a, text.length - 2);
   const line = text.subarray(0, Math.max(0, end));
   if (end < 0 || text.subarray(end).toString('latin1') !== sealOf(line))
-    throw damaged(source, kind, 'its sum does not match');
+    throw damaged(source, kind, 'its checksum does not match');
   try {
     return JSON.parse(line.toString('utf8'));
   } catch (cause) {
@@ -49,7 +49,7 @@ export function decodeSealed(bytes: Uint8Array, source: string, kind: string): u
 
 export function damaged(source: string, kind: string, why: string): ShoalError {
   return new ShoalError('SHOAL_CORRUPT', `${source} is not ${kind}: ${why}`, {
-    hint: 'Another task may hold a good copy; `shoal checkpoint verify` looks at all of them.',
+    hint: 'Another task may hold a good copy; `shoal checkpoint verify` checks all of them.',
   });
 }
 

@@ -5,7 +5,7 @@ import type { RangeReader } from '../formats/range-reader.js';
 import { BundleReader } from '../formats/tensor-bundle/bundle-reader.js';
 import { writeIndexFile } from '../formats/tensor-bundle/index-file.js';
 import { dataFile, indexFile } from '../formats/tensor-bundle/naming.js';
-import { placeInSector, SECTOR } from '../store/disk/aligned.js';
+import { offsetInSector, SECTOR } from '../store/disk/aligned.js';
 import type { DType } from '../tensor/dtype.js';
 import { Tensor } from '../tensor/tensor.js';
 import type { SavedVariable } from './saved-variable.js';
@@ -166,7 +166,7 @@ describe('the image of a shard', () => {
     expect(end).toBe(image.size);
     for (const { variable, tensor } of large) {
       const { bytes: memory, giveBack } = tensor.lendBytes(0, 1);
-      expect(bundle.tensor(variable.key).pieces[0]!.offset % SECTOR).toBe(placeInSector(memory));
+      expect(bundle.tensor(variable.key).pieces[0]!.offset % SECTOR).toBe(offsetInSector(memory));
       giveBack();
     }
   });

@@ -1,11 +1,11 @@
 /**
- * One data file of a checkpoint, as it will lie on disk, over tensors that are held in memory: nothing is copied but
- * tensors of a few kilobytes, which go out together. It can be streamed from any offset, again and again, and sums the
- * bytes as they first go by, in pieces that end with each tensor and each chunk; from those come both the sum of every
- * tensor, which TensorFlow wants, and the sum of every chunk, with which a range is verified when it is read.
+ * The content of one data file of a checkpoint, over tensors in memory. Only small tensors are copied, to be written
+ * together. It can be streamed repeatedly from any offset. The first stream computes checksums of pieces that end at
+ * each tensor and each chunk; they are combined to the checksum of every tensor, which TensorFlow needs, and of every
+ * chunk, which verifies ranges when they are read.
  *
- * A large tensor lies in its file as it lies in memory, as far behind the beginning of a sector, with some zeros before it:
- * so a disk takes it, and gives it back, without a copy.
+ * A large tensor has the same alignment in the file as in memory, padded with zeros: direct I/O writes and reads it
+ * without a copy.
  */
 import { setImmediate } from 'node:timers/promises';
 import { crc32c } from '../bytes/crc32c.js';
@@ -15,17 +15,17 @@ import { invalid } from '../errors/errors.js';
 import { type BundleIndex, type BundleTensor, combine } from '../formats/tensor-bundle/bundle-index.js';
 import { isWhole } from '../formats/tensor-bundle/slice.js';
 import { stringsHead } from '../formats/tensor-bundle/string-layout.js';
-import { placeInSector, SECTOR } from '../store/disk/aligned.js';
+import { offsetInSector, SECTOR } from '../store/disk/aligned.js';
 import type { BlobSource } from '../store/store.js';
 import { dtypeNumber } from '../tensor/dtype.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { fullShapeOf, type SavedVariable, sliceOf } from './saved-variable.js';
 
 export const CHUNK_BYTES = 4 << 20;
-/** Pieces up to this size are gathered before they are passed on. */
+/** Pieces up to this size are gathered into one chunk. */
 const SMALL_BYTES = 64 << 10;
 const GATHER_BYTES = 1 << 20;
-/** Tensors from this size on get a place that suits their memory. */
+/** Tensors from this size on are aligned as in memory. */
 const LARGE_BYTES = 1 << 20;
 
 export interface HeldVariable {
@@ -43,7 +43,7 @@ export interface ShardSums {
 interface Content {
   readonly size: number;
   readonly lend: (start: number, end: number) => LentBytes;
-  /** Where the sum of the tensor is not that of its bytes. */
+  /** The tensor's checksum, if it is not that of its bytes. */
   readonly ownCrc?: number;
 }
 
@@ -54,7 +54,7 @@ interface Segment extends Content {
 }
 
 interface Piece {
-  /** Its place in the file. */
+  /** Its offset in the file. */
   readonly start: number;
   readonly size: number;
   readonly segment: Segment;
@@ -83,7 +83,7 @@ export class ShardImage {
     this.size = offset;
   }
 
-  /** A chunk stays as it is until the next but one is asked for. */
+  /** A yielded chunk is valid until the next but one is requested. */
   readonly source: BlobSource = (offset) => this.#stream(offset);
 
   async *#stream(from: number): AsyncGenerator<Uint8Array> {
@@ -120,7 +120,7 @@ export class ShardImage {
     }
   }
 
-  /** The sums of all that was streamed; what never was is summed at once. */
+  /** The checksums. Pieces that were not streamed yet are summed now. */
   sums(): ShardSums {
     const chunks = new Uint32Array(Math.ceil(this.size / CHUNK_BYTES));
     const tensors = new Map<string, BundleTensor>();
@@ -172,7 +172,7 @@ export class ShardImage {
     return crc;
   }
 
-  /** The bytes in order, cut at the end of every tensor and of every chunk. */
+  /** The bytes in order, split at the end of every tensor and of every chunk. */
   *#pieces(): Generator<Piece> {
     for (const segment of this.#segments) {
       const { offset, size, lend } = segment;
@@ -187,12 +187,12 @@ export class ShardImage {
   }
 }
 
-/** How many bytes are left free, so that a tensor lies in the file as it lies in memory. */
+/** How many zeros are needed before a tensor to give it the same alignment as in memory. */
 function gapBefore(offset: number, { size, lend }: Content): number {
   if (size < LARGE_BYTES) return 0;
   const { bytes, giveBack } = lend(0, 1);
   try {
-    const place = placeInSector(bytes) ?? offset;
+    const place = offsetInSector(bytes) ?? offset;
     return (((place - offset) % SECTOR) + SECTOR) % SECTOR;
   } finally {
     giveBack();

@@ -1,4 +1,4 @@
-/** What a chief asks of a process that holds variables: itself, or another one by orders over the agents. */
+/** What the chief asks of a process that holds variables: itself, or another one through orders. */
 import * as v from 'valibot';
 import { checked } from '../cluster/agent/wire.js';
 import type { TaskId } from '../cluster/spec/task-id.js';
@@ -43,7 +43,7 @@ const SnapshotAnswer = v.object({ bytes: Count });
 const RestoredSchema = v.object({
   bytesRead: Count,
   notices: v.array(v.string()),
-  /** Why the checkpoint could not be read; some variables may have its values by then. */
+  /** Why the checkpoint could not be read. Some variables may already have its values. */
   damage: v.optional(v.string()),
 });
 
@@ -51,21 +51,21 @@ export type WrittenShard = v.InferOutput<typeof WrittenSchema>;
 export type RestoredShard = v.InferOutput<typeof RestoredSchema>;
 
 export interface OwnerOptions {
-  readonly signal?: AbortSignal | undefined;
-  /** Bytes that are written or read so far. */
+  readonly signal?: AbortSignal;
+  /** Bytes written or read so far. */
   readonly onProgress?: ((bytes: number) => void) | undefined;
-  /** The chief whose order it is, where that is another task. */
-  readonly orderedBy?: OrderedBy | undefined;
+  /** The chief that gave the order, if it is another task. */
+  readonly orderedBy?: OrderedBy;
 }
 
 export interface ShardOwner {
-  /** Takes references to the variables' values of this moment and keeps them. */
+  /** Takes references to the current values of the variables and keeps them. */
   snapshot(request: SnapshotRequest, options?: OwnerOptions): Promise<{ readonly bytes: number }>;
-  /** Streams what was kept to the store, reads it back, and lets go of it. */
+  /** Streams the snapshot to the store, reads it back, and releases it. */
   write(request: WriteRequest, options?: OwnerOptions): Promise<WrittenShard>;
-  /** Lets go of an attempt, if it is kept. */
+  /** Releases the snapshot of an attempt, if there is one. */
   drop(attempt: string, options?: OwnerOptions): Promise<void>;
-  /** Gives variables their values from a checkpoint. */
+  /** Restores variables from a checkpoint. */
   restore(request: RestoreRequest, options?: OwnerOptions): Promise<RestoredShard>;
 }
 
@@ -76,7 +76,7 @@ export const ORDERS = {
   restore: 'checkpoint-restore',
 } as const;
 
-/** Another process, asked by orders of the chief. When it is lost the call fails at once. */
+/** An owner in another process, called through orders. If it is lost, calls fail at once. */
 export class RemoteOwner implements ShardOwner {
   readonly #task: ClusterTask;
   readonly #owner: TaskId;

@@ -1,6 +1,6 @@
 /**
- * A process that holds variables, doing its part of a checkpoint: it takes references to their values, streams them to
- * the store, and gives variables their values back. One attempt is held at a time; a newer one takes its place.
+ * The part of checkpoints that a process with variables does: it takes references to their values, streams them to the
+ * store, and restores them. It holds one snapshot at a time; a newer one replaces it.
  */
 import { abortError, throwIfAborted } from '../async/deadline.js';
 import { faultPoint } from '../async/fault-point.js';
@@ -43,12 +43,12 @@ import { VerifiedReader } from './verified-reader.js';
 export interface ShardServiceOptions {
   readonly access: VariableAccess;
   readonly openStore: (url: string) => Store;
-  /** How long a snapshot is kept that nobody asks to be written. */
+  /** How long a snapshot is kept before it is written; default: 120 s. */
   readonly holdMs?: number;
   readonly log?: (line: string) => void;
 }
 
-/** Errors that tell of the checkpoint, not of who reads it. */
+/** Errors that concern the checkpoint, not its reader. */
 const DAMAGE: ReadonlySet<ShoalCode> = new Set<ShoalCode>(['SHOAL_CORRUPT', 'SHOAL_UNREACHABLE']);
 
 interface Held {
@@ -56,7 +56,7 @@ interface Held {
   readonly tensors: readonly Tensor[];
   readonly image: ShardImage;
   readonly timer: NodeJS.Timeout;
-  /** Present while it is written. Its memory may not go before the write has ended. */
+  /** Set while it is written. Its memory must not be freed before the write has ended. */
   writing: { readonly stop: AbortController; readonly ended: Promise<unknown> } | undefined;
 }
 
@@ -69,7 +69,7 @@ export class ShardService implements ShardOwner {
     this.#options = options;
   }
 
-  /** Has the service answer the chief's orders. */
+  /** Registers the handlers of the chief's orders. */
   serve(task: ClusterTask): this {
     onLongOrder(task, ORDERS.snapshot, (payload, context) =>
       this.snapshot(checked(SnapshotSchema, payload, 'order'), context),
@@ -90,7 +90,7 @@ export class ShardService implements ShardOwner {
     const tensors = await this.#options.access.read(variables, { signal });
     await faultPoint('checkpoint.snapshot.after');
     if (signal?.aborted) {
-      // Whoever wanted it has told to drop it already, and will not come for it.
+      // The chief has already dropped this snapshot.
       for (const tensor of tensors) tensor.dispose();
       throw abortError('A snapshot', signal);
     }
@@ -104,7 +104,9 @@ export class ShardService implements ShardOwner {
     }
     const { holdMs = 120_000, log } = this.#options;
     const timer = setTimeout(() => {
-      log?.(`a snapshot was kept for ${holdMs / 1000} s and nobody asked for it; it is dropped`);
+      log?.(
+        `dropped the snapshot of ${attempt}: the chief did not order to write it within ${holdMs / 1000} s`,
+      );
       this.#release(this.#held);
     }, holdMs).unref();
     this.#held = { attempt, tensors, image, timer, writing: undefined };
@@ -115,7 +117,7 @@ export class ShardService implements ShardOwner {
     const { signal } = options;
     const held = this.#held;
     if (held?.attempt !== request.attempt || held.writing) {
-      throw new ShoalError('SHOAL_NOT_FOUND', `The snapshot ${request.attempt} is not kept here any more`);
+      throw new ShoalError('SHOAL_NOT_FOUND', `The snapshot ${request.attempt} is no longer held`);
     }
     const stop = new AbortController();
     const either = AbortSignal.any([stop.signal, ...(signal ? [signal] : [])]);
@@ -142,7 +144,7 @@ export class ShardService implements ShardOwner {
         crc32c: () => image.sums().crc32c,
         readBack: true,
         lasting: true,
-        // It is that of one attempt.
+        // The blob name is unique to the attempt.
         isNew: true,
         orderedBy,
       });
@@ -162,11 +164,11 @@ export class ShardService implements ShardOwner {
   }
 
   async drop(attempt: string): Promise<void> {
-    // What is being written goes with the order that asked for it.
+    // A running write is ended by the order that started it.
     if (this.#held?.attempt === attempt && !this.#held.writing) this.#release(this.#held);
   }
 
-  /** One after another: values of one that was given up never come after those of the next. */
+  /** Restores run one after another: an aborted one cannot overwrite values of the next. */
   restore(request: RestoreRequest, options: OwnerOptions = {}): Promise<RestoredShard> {
     const before = this.#restoring;
     const work = (async () => {
@@ -177,7 +179,7 @@ export class ShardService implements ShardOwner {
     return work;
   }
 
-  /** Values are read while the one before them is handed over: memory for two large ones is all that it takes. */
+  /** Values are read while the previous one is assigned: this needs memory for two large values. */
   async #restore(request: RestoreRequest, { signal, onProgress }: OwnerOptions): Promise<RestoredShard> {
     throwIfAborted('A restore', signal);
     const { manifest, namespace, variables } = request;
@@ -193,11 +195,11 @@ export class ShardService implements ShardOwner {
       },
     });
     await faultPoint('checkpoint.restore.before');
-    const told = () => ({ bytesRead: reader.bytesRead, notices });
+    const progress = () => ({ bytesRead: reader.bytesRead, notices });
     const damage = (error: unknown) => {
       throwIfAborted('A restore', signal);
       if (!isShoalError(error) || !DAMAGE.has(error.code)) throw error;
-      return { ...told(), damage: messageOf(error) };
+      return { ...progress(), damage: messageOf(error) };
     };
     let bundle: BundleReader;
     try {
@@ -206,10 +208,10 @@ export class ShardService implements ShardOwner {
       reader.close();
       return damage(error);
     }
-    const handOver = async (variable: SavedVariable, value: Tensor): Promise<void> => {
+    const assign = async (variable: SavedVariable, value: Tensor): Promise<void> => {
       try {
         throwIfAborted('A restore', signal);
-        // To the end, signal or not: a run that is given up may assign all the same, later.
+        // Not aborted by the signal: an abandoned run could still assign later.
         await this.#options.access.assign(variable, value);
       } finally {
         value.dispose();
@@ -226,20 +228,20 @@ export class ShardService implements ShardOwner {
           value.dispose();
           throw error;
         });
-        before = handOver(variable, value);
-        // Awaited in its turn.
+        before = assign(variable, value);
+        // Awaited in the next iteration.
         before.catch(() => {});
       }
       await before;
       void replaceDamaged(store, reader.damaged, { log: this.#options.log });
-      return told();
+      return progress();
     } finally {
       await before.catch(() => {});
       reader.close();
     }
   }
 
-  /** A snapshot makes room for the next one; if it is being written, that ends first. */
+  /** Releases the held snapshot for the next one, after aborting its write. */
   async #endOther(): Promise<void> {
     const held = this.#held;
     if (held?.writing) {
@@ -257,7 +259,7 @@ export class ShardService implements ShardOwner {
   }
 }
 
-/** The bytes of a source, told as they go by. */
+/** Reports the bytes of a source as they are streamed. */
 function counted(source: BlobSource, onProgress: ((bytes: number) => void) | undefined): BlobSource {
   if (!onProgress) return source;
   return async function* (offset) {
@@ -270,7 +272,7 @@ function counted(source: BlobSource, onProgress: ((bytes: number) => void) | und
   };
 }
 
-/** Every copy is read where it lies: what a disk does not give back was not saved. */
+/** Verifies every copy at its holder. */
 async function readBack(
   store: Store,
   blob: string,
@@ -287,18 +289,18 @@ async function readBack(
   );
 }
 
-/** What is read at once, if it is more than one value: small ones alone would leave the disk idle between them. */
+/** How much is read ahead; at least one value. Small values alone would leave the disk idle between them. */
 const AHEAD_BYTES = 32 << 20;
 const MAX_AHEAD = 64;
 
 interface ReadAhead {
   readonly variable: SavedVariable;
   readonly value?: Tensor;
-  /** Where there is no value. */
+  /** Set if the read failed. */
   readonly error?: unknown;
 }
 
-/** The values of variables in order; whoever takes one owns it. */
+/** The values of variables in order; the consumer owns them. */
 async function* readAhead(
   variables: readonly SavedVariable[],
   read: (variable: SavedVariable) => Promise<Tensor>,
@@ -342,15 +344,15 @@ export async function readVariable(
     const values = await bundle.readStrings(key, { slice, ...(signal && { signal }) });
     return Tensor.of(values as never, { dtype, shape });
   }
-  for (const isStraight of [true, false]) {
+  for (const isDirect of [true, false]) {
     const tensor = Tensor.allocate(shape, dtype);
     const into = {
       length: tensor.byteLength,
       set: (bytes: Uint8Array, offset: number) => tensor.setBytes(bytes, offset),
-      ...(isStraight && { lend: (start: number, end: number) => tensor.lendBytes(start, end) }),
+      ...(isDirect && { lend: (start: number, end: number) => tensor.lendBytes(start, end) }),
     };
     try {
-      // Every chunk is verified by its own sum: reading whole tensors for theirs would read what others own.
+      // Every chunk has its own checksum. The tensor's would require reading parts that other tasks own.
       await bundle.read(key, { slice, into, verify: false, signal });
       return tensor;
     } catch (error) {
@@ -358,5 +360,5 @@ export async function readVariable(
       if (!(error instanceof Spoiled)) throw error;
     }
   }
-  throw new ShoalError('SHOAL_INTERNAL', `${key} was read to memory that nobody gave`);
+  throw new ShoalError('SHOAL_INTERNAL', `${key} was spoiled by a direct read, but none was requested`);
 }

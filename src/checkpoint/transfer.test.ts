@@ -112,7 +112,7 @@ describe('a checkpoint', () => {
     const said: string[] = [];
     const first = pullCheckpoint(store, 'job', manifest, out, { log: (line) => said.push(line) });
     await expect(first).rejects.toMatchObject({ code: 'SHOAL_UNREACHABLE' });
-    expect(said.join()).toContain('goes on from there');
+    expect(said.join()).toContain('resumes from them');
     const kept = join(out, (await readdir(out)).find((file) => file.includes('.data-'))!);
     const bytes = await readFile(kept);
     // What has come later than the first chunk is damaged: it is fetched again.

@@ -1,7 +1,7 @@
 /**
- * Checkpoints between a store and a directory. `pull` gathers one into a directory that unmodified TensorFlow reads;
- * `push` takes one that lies in a directory, be it TensorFlow's own, into the store. Either way bytes are verified, and
- * what arrives shows up whole or not at all.
+ * Copies checkpoints between a store and a directory. `pull` copies one into a directory that unmodified TensorFlow
+ * reads; `push` copies one from a directory, also one written by TensorFlow, into the store. Both verify the bytes, and
+ * publish the complete checkpoint or nothing.
  */
 import { constants } from 'node:fs';
 import { type FileHandle, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
@@ -22,7 +22,7 @@ import { CHUNK_BYTES } from './shard-image.js';
 import { VerifiedReader } from './verified-reader.js';
 
 export interface TransferOptions {
-  readonly signal?: AbortSignal | undefined;
+  readonly signal?: AbortSignal;
   readonly onProgress?: ((done: number, total: number) => void) | undefined;
   readonly log?: ((line: string) => void) | undefined;
 }
@@ -30,8 +30,8 @@ export interface TransferOptions {
 const STEP_BYTES = 4 * CHUNK_BYTES;
 
 /**
- * Gathers a checkpoint into a directory; resolves with its path there. What has arrived when nobody can be reached any more
- * is kept for the next try.
+ * Copies a checkpoint into a directory; resolves with its path there. If the store becomes unreachable, the partial
+ * files are kept for the next pull.
  */
 export async function pullCheckpoint(
   store: Store,
@@ -49,7 +49,7 @@ export async function pullCheckpoint(
   const parts: { temporary: string; file: string }[] = [];
   let done = 0;
   try {
-    // The index comes last: without it the rest is no checkpoint to TensorFlow.
+    // The index comes last: without it TensorFlow sees no checkpoint.
     const inOrder = [...manifest.files].sort(
       (a, b) => Number(a.file.endsWith('.index')) - Number(b.file.endsWith('.index')),
     );
@@ -76,15 +76,13 @@ export async function pullCheckpoint(
       }
     }
     for (const { temporary, file } of parts) await rename(temporary, join(directory, file));
-    // An earlier pull of the same name may have left the state of another input.
+    // An earlier pull of the same name may have left its input state.
     if (manifest.inputFile === undefined)
       await rm(join(directory, inputFile(manifest.prefix)), { force: true });
   } catch (error) {
-    const isPassing = isShoalError(error, 'SHOAL_UNREACHABLE') || isShoalError(error, 'SHOAL_TIMEOUT');
-    if (isPassing && done > 0 && !signal?.aborted) {
-      log?.(
-        `what has arrived is kept in ${directory}: the next pull of ${manifest.prefix} goes on from there`,
-      );
+    const isTransient = isShoalError(error, 'SHOAL_UNREACHABLE') || isShoalError(error, 'SHOAL_TIMEOUT');
+    if (isTransient && done > 0 && !signal?.aborted) {
+      log?.(`partial files are kept in ${directory}: the next pull of ${manifest.prefix} resumes from them`);
     } else for (const { temporary } of parts) await rm(temporary, { force: true });
     throw error;
   }
@@ -102,7 +100,7 @@ export async function pullCheckpoint(
   return join(directory, manifest.prefix);
 }
 
-/** A pull that was cut off is continued by the next one of the same checkpoint; what nobody continues goes after a day. */
+/** An interrupted pull is resumed by the next one of the same checkpoint; its files are removed after a day. */
 const PULL_MS = 24 * 3_600_000;
 
 async function sweepPulls(directory: string, tag: string): Promise<void> {
@@ -114,7 +112,7 @@ async function sweepPulls(directory: string, tag: string): Promise<void> {
   }
 }
 
-/** How much of a file an earlier pull has brought: whole chunks that have their sums. */
+/** How many bytes of a file an earlier pull has copied: complete chunks with correct checksums. */
 async function goodBytes(handle: FileHandle, entry: ManifestFile): Promise<number> {
   const { size: there } = await handle.stat();
   const memory = Buffer.allocUnsafeSlow(Math.min(CHUNK_BYTES, entry.size));
@@ -129,7 +127,7 @@ async function goodBytes(handle: FileHandle, entry: ManifestFile): Promise<numbe
   return at;
 }
 
-/** Takes the checkpoint at a path (`dir/model.ckpt-500`) into the store. */
+/** Copies the checkpoint at a path (`dir/model.ckpt-500`) into the store. */
 export async function pushCheckpoint(
   store: Store,
   namespace: string,
@@ -137,7 +135,7 @@ export async function pushCheckpoint(
   options: TransferOptions & {
     readonly chief?: Manifest['chief'];
     readonly nowMs?: number;
-    readonly job?: string | undefined;
+    readonly job?: string;
   } = {},
 ): Promise<Manifest> {
   const { signal, onProgress } = options;
@@ -145,7 +143,7 @@ export async function pushCheckpoint(
   await using files = new DirectoryReader(dirname(path));
   const bundle = await BundleReader.open(files, prefix);
   const { index } = bundle;
-  // The manifest will vouch for these bytes, so they must be those that were saved.
+  // The manifest gets checksums of these bytes, so they must be the saved ones.
   for (const name of index.tensors.keys()) await bundle.verify(name, { signal });
   const names = [
     ...Array.from({ length: index.shards }, (_, shard) => dataFile(prefix, shard, index.shards)),
@@ -194,7 +192,7 @@ export async function pushCheckpoint(
     for (const [i, file] of names.entries()) await take(file, sizes[i]!);
   } catch (error) {
     const blobs = entries.map(({ file }) => fileBlob(namespace, { prefix, attempt }, file));
-    // The fault is told; what can not be removed has no manifest, and is swept.
+    // Blobs that cannot be removed have no manifest, and a later save removes them.
     await Promise.allSettled(blobs.map((blob) => store.remove(blob)));
     throw error;
   }
@@ -221,7 +219,7 @@ export async function pushCheckpoint(
   return manifest;
 }
 
-/** Whether the state of the input that was saved with this checkpoint is beside it; one of another is left out. */
+/** Whether the directory has the input state of this checkpoint, not of another one with the same name. */
 async function hasInput(files: DirectoryReader, path: string, { log }: TransferOptions): Promise<boolean> {
   const prefix = basename(path);
   const file = inputFile(prefix);
@@ -229,6 +227,6 @@ async function hasInput(files: DirectoryReader, path: string, { log }: TransferO
   const bytesOf = async (name: string) => files.read(name, 0, await files.size(name));
   const { index } = decodeInput(await bytesOf(file), join(dirname(path), file));
   if (index === crc32c(await bytesOf(indexFile(prefix)))) return true;
-  log?.(`${file} belongs to another checkpoint of the same name: it is left out`);
+  log?.(`${file} belongs to another checkpoint of the same name: it is ignored`);
   return false;
 }

@@ -1,7 +1,7 @@
 /**
- * Reads and writes variables in the process that holds them. In a server's process a session of its own, on that
- * server alone, finds every variable by its resource name, whoever made it: reading takes a reference, not a copy
- * (but for tables that are updated sparsely, which TensorFlow copies), and writing hands the tensor over.
+ * Reads and writes variables in the process that holds them. In a server's process a local session finds every variable
+ * by its resource name. Reading takes a reference, not a copy (except for sparsely updated tables, which TensorFlow
+ * copies); writing transfers the tensor.
  */
 import { Graph } from '../graph/graph.js';
 import type { Operation, Output } from '../graph/operation.js';
@@ -13,12 +13,12 @@ import type { Variable } from '../variables/variable.js';
 import type { SavedVariable } from './saved-variable.js';
 
 export interface AccessOptions {
-  readonly signal?: AbortSignal | undefined;
-  readonly timeoutMs?: number | undefined;
+  readonly signal?: AbortSignal;
+  readonly timeoutMs?: number;
 }
 
 export interface VariableAccess {
-  /** The values of all, of one instant if nobody writes meanwhile. The caller disposes of them. */
+  /** The values of all; consistent if there are no concurrent writes. The caller disposes them. */
   read(variables: readonly SavedVariable[], options?: AccessOptions): Promise<Tensor[]>;
   assign(variable: SavedVariable, value: Tensor, options?: AccessOptions): Promise<void>;
   close(): Promise<void>;
@@ -34,7 +34,7 @@ interface Runs {
   run<const F extends Fetches>(fetches: F, options?: RunOptions): Promise<FetchResult<F>>;
 }
 
-/** Access by ops that are made once for each variable. */
+/** Access through ops that are created once per variable. */
 abstract class OpAccess implements VariableAccess {
   readonly #ops = new Map<string, Ops>();
 
@@ -53,7 +53,7 @@ abstract class OpAccess implements VariableAccess {
 
   async read(variables: readonly SavedVariable[], options: AccessOptions = {}): Promise<Tensor[]> {
     const reads = variables.map((variable) => this.#opsOf(variable).read);
-    // A list with nothing in it is no run.
+    // An empty list cannot be run.
     return reads.length === 0 ? [] : ((await this.session().run(reads, defined(options))) as Tensor[]);
   }
 
@@ -101,7 +101,7 @@ export class ServerVariables extends OpAccess {
   }
 }
 
-/** The variables of a graph through a session on it: what one process without servers has. */
+/** The variables of a graph through its session, for a process without servers. */
 export class SessionVariables extends OpAccess {
   readonly #session: Runs;
   readonly #variables: ReadonlyMap<string, Variable>;

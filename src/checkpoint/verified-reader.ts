@@ -1,6 +1,6 @@
 /**
- * Reads the files of a checkpoint from a store, in ranges, and gives no byte whose chunk does not have the sum that the
- * manifest says. A copy that is damaged, too short or out of reach is passed over for another one, and told of.
+ * Reads ranges of a checkpoint's files from a store, and verifies every chunk by the checksum in the manifest. A
+ * damaged, truncated or unreachable copy is reported and skipped for another one.
  */
 import { crc32c } from '../bytes/crc32c.js';
 import type { LentBytes } from '../bytes/lent-bytes.js';
@@ -19,24 +19,24 @@ import { CHUNK_BYTES } from './shard-image.js';
 
 export interface ReaderOptions {
   readonly namespace: string;
-  readonly signal?: AbortSignal | undefined;
-  readonly timeoutMs?: number | undefined;
-  /** Whether files of this disk stay open until `close`. */
-  readonly keepsOpen?: boolean | undefined;
-  /** A copy was passed over. */
+  readonly signal?: AbortSignal;
+  readonly timeoutMs?: number;
+  /** Whether local files stay open until `close`; default: false. */
+  readonly keepsOpen?: boolean;
+  /** Called when a copy is skipped. */
   readonly onDamage?: (line: string) => void;
 }
 
 interface OpenFile {
   readonly entry: ManifestFile;
   readonly sums: Uint32Array;
-  /** Places in the order in which they are tried; asked for once, and again when all have failed. */
+  /** Places in the order of use; located once, and again after all have failed. */
   places: Promise<readonly string[]> | undefined;
 }
 
-/** Chunks that are fetched at once: while one is verified the others are on their way. */
+/** Chunks that are fetched concurrently: while one is verified, the others are being read. */
 const AT_ONCE = 4;
-/** Errors that say nothing about the copy itself. */
+/** Errors that do not prove damage of the copy. */
 const AWAY: ReadonlySet<ShoalCode> = new Set<ShoalCode>([
   'SHOAL_UNREACHABLE',
   'SHOAL_TIMEOUT',
@@ -60,12 +60,12 @@ export class VerifiedReader implements RangeReader {
     this.#kept = options.keepsOpen ? new KeptFiles() : undefined;
   }
 
-  /** Bytes that came from the store. */
+  /** Bytes read from the store. */
   get bytesRead(): number {
     return this.#bytesRead;
   }
 
-  /** Copies that were passed over since they do not give the bytes that were saved. */
+  /** Skipped copies whose bytes are damaged. */
   get damaged(): readonly DamagedCopy[] {
     return [...this.#damaged.values()];
   }
@@ -80,10 +80,10 @@ export class VerifiedReader implements RangeReader {
     return target;
   }
 
-  /** The length of a range that the file has. */
+  /** Checks that the file has the range; returns its length. */
   #checked(file: string, offset: number, length: number): number {
     if (offset + length > this.#open(file).entry.size)
-      throw new ShoalError('SHOAL_CORRUPT', `${file} has no bytes ${offset} to ${offset + length}`);
+      throw new ShoalError('SHOAL_CORRUPT', `${file} has no bytes [${offset}, ${offset + length})`);
     return length;
   }
 
@@ -104,13 +104,13 @@ export class VerifiedReader implements RangeReader {
       const lent =
         place && start >= offset && stop <= offset + length ? place(start - offset, stop - start) : undefined;
       if (lent && isAligned(lent.bytes, start)) {
-        const straight = this.#fetchStraight(open, index, lent);
-        // Awaited in its turn.
-        straight.catch(() => {});
-        return { index, straight, chunk: undefined };
+        const direct = this.#fetchDirect(open, index, lent);
+        // Awaited below, in order.
+        direct.catch(() => {});
+        return { index, direct, chunk: undefined };
       }
       lent?.giveBack();
-      return { index, straight: undefined, chunk: this.#acquire(open, index) };
+      return { index, direct: undefined, chunk: this.#acquire(open, index) };
     };
     const more = () => {
       for (; length > 0 && next < end && underWay.length < AT_ONCE; next++) underWay.push(begin(next));
@@ -121,7 +121,7 @@ export class VerifiedReader implements RangeReader {
     try {
       for (more(); underWay.length > 0; more()) {
         const one = underWay[0]!;
-        if (!(await one.straight)) {
+        if (!(await one.direct)) {
           one.chunk ??= this.#acquire(open, one.index);
           const bytes = await one.chunk.bytes;
           const [start, stop] = rangeOf(open, one.index);
@@ -136,7 +136,7 @@ export class VerifiedReader implements RangeReader {
     }
   }
 
-  /** Nobody will read from it any more. */
+  /** Releases memory and files. */
   close(): void {
     this.#chunks.clear();
     this.#kept?.close();
@@ -152,13 +152,15 @@ export class VerifiedReader implements RangeReader {
     return open;
   }
 
-  /** A chunk that is verified. */
+  /** A verified chunk. */
   #acquire(open: OpenFile, index: number): Chunk {
     return this.#chunks.acquire(nameOf(open, index), (memory) => this.#fetch(open, index, memory));
   }
 
-  /** Puts a chunk where it belongs; false when it is not good there, and to be had in the ordinary way. */
-  async #fetchStraight(open: OpenFile, index: number, { bytes, giveBack }: LentBytes): Promise<boolean> {
+  /**
+   * Reads a chunk directly into its target memory; false if that failed, and the chunk must be fetched the normal way.
+   */
+  async #fetchDirect(open: OpenFile, index: number, { bytes, giveBack }: LentBytes): Promise<boolean> {
     open.places ??= this.#locate(open.entry);
     const [place] = await open.places.catch(() => []);
     if (place === undefined) {
@@ -173,11 +175,11 @@ export class VerifiedReader implements RangeReader {
       await this.#fetchFrom(place, open.entry.file, rangeOf(open, index)[0], bytes, onIdle);
       return crc32c(bytes) === open.sums[index];
     } catch (error) {
-      const isGivenUp = this.#options.signal?.aborted || isShoalError(error, 'SHOAL_TIMEOUT');
-      if (isGivenUp) throw new Spoiled(messageOf(error), { cause: error });
+      const isAbandoned = this.#options.signal?.aborted || isShoalError(error, 'SHOAL_TIMEOUT');
+      if (isAbandoned) throw new Spoiled(messageOf(error), { cause: error });
       return false;
     } finally {
-      // A disk may yet write to it.
+      // The disk may still write to it.
       void idle.then(giveBack);
     }
   }
@@ -196,7 +198,7 @@ export class VerifiedReader implements RangeReader {
         this.#verify(open, index, into, place);
         return into;
       } catch (error) {
-        // A read that was given up may yet come in: what comes from elsewhere goes elsewhere.
+        // An abandoned read may still write to the old memory: the next place gets new memory.
         into = Buffer.allocUnsafeSlow(end - start);
         this.#options.signal?.throwIfAborted();
         failures.push(`${place}: ${messageOf(error)}`);
@@ -207,28 +209,27 @@ export class VerifiedReader implements RangeReader {
           const blob = this.#blob(file);
           this.#damaged.set(`${place} ${file}`, { blob, place, crc32c: open.entry.crc32c });
         }
-        this.#options.onDamage?.(`${file} at ${place} is passed over: ${messageOf(error)}`);
-        // Later chunks are asked of the copies that have worked.
+        this.#options.onDamage?.(`${file} at ${place} is skipped: ${messageOf(error)}`);
+        // Later chunks are read from other copies first.
         open.places = open.places?.then((places) => [...places.filter((other) => other !== place), place]);
       }
     }
     open.places = undefined;
-    // It says nothing about the copies: no reason to take the checkpoint for damaged.
+    // A lack of local resources does not mean that the checkpoint is damaged.
     if (exhausted !== undefined) throw exhausted;
     throw new ShoalError(
       isDamaged ? 'SHOAL_CORRUPT' : 'SHOAL_UNREACHABLE',
       failures.length > 0
-        ? `No good copy of ${file} (bytes ${start} to ${end}) is in reach: ${failures.join('; ')}`
-        : `No copy of ${file} is in reach; it was put at ${open.entry.places.join(', ')}`,
+        ? `No good copy of ${file} (bytes [${start}, ${end})) is reachable: ${failures.join('; ')}`
+        : `No copy of ${file} is reachable; it was saved to ${open.entry.places.join(', ')}`,
       { hint: 'Start the tasks that hold it, or restore an older checkpoint.' },
     );
   }
 
-  /** Those who have it now, the ones that were given it first. */
-  async #locate(entry: ManifestFile): Promise<readonly string[]> {
+  /** The places that currently have a copy. */
+  #locate(entry: ManifestFile): Promise<readonly string[]> {
     const { signal, timeoutMs } = this.#options;
-    const now = await this.#store.locate(this.#blob(entry.file), { signal, timeoutMs });
-    return now;
+    return this.#store.locate(this.#blob(entry.file), { signal, timeoutMs });
   }
 
   #blob(file: string): string {
@@ -250,14 +251,14 @@ export class VerifiedReader implements RangeReader {
 
   #verify({ sums }: OpenFile, index: number, bytes: Uint8Array, place: string): void {
     if (crc32c(bytes) === sums[index]) return;
-    throw new ShoalError('SHOAL_CORRUPT', `chunk ${index} at ${place} does not have its sum`);
+    throw new ShoalError('SHOAL_CORRUPT', `chunk ${index} at ${place} has a wrong checksum`);
   }
 }
 
 interface UnderWay {
   readonly index: number;
-  /** Whether it has come right to where it belongs, if that is tried. */
-  readonly straight: Promise<boolean> | undefined;
+  /** Whether the direct read succeeded, if one is tried. */
+  readonly direct: Promise<boolean> | undefined;
   chunk: Chunk | undefined;
 }
 

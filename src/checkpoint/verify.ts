@@ -1,6 +1,6 @@
 /**
- * Verifies a checkpoint: every copy of every file is read and compared with the sums in the manifest, chunk by chunk;
- * then the index is opened and every tensor compared with the sum that TensorFlow keeps of it.
+ * Verifies a checkpoint: reads every copy of every file and compares it with the checksums in the manifest, chunk by
+ * chunk; then opens the index and compares every tensor with TensorFlow's checksum.
  */
 import { crc32c } from '../bytes/crc32c.js';
 import { firstLineOf, isShoalError } from '../errors/errors.js';
@@ -15,17 +15,17 @@ import { CHUNK_BYTES } from './shard-image.js';
 import { VerifiedReader } from './verified-reader.js';
 
 export interface VerifyOptions {
-  /** Let whoever holds a copy sum it: nothing but sums travels, and tensors are not looked at. */
-  readonly quick?: boolean | undefined;
-  /** How many copies are read at a time. */
-  readonly concurrency?: number | undefined;
-  readonly signal?: AbortSignal | undefined;
+  /** Let the holders compute the checksums of their copies: only checksums are sent, and tensors are not checked. */
+  readonly quick?: boolean;
+  /** How many copies are read concurrently; default: 4. */
+  readonly concurrency?: number;
+  readonly signal?: AbortSignal;
   readonly onProgress?: ((done: number, total: number) => void) | undefined;
 }
 
 export interface CopyReport {
   readonly place: string;
-  /** What is wrong with it; undefined for a good copy. */
+  /** Undefined for a good copy. */
   readonly problem: string | undefined;
 }
 
@@ -39,7 +39,7 @@ export interface VerifyReport {
   readonly manifest: Manifest;
   readonly manifestCopies: readonly CopyReport[];
   readonly files: readonly FileReport[];
-  /** What is wrong beside copies: an index that cannot be read, a tensor without its sum. */
+  /** Problems beyond damaged copies: an unreadable index, a tensor with a wrong checksum. */
   readonly problems: readonly string[];
   readonly bytesRead: number;
 }
@@ -54,7 +54,7 @@ const CONCURRENCY = 4;
 
 export const isGood = ({ problem }: CopyReport): boolean => problem === undefined;
 
-/** The damaged copies, each with its file; the manifest's too. */
+/** The damaged copies with their files, including the manifest. */
 export function damagedCopies({ files, manifestCopies }: VerifyReport): (CopyReport & { file: string })[] {
   const all = [...files, { file: 'manifest', copies: manifestCopies }];
   return all.flatMap(({ file, copies }) =>
@@ -62,7 +62,7 @@ export function damagedCopies({ files, manifestCopies }: VerifyReport): (CopyRep
   );
 }
 
-/** Files of which there is no copy that is good from end to end. */
+/** Files without an undamaged copy. */
 export function lostFiles({ files }: VerifyReport): string[] {
   return files.filter(({ copies }) => !copies.some(isGood)).map(({ file }) => file);
 }
@@ -124,7 +124,7 @@ export async function verifyCheckpoint(
   };
 }
 
-/** What is wrong with a copy as its holder sums it. */
+/** The problem of a copy by the checksum that its holder computes. */
 async function digestCopy(
   store: Store,
   { blob, place, entry }: Copy,
@@ -132,10 +132,10 @@ async function digestCopy(
 ): Promise<string | undefined> {
   const { size, crc32c: sum } = await store.digest(blob, { place, signal });
   if (size !== entry.size) return `has ${size} bytes instead of ${entry.size}`;
-  return sum === entry.crc32c ? undefined : 'does not have its sum';
+  return sum === entry.crc32c ? undefined : 'has a wrong checksum';
 }
 
-/** What is wrong with a copy as it is read from here. */
+/** The problem of a copy by reading it. */
 async function readCopy(
   store: Store,
   { blob, place, entry }: Copy,
@@ -163,7 +163,7 @@ async function readCopy(
   if (bad.length === 0) return undefined;
   const ranges = bad.slice(0, 3).map((index) => {
     const start = index * CHUNK_BYTES;
-    return `${start} to ${Math.min(start + CHUNK_BYTES, entry.size)}`;
+    return `[${start}, ${Math.min(start + CHUNK_BYTES, entry.size)})`;
   });
   const more = bad.length > 3 ? ` and ${bad.length - 3} more chunks` : '';
   return `is damaged in bytes ${ranges.join(', ')}${more}`;
@@ -182,14 +182,14 @@ async function manifestCopies(
     places.map(async (place) => {
       const problem = await problemOf(async () => {
         const other = await readManifestAt(store, name, place, { signal });
-        return expected.equals(encodeManifest(other)) ? undefined : 'differs from the others';
+        return expected.equals(encodeManifest(other)) ? undefined : 'differs from the other copies';
       }, signal);
       return { place, problem };
     }),
   );
 }
 
-/** Of the checkpoint as a reader sees it, who takes each chunk from a copy where it is good. */
+/** Problems of the tensors, each chunk read from a good copy. */
 async function tensorProblems(
   store: Store,
   namespace: string,
@@ -207,10 +207,10 @@ async function tensorProblems(
   const problems: string[] = [];
   const { tensors } = bundle.index;
   if (tensors.size !== manifest.tensors)
-    problems.push(`the index has ${tensors.size} tensors, the manifest says ${manifest.tensors}`);
+    problems.push(`the index has ${tensors.size} tensors, but the manifest lists ${manifest.tensors}`);
   for (const { name, shape, pieces } of tensors.values()) {
     const covered = pieces.reduce((sum, { slice }) => sum + elementCount(boxOf(shape, slice).lengths), 0);
-    if (covered !== elementCount(shape)) problems.push(`the slices of ${name} do not make up its whole`);
+    if (covered !== elementCount(shape)) problems.push(`the slices of ${name} do not cover the tensor`);
     try {
       await bundle.verify(name, { signal });
     } catch (error) {
@@ -232,22 +232,22 @@ async function problemOf(
   }
 }
 
-/** An error of a copy as a line. One that ends the whole of it is thrown on. */
+/** The first line of an error of a copy. Other errors are rethrown. */
 function explain(error: unknown, signal: AbortSignal | undefined): string {
   if (signal?.aborted) throw error;
   if (!isShoalError(error) && !isSystemError(error)) throw error;
   return firstLineOf(error);
 }
 
-/** Runs the work for all items, a few at a time. */
+/** Runs the work for all items with limited concurrency. */
 async function eachOf<T>(
   items: readonly T[],
   limit: number,
   work: (item: T) => Promise<void>,
 ): Promise<void> {
   const queue = items.values();
-  const lane = async () => {
+  const worker = async () => {
     for (const item of queue) await work(item);
   };
-  await Promise.all(Array.from({ length: Math.min(limit, items.length) }, lane));
+  await Promise.all(Array.from({ length: Math.min(limit, items.length) }, worker));
 }

@@ -1,7 +1,6 @@
 /**
- * Which files of a directory Shoal has written to show its checkpoints, kept beside them in `.shoal-view`. A directory
- * may hold TensorFlow's own checkpoints too, under the same kind of names: only a file that is recorded here, and unchanged
- * since, may be replaced or removed.
+ * Records in `.shoal-view` which files of a directory Shoal has written to show its checkpoints. The directory may hold
+ * TensorFlow's own checkpoints with similar names: only a recorded, unchanged file may be replaced or removed.
  */
 import { randomBytes } from 'node:crypto';
 import { lstat, open, readdir, readFile, rename, rm } from 'node:fs/promises';
@@ -10,7 +9,7 @@ import * as v from 'valibot';
 
 const FILE = '.shoal-view';
 const TEMPORARY = /^\.shoal-view\.[0-9a-f]{16}$/;
-/** A temporary file is renamed within seconds; an older one was left by a process that was killed. */
+/** A temporary file is renamed within seconds; an older one was left by a killed process. */
 const TEMPORARY_MS = 3_600_000;
 
 const Schema = v.object({
@@ -23,7 +22,7 @@ const Schema = v.object({
       attempt: v.string(),
       size: v.number(),
       modifiedMs: v.number(),
-      /** The file itself, whatever it holds: its number on the disk and when it was created. */
+      /** Identifies the file independent of its content: inode and creation time. */
       created: v.optional(v.string()),
     }),
   ),
@@ -43,7 +42,7 @@ export class ViewRecord {
     this.#files = files;
   }
 
-  /** A record that is absent or damaged proves nothing: it is empty. */
+  /** A missing or damaged record counts as empty. */
   static async read(directory: string): Promise<ViewRecord> {
     const text = await readFile(join(directory, FILE), 'utf8').catch(() => '');
     const parsed = v.safeParse(v.pipe(v.string(), v.parseJson(), Schema), text);
@@ -60,7 +59,7 @@ export class ViewRecord {
     return [...this.#files.keys()];
   }
 
-  /** The attempt that a file belongs to; undefined where Shoal did not write what is there. */
+  /** The attempt that a file belongs to; undefined if Shoal did not write its current content. */
   async attemptOf(file: string): Promise<string | undefined> {
     const mark = this.#files.get(file);
     const found = mark && (await markOf(join(this.directory, file), mark.attempt));
@@ -68,13 +67,13 @@ export class ViewRecord {
     return isSame ? mark?.attempt : undefined;
   }
 
-  /** Whether Shoal created the file, though something else may have been written to it since. */
+  /** Whether Shoal created the file, even if its content has changed since. */
   async hasCreated(file: string): Promise<boolean> {
     const { created, attempt = '' } = this.#files.get(file) ?? {};
     return created !== undefined && (await markOf(join(this.directory, file), attempt))?.created === created;
   }
 
-  /** Gives temporary files their names. They are recorded first: after a crash every one of them can be removed. */
+  /** Renames temporary files to their final names. They are recorded first, so a crash leaves no unrecorded file. */
   async publish(
     attempt: string,
     staged: ReadonlyMap<string, string>,
@@ -88,12 +87,12 @@ export class ViewRecord {
     await this.save(job);
     for (const [file, temporary] of staged) {
       await rename(temporary, join(this.directory, file));
-      // Where both are one file already, a rename does nothing and leaves the second name.
+      // If both names are links to one file, rename does nothing and leaves the temporary name.
       await rm(temporary, { force: true });
     }
   }
 
-  /** Removes a file if Shoal wrote it. Either way the record ends. */
+  /** Removes a file if Shoal wrote it, and always its record. */
   async remove(file: string): Promise<void> {
     if ((await this.attemptOf(file)) !== undefined) await rm(join(this.directory, file), { force: true });
     this.#isChanged ||= this.#files.delete(file);
@@ -121,7 +120,7 @@ export function temporaryPath(directory: string): string {
   return join(directory, `.shoal-view.${randomBytes(8).toString('hex')}`);
 }
 
-/** Writes a file and syncs it, under a name that nobody looks at. */
+/** Writes and syncs a temporary file. */
 export async function writeTemporary(directory: string, bytes: Uint8Array): Promise<string> {
   const path = temporaryPath(directory);
   const handle = await open(path, 'wx');
@@ -142,7 +141,7 @@ export async function sweepTemporaries(directory: string, nowMs = Date.now()): P
   for (const file of await readdir(directory)) {
     const path = join(directory, file);
     const stat = TEMPORARY.test(file) ? await lstat(path).catch(() => undefined) : undefined;
-    // A link keeps the time of the file that it names: its own age is when the link was made.
+    // A hard link shares the mtime of its file; ctime is when the link was made.
     if (stat && nowMs - stat.ctimeMs > TEMPORARY_MS) await rm(path, { force: true });
   }
 }

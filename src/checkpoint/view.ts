@@ -1,10 +1,10 @@
 /**
- * The directory of a training job as TensorFlow's users know it: the file `checkpoint`, which names the newest, and beside
- * it index and `.meta` of those that are kept, verified. Data files are there too, as further names of the same bytes, where the
- * store has them on this disk; elsewhere they are fetched by `shoal checkpoint pull`.
+ * The job's directory in TensorFlow's layout: the `checkpoint` file, which names the newest checkpoint, and the
+ * verified index and `.meta` files of all kept ones. Data files that the store has on this disk are hard-linked; others
+ * are fetched by `shoal checkpoint pull`.
  *
- * Checkpoints that Shoal did not write may lie in the same directory. Their files are neither replaced nor removed, and the
- * file `checkpoint` keeps naming them, before Shoal's own.
+ * The directory may contain checkpoints that Shoal did not write. Their files are neither replaced nor removed, and the
+ * `checkpoint` file keeps listing them, before Shoal's own.
  */
 import { link, lstat, mkdir, readdir, readFile, rm } from 'node:fs/promises';
 import { isAbsolute, join } from 'node:path';
@@ -27,10 +27,10 @@ export interface ViewOptions {
   readonly store: Store;
   readonly namespace: string;
   readonly directory: string;
-  /** Directories of this disk in which the store may keep blobs. */
+  /** Local directories in which the store may keep blobs. */
   readonly roots: readonly string[];
   /** The job whose checkpoints these are. */
-  readonly job?: string | undefined;
+  readonly job?: string;
   readonly log?: ((line: string) => void) | undefined;
 }
 
@@ -41,12 +41,12 @@ interface Entry {
 
 const DATA_FILE = /\.data-\d+-of-\d+$/;
 
-/** The state of the input is of no use to TensorFlow, and may be large. */
+/** The input state is omitted: TensorFlow does not use it, and it may be large. */
 const shownFiles = ({ files, inputFile }: Manifest) => files.filter(({ file }) => file !== inputFile);
 
 export class CheckpointView {
   readonly #options: ViewOptions;
-  /** Attempts that were reported as not shown, so that each is reported once. */
+  /** Attempts already reported as not shown. */
   readonly #reported = new Set<string>();
   #isSwept = false;
 
@@ -54,7 +54,7 @@ export class CheckpointView {
     this.#options = options;
   }
 
-  /** Makes the directory show these checkpoints, newest first, and no others of Shoal's. */
+  /** Makes the directory show exactly these checkpoints of Shoal, newest first. */
   async update(manifests: readonly Manifest[]): Promise<void> {
     const { directory, job } = this.#options;
     await mkdir(directory, { recursive: true });
@@ -63,7 +63,7 @@ export class CheckpointView {
     const record = await ViewRecord.read(directory);
     const shown: Manifest[] = [];
     for (const manifest of manifests) {
-      // Of several with one name the newest that can be shown.
+      // Of several with one name, only the newest that can be shown.
       if (shown.some(({ prefix }) => prefix === manifest.prefix)) continue;
       if (await this.#show(record, manifest)) shown.push(manifest);
     }
@@ -92,8 +92,8 @@ export class CheckpointView {
   }
 
   /**
-   * Index and `.meta` as they were saved, and the data files that are on this disk. False where that can not be: the
-   * checkpoint is damaged, or its names belong to files that Shoal did not write.
+   * Shows index, `.meta` and the data files on this disk. Returns false if the checkpoint is damaged, or if Shoal did
+   * not write existing files of those names.
    */
   async #show(record: ViewRecord, manifest: Manifest): Promise<boolean> {
     const { directory, job } = this.#options;
@@ -103,13 +103,13 @@ export class CheckpointView {
       const attempt = await record.attemptOf(file);
       if (attempt === manifest.attempt) continue;
       const isThere = attempt === undefined && (await lstat(join(directory, file)).catch(() => undefined));
-      // What Shoal created and a fault has changed is replaced.
+      // A file that Shoal created is replaced if its content has changed.
       (isThere && !(await record.hasCreated(file)) ? foreign : needed).push(file);
     }
     if (foreign.length > 0 && !(await this.#isSame(manifest, foreign))) {
       this.#report(
         manifest,
-        `files of that name, which Shoal did not write, are there; \`shoal checkpoint pull\` copies it to another directory`,
+        `it has files of that name that Shoal did not write; use \`shoal checkpoint pull\` to copy it to another directory`,
       );
       return false;
     }
@@ -124,7 +124,7 @@ export class CheckpointView {
       return false;
     }
     await record.publish(manifest.attempt, staged, job);
-    // What an earlier attempt at this step left would not match the index.
+    // Files of an earlier attempt at this step would not match the index.
     for (const file of needed) if (!staged.has(file)) await record.remove(file);
     return true;
   }
@@ -136,7 +136,7 @@ export class CheckpointView {
     log?.(`${directory} does not show ${prefix}: ${why}`);
   }
 
-  /** Whether files that Shoal did not write are those of this checkpoint: the index holds a sum of every tensor. */
+  /** Whether files that Shoal did not write are those of this checkpoint: the index has a checksum of every tensor. */
   async #isSame({ prefix, files }: Manifest, foreign: readonly string[]): Promise<boolean> {
     const { directory } = this.#options;
     const entry = files.find(({ file }) => file === indexFile(prefix));
@@ -150,7 +150,7 @@ export class CheckpointView {
     return sizes.every(Boolean);
   }
 
-  /** Temporary files for those that can be had here, by the name that each is to have. */
+  /** Creates temporary files, by final name, for all files that are available here. */
   async #stage(manifest: Manifest, files: readonly string[], staged: Map<string, string>): Promise<void> {
     const { directory, store, namespace } = this.#options;
     const reader = new VerifiedReader(store, manifest, { namespace });
@@ -167,7 +167,7 @@ export class CheckpointView {
     }
   }
 
-  /** One more name for a blob that is on this disk; undefined where it is not. */
+  /** A hard link to a blob on this disk; undefined if there is none. */
   async #linkFrom(blob: string): Promise<string | undefined> {
     const { roots, directory } = this.#options;
     for (const root of roots) {
@@ -186,7 +186,7 @@ export class CheckpointView {
   async #writeState(record: ViewRecord, shown: readonly Manifest[]): Promise<void> {
     const { directory, log } = this.#options;
     const before = await readDirectoryState(directory).catch((error: unknown) => {
-      log?.(`${messageOf(error)}; it is replaced`);
+      log?.(`${messageOf(error)}; the file is replaced`);
       return undefined;
     });
     const foreign = before ? await this.#foreignIn(record, before.state, shown) : [];
@@ -205,7 +205,7 @@ export class CheckpointView {
     await replaceFile(directory, CHECKPOINT_STATE_FILE, Buffer.from(formatCheckpointState(state)));
   }
 
-  /** The entries of checkpoints that are there and that Shoal did not write. */
+  /** The entries of existing checkpoints that Shoal did not write. */
   async #foreignIn(record: ViewRecord, state: CheckpointState, shown: readonly Manifest[]): Promise<Entry[]> {
     const { directory } = this.#options;
     const paths = [...new Set([...state.allModelCheckpointPaths, state.modelCheckpointPath])];

@@ -1,4 +1,4 @@
-/** The tree of commands. Each is declared in a file of its own and its code is loaded when it runs. */
+/** The command tree. Each command is declared in its own file; its implementation is loaded when it runs. */
 import { readFileSync } from 'node:fs';
 import { buildApplication, buildRouteMap, text_en } from '@stricli/core';
 import { certsCommands } from './commands/certs/command.js';
@@ -38,12 +38,12 @@ const routes = buildRouteMap<string, ShoalContext>({
     fullDescription:
       'Distributed TensorFlow training in TypeScript, on machines that share no disk.\n\n' +
       'Examples:\n' +
-      '  shoal run job.ts                        in one process\n' +
-      '  shoal run job.ts --ps 2 --workers 3     as a cluster on this machine\n' +
-      '  shoal status --watch                    what that cluster does\n' +
-      '  shoal checkpoint ls                     what it has saved, and where\n' +
-      '  shoal export job.ts --out export/1      a checkpoint as a SavedModel, for serving\n' +
-      '  shoal COMMAND --help                    what a command takes',
+      '  shoal run job.ts                        run a job in one process\n' +
+      '  shoal run job.ts --ps 2 --workers 3     run it as a cluster on this machine\n' +
+      '  shoal status --watch                    watch that cluster\n' +
+      '  shoal checkpoint ls                     list its checkpoints and where they are\n' +
+      '  shoal export job.ts --out export/1      export a checkpoint as a SavedModel, for serving\n' +
+      '  shoal COMMAND --help                    show the flags of a command',
     hideRoute: { complete: true },
   },
 });

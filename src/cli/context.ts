@@ -1,17 +1,17 @@
-/** What the commands get beside their flags. */
+/** The context that commands receive in addition to their flags. */
 import type { CommandContext, StricliProcess } from '@stricli/core';
 
 export interface ShoalContext extends CommandContext {
   readonly process: StricliProcess;
-  /** What stands after `--`: the arguments of the user's own program. */
+  /** The arguments after `--`, for the user's program. */
   readonly rest: readonly string[];
 }
 
-/** The commands that hand on arguments of somebody else. */
+/** The commands that accept arguments after `--`. */
 const TAKES_REST: ReadonlySet<string> = new Set(['run', 'task', 'complete']);
 
-/** Parts the command line at the first `--`, for the commands that have a use for what follows. */
-export function partArguments(args: readonly string[]): {
+/** Splits the command line at the first `--`, for the commands that accept arguments after it. */
+export function splitArguments(args: readonly string[]): {
   readonly own: readonly string[];
   readonly rest: readonly string[];
 } {

@@ -1,16 +1,16 @@
-/** How an error that ended a command is shown, and what the command exits with. */
+/** The message and the exit code of a command that failed. */
 import { isShoalError, ShoalError } from '../errors/errors.js';
 
-/** As a shell shows a program that Ctrl-C ended. */
+/** What a shell reports for a program that Ctrl-C ended. */
 const INTERRUPTED = 130;
 const USAGE = 2;
-/** Start it again elsewhere. */
+/** The task should be restarted, at another port or on another machine. */
 const TRY_ELSEWHERE = 75;
 
-/** A mistake in what was typed, whatever its code. */
+/** A mistake on the command line, whatever the error's code. */
 export class UsageError extends ShoalError {}
 
-/** Shoal's own errors explain themselves; of anything else the stack is the best that can be shown. */
+/** Shoal's own errors have a complete message; for all others the stack is shown. */
 export function describeFailure(error: unknown): string {
   if (error instanceof ShoalError) return `${error.code}: ${error.message}`;
   return error instanceof Error ? cleanStack(error) : String(error);
@@ -25,15 +25,15 @@ export function exitCodeOfFailure(error: unknown): number {
   return cause?.code === 'EADDRINUSE' ? TRY_ELSEWHERE : USAGE;
 }
 
-/** Frames of Node, of the loader and of the command line itself: they say nothing about the program. */
-const IDLE_FRAME =
+/** Stack frames of Node, of the loader and of the command line itself, which do not help the user. */
+const INTERNAL_FRAME =
   /^ {4}at .*(node:internal\/|\/node_modules\/(tsx|@stricli)\/|data:text\/javascript|\/(src|dist)\/cli\/)/;
 
 export function cleanStack(error: Error): string {
   const stack = error.stack ?? error.message;
   const lines = stack
     .split('\n')
-    .filter((line) => !IDLE_FRAME.test(line))
+    .filter((line) => !INTERNAL_FRAME.test(line))
     .map((line) => line.replace('file://', ''));
   const cause = error.cause instanceof Error ? [`  [cause]: ${cleanStack(error.cause)}`] : [];
   return [...lines, ...cause].join('\n');

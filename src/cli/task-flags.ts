@@ -1,31 +1,32 @@
-/** The flags that tell a task who it is, under TensorFlow's own names, for every command that takes them. */
-
-const text = (brief: string, placeholder: string) =>
-  ({ kind: 'parsed', parse: String, brief, placeholder, optional: true }) as const;
+/** The flags that configure a task, under TensorFlow's own names, for every command that accepts them. */
+import { optionalText as text } from './flags.js';
 
 export const TASK_FLAGS = {
   job_name: text('The job of this task: chief, worker, ps or evaluator', 'job'),
-  task_index: text('Which task of the job this is, from 0', 'n'),
+  task_index: text('The index of this task in its job, from 0', 'n'),
   ps_hosts: text('Agent addresses of the ps, as host:port,host:port', 'list'),
-  worker_hosts: text('Agent addresses of the workers; worker 0 is the chief where there is none', 'list'),
+  worker_hosts: text(
+    'Agent addresses of the workers; worker 0 is the chief if --chief_hosts is not given',
+    'list',
+  ),
   chief_hosts: text('Agent address of the chief', 'address'),
   evaluator_hosts: text('Agent address of the evaluator', 'address'),
   config: text('A JSON file with any of these settings', 'file'),
-  cluster_name: text('Keeps apart clusters that reach each other by mistake', 'name'),
-  listen: text('Where the agent listens, where that is not its address in the cluster', 'address'),
-  tf_port: text('The port of the TensorFlow server; any free one unless told', 'port'),
-  certs: text('The directory that `shoal certs` wrote: agents speak mutual TLS', 'dir'),
+  cluster_name: text('Tasks of clusters with different names refuse each other', 'name'),
+  listen: text('Where the agent listens; default: its address in the cluster', 'address'),
+  tf_port: text('The port of the TensorFlow server; default: any free port', 'port'),
+  certs: text('The directory that `shoal certs` wrote; agents then use mutual TLS', 'dir'),
   cluster_token_file: text('A file with the token that all tasks of the cluster share', 'file'),
   insecure_network: {
     kind: 'boolean',
-    brief: 'Accept that TensorFlow’s ports are open to everybody who reaches this machine',
+    brief: 'Accept that anyone who can reach this machine can use TensorFlow’s ports',
     optional: true,
     withNegated: false,
   },
-  heartbeat_ms: text('How often tasks say that they are alive', 'ms'),
-  dead_after_ms: text('Silence after which a task counts as dead', 'ms'),
+  heartbeat_ms: text('Interval between heartbeats; default: 500', 'ms'),
+  dead_after_ms: text('Silence after which a task is considered dead', 'ms'),
   lost_worker_ms: text(
-    'How long a ps waits for workers that died, when no other is there; default 300000',
+    'How long a ps without live workers waits for dead ones to return; default: 300000',
     'ms',
   ),
 } as const;
@@ -49,7 +50,7 @@ export interface TaskFlags {
   readonly lost_worker_ms?: string;
 }
 
-/** The flags as the arguments that the configuration is read from. */
+/** Converts the flags to the arguments that `resolveConfig` parses. */
 export function taskArguments(flags: TaskFlags): readonly string[] {
   return Object.keys(TASK_FLAGS).flatMap((name) => {
     const value = flags[name as keyof TaskFlags];

@@ -1,15 +1,34 @@
-/** `shoal/cluster`: tasks, membership, servers. Apart from the front door, since it brings HTTP with it. */
-export { ClusterSession, type ClusterSessionOptions } from './runtime/cluster-session.js';
-export { Server, type ServerOptions } from './runtime/server.js';
-export { TensorFlowServer } from './runtime/tensorflow-server.js';
-export { type ClusterDict, ClusterSpec, type JobSpec } from './spec/cluster-spec.js';
-export { type ClusterConfig, resolveConfig, type TaskConfig } from './spec/config.js';
+/**
+ * `shoal/cluster`: the specification of a cluster, its configuration and security, device placement, and membership.
+ * It is separate from `shoal` because it loads HTTP. `Server.start` of `shoal/train` starts a task that computes.
+ */
+export type { Member, MembershipSettings } from './membership/types.js';
+export type { ClusterSession, ClusterSessionOptions } from './runtime/cluster-session.js';
+export type { JoinClusterOptions, Server } from './runtime/server.js';
+export {
+  type ClusterDict,
+  ClusterSpec,
+  type ClusterSpecOptions,
+  type JobSpec,
+  type SpecTask,
+} from './spec/cluster-spec.js';
+export {
+  type ClusterConfig,
+  type ConfigInput,
+  type LocalConfig,
+  resolveConfig,
+  type Settings,
+  type Sourced,
+  type TaskConfig,
+} from './spec/config.js';
 export {
   greedyStrategy,
   type PsStrategy,
+  type ReplicaDeviceSetterOptions,
   replicaDeviceSetter,
   roundRobinStrategy,
 } from './spec/device-setter.js';
-export { loadTls, type Security, tokenSecurity } from './spec/security.js';
-export { parseTaskId, type TaskId, taskId } from './spec/task-id.js';
+export { loadTls, type Security, type TlsSecurity, tokenSecurity } from './spec/security.js';
+export { parseTaskId, type TaskId, type TaskName, taskId } from './spec/task-id.js';
 export { type ClusterTask, type JoinOptions, joinCluster } from './task/cluster-task.js';
+export type { TasksToAwait, WaitForOptions } from './task/wait-for.js';

@@ -1,6 +1,6 @@
 /**
- * Every error that Shoal raises is a ShoalError with a code. A caller branches on the code, a person
- * reads the message (what failed), the place (task, op, device) and the hint (what to do about it).
+ * Every error that Shoal throws is a ShoalError. Callers branch on `code`; people read the message (what failed),
+ * the location (task, op, device) and the hint (what to do).
  *
  * Codes `SHOAL_TF_*` mirror TensorFlow's status codes one to one; the others are Shoal's own.
  */
@@ -30,49 +30,49 @@ export type TfCodeName = Exclude<(typeof TF_CODE_NAMES)[number], 'OK'>;
 
 export type ShoalCode =
   | `SHOAL_TF_${TfCodeName}`
-  /** A value given by the caller is not acceptable. */
+  /** The caller passed an invalid argument. */
   | 'SHOAL_INVALID_ARGUMENT'
   /** An object was used after it was disposed or closed. */
   | 'SHOAL_DISPOSED'
-  /** TensorFlow's library could not be found, fetched, or is not usable. */
+  /** TensorFlow's library could not be found, downloaded or loaded. */
   | 'SHOAL_LIBRARY'
-  /** This machine or this Node lacks something that was asked for. */
+  /** This machine or this version of Node does not support the requested feature. */
   | 'SHOAL_UNSUPPORTED'
-  /** A wait ended by its deadline. */
+  /** A deadline passed. */
   | 'SHOAL_TIMEOUT'
-  /** An AbortSignal ended the operation. */
+  /** An AbortSignal aborted the operation. */
   | 'SHOAL_ABORTED'
-  /** Bytes on disk or on the wire are not what their format or checksum says. */
+  /** Data on disk or on the network does not match its format or checksum. */
   | 'SHOAL_CORRUPT'
-  /** Something that should be there is not: a file, a checkpoint, a task. */
+  /** A file, checkpoint or task was not found. */
   | 'SHOAL_NOT_FOUND'
-  /** Something that must not be there is: what is published is never overwritten. */
+  /** The target already exists: published data is never overwritten. */
   | 'SHOAL_ALREADY_EXISTS'
-  /** No gradient is known for an op on the path to the loss. */
+  /** An op on the path to the loss has no gradient function. */
   | 'SHOAL_NO_GRADIENT'
   /** A number that must be finite is not. */
   | 'SHOAL_NAN'
-  /** The cluster specification or the configuration is not coherent. */
+  /** The cluster specification or the configuration is inconsistent. */
   | 'SHOAL_CONFIG'
-  /** The caller may not do this: credentials, or a chief that has been replaced. */
+  /** The caller is not authorized: wrong credentials, or a chief that has been replaced. */
   | 'SHOAL_FORBIDDEN'
-  /** A peer could not be reached or went away. */
+  /** A peer could not be reached or disconnected. */
   | 'SHOAL_UNREACHABLE'
-  /** Every worker of a cluster died and none came back in time: starting the cluster again may help. */
+  /** All workers of a cluster died and none returned in time; restarting the cluster may help. */
   | 'SHOAL_WORKERS_LOST'
-  /** A disk has no room left. */
+  /** A disk is full. */
   | 'SHOAL_NO_SPACE'
-  /** A broken invariant of Shoal itself. */
+  /** An invariant of Shoal itself is violated: a bug. */
   | 'SHOAL_INTERNAL';
 
 export interface ErrorDetails {
   /** What to do about it, in a sentence. */
-  readonly hint?: string | undefined;
+  readonly hint?: string;
   /** The op (node name) that failed. */
-  readonly op?: string | undefined;
-  readonly device?: string | undefined;
+  readonly op?: string;
+  readonly device?: string;
   /** The task, as `/job:ps/task:1`. */
-  readonly task?: string | undefined;
+  readonly task?: string;
   readonly cause?: unknown;
 }
 
@@ -95,10 +95,10 @@ export class ShoalError extends Error {
   }
 }
 
-/** A status that TensorFlow returned. */
+/** An error status returned by TensorFlow. */
 export class TensorFlowError extends ShoalError {
   override readonly name = 'TensorFlowError';
-  /** TensorFlow's own code, by name. */
+  /** The name of TensorFlow's status code. */
   readonly status: TfCodeName;
 
   constructor(status: TfCodeName, message: string, details: ErrorDetails = {}) {
@@ -111,17 +111,17 @@ export function isShoalError(error: unknown, code?: ShoalCode): error is ShoalEr
   return error instanceof ShoalError && (code === undefined || error.code === code);
 }
 
-/** An invalid argument, in one call: most checks of user input end here. */
+/** Creates a SHOAL_INVALID_ARGUMENT error. */
 export function invalid(message: string, details?: ErrorDetails): ShoalError {
   return new ShoalError('SHOAL_INVALID_ARGUMENT', message, details);
 }
 
-/** The message of anything that was thrown. */
+/** The message of any thrown value. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** Its first line, for log lines: the rest may be a stack of TensorFlow's or a list. */
+/** The first line of the message, for log lines: the rest may be long. */
 export function firstLineOf(error: unknown): string {
   return messageOf(error).split('\n', 1)[0] as string;
 }

@@ -3,9 +3,9 @@ export const EXIT = {
   done: 0,
   error: 1,
   usage: 2,
-  /** Starting the task again may succeed: its port was taken, native calls are stuck in it, or the cluster was lost. */
+  /** A restart of the task may succeed: its port was in use, native calls hang, or the cluster was lost. */
   retry: 75,
-  /** A newer process has taken this task's place; starting it again would take the place back. */
+  /** A newer process replaced this task; do not restart it, or it would replace the newer one. */
   superseded: 76,
   interrupted: 130,
 } as const;

@@ -17,7 +17,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-test('a range is read, into given memory too', async () => {
+test('reads a range, also into given memory', async () => {
   expect(await files.size('some')).toBe(10);
   expect(Buffer.from(await files.read('some', 2, 3)).toString()).toBe('234');
   const into = new Uint8Array(4);
@@ -25,16 +25,18 @@ test('a range is read, into given memory too', async () => {
   expect(Buffer.from(into).toString()).toBe('6789');
 });
 
-test('a range past the end is corrupt, not short', async () => {
-  await expect(files.read('some', 8, 3)).rejects.toThrow(/some ends at byte 10, 1 bytes too early/);
+test('a range past the end is an error, not a short read', async () => {
+  await expect(files.read('some', 8, 3)).rejects.toThrow(
+    /some ends at byte 10, 1 bytes before the end of the range/,
+  );
 });
 
-test('a missing file is not found, and is found once it is there', async () => {
+test('a missing file is SHOAL_NOT_FOUND, and is found once it exists', async () => {
   await expect(files.size('later')).rejects.toMatchObject({ code: 'SHOAL_NOT_FOUND' });
   await writeFile(join(folder, 'later'), 'x');
   expect(await files.size('later')).toBe(1);
 });
 
-test('what can not be read gives a coded error', async () => {
+test('a file that cannot be read is a ShoalError', async () => {
   await expect(files.read('folder', 0, 1)).rejects.toMatchObject({ code: 'SHOAL_UNREACHABLE' });
 });

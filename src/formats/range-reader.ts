@@ -1,6 +1,5 @@
 /**
- * Where a format reads from: files by name, in ranges. A directory is one; a store that fetches ranges from
- * other machines is another.
+ * The input of a format reader: byte ranges of named files, from a directory or from a store on other machines.
  */
 import { type FileHandle, open } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -8,18 +7,17 @@ import type { LentBytes } from '../bytes/lent-bytes.js';
 import { messageOf, ShoalError } from '../errors/errors.js';
 
 export interface RangeReader {
-  /** The size of a file; SHOAL_NOT_FOUND if there is none of that name. */
+  /** The size of a file; throws SHOAL_NOT_FOUND if it does not exist. */
   size(file: string): Promise<number>;
   /**
-   * `length` bytes at `offset`, or an error: never fewer. With `into` (of that length) the bytes may be put
-   * there and `into` be returned, which saves the caller a copy.
+   * Exactly `length` bytes at `offset`, or an error. With `into` (of that length) the reader may write the bytes there
+   * and return `into`, which saves a copy.
    */
   read(file: string, offset: number, length: number, into?: Uint8Array): Promise<Uint8Array>;
   /**
-   * The same bytes one piece after the other, each with its distance from `offset` and valid until `take` returns; for
-   * readers that have them in pieces anyway. `place` lends the memory where a piece belongs, by its distance and length: a
-   * reader that can puts the piece there itself. It fails with `Spoiled` when it does not know whether that will yet be
-   * written to.
+   * The same bytes in consecutive chunks, each with its distance from `offset` and valid until `take` returns; for
+   * readers that receive chunks anyway. `place` lends the target memory of a chunk, by distance and length, so that a
+   * reader can write the chunk there directly. Fails with `Spoiled` if that memory may still be written to later.
    */
   pour?(
     file: string,
@@ -30,7 +28,7 @@ export interface RangeReader {
   ): Promise<void>;
 }
 
-/** A read to memory was given up, and may yet come in: what is in the memory is never to be relied on. */
+/** A read into memory was abandoned but may still write to it: the contents of the memory are undefined. */
 export class Spoiled extends Error {}
 
 /** Reads the files of a directory. Handles stay open until it is closed. */
@@ -58,9 +56,9 @@ export class DirectoryReader implements RangeReader {
       if (bytesRead === 0) {
         throw new ShoalError(
           'SHOAL_CORRUPT',
-          `${file} ends at byte ${offset + done}, ${length - done} bytes too early`,
+          `${file} ends at byte ${offset + done}, ${length - done} bytes before the end of the range`,
           {
-            hint: 'the file was cut off; use another copy of it',
+            hint: 'the file is truncated; use another copy of it',
           },
         );
       }
@@ -98,7 +96,7 @@ function unreachable(file: string, what: string, directory: string, cause: unkno
   const missing = (cause as NodeJS.ErrnoException).code === 'ENOENT';
   return new ShoalError(
     missing ? 'SHOAL_NOT_FOUND' : 'SHOAL_UNREACHABLE',
-    `${file} can not be ${what} in ${directory}: ${messageOf(cause)}`,
+    `${file} cannot be ${what} in ${directory}: ${messageOf(cause)}`,
     { cause },
   );
 }

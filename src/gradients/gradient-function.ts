@@ -1,17 +1,17 @@
-/** What a gradient is given and returns. */
+/** The interface of gradient functions. */
 import type { Operation, Output } from '../graph/operation.js';
 import type { Operand } from '../ops/build.js';
 import type { Variable } from '../variables/variable.js';
 import type { Gradient, IndexedSlices } from './indexed-slices.js';
 
 export interface GradientOptions {
-  /** The gradients that flow into the ys; ones when left out. */
+  /** The gradients of the ys. Default: ones. */
   readonly gradYs?: readonly (Operand | IndexedSlices | null)[];
-  /** Treated as constants: nothing flows back through them. Their own gradients can still be asked for. */
+  /** Treated as constants: no gradient flows through them. They may still be among the xs. */
   readonly stopGradients?: readonly Differentiable[];
-  /** What an x that no y depends on gets. */
+  /** The gradient of an x that no y depends on. Default: 'none' (null). */
   readonly unconnected?: 'none' | 'zero';
-  /** Puts the ops of a gradient on the device of the op that it is of. */
+  /** Places gradient ops on the device of their forward op. Default: false. */
   readonly colocateGradientsWithOps?: boolean;
   readonly name?: string;
 }
@@ -19,9 +19,9 @@ export interface GradientOptions {
 export type Differentiable = Output | Variable;
 
 export interface GradientContext {
-  /** For each input whether its gradient is wanted; what is returned for the others is dropped. */
+  /** For each input, whether its gradient is needed; others are dropped. */
   readonly needed: readonly boolean[];
-  /** The reverse walk itself, for ops that call functions: `gradients` of a body's graph. */
+  /** `gradients` itself, for ops that call functions: differentiates a body's graph. */
   readonly gradients: (
     ys: readonly Output[],
     xs: readonly Output[],
@@ -35,7 +35,7 @@ export type GradientFunction = (
   context: GradientContext,
 ) => readonly (Gradient | null | undefined)[];
 
-/** For the few ops that pass sparse gradients on as they are. */
+/** For the few ops that propagate sparse gradients unchanged. */
 export interface SliceGradientFunction {
   readonly slices: (
     op: Operation,
@@ -44,5 +44,5 @@ export interface SliceGradientFunction {
   ) => readonly (Gradient | null | undefined)[];
 }
 
-/** null: the op is known to have no gradient, and nothing flows back through it. */
+/** null: the op has no gradient, and nothing flows back through it. */
 export type GradientTable = Readonly<Record<string, GradientFunction | SliceGradientFunction | null>>;

@@ -1,7 +1,6 @@
 /**
- * Symbolic gradients: the reverse walk from the losses to what they depend on. Ops get their gradients
- * from the registry; for an op that is not there TensorFlow's C++ gradient is asked; if there is none the
- * error names the op and its way to the loss.
+ * Symbolic gradients: walks the graph in reverse from the losses. Gradient functions come from the registry, else from
+ * TensorFlow's C++ gradients; if there is neither, the error names the op and its path to the loss.
  */
 import { invalid, ShoalError } from '../errors/errors.js';
 import { FunctionGraph } from '../graph/function.js';
@@ -41,25 +40,25 @@ export function gradients(
 function checkLosses(graph: Graph, losses: readonly Output[], { gradYs }: GradientOptions): void {
   if (gradYs && gradYs.length !== losses.length) {
     throw invalid(`gradYs has ${gradYs.length} entries for ${losses.length} ys`, {
-      hint: 'Give one for each y; null stands for ones.',
+      hint: 'Pass one per y; null means ones.',
     });
   }
   for (const loss of losses) {
-    if (loss.graph !== graph) throw invalid(`${loss} and ${losses[0]} are of different graphs`);
+    if (loss.graph !== graph) throw invalid(`${loss} and ${losses[0]} belong to different graphs`);
     if (!isDifferentiableType(loss.dtype) || loss.dtype === 'resource') {
-      throw invalid(`The gradient of ${loss} cannot be taken: it is ${loss.dtype}`, {
+      throw invalid(`Cannot differentiate ${loss}: its dtype is ${loss.dtype}`, {
         op: loss.op.name,
-        hint: 'A loss is of floating or complex type; a cast to one does not make integers differentiable.',
+        hint: 'A loss must be floating-point or complex; casting does not make integers differentiable.',
       });
     }
   }
 }
 
-/** What gradients of `x` are collected at: a variable's handle, an outer tensor's stand-in in a function. */
+/** The tensor at which gradients of `x` accumulate: a variable's handle, or the capture of an outer tensor. */
 function targetOf(graph: Graph, x: Differentiable): Output | undefined {
   if (x instanceof PartitionedVariable || !isOutputLike(x)) {
-    throw invalid('Gradients are taken of outputs and variables', {
-      hint: 'Of a partitioned variable take those of its parts.',
+    throw invalid('Gradients can be computed only for outputs and variables', {
+      hint: 'For a partitioned variable, pass its parts.',
     });
   }
   const own = x instanceof Variable ? x.handle : x;
@@ -68,7 +67,7 @@ function targetOf(graph: Graph, x: Differentiable): Output | undefined {
     if (outer.outer !== own.graph) continue;
     return (graph as FunctionGraph).captures.find((capture) => capture.outer === own)?.inner;
   }
-  throw invalid(`${own} is not of the graph of the loss`);
+  throw invalid(`${own} does not belong to the graph of the loss`);
 }
 
 function walk(
@@ -114,7 +113,7 @@ function walk(
   );
 }
 
-/** Gradients on their way, by the tensor that they are of. */
+/** Accumulated gradients by tensor. */
 class Flow {
   readonly #parts = new Map<Output, Gradient[]>();
 
@@ -124,7 +123,7 @@ class Flow {
     else this.#parts.set(output, [gradient]);
   }
 
-  /** What has come so far, as one; made once. */
+  /** The sum of the gradients so far; computed once. */
   sum(output: Output): Gradient | undefined {
     const parts = this.#parts.get(output);
     if (!parts) return undefined;
@@ -147,7 +146,7 @@ function incoming(loss: Output, given: Operand | IndexedSlices | null | undefine
       ));
   if (!isPossible) {
     throw invalid(
-      `The gradient that flows into ${loss} has shape ${formatShape(gradient.shape)}, not ${formatShape(loss.shape)}`,
+      `The entry of gradYs for ${loss} has shape ${formatShape(gradient.shape)}; expected ${formatShape(loss.shape)}`,
     );
   }
   return gradient;
@@ -160,7 +159,7 @@ function unconnected(x: Differentiable, options: GradientOptions): Gradient | nu
   return typeof dtype === 'string' ? zerosLike(raw.readVariableOp(x, { dtype: dtype as DType })) : null;
 }
 
-/** How many inputs of ops on the paths each such op feeds: its gradients are whole when all are handled. */
+/** For each op on the paths, the number of op inputs it feeds: its gradients are complete when all are processed. */
 function countConsumers({ ops }: Paths): Map<Operation, number> {
   const pending = new Map<Operation, number>();
   for (const op of ops.keys()) pending.set(op, 0);
@@ -206,7 +205,7 @@ function inputGradients(
 }
 
 const SHOWN_PATH = 12;
-const STOP_HINT = 'Put tf.stopGradient around what need not be trained.';
+const STOP_HINT = 'Use tf.stopGradient on tensors that need no training.';
 const LOOP_HINT =
   'The loops and conditions of TensorFlow 1 have no gradient here: use tf.whileLoop and tf.cond.';
 const OLD_LOOPS = new Set(['Enter', 'Exit', 'LoopCond', 'Merge', 'NextIteration', 'Switch']);
@@ -220,7 +219,7 @@ function missing(op: Operation, paths: Paths): ShoalError {
       : way;
   return new ShoalError(
     'SHOAL_NO_GRADIENT',
-    `There is no gradient for op ${op.type} '${op.name}', which is on the way to the loss: ${shown.join(' → ')}`,
+    `No gradient for op ${op.type} '${op.name}' on the path to the loss: ${shown.join(' → ')}`,
     { op: op.name, hint: OLD_LOOPS.has(op.type) ? LOOP_HINT : STOP_HINT },
   );
 }

@@ -1,4 +1,3 @@
 /** Symbolic gradients. */
 export { type Differentiable, type GradientOptions, gradients } from './gradients.js';
 export { type Gradient, IndexedSlices } from './indexed-slices.js';
-export { registeredGradients } from './registry.js';

@@ -1,6 +1,6 @@
 /**
- * A gradient that touches some rows only: `values[i]` belongs to row `indices[i]`; rows may repeat. It
- * stays in this form all the way to the optimizer, so that a table's size never matters.
+ * A sparse gradient: `values[i]` belongs to row `indices[i]`; rows may repeat. It stays sparse up to the optimizer, so
+ * that its cost does not depend on the size of the table.
  */
 import { ShoalError } from '../errors/errors.js';
 import { Output } from '../graph/operation.js';
@@ -11,9 +11,9 @@ import type { DType } from '../tensor/dtype.js';
 export class IndexedSlices {
   readonly values: Output;
   readonly indices: Output;
-  /** The shape of the whole, as a tensor, where it is known. */
+  /** The shape of the dense gradient as a tensor, if known. */
   readonly denseShape: Output | undefined;
-  /** Whether no row is there twice. */
+  /** Whether all rows are distinct. */
   readonly isDistinct: boolean;
 
   constructor(values: Output, indices: Output, denseShape?: Output, isDistinct = false) {
@@ -27,7 +27,7 @@ export class IndexedSlices {
     return this.values.dtype;
   }
 
-  /** The same gradient with every row at most once. */
+  /** The same gradient with repeated rows summed. */
   deduplicated(): IndexedSlices {
     if (this.isDistinct) return this;
     const { y, idx } = unique(this.indices);
@@ -35,14 +35,14 @@ export class IndexedSlices {
     return new IndexedSlices(sums, y, this.denseShape, true);
   }
 
-  /** The whole, with zeros in the rows that are not touched. It is as large as the variable. */
+  /** The dense gradient, with zeros in the other rows. It is as large as the variable. */
   toDense(): Output {
     if (!this.denseShape) {
       throw new ShoalError(
         'SHOAL_INVALID_ARGUMENT',
-        'A sparse gradient of unknown shape cannot be made dense',
+        'Cannot convert IndexedSlices of unknown shape to a dense tensor',
         {
-          hint: 'Give IndexedSlices the shape of the whole as their third argument.',
+          hint: 'Pass the dense shape as the third argument of IndexedSlices.',
         },
       );
     }
@@ -57,8 +57,8 @@ export const toDense = (gradient: Gradient): Output =>
   gradient instanceof IndexedSlices ? gradient.toDense() : gradient;
 
 /**
- * The sum of the gradients of one tensor. Slices are put end to end; where dense gradients come to the same
- * tensor the slices are added into their sum.
+ * The sum of the gradients of one tensor. IndexedSlices are concatenated; if there are dense gradients too, the slices
+ * are added to their sum.
  */
 export function aggregate(gradients: readonly Gradient[]): Gradient {
   if (gradients.length === 1) return gradients[0] as Gradient;

@@ -1,9 +1,9 @@
 /**
  * TensorFlow's own C++ gradients, for ops without one in TypeScript.
  *
- * The library's walk goes from ys to xs by every path, and the inputs of one op may depend on each other.
- * So the op is copied, alone, into a graph of its own with placeholders around it; what the library adds
- * there is brought back with the placeholders and the copy replaced by the real tensors.
+ * The library differentiates along every path from ys to xs, and the inputs of one op may depend on each other. So the
+ * op is copied into a separate graph with placeholders as inputs; the ops that the library adds there are imported back
+ * with the placeholders and the copy replaced by the real tensors.
  */
 import { create, toBinary } from '@bufbuild/protobuf';
 import { isShoalError } from '../errors/errors.js';
@@ -15,7 +15,7 @@ import { C } from '../native/library.js';
 import { checked } from '../native/status.js';
 import { GraphDefSchema } from '../proto/generated/graph_pb.js';
 
-/** The gradients of the inputs of one op; undefined when the library has no gradient for it. */
+/** The gradients of the inputs of one op; undefined if the library has none. */
 export function nativeGradient(
   op: Operation,
   grads: readonly (Output | undefined)[],
@@ -47,7 +47,7 @@ export function nativeGradient(
   }
 }
 
-/** The same op, attributes and all, on other inputs. */
+/** Copies the op with its attributes to other inputs. */
 function copyOp(graph: Graph, op: Operation, inputs: readonly Output[]): Operation {
   const def = op.nodeDef();
   const node = { ...def, name: 'op', device: '', input: inputs.map(({ name }) => name) };
@@ -92,7 +92,7 @@ function addGradients(
   );
 }
 
-/** Copies what was added to the lone graph into the real one. */
+/** Imports the ops added to the separate graph into the real one. */
 function bringOver(
   lone: Graph,
   graph: Graph,
@@ -101,14 +101,14 @@ function bringOver(
 ): (Output | null)[] {
   const strangers = new Set([...real.keys()].map((name) => name.slice(0, name.lastIndexOf(':'))));
   const def = lone.toGraphDef();
-  // A gradient's ops may wait for what flowed in, whose value they take anyway.
+  // Gradient ops may have control inputs from the incoming gradients, which they use as inputs anyway.
   const isForeign = (input: string) => input.startsWith('^') && strangers.has(input.slice(1));
   const node = def.node
     .filter(({ name }) => !strangers.has(name))
     .map((one) => ({ ...one, input: one.input.filter((input) => !isForeign(input)) }));
   const added = { ...def, node };
   const wanted = found.filter((output): output is Output => output !== null && !real.has(output.name));
-  // The prefix is this import's own: no later name can meet one of these.
+  // The prefix is unique to this import: later names cannot collide.
   const { outputs } = importGraphDef(graph, toBinary(GraphDefSchema, added), {
     prefix: graph.uniqueName('native'),
     inputMap: Object.fromEntries(real),

@@ -1,4 +1,4 @@
-/** What lies between the targets of a differentiation and the losses. */
+/** The paths from the targets of a differentiation to the losses. */
 import type { Operation, Output } from '../graph/operation.js';
 import { type DType, isComplex, isFloating } from '../tensor/dtype.js';
 
@@ -12,7 +12,7 @@ export interface Paths {
 export const isDifferentiableType = (dtype: DType): boolean =>
   isFloating(dtype) || isComplex(dtype) || dtype === 'resource' || dtype === 'variant';
 
-/** Work and memory are in proportion to what the losses depend on; nothing recurses, graphs may be deep. */
+/** Linear in the number of ops that the losses depend on; not recursive, because graphs may be deep. */
 export function findPaths(
   losses: readonly Output[],
   targets: readonly Output[],
@@ -39,7 +39,7 @@ export function findPaths(
   return { ops, active };
 }
 
-/** The ops that the losses depend on, each with one that it feeds, and who takes which tensor. */
+/** The ops that the losses depend on, each with one op that it feeds, and the consumers of each tensor. */
 function walkBack(losses: readonly Output[], stops: ReadonlySet<Output>) {
   const towardsLoss = new Map<Operation, Operation | undefined>();
   const consumers = new Map<Output, Operation[]>();

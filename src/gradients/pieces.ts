@@ -1,4 +1,4 @@
-/** What the gradient rules have in common: inputs by place, shapes as constants where they are known. */
+/** Helpers of the gradient functions: inputs by index, shapes as constants if known. */
 import { ShoalError } from '../errors/errors.js';
 import type { Attrs } from '../graph/attributes.js';
 import type { Operation, Output } from '../graph/operation.js';
@@ -19,7 +19,7 @@ export function inputOf(op: Operation, index: number): Output {
   return input;
 }
 
-/** The rule of an op with one output that matters: it is asked only when a gradient arrived there. */
+/** A gradient function for ops with a single differentiable output. */
 export const single =
   (
     rule: (op: Operation, grad: Output, needed: readonly boolean[]) => readonly (Gradient | null)[],
@@ -27,15 +27,15 @@ export const single =
   (op, [grad], { needed }) =>
     grad ? rule(op, grad, needed) : op.inputs.map(() => null);
 
-/** A gradient for the first input, nothing for the others. */
+/** A gradient for the first input, null for the others. */
 export const first = (op: Operation, gradient: Gradient): (Gradient | null)[] =>
   op.inputs.map((_, i) => (i === 0 ? gradient : null));
 
-/** The rule of an op of which only the first input has a gradient. */
+/** A gradient function for ops of which only the first input has a gradient. */
 export const firstOnly = (rule: (op: Operation, grad: Output) => Gradient): GradientFunction =>
   single((op, grad) => first(op, rule(op, grad)));
 
-/** The gradient of each output, with zeros where none arrived. */
+/** The gradient of each output, with zeros for missing ones. */
 export const allGrads = (op: Operation, grads: readonly (Output | undefined)[]): Output[] =>
   op.outputs.map((output, i) => grads[i] ?? zerosLike(output));
 
@@ -47,7 +47,7 @@ export const indices = (values: readonly number[], dtype: IndexType): Tensor =>
 
 export const indexType = (x: Output): IndexType => (x.dtype === 'int64' ? 'int64' : 'int32');
 
-/** The shape of `x`: a constant where it is known, else asked at run time. */
+/** The shape of `x`: a constant if known, else computed at run time. */
 export const shapeOf = (x: Output, dtype: IndexType = 'int32'): Output =>
   isFullyDefined(x.shape) ? asOutput(indices(x.shape, dtype)) : raw.shape(x, { outType: dtype });
 
@@ -64,7 +64,7 @@ export const allAxes = (x: Output): Operand =>
     ? raw.range(int32(0), raw.rank(x), int32(1))
     : int32(Array.from({ length: x.rank }, (_, axis) => axis));
 
-/** A complex derivative acts on a gradient by its conjugate. */
+/** Complex gradients use the conjugate of the derivative. */
 export const conjugated = (x: Output): Output => (isComplex(x.dtype) ? raw.conj(x) : x);
 
 /** Attributes of the op under the same names. */
@@ -73,7 +73,7 @@ export const sameAttrs = (op: Operation, names: readonly string[]): Attrs =>
 
 const MOST_READ = 64;
 
-/** The elements of a constant of whole numbers, a scalar or a short vector; undefined for anything else. */
+/** The elements of an integer constant (a scalar or a short vector); undefined for anything else. */
 export function constantInts(x: Output): number[] | undefined {
   if (x.op.type !== 'Const' || (x.dtype !== 'int32' && x.dtype !== 'int64')) return undefined;
   const size = x.rank === 0 ? 1 : x.rank === 1 ? x.shape?.[0] : undefined;
@@ -83,7 +83,7 @@ export function constantInts(x: Output): number[] | undefined {
   const { tensorContent, intVal, int64Val } = value.value;
   const listed = x.dtype === 'int32' ? intVal : int64Val.map(Number);
   if (tensorContent.length === 0) {
-    // A list that is too short repeats its last element, or means zeros when it is empty.
+    // A list that is too short repeats its last element; an empty list means zeros.
     return Array.from({ length: size }, (_, i) => listed[Math.min(i, listed.length - 1)] ?? 0);
   }
   const view = new DataView(tensorContent.buffer, tensorContent.byteOffset, tensorContent.byteLength);

@@ -1,7 +1,6 @@
 /**
- * The gradients of ops, by op type. A gradient function is given the op and the gradients of its outputs
- * (undefined where nothing flowed back) and returns one gradient for each input, null where there is none.
- * Each family of ops is a table in a file of its own.
+ * Gradient functions by op type. A gradient function receives the op and the gradients of its outputs (undefined if
+ * there is none) and returns one gradient per input, or null. Each family of ops has a table in its own file.
  */
 
 import type { GradientTable } from './gradient-function.js';
@@ -47,7 +46,7 @@ const GRADIENTS: GradientTable = {
   ...variableGradients,
 };
 
-/** undefined: nothing is known of this op here. */
+/** undefined: the op is not registered. */
 export function gradientOf(type: string): GradientTable[string] | undefined {
   return Object.hasOwn(GRADIENTS, type) ? GRADIENTS[type] : undefined;
 }

@@ -1,4 +1,4 @@
-/** Attributes of ops: from JavaScript values to TensorFlow's and back. */
+/** Converts op attributes between JavaScript values and TensorFlow. */
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { invalid, isShoalError } from '../errors/errors.js';
 import { fillBuffer } from '../native/buffer.js';
@@ -45,10 +45,10 @@ export type Attrs = Readonly<Record<string, AttrValue | undefined>>;
 
 type Setter = (description: Pointer) => void;
 
-/** Checks a value against the attribute's type and returns what sets it. Nothing native happens before. */
+/** Checks a value against the attribute's type and returns its setter. Makes no native calls. */
 export function attrSetter(op: string, name: string, type: string, value: AttrValue): Setter {
   const wrong = (expected: string) =>
-    invalid(`Attribute '${name}' of ${op} must be ${expected}, not ${show(value)}`, { op });
+    invalid(`Attribute '${name}' of ${op} must be ${expected}; got ${show(value)}`, { op });
   const list = type.startsWith('list(');
   const base = list ? type.slice(5, -1) : type;
   if (list && !Array.isArray(value) && !ArrayBuffer.isView(value)) throw wrong(`a list of ${base}`);
@@ -60,7 +60,7 @@ export function attrSetter(op: string, name: string, type: string, value: AttrVa
       const ints = BigInt64Array.from(values, (v) => {
         if (typeof v === 'bigint' && BigInt.asIntN(64, v) === v) return v;
         if (typeof v === 'number' && Number.isSafeInteger(v)) return BigInt(v);
-        throw wrong('a whole number of 64 bits');
+        throw wrong('a 64-bit integer');
       });
       if (list) return (d) => C().TF_SetAttrIntList(d, name, ints, length);
       return (d) => C().TF_SetAttrInt(d, name, ints[0] as bigint);
@@ -124,11 +124,11 @@ export function attrSetter(op: string, name: string, type: string, value: AttrVa
   }
 }
 
-/** A size of a static shape: -1 and null are unknown ones. */
+/** A size of a static shape: -1 and null mean unknown. */
 const isDimension = (dim: unknown): boolean =>
   dim === null || (Number.isSafeInteger(dim) && (dim as number) >= -1);
 
-/** C has a call for one function only; the message that describes any attribute takes a list. */
+/** The C API sets a single function only; an AttrValue message can hold a list. */
 function setFunctionList(description: Pointer, name: string, refs: readonly FunctionRef[]): void {
   const func = refs.map(({ functionName }) => ({ name: functionName }));
   const bytes = toBinary(
@@ -139,7 +139,7 @@ function setFunctionList(description: Pointer, name: string, refs: readonly Func
 }
 
 function setStringList(description: Pointer, name: string, strings: readonly Uint8Array[]): void {
-  // C wants an array of pointers: the bytes lie in one native block for the length of the call.
+  // The C API needs an array of pointers: the bytes are in one native block during the call.
   const block = Buffer.concat(strings);
   const lengths = BigUint64Array.from(strings, (s) => BigInt(s.length));
   const memory = Tensor.of(new Uint8Array(block)).lend();
@@ -205,7 +205,7 @@ export function readAttr(op: Operation, name: string): AttrValue | undefined {
 // A byte order mark is part of the string.
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
 
-/** Integers come as numbers where they are safe, strings as text; a tensor's proto is not decoded here. */
+/** Safe integers become numbers, strings become text; tensor protos are not decoded. */
 export function fromProto({ value }: ProtoAttrValue): AttrValue | undefined {
   switch (value.case) {
     case 's':

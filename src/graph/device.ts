@@ -1,13 +1,13 @@
-/** Device names, whole or in part: `/job:ps/task:1`, `/device:CPU:0`, `/cpu:0`. */
+/** Full or partial device names: `/job:ps/task:1`, `/device:CPU:0`, `/cpu:0`. */
 import { invalid } from '../errors/errors.js';
 import type { DeviceScope, OpRequest } from './scope.js';
 
 export interface DeviceSpec {
-  readonly job?: string | undefined;
-  readonly replica?: string | undefined;
-  readonly task?: string | undefined;
-  /** `CPU:0`, or `CPU:*` when any will do. */
-  readonly device?: string | undefined;
+  readonly job?: string;
+  readonly replica?: string;
+  readonly task?: string;
+  /** `CPU:0`, or `CPU:*` for any. */
+  readonly device?: string;
 }
 
 export function parseDevice(text: string): DeviceSpec {
@@ -22,8 +22,8 @@ export function parseDevice(text: string): DeviceSpec {
     else if (name === 'cpu' || name === 'gpu')
       spec.device = `${name.toUpperCase()}:${value === '' ? '*' : value}`;
     else {
-      throw invalid(`'${part}' in device '${text}' is not part of a device name`, {
-        hint: 'A device reads like /job:ps/task:0/device:CPU:0; each part may be left out.',
+      throw invalid(`Invalid device name '${text}': cannot parse '${part}'`, {
+        hint: 'The format is /job:ps/task:0/device:CPU:0; each part is optional.',
       });
     }
   }
@@ -37,7 +37,7 @@ export function formatDevice({ job, replica, task, device }: DeviceSpec): string
   return part('job', job) + part('replica', replica) + part('task', task) + part('device', device);
 }
 
-/** `inner` where it says something, else `outer`. */
+/** Merges two device names; the parts of `inner` take precedence. */
 export function mergeDevices(outer: string, inner: string): string {
   const a = parseDevice(outer);
   const b = parseDevice(inner);
@@ -49,7 +49,7 @@ export function mergeDevices(outer: string, inner: string): string {
   });
 }
 
-/** The device of an op under a stack of scopes: the innermost speaks first, outer ones fill the gaps. */
+/** The device of an op under nested scopes: inner scopes take precedence, outer ones fill in missing parts. */
 export function resolveDevice(
   devices: readonly DeviceScope[],
   request: Omit<OpRequest, 'device'>,

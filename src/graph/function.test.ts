@@ -27,7 +27,7 @@ const values = async (outputs: readonly Output[]) =>
   (await session.run([...outputs])).map((tensor) => tensor.toArray());
 
 describe('a function', () => {
-  test('takes arguments and gives results', async () => {
+  test('takes arguments and returns results', async () => {
     const fn = inGraph(() =>
       traceFunction([{ dtype: float }, { dtype: float, shape: [] }], (x, y) => [x.add(y), x.mul(y)], {
         name: 'both',
@@ -46,7 +46,7 @@ describe('a function', () => {
     ]);
   });
 
-  test('captures what it uses of the graph around it', async () => {
+  test('captures outputs of the enclosing graph', async () => {
     const outside = inGraph(() => tf.constant(10));
     const fn = inGraph(() =>
       traceFunction([{ dtype: float }], (x) => x.add(outside).mul(outside), { name: 'f' }),
@@ -94,7 +94,7 @@ describe('a function', () => {
     expect(await values(call(fn))).toEqual([11]);
   });
 
-  test('may call another, through which captures go', async () => {
+  test('may call another function and pass captures through it', async () => {
     const outside = inGraph(() => tf.constant(10));
     const fn = inGraph(() =>
       traceFunction(
@@ -117,25 +117,25 @@ describe('a function', () => {
     ).toEqual([32]);
   });
 
-  test('is stateful when an op in it is', () => {
+  test('is stateful if it contains a stateful op', () => {
     const random = inGraph(() => traceFunction([], () => tf.randomUniform([2]), { name: 'f' }));
     const pure = inGraph(() => traceFunction([], () => tf.zeros([2]), { name: 'g' }));
     expect([random.stateful, pure.stateful]).toEqual([true, false]);
   });
 
-  test('called with too few arguments says how many it takes', () => {
+  test('called with too few arguments reports the expected number', () => {
     const fn = inGraph(() => traceFunction([{ dtype: float }], (x) => x, { name: 'f' }));
-    expect(() => callArguments(fn, [])).toThrow(/takes 1 arguments, 0 were given/);
+    expect(() => callArguments(fn, [])).toThrow(/takes 1 arguments; got 0/);
   });
 
-  test('does not take outputs of a graph that is not around it', () => {
+  test('rejects outputs of a graph that does not enclose it', () => {
     const foreign = new Graph().asDefault(() => tf.constant(1));
     expect(() => inGraph(() => traceFunction([], () => foreign.add(1), { name: 'f' }))).toThrow(
       'belongs to another graph',
     );
   });
 
-  test('outlives its making in the definition of the graph', async () => {
+  test('is part of the GraphDef', async () => {
     const fn = inGraph(() => traceFunction([{ dtype: float }], (x) => x.add(1), { name: 'increment' }));
     const [result] = call(
       fn,

@@ -1,7 +1,6 @@
 /**
- * Graph functions: a piece of graph under a name, called by datasets, cond and while. The body is built
- * in a graph of its own. What it uses of the graph around it is captured: it becomes a further input of
- * the function, and the caller passes the value.
+ * Graph functions: named subgraphs, called by datasets, cond and while. The body is built in a graph of its own.
+ * Outputs of the enclosing graph that it uses are captured: they become additional inputs of the function.
  */
 import { invalid } from '../errors/errors.js';
 import { packOutputs } from '../native/buffer.js';
@@ -27,7 +26,7 @@ export class FunctionGraph extends Graph {
   /** The scope in which the function is traced. */
   readonly outerScope: Scope;
   readonly #captures = new Map<Output, Output>();
-  /** Ops that must run though no result needs them. */
+  /** Ops that must run although no result depends on them. */
   readonly sideEffects: Operation[] = [];
 
   constructor(outer: Graph) {
@@ -52,13 +51,13 @@ export class FunctionGraph extends Graph {
   }
 
   placeholder({ dtype, shape = null, name }: ArgumentSpec): Output {
-    // Outside of all scopes: an argument has no device, no control input, no prefix.
+    // Outside all scopes: an argument has no device, control input or prefix.
     return inScope(rootScope(this), () =>
       this.op('Placeholder', [], { dtype, shape }, { name: name ?? 'arg' }).output(),
     );
   }
 
-  /** Outer outputs that the body uses, in the order of the extra arguments. */
+  /** Captured outer outputs, in the order of the additional arguments. */
   get captures(): readonly { readonly outer: Output; readonly inner: Output }[] {
     return [...this.#captures].map(([outer, inner]) => ({ outer, inner }));
   }
@@ -68,10 +67,10 @@ export class GraphFunction implements FunctionRef {
   readonly functionName: string;
   readonly inputs: readonly ArgumentSpec[];
   readonly outputs: readonly { readonly dtype: DType; readonly shape: PartialShape }[];
-  /** Outputs of the surrounding graph that a call appends to its arguments. */
+  /** Outputs of the enclosing graph that a call appends to its arguments. */
   readonly captures: readonly Output[];
   readonly stateful: boolean;
-  /** The body, kept for whoever differentiates it. */
+  /** The body, kept for differentiation. */
   readonly body: FunctionGraph;
   readonly bodyInputs: readonly Output[];
   readonly bodyOutputs: readonly Output[];
@@ -92,7 +91,7 @@ export interface TraceOptions {
   readonly name: string;
 }
 
-/** A body that is traced but no function yet: what it captures can still grow. */
+/** A traced body that is not a function yet: it may still gain captures. */
 export interface TracedBody {
   readonly graph: FunctionGraph;
   readonly specs: readonly ArgumentSpec[];
@@ -114,7 +113,7 @@ export function traceBody(
   body: (...args: Output[]) => Output | readonly Output[] | undefined,
 ): TracedBody {
   const graph = new FunctionGraph(currentGraph());
-  // What other rooms hang on scopes (variable scopes) holds within; names, devices and controls do not.
+  // Extras of the scope (such as variable scopes) apply inside; names, devices and control inputs do not.
   return inScope({ ...rootScope(graph), extras: graph.outerScope.extras }, () => {
     const args = specs.map((spec, i) => graph.placeholder({ name: `arg_${i}`, ...spec }));
     const returned = body(...args);
@@ -124,13 +123,13 @@ export function traceBody(
 }
 
 export interface FinishOptions extends TraceOptions {
-  /** All captures in this order, the body's own among them, so that several functions share a signature. */
+  /** All captures in order, including the body's own, so that several functions share a signature. */
   readonly captures?: readonly Output[];
-  /** Gives what was captured back as further results, as the body of a loop must. */
+  /** Returns the captures as additional results, as the body of a loop must. Default: false. */
   readonly returnCaptures?: boolean;
 }
 
-/** Makes a traced body a function of the graph around it. */
+/** Converts a traced body to a function of the enclosing graph. */
 export function finishFunction(traced: TracedBody, options: FinishOptions): GraphFunction {
   const { graph, specs, args } = traced;
   const api = C();
@@ -138,7 +137,7 @@ export function finishFunction(traced: TracedBody, options: FinishOptions): Grap
   const captured = captures.map((output) => graph.capture(output));
   const inputs = [...args, ...captured];
   const results = [...traced.results, ...(options.returnCaptures ? captured : [])];
-  // A function may not return an argument, nor one tensor twice: each result is an op of its own.
+  // A function must not return an argument or the same tensor twice: each result is a separate op.
   const outputs = results.map((result) => graph.op('Identity', [result], {}, { name: 'result' }).output());
   const ops = graph.operations();
   const stateful = ops.some((op) => op.type !== 'Placeholder' && graph.opDef(op.type).isStateful);
@@ -184,7 +183,7 @@ export function finishFunction(traced: TracedBody, options: FinishOptions): Grap
   }
 }
 
-/** Functions that a body calls must be in the graph that calls the body. */
+/** Functions called by a body must exist in the graph that calls the body. */
 function copyFunctions(from: Graph, to: Graph): void {
   const api = C();
   const count = api.TF_GraphNumFunctions(from.pointer);
@@ -201,12 +200,10 @@ function copyFunctions(from: Graph, to: Graph): void {
   }
 }
 
-/** The arguments of a call: what the caller gives, then what the body captured. */
+/** The arguments of a call: the caller's, then the captures. */
 export function callArguments(fn: GraphFunction, args: readonly Output[]): Output[] {
   if (args.length !== fn.inputs.length) {
-    throw invalid(
-      `Function ${fn.functionName} takes ${fn.inputs.length} arguments, ${args.length} were given`,
-    );
+    throw invalid(`Function ${fn.functionName} takes ${fn.inputs.length} arguments; got ${args.length}`);
   }
   return [...args, ...fn.captures];
 }

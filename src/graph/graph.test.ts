@@ -46,31 +46,31 @@ describe('an op', () => {
     expect(graph.output('a')).toBe(output);
     expect(graph.hasOperation('b')).toBe(false);
     expect(() => graph.operation('b')).toThrowError(invalidArgument("no op named 'b'"));
-    expect(() => graph.output('a:1')).toThrowError(invalidArgument('there is no output 1'));
+    expect(() => graph.output('a:1')).toThrowError(invalidArgument('no output 1'));
   });
 
-  test('is listed in the order of making', () => {
+  test('is listed in order of creation', () => {
     for (const name of ['c', 'a', 'b']) noOp(name);
     expect(graph.operations().map(({ name }) => name)).toEqual(['c', 'a', 'b']);
   });
 
-  test('of an unknown type is an error that says how ops are named', () => {
+  test('of an unknown type is an error with a hint on op names', () => {
     expect(() => graph.op('Matmul')).toThrowError(invalidArgument("has no op 'Matmul'"));
   });
 
-  test('with too few inputs names those that it takes', () => {
+  test('with too few inputs reports the expected inputs', () => {
     expect(() => graph.op('MatMul', [constant(1)])).toThrowError(
-      invalidArgument('takes 2 inputs (a, b), 1 were given'),
+      invalidArgument('takes 2 inputs (a, b); got 1'),
     );
   });
 
-  test('with an attribute that it does not have names those that it has', () => {
+  test('with an unknown attribute reports the valid ones', () => {
     expect(() => graph.op('Const', [], { values: 1 })).toThrowError(
-      invalidArgument("Op Const has no attribute 'values'; it has value, dtype"),
+      invalidArgument("Op Const has no attribute 'values'; valid attributes: value, dtype"),
     );
   });
 
-  test('with shapes that do not fit names both and the op', () => {
+  test('with incompatible shapes reports both and the op', () => {
     const build = () => graph.op('MatMul', [constant([[1, 2, 3]]), constant([[1, 2]])], {}, { name: 'bad' });
     expect(build).toThrowError(
       expect.objectContaining({
@@ -81,13 +81,13 @@ describe('an op', () => {
     );
   });
 
-  test('that failed leaves the graph usable', () => {
+  test('that fails leaves the graph usable', () => {
     expect(() => graph.op('MatMul', [constant(1), constant(2)])).toThrow();
     expect(noOp('fine').name).toBe('fine');
     expect(graph.toGraphDef().node.map(({ name }) => name)).not.toContain('MatMul');
   });
 
-  test('with an input of another graph is an error that says so', () => {
+  test('with an input of another graph is an error', () => {
     const other = new Graph();
     const foreign = other.op('Const', [], { value: Tensor.of(1), dtype: 'float32' }).output();
     expect(() => graph.op('Neg', [foreign])).toThrowError(invalidArgument('belongs to another graph'));
@@ -97,10 +97,10 @@ describe('an op', () => {
   });
 
   test.each(['', '-x', 'a b', 'é', '_x'])('cannot be named %j', (name) => {
-    expect(() => noOp(name)).toThrowError(invalidArgument('not a name for an op'));
+    expect(() => noOp(name)).toThrowError(invalidArgument('not a valid op name'));
   });
 
-  test('whose name ends with a slash is named exactly so, outside of scopes', () => {
+  test('whose name ends with a slash gets exactly that name, ignoring scopes', () => {
     graph.nameScope('scope', () => {
       expect(noOp('exact/').name).toBe('exact');
     });
@@ -136,7 +136,7 @@ describe('attributes', () => {
     ['shapes', [[1, null], null]],
     ['boundaries', [0.5, 2]],
     ['alpha', 0.25],
-  ])('%s = %o are read back as they were set', (name, value) => {
+  ])('%s = %o round-trips', (name, value) => {
     expect(attr(name, value as never)).toEqual(value);
   });
 
@@ -144,18 +144,18 @@ describe('attributes', () => {
     ['shape', [1.5], 'a shape'],
     ['shape', [-2], 'a shape'],
     ['shape', 3, 'a shape'],
-    ['capacity', 1.5, 'a whole number'],
-    ['capacity', 2n ** 64n, 'a whole number'],
-    ['capacity', '7', 'a whole number'],
+    ['capacity', 1.5, 'a 64-bit integer'],
+    ['capacity', 2n ** 64n, 'a 64-bit integer'],
+    ['capacity', '7', 'a 64-bit integer'],
     ['dtypes', 'float32', 'a list of type'],
     ['dtypes', [1], 'a data type'],
     ['shared_name', 1, 'a string'],
     ['alpha', true, 'a number'],
-  ])('%s = %o is an error that says what is wanted', (name, value, wanted) => {
+  ])('%s = %o is an error with the expected type', (name, value, wanted) => {
     expect(() => attr(name, value as never)).toThrowError(invalidArgument(`must be ${wanted}`));
   });
 
-  test('that begin with an underscore may be on any op', () => {
+  test('that begin with an underscore are allowed on any op', () => {
     const op = graph.op('NoOp', [], {
       _note: 'text',
       _count: 3,
@@ -182,7 +182,7 @@ describe('attributes', () => {
 });
 
 describe('shapes', () => {
-  test('may be unknown in part or as a whole, and be told', () => {
+  test('may be partially or fully unknown, and can be set', () => {
     const part = graph.op('Placeholder', [], { dtype: 'float32', shape: [null, 3] }).output();
     const whole = graph.op('Placeholder', [], { dtype: 'float32', shape: null }).output();
     expect([part.shape, part.rank, whole.shape, whole.rank]).toEqual([[null, 3], 2, null, null]);
@@ -194,7 +194,7 @@ describe('shapes', () => {
 });
 
 describe('name scopes', () => {
-  test('nest, number themselves, and end', () => {
+  test('nest, are numbered, and end', () => {
     const names = graph.nameScope('a', () => [noOp('x').name, graph.nameScope('b', () => noOp('x').name)]);
     expect([...names, graph.nameScope('a', () => noOp('x').name), noOp('x').name]).toEqual([
       'a/x',
@@ -223,18 +223,18 @@ describe('name scopes', () => {
     expect(activeScope()).toBeUndefined();
   });
 
-  test('refuse what cannot be part of a name', () => {
-    expect(() => graph.nameScope('a b', () => 0)).toThrowError(invalidArgument('not a name'));
+  test('reject invalid names', () => {
+    expect(() => graph.nameScope('a b', () => 0)).toThrowError(invalidArgument('not a valid op name'));
   });
 });
 
 describe('device scopes', () => {
-  test('fill in what inner ones leave open', () => {
+  test('fill in parts that inner scopes omit', () => {
     const device = graph.device('/job:ps/task:1', () => graph.device('/task:2/cpu:0', () => noOp().device));
     expect(device).toBe('/job:ps/task:2/device:CPU:0');
   });
 
-  test('may be functions of the op that is being made', () => {
+  test('may be functions of the op being created', () => {
     const seen: unknown[] = [];
     const place = (op: { type: string; name: string; device: string }) => {
       seen.push([op.type, op.name, op.device]);
@@ -264,13 +264,13 @@ describe('device scopes', () => {
     expect(device).toBe('/job:ps/task:5');
   });
 
-  test('that are no device are an error', () => {
+  test('with an invalid device name are an error', () => {
     expect(() => graph.device('/jobb:ps', () => noOp())).toThrowError(invalidArgument("'jobb:ps'"));
   });
 });
 
 describe('control dependencies', () => {
-  test('are added up, and cleared by null', () => {
+  test('accumulate, and are cleared by null', () => {
     const [a, b] = [noOp('a'), noOp('b')];
     graph.controlDependencies([a], () => {
       expect(graph.controlDependencies([b], () => noOp()).controlInputs).toEqual([a, b]);
@@ -294,7 +294,7 @@ describe('control dependencies', () => {
     }
   });
 
-  test('give a variable a read of its own', () => {
+  test('give a variable a separate read', () => {
     graph.asDefault(() => {
       const v = tf.variable('v', { shape: [] });
       expect(v.toOutput()).toBe(v.toOutput());
@@ -304,7 +304,7 @@ describe('control dependencies', () => {
 });
 
 describe('colocation', () => {
-  test('takes the device of the other op and writes it down, whatever the scopes say', () => {
+  test('uses the device of the other op, ignoring device scopes, and records it', () => {
     const anchor = graph.device('/job:ps/task:1', () => noOp('anchor'));
     const op = graph.device('/job:worker', () => graph.colocateWith(anchor, () => noOp()));
     expect(op.device).toBe('/job:ps/task:1');
@@ -313,7 +313,7 @@ describe('colocation', () => {
 });
 
 describe('collections', () => {
-  test('keep what is added, in order, and give copies', () => {
+  test('keep items in order and return copies', () => {
     graph.addToCollection('things', 1);
     graph.addToCollection('things', 'two');
     const things = graph.getCollection('things');
@@ -325,7 +325,7 @@ describe('collections', () => {
 });
 
 describe('several graphs', () => {
-  test('are apart: ops go to the default one, or to that of their inputs', () => {
+  test('are separate: ops go to the default graph, or to that of their inputs', () => {
     const other = new Graph();
     const a = other.asDefault(() => tf.constant(1));
     expect(a.graph).toBe(other);
@@ -334,7 +334,7 @@ describe('several graphs', () => {
     expect(() => graph.asDefault(() => a.add(1))).toThrowError(invalidArgument('belongs to another graph'));
   });
 
-  test('include one for ops outside of all others, until it is reset', () => {
+  test('include a process-wide default until it is reset', () => {
     resetDefaultGraph();
     const first = currentGraph();
     expect(tf.constant(1).graph).toBe(first);
@@ -344,7 +344,7 @@ describe('several graphs', () => {
     resetDefaultGraph();
   });
 
-  test('run side by side', async () => {
+  test('run concurrently', async () => {
     const graphs = [1, 2, 3].map((value) => {
       const own = new Graph();
       return {
@@ -358,7 +358,7 @@ describe('several graphs', () => {
     await Promise.all(graphs.map(({ session }) => session.close()));
   });
 
-  test('keep functions of one name apart', () => {
+  test('keep functions of the same name separate', () => {
     const trace = (own: Graph, dtype: 'float32' | 'int32') =>
       own.asDefault(() =>
         tf.traceFunction([{ dtype }, ...(dtype === 'int32' ? [{ dtype }] : [])], (x) => x, { name: 'f' }),
@@ -400,7 +400,7 @@ describe('a GraphDef', () => {
     expect((await session.run(outputs[0]!)).item()).toBe(3);
   });
 
-  test('gives later names numbers', () => {
+  test('reserves its names', () => {
     graph.importGraphDef(source());
     expect(noOp('y').name).toBe('y_1');
     expect(() => graph.importGraphDef(source())).toThrowError(
@@ -410,14 +410,14 @@ describe('a GraphDef', () => {
     expect(graph.hasOperation('x_1')).toBe(true);
   });
 
-  test('waits for control dependencies and takes a default device', () => {
+  test('respects control dependencies and the default device', () => {
     const first = noOp('first');
     graph.importGraphDef(source(), { controlDependencies: [first], defaultDevice: '/job:ps' });
     expect(graph.operation('one').controlInputs).toEqual([first]);
     expect(graph.operation('y').device).toBe('/job:ps');
   });
 
-  test('that is none is an error', () => {
+  test('that cannot be parsed is an error', () => {
     expect(() => graph.importGraphDef(Uint8Array.from([1, 2, 3]))).toThrowError(
       expect.objectContaining({ code: 'SHOAL_TF_INVALID_ARGUMENT' }),
     );

@@ -1,6 +1,6 @@
 /**
- * A graph of operations. `graph.op` makes any op that the library knows; everything friendlier is built
- * on it. Several graphs may exist at once; `asDefault` says which one ops without inputs go to.
+ * A graph of operations. `graph.op` creates any op registered in the library; the high-level API is built on it.
+ * Several graphs may exist at once; `asDefault` selects the graph for ops without inputs.
  */
 import { fromBinary, toBinary } from '@bufbuild/protobuf';
 import { invalid } from '../errors/errors.js';
@@ -21,10 +21,10 @@ import { activeScope, type DeviceScope, inScope, type Scope, scopeOf } from './s
 export type OpInput = Output | readonly Output[];
 
 export interface OpOptions {
-  /** The op's name within the current name scope; a number is added when it is taken. */
-  readonly name?: string | undefined;
-  readonly device?: string | undefined;
-  readonly controlInputs?: readonly Operation[] | undefined;
+  /** The op's name within the current name scope; numbered if already taken. Default: the op type. */
+  readonly name?: string;
+  readonly device?: string;
+  readonly controlInputs?: readonly Operation[];
 }
 
 export class Graph {
@@ -32,7 +32,7 @@ export class Graph {
   readonly #names = new NameTable();
   readonly #operations = new Map<Pointer, Operation>();
   readonly #collections = new Map<string, unknown[]>();
-  /** Graph-level seed, as tf.set_random_seed; null when none was set. */
+  /** Graph-level seed, as tf.set_random_seed; null if not set. */
   seed: number | null = null;
   #opCount = 0;
 
@@ -44,12 +44,12 @@ export class Graph {
     return this.#handle.pointer;
   }
 
-  /** Throws when the graph was disposed. */
+  /** Throws if the graph was disposed. */
   assertAlive(): void {
     void this.#handle.pointer;
   }
 
-  /** How many ops were made through this object: TensorFlow 1 derives op seeds from it. */
+  /** The number of ops created through this object: TensorFlow 1 derives op seeds from it. */
   get opCount(): number {
     return this.#opCount;
   }
@@ -65,12 +65,12 @@ export class Graph {
       const attr = def.attr.find((candidate) => candidate.name === name);
       if (!attr && !name.startsWith('_')) {
         const known = def.attr.map((candidate) => candidate.name).join(', ') || 'none';
-        throw invalid(`Op ${type} has no attribute '${name}'; it has ${known}`, { op: type });
+        throw invalid(`Op ${type} has no attribute '${name}'; valid attributes: ${known}`, { op: type });
       }
       return [attrSetter(type, name, attr?.type ?? guessAttrType(value), value)];
     });
     const base = options.name ?? type;
-    // A name that ends with a slash is taken as it is, outside of the name scope.
+    // A name that ends with a slash is used as is, ignoring the name scope.
     const name = base.endsWith('/') ? base.slice(0, -1) : this.#names.unique(scope.prefix + base);
     checkOpName(name);
     if (base.endsWith('/')) this.#names.reserve(name);
@@ -96,7 +96,7 @@ export class Graph {
     } catch (error) {
       failed = { error };
     }
-    // The description is TensorFlow's until it is finished, which frees it whatever comes of it.
+    // Finishing frees the description, on success and on failure.
     const status = takeStatus();
     let pointer: Pointer;
     try {
@@ -120,7 +120,7 @@ export class Graph {
     return this.capture(input as Output);
   }
 
-  /** An output as this graph sees it. A function's graph takes outputs of outer graphs in as inputs. */
+  /** An output as seen from this graph. A function's graph captures outputs of outer graphs as inputs. */
   capture(output: Output): Output {
     if (output.graph !== this) {
       throw invalid(`${output} belongs to another graph`, {
@@ -137,9 +137,7 @@ export class Graph {
   #checkArity(def: OpDef, inputs: readonly OpInput[]): void {
     if (inputs.length === def.inputArg.length) return;
     const names = def.inputArg.map((arg) => arg.name).join(', ') || 'none';
-    throw invalid(
-      `Op ${def.name} takes ${def.inputArg.length} inputs (${names}), ${inputs.length} were given`,
-    );
+    throw invalid(`Op ${def.name} takes ${def.inputArg.length} inputs (${names}); got ${inputs.length}`);
   }
 
   #remember(op: Operation): Operation {
@@ -152,7 +150,7 @@ export class Graph {
     return this.#operations.get(pointer) ?? this.#remember(new Operation(this, pointer));
   }
 
-  /** The op of this name; throws when there is none. */
+  /** The op of this name; throws if it does not exist. */
   operation(name: string): Operation {
     const pointer = C().TF_GraphOperationByName(this.pointer, name);
     if (!pointer) throw invalid(`The graph has no op named '${name}'`);
@@ -166,7 +164,7 @@ export class Graph {
   /** A tensor by name: `op:0`; `op` alone means its first output. */
   output(name: string): Output {
     const match = /^(.+?)(?::(\d+))?$/.exec(name);
-    if (!match) throw invalid(`'${name}' does not name a tensor`);
+    if (!match) throw invalid(`'${name}' is not a tensor name; use the form 'op:0'`);
     return this.operation(match[1] as string).output(Number(match[2] ?? 0));
   }
 
@@ -185,12 +183,12 @@ export class Graph {
     return this.#names.unique(scopeOf(this).prefix + name);
   }
 
-  /** Makes this the graph that ops go to while `body` runs. */
+  /** Makes this the default graph while `body` runs. */
   asDefault<T>(body: () => T): T {
     return inScope(scopeOf(this), body);
   }
 
-  /** Runs `body` with names under `name/`. A name that ends with a slash re-enters that very scope. */
+  /** Runs `body` with names under `name/`. A name that ends with a slash re-enters that exact scope. */
   nameScope<T>(name: string, body: (prefix: string) => T): T {
     const scope = scopeOf(this);
     let prefix: string;
@@ -203,18 +201,18 @@ export class Graph {
     return this.#within({ prefix }, () => body(prefix));
   }
 
-  /** Runs `body` with ops on a device; null clears what outer scopes asked for. */
+  /** Runs `body` with ops on a device; null clears the device scopes. */
   device<T>(device: DeviceScope | null, body: () => T): T {
     return this.#within({ devices: device === null ? [] : [...scopeOf(this).devices, device] }, body);
   }
 
-  /** Runs `body` so that its ops wait for `ops`; null clears what outer scopes asked for. */
+  /** Runs `body` with control dependencies on `ops`; null clears those of outer scopes. */
   controlDependencies<T>(ops: readonly (Operation | Output)[] | null, body: () => T): T {
     const own = ops?.map((op) => (op instanceof Operation ? op : op.op));
     return this.#within({ controlInputs: own ? [...scopeOf(this).controlInputs, ...own] : [] }, body);
   }
 
-  /** Runs `body` with ops on the device of `op`, whatever the device scopes say. */
+  /** Runs `body` with ops on the device of `op`, ignoring device scopes. */
   colocateWith<T>(op: Operation | Output, body: () => T): T {
     return this.#within({ colocation: op instanceof Operation ? op : op.op }, body);
   }
@@ -245,7 +243,7 @@ export class Graph {
     return fromBinary(GraphDefSchema, this.toGraphDefBytes());
   }
 
-  /** Adds the nodes of a GraphDef, under a prefix, with inputs and control inputs rewired as asked. */
+  /** Adds the nodes of a GraphDef, with an optional prefix, input map and control dependencies. */
   importGraphDef(def: GraphDef | Uint8Array, options: ImportOptions = {}): ImportResult {
     const bytes = def instanceof Uint8Array ? def : toBinary(GraphDefSchema, def);
     const result = importGraphDef(this, bytes, options);
@@ -257,7 +255,7 @@ export class Graph {
     return this.#handle.disposed;
   }
 
-  /** Frees the graph. Sessions on it keep working; making ops does not. */
+  /** Frees the graph. Sessions on it keep working; creating ops fails. */
   dispose(): void {
     this.#handle.dispose();
   }
@@ -267,7 +265,7 @@ export class Graph {
   }
 }
 
-/** Attributes that begin with an underscore are not in the definition: their type is the value's. */
+/** Attributes that begin with an underscore are not in the definition: the value determines their type. */
 function guessAttrType(value: unknown): string {
   if (typeof value === 'boolean') return 'bool';
   if (typeof value === 'number') return Number.isInteger(value) ? 'int' : 'float';
@@ -278,7 +276,7 @@ function guessAttrType(value: unknown): string {
 
 let fallback: Graph | undefined;
 
-/** The graph of the current scope; outside of any, the process's default graph. */
+/** The graph of the current scope, else the process's default graph. */
 export function currentGraph(): Graph {
   const active = activeScope();
   if (active) return active.graph;
@@ -286,7 +284,7 @@ export function currentGraph(): Graph {
   return fallback;
 }
 
-/** Starts a new default graph, as TensorFlow 1's reset_default_graph. The old one lives while it is used. */
+/** Starts a new default graph, as TensorFlow 1's reset_default_graph. The old one stays valid while it is used. */
 export function resetDefaultGraph(): void {
   fallback = undefined;
 }

@@ -1,4 +1,4 @@
-/** GraphDefs into a graph. */
+/** Imports GraphDefs into a graph. */
 import { freeBuffer, newBuffer, unpackOutputs } from '../native/buffer.js';
 import type { Pointer } from '../native/c-api.js';
 import { countHandle } from '../native/handle.js';
@@ -8,18 +8,18 @@ import type { Graph } from './graph.js';
 import type { Operation, Output } from './operation.js';
 
 export interface ImportOptions {
-  /** Put before every imported name. */
+  /** Prepended to every imported name. */
   readonly prefix?: string;
   /** Tensors of the GraphDef (`x:0`) to replace by outputs of this graph. */
   readonly inputMap?: Readonly<Record<string, Output>>;
   /** Tensors of the GraphDef (`y:0`) to return. */
   readonly returnOutputs?: readonly string[];
   readonly returnOperations?: readonly string[];
-  /** Every imported op without inputs waits for these. */
+  /** Control inputs of every imported op without inputs. */
   readonly controlDependencies?: readonly Operation[];
-  /** For imported ops that name no device. */
+  /** The device of imported ops without a device. */
   readonly defaultDevice?: string;
-  /** Change imported names that are taken instead of failing. */
+  /** Renames imported ops whose names are taken, instead of failing. */
   readonly uniquifyNames?: boolean;
 }
 
@@ -70,7 +70,7 @@ export function importGraphDef(graph: Graph, bytes: Uint8Array, options: ImportO
   }
 }
 
-/** Reads C's (count, array) pair and copies `words` 64-bit words for each item. */
+/** Reads a (count, array) pair of the C API and copies `words` 64-bit words per item. */
 function readArray(read: (count: Int32Array, array: BigUint64Array) => void, words: number): BigUint64Array {
   const count = new Int32Array(1);
   const array = new BigUint64Array(1);

@@ -1,4 +1,4 @@
-/** Graphs between Shoal and Python TensorFlow: the same names and devices, and definitions both ways. */
+/** Interoperability with Python TensorFlow: same names and devices, and GraphDefs in both directions. */
 import { beforeAll, describe, expect, test } from 'vitest';
 import { askPython } from '../../test/python.js';
 import { tf } from '../index.js';
@@ -181,7 +181,7 @@ describe('in Python TensorFlow', () => {
     expect(DEVICE_STACKS.map(ourDevice)).toEqual(python.devices);
   });
 
-  test('a graph of ours with variables, cond and while gives the same values', async () => {
+  test('a Shoal graph with variables, cond and while gives the same values', async () => {
     const { graph, x, y, chosen, init } = ourModel();
     await using session = Session.open({ graph });
     await session.run(init);
@@ -190,7 +190,7 @@ describe('in Python TensorFlow', () => {
     expect(python.graph).toEqual(VALUES);
   });
 
-  test('a MetaGraphDef of ours gives its variables, slices, collections and values', () => {
+  test('a Shoal MetaGraphDef gives its variables, slices, collections and values', () => {
     expect(python.meta).toEqual({
       variables: { w: [[1], [2]], global_step: 0, 'table/part_0': [[1], [2]], 'table/part_1': [[3], [4]] },
       trainable: ['w', 'table/part_0', 'table/part_1'],
@@ -202,7 +202,7 @@ describe('in Python TensorFlow', () => {
     });
   });
 
-  test('and so it does under an import scope', () => {
+  test('a Shoal MetaGraphDef can be imported under a scope', () => {
     expect(Object.keys(python.scoped.variables)).toContain('copy/w');
     expect(python.scoped).toMatchObject({ inputs: ['copy/x:0'], values: VALUES });
   });
@@ -237,7 +237,7 @@ describe('of Python TensorFlow', () => {
     expect(values.map((tensor) => tensor.toArray())).toEqual([y, chosen, BigInt(steps)]);
   });
 
-  test('an imported graph can be built upon', async () => {
+  test('an imported graph can be extended', async () => {
     const graph = new Graph();
     tf.importMetaGraph(new Uint8Array(Buffer.from(python.made.meta, 'base64')), { graph });
     const twice = graph.asDefault(() => graph.output('y:0').mul(2));

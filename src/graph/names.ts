@@ -1,4 +1,4 @@
-/** Unique names within a graph, as TensorFlow makes them: `MatMul`, `MatMul_1`, … ignoring case. */
+/** Unique names within a graph, by TensorFlow's rule: `MatMul`, `MatMul_1`, … ignoring case. */
 import { invalid } from '../errors/errors.js';
 
 const OP_NAME = /^[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*$/;
@@ -6,7 +6,7 @@ const OP_NAME = /^[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*$/;
 export class NameTable {
   readonly #uses = new Map<string, number>();
 
-  /** A name that nobody has: `name` itself when it is free, else with the next number. */
+  /** A unique name: `name` if it is free, else with the next number. */
   unique(name: string): string {
     const key = name.toLowerCase();
     let count = this.#uses.get(key) ?? 0;
@@ -22,7 +22,7 @@ export class NameTable {
     return `${name}_${count - 1}`;
   }
 
-  /** Marks a name, with every prefix of it that ends before a slash, as taken. */
+  /** Marks a name and all its scopes as taken. */
   reserve(name: string): void {
     for (let end = name.length; end > 0; end = name.lastIndexOf('/', end - 1)) {
       const key = name.slice(0, end).toLowerCase();
@@ -33,8 +33,8 @@ export class NameTable {
 
 export function checkOpName(name: string): void {
   if (!OP_NAME.test(name)) {
-    throw invalid(`'${name}' is not a name for an op`, {
-      hint: 'Names are of letters, digits and . _ - / > and begin with a letter, a digit or a dot.',
+    throw invalid(`'${name}' is not a valid op name`, {
+      hint: 'Names consist of letters, digits and . _ - / > and start with a letter, a digit or a dot.',
     });
   }
 }

@@ -1,4 +1,4 @@
-/** The definitions of ops, asked of the library one at a time as they are needed. */
+/** Op definitions, loaded from the library on demand. */
 import { fromBinary } from '@bufbuild/protobuf';
 import { isShoalError, ShoalError } from '../errors/errors.js';
 import { fillBuffer } from '../native/buffer.js';
@@ -6,12 +6,12 @@ import type { Pointer } from '../native/c-api.js';
 import { C } from '../native/library.js';
 import { type OpDef, OpDefSchema } from '../proto/generated/graph_pb.js';
 
-// Registered ops are the library's, not a graph's: one table for the process.
+// Ops are registered in the library, not in a graph: one table per process.
 const registered = new Map<string, OpDef>();
-/** A graph without functions: what it knows of an op holds in every graph. */
+/** A graph without functions: its op definitions apply to every graph. */
 let empty: Pointer | undefined;
 
-/** The definition of an op, or of a function of this graph that is called like one. */
+/** The definition of an op, or of a function of this graph. */
 export function opDef(graph: Pointer, type: string): OpDef {
   const known = registered.get(type);
   if (known) return known;

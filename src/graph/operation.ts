@@ -1,4 +1,4 @@
-/** A node of a graph, and its outputs. Both are light: TensorFlow holds the truth. */
+/** A node of a graph, and its outputs. Both are thin wrappers; the state is in TensorFlow. */
 import { fromBinary } from '@bufbuild/protobuf';
 import { invalid } from '../errors/errors.js';
 import { fillBuffer, unpackOutputs } from '../native/buffer.js';
@@ -19,7 +19,7 @@ export class Operation {
   #outputs: Output[] | undefined;
   #inputs: Output[] | undefined;
 
-  /** Made by a Graph only, which keeps one Operation for each node. */
+  /** Created by a Graph only, which keeps one Operation per node. */
   constructor(graph: Graph, pointer: Pointer, name?: string, type?: string) {
     this.graph = graph;
     this.pointer = pointer;
@@ -45,13 +45,13 @@ export class Operation {
     const output = this.outputs[index];
     if (!output) {
       throw invalid(
-        `Op '${this.name}' (${this.type}) has ${this.outputs.length} outputs; there is no output ${index}`,
+        `Op '${this.name}' (${this.type}) has ${this.outputs.length} outputs, no output ${index}`,
       );
     }
     return output;
   }
 
-  /** How many tensors a named output has: 1, or the length of a list output. */
+  /** The number of tensors of a named output: 1, or the length of a list output. */
   outputListLength(name: string): number {
     this.graph.assertAlive();
     return checked((status) => C().TF_OperationOutputListLength(this.pointer, name, status), {
@@ -80,7 +80,7 @@ export class Operation {
     return Array.from(packed, (pointer) => this.graph.operationAt(pointer));
   }
 
-  /** An attribute by TensorFlow's name for it; undefined when the op has none of that name. */
+  /** An attribute by its TensorFlow name; undefined if the op does not have it. */
   attr(name: string): AttrValue | undefined {
     this.graph.assertAlive();
     return readAttr(this, name);
@@ -99,7 +99,7 @@ export class Operation {
   }
 }
 
-/** Something that stands for an output: an Output itself, a variable. */
+/** A value that converts to an output: an Output or a variable. */
 export interface OutputLike<D extends DType = DType> {
   toOutput(): Output<D>;
 }
@@ -138,7 +138,7 @@ export class Output<D extends DType = DType> implements COutput, OutputLike<D> {
     return `${this.op.name}:${this.index}`;
   }
 
-  /** The static shape, as far as shape inference knows it. */
+  /** The static shape from shape inference. */
   get shape(): PartialShape {
     if (this.#shape === undefined) {
       this.graph.assertAlive();
@@ -158,7 +158,7 @@ export class Output<D extends DType = DType> implements COutput, OutputLike<D> {
     return this.shape?.length ?? null;
   }
 
-  /** Adds what the caller knows of the shape; an error if it contradicts what is known. */
+  /** Refines the static shape; throws if it contradicts the inferred one. */
   setShape(shape: PartialShape): this {
     if (shape !== null) {
       const dims = BigInt64Array.from(shape, (dim) => BigInt(dim ?? -1));

@@ -1,17 +1,17 @@
 /**
- * Where an op is made: the graph, the name prefix, devices, control inputs, colocation. A scope is an
- * immutable value that lasts as long as the function given to it, across awaits too.
+ * The context in which ops are created: graph, name prefix, devices, control inputs, colocation. A scope is an
+ * immutable value that applies while its function runs, also across awaits.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { Graph } from './graph.js';
 import type { Operation } from './operation.js';
 
-/** What a device function is told of the op that is about to be made. */
+/** The op about to be created, as passed to a device function. */
 export interface OpRequest {
   readonly type: string;
   readonly name: string;
   readonly attrs: Readonly<Record<string, unknown>>;
-  /** What inner scopes have asked for already. */
+  /** The device requested by inner scopes. */
   readonly device: string;
 }
 
@@ -22,11 +22,11 @@ export interface Scope {
   readonly graph: Graph;
   /** Ends with a slash, or is empty. */
   readonly prefix: string;
-  /** From the outermost to the innermost. */
+  /** Outermost first. */
   readonly devices: readonly DeviceScope[];
   readonly controlInputs: readonly Operation[];
   readonly colocation: Operation | undefined;
-  /** What other rooms hang on the scope, by their own symbol: variable scopes, for one. */
+  /** Extensions by other modules, keyed by symbol; for example variable scopes. */
   readonly extras: Readonly<Record<symbol, unknown>>;
 }
 
@@ -40,13 +40,13 @@ export function activeScope(): Scope | undefined {
   return storage.getStore();
 }
 
-/** The scope for ops of this graph: the active one if it is of this graph, else the graph's root. */
+/** The scope for ops of this graph: the active one if it belongs to this graph, else the root scope. */
 export function scopeOf(graph: Graph): Scope {
   const active = storage.getStore();
   return active?.graph === graph ? active : rootScope(graph);
 }
 
-/** Runs `body` with something more hung on the current scope of the graph. */
+/** Runs `body` with an extension added to the current scope of the graph. */
 export function withExtra<T>(graph: Graph, key: symbol, value: unknown, body: () => T): T {
   const scope = scopeOf(graph);
   return storage.run({ ...scope, extras: { ...scope.extras, [key]: value } }, body);

@@ -1,4 +1,4 @@
-/** Scopes on the current graph, for code that does not name its graph. */
+/** Scopes on the current graph. */
 import { currentGraph } from './graph.js';
 import type { Operation, Output } from './operation.js';
 import type { DeviceScope } from './scope.js';

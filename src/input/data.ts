@@ -9,11 +9,9 @@ export {
 } from './dataset/dataset.js';
 export {
   type ElementTypes,
-  Feeder,
   type Feeding,
   type GeneratorOptions,
   generator,
-  INPUT_FEEDERS,
   startFeeders,
 } from './dataset/generator.js';
 export { DatasetIterator, type IteratorOptions } from './dataset/iterator.js';
@@ -21,21 +19,20 @@ export type { PaddedBatchOptions } from './dataset/padding.js';
 export {
   type Feature,
   type Features,
+  type FeatureType,
+  type FixedLenFeature,
+  type FixedLenSequenceFeature,
   fixedLenFeature,
   fixedLenSequenceFeature,
   type ParsedFeatures,
   parseExample,
+  type VarLenFeature,
   varLenFeature,
 } from './dataset/parse-example.js';
 export { fromTensorSlices, fromTensors, range, type Values, zip } from './dataset/sources.js';
-export {
-  explainDataLoss,
-  matchFiles,
-  type ScanFilesOptions,
-  scanTFRecords,
-  type TFRecordScan,
-} from './files/corrupt-records.js';
-export { type Column, type ColumnType, type CsvOptions, csv } from './files/csv.js';
+export type { ElementOf } from './dataset/structure.js';
+export { type ScanFilesOptions, scanTFRecords, type TFRecordScan } from './files/corrupt-records.js';
+export { type Column, type Columns, type ColumnType, type CsvOptions, csv, type Row } from './files/csv.js';
 export {
   type FileSource,
   type FilesOptions,
@@ -47,8 +44,6 @@ export {
   textLines,
   tfRecord,
 } from './files/files.js';
-export { type LibSvmOptions, libSvm } from './files/lib-svm.js';
-export type { CorruptPlace, FileScan, RecordRange } from './files/record-scan.js';
-export { type PlanShardsOptions, planShards } from './leases/ledger-host.js';
+export { type LibSvmOptions, type LibSvmRow, libSvm } from './files/lib-svm.js';
+export type { CorruptPlace, FileScan, RecordRange, ScanOptions } from './files/record-scan.js';
 export { ShardedFiles, type ShardedFilesOptions, shards } from './leases/sharded-files.js';
-export { ShardBatches, ShardInput, ShardIterator, type ShardOptions } from './leases/shards.js';

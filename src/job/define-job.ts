@@ -11,11 +11,11 @@ import type { SignatureDefMap } from '../saved-model/check-signatures.js';
 import type { BestPolicy } from '../train/evaluation/best-checkpoints.js';
 import type { StreamingMetric } from '../train/evaluation/evaluate.js';
 
-/** What feeds a model, as it is given: values, or the elements of a dataset. */
+/** What a job's `input` returns: values, or the elements of a dataset. */
 export type InputValues = Readonly<Record<string, Operand | SparseTensor>>;
 
-/** What the model gets of it. */
-export type JobInput<I = Readonly<Record<string, Output>>> = {
+/** What the model receives of it. */
+export type ModelInput<I = Readonly<Record<string, Output>>> = {
   readonly [K in keyof I]: I[K] extends SparseTensor ? I[K] : Output;
 };
 
@@ -24,44 +24,45 @@ export type JobOutputs = Readonly<Record<string, OutputLike>>;
 export interface JobModel<O = JobOutputs> {
   readonly loss: OutputLike;
   readonly optimizer: Optimizer;
-  /** Values to look at while training, and at the end. Those that depend on the input are what an export returns. */
+  /** Values to report at the end. Those that depend on the input are the outputs of an export. */
   readonly outputs?: O;
 }
 
 export interface CheckpointOptions {
-  /** 60 where neither seconds nor steps are told. */
+  /** Seconds between checkpoints. Default: 60, or none if `everySteps` is set. */
   readonly everySecs?: number;
+  /** Steps between checkpoints. Default: none. */
   readonly everySteps?: number;
-  /** The newest that stay; 0 keeps all. 5 unless told. */
+  /** The number of newest checkpoints to keep; 0 keeps all. Default: 5. */
   readonly keep?: number;
-  /** Besides, one for every so many hours stays for good. */
+  /** Additionally keeps one checkpoint per this many hours forever. Default: none. */
   readonly everyHours?: number;
-  /** `consistent` (default): all values are of one moment. `relaxed`: workers train on while they are read. */
+  /** `consistent` (default): all values are of one instant. `relaxed`: workers continue while values are read. */
   readonly consistency?: ConsistencyOption;
   /**
-   * Where they are kept: `peers:` (default), the disks of the tasks, or of the one process; `file:` and a directory that
-   * all tasks see, of this job alone.
+   * Where checkpoints are stored. `peers:` (default): on the disks of the tasks, or of the one process. `file:` and a
+   * directory that all tasks share and no other job uses.
    */
   readonly store?: string;
-  /** Copies of every shard on other hosts; 1 unless told. */
+  /** Copies of every shard on other hosts. Default: 1. */
   readonly replicas?: number;
-  /** The directory that shows them as TensorFlow does; relative to the chief's own. Default: `checkpoints`. */
+  /** The directory with TensorFlow's view of the checkpoints, relative to the chief's own. Default: `checkpoints`. */
   readonly directory?: string;
-  /** How long a restore waits for tasks that are away and may hold the newest checkpoint. Default: 120. */
+  /** How long a restore waits for missing tasks that may hold the newest checkpoint. Default: 120. */
   readonly waitSecs?: number;
   /**
-   * How long the workers may take to pause at the end of a step, so that all values are of one instant; a save that waits
-   * longer fails, and the next one is tried later. Default: ten times the longest of the chief's recent steps, at least
-   * 15 s; 60 s before its first step.
+   * How long the workers may take to pause at the end of a step, so that all values are of one instant. A save that
+   * waits longer fails and is retried later. Default: ten times the longest of the chief's recent steps, at least 15 s;
+   * 60 s before its first step.
    */
   readonly pauseTimeoutSecs?: number;
 }
 
 /** Where and how often the model's summaries (`tf.summary.*`) are written. */
 export interface SummariesOptions {
-  /** Default: 100, where `everySecs` is not given. */
+  /** Default: 100, or none if `everySecs` is set. */
   readonly everySteps?: number;
-  /** Instead of `everySteps`. */
+  /** Instead of `everySteps`. Default: none. */
   readonly everySecs?: number;
   /** The directory of the event files, within the chief's own. Default: `summaries`. */
   readonly directory?: string;
@@ -73,15 +74,15 @@ export interface ExportOptions<I = InputValues, O = JobOutputs> {
    * outputs need of the input and returns the outputs that depend on it.
    */
   readonly signatures?: (parts: ServingParts<I, O>) => SignatureDefMap;
-  /** Exports every so many steps besides at the end of training. */
+  /** Also exports every so many steps, not only at the end of training. Default: none. */
   readonly everySteps?: number;
-  /** Exports every so many seconds besides at the end of training. */
+  /** Also exports every so many seconds, not only at the end of training. Default: none. */
   readonly everySecs?: number;
-  /** The newest exports that stay; 0 keeps all. Default: 5. Only directories that this job exported are removed. */
+  /** How many of the newest exports to keep; 0 keeps all. Only exports of this job are removed. Default: 5. */
   readonly latest?: number;
-  /** The evaluator exports a checkpoint that is better than all before, to `best` in its export directory. */
+  /** The evaluator exports each checkpoint that is better than all earlier ones, to `best` in its export directory. */
   readonly best?: BestPolicy;
-  /** Each export is a new directory in this one, named by a version number. Default: `export` in the task's directory. */
+  /** Each export is a subdirectory named by a version number. Default: `export` in the task's directory. */
   readonly directory?: string;
 }
 
@@ -90,68 +91,68 @@ export interface ServingParts<I = InputValues, O = JobOutputs> {
    * Builds the model for serving, once. Inputs that are not given are placeholders like the input of training, with the
    * first dimension open; what the signatures do not use is not exported.
    */
-  readonly model: (input?: Partial<JobInput<I>>) => {
-    readonly input: JobInput<I>;
+  readonly model: (input?: Partial<ModelInput<I>>) => {
+    readonly input: ModelInput<I>;
     readonly outputs: O;
   };
 }
 
 export interface EvaluateOptions<I = InputValues, O = JobOutputs> {
-  /** The input of an evaluation: as that of training, but it is gone through once for each checkpoint. */
+  /** The input of an evaluation, read once for each checkpoint. Default: that of training. */
   readonly input?: () => I | Dataset<I>;
-  /** What is measured; the mean of the loss unless told. */
+  /** The metrics. Default: the mean of the loss. */
   readonly metrics?: (parts: {
-    readonly input: JobInput<I>;
+    readonly input: ModelInput<I>;
     readonly loss: OutputLike;
     readonly outputs: O;
   }) => Readonly<Record<string, StreamingMetric>>;
-  /** How many batches; until the end of the input when left out, which an input of plain values does not have: 1. */
+  /** The number of batches. Default: until the end of the input; 1 for an input of plain values, which has no end. */
   readonly batches?: number;
-  /** How often to look for a checkpoint; 10 unless told. */
+  /** Seconds between polls for a new checkpoint. Default: 10. */
   readonly pollSecs?: number;
-  /** Keeps copies of the best checkpoints, in `best` of the evaluator's directory. */
+  /** Keeps copies of the best checkpoints, in `best` of the evaluator's directory. Default: none. */
   readonly best?: BestPolicy;
 }
 
 export interface TrainOptions {
-  /** Training ends when the global step is here, if the input does not end before. */
+  /** Training ends at this global step, or at the end of the input. */
   readonly lastStep: number;
-  /** Steps that a worker keeps under way at once, in asynchronous training. */
+  /** Steps that a worker runs concurrently in asynchronous training. Default: 1. */
   readonly inflight?: number;
   /**
-   * Synchronous training: every step is made of one gradient of each worker, or of `replicasToAggregate` of
-   * them, the slowest being left out.
+   * Synchronous training: every step applies the mean of one gradient of each worker, or of the fastest
+   * `replicasToAggregate`. Default: false.
    */
   readonly sync?: boolean | { readonly replicasToAggregate: number };
   /**
-   * Where there are several workers, a dataset of record files is leased to them piece by piece, so that every record is
-   * used once; one that depends on the replica is left to each. `whole`: each reads all of it. `shards`: an error if it
-   * can't be leased.
+   * By default, several workers lease the parts of a dataset of record files, so that every record is used once; a
+   * dataset that depends on the replica is read by each worker. `whole`: each worker reads all records. `shards`: an
+   * error if the dataset cannot be leased.
    */
   readonly input?: 'shards' | 'whole';
-  /** Checkpoints while training, and one at the end; none when left out. */
+  /** Saves checkpoints during training and at the end. Default: none. */
   readonly checkpoint?: CheckpointOptions;
   /** How the chief writes the model's summaries. Default: every 100 steps; a model without summaries writes no file. */
   readonly summaries?: SummariesOptions | false;
   /**
-   * How long a step may take before it is given up, the cluster checked, and the step tried again; the job fails when the
-   * same step has taken too long three times while all tasks that it needs were alive. It does not delay the detection of a
-   * dead or frozen ps (`deadAfterMs`). Default: ten times the longest of the worker's recent steps, at least 60 s, in
+   * A step that takes longer is abandoned, the cluster is checked, and the step is retried. The job fails if the same
+   * step times out three times while all tasks that it needs are alive. This does not delay the detection of a dead or
+   * frozen ps (`deadAfterMs`). Default: ten times the longest of the worker's recent steps, at least 60 s, in
    * synchronous training at least 600 s; 600 s for the first step.
    */
   readonly stepTimeoutSecs?: number;
-  /** How often to say where training is. */
+  /** Seconds between progress lines in the log. Default: 5. */
   readonly logEverySecs?: number;
 }
 
-/** Which of how many workers the graph is built for. */
+/** The worker that the graph is built for: `index` of `count`. */
 export interface Replica {
   readonly index: number;
   readonly count: number;
 }
 
 export interface ModelParts<I = InputValues> {
-  readonly input: JobInput<I>;
+  readonly input: ModelInput<I>;
   /** Whether this graph trains: false for evaluation and export, where layers such as dropout do nothing. */
   readonly training: boolean;
 }
@@ -159,18 +160,18 @@ export interface ModelParts<I = InputValues> {
 export interface JobOptions<I = InputValues, O = JobOutputs> {
   readonly name: string;
   /**
-   * What feeds the model: a function that gives tensors, or a dataset of them; or `tf.data.shards(…)`. The workers share
-   * the records of a dataset of files (see `train.input`); all else is computed on each worker for itself. When the input
-   * ends, so does training.
+   * The input of the model: a function that returns tensors or a dataset, or `tf.data.shards(…)`. The workers share the
+   * records of a dataset of files (see `train.input`); any other input is computed on each worker. Training ends with
+   * the input.
    */
   readonly input?: ShardedFiles<I> | ((replica: Replica) => I | Dataset<I> | ShardedFiles<I>);
   readonly model: (parts: ModelParts<I>) => JobModel<O>;
   readonly train: TrainOptions;
-  /** What a task of the job `evaluator` does with every checkpoint. */
+  /** How a task of the job `evaluator` evaluates each checkpoint. */
   readonly evaluate?: EvaluateOptions<I, O>;
-  /** Exports the model for serving, as a SavedModel: at the end of training, and before if wanted. `{}`: at the end. */
+  /** Exports the model for serving, as a SavedModel: at the end of training, and optionally before. Default: none. */
   readonly export?: ExportOptions<I, O>;
-  /** A seed for the graph: every task builds the same graph from it. */
+  /** The seed of the graph, the same on every task. */
   readonly seed?: number;
 }
 
@@ -186,20 +187,20 @@ export function defineJob<const I = Record<string, never>, O extends JobOutputs 
   const { name, model, train } = options;
   if (!/^[\w-][\w.-]{0,99}$/.test(name)) {
     throw invalid(
-      `The name of a job consists of letters, digits and . _ - and does not begin with a point; it is ${JSON.stringify(name)}`,
+      `The name of a job consists of letters, digits and . _ - and does not start with a dot; it is ${JSON.stringify(name)}`,
     );
   }
   if (typeof model !== 'function') throw invalid(`Job '${name}' has no model function`);
   if (!Number.isSafeInteger(train?.lastStep) || train.lastStep < 0) {
-    throw invalid(`Job '${name}' must say at which step training ends: train: { lastStep: 1000 }`);
+    throw invalid(`Job '${name}' needs the step at which training ends: train: { lastStep: 1000 }`);
   }
   const { inflight = 1 } = train;
   if (!Number.isSafeInteger(inflight) || inflight < 1) {
-    throw invalid(`train.inflight of job '${name}' must be a number from 1, it is ${inflight}`);
+    throw invalid(`train.inflight of job '${name}' must be an integer above 0, it is ${inflight}`);
   }
   if (train.input !== undefined && train.input !== 'shards' && train.input !== 'whole') {
     throw invalid(
-      `train.input of job '${name}' is 'shards' or 'whole'; ${JSON.stringify(train.input)} is neither`,
+      `train.input of job '${name}' must be 'shards' or 'whole', it is ${JSON.stringify(train.input)}`,
     );
   }
   const { stepTimeoutSecs = 1 } = train;
@@ -213,7 +214,7 @@ export function defineJob<const I = Record<string, never>, O extends JobOutputs 
   checkSummaries(name, train.summaries);
   checkEvaluate(name, options.evaluate);
   checkExport(name, options);
-  // What the model takes is what the input gives: nobody else calls either.
+  // The types of input and model match: the model is called only with its own input.
   return { ...(options as unknown as JobOptions), [JOB]: true };
 }
 
@@ -231,7 +232,7 @@ function checkCheckpoint(name: string, checkpoint: CheckpointOptions | undefined
 function checkSummaries(name: string, summaries: SummariesOptions | false | undefined): void {
   const { everySteps, everySecs } = summaries || {};
   if (everySteps !== undefined && everySecs !== undefined)
-    throw invalid(`train.summaries of job '${name}' has both everySteps and everySecs; give one of them`);
+    throw invalid(`train.summaries of job '${name}' has both everySteps and everySecs; set only one`);
   for (const [option, value] of Object.entries({ everySteps, everySecs })) {
     if (value !== undefined && !(value > 0))
       throw invalid(`train.summaries.${option} of job '${name}' must be above 0, it is ${value}`);
@@ -268,7 +269,7 @@ function checkExport(
   const unknown = Object.keys(given).filter((option) => !EXPORT_OPTIONS.has(option));
   if (unknown.length > 0) {
     throw invalid(`export of job '${name}' has no option ${unknown.join(', ')}`, {
-      hint: `There are ${[...EXPORT_OPTIONS].join(', ')}.`,
+      hint: `The options are ${[...EXPORT_OPTIONS].join(', ')}.`,
     });
   }
   const { everySteps, everySecs, latest = 0, best } = given;
@@ -282,7 +283,7 @@ function checkExport(
       throw invalid(`export.${option} of job '${name}' must be above 0, it is ${value}`);
   }
   if (!Number.isSafeInteger(latest) || latest < 0)
-    throw invalid(`export.latest of job '${name}' must be a whole number from 0, it is ${latest}`);
+    throw invalid(`export.latest of job '${name}' must be an integer of at least 0, it is ${latest}`);
   if (best && !evaluate) {
     throw invalid(
       `export.best of job '${name}' needs an evaluation: the evaluator finds the best checkpoint`,

@@ -1,13 +1,13 @@
-/** The outputs of a job in a line for people: `w = [0.1] · y = 100 values [100]`. */
+/** Formats the outputs of a job for the log: `w = [0.1]`, `y = 100 values of shape [100]`. */
 
-/** Larger ones are described, not printed. */
-const MOST_VALUES = 10;
+/** Larger outputs are described, not printed. */
+const MAX_VALUES = 10;
 
 export function describeOutputs(outputs: Readonly<Record<string, unknown>>): readonly string[] {
   return Object.entries(outputs).map(([name, value]) => {
     const shape = shapeOf(value);
     const count = shape.reduce((product, size) => product * size, 1);
-    return count > MOST_VALUES
+    return count > MAX_VALUES
       ? `${name} = ${count} values of shape [${shape.join(', ')}]`
       : `${name} = ${JSON.stringify(value, plain)}`;
   });

@@ -1,7 +1,7 @@
 /**
- * The evaluator of a job: a task beside the training ones, on a disk of its own. It finds every checkpoint through the
- * cluster, restores it into a session of its own, writes the metrics as summaries and keeps copies of the best. When
- * those who train have left it evaluates the last checkpoint, and ends; the ps wait for it.
+ * The evaluator of a job: a separate task with its own disk. It finds checkpoints through the cluster, restores each
+ * into its own session, writes the metrics as summaries and keeps copies of the best. When the workers have left it
+ * evaluates the last checkpoint and ends; the ps wait for it.
  */
 
 import { join } from 'node:path';
@@ -22,18 +22,18 @@ import { getOrCreateGlobalStep } from '../variables/global-step.js';
 import type { JobDefinition } from './define-job.js';
 import { BestExports } from './exporting.js';
 import { modelInput } from './training-graph.js';
-import { wholeInput } from './whole-input.js';
+import { unshardedInput } from './unsharded-input.js';
 
 export interface EvaluateJobOptions {
   /** The task's own directory: event files go to `eval` in it, copies of the best checkpoints to `best`. */
   readonly dir: string;
   readonly signal: AbortSignal;
   readonly log: (line: string) => void;
-  /** Tells the step of each checkpoint that was evaluated. */
+  /** Called with the step of each evaluated checkpoint. */
   readonly onStep: (step: number) => void;
 }
 
-/** Evaluates until the job is over; gives the code with which the process is to exit. */
+/** Evaluates until the job is over; returns the exit code of the process. */
 export async function evaluateJob(
   server: Server,
   service: CheckpointService,
@@ -43,7 +43,7 @@ export async function evaluateJob(
   const { checkpoint } = job.train;
   if (!checkpoint) {
     throw new ShoalError('SHOAL_CONFIG', `Job '${job.name}' has no checkpoints to evaluate`, {
-      hint: 'Let it have some: train: { checkpoint: { everySecs: 60 } }.',
+      hint: 'Enable checkpoints: train: { checkpoint: { everySecs: 60 } }.',
     });
   }
   const { graph, evaluation } = evaluationGraph(job);
@@ -71,7 +71,7 @@ export async function evaluateJob(
       onStep(step);
       await exports?.consider(results, step);
     },
-    // A job may save seldom, and start late: it is over when those who train have left.
+    // A job may save rarely or start late: it is over when the workers have left.
     timeoutSecs: Number.POSITIVE_INFINITY,
     ...(pollSecs === undefined ? {} : { pollSecs }),
     ...(best ? { best } : {}),
@@ -86,14 +86,14 @@ export async function evaluateJob(
   return signal.aborted ? EXIT.interrupted : 0;
 }
 
-/** The model on the evaluation's input, on this machine alone, without an optimizer. */
+/** The model on the evaluation's input, in this process, without an optimizer. */
 function evaluationGraph(job: JobDefinition): { graph: Graph; evaluation: Evaluation } {
   const graph = new Graph();
   if (job.seed !== undefined) graph.seed = job.seed;
   return graph.asDefault(() => {
     getOrCreateGlobalStep(graph);
     const { evaluate = {} } = job;
-    const given = evaluate.input ? evaluate.input() : wholeInput(job);
+    const given = evaluate.input ? evaluate.input() : unshardedInput(job);
     const input = modelInput(given);
     const { loss, outputs = {} } = job.model({ input, training: false });
     const metrics = evaluate.metrics?.({ input, loss, outputs }) ?? { loss: mean(loss.toOutput()) };
@@ -102,7 +102,7 @@ function evaluationGraph(job: JobDefinition): { graph: Graph; evaluation: Evalua
   });
 }
 
-/** An evaluator that comes so late that nobody remembers the workers is done with the last step. */
+/** An evaluator that starts after all records of the workers are gone is done when it has evaluated the last step. */
 function isTrainingOver(server: Server, isAtEnd: boolean): boolean {
   const hasWorkers = server.task.members().some(({ task }) => trains(task));
   return hasWorkers ? server.training.state().kind === 'over' : isAtEnd;

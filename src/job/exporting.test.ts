@@ -1,4 +1,4 @@
-/** The exports of a job in one process, judged by unmodified TensorFlow. */
+/** The exports of a job in one process, verified with unmodified TensorFlow. */
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -44,7 +44,7 @@ const serve = async (dir: string, x: readonly number[]) => {
   return (sum as { toArray(): unknown }).toArray();
 };
 
-describe('a job that says export', () => {
+describe('a job with export options', () => {
   it('exports its outputs at the end, with the inputs that they need, built for serving', async () => {
     const dir = join(folder, 'end');
     const { exported = '' } = await runInProcess(counting({}), { dir });
@@ -56,7 +56,7 @@ describe('a job that says export', () => {
     expect(await serve(exported, [1, 2])).toEqual([11, 12]);
   });
 
-  it('exports every so many steps and keeps the newest; what is not its own stays', async () => {
+  it('exports every so many steps and keeps the newest; other directories stay', async () => {
     const dir = join(folder, 'steps');
     const other = join(dir, 'export', '7');
     mkdirSync(other, { recursive: true });
@@ -64,14 +64,14 @@ describe('a job that says export', () => {
     const byHand = join(dir, 'export', '8', 'assets.extra');
     mkdirSync(byHand, { recursive: true });
     writeFileSync(join(byHand, 'shoal.json'), JSON.stringify({ job: 'counting', step: 1, by: 'command' }));
-    // As a killed exporter of this machine leaves it.
+    // As a killed exporter on this machine leaves it.
     mkdirSync(
       join(dir, 'export', `.123.tmp-${hostname().replace(/[^A-Za-z0-9.]/g, '_')}-4194305-0123456789ab`),
     );
     const lines: string[] = [];
     const job = counting({ everySteps: 4, latest: 2 }, 200);
     for (let i = 0; i < 2; i++) await runInProcess(job, { dir, log: (line) => lines.push(line) });
-    // In each of two runs one at the end, and at least one on the way.
+    // In each of two runs one at the end, and at least one before.
     expect(lines.filter((line) => line.startsWith('exported step')).length).toBeGreaterThanOrEqual(4);
     const versions = await versionsOf('counting', join(dir, 'export'));
     expect(readdirSync(join(dir, 'export')).sort()).toEqual(
@@ -82,7 +82,7 @@ describe('a job that says export', () => {
     expect(await serve(versions[0]!.path, [0])).toEqual([200]);
   });
 
-  it('does not export again what it finds finished', async () => {
+  it('does not export a finished model again', async () => {
     const dir = join(folder, 'finished');
     const job = defineJob({
       ...counting({}),
@@ -179,7 +179,7 @@ describe('a job that says export', () => {
       { element: { x: { dtype: 'float32', shape: [5] } } },
     );
 
-  it('that fails ends, and exports no more', async () => {
+  it('stops exporting when training fails', async () => {
     const lines: string[] = [];
     const job = defineJob({
       name: 'fails',
@@ -199,7 +199,7 @@ describe('a job that says export', () => {
     expect(lines.slice(length)).toEqual([]);
   });
 
-  it('whose variables differ for serving is refused before it trains', async () => {
+  it('is rejected before training if its variables differ for serving', async () => {
     const job = defineJob({
       name: 'differs',
       input: () => ({ x: tf.zeros([5]) }),
@@ -216,7 +216,7 @@ describe('a job that says export', () => {
     );
   });
 
-  it('that can export nothing is refused before it trains', async () => {
+  it('is rejected before training if it can export nothing', async () => {
     const job = defineJob({
       name: 'nothing',
       input: () => ({ x: tf.zeros([5]) }),
@@ -234,7 +234,7 @@ describe('a job that says export', () => {
     expect(lines).toEqual([]);
   });
 
-  it('with wrong options is refused', () => {
+  it('is rejected with invalid options', () => {
     expect(() => counting({ everySteps: 0 })).toThrow(/export\.everySteps of job 'counting' must be above 0/);
     expect(() => counting({ evrySecs: 3 } as object)).toThrow(/has no option evrySecs/);
     const best = { metric: 'loss', mode: 'mni' } as unknown as { metric: string; mode: 'min' };
@@ -245,7 +245,7 @@ describe('a job that says export', () => {
 });
 
 describe('an export that is stopped', () => {
-  it('leaves nothing, and is made when the job is started again', async () => {
+  it('leaves nothing, and is repeated when the job is restarted', async () => {
     const dir = join(folder, 'stopped');
     const stop = new AbortController();
     const job = defineJob({ ...counting({}), train: { lastStep: 3, checkpoint: { everySecs: 3600 } } });

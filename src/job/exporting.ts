@@ -1,6 +1,7 @@
 /**
- * The exports of a job: SavedModels for serving, each a new version in one directory. The chief exports what is trained, at
- * the end and every so often; the evaluator exports checkpoints that are better than all before. Older versions are removed.
+ * The exports of a job: SavedModels for serving, each a new version in one directory. The chief exports the trained
+ * model at the end and periodically; the evaluator exports checkpoints that are better than all earlier ones. Old
+ * versions are removed.
  */
 import { join, resolve } from 'node:path';
 import type { Server } from '../cluster/runtime/server.js';
@@ -42,7 +43,7 @@ export interface ExportRequest {
   /** The directory of this version. */
   readonly target: string;
   readonly origin: Omit<Origin, 'job'>;
-  readonly signal?: AbortSignal | undefined;
+  readonly signal?: AbortSignal;
 }
 
 /** Exports the job's model; resolves with the directory of the version. */
@@ -60,7 +61,7 @@ export async function exportModel(job: JobDefinition, request: ExportRequest): P
   return await builder.save(signal ? { signal } : {});
 }
 
-/** Exports a new version to a directory, and removes those that are too many. */
+/** Exports a new version to a directory, and removes all but the newest `keep` versions. */
 async function exportVersion(
   job: JobDefinition,
   directory: string,
@@ -79,7 +80,7 @@ async function exportVersion(
   return path;
 }
 
-/** Throws where the job could not be exported: before it trains, not after days. */
+/** Throws if the job cannot be exported. Called before training, so that the error does not appear days later. */
 function checkServing(job: JobDefinition, trained: Graph): void {
   using serving = buildServingGraph(job).graph;
   const keys = new Set(namedVariables(trained, undefined).map(({ key }) => key));
@@ -91,13 +92,13 @@ export interface JobExportsParts {
   readonly session: TrainingRunner & { readonly server?: Server };
   /** The task's own directory. */
   readonly dir: string;
-  /** Keeps exports apart from recoveries. */
+  /** Prevents exports during recoveries. */
   readonly recoveryGuard: RecoveryGuard;
-  readonly signal?: AbortSignal | undefined;
+  readonly signal?: AbortSignal;
   readonly log: (line: string) => void;
 }
 
-/** The exports of the chief, or of the process that trains alone. */
+/** The exports of the chief, or of a process without a cluster. */
 export class JobExports {
   readonly #job: JobDefinition;
   readonly #options: ExportOptions;
@@ -105,7 +106,7 @@ export class JobExports {
   readonly #periodic: Periodic;
   readonly #directory: string;
   #step = 0;
-  /** Where this process found training. */
+  /** The global step when this process started. */
   #first: number | undefined;
   /** The last export of this process. */
   #last: { readonly step: number; readonly path: string } | undefined;
@@ -126,19 +127,19 @@ export class JobExports {
     this.#periodic.begin(step);
   }
 
-  /** Tells the global step. */
-  saw(step: number): void {
+  /** Reports the global step. */
+  onStep(step: number): void {
     this.#step = step;
     // The last step is exported at the end.
-    if (step < this.#job.train.lastStep) this.#periodic.saw(step);
+    if (step < this.#job.train.lastStep) this.#periodic.onStep(step);
   }
 
-  /** The last export; undefined where it was stopped. That it fails is an error: it is what the job was run for. */
+  /** Makes the last export; undefined if it was interrupted. Throws on failure: the export is the result of the job. */
   async end({ step, interrupted }: LoopResult): Promise<string | undefined> {
     await this.#periodic.stop();
     if (interrupted) return undefined;
     this.#step = await this.#lastStep(step);
-    // On a cluster others may have made steps while the last periodic export was written.
+    // On a cluster other workers may have made steps while the last periodic export was written.
     if (!this.#parts.session.server && this.#last?.step === step) return this.#last.path;
     const [newest] = await versionsOf(this.#job.name, this.#directory);
     if (this.#first === this.#step && newest?.origin.step === this.#step) {
@@ -149,7 +150,7 @@ export class JobExports {
       return await this.#export();
     } catch (error) {
       if (!this.#parts.signal?.aborted) throw error;
-      this.#parts.log('stopped before the model was exported; started again, the job exports it');
+      this.#parts.log('stopped before the model was exported: restart the job to export it');
       return undefined;
     }
   }
@@ -159,7 +160,7 @@ export class JobExports {
     return this.#periodic.stop();
   }
 
-  /** Where nobody trains any more. The last steps may have been those of other workers. */
+  /** The global step after training. The last steps may be those of other workers. */
   async #lastStep(seen: number): Promise<number> {
     const { session } = this.#parts;
     const globalStep = session.server && getGlobalStep(session.graph);
@@ -167,7 +168,7 @@ export class JobExports {
     return (await session.run(globalStep.toOutput(), { timeoutMs: READ_MS })).number();
   }
 
-  async #exportOrLog(): Promise<void> {
+  async #exportOrLog(): Promise<undefined> {
     const { recoveryGuard, log } = this.#parts;
     if (!recoveryGuard.isStable) return;
     try {
@@ -175,8 +176,8 @@ export class JobExports {
     } catch (error) {
       log(
         recoveryGuard.isStable
-          ? `EXPORTING THE MODEL FAILED: ${messageOf(error)}; training goes on`
-          : 'an export was given up: the cluster is being recovered',
+          ? `EXPORTING THE MODEL FAILED: ${messageOf(error)}; training continues`
+          : 'the export was cancelled: the cluster is being recovered',
       );
     }
   }
@@ -202,7 +203,7 @@ export class JobExports {
   }
 }
 
-/** The exports of the evaluator: checkpoints that are better than those of all versions that are there. */
+/** The exports of the evaluator: checkpoints that are better than all exported versions. */
 export class BestExports {
   readonly #job: JobDefinition;
   readonly #policy: BestPolicy;
@@ -223,13 +224,13 @@ export class BestExports {
     checkServing(job, parts.session.graph);
   }
 
-  /** Exports what the session holds if it is better. A failure is logged: evaluation goes on. */
+  /** Exports the state of the session if it is better. A failure is only logged: evaluation continues. */
   async consider(results: Results, step: number): Promise<void> {
     const { metric, mode, minDelta, keep = 1 } = this.#policy;
     const value = results[metric];
     if (value === undefined) {
       throw invalid(
-        `export.best of job '${this.#job.name}' names the metric '${metric}', but there are ${Object.keys(results).join(', ')}`,
+        `export.best of job '${this.#job.name}' names the metric '${metric}', but the metrics are ${Object.keys(results).join(', ')}`,
       );
     }
     try {
@@ -242,10 +243,10 @@ export class BestExports {
         origin: { step, metric: { name: metric, value } },
         log: this.#log,
       });
-      this.#log(`the best ${metric} so far: ${value}, of step ${step}; exported to ${path}`);
+      this.#log(`new best ${metric}: ${value} at step ${step}; exported to ${path}`);
     } catch (error) {
       if (isShoalError(error, 'SHOAL_INVALID_ARGUMENT')) throw error;
-      this.#log(`EXPORTING THE BEST CHECKPOINT FAILED: ${messageOf(error)}; evaluation goes on`);
+      this.#log(`EXPORTING THE BEST CHECKPOINT FAILED: ${messageOf(error)}; evaluation continues`);
     }
   }
 }

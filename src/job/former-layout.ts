@@ -1,6 +1,6 @@
 /**
- * Checkpoints of a job that trained alone used to lie in `./checkpoints`, whatever the job's name. They do not say whose
- * they are: training neither continues from them nor starts over beside them without a word.
+ * Jobs without a cluster formerly saved to `./checkpoints`, whatever the job's name. Such checkpoints do not record
+ * their job: instead of resuming from them or silently starting over, training fails.
  */
 import { readdir } from 'node:fs/promises';
 import { join, relative } from 'node:path';
@@ -18,10 +18,10 @@ export async function refuseFormerLayout(
     const [from, to] = [directory, join(blobs, job)].map((path) => relative('.', path) || '.');
     throw new ShoalError(
       'SHOAL_CONFIG',
-      `${directory} has checkpoints that do not say of which job they are; job ${job} has none in ${blobs}`,
+      `${directory} has checkpoints that do not name their job; job ${job} has none in ${blobs}`,
       {
         hint:
-          `If they are of this job: mkdir -p ${relative('.', blobs)} && mv ${from} ${to}. ` +
+          `If they belong to this job: mkdir -p ${relative('.', blobs)} && mv ${from} ${to}. ` +
           'If not, move them away, or give train.checkpoint.directory another name.',
       },
     );

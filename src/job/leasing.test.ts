@@ -1,4 +1,4 @@
-/** Which input of a job is leased, and what is said of it. */
+/** Which input of a job is leased, and the log line about it. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -37,38 +37,41 @@ const graphFor = (workers: number, ...of: Parameters<typeof jobOf>) =>
 const batches = () => rows().batch(4);
 
 describe('a dataset of files', () => {
-  test('is leased where there are several workers, and the chief says how to have it whole', () => {
+  test('is leased to several workers, and the chief logs how to disable that', () => {
     expect(graphFor(2, batches).shards?.hint).toMatch(/'whole' } lets every worker read all/);
   });
 
-  test('is read whole by one worker alone', () => {
+  test('is read completely by a single worker', () => {
     const { shards, inputLine } = graphFor(1, batches);
     expect([shards, inputLine]).toEqual([undefined, undefined]);
   });
 
   test.each<[string, Parameters<typeof jobOf>, RegExp]>([
-    ['where the job wants it', [batches, { input: 'whole' }], /as the job says/],
-    ['where it can not be leased', [() => rows().take(9).batch(4)], /can't be leased: .*take\(\)/],
+    ['if the job requests it', [batches, { input: 'whole' }], /train\.input is 'whole'/],
+    ['if it cannot be leased', [() => rows().take(9).batch(4)], /cannot be leased: .*take\(\)/],
     ['in synchronous training', [batches, { sync: true }], /steps are synchronous/],
-  ])('is read whole by all, and they say so: %s', (_, of, line) => {
+  ])('is read completely by every worker, which is logged: %s', (_, of, line) => {
     const { shards, inputLine } = graphFor(2, ...of);
     expect(shards).toBeUndefined();
     expect(inputLine).toMatch(/^every worker reads all of it/);
     expect(inputLine).toMatch(line);
   });
 
-  test('that is made for each worker is left to each, unless the job says shards', () => {
+  test('that depends on the replica is not leased, unless the job requests shards', () => {
     const own = ({ index }: Replica) => rows().batch(4 + index);
     const { shards, inputLine } = graphFor(2, own);
-    expect([shards, inputLine]).toEqual([undefined, 'every worker reads what the job has for it']);
+    expect([shards, inputLine]).toEqual([
+      undefined,
+      'every worker reads its own input: it depends on the replica',
+    ]);
     expect(graphFor(2, own, { input: 'shards' }).shards).toBeDefined();
   });
 
-  test('that must be leased and can not be is an error', () => {
+  test('that must be leased and cannot be is an error', () => {
     expect(() => graphFor(2, () => rows().take(9).batch(4), { input: 'shards' })).toThrow(/take\(\)/);
   });
 
-  test('gives every record once for each repeat when it is leased', async () => {
+  test('yields every record once per repeat when it is leased', async () => {
     const lines: string[] = [];
     const job = jobOf(() => rows().shuffle(5).repeat(3).batch(4), { input: 'shards' });
     const { outputs } = await runInProcess(job, { log: (line) => lines.push(line) });

@@ -1,46 +1,56 @@
-/** Work that is done beside training every so many seconds or steps, never twice at once. */
+/** Background work every so many seconds or steps, one at a time. */
 
 export interface PeriodicOptions {
   readonly everySecs: number | undefined;
   readonly everySteps: number | undefined;
-  /** It handles its failures itself. */
-  readonly work: () => Promise<void>;
+  /** Handles its own failures. Resolves with the delay of a retry, or undefined for none. */
+  readonly work: () => Promise<number | undefined>;
 }
 
 export class Periodic {
   readonly #options: PeriodicOptions;
   #timer: NodeJS.Timeout | undefined;
+  #retry: NodeJS.Timeout | undefined;
   #running: Promise<void> | undefined;
   #nextStep = Number.POSITIVE_INFINITY;
+  #isOver = false;
 
   constructor(options: PeriodicOptions) {
     this.#options = options;
   }
 
-  /** Training is at this step. */
+  /** Starts the schedule at this step. */
   begin(step: number): void {
     const { everySecs, everySteps } = this.#options;
     if (everySecs !== undefined) this.#timer = setInterval(() => this.start(), everySecs * 1000);
     if (everySteps !== undefined) this.#nextStep = step + everySteps;
   }
 
-  /** Tells the global step. */
-  saw(step: number): void {
+  /** Reports the global step. */
+  onStep(step: number): void {
     if (step < this.#nextStep || this.#running) return;
     this.#nextStep = step + (this.#options.everySteps ?? Number.POSITIVE_INFINITY);
     this.start();
   }
 
-  /** Does it now, unless it is being done. */
+  /** Does the work now, unless it is in progress. */
   start(): void {
-    this.#running ??= this.#options.work().finally(() => {
+    this.#running ??= this.#work().finally(() => {
       this.#running = undefined;
     });
   }
 
-  /** No more of it; resolves when what is being done has ended. */
+  async #work(): Promise<void> {
+    clearTimeout(this.#retry);
+    const retryMs = await this.#options.work();
+    if (retryMs !== undefined && !this.#isOver) this.#retry = setTimeout(() => this.start(), retryMs);
+  }
+
+  /** Stops the schedule; resolves when the work in progress has ended. */
   async stop(): Promise<void> {
+    this.#isOver = true;
     clearInterval(this.#timer);
+    clearTimeout(this.#retry);
     this.#nextStep = Number.POSITIVE_INFINITY;
     await this.#running;
   }

@@ -1,4 +1,4 @@
-/** A job in one process whose checkpoints it can't read. */
+/** Jobs in one process: unreadable checkpoints, invalid names. */
 import { closeSync, mkdtempSync, openSync, readdirSync, readFileSync, rmSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -23,7 +23,7 @@ const jobTo = (lastStep: number) =>
     train: { lastStep, checkpoint: { everySecs: 3600 } },
   });
 
-it('fails at once: nobody can come who has the files', async () => {
+it('fails immediately if checkpoint files are missing: no other task can have them', async () => {
   await runInProcess(jobTo(3), { dir });
   // As after a run on a cluster: the manifests are here, the shards were on the ps.
   const files = readdirSync(dir, { recursive: true, encoding: 'utf8' }).filter((name) =>
@@ -37,7 +37,7 @@ it('fails at once: nobody can come who has the files', async () => {
   expect(lines.filter((line) => /waiting for the cluster/.test(line))).toEqual([]);
 }, 60_000);
 
-it('whose last checkpoint a disk has damaged is trained to its end again, and saved', async () => {
+it('trains to the end again, and saves, if the last checkpoint is damaged', async () => {
   const { step } = await runInProcess(jobTo(40), { dir });
   const data = join(dir, 'checkpoints', `model.ckpt-${step}.data-00000-of-00001`);
   const bytes = readFileSync(data);
@@ -54,6 +54,6 @@ it('whose last checkpoint a disk has damaged is trained to its end again, and sa
   expect(ownSteps).toBe(0);
 });
 
-it.each(['.', '..', '.hidden', 'a/b', ''])('has no name like %j', (name) => {
+it.each(['.', '..', '.hidden', 'a/b', ''])('rejects the job name %j', (name) => {
   expect(() => defineJob({ ...jobTo(1), name })).toThrow(/The name of a job/);
 });

@@ -1,9 +1,8 @@
 /**
- * One task of a job, from its start to its end. A ps serves until every worker has said good-bye; a worker
- * trains until the last step. A signal ends either in good order.
+ * Runs one task of a job from start to end. A ps serves until every worker has left; a worker trains until the last
+ * step. A signal ends either gracefully.
  */
 
-import { abortError } from '../async/deadline.js';
 import { checkpointBlobPolicy } from '../checkpoint/blob-policy.js';
 import { Server } from '../cluster/runtime/server.js';
 import type { ClusterConfig } from '../cluster/spec/config.js';
@@ -12,24 +11,12 @@ import { type Security, securityOf } from '../cluster/spec/security.js';
 import { parseTaskId, trains } from '../cluster/spec/task-id.js';
 import { isShoalError, messageOf } from '../errors/errors.js';
 import { EXIT } from '../errors/exit-codes.js';
-import { InputRelease } from '../input/dataset/release.js';
-import { isVoidStep } from '../input/leases/step-marks.js';
-import { CheckpointService, checkpointServiceOf } from '../train/checkpoints/checkpoint-service.js';
-import { applyWarmStarts } from '../train/checkpoints/warm-start.js';
-import { startSync } from '../train/hooks/start-sync.js';
-import { isRecoverable, RecoverableSession } from '../train/recovery/recoverable-session.js';
-import { RecoveryGuard } from '../train/recovery/recovery-guard.js';
-import type { TrainingRunner } from '../train/recovery/training-runner.js';
-import { JobCheckpoints } from './checkpointing.js';
+import { CheckpointService } from '../train/checkpoints/checkpoint-service.js';
 import type { JobDefinition } from './define-job.js';
 import { describeOutputs } from './describe-outputs.js';
 import { evaluateJob } from './evaluation.js';
-import { JobExports } from './exporting.js';
-import { JobInput } from './job-input.js';
-import { leadSync } from './lead-sync.js';
-import { JobSummaries } from './summaries.js';
 import { blobsIn } from './task-directory.js';
-import { type LoopResult, trainLoop, unlessInputIsOver } from './train-loop.js';
+import { type JobResult, trainJob } from './train-job.js';
 import { buildTrainingGraph } from './training-graph.js';
 
 export interface RunTaskOptions {
@@ -41,10 +28,7 @@ export interface RunTaskOptions {
   readonly security?: Security;
 }
 
-/** A synchronous step lasts as long as that of the slowest worker, which may be one that is being replaced. */
-const SYNC_STEP_FLOOR_MS = 600_000;
-
-/** Runs the task and says with which code its process is to exit. */
+/** Runs the task; returns the exit code of the process. */
 export async function runTask(job: JobDefinition, options: RunTaskOptions): Promise<number> {
   const { config, log } = options;
   const { job: role } = parseTaskId(config.task);
@@ -76,17 +60,14 @@ export async function runTask(job: JobDefinition, options: RunTaskOptions): Prom
       step = now;
     };
     if (role === 'evaluator') return await evaluateJob(server, service, job, { ...options, onStep });
-    const code = await train(server, job, options, onStep);
-    const stay = code === 0 && (job.train.checkpoint ?? job.export) !== undefined;
-    if (code === 0) await service.lastSteps.finish({ stay, signal: options.signal, log });
-    return code;
+    return await train(server, job, options, onStep);
   } finally {
     await service.close();
     await server.close();
   }
 }
 
-/** A ps: there until the signal, or until training is over. */
+/** A ps: serves until the signal, or until training is over. */
 async function serve(server: Server, { signal, log }: RunTaskOptions): Promise<number> {
   try {
     await server.join({ signal, log });
@@ -108,152 +89,24 @@ async function train(
   const workerDevice = config.task;
   const device = replicaDeviceSetter({ psTasks: server.psTasks.length, workerDevice });
   const parts = buildTrainingGraph(job, { device, workerDevice, ...replicaOf(config) });
-  const release = new InputRelease(parts.graph);
-  const { beforeClose } = release;
-  await using cluster = server.session(parts.graph, { onProgress: log, beforeClose });
-  const service = checkpointServiceOf(server) as CheckpointService;
-  if (parts.sync) service.pauseAheadSteps = 2;
-  const { checkpoint, stepTimeoutSecs } = job.train;
-  const needed = [
-    ...server.psTasks,
-    ...(parts.sync ? server.spec.tasks.map(({ id }) => id).filter(trains) : []),
-  ];
-  const runner: TrainingRunner = {
-    graph: parts.graph,
-    server,
-    run: (fetches, options) => cluster.run(fetches, options),
-    now: () => cluster.now(),
-  };
-  const recoveryGuard = new RecoveryGuard();
-  await using input = await JobInput.open({
-    parts,
-    runner,
-    lanes: job.train.inflight ?? 1,
-    recoveryGuard,
-    signal,
-    log,
-  });
-  const checkpoints =
-    checkpoint && server.isChief
-      ? new JobCheckpoints(job, checkpoint, {
-          session: runner,
-          dir,
-          log,
-          recoveryGuard,
-          input: input.checkpointed,
-          signal,
-        })
-      : undefined;
-  const exports =
-    job.export && server.isChief
-      ? new JobExports(job, job.export, { session: runner, dir, recoveryGuard, signal, log })
-      : undefined;
-  const { graph, summaryOp } = parts;
-  await using summaries =
-    summaryOp && server.isChief
-      ? new JobSummaries({ ...job.train.summaries, graph, summaryOp, dir, signal, log })
-      : undefined;
-  const session = new RecoverableSession({
-    runner: cluster,
-    graph: parts.graph,
-    isChief: server.isChief,
-    stepMs: stepTimeoutSecs === undefined ? undefined : stepTimeoutSecs * 1000,
-    stepFloorMs: parts.sync ? SYNC_STEP_FLOOR_MS : undefined,
-    isComplete: () => needed.every((id) => server.task.member(id)?.status === 'alive'),
-    signal,
-    log,
-    gate: service.gate,
-    isRecoverable: (error) => isRecoverable(error) || isVoidStep(error),
-    inputReleases: release.times,
-    warmStart: () => applyWarmStarts(runner, { signal, log }),
-    onLost: async () => {
-      await recoveryGuard.suspend(log);
-      await input.rest();
-    },
-    onReady: async (again) => {
-      await input.ready();
-      recoveryGuard.resume();
-      if (!again || !parts.sync) return;
-      await cluster.run(parts.sync.localStepInitOp, { signal });
-      if (server.isChief) await startSync(runner, parts.sync, { signal, log });
-    },
-    ...input.valuesBy(checkpoints),
-  });
+  let result: JobResult;
   try {
-    await session.ready();
+    result = await trainJob(job, parts, { server, dir, signal, log, onStep });
   } catch (error) {
-    if (!signal.aborted) throw error;
-    log(messageOf(abortError('Starting', signal)));
+    if (!signal.aborted || !isShoalError(error, 'SHOAL_ABORTED')) throw error;
+    log(messageOf(error));
     return EXIT.interrupted;
   }
-  await using _lead = await leadSync(server, session, parts, log);
-  const writes = checkpoints !== undefined || exports !== undefined;
-  const told = (step: number) => {
-    onStep(step);
-    // Synchronous steps rest at a step that is counted from here.
-    if (writes && service.pauseAheadSteps !== undefined) service.gate.saw(step);
-    checkpoints?.saw(step);
-    exports?.saw(step);
-  };
-  let result: LoopResult;
-  try {
-    const first = (await session.runUngated(parts.globalStep.toOutput())).number();
-    checkpoints?.begin(first);
-    exports?.begin(first);
-    result = await trainLoop(session, parts, {
-      ...job.train,
-      signal,
-      log,
-      onStep: told,
-      leased: input.leased,
-      inputFailure: input.failure,
-      summaries,
-    });
-  } catch (error) {
-    await Promise.all([checkpoints?.stop(), exports?.stop()]);
-    throw error;
-  }
-  input.finish();
-  if (writes) {
-    // No save or export may still wait for a pause that nobody makes any more.
-    await Promise.all([checkpoints?.stop(), exports?.stop()]);
-    await lastStepsOfAll(service, result, log);
-  }
-  await checkpoints?.end(result.step);
-  const exported = await exports?.end(result);
-  if (result.interrupted || (exports && exported === undefined)) {
-    log(`stopped at step ${result.step}; ${result.ownSteps} steps were made here`);
+  const made = `at step ${result.step}; ${result.ownSteps} steps were made here`;
+  if (result.interrupted) {
+    log(`stopped ${made}`);
     return EXIT.interrupted;
   }
-  // Outputs may be computed of input, of which there may be no more: they are not tried again.
-  const values = await session
-    .runUngated(parts.outputs, { timeoutMs: session.stepLimitMs })
-    .catch((error: unknown) => (signal.aborted ? {} : unlessInputIsOver(error)));
-  const shown = describeOutputs(
-    Object.fromEntries(Object.entries(values).map(([name, tensor]) => [name, tensor.toArray()])),
-  );
-  log([`done at step ${result.step}; ${result.ownSteps} steps were made here`, ...shown].join(' · '));
-  return 0;
+  log([`done ${made}`, ...describeOutputs(result.outputs)].join(' · '));
+  return EXIT.done;
 }
 
-/** How long the chief waits for the last steps of the others. */
-const LAST_MS = 20_000;
-
-/** What is written last is to have the last steps of all, and nobody makes more of them. */
-async function lastStepsOfAll(
-  service: CheckpointService,
-  { interrupted }: LoopResult,
-  log: (line: string) => void,
-): Promise<void> {
-  if (!interrupted) {
-    // Theirs are taken to last as long as those of this task.
-    const timeoutMs = Math.max(LAST_MS, service.gate.times.pauseMs);
-    await service.lastSteps.ofOthers({ timeoutMs, log });
-  }
-  await service.stopUpdates();
-}
-
-/** The workers in order: the chief first where it has a job of its own. */
+/** The index of this worker and their number; a task of the job `chief` is first. */
 function replicaOf({ spec, task }: ClusterConfig): { index: number; count: number } {
   const workers = spec.tasks.map(({ id }) => id).filter(trains);
   const index = workers.indexOf(task);

@@ -1,4 +1,4 @@
-/** The graph that a job exports: its model on placeholders, without an optimizer, and the signatures of it. */
+/** The graph that a job exports: its model on placeholders, without an optimizer, and its signatures. */
 import { invalid } from '../errors/errors.js';
 import { Graph } from '../graph/graph.js';
 import type { Output, OutputLike } from '../graph/operation.js';
@@ -9,16 +9,16 @@ import { signatureConstants } from '../saved-model/constants.js';
 import { nodesOf, reach } from '../saved-model/prune-graph.js';
 import { predictSignatureDef, type SignatureTensors } from '../saved-model/signature-def.js';
 import { getOrCreateGlobalStep } from '../variables/global-step.js';
-import type { InputValues, JobDefinition, JobInput, JobOutputs } from './define-job.js';
+import type { InputValues, JobDefinition, JobOutputs, ModelInput } from './define-job.js';
 import { modelInput } from './training-graph.js';
-import { wholeInput } from './whole-input.js';
+import { unshardedInput } from './unsharded-input.js';
 
 export interface ServingGraph {
   readonly graph: Graph;
   readonly signatures: SignatureDefMap;
 }
 
-type Input = JobInput<InputValues>;
+type Input = ModelInput<InputValues>;
 interface Built {
   readonly input: Input;
   readonly outputs: JobOutputs;
@@ -56,7 +56,7 @@ function signaturesOf(job: JobDefinition, graph: Graph): SignatureDefMap {
   return defaultSignature(job, graph, model());
 }
 
-/** What the outputs need of the input, to the outputs that need any of it. */
+/** A signature of the outputs that depend on the input, and of the inputs that they need. */
 function defaultSignature({ name }: JobDefinition, graph: Graph, { input, outputs }: Built): SignatureDefMap {
   const nodes = nodesOf(graph.toGraphDef());
   const needs = (output: OutputLike) => reach(nodes, [output.toOutput().op.name]);
@@ -89,10 +89,10 @@ function defaultSignature({ name }: JobDefinition, graph: Graph, { input, output
   };
 }
 
-/** Placeholders like the input of training, but for those that are given. */
+/** Placeholders like the input of training, except for inputs that are given. */
 function placeholdersFor(job: JobDefinition, given: Partial<Input>): Partial<Input> {
   using scratch = new Graph();
-  const like = Object.entries(scratch.asDefault(() => modelInput(wholeInput(job)))).map(
+  const like = Object.entries(scratch.asDefault(() => modelInput(unshardedInput(job)))).map(
     ([name, value]) => [name, describe(value)] as const,
   );
   return Object.fromEntries(

@@ -42,7 +42,7 @@ describe('the summaries of a job in one process', () => {
     ['with checkpoints', { checkpoint: { everySecs: 3600 } }],
   ])('are written every 100 steps, of the batch of the step, %s', async (name, train) => {
     const dir = join(folder, name);
-    // The input ends: a batch that a summary took for itself would be a step less.
+    // The input ends: a batch consumed by a summary would cost a step.
     expect((await runInProcess(jobOf(train), { dir })).step).toBe(BATCHES);
     const seen = await pythonSees(join(dir, 'summaries'));
     expect(seen.batch).toEqual([
@@ -53,7 +53,7 @@ describe('the summaries of a job in one process', () => {
     expect(seen['global_step/sec']?.map(([step]) => step)).toEqual([101, 201]);
   });
 
-  it('are written as often, and where, the job says', async () => {
+  it('are written with the interval and directory of the job', async () => {
     const dir = join(folder, 'often');
     await runInProcess(jobOf({ lastStep: 5, summaries: { everySteps: 2, directory: 'events' } }), { dir });
     expect((await pythonSees(join(dir, 'events'))).batch).toEqual([
@@ -63,7 +63,7 @@ describe('the summaries of a job in one process', () => {
     ]);
   });
 
-  it('are not written where the job says so', async () => {
+  it('are not written if the job disables them', async () => {
     const dir = join(folder, 'off');
     await runInProcess(jobOf({ lastStep: 5, summaries: false }), { dir });
     expect(existsSync(dir)).toBe(false);

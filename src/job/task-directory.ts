@@ -1,9 +1,9 @@
 /**
- * Where a job keeps its files: `.shoal/JOB` (or `--dir`), with a directory for each task. A process that trains alone has
- * the place of worker 0, the chief of a local cluster: a cluster that is started there later continues from its checkpoints.
+ * The directories of a job: `.shoal/JOB` (or `--dir`), with a directory for each task. A process without a cluster uses
+ * that of worker 0, the chief of a local cluster: a cluster started there later resumes from its checkpoints.
  *
- *   .shoal/JOB/ROLE-INDEX/blobs         what the task keeps for the job
- *   .shoal/JOB/worker-0/checkpoints     the checkpoints as TensorFlow shows them
+ *   .shoal/JOB/ROLE-INDEX/blobs         the blobs that the task stores for the job
+ *   .shoal/JOB/worker-0/checkpoints     TensorFlow's view of the checkpoints
  */
 import { accessSync, constants, mkdirSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -14,19 +14,19 @@ export const jobDirectory = (job: string, dir?: string): string => resolve(dir ?
 export const taskDirectory = (home: string, role: string, index: number): string =>
   join(home, `${role}-${index}`);
 
-/** The directory of a process that trains alone. */
-export const loneDirectory = (home: string): string => taskDirectory(home, 'worker', 0);
+/** The directory of a process without a cluster. */
+export const localDirectory = (home: string): string => taskDirectory(home, 'worker', 0);
 
 export const blobsIn = (taskDir: string): string => join(taskDir, 'blobs');
 
-/** Makes the directory, or says at once why it can't be used. `name` is what the user knows it by. */
+/** Creates the directory, or throws the reason why it cannot be used. `name` is the option that the user set. */
 export function requireDirectory(path: string, name: string): void {
   try {
     mkdirSync(path, { recursive: true });
     accessSync(path, constants.W_OK | constants.X_OK);
   } catch (error) {
-    throw new ShoalError('SHOAL_CONFIG', `${name}: ${path} can not be used: ${reasonOf(error)}`, {
-      hint: 'Name a directory that can be made and written to.',
+    throw new ShoalError('SHOAL_CONFIG', `${name}: ${path} cannot be used: ${reasonOf(error)}`, {
+      hint: 'Choose a directory that can be created and written to.',
       cause: error,
     });
   }

@@ -1,74 +1,64 @@
-/** The loop of a worker: steps until the last one, several under way if asked, with a line now and then. */
+/** The training loop of a worker: runs steps until the last one, `inflight` at a time, and logs progress. */
 import { isShoalError } from '../errors/errors.js';
 import { explainDataLoss } from '../input/files/corrupt-records.js';
+import type { Fetches, FetchResult } from '../session/fetches.js';
 import type { RecoverableSession } from '../train/recovery/recoverable-session.js';
 import type { TrainOptions } from './define-job.js';
-import type { LeasedSteps } from './leased-steps.js';
-import type { JobSummaries } from './summaries.js';
 import type { TrainingGraph } from './training-graph.js';
 
-export interface LoopOptions extends Omit<TrainOptions, 'summaries'> {
+export interface LoopOptions extends Pick<TrainOptions, 'lastStep' | 'inflight' | 'logEverySecs'> {
+  /** The global step at the start. */
+  readonly first: number;
+  /** Runs a training step. Fails with OUT_OF_RANGE at the end of the input. */
+  readonly step: <const F extends Fetches>(fetches: F) => Promise<FetchResult<F>>;
   readonly signal: AbortSignal;
   readonly log: (line: string) => void;
-  readonly onStep?: (step: number) => void;
-  /** Makes the steps where the input is leased. */
-  readonly leased?: LeasedSteps | undefined;
-  /** Writes the model's summaries, on the chief. */
-  readonly summaries?: JobSummaries | undefined;
-  /** Why the input ended, where that was not its end. */
-  readonly inputFailure?: () => { readonly error: unknown } | undefined;
+  readonly onStep: (step: number) => void;
 }
 
 export interface LoopResult {
   /** The global step when this worker stopped. */
   readonly step: number;
-  /** Steps that this worker made. */
+  /** Steps that this worker completed. */
   readonly ownSteps: number;
   readonly loss: number | undefined;
   readonly interrupted: boolean;
 }
-
-/** A step without summaries. */
-const PLAIN: Pick<JobSummaries, 'step'> = { step: (session, fetches) => session.run(fetches) };
 
 export async function trainLoop(
   session: RecoverableSession,
   parts: TrainingGraph,
   options: LoopOptions,
 ): Promise<LoopResult> {
-  const { lastStep, inflight = 1, signal, log, onStep, leased, inputFailure, logEverySecs = 5 } = options;
-  const { summaries } = options;
-  const { stepAfter, globalStep, loss } = parts;
-  let step = (await session.run(globalStep)).number();
+  const { lastStep, inflight = 1, signal, log, onStep, logEverySecs = 5 } = options;
+  const { stepAfter, loss } = parts;
+  let step = options.first;
   let lastLoss: number | undefined;
   let ownSteps = 0;
   let isOver = false;
   let { recoveries } = session;
   let logged = { at: performance.now(), step };
-  onStep?.(step);
+  onStep(step);
 
-  const attempt = async (lane: number) => {
+  const attempt = async () => {
     try {
-      if (leased) return await leased.step(session, lane, signal, summaries);
-      return await (summaries ?? PLAIN).step(session, [stepAfter, loss]);
+      return await options.step([stepAfter, loss]);
     } catch (error) {
       if (!isShoalError(error, 'SHOAL_TF_OUT_OF_RANGE')) throw await explainDataLoss(error, parts);
-      const failure = inputFailure?.();
-      if (failure) throw failure.error;
       return undefined;
     }
   };
-  const lane = async (_: unknown, index: number) => {
+  const makeSteps = async () => {
     while (step < lastStep && !signal.aborted && !isOver) {
-      const made = await attempt(index);
+      const made = await attempt();
       if (!made) {
-        if (!isOver) log(`the input is at its end at step ${step}`);
+        if (!isOver) log(`the input ended at step ${step}`);
         isOver = true;
         return;
       }
       const [now, value] = made;
       ownSteps += 1;
-      // Steps under way at once end in any order; after a recovery training may be further back.
+      // Steps in flight end in any order; after a recovery the step may be lower.
       if (session.recoveries === recoveries) step = Math.max(step, now.number());
       else {
         step = now.number();
@@ -76,7 +66,7 @@ export async function trainLoop(
         logged = { at: performance.now(), step };
       }
       lastLoss = value.number();
-      onStep?.(step);
+      onStep(step);
       const elapsed = performance.now() - logged.at;
       if (elapsed > logEverySecs * 1000) {
         const rate = ((step - logged.step) / elapsed) * 1000;
@@ -86,14 +76,14 @@ export async function trainLoop(
     }
   };
   try {
-    await Promise.all(Array.from({ length: inflight }, lane));
+    await Promise.all(Array.from({ length: inflight }, makeSteps));
   } catch (error) {
     if (!(signal.aborted && isShoalError(error))) throw error;
   }
   return { step, ownSteps, loss: lastLoss, interrupted: signal.aborted && step < lastStep && !isOver };
 }
 
-/** Outputs that are computed of the input have no value when it is at its end. */
+/** Returns no outputs if the error is the end of the input; else throws it. */
 export function unlessInputIsOver(error: unknown): Record<string, never> {
   if (isShoalError(error, 'SHOAL_TF_OUT_OF_RANGE')) return {};
   throw error;

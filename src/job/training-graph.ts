@@ -1,4 +1,4 @@
-/** The graph of a job: input, model, train op, global step. Each task builds it for itself. */
+/** The graph of a job: input, model, train op, global step. Each task builds its own. */
 import { Graph } from '../graph/graph.js';
 import type { Operation, Output } from '../graph/operation.js';
 import type { DeviceScope } from '../graph/scope.js';
@@ -18,7 +18,7 @@ import { GraphKeys } from '../variables/collections.js';
 import { getOrCreateGlobalStep } from '../variables/global-step.js';
 import { tablesInitializer } from '../variables/initialize.js';
 import type { Variable } from '../variables/variable.js';
-import type { InputValues, JobDefinition, JobInput, Replica } from './define-job.js';
+import type { InputValues, JobDefinition, ModelInput, Replica } from './define-job.js';
 import { type Leasing, leasingOf } from './leasing.js';
 
 export interface TrainingGraph {
@@ -26,18 +26,18 @@ export interface TrainingGraph {
   readonly globalStep: Variable<'int64'>;
   readonly loss: Output;
   readonly trainOp: Operation;
-  /** The global step as this very step left it: read after the update. */
+  /** The global step, read after the update of the same run. */
   readonly stepAfter: Output<'int64'>;
   readonly outputs: Readonly<Record<string, Output>>;
-  /** Starts tables and the iterators of datasets, on each worker for itself. */
+  /** Initializes tables and dataset iterators, on each worker. */
   readonly localInit: Operation | undefined;
-  /** What keeps the workers in step, in synchronous training. */
+  /** Set in synchronous training. */
   readonly sync: SyncReplicasOptimizer | undefined;
-  /** All summaries of the model as one; undefined where it has none, or they are switched off. */
+  /** All summaries of the model, merged; undefined if it has none or they are disabled. */
   readonly summaryOp: Output<'string'> | undefined;
-  /** Where the input is leased. */
+  /** Set if the input is leased. */
   readonly shards: ShardParts | undefined;
-  /** What a person should know of the input that is not. */
+  /** A log line about input that is not leased. */
   readonly inputLine: string | undefined;
 }
 
@@ -46,9 +46,9 @@ export interface Placement extends Replica {
   readonly workerDevice?: string;
 }
 
-const ALONE: Placement = { index: 0, count: 1, device: null };
+const LOCAL: Placement = { index: 0, count: 1, device: null };
 
-export function buildTrainingGraph(job: JobDefinition, placement: Placement = ALONE): TrainingGraph {
+export function buildTrainingGraph(job: JobDefinition, placement: Placement = LOCAL): TrainingGraph {
   const { device } = placement;
   const graph = new Graph();
   if (job.seed !== undefined) graph.seed = job.seed;
@@ -75,7 +75,7 @@ export function buildTrainingGraph(job: JobDefinition, placement: Placement = AL
 function inputOf(
   job: JobDefinition,
   placement: Placement,
-): Pick<TrainingGraph, 'shards' | 'inputLine'> & { readonly values: JobInput<InputValues> } {
+): Pick<TrainingGraph, 'shards' | 'inputLine'> & { readonly values: ModelInput<InputValues> } {
   const { index, count } = placement;
   let isOwn = false;
   const replica: Replica = {
@@ -98,15 +98,15 @@ function inputOf(
   return { values: modelInput(shards.value), shards, inputLine: undefined };
 }
 
-/** What a model gets of values, or of the elements of a dataset. */
-export function modelInput(given: InputValues | Dataset<InputValues> = {}): JobInput<InputValues> {
+/** The input of the model from values, or from the elements of a dataset. */
+export function modelInput(given: InputValues | Dataset<InputValues> = {}): ModelInput<InputValues> {
   const values = given instanceof Dataset ? (given.iterator().getNext() as InputValues) : given;
   return Object.fromEntries(
     Object.entries(values).map(([name, value]) => [
       name,
       value instanceof SparseTensor ? value : asOutput(value),
     ]),
-  ) as JobInput<InputValues>;
+  ) as ModelInput<InputValues>;
 }
 
 function shardParts(
@@ -116,12 +116,12 @@ function shardParts(
 ): ShardParts & { readonly value: InputValues } {
   const built = files.build();
   const zero = constant(Tensor.of(0n));
-  const lane = (train.inflight ?? 1) === 1 ? zero : raw.placeholderWithDefault(zero, { shape: [] });
+  const slot = (train.inflight ?? 1) === 1 ? zero : raw.placeholderWithDefault(zero, { shape: [] });
   const marks =
     device && workerDevice && !train.sync
-      ? new StepMarks(workerDevice, built.position, lane as Output<'int64'>)
+      ? new StepMarks(workerDevice, built.position, slot as Output<'int64'>)
       : undefined;
-  return { ...built, files, hint, lane: lane as Output<'int64'>, marks };
+  return { ...built, files, hint, slot: slot as Output<'int64'>, marks };
 }
 
 function syncOptimizer(

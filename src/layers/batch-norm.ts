@@ -1,6 +1,6 @@
 /**
- * Batch normalisation. In training it normalises by the batch's own mean and variance and puts ops that move
- * the averages towards them into the collection of update ops; otherwise it normalises by those averages:
+ * Batch normalisation. In training it normalises by the batch's mean and variance and adds ops that update the
+ * moving averages to the collection of update ops; otherwise it normalises by the moving averages:
  *
  *   moving ← moving · momentum + batch · (1 - momentum)
  *
@@ -25,18 +25,18 @@ import { knownSize, type NormOptions } from './weights.js';
 
 export interface BatchNormOptions extends NormOptions {
   /** Default: 0.99. */
-  readonly momentum?: number | undefined;
+  readonly momentum?: number;
   /** Default: false. */
-  readonly training?: Training | undefined;
+  readonly training?: Training;
   /** Default: zeros. */
-  readonly movingMeanInitializer?: Initializer | TensorLike | undefined;
+  readonly movingMeanInitializer?: Initializer | TensorLike;
   /** Default: ones. */
-  readonly movingVarianceInitializer?: Initializer | TensorLike | undefined;
+  readonly movingVarianceInitializer?: Initializer | TensorLike;
   /**
    * TensorFlow's one-op form, for float32 images [batch, height, width, channels] only; it keeps the unbiased variance.
    * Default: used where it is possible.
    */
-  readonly fused?: boolean | undefined;
+  readonly fused?: boolean;
 }
 
 interface Normalisation {
@@ -50,14 +50,14 @@ interface Normalisation {
   readonly training: Training;
 }
 
-/** What the layer gives, and the mean and variance that it went by. */
+/** The layer's result, and the mean and variance it used. */
 type Normalised = readonly [y: Output, mean: Output, variance: Output];
 
 /** Variables `gamma`, `beta`, `moving_mean`, `moving_variance` under `batch_normalization/`. */
 export function batchNorm(inputs: Operand, options: BatchNormOptions = {}): Output {
   const { momentum = 0.99, epsilon = 1e-3, center = true, scale = true, training = false } = options;
   const x = asOutput(inputs);
-  if (x.rank === null) throw invalid(`Layer batchNorm needs to know the rank of ${x}`);
+  if (x.rank === null) throw invalid(`Layer batchNorm needs an input of known rank; got ${x}`);
   const axis = (options.axis ?? -1) < 0 ? (options.axis ?? -1) + x.rank : (options.axis as number);
   const size = knownSize('batchNorm', x, axis);
   return layerScope(x, 'batch_normalization', options, () => {
@@ -97,19 +97,19 @@ function useFused({ x, axis }: Normalisation, asked: boolean | undefined): boole
   const possible = x.rank === 4 && axis === 3 && x.dtype === 'float32';
   if (asked && !possible) {
     throw invalid(
-      `Fused batch normalisation is for float32 images [batch, height, width, channels], not ${x}`,
+      `Fused batch normalisation needs float32 images [batch, height, width, channels]; got ${x}`,
     );
   }
   return asked ?? possible;
 }
 
-/** What `inTraining` or `otherwise` gives, chosen when the graph is built or in each run. */
-function choose(training: Training, inTraining: () => Normalised, otherwise: () => Normalised): Normalised {
-  if (!isOutputLike(training)) return training ? inTraining() : otherwise();
+/** The result of `inTraining` or `inInference`, selected when the graph is built or in each run. */
+function choose(training: Training, inTraining: () => Normalised, inInference: () => Normalised): Normalised {
+  if (!isOutputLike(training)) return training ? inTraining() : inInference();
   return cond(
     asOutput(training, 'bool'),
     () => inTraining(),
-    () => otherwise(),
+    () => inInference(),
   ) as unknown as Normalised;
 }
 

@@ -7,11 +7,11 @@ import { type AffineOptions, affine, checkCount, checkRank, knownSize } from './
 
 export interface Conv2dOptions extends AffineOptions {
   /** Default: 1. */
-  readonly strides?: Pair | undefined;
+  readonly strides?: Pair;
   /** Default: 'valid'. */
-  readonly padding?: Padding | undefined;
+  readonly padding?: Padding;
   /** Default: 1. */
-  readonly dilations?: Pair | undefined;
+  readonly dilations?: Pair;
 }
 
 /** Variables `conv2d/kernel` [height, width, channels, filters] and `conv2d/bias` [filters]; padding 'valid'. */

@@ -1,7 +1,7 @@
 /**
- * Rows of a table by id. A table in several parts is asked part by part, each where it lives, and only for the
- * rows that are needed; an id that occurs often is asked for once, so each row crosses the network once. The
- * gradient comes back as slices of those rows: the size of the table never matters.
+ * Embedding lookup: rows of a table by id. Each partition gathers only the needed rows, on its own device; repeated
+ * ids are looked up once, so each row crosses the network once. The gradient is IndexedSlices of those rows: its
+ * cost does not depend on the size of the table.
  */
 import { invalid } from '../errors/errors.js';
 import type { Output } from '../graph/operation.js';
@@ -29,23 +29,23 @@ import { Variable } from '../variables/variable.js';
 import { graphFor } from './graph-for.js';
 import { integers } from './integers.js';
 
-/** A table: one variable, a variable in parts, or a list of variables (or outputs) that are its parts. */
+/** A table: a variable, a partitioned variable, or a list of its partitions. */
 export type EmbeddingTable = Variable | PartitionedVariable | Output | readonly (Variable | Output)[];
 
-/** `mod`: id i is in part i mod n. `div`: each part has a run of consecutive ids. */
+/** `mod`: id i is in partition i mod n. `div`: each partition holds a range of consecutive ids. */
 export type PartitionStrategy = 'mod' | 'div';
 
 export interface EmbeddingLookupOptions {
   /**
-   * How ids are spread over the parts. A variable in parts is cut into runs of rows, hence 'div'; for a list
-   * TensorFlow's default is 'mod'.
+   * How ids map to partitions. Default: 'div' for a partitioned variable, which is split into ranges of rows; 'mod' for
+   * a list, as in TensorFlow.
    */
-  readonly partitionStrategy?: PartitionStrategy | undefined;
-  /** Rows longer than this are scaled down to it. */
-  readonly maxNorm?: number | undefined;
-  /** Asks for each distinct id once. Leave it out unless the ids are known to differ. */
-  readonly unique?: boolean | undefined;
-  readonly name?: string | undefined;
+  readonly partitionStrategy?: PartitionStrategy;
+  /** Rows with a larger Euclidean norm are scaled down to it. Default: no limit. */
+  readonly maxNorm?: number;
+  /** Looks up each distinct id once. Default: true; set to false only if the ids are distinct. */
+  readonly unique?: boolean;
+  readonly name?: string;
 }
 
 const STRATEGIES: readonly PartitionStrategy[] = ['mod', 'div'];
@@ -69,7 +69,7 @@ export function embeddingLookup(
   });
 }
 
-/** The rows of a vector of ids of which none occurs twice: what is asked for once is also updated once. */
+/** The rows of a vector of distinct ids; their gradient needs no summing. */
 export function lookUpDistinct(
   params: EmbeddingTable,
   ids: Output,
@@ -86,19 +86,21 @@ export function lookUpDistinct(
 export function partsOf(params: EmbeddingTable): readonly (Variable | Output)[] {
   if (params instanceof PartitionedVariable) {
     if (params.axis !== 0) {
-      throw invalid(`${params} is cut along axis ${params.axis}; a table must be cut along its rows, axis 0`);
+      throw invalid(
+        `${params} is partitioned along axis ${params.axis}; an embedding table must be partitioned along axis 0`,
+      );
     }
     return params.parts;
   }
   const parts = Array.isArray(params) ? (params as readonly (Variable | Output)[]) : [params as Variable];
-  if (parts.length === 0) throw invalid('An embedding lookup needs a table; the list of its parts is empty');
+  if (parts.length === 0) throw invalid('An embedding lookup needs a table; the list of partitions is empty');
   return parts;
 }
 
 function strategyFor(params: EmbeddingTable, asked: PartitionStrategy | undefined): PartitionStrategy {
   const strategy = asked ?? (params instanceof PartitionedVariable ? 'div' : 'mod');
   if (!STRATEGIES.includes(strategy)) {
-    throw invalid(`Partition strategy '${strategy}' is not known; there are ${STRATEGIES.join(' and ')}`);
+    throw invalid(`Unknown partition strategy '${strategy}'; use ${STRATEGIES.join(' or ')}`);
   }
   return strategy;
 }
@@ -120,21 +122,21 @@ function lookUp(
   return raw.parallelDynamicStitch(placesOf, found);
 }
 
-/** Gathers where the part lives, so that only the rows asked for travel. */
+/** Gathers on the partition's device, so that only the requested rows are sent. */
 function rowsOf(table: Variable | Output, ids: Output, isDistinct: boolean): Output {
   const read = () => {
     if (!(table instanceof Variable)) return gather(table, ids);
     return isDistinct ? table.gatherDistinct(ids) : table.gather(ids);
   };
   const source = table instanceof Variable ? table.handle : table;
-  // Within a function the table is an argument, and there is nothing to be placed with.
+  // Within a function the table is an argument: there is no op to colocate with.
   return graphFor(ids) === source.graph ? source.graph.colocateWith(source, read) : read();
 }
 
 interface Place {
-  /** Which part, int32. */
+  /** The index of the partition, int32. */
   readonly part: Output;
-  /** Which row of it. */
+  /** The row within the partition. */
   readonly row: Output;
 }
 
@@ -142,18 +144,18 @@ function byModulo(ids: Output, parts: number): Place {
   return { part: cast(mod(ids, parts), 'int32'), row: floorDiv(ids, parts) };
 }
 
-/** As TensorFlow cuts: the first `extra` parts hold one row more than the others. */
+/** TensorFlow's split: the first `extra` partitions hold one row more than the others. */
 function byRuns(ids: Output, parts: readonly (Variable | Output)[]): Place {
   const sizes = parts.map((part) => part.shape?.[0] ?? null);
   if (sizes.some((size) => size === null)) {
-    throw invalid(`Partition strategy 'div' needs to know how many rows each part has`);
+    throw invalid(`Partition strategy 'div' needs partitions with a known number of rows`);
   }
   const total = (sizes as number[]).reduce((a, b) => a + b, 0);
   const base = Math.floor(total / parts.length);
   const extra = total % parts.length;
   checkRuns(sizes as number[], base, extra);
   if (base === 0) return { part: cast(ids, 'int32'), row: raw.zerosLike(ids) };
-  // Divisions are the dear part of this: as few as can be.
+  // Divisions dominate the cost: use as few as possible.
   if (extra === 0) {
     const part = floorDiv(ids, base);
     return { part: cast(part, 'int32'), row: sub(ids, mul(part, base)) };
@@ -166,18 +168,18 @@ function byRuns(ids: Output, parts: readonly (Variable | Output)[]): Place {
 function checkRuns(sizes: readonly number[], base: number, extra: number): void {
   if (sizes.every((size, i) => size === base + (i < extra ? 1 : 0))) return;
   throw invalid(
-    `The parts of a table have ${sizes.join(', ')} rows; with strategy 'div' the rows are cut evenly, the first parts taking the remainder`,
+    `The partitions have ${sizes.join(', ')} rows; strategy 'div' needs an even split, with the remainder in the first partitions`,
   );
 }
 
 /** Scales rows down whose Euclidean norm is above `maxNorm`. */
 function clipRows(rows: Output, maxNorm: number): Output {
-  if (!(maxNorm > 0)) throw invalid(`maxNorm must be above 0, it is ${maxNorm}`);
+  if (!(maxNorm > 0)) throw invalid(`maxNorm must be above 0; got ${maxNorm}`);
   const rank = rows.rank;
-  if (rank === null) throw invalid(`maxNorm needs to know the rank of the rows ${rows}`);
+  if (rank === null) throw invalid(`maxNorm needs rows of known rank; got ${rows}`);
   const axis = Array.from({ length: rank - 1 }, (_, i) => i + 1);
   const squares = sum(mul(rows, rows), { axis, keepDims: true });
-  // The square root has no gradient at 0: rows of zeros go around it.
+  // The square root has no gradient at 0: rows of zeros bypass it.
   const isLong = greater(squares, 0);
   const norm = where(isLong, sqrt(where(isLong, squares, raw.onesLike(squares))), squares);
   return div(mul(rows, maxNorm), maximum(norm, maxNorm));

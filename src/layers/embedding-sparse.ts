@@ -1,6 +1,6 @@
 /**
- * Bags of ids: for each row of a sparse tensor of ids the rows of the table are added up, with weights if there
- * are any, as TensorFlow 1's embedding_lookup_sparse and safe_embedding_lookup_sparse do.
+ * Bags of ids: combines the table rows of the ids in each row of a sparse tensor, optionally weighted, as TensorFlow
+ * 1's embedding_lookup_sparse and safe_embedding_lookup_sparse do.
  */
 import { invalid } from '../errors/errors.js';
 import type { Output } from '../graph/operation.js';
@@ -17,18 +17,18 @@ import {
 import { graphFor } from './graph-for.js';
 import type { SparseTensor } from './sparse-tensor.js';
 
-/** `sum`: Σ w·row; `mean`: that by Σ w; `sqrtn`: that by √Σ w². */
+/** `sum`: Σ w·row; `mean`: the sum divided by Σ w; `sqrtn`: the sum divided by √Σ w². */
 export type Combiner = 'sum' | 'mean' | 'sqrtn';
 
 export interface EmbeddingLookupSparseOptions extends Omit<EmbeddingLookupOptions, 'unique'> {
-  readonly combiner?: Combiner | undefined;
+  readonly combiner?: Combiner;
 }
 
 const COMBINERS: readonly Combiner[] = ['sum', 'mean', 'sqrtn'];
 
 /**
- * [rows, row of the table…], rows up to the last one that has an id; a row without ids in between is zeros.
- * `spWeights` has the places of `spIds`; null counts each id as 1.
+ * Returns [rows, table row…], up to the last row that has an id; earlier rows without ids are zeros.
+ * `spWeights` has the indices of `spIds`; null means weight 1.
  */
 export function embeddingLookupSparse(
   params: EmbeddingTable,
@@ -59,7 +59,7 @@ function firstColumn(matrix: Output): Output {
 
 function checkCombiner(combiner: string): void {
   if ((COMBINERS as readonly string[]).includes(combiner)) return;
-  throw invalid(`Combiner '${combiner}' is not known; there are ${COMBINERS.join(', ')}`);
+  throw invalid(`Unknown combiner '${combiner}'; use one of ${COMBINERS.join(', ')}`);
 }
 
 function combine(rows: Output, idx: Output, bags: Output, combiner: Combiner): Output {
@@ -84,7 +84,7 @@ function combineWeighted(
   const isHalf = rows.dtype === 'float16' || rows.dtype === 'bfloat16';
   const each = isHalf ? cast(gather(rows, idx), 'float32') : gather(rows, idx);
   const rank = each.rank;
-  if (rank === null) throw invalid(`The rank of the rows ${rows} must be known to weight them`);
+  if (rank === null) throw invalid(`Weighted lookups need rows of known rank; got ${rows}`);
   const factors = reshape(cast(weights, each.dtype), [-1, ...new Array<number>(rank - 1).fill(1)]);
   const total =
     rank === 2 && (rows.dtype === 'float32' || rows.dtype === 'float64')
@@ -100,13 +100,13 @@ function combineWeighted(
 }
 
 /**
- * Weighted sums of rows as one product: a sparse matrix, with a row for each bag and the weights in the columns of its
- * ids, times the rows. The gradient of the rows is the same product with the matrix transposed. Done by parts (rows for
- * each id, times weights, added up by bags, and all that back) it takes four times as long.
+ * Weighted sums as one matrix product: a sparse matrix (a row per bag, weights in the columns of its ids) times the
+ * rows. The gradient of the rows is the product with the transposed matrix. Separate gather, multiply and segment-sum
+ * ops take four times as long.
  */
 function bagSums(rows: Output, idx: Output, bags: Output, weights: Output): Output {
   const int64 = (value: bigint): Tensor => Tensor.of(value, { dtype: 'int64' });
-  // No bags at all have no largest: the smallest int64 comes back.
+  // Without bags, the maximum is the smallest int64.
   const last = raw.maximum(raw.max(bags, Tensor.of(Int32Array.of(0))), int64(-1n));
   const columns = gather(raw.shape(rows, { outType: 'int64' }), 0);
   const shape = raw.pack([raw.add(last, int64(1n)), columns]);
@@ -114,7 +114,7 @@ function bagSums(rows: Output, idx: Output, bags: Output, weights: Output): Outp
   return sums.setShape([null, rows.shape?.[1] ?? null]);
 }
 
-/** [n], [n] → [n, 2] of int64. As the two halves of complex numbers they are put side by side several times faster. */
+/** [n], [n] → [n, 2] of int64. Interleaving them as parts of complex numbers is several times faster than stacking. */
 function interleave(first: Output, second: Output): Output {
   const bits = (x: Output): Output => raw.bitcast(x, { type: 'float64' });
   const both = raw.complex(bits(first), bits(second), { tout: 'complex128' });
@@ -122,13 +122,13 @@ function interleave(first: Output, second: Output): Output {
 }
 
 export interface SafeEmbeddingLookupSparseOptions extends EmbeddingLookupSparseOptions {
-  /** The id that a row without ids counts as having; such rows are zeros when left out. */
-  readonly defaultId?: number | undefined;
+  /** The id to use for rows without ids. Default: such rows are zeros. */
+  readonly defaultId?: number;
 }
 
 /**
- * The same for data as it comes: ids below 0 are passed over, and with 'mean' and 'sqrtn' weights that are not
- * above 0; every row has a result, also the last ones; ids may have more than two axes.
+ * The same for unclean data: skips negative ids and, for 'mean' and 'sqrtn', weights that are not positive; every row
+ * has a result, including trailing empty ones; ids may have more than two axes.
  */
 export function safeEmbeddingLookupSparse(
   params: EmbeddingTable,
@@ -184,7 +184,7 @@ function prune(ids: SparseTensor, weights: SparseTensor | null, combiner: Combin
 }
 
 function zeroRows(rows: Output, isEmpty: Output<'bool'>): Output {
-  if (rows.rank === null) throw invalid(`The rank of the rows ${rows} must be known`);
+  if (rows.rank === null) throw invalid(`safeEmbeddingLookupSparse needs rows of known rank; got ${rows}`);
   const flags = reshape(isEmpty, [-1, ...new Array<number>(rows.rank - 1).fill(1)]);
   return where(flags, raw.zerosLike(rows), rows);
 }

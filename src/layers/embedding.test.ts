@@ -1,4 +1,4 @@
-/** Lookups over one and several parts: rows and gradients as Python TensorFlow's, gradients kept sparse. */
+/** Lookups over one and several partitions: rows and gradients match Python TensorFlow's; gradients stay sparse. */
 import { beforeAll, describe, expect, it } from 'vitest';
 import { gradients, IndexedSlices } from '../gradients/index.js';
 import { Graph } from '../graph/graph.js';
@@ -38,7 +38,7 @@ interface Case {
   readonly lookup: 'dense' | 'sparse' | 'safe';
   readonly parts: readonly unknown[];
   readonly ids: unknown;
-  readonly weights?: SparseValue | undefined;
+  readonly weights?: SparseValue;
   readonly options: Readonly<Record<string, unknown>>;
 }
 
@@ -199,7 +199,7 @@ function lookUp({ lookup, ids: wanted, weights: factors, options }: Case, parts:
   return call(parts, sparse(wanted as SparseValue, 'int64'), spWeights, options);
 }
 
-/** Σ row · 1, 2, 3, …: every element has a gradient of its own. */
+/** Σ row · 1, 2, 3, …: every element has a different gradient. */
 function numbered(rows: Output): Output {
   const factors = reshape(
     range(1, raw.addV2(raw.size(rows), Tensor.of(1, { dtype: 'int32' }))),
@@ -236,8 +236,8 @@ describe('embedding lookups as TensorFlow computes them', () => {
   });
 });
 
-describe('a table in parts', () => {
-  it('is one table in lookups: row i is row i of the whole', async () => {
+describe('a partitioned table', () => {
+  it('acts as one table in lookups: ids are rows of the complete table', async () => {
     using graph = new Graph();
     await graph.asDefault(async () => {
       const whole = Array.from({ length: 7 }, (_, i) => [i, i * 10]);
@@ -253,7 +253,7 @@ describe('a table in parts', () => {
     });
   });
 
-  it('trains as one table does: FTRL over three parts moves the same rows to the same place', async () => {
+  it('trains like one table: FTRL over three partitions gives the same rows', async () => {
     const train = async (shards: number): Promise<unknown> => {
       using graph = new Graph();
       return await graph.asDefault(async () => {
@@ -280,7 +280,7 @@ describe('a table in parts', () => {
     expectClose(await train(3), await train(1), 1e-5, 1);
   });
 
-  it('asks each part for each distinct row once', async () => {
+  it('gathers each distinct row once', async () => {
     using graph = new Graph();
     await graph.asDefault(async () => {
       const parts = partitionedVariable('table', { shape: [6, 2], partitioner: fixedSizePartitioner(2) });
@@ -292,7 +292,7 @@ describe('a table in parts', () => {
     });
   });
 
-  it('looks rows up on the device of the part', () => {
+  it('gathers on the device of the partition', () => {
     using graph = new Graph();
     graph.asDefault(() => {
       let at = 0;
@@ -309,7 +309,7 @@ describe('a table in parts', () => {
     });
   });
 
-  it('is made by the embedding layer where the scope has a partitioner', async () => {
+  it('is created by the embedding layer in a scope with a partitioner', async () => {
     using graph = new Graph();
     await graph.asDefault(async () => {
       const rows = variableScope('model', () => embedding([[1, 8]], 10, 4), {
@@ -328,25 +328,27 @@ describe('a table in parts', () => {
 });
 
 describe('bad input to a lookup', () => {
-  it('refuses an unknown combiner, and names the known ones', () => {
+  it('rejects an unknown combiner and lists the valid ones', () => {
     using graph = new Graph();
     graph.asDefault(() => {
       const parts = variable('t', { shape: [7, 2] });
       expect(() =>
         embeddingLookupSparse(parts, sparse(bags, 'int64'), null, { combiner: 'max' as never }),
-      ).toThrow("Combiner 'max' is not known; there are sum, mean, sqrtn");
+      ).toThrow("Unknown combiner 'max'; use one of sum, mean, sqrtn");
     });
   });
 
-  it('refuses ids that are no whole numbers', () => {
+  it('rejects ids that are not integers', () => {
     using graph = new Graph();
     graph.asDefault(() => {
       const parts = variable('t', { shape: [7, 2] });
-      expect(() => embeddingLookup(parts, constant([1.5]))).toThrow(/Ids are int32 or int64; .* is float32/);
+      expect(() => embeddingLookup(parts, constant([1.5]))).toThrow(
+        /Ids must be int32 or int64; .* is float32/,
+      );
     });
   });
 
-  it('fails the run for an id outside of the table, and names it', async () => {
+  it('fails the run for an id outside the table, and names the id', async () => {
     using graph = new Graph();
     await graph.asDefault(async () => {
       const rows = embeddingLookup(variable('t', { shape: [7, 2] }), [3, 7]);

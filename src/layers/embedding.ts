@@ -1,4 +1,4 @@
-/** A layer of rows by id. For tables in parts, and for bags of ids, use the lookups. */
+/** The embedding layer. For existing tables and bags of ids use the lookup functions. */
 import type { Output } from '../graph/operation.js';
 import type { Operand } from '../ops/build.js';
 import type { DType } from '../tensor/dtype.js';
@@ -11,12 +11,12 @@ import type { Regularizer } from './regularizers.js';
 import { checkCount, type LayerOptions, weight } from './weights.js';
 
 export interface EmbeddingOptions extends LayerOptions, Pick<EmbeddingLookupOptions, 'maxNorm' | 'unique'> {
-  readonly dtype?: DType | undefined;
-  readonly embeddingsInitializer?: Initializer | TensorLike | undefined;
-  readonly embeddingsRegularizer?: Regularizer | undefined;
+  readonly dtype?: DType;
+  readonly embeddingsInitializer?: Initializer | TensorLike;
+  readonly embeddingsRegularizer?: Regularizer;
 }
 
-/** [ids…] → [ids…, size]. Variable `embedding/embeddings` [rows, size], in parts where the scope cuts it. */
+/** [ids…] → [ids…, size]. Variable `embedding/embeddings` [rows, size], partitioned by the scope's partitioner. */
 export function embedding(ids: Operand, rows: number, size: number, options: EmbeddingOptions = {}): Output {
   checkCount('embedding', 'the number of rows', rows);
   checkCount('embedding', 'the size of a row', size);

@@ -1,4 +1,4 @@
-/** Bad numbers and bad use, end to end: what the error says when training goes wrong. */
+/** Error messages for non-finite numbers and misuse, end to end. */
 import { describe, expect, it } from 'vitest';
 import { isShoalError, ShoalError } from '../errors/errors.js';
 import { Graph } from '../graph/graph.js';
@@ -18,7 +18,7 @@ async function failureOf(promise: Promise<unknown>): Promise<ShoalError> {
 }
 
 describe('a loss that is not finite', () => {
-  it('is named with its step by checkFinite, which a loop calls on what it fetched', () => {
+  it('is reported by checkFinite with its name and step', () => {
     const failure = (value: Tensor | number): ShoalError => {
       try {
         checkFinite(value, { name: 'loss', step: 12n });
@@ -40,13 +40,13 @@ describe('a loss that is not finite', () => {
     ).toMatch(/^loss has 2 NaN and 1 infinite of 4 values at step 12/);
   });
 
-  it('passes checkFinite when it is finite', () => {
+  it('passes checkFinite if it is finite', () => {
     checkFinite(1.5, { name: 'loss' });
     checkFinite(Tensor.of([1, 2, 3]), { name: 'loss' });
     checkFinite(Tensor.of(7n), { name: 'step' });
   });
 
-  it('fails the run in which assertFinite meets it, naming the tensor and the step', async () => {
+  it('fails the run with assertFinite, naming the tensor and the step', async () => {
     using graph = new Graph();
     await graph.asDefault(async () => {
       const x = placeholder({ shape: [], name: 'x' });
@@ -61,7 +61,7 @@ describe('a loss that is not finite', () => {
     });
   });
 
-  it('fails the run in which checkNumerics meets it', async () => {
+  it('fails the run with checkNumerics', async () => {
     using graph = new Graph();
     await graph.asDefault(async () => {
       const x = placeholder({ shape: [], name: 'x' });
@@ -74,7 +74,7 @@ describe('a loss that is not finite', () => {
 });
 
 describe('a variable used before it has a value', () => {
-  it('is named, and the error says how to give it one', async () => {
+  it('is named, with a hint to initialize it', async () => {
     using graph = new Graph();
     await graph.asDefault(async () => {
       const y = dense([[1, 2]], 3, { name: 'hidden', useBias: false });
@@ -88,7 +88,7 @@ describe('a variable used before it has a value', () => {
   });
 });
 
-describe('shapes that do not go together', () => {
+describe('incompatible shapes', () => {
   it('are both shown with the op when the graph is built', () => {
     using graph = new Graph();
     graph.asDefault(() => {
@@ -100,7 +100,7 @@ describe('shapes that do not go together', () => {
     });
   });
 
-  it('are both shown with the op when they are known only in the run', async () => {
+  it('are both shown with the op when they are known only at run time', async () => {
     using graph = new Graph();
     await graph.asDefault(async () => {
       const [a, b] = [placeholder({ name: 'a' }), placeholder({ name: 'b' })];
@@ -116,13 +116,13 @@ describe('shapes that do not go together', () => {
     });
   });
 
-  it('are both shown with the placeholder when a feed does not fit', async () => {
+  it('are both shown with the placeholder for a wrong feed', async () => {
     using graph = new Graph();
     await graph.asDefault(async () => {
       const x = placeholder({ shape: [null, 3], name: 'images' });
       await using session = Session.open({ graph });
       const error = await failureOf(session.run(x, { feeds: [[x, [[1, 2]]]] }));
-      expect(error.message).toMatch(/feed for 'images' must have shape \[\?, 3\], it has \[1, 2\]/);
+      expect(error.message).toMatch(/feed for 'images' must have shape \[\?, 3\]; got \[1, 2\]/);
     });
   });
 });

@@ -1,4 +1,4 @@
-/** Guards against numbers that are none: a loss that became NaN makes every later step worthless. */
+/** Checks for NaN and infinity: a NaN loss makes all later steps worthless. */
 import { ShoalError } from '../errors/errors.js';
 import type { Output } from '../graph/operation.js';
 import { asOutput, type Operand } from '../ops/build.js';
@@ -10,16 +10,16 @@ import type { Variable } from '../variables/variable.js';
 import { graphFor } from './graph-for.js';
 
 const HINT =
-  'A smaller learning rate, clipped gradients, or a check of the input for NaN are the usual cures; go on from the last checkpoint.';
+  'Lower the learning rate, clip gradients, or check the input for NaN; then resume from the last checkpoint.';
 
 export interface CheckFiniteOptions {
-  /** What the numbers are: the name of the tensor. */
-  readonly name?: string | undefined;
+  /** The name of the tensor, for the message. */
+  readonly name?: string;
   /** The step at which they were fetched. */
-  readonly step?: number | bigint | undefined;
+  readonly step?: number | bigint;
 }
 
-/** Throws SHOAL_NAN when a fetched value holds NaN or infinity; says which tensor, which step, how many. */
+/** Throws SHOAL_NAN if a fetched value contains NaN or infinity; the message has tensor, step and counts. */
 export function checkFinite(value: Tensor | number, options: CheckFiniteOptions = {}): void {
   const numbers = typeof value === 'number' ? [value] : numbersOf(value);
   let nan = 0;
@@ -48,16 +48,16 @@ function numbersOf(value: Tensor): ArrayLike<number> {
 }
 
 export interface AssertFiniteOptions {
-  /** What the numbers are, for the message; the tensor's own name when left out. */
-  readonly name?: string | undefined;
+  /** The name for the message. Default: the tensor's name. */
+  readonly name?: string;
   /** The step counter, for the message. */
-  readonly globalStep?: Variable | Output | undefined;
+  readonly globalStep?: Variable | Output;
 }
 
 /**
- * `x`, after a check inside of the graph: a run that computes it fails when it holds NaN or infinity, with the
- * tensor's name, the step and the values. What the same run updates may have been updated; with
- * `tf.controlDependencies([checked], …)` around the optimizer it has not.
+ * Returns `x` with a check inside the graph: a run that computes it fails if it contains NaN or infinity, with the
+ * tensor's name, the step and the values in the message. Variables may already be updated by that run; to prevent
+ * this, build the optimizer within `tf.controlDependencies([checked], …)`.
  */
 export function assertFinite(x: Operand, options: AssertFiniteOptions = {}): Output {
   const output = asOutput(x);
@@ -72,7 +72,7 @@ export function assertFinite(x: Operand, options: AssertFiniteOptions = {}): Out
   });
 }
 
-/** `x`, checked by TensorFlow's own CheckNumerics, which tells NaN from infinity. */
+/** Returns `x` checked by TensorFlow's CheckNumerics, which distinguishes NaN from infinity. */
 export function checkNumerics(x: Operand, message: string): Output {
   return raw.checkNumerics(x, { message });
 }

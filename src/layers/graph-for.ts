@@ -1,4 +1,4 @@
-/** The graph to build in: that of the current scope, which may be a function's; else that of the input. */
+/** The graph to build in: that of the current scope (possibly a function's), else that of the input. */
 import type { Graph } from '../graph/graph.js';
 import type { Output } from '../graph/operation.js';
 import { activeScope } from '../graph/scope.js';

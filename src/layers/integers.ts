@@ -1,4 +1,4 @@
-/** Ids and class numbers: whole numbers, which JavaScript does not tell from others. */
+/** Ids and class numbers: integers, for which JavaScript has no type of its own. */
 import { invalid } from '../errors/errors.js';
 import type { Output } from '../graph/operation.js';
 import { asOutput, isOutputLike, type Operand } from '../ops/build.js';
@@ -12,7 +12,7 @@ export function integers(what: string, operand: Operand): Output {
     ? asOutput(operand, dtypeOfValue(operand) === 'int64' ? 'int64' : 'int32')
     : asOutput(operand);
   if (output.dtype !== 'int32' && output.dtype !== 'int64') {
-    throw invalid(`${what} are int32 or int64; ${output} is ${output.dtype}`, {
+    throw invalid(`${what} must be int32 or int64; ${output} is ${output.dtype}`, {
       hint: "Convert them: x.cast('int64').",
     });
   }

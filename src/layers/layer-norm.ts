@@ -1,4 +1,4 @@
-/** Layer normalisation: each row to mean 0 and variance 1, then scaled and shifted. */
+/** Layer normalisation: normalises each row to mean 0 and variance 1, then scales and shifts. */
 import { invalid } from '../errors/errors.js';
 import type { Output } from '../graph/operation.js';
 import { asOutput, type Operand } from '../ops/build.js';
@@ -15,10 +15,10 @@ export type LayerNormOptions = NormOptions;
 export function layerNorm(inputs: Operand, options: LayerNormOptions = {}): Output {
   const { axis = -1, epsilon = 1e-3, center = true, scale = true, trainable } = options;
   const x = asOutput(inputs);
-  if (x.rank === null) throw invalid(`Layer layerNorm needs to know the rank of ${x}`);
+  if (x.rank === null) throw invalid(`Layer layerNorm needs an input of known rank; got ${x}`);
   const at = axis < 0 ? axis + x.rank : axis;
   const size = knownSize('layerNorm', x, at);
-  // The parameters lie along the axis and are stretched over the others.
+  // The parameters lie along the axis and are broadcast over the others.
   const along = Array.from({ length: x.rank - at }, (_, i) => (i === 0 ? size : 1));
   const parameter = (
     name: string,

@@ -1,20 +1,19 @@
 /**
- * The variable scope of a layer. A layer without a name takes TensorFlow 1's default (`dense`, `dense_1`, …),
- * counted afresh at every entry into the scope around it, so that a second pass through a scope with `reuse`
- * meets the variables of the first.
+ * The variable scope of a layer. The default name is TensorFlow 1's (`dense`, `dense_1`, …). Numbering restarts at
+ * every entry into the enclosing scope, so that a second pass with `reuse` finds the variables of the first.
  */
 import type { Output } from '../graph/operation.js';
 import { currentVariableScope, variableScope } from '../variables/variable-scope.js';
 import { graphFor } from './graph-for.js';
 
 export interface LayerScopeOptions {
-  /** The name of the layer's scope; a default with a number when left out. */
-  readonly name?: string | undefined;
-  /** Whether the layer's variables exist already; as the scope around it says when left out. */
-  readonly reuse?: boolean | 'auto' | undefined;
+  /** The name of the layer's scope. Default: the layer's kind, numbered. */
+  readonly name?: string;
+  /** Whether to reuse existing variables. Default: the setting of the enclosing scope. */
+  readonly reuse?: boolean | 'auto';
 }
 
-/** How often each name was taken, for each entry into a variable scope (the graph stands for its root). */
+/** The use count of each name, per entry into a variable scope (the graph is the key for its root scope). */
 const taken = new WeakMap<object, Map<string, number>>();
 
 /** Runs `body`, which builds a layer on `x`, with variables under the layer's name. */

@@ -1,4 +1,4 @@
-/** Layers with given weights: results, gradients and moving averages as TensorFlow's. */
+/** Layers with given weights: results, gradients and moving averages match TensorFlow's. */
 import { beforeAll, describe, expect, it } from 'vitest';
 import { gradients } from '../gradients/index.js';
 import { Graph } from '../graph/graph.js';
@@ -44,7 +44,7 @@ const norm = (size: number) => ({
 });
 
 const DILATED = { dilations: 2, padding: 'same' };
-/** On CPUs only oneDNN has the gradients of a dilated convolution. */
+/** On CPUs only oneDNN implements the gradients of a dilated convolution. */
 const hasDilatedGradients = library().oneDnn !== false;
 
 const convolution = (options: Options): Case => ({
@@ -134,7 +134,7 @@ const cases: Case[] = [
   },
 ];
 
-/** The option of a layer that gives a weight its first value. */
+/** The layer option that sets the initial value of a weight. */
 const INITIALIZERS: Readonly<Record<string, string>> = {
   kernel: 'kernelInitializer',
   bias: 'biasInitializer',
@@ -207,7 +207,7 @@ async function compute(
   });
 }
 
-/** The shape of the result, which the graph may not know. */
+/** The shape of the result at run time. */
 async function shapeOf(
   graph: Graph,
   y: Output,
@@ -266,7 +266,7 @@ describe('layers as TensorFlow computes them', () => {
 });
 
 it.skipIf(hasDilatedGradients)(
-  'the gradient of a dilated convolution is refused with a hint at oneDNN, which is off',
+  'the gradient of a dilated convolution fails with a hint to turn oneDNN on',
   async () => {
     await expect(compute(convolution(DILATED), false)).rejects.toMatchObject({
       code: 'SHOAL_TF_INVALID_ARGUMENT',
@@ -275,7 +275,7 @@ it.skipIf(hasDilatedGradients)(
   },
 );
 
-describe('batchNorm told in each run whether it trains', () => {
+describe('batchNorm with `training` as a tensor', () => {
   const chosen = cases.flatMap((one, i) => (one.layer === 'batchNorm' ? [[one.title, one, i] as const] : []));
   it.each(chosen)('%s', async (_title, one, i) => {
     using graph = new Graph();
@@ -287,7 +287,7 @@ describe('batchNorm told in each run whether it trains', () => {
 
 describe('dropout', () => {
   it.each(dropouts.map((one, i) => [JSON.stringify(one.options), one, i] as const))(
-    'with %s drops what TensorFlow drops, run by run',
+    'with %s drops the same elements as TensorFlow in each run',
     async (_title, { x, options }, i) => {
       using graph = new Graph();
       await graph.asDefault(async () => {
@@ -300,7 +300,7 @@ describe('dropout', () => {
     },
   );
 
-  it('passes values as they are outside of training, also when told in the run', async () => {
+  it('returns values unchanged outside training, also with `training` as a tensor', async () => {
     using graph = new Graph();
     await graph.asDefault(async () => {
       const flag = placeholder({ dtype: 'bool', shape: [] });
@@ -323,7 +323,7 @@ describe('dropout', () => {
     });
   });
 
-  it('keeps the sum on average', async () => {
+  it('keeps the expected sum', async () => {
     using graph = new Graph();
     await graph.asDefault(async () => {
       const y = dropout(constant(new Float32Array(20_000).fill(1)), { rate: 0.3, training: true, seed: 2 });
@@ -334,9 +334,9 @@ describe('dropout', () => {
     });
   });
 
-  it('refuses a rate outside of [0, 1)', () => {
+  it('rejects a rate outside [0, 1)', () => {
     using graph = new Graph();
-    expect(() => graph.asDefault(() => dropout([1], { rate: 1 }))).toThrow(/must be in \[0, 1\), it is 1/);
+    expect(() => graph.asDefault(() => dropout([1], { rate: 1 }))).toThrow(/must be in \[0, 1\); got 1/);
   });
 });
 

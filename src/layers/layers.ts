@@ -1,4 +1,4 @@
-/** `tf.layers`: functions that make their variables in the current variable scope, as TensorFlow 1's. */
+/** `tf.layers`: layer functions that create their variables in the current variable scope, as in TensorFlow 1. */
 export { type BatchNormOptions, batchNorm } from './batch-norm.js';
 export { type Conv2dOptions, conv2d } from './convolution.js';
 export { type DenseOptions, dense } from './dense.js';

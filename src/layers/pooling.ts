@@ -1,4 +1,4 @@
-/** Pooling over images [batch, height, width, channels], and the way from images to rows. */
+/** Pooling over images [batch, height, width, channels], and flattening. */
 import type { OpOptions } from '../graph/graph.js';
 import type { Output } from '../graph/operation.js';
 import { concat, reshape, slice } from '../ops/arrays.js';
@@ -9,7 +9,8 @@ import { Tensor } from '../tensor/tensor.js';
 import { checkRank } from './weights.js';
 
 export interface PoolingOptions extends OpOptions {
-  readonly padding?: Padding | undefined;
+  /** Default: 'valid'. */
+  readonly padding?: Padding;
 }
 
 const pooling =
@@ -25,12 +26,12 @@ const pooling =
     return pool(x, { size, strides, padding, name, ...rest });
   };
 
-/** The largest value of each window; padding 'valid'. */
+/** The maximum of each window. */
 export const maxPooling2d = pooling('maxPooling2d', 'max_pooling2d', maxPool);
-/** The mean of each window, counting only what lies inside of the image; padding 'valid'. */
+/** The mean of each window, over elements inside the image only. */
 export const averagePooling2d = pooling('averagePooling2d', 'average_pooling2d', avgPool);
 
-/** [batch, …] to [batch, everything else]. */
+/** Reshapes [batch, …] to [batch, features]. */
 export function flatten(inputs: Operand, options: OpOptions = {}): Output {
   const x = asOutput(inputs);
   const named = { name: 'flatten', ...options };
@@ -38,7 +39,7 @@ export function flatten(inputs: Operand, options: OpOptions = {}): Output {
   const [batch = 1, ...others] = x.shape;
   const known = others.every((size) => size !== null);
   const width = known ? others.reduce<number>((product, size) => product * (size as number), 1) : null;
-  // A size of 0 leaves a -1 undetermined, hence the shape at run time.
+  // With a size of 0, -1 would be ambiguous: use the run-time shape.
   if (width === 0 && batch === null) return reshape(x, rowsOf(x), named).setShape([null, 0]);
   if (width !== null) return reshape(x, [batch ?? -1, width], named);
   if (batch !== null && batch > 0) return reshape(x, [batch, -1], named);

@@ -1,6 +1,6 @@
 /**
- * Penalties on weights. A layer puts the penalty of a variable into the collection of regularization losses
- * once, when it makes the variable; `losses.getTotalLoss` adds them to the loss.
+ * Weight penalties. A layer adds the penalty of a variable to the collection of regularization losses once, when it
+ * creates the variable; `losses.getTotalLoss` adds them to the loss.
  */
 import type { Output } from '../graph/operation.js';
 import { abs, add, mul, square, sum } from '../ops/math.js';
@@ -17,7 +17,7 @@ export const l1 =
   (weights) =>
     mul(sum(abs(weights)), scale);
 
-/** scale · Σw², as Keras has it. TensorFlow 1's contrib l2_regularizer halves that. */
+/** scale · Σw², as in Keras. TensorFlow 1's contrib l2_regularizer uses half of that. */
 export const l2 =
   (scale = 0.01): Regularizer =>
   (weights) =>
@@ -28,7 +28,7 @@ export const l1l2 =
   (weights) =>
     add(l1(absolute)(weights), l2(squared)(weights));
 
-/** Adds the penalty of a variable, of each part if it has parts, unless it is there already. */
+/** Adds the penalty of a variable (of each partition if partitioned), unless already added. */
 export function regularize(variable: Variable | PartitionedVariable, regularizer: Regularizer): void {
   if (variable instanceof PartitionedVariable) {
     for (const part of variable.parts) regularize(part, regularizer);

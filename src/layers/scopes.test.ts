@@ -1,4 +1,4 @@
-/** What layers are called, how they share weights, and what they say when they cannot be built. */
+/** Layer names, weight sharing, and error messages. */
 import { describe, expect, it } from 'vitest';
 import { Graph } from '../graph/graph.js';
 import { placeholder } from '../ops/index.js';
@@ -47,7 +47,7 @@ describe('the names of layers', () => {
     });
   });
 
-  it('pass over one that was given', () => {
+  it('skip an explicitly given name', () => {
     inGraph(() => {
       dense(rows(), 3, { name: 'dense' });
       dense(rows(), 3);
@@ -55,7 +55,7 @@ describe('the names of layers', () => {
     });
   });
 
-  it('start again with each entry into a scope', () => {
+  it('restart with each entry into a scope', () => {
     inGraph(() => {
       const tower = () => dense(dense(rows(), 4), 4);
       variableScope('a', tower);
@@ -71,7 +71,7 @@ describe('the names of layers', () => {
 });
 
 describe('layers that share weights', () => {
-  it('do so in a scope with reuse, and count the penalty once', () => {
+  it('share in a scope with reuse, and count the penalty once', () => {
     inGraph((graph) => {
       const tower = () => dense(rows(), 2, { kernelRegularizer: regularizers.l2() });
       variableScope('tower', tower);
@@ -81,7 +81,7 @@ describe('layers that share weights', () => {
     });
   });
 
-  it('do so by name with reuse, and give the same results', async () => {
+  it('share by name with reuse, and give the same results', async () => {
     using graph = new Graph();
     await graph.asDefault(async () => {
       const x = rows();
@@ -93,16 +93,16 @@ describe('layers that share weights', () => {
     });
   });
 
-  it('fail without reuse, and the error says how to share', () => {
+  it('fail without reuse, with a hint how to share', () => {
     inGraph(() => {
       variableScope('tower', () => dense(rows(), 2));
       expect(() => variableScope('tower', () => dense(rows(), 2))).toThrow(
-        /Variable 'tower\/dense\/kernel' exists already\n.*reuse: true/,
+        /Variable 'tower\/dense\/kernel' already exists\n.*reuse: true/,
       );
     });
   });
 
-  it('fail when the shapes differ, and the error shows both', () => {
+  it('fail if the shapes differ, and the error shows both', () => {
     inGraph(() => {
       dense(rows(), 2, { name: 'd' });
       expect(() => dense(rows(), 3, { name: 'd', reuse: true })).toThrow(/\[4, 2\].*\[4, 3\]/);
@@ -110,8 +110,8 @@ describe('layers that share weights', () => {
   });
 });
 
-describe('what optimizers may change', () => {
-  it('leaves out layers that are not trainable, and moving averages', () => {
+describe('trainable variables', () => {
+  it('exclude layers that are not trainable, and moving averages', () => {
     inGraph(() => {
       dense(rows(), 2, { trainable: false, name: 'frozen' });
       batchNorm(rows(), { training: true });
@@ -124,23 +124,23 @@ describe('what optimizers may change', () => {
 });
 
 describe('a layer that cannot be built', () => {
-  it('says which axis must be known', () => {
+  it('names the axis whose size must be known', () => {
     inGraph(() => {
       expect(() => dense(placeholder({ shape: [4, null] }), 2)).toThrow(
-        /Layer dense needs to know the size of axis -1 of Output\('Placeholder:0', float32 \[4, \?\]\)/,
+        /Layer dense: the size of axis -1 of Output\('Placeholder:0', float32 \[4, \?\]\) must be known/,
       );
     });
   });
 
-  it('says how many axes it takes', () => {
+  it('reports the expected rank', () => {
     inGraph(() => {
-      expect(() => conv2d(rows(), 2, 3)).toThrow(/conv2d takes tensors of 4 axes; .*\[\?, 4\]\) has 2/);
+      expect(() => conv2d(rows(), 2, 3)).toThrow(/conv2d needs an input of rank 4; .*\[\?, 4\]\) has rank 2/);
     });
   });
 
-  it('refuses units that are no count', () => {
+  it('rejects units that are not a positive integer', () => {
     inGraph(() => {
-      expect(() => dense(rows(), 2.5)).toThrow(/units must be a whole number from 1, it is 2.5/);
+      expect(() => dense(rows(), 2.5)).toThrow(/units must be a positive integer; got 2.5/);
     });
   });
 });
@@ -169,7 +169,7 @@ describe('flatten', () => {
       [null, 0],
     ],
     [null, [null, null]],
-  ])('takes %j to %j', async (shape, flat) => {
+  ])('reshapes %j to %j', async (shape, flat) => {
     using graph = new Graph();
     await graph.asDefault(async () => {
       const x = placeholder({ shape });

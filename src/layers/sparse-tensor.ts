@@ -1,4 +1,4 @@
-/** A sparse tensor of the graph: the places of the elements that are there, and their values. */
+/** A sparse tensor of the graph: the indices and values of its elements. */
 import { invalid } from '../errors/errors.js';
 import type { Output } from '../graph/operation.js';
 import { gather, reshape } from '../ops/arrays.js';
@@ -26,7 +26,7 @@ export class SparseTensor<D extends DType = DType> {
     this.values = asOutput(parts.values) as Output<D>;
     this.denseShape = asOutput<'int64'>(parts.denseShape, 'int64');
     if (this.indices.rank !== null && this.indices.rank !== 2) {
-      throw invalid(`The indices of a sparse tensor are [elements, rank], not ${this.indices}`);
+      throw invalid(`The indices of a sparse tensor must have shape [elements, rank]; got ${this.indices}`);
     }
   }
 
@@ -50,7 +50,7 @@ export class SparseTensor<D extends DType = DType> {
     return this.denseShape.shape?.[0] ?? this.indices.shape?.[1] ?? null;
   }
 
-  /** The same places with other values. */
+  /** The same indices with other values. */
   withValues<E extends DType>(values: Output<E>): SparseTensor<E> {
     return new SparseTensor<E>({ indices: this.indices, values, denseShape: this.denseShape });
   }
@@ -61,7 +61,7 @@ export class SparseTensor<D extends DType = DType> {
     return new SparseTensor<D>({ indices: outputIndices, values: this.values, denseShape: outputShape });
   }
 
-  /** Only the elements whose flag is true. */
+  /** Keeps only the elements whose flag is true. */
   retain(flags: Output<'bool'>): SparseTensor<D> {
     const places = reshape(raw.whereOp(flags), [-1]);
     return new SparseTensor<D>({
@@ -71,7 +71,7 @@ export class SparseTensor<D extends DType = DType> {
     });
   }
 
-  /** With one element, at column 0, in each row that has none; and which rows those are. */
+  /** Adds one element, at column 0, to each empty row; also returns which rows were empty. */
   fillEmptyRows(value: Operand<D>): { filled: SparseTensor<D>; isEmpty: Output<'bool'> } {
     const made = raw.sparseFillEmptyRows(this.indices, this.values, this.denseShape, value);
     return {
@@ -84,7 +84,7 @@ export class SparseTensor<D extends DType = DType> {
     };
   }
 
-  /** The whole, with `defaultValue` where no element is. */
+  /** The dense tensor, with `defaultValue` for missing elements. */
   toDense(defaultValue: Operand<D> = 0): Output<D> {
     return raw.sparseToDense(this.indices, this.denseShape, this.values, defaultValue) as Output<D>;
   }

@@ -1,4 +1,4 @@
-/** What the layers share: how they are named, what makes their weights, what follows them. */
+/** Shared by the layers: options, weights, bias and activation. */
 import { invalid } from '../errors/errors.js';
 import type { Output } from '../graph/operation.js';
 import { asOutput, type Operand } from '../ops/build.js';
@@ -14,43 +14,43 @@ import type { LayerScopeOptions } from './layer-scope.js';
 import { type Regularizer, regularize } from './regularizers.js';
 
 export interface LayerOptions extends LayerScopeOptions {
-  /** Whether optimizers change the layer's variables. Default: true. */
-  readonly trainable?: boolean | undefined;
+  /** Whether optimizers update the layer's variables. Default: true. */
+  readonly trainable?: boolean;
 }
 
-/** What is applied to a layer's result: `tf.relu`, or any function of yours. */
+/** A function applied to a layer's result, such as `tf.relu`. */
 export type Activation = (x: Output) => Operand;
 
 /** Options of a layer that multiplies by a kernel, adds a bias, and applies an activation. */
 export interface AffineOptions extends LayerOptions {
   /** Default: none. */
-  readonly activation?: Activation | undefined;
+  readonly activation?: Activation;
   /** Default: true. */
-  readonly useBias?: boolean | undefined;
-  /** Default: that of the variable scope, else Glorot's uniform. */
-  readonly kernelInitializer?: Initializer | TensorLike | undefined;
+  readonly useBias?: boolean;
+  /** Default: the variable scope's initializer, else Glorot uniform. */
+  readonly kernelInitializer?: Initializer | TensorLike;
   /** Default: zeros. */
-  readonly biasInitializer?: Initializer | TensorLike | undefined;
-  readonly kernelRegularizer?: Regularizer | undefined;
-  readonly biasRegularizer?: Regularizer | undefined;
+  readonly biasInitializer?: Initializer | TensorLike;
+  readonly kernelRegularizer?: Regularizer;
+  readonly biasRegularizer?: Regularizer;
 }
 
 /** Options of a layer that normalises along an axis, then scales by `gamma` and shifts by `beta`. */
 export interface NormOptions extends LayerOptions {
   /** Default: the last axis. */
-  readonly axis?: number | undefined;
-  /** Keeps the division finite. Default: 1e-3. */
-  readonly epsilon?: number | undefined;
-  /** Whether there is a `beta`. Default: true. */
-  readonly center?: boolean | undefined;
-  /** Whether there is a `gamma`. Default: true. */
-  readonly scale?: boolean | undefined;
+  readonly axis?: number;
+  /** Added to the variance before dividing. Default: 1e-3. */
+  readonly epsilon?: number;
+  /** Whether to add `beta`. Default: true. */
+  readonly center?: boolean;
+  /** Whether to multiply by `gamma`. Default: true. */
+  readonly scale?: boolean;
   /** Default: zeros. */
-  readonly betaInitializer?: Initializer | TensorLike | undefined;
+  readonly betaInitializer?: Initializer | TensorLike;
   /** Default: ones. */
-  readonly gammaInitializer?: Initializer | TensorLike | undefined;
-  readonly betaRegularizer?: Regularizer | undefined;
-  readonly gammaRegularizer?: Regularizer | undefined;
+  readonly gammaInitializer?: Initializer | TensorLike;
+  readonly betaRegularizer?: Regularizer;
+  readonly gammaRegularizer?: Regularizer;
 }
 
 /** activation(multiply(kernel) + bias), with the variables `kernel` and `bias`. */
@@ -85,12 +85,12 @@ export function affine(
 export interface WeightOptions {
   readonly shape: Shape;
   readonly dtype: DType;
-  readonly initializer?: Initializer | TensorLike | undefined;
-  readonly regularizer?: Regularizer | undefined;
-  readonly trainable?: boolean | undefined;
+  readonly initializer?: Initializer | TensorLike;
+  readonly regularizer?: Regularizer;
+  readonly trainable?: boolean;
 }
 
-/** A variable of the layer that is being built; in parts where the scope has a partitioner. */
+/** A variable of the layer being built; partitioned if the scope has a partitioner. */
 export function weight(name: string, options: WeightOptions): Variable | PartitionedVariable {
   const { shape, dtype, initializer, regularizer, trainable = true } = options;
   const made = getVariable(name, {
@@ -103,12 +103,12 @@ export function weight(name: string, options: WeightOptions): Variable | Partiti
   return made;
 }
 
-/** The size of an axis, which the weights of a layer must know when the graph is built. */
+/** The static size of an axis, which determines the shape of the layer's weights. */
 export function knownSize(layer: string, x: Output, axis: number): number {
   const size = x.shape?.at(axis);
   if (size === undefined || size === null) {
-    throw invalid(`Layer ${layer} needs to know the size of axis ${axis} of ${x}`, {
-      hint: 'Give the placeholder a shape, or call setShape on the output.',
+    throw invalid(`Layer ${layer}: the size of axis ${axis} of ${x} must be known`, {
+      hint: 'Set the shape of the placeholder, or call setShape on the output.',
     });
   }
   return size;
@@ -116,13 +116,13 @@ export function knownSize(layer: string, x: Output, axis: number): number {
 
 export function checkRank(layer: string, x: Output, rank: number): void {
   if (x.rank !== null && x.rank !== rank) {
-    throw invalid(`Layer ${layer} takes tensors of ${rank} axes; ${x} has ${x.rank}`);
+    throw invalid(`Layer ${layer} needs an input of rank ${rank}; ${x} has rank ${x.rank}`);
   }
 }
 
-/** A whole number from 1: units, filters, window sizes. */
+/** Checks a positive integer: units, filters, window sizes. */
 export function checkCount(layer: string, what: string, value: number): void {
   if (!Number.isSafeInteger(value) || value < 1) {
-    throw invalid(`Layer ${layer}: ${what} must be a whole number from 1, it is ${value}`);
+    throw invalid(`Layer ${layer}: ${what} must be a positive integer; got ${value}`);
   }
 }

@@ -1,5 +1,12 @@
 /** `tf.lookup`: tables that map words to ids and back. */
-export { IdTableWithHashBuckets, type LookupTable, StaticHashTable } from './table.js';
+export {
+  type Found,
+  IdTableWithHashBuckets,
+  type Keys,
+  type LookupTable,
+  StaticHashTable,
+  type TableOptions,
+} from './table.js';
 export {
   type FileOptions,
   type IndexTableOptions,

@@ -11,7 +11,7 @@ import { exportMetaGraph, importMetaGraph } from '../variables/meta-graph.js';
 
 const ORACLE = new URL('./testing/oracle.py', import.meta.url);
 
-/** Builds in a graph of its own, fills its tables, and runs what `body` returns. */
+/** Builds in a new graph, initializes its tables, and runs the result of `body`. */
 async function run<const F extends Fetches>(body: () => F): Promise<FetchResult<F>> {
   using graph = new Graph();
   const { fetches, init } = graph.asDefault(() => ({ fetches: body(), init: tf.tablesInitializer() }));
@@ -20,7 +20,7 @@ async function run<const F extends Fetches>(body: () => F): Promise<FetchResult<
   return await session.run(fetches);
 }
 
-test('indices become strings, unknown ones the default', async () => {
+test('maps indices to strings, unknown indices to the default', async () => {
   const words = await run(() =>
     tf.lookup
       .indexToStringTableFromTensor(['a', 'b'], { defaultValue: '?' })
@@ -29,7 +29,7 @@ test('indices become strings, unknown ones the default', async () => {
   expect(words.toArray()).toEqual(['b', 'a', '?']);
 });
 
-test('strings and integers become indices', async () => {
+test('maps strings and integers to indices', async () => {
   const [ids, numbers] = await run(() => [
     tf.lookup.indexTableFromTensor(['x', 'y'], { defaultValue: 9 }).lookup(['y', 'z', 'x']),
     tf.lookup.indexTableFromTensor([10, 20]).lookup(tf.constant([20, 30], { dtype: 'int32' })),
@@ -38,7 +38,7 @@ test('strings and integers become indices', async () => {
   expect(numbers.toArray()).toEqual([1n, -1n]);
 });
 
-test('words outside the vocabulary get the buckets that TensorFlow gives them', async () => {
+test('maps words outside the vocabulary to the same buckets as TensorFlow', async () => {
   const words = ['emerson', 'palmer', 'lake', 'and', 'king'];
   const expected = await askPython<{ strings: number[]; ints: number[] }>(ORACLE, { words });
   const [strings, ints, size] = await run(() => {
@@ -51,7 +51,7 @@ test('words outside the vocabulary get the buckets that TensorFlow gives them', 
   expect(size.toArray()).toBe(5n);
 });
 
-test('sparse keys keep their places', async () => {
+test('sparse keys keep their indices', async () => {
   const found = await run(() => {
     const keys = new tf.SparseTensor<'string'>({
       indices: [
@@ -71,7 +71,7 @@ test('sparse keys keep their places', async () => {
   ]);
 });
 
-test('files give ids by line number, words by line, columns by delimiter', async () => {
+test('file tables map line numbers, lines, and delimited columns', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'shoal-lookup-'));
   try {
     const [plain, columns] = [join(folder, 'words.txt'), join(folder, 'columns.csv')];
@@ -94,7 +94,7 @@ test('files give ids by line number, words by line, columns by delimiter', async
   }
 });
 
-test('a table passes through a MetaGraphDef with its initializer', async () => {
+test('a table survives a MetaGraphDef round trip with its initializer', async () => {
   using graph = new Graph();
   const meta = graph.asDefault(() => {
     const ids = tf.lookup.indexTableFromTensor(['x', 'y']).lookup(['y']);
@@ -108,7 +108,7 @@ test('a table passes through a MetaGraphDef with its initializer', async () => {
   expect((await session.run('ids:0')).toArray()).toEqual([1n]);
 });
 
-test('a table that nobody filled is an error of TensorFlow, keys of another type one of ours', async () => {
+test('an uninitialized table fails in TensorFlow, keys of another dtype fail when the graph is built', async () => {
   using graph = new Graph();
   const [found, table] = graph.asDefault(() => {
     const table = tf.lookup.indexTableFromTensor(['x']);
@@ -116,6 +116,6 @@ test('a table that nobody filled is an error of TensorFlow, keys of another type
   });
   await using session = Session.open({ graph });
   await expect(session.run(found)).rejects.toMatchObject({ code: 'SHOAL_TF_FAILED_PRECONDITION' });
-  expect(() => graph.asDefault(() => table.lookup(tf.constant([1.5])))).toThrow(/keys are string/);
+  expect(() => graph.asDefault(() => table.lookup(tf.constant([1.5])))).toThrow(/keys of dtype string/);
   expect(() => graph.asDefault(() => tf.lookup.indexTableFromTensor([]))).toThrow(/empty/);
 });

@@ -1,7 +1,7 @@
 /**
- * Static lookup tables: a HashTableV2 that an initializer fills once. The initializer is in the collection
- * TABLE_INITIALIZERS, so `tf.tablesInitializer()` runs it. The resource is shared by its node's name: every
- * session on a graph of the same program finds the same table, and filling it again with equal entries does nothing.
+ * Static lookup tables: a HashTableV2, filled once by its initializer. The initializer is in the collection
+ * TABLE_INITIALIZERS, so `tf.tablesInitializer()` runs it. The resource is shared by node name: all sessions on a graph
+ * of the same program use the same table, and initializing it again with equal entries has no effect.
  */
 import { invalid } from '../errors/errors.js';
 import { currentGraph } from '../graph/graph.js';
@@ -18,7 +18,7 @@ export type Keys = Operand | SparseTensor;
 /** What a lookup returns: sparse for sparse keys. */
 export type Found<K, V extends DType> = K extends SparseTensor ? SparseTensor<V> : Output<V>;
 
-/** Anything that maps keys of the graph to values of the graph. */
+/** Maps tensors of keys to tensors of values. */
 export interface LookupTable<V extends DType = DType> {
   readonly keyDtype: DType;
   readonly valueDtype: V;
@@ -31,7 +31,7 @@ export interface LookupTable<V extends DType = DType> {
 export interface TableOptions<V extends DType> {
   readonly keyDtype: DType;
   readonly valueDtype: V;
-  /** For keys that are not in the table. */
+  /** The value for keys that are not in the table. */
   readonly defaultValue: NestedValue;
   /** Adds the op that fills the table. */
   readonly initialize: (handle: Output<'resource'>) => Operation;
@@ -48,7 +48,7 @@ export class StaticHashTable<V extends DType = DType> implements LookupTable<V> 
     const graph = currentGraph();
     this.keyDtype = keyDtype;
     this.valueDtype = valueDtype;
-    // A table is made and filled once, whatever control dependencies surround the place where it is made.
+    // A table is created and filled once, independent of the current control dependencies.
     const { handle, value, initializer } = graph.controlDependencies(null, () => {
       const handle = raw.hashTableV2({ keyDtype, valueDtype, useNodeNameSharing: true, name: 'hash_table' });
       const value = constantIn(graph, Tensor.of(defaultValue, { dtype: valueDtype }), valueDtype, {
@@ -73,7 +73,7 @@ export class StaticHashTable<V extends DType = DType> implements LookupTable<V> 
   }
 }
 
-/** A table of ids that gives keys outside of it the ids behind its own, by their hash. */
+/** An id table that maps unknown keys by hash to ids after its own. */
 export class IdTableWithHashBuckets implements LookupTable<'int64'> {
   readonly keyDtype: DType;
   readonly valueDtype = 'int64';
@@ -83,7 +83,7 @@ export class IdTableWithHashBuckets implements LookupTable<'int64'> {
 
   constructor(table: StaticHashTable<'int64'>, buckets: number) {
     if (!Number.isSafeInteger(buckets) || buckets < 1)
-      throw invalid(`numOovBuckets must be a whole number from 1; it is ${buckets}`);
+      throw invalid(`numOovBuckets must be a positive integer; got ${buckets}`);
     this.#table = table;
     this.#buckets = buckets;
     this.keyDtype = table.keyDtype;
@@ -105,7 +105,7 @@ export class IdTableWithHashBuckets implements LookupTable<'int64'> {
   }
 }
 
-/** Applies a lookup to dense keys, or to the values of sparse ones. Integers of any width find int64 keys. */
+/** Applies a lookup to dense keys, or to the values of sparse keys. Integers of any width match int64 keys. */
 function onValues(keys: Keys, dtype: DType, find: (values: Output) => Output): Output | SparseTensor {
   if (keys instanceof SparseTensor) return keys.withValues(find(ofKeyType(keys.values, dtype)));
   return find(ofKeyType(asKeys(keys, dtype), dtype));
@@ -119,5 +119,5 @@ function asKeys(keys: Operand, dtype: DType): Output {
 function ofKeyType(keys: Output, dtype: DType): Output {
   if (keys.dtype === dtype) return keys;
   if (dtype === 'int64' && isInteger(keys.dtype)) return raw.cast(keys, { dstT: 'int64' });
-  throw invalid(`The table's keys are ${dtype}; ${keys} was looked up`);
+  throw invalid(`The table has keys of dtype ${dtype}; got ${keys}`);
 }

@@ -1,4 +1,4 @@
-/** Tables of vocabularies, as TensorFlow 1's `tf.contrib.lookup`: words to ids and back, of a list or of a file. */
+/** Vocabulary tables, as TensorFlow 1's `tf.contrib.lookup`: words to ids and back, from a list or a file. */
 import { invalid } from '../errors/errors.js';
 import { currentGraph } from '../graph/graph.js';
 import type { Operation, Output } from '../graph/operation.js';
@@ -9,14 +9,14 @@ import { Tensor } from '../tensor/tensor.js';
 import { GraphKeys } from '../variables/collections.js';
 import { IdTableWithHashBuckets, type LookupTable, StaticHashTable } from './table.js';
 
-/** What of a line is a key or a value: the line itself, its number, or a column (from 0). */
+/** What to use as key or value: the complete line, its number, or a column (from 0). */
 export const TextFileIndex = { wholeLine: -2, lineNumber: -1 } as const;
 
-/** A path, or a scalar string of the graph. A constant path becomes an asset of exports. */
+/** A path, or a scalar string tensor. A constant path becomes an asset of exports. */
 export type VocabularyFile = string | Output<'string'>;
 
 export interface FileOptions {
-  /** How many lines the file has; default: all that it has. */
+  /** The number of lines to use. Default: all. */
   readonly vocabSize?: number;
   /** Default: `TextFileIndex.wholeLine` for keys of an index table and values of a string table. */
   readonly keyColumnIndex?: number;
@@ -26,19 +26,19 @@ export interface FileOptions {
 }
 
 interface IdOptions {
-  /** The id of a word that is not in the vocabulary; default: -1. Not used with `numOovBuckets`. */
+  /** The id of words outside the vocabulary. Default: -1. Not used with `numOovBuckets`. */
   readonly defaultValue?: number | bigint;
-  /** Ids behind the vocabulary's, for words outside of it, chosen by their hash. Default: 0. */
+  /** The number of extra ids for words outside the vocabulary, chosen by hash. Default: 0. */
   readonly numOovBuckets?: number;
 }
 
 export interface IndexTableOptions extends IdOptions {
-  /** Of the vocabulary; default: string for words, int64 for numbers. */
+  /** The dtype of the vocabulary. Default: string for words, int64 for numbers. */
   readonly dtype?: DType;
   readonly name?: string;
 }
 
-/** From the words of a list to their positions. */
+/** Maps the words of a list to their positions. */
 export function indexTableFromTensor(
   vocabularyList: Operand,
   options: IndexTableOptions = {},
@@ -54,7 +54,7 @@ export function indexTableFromTensor(
   });
 }
 
-/** From the words of a file to the numbers of their lines. */
+/** Maps the words of a file to their line numbers. */
 export function indexTableFromFile(
   vocabularyFile: VocabularyFile,
   options: FileOptions & IdOptions & { readonly keyDtype?: 'string' | 'int64' } = {},
@@ -68,11 +68,11 @@ export function indexTableFromFile(
 }
 
 interface StringOptions {
-  /** For ids outside of the vocabulary; default: `UNK`. */
+  /** The word for ids outside the vocabulary. Default: `UNK`. */
   readonly defaultValue?: string;
 }
 
-/** From positions in a list to its words. */
+/** Maps positions in a list to its words. */
 export function indexToStringTableFromTensor(
   vocabularyList: Operand,
   options: StringOptions & { readonly name?: string } = {},
@@ -85,7 +85,7 @@ export function indexToStringTableFromTensor(
   });
 }
 
-/** From the numbers of a file's lines to the words on them. */
+/** Maps line numbers of a file to the words on those lines. */
 export function indexToStringTableFromFile(
   vocabularyFile: VocabularyFile,
   options: FileOptions & StringOptions = {},
@@ -106,7 +106,7 @@ function idTable(
   initialize: Initialize,
 ): LookupTable<'int64'> {
   if (!Number.isSafeInteger(numOovBuckets) || numOovBuckets < 0)
-    throw invalid(`numOovBuckets must be a whole number from 0; it is ${numOovBuckets}`);
+    throw invalid(`numOovBuckets must be a non-negative integer; got ${numOovBuckets}`);
   const hasBuckets = numOovBuckets > 0;
   const table = new StaticHashTable({
     keyDtype,
@@ -128,7 +128,8 @@ function initializeFromFile(
   keyIndex: number,
   valueIndex: number,
 ): Operation {
-  if (vocabularyFile === '') throw invalid('vocabularyFile is empty: give the path of a vocabulary');
+  if (vocabularyFile === '')
+    throw invalid('vocabularyFile must not be empty: pass the path of a vocabulary file');
   const graph = handle.graph;
   const isPath = typeof vocabularyFile === 'string';
   const filename = isPath
@@ -144,18 +145,18 @@ function initializeFromFile(
   });
 }
 
-/** Names are made in a scope of their own, under that of the caller. */
+/** Runs `body` in a new name scope under the caller's. */
 function named<T>(name: string, body: () => T): T {
   const graph = currentGraph();
   return graph.controlDependencies(null, () => graph.nameScope(name, body));
 }
 
 function vocabularyOf(list: Operand, dtype: DType | undefined): Output {
-  if (Array.isArray(list) && list.length === 0) throw invalid('vocabularyList is empty');
+  if (Array.isArray(list) && list.length === 0) throw invalid('vocabularyList must not be empty');
   if (isOutputLike(list) || list instanceof Tensor) {
     const output = asOutput(list);
     if (dtype === 'string' && output.dtype !== 'string')
-      throw invalid(`A vocabulary of strings is wanted; ${output} is given`);
+      throw invalid(`Expected a vocabulary of strings; got ${output}`);
     return output;
   }
   const isNumbers = Array.isArray(list) && typeof list[0] === 'number';

@@ -1,11 +1,11 @@
 /**
- * Confines TensorFlow's gRPC server to one address. TensorFlow binds its port on every interface, whatever the cluster
- * names, and the port has no authentication: whoever reaches it can run any graph and read any file of the process.
- * The library calls `bind` through a slot that can be written. While a server starts, the slot leads to a function
- * that replaces the wildcard address.
+ * Binds TensorFlow's gRPC server to one address. TensorFlow binds its port on all interfaces, regardless of the cluster
+ * spec, and the port has no authentication: any client that reaches it can run graphs and read files of the process.
+ * The library calls `bind` through a writable jump slot. While a server starts, the slot points to a function that
+ * replaces the wildcard address.
  *
  * gRPC binds on the thread that starts the server. That matters: a JavaScript callback can only run on the main thread,
- * which is inside of the call that starts the server.
+ * which is inside the call that starts the server.
  */
 import { isIPv4 } from 'node:net';
 import koffi from 'koffi';
@@ -29,7 +29,7 @@ export interface Confined<T> {
   readonly bind: BindOutcome;
 }
 
-/** Runs `start` so that a wildcard address which the library binds meanwhile becomes `address`, an IP address. */
+/** Runs `start`; replaces any wildcard address that the library binds meanwhile with `address`, an IP address. */
 export function confineBinds<T>(address: string, start: () => T): Confined<T> {
   const { word, why } = bindSlot();
   if (word === undefined) return { result: start(), bind: { confined: false, why } };
@@ -43,7 +43,7 @@ export function confineBinds<T>(address: string, start: () => T): Confined<T> {
       const name = Uint8Array.from(new Uint8Array(koffi.view(given, length)));
       const rewrite = rewriteWildcard(name, bytes);
       if (rewrite === 'rewritten') rewritten++;
-      // No address to give to this socket: the length of 0 makes the call fail, and the server not start.
+      // The address does not fit this socket: length 0 makes the call fail, so the server does not start.
       return realBind(socket, name, rewrite === 'impossible' ? 0 : length) as number;
     },
     koffi.pointer(koffi.proto('int', ['int', 'void *', 'uint32_t'])),
@@ -53,7 +53,9 @@ export function confineBinds<T>(address: string, start: () => T): Confined<T> {
   try {
     const result = start();
     const bind: BindOutcome =
-      rewritten > 0 ? { confined: true } : { confined: false, why: 'the library binds its port elsewhere' };
+      rewritten > 0
+        ? { confined: true }
+        : { confined: false, why: 'the library did not bind its port through the patched slot' };
     return { result, bind };
   } finally {
     word[0] = before;
@@ -62,14 +64,15 @@ export function confineBinds<T>(address: string, start: () => T): Confined<T> {
 }
 
 function bindSlot() {
-  if (process.platform !== 'linux') return { why: `not known how on ${process.platform}` };
+  if (process.platform !== 'linux') return { why: `not supported on ${process.platform}` };
   const { located } = library();
   const [inside, target] = [addressOf(located.ccPath, 'TF_NewServer'), addressOf(null, 'bind')];
-  if (inside === undefined || target === undefined) return { why: 'the library has no server to look at' };
+  if (inside === undefined || target === undefined)
+    return { why: 'the library does not export the gRPC server' };
   return openJumpSlot({ path: located.ccPath, inside, symbol: 'bind', target });
 }
 
-/** The address as an IPv6 socket takes it: an IPv4 address in its mapped form. */
+/** The address for an IPv6 socket: an IPv4 address in mapped form. */
 function addressBytes(address: string): Uint8Array | undefined {
   const toBytes = koffi.load(null).func('inet_pton', 'int', ['int', 'str', 'void *']);
   const bytes = new Uint8Array(IPV6.bytes);
@@ -79,7 +82,7 @@ function addressBytes(address: string): Uint8Array | undefined {
 
 const MAPPED_WILDCARD = '::ffff:0.0.0.0';
 
-/** Puts the address in the place of a wildcard; `impossible` for an IPv6 address and an IPv4 socket. */
+/** Replaces a wildcard with the address; `impossible` for an IPv6 address on an IPv4 socket. */
 function rewriteWildcard(name: Uint8Array, address: Uint8Array): 'rewritten' | 'untouched' | 'impossible' {
   const family = new DataView(name.buffer, name.byteOffset).getUint16(0, true);
   const { at, bytes } = family === AF_INET6 ? IPV6 : IPV4;

@@ -1,4 +1,4 @@
-/** Bytes in and out of native memory. */
+/** Copies and views of native memory. */
 import { setFlagsFromString } from 'node:v8';
 import koffi from 'koffi';
 import type { Pointer } from './c-api.js';
@@ -26,9 +26,8 @@ const MADV_HUGEPAGE = 14;
 const MADV_POPULATE_WRITE = 23;
 
 /**
- * Has the system provide the pages of fresh memory, large ones where it can, on another thread. The first touch of each
- * costs more than the copy of its bytes does. What is in the memory stays; a system that can't do this does it at the first
- * touch.
+ * Populates the pages of fresh memory on another thread, with huge pages if possible. A page fault costs more than
+ * copying the page. Contents are kept; a system without support populates pages at the first access.
  */
 export function populate(pointer: Pointer, length: number): void {
   const start = ((pointer + PAGE - 1n) / PAGE) * PAGE;
@@ -39,8 +38,8 @@ export function populate(pointer: Pointer, length: number): void {
 }
 
 /**
- * An ArrayBuffer over native memory, without a copy. It is valid only while the memory is: its owner
- * detaches it before freeing.
+ * An ArrayBuffer over native memory, without a copy. It is valid only as long as the memory: the owner detaches it
+ * before freeing.
  */
 export function viewBytes(pointer: Pointer, length: number): ArrayBuffer {
   const memory: ArrayBuffer = koffi.view(pointer, length);
@@ -50,7 +49,7 @@ export function viewBytes(pointer: Pointer, length: number): ArrayBuffer {
 
 const addresses = new WeakMap<ArrayBufferLike, Pointer>();
 
-/** Where bytes lie, if they are in a view of native memory. */
+/** The address of bytes in a view of native memory; undefined for other bytes. */
 export function addressOf({ buffer, byteOffset }: Uint8Array): Pointer | undefined {
   const start = addresses.get(buffer);
   return start === undefined ? undefined : start + BigInt(byteOffset);
@@ -59,9 +58,8 @@ export function addressOf({ buffer, byteOffset }: Uint8Array): Pointer | undefin
 let detachBuffer: ((buffer: ArrayBuffer) => void) | undefined;
 
 /**
- * Makes every view of the buffer empty, so that nothing reads memory that is about to be freed. False
- * where the engine does not offer it: memory over foreign pointers cannot be transferred, so this asks
- * V8 by its own name for the operation.
+ * Empties every view of the buffer, so that no code reads freed memory. Returns false if the engine does not support
+ * it: buffers over foreign pointers cannot be transferred, so this uses a V8 intrinsic.
  */
 export function detach(buffer: ArrayBuffer): boolean {
   try {
@@ -75,7 +73,7 @@ export function detach(buffer: ArrayBuffer): boolean {
     }
     detachBuffer(buffer);
   } catch {
-    // Node without this intrinsic: the caller leaves the memory to the garbage collector.
+    // Without this intrinsic, the caller leaves the memory to the garbage collector.
   }
   return buffer.byteLength === 0;
 }
@@ -87,7 +85,7 @@ function bufferBytes(buffer: Pointer): Uint8Array {
   return readBytes(head[0] as bigint, Number(head[1]));
 }
 
-/** Runs a call that fills a TF_Buffer, and returns a copy of what it holds. */
+/** Runs a call that fills a TF_Buffer, and returns a copy of its contents. */
 export function fillBuffer(fill: (buffer: Pointer, status: Pointer) => void): Uint8Array {
   const buffer = C().TF_NewBuffer();
   countHandle('buffer', 1);
@@ -118,13 +116,13 @@ export function takeBuffer(buffer: Pointer): Uint8Array {
   }
 }
 
-/** The OpList of every op that the library registers, serialized. */
+/** The serialized OpList of all registered ops. */
 export function allOps(): Uint8Array {
   countHandle('buffer', 1);
   return takeBuffer(C().TF_GetAllOpList());
 }
 
-/** TF_Output[] as C lays it out: a pointer and an int, padded to 16 bytes. */
+/** TF_Output[] in C layout: a pointer and an int, padded to 16 bytes. */
 export function packOutputs(
   outputs: readonly { readonly oper: Pointer; readonly index: number }[],
 ): BigUint64Array {

@@ -1,14 +1,14 @@
 /**
  * TensorFlow's C API under its own names, declared as data: `name: [result, arguments]`.
  *
- * The words are kinds, not C types: every pointer to something of TensorFlow's is `ptr`. A test reads
- * the headers that come with the library and compares each declaration with the C prototype.
+ * The type names are kinds, not C types: every pointer to a TensorFlow object is `ptr`. A test compares each
+ * declaration with the C prototype in the headers that come with the library.
  */
 
 /** An address in native memory. */
 export type Pointer = bigint;
 
-/** What may be passed where C wants a pointer: an address, memory owned by JavaScript, or NULL. */
+/** A pointer argument: an address, memory owned by JavaScript, or NULL. */
 export type PointerArgument = Pointer | NodeJS.TypedArray | null;
 
 /** TF_Output: the `index`-th output of an operation. */
@@ -192,7 +192,7 @@ export type CName = keyof typeof DECLARATIONS;
 
 type ArgumentsOf<K extends readonly ArgumentKind[]> = { -readonly [I in keyof K]: Arguments[K[I]] };
 
-/** A C function: called in place, or on a thread of the pool through `.async`. */
+/** A C function: called synchronously, or on a thread of the pool through `.async`. */
 export interface CFunction<R extends ResultKind, A extends readonly ArgumentKind[]> {
   (...args: ArgumentsOf<A>): Results[R];
   async(...args: [...ArgumentsOf<A>, (error: Error | null, result: Results[R]) => void]): void;

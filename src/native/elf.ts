@@ -1,10 +1,10 @@
 /**
- * Just enough of ELF to find the slot through which a library calls a function of another one, and whether a
- * library defines a function. It is read from the library's file (image-file.ts): its tables are large, and to look
- * at them in memory would make them resident in every task.
+ * A minimal ELF reader: finds the jump slot through which a library calls a function of another one, and whether a
+ * library defines a function. It reads the library's file (image-file.ts), because reading the large tables in memory
+ * would make them resident in every task.
  */
 
-/** A library's bytes by their address, counted from where the library begins in memory. */
+/** A library's bytes by address, relative to its base address. */
 export interface ElfImage {
   read(address: bigint, length: number): Uint8Array;
 }
@@ -26,7 +26,7 @@ const ENTRY_BYTES = 24;
 const ENTRY_WORDS = 6;
 /** R_X86_64_JUMP_SLOT and R_AARCH64_JUMP_SLOT by e_machine. */
 const JUMP_SLOT: Readonly<Record<number, number>> = { 62: 7, 183: 1026 };
-/** The string table may be large: it is searched piece by piece. */
+/** The string table may be large: it is searched in chunks. */
 const PIECE_BYTES = 1 << 20;
 
 export type SlotSearch =
@@ -39,7 +39,7 @@ export function findJumpSlot(image: ElfImage, symbol: string): SlotSearch {
   if (header.getUint32(0) !== 0x7f454c46) return { why: 'the image is not ELF' };
   const machine = header.getUint16(18, true);
   const wanted = JUMP_SLOT[machine];
-  if (wanted === undefined) return { why: `jump slots of machine ${machine} are not known` };
+  if (wanted === undefined) return { why: `jump slots of machine type ${machine} are not supported` };
   const { dynamic, relro } = segments(image, header);
   if (dynamic === undefined) return { why: 'the library has no dynamic section' };
   const table = dynamicTable(image, dynamic);
@@ -61,14 +61,13 @@ export function findJumpSlot(image: ElfImage, symbol: string): SlotSearch {
     if (entries[at + 2] !== wanted) continue;
     if (!names.has(symbolTable[(entries[at + 3] as number) * ENTRY_WORDS] as number)) continue;
     const slot = (BigInt(entries[at + 1] as number) << 32n) | BigInt(entries[at] as number);
-    if (relro && slot >= relro.start && slot < relro.end)
-      return { why: 'the slot is in memory that is read-only' };
+    if (relro && slot >= relro.start && slot < relro.end) return { why: 'the slot is in read-only memory' };
     return { slot };
   }
   return { why: `the library does not call ${symbol}` };
 }
 
-/** Whether the library defines `symbol` for others, by its GNU hash table. */
+/** Whether the library exports `symbol`, by its GNU hash table. */
 export function defines(image: ElfImage, symbol: string): boolean {
   const header = viewOf(image.read(0n, 64));
   if (header.getUint32(0) !== 0x7f454c46) return false;
@@ -100,7 +99,7 @@ function gnuHash(name: string): number {
   return hash;
 }
 
-/** Where in the string table the name ends a string: there, or inside of a longer name, a symbol may point. */
+/** Offsets in the string table where a string ends with the name; a symbol may point into a longer string. */
 function occurrences(image: ElfImage, table: ReadonlyMap<bigint, bigint>, symbol: string): Set<number> {
   const [strings, size] = [table.get(DT_STRTAB), Number(table.get(DT_STRSZ) ?? 0n)];
   const found = new Set<number>();

@@ -7,7 +7,7 @@ import { nativeBytes } from './pressure.js';
 const counted = (kind: 'buffer' | 'graph') => liveHandles()[kind];
 
 describe('a handle', () => {
-  test('frees its pointer once, however often it is disposed', () => {
+  test('frees its pointer once, even if disposed repeatedly', () => {
     const freed: bigint[] = [];
     const handle = new Handle('buffer', 7n, (pointer) => freed.push(pointer));
     expect(handle.pointer).toBe(7n);
@@ -18,24 +18,24 @@ describe('a handle', () => {
     expect(handle.disposed).toBe(true);
   });
 
-  test('used after dispose throws and names the place that made it', () => {
+  test('used after dispose throws and names its call site', () => {
     const handle = new Handle('buffer', 7n, () => {});
     handle.dispose();
     expect(() => handle.pointer).toThrowError(
       expect.objectContaining({
         code: 'SHOAL_DISPOSED',
-        message: expect.stringMatching(/This buffer was disposed; it comes from .*handle\.test\.ts:\d+/),
+        message: expect.stringMatching(/This buffer was disposed; created by .*handle\.test\.ts:\d+/),
       }),
     );
   });
 
-  test('names the origin that it was given', () => {
+  test('names the given origin', () => {
     const handle = new Handle('buffer', 7n, () => {}, { origin: 'a run of x:0' });
     handle.dispose();
-    expect(() => handle.pointer).toThrow('it comes from a run of x:0');
+    expect(() => handle.pointer).toThrow('created by a run of x:0');
   });
 
-  test('is counted by kind, and in all, while it lives', () => {
+  test('is counted by kind and in total while it is live', () => {
     const before = liveHandles();
     const handle = new Handle('buffer', 7n, () => {});
     expect(counted('buffer')).toBe(before.buffer + 1);
@@ -44,14 +44,14 @@ describe('a handle', () => {
     expect(liveHandles()).toEqual(before);
   });
 
-  test('is listed with where it comes from', () => {
+  test('is listed with its origin', () => {
     const handle = new Handle('buffer', 7n, () => {}, { origin: 'the cellar' });
     expect(listLiveHandles()).toContainEqual({ kind: 'buffer', origin: 'the cellar' });
     handle.dispose();
     expect(listLiveHandles()).not.toContainEqual({ kind: 'buffer', origin: 'the cellar' });
   });
 
-  test('that is released is not freed', () => {
+  test('is not freed after release', () => {
     const handle = new Handle('buffer', 7n, () => expect.fail('freed'));
     const before = counted('buffer');
     expect(handle.release()).toBe(7n);
@@ -59,7 +59,7 @@ describe('a handle', () => {
     expect(counted('buffer')).toBe(before - 1);
   });
 
-  test('that is held is freed when the last holder lets go', () => {
+  test('that is held is freed when the last holder releases it', () => {
     const freed: bigint[] = [];
     const handle = new Handle('buffer', 7n, (pointer) => freed.push(pointer));
     handle.hold();
@@ -72,7 +72,7 @@ describe('a handle', () => {
     expect(freed).toEqual([7n]);
   });
 
-  test('that is held and let go without a dispose lives on', () => {
+  test('that is held and released without dispose stays live', () => {
     const handle = new Handle('buffer', 7n, () => {});
     handle.hold();
     handle.letGo();
@@ -80,7 +80,7 @@ describe('a handle', () => {
     handle.dispose();
   });
 
-  test('tells how much memory is behind it', () => {
+  test('reports its native memory', () => {
     const before = nativeBytes();
     const handle = new Handle('buffer', 7n, () => {}, { bytes: 1000 });
     expect(nativeBytes()).toBe(before + 1000);
@@ -95,7 +95,7 @@ describe('a graph', () => {
     const op = graph.op('NoOp');
     graph.dispose();
     expect(() => graph.op('NoOp')).toThrowError(expect.objectContaining({ code: 'SHOAL_DISPOSED' }));
-    expect(() => op.device).toThrow(/This graph was disposed; it comes from .*handle\.test\.ts/);
+    expect(() => op.device).toThrow(/This graph was disposed; created by .*handle\.test\.ts/);
   });
 
   test('is counted', () => {
@@ -109,7 +109,7 @@ describe('a graph', () => {
   });
 });
 
-test('tensors in JavaScript memory are no handles', () => {
+test('tensors in JavaScript memory have no handles', () => {
   const before = liveHandles();
   const tensors = Array.from({ length: 100 }, (_, i) => Tensor.of(i));
   expect(liveHandles()).toEqual(before);

@@ -1,7 +1,6 @@
 /**
- * Ownership of native objects. A Handle owns one pointer and frees it once: by `dispose`, or when the
- * garbage collector finds that nobody holds it any more. Live handles are counted by kind and can be
- * listed with the place that made them, so that a leak has a name.
+ * Ownership of native objects. A Handle owns one pointer and frees it once: on `dispose`, or when it is garbage
+ * collected. Live handles are counted by kind and can be listed with the call site that created them, to find leaks.
  */
 import { fileURLToPath } from 'node:url';
 import { ShoalError } from '../errors/errors.js';
@@ -52,12 +51,12 @@ function forget(id: number, kind: HandleKind): void {
   countHandle(kind, -1);
 }
 
-/** Counts a native object that is freed within one call and so needs no Handle of its own. */
+/** Counts a native object that is freed within one call and so needs no Handle. */
 export function countHandle(kind: HandleKind, change: 1 | -1): void {
   counts.set(kind, (counts.get(kind) ?? 0) + change);
 }
 
-/** How many native objects of each kind are alive, and how many in all. */
+/** The number of live native objects, by kind and in total. */
 export function liveHandles(): Readonly<Record<HandleKind | 'total', number>> {
   const result = {
     graph: 0,
@@ -77,20 +76,20 @@ export function liveHandles(): Readonly<Record<HandleKind | 'total', number>> {
   return result;
 }
 
-/** Every live handle with where it comes from. */
+/** Every live handle with its origin. */
 export function listLiveHandles(): { kind: HandleKind; origin: string }[] {
   return [...live.values()].map(({ kind, origin }) => ({ kind, origin }));
 }
 
-/** Rooms through which everybody makes handles: the place of interest is who called them. */
-const THROUGH = ['native', 'tensor', 'graph', 'ops', 'variables', 'session'];
-const ownFolders = THROUGH.map((room) => fileURLToPath(new URL(`../${room}/`, import.meta.url)));
+/** Modules that create handles for others: the call site of interest is their caller. */
+const INTERNAL_MODULES = ['native', 'tensor', 'graph', 'ops', 'variables', 'session'];
+const ownFolders = INTERNAL_MODULES.map((name) => fileURLToPath(new URL(`../${name}/`, import.meta.url)));
 const isOwn = (frame: string): boolean =>
   !frame.includes('.test.') && ownFolders.some((folder) => frame.includes(folder));
 
 /**
- * The nearest frame of the stack that is not of these rooms. Made text at once: a stack that is kept as
- * V8 captured it keeps everything alive that its frames refer to.
+ * The nearest stack frame outside these modules. Formatted at once: a captured stack would keep alive everything its
+ * frames refer to.
  */
 function callSite(): string {
   const { stack = '' } = new Error();
@@ -98,15 +97,15 @@ function callSite(): string {
     .split('\n')
     .slice(1)
     .map((line) => line.trim().replace(/^at /, ''));
-  return frames.find((frame) => !isOwn(frame)) ?? frames[0] ?? 'an unknown place';
+  return frames.find((frame) => !isOwn(frame)) ?? frames[0] ?? 'an unknown call site';
 }
 
 export interface HandleOptions {
-  /** The object whose collection frees the pointer; the Handle itself unless given. */
+  /** The object whose garbage collection frees the pointer. Default: the Handle. */
   readonly keeper?: object;
-  /** Native memory behind the pointer, where it is much. */
+  /** The size of the native memory behind the pointer, if large. Default: 0. */
   readonly bytes?: number;
-  /** Where it comes from; the place in the program that made it unless given. */
+  /** What created it, for messages. Default: the call site. */
   readonly origin?: string;
 }
 
@@ -118,10 +117,10 @@ export class Handle {
   readonly #free: (pointer: Pointer) => void;
   #pointer: Pointer | undefined;
   #holds = 0;
-  /** The pointer when it was disposed of while held. */
+  /** The pointer, if disposed while held. */
   #owed: Pointer | undefined;
 
-  /** `free` must not refer to the keeper, which would never be collected then. */
+  /** `free` must not refer to the keeper, or the keeper would never be collected. */
   constructor(
     kind: HandleKind,
     pointer: Pointer,
@@ -148,12 +147,12 @@ export class Handle {
     return this.#pointer;
   }
 
-  /** What a use after `dispose` throws. */
+  /** The error for use after `dispose`. */
   disposedError(): ShoalError {
-    return new ShoalError('SHOAL_DISPOSED', `This ${this.kind} was disposed; it comes from ${this.#origin}`);
+    return new ShoalError('SHOAL_DISPOSED', `This ${this.kind} was disposed; created by ${this.#origin}`);
   }
 
-  /** Gives up ownership without freeing: the pointer's new owner frees it. */
+  /** Transfers ownership without freeing: the new owner frees the pointer. */
   release(): Pointer {
     const pointer = this.pointer;
     this.#pointer = undefined;
@@ -163,7 +162,7 @@ export class Handle {
     return pointer;
   }
 
-  /** Lends the pointer to a native call: a `dispose` meanwhile frees it only when the call lets go. */
+  /** Holds the pointer for a native call: a `dispose` meanwhile takes effect only after the call releases it. */
   hold(): Pointer {
     const pointer = this.pointer;
     this.#holds += 1;
@@ -178,7 +177,7 @@ export class Handle {
     this.#free(owed);
   }
 
-  /** Frees the native object. Harmless when called again. */
+  /** Frees the native object. Idempotent. */
   dispose(): void {
     if (this.#pointer === undefined) return;
     const pointer = this.release();

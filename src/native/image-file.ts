@@ -1,4 +1,4 @@
-/** The file of a library as the loader would lay it out: read, never loaded. */
+/** A library file, addressed as the loader would map it; the library is not loaded. */
 import { closeSync, openSync, readSync } from 'node:fs';
 import { ShoalError } from '../errors/errors.js';
 import type { ElfImage } from './elf.js';
@@ -12,7 +12,7 @@ interface Segment {
   readonly bytes: bigint;
 }
 
-/** Lets `look` read the library at `path`; the file is closed when it has. */
+/** Opens the library at `path` for `look`, and closes it afterwards. */
 export function withImageFile<T>(path: string, look: (image: ElfImage) => T): T {
   const file = openSync(path, 'r');
   try {
@@ -20,15 +20,19 @@ export function withImageFile<T>(path: string, look: (image: ElfImage) => T): T 
       const bytes = new Uint8Array(length);
       const count = readSync(file, bytes, 0, length, offset);
       if (count === length) return bytes;
-      throw new ShoalError('SHOAL_LIBRARY', `${path} ends at byte ${offset + BigInt(count)}`, {
-        hint: 'The file is not whole: run `npx shoal setup`.',
-      });
+      throw new ShoalError(
+        'SHOAL_LIBRARY',
+        `${path} is truncated: it ends at byte ${offset + BigInt(count)}`,
+        {
+          hint: 'Download it again: run `npx shoal setup`.',
+        },
+      );
     };
     const segments = loadSegments(readAt);
     return look({
       read(address, length) {
         const segment = segments.find((s) => address >= s.address && address < s.address + s.bytes);
-        // What no segment holds lies where the file has it: the headers themselves.
+        // Addresses outside all segments (the headers) equal file offsets.
         return readAt(segment ? address - segment.address + segment.offset : address, length);
       },
     });

@@ -1,4 +1,4 @@
-/** The word in memory through which a loaded library calls a function of another library. Linux only. */
+/** The jump slot: the word through which a loaded library calls a function of another library. Linux only. */
 import koffi from 'koffi';
 import type { Pointer } from './c-api.js';
 import { findJumpSlot } from './elf.js';
@@ -7,7 +7,7 @@ import { withImageFile } from './image-file.js';
 const RTLD_LAZY = 1;
 
 export type JumpSlot =
-  /** A view of the slot: a write redirects the calls of that library, of no other. */
+  /** A view of the slot: a write redirects the calls of that library only. */
   | { readonly word: BigUint64Array; readonly why?: undefined }
   | { readonly word?: undefined; readonly why: string };
 
@@ -17,7 +17,7 @@ export interface JumpSlotOptions {
   /** Any address inside that library. */
   readonly inside: Pointer;
   readonly symbol: string;
-  /** Where the function is that the slot leads to once it is bound. */
+  /** The address in the slot once it is bound. */
   readonly target: Pointer;
 }
 
@@ -26,13 +26,13 @@ export function openJumpSlot({ path, inside, symbol, target }: JumpSlotOptions):
   const { slot, why } = withImageFile(path, (image) => findJumpSlot(image, symbol));
   if (slot === undefined) return { why };
   const word = new BigUint64Array(koffi.view(base + slot, 8));
-  // Unbound it points back into its own library, bound at the function in the other.
+  // An unbound slot points into its own library, a bound one to the function in the other library.
   if (![base, imageBase(target)].includes(imageBase(word[0] as bigint)))
-    return { why: 'the library in memory is not the one in the file' };
+    return { why: 'the loaded library does not match the file' };
   return { word };
 }
 
-/** The address of a symbol in a library that is loaded; of any for null. */
+/** The address of a symbol in a loaded library; null searches all libraries. */
 export function addressOf(path: string | null, symbol: string): Pointer | undefined {
   const self = koffi.load(null);
   const dlopen = self.func('dlopen', 'void *', ['str', 'int']);
@@ -41,7 +41,7 @@ export function addressOf(path: string | null, symbol: string): Pointer | undefi
   return address || undefined;
 }
 
-/** Where the library that holds an address begins; 0 when none does. */
+/** The base address of the library that contains an address; 0 if none does. */
 function imageBase(address: Pointer): Pointer {
   const dladdr = koffi.load(null).func('dladdr', 'int', ['void *', 'void *']);
   // Dl_info: file name, base, symbol name, symbol address.

@@ -12,20 +12,20 @@ const sum = graph.asDefault(() => tf.add(1, 2));
 process.stdout.write(String(session.runSync(sum).item()));
 await session.close();`;
 
-describe("TensorFlow's own lines", () => {
-  test('are kept off the terminal, those of the program are not', async () => {
+describe("TensorFlow's log lines", () => {
+  test('do not reach the terminal, those of the program do', async () => {
     const ended = await runProgram(`console.error('before');${RUN}console.error('after');`);
     expect(ended).toMatchObject({ code: 0, stdout: '3', stderr: 'before\nafter\n' });
   });
 
-  test('come when SHOAL_TF_LOG asks for them', async () => {
+  test('appear with SHOAL_TF_LOG', async () => {
     const { code, stdout, stderr } = await runProgram(RUN, { env: { SHOAL_TF_LOG: '0' } });
     expect({ code, stdout }).toEqual({ code: 0, stdout: '3' });
     expect(stderr).toMatch(/oneDNN|cpu_feature_guard|CPU/);
   });
 });
 
-test('several preloads at once leave the event loop its turns and the terminal to the program', async () => {
+test('concurrent preloads block neither the event loop nor the program’s output', async () => {
   const { stderr, stdout } = await runProgram(`
     const { preloadLibrary, isLibraryLoaded } = await import('${moduleUrl('src/native/library.ts')}');
     let ticks = 0;
@@ -37,22 +37,22 @@ test('several preloads at once leave the event loop its turns and the terminal t
   expect({ stderr, stdout }).toEqual({ stderr: 'after\n', stdout: 'true true\n3' });
 });
 
-describe('a library that is not TensorFlow as it should be', () => {
+describe('an incompatible library', () => {
   let scratch: string;
   const { ccPath, frameworkPath } = locateTensorFlow();
   beforeAll(() => {
     scratch = mkdtempSync(join(tmpdir(), 'shoal-library-'));
-    // The framework library has some functions of the C API: it stands for one that lacks others.
+    // The framework library has only some functions of the C API: it acts as an incompatible library.
     for (const path of [ccPath, frameworkPath]) symlinkSync(frameworkPath, join(scratch, basename(path)));
   });
   afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 
-  test('is refused by the names of the functions that it lacks, and leaves the terminal alone', async () => {
+  test('is rejected with the names of the missing functions, without terminal output', async () => {
     const { stdout, stderr } = await runProgram(
       `try { new Graph(); } catch ({ code, message }) { console.error('after'); console.log(code, message); }`,
       { env: { SHOAL_TF_DIR: scratch } },
     );
-    expect(stdout).toMatch(/^SHOAL_LIBRARY .*lacks \d+ symbols: .*TF_NewGraph.*TF_SessionRun/s);
+    expect(stdout).toMatch(/^SHOAL_LIBRARY .*is missing \d+ symbols: .*TF_NewGraph.*TF_SessionRun/s);
     expect(stdout).toContain(scratch);
     expect(stdout).not.toContain('TF_NewStatus,');
     expect(stdout).toContain('too old');

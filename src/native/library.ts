@@ -1,12 +1,11 @@
 /**
- * Loads TensorFlow's two libraries, once, at first use.
+ * Loads TensorFlow's two libraries once, at first use.
  *
- * Four things happen around the load. The library is pinned, because unloading it at exit crashes. oneDNN is turned on
- * (onednn.ts), so that which kernels there are does not depend on the model of the CPU.
- * File descriptor 2 points elsewhere while its static initialisers run, because they write to the
- * terminal whatever the log level; `SHOAL_TF_LOG` (0 to 3, or `debug`) keeps them and TensorFlow's
- * later lines. And every declared symbol is looked for before the first call, so that a library that
- * is too old is refused by name of what it lacks.
+ * The libraries are pinned, because unloading them at exit crashes. oneDNN is turned on (onednn.ts), so that the set of
+ * kernels does not depend on the CPU model. File descriptor 2 is redirected while static initialisers run, because
+ * they write to the terminal at any log level; `SHOAL_TF_LOG` (0 to 3, or `debug`) keeps these and later lines. Every
+ * declared symbol is resolved before the first call, so that a library that is too old is rejected with the missing
+ * names.
  */
 import koffi, { type LibraryHandle } from 'koffi';
 import { messageOf, ShoalError } from '../errors/errors.js';
@@ -20,7 +19,7 @@ const O_WRONLY = 1;
 
 /** C functions that are not TensorFlow's. */
 export interface CRuntime {
-  /** Advises on the memory of whole pages; `.async` does it on a thread of the pool. */
+  /** Advises the kernel about complete pages; `.async` runs on a thread of the pool. */
   readonly madvise: ((start: bigint, length: number, advice: number) => number) & {
     readonly async: (
       start: bigint,
@@ -42,7 +41,7 @@ export interface Library {
   readonly cc: LibraryHandle;
   readonly framework: LibraryHandle;
   readonly located: LocatedLibrary;
-  /** Whether TensorFlow computes with oneDNN; undefined where the library does not tell. */
+  /** Whether TensorFlow uses oneDNN; undefined if the library does not report it. */
   readonly oneDnn: boolean | undefined;
 }
 
@@ -65,9 +64,9 @@ export function isLibraryLoaded(): boolean {
 }
 
 /**
- * Loads the library on a thread of the pool, so that the event loop goes on meanwhile. Optional: the
- * first use loads it in place. What the process itself writes to file descriptor 2 while the library
- * loads is lost with TensorFlow's lines, unless SHOAL_TF_LOG is set.
+ * Loads the library on a thread of the pool, without blocking the event loop. Optional: the first use loads it
+ * synchronously. Anything the process writes to file descriptor 2 while the library loads is lost, unless
+ * SHOAL_TF_LOG is set.
  */
 export async function preloadLibrary(): Promise<void> {
   if (loaded) return;
@@ -119,7 +118,7 @@ function load(located: LocatedLibrary): Library {
             ),
           ];
         } catch {
-          // Not in this one of the two; reported below when it is in neither.
+          // Not in this library; reported below if it is in neither.
         }
       }
       missing.push(name);
@@ -131,9 +130,9 @@ function load(located: LocatedLibrary): Library {
     if (missing.length > 0) {
       throw new ShoalError(
         'SHOAL_LIBRARY',
-        `The TensorFlow library in ${located.dir} lacks ${missing.length} symbols: ${missing.join(', ')}`,
+        `The TensorFlow library in ${located.dir} is missing ${missing.length} symbols: ${missing.join(', ')}`,
         {
-          hint: 'It is too old or not a full build. Run `npx shoal setup`, or point SHOAL_TF_DIR elsewhere.',
+          hint: 'It is too old or not a full build. Run `npx shoal setup`, or set SHOAL_TF_DIR to another directory.',
         },
       );
     }
@@ -148,7 +147,7 @@ function load(located: LocatedLibrary): Library {
       `TensorFlow could not be loaded from ${located.dir}: ${messageOf(error)}`,
       {
         cause: error,
-        hint: 'Run `npx shoal doctor` to see what this machine has.',
+        hint: 'Run `npx shoal doctor` to check this machine.',
       },
     );
   } finally {
@@ -171,7 +170,7 @@ function cTypes() {
   } as const;
 }
 
-/** Keeps the libraries mapped until the process is gone. */
+/** Keeps the libraries mapped until the process exits. */
 function pin(located: LocatedLibrary): void {
   const dlopen = koffi.load(null).func('dlopen', 'void *', ['str', 'int']);
   for (const path of [located.frameworkPath, located.ccPath]) dlopen(path, RTLD_LAZY | RTLD_NODELETE);
@@ -194,7 +193,7 @@ function setLogLevel(): void {
   }
 }
 
-/** Points file descriptor 2 at /dev/null; the function it returns points it back. */
+/** Redirects file descriptor 2 to /dev/null; the returned function restores it. */
 function silenceStderr(): () => void {
   if (logLevelAsked() !== undefined) return () => {};
   const self = koffi.load(null);

@@ -18,7 +18,7 @@ beforeEach(() => {
 
 afterEach(() => rmSync(scratch, { recursive: true, force: true }));
 
-/** Files of the pinned sizes that take no space on the disk. */
+/** Sparse files of the pinned sizes. */
 function putLibraries(dir: string, ccSize = cc.size): void {
   mkdirSync(dir, { recursive: true });
   for (const [file, size] of [
@@ -45,7 +45,7 @@ function failure(): ShoalError {
   throw new Error('the libraries were found');
 }
 
-test('finds the libraries that set-up put into the cache', () => {
+test('finds the libraries that setup put into the cache', () => {
   putLibraries(installDir(pin, env));
   expect(locateTensorFlow(env)).toMatchObject({
     dir: installDir(pin, env),
@@ -56,44 +56,44 @@ test('finds the libraries that set-up put into the cache', () => {
   });
 });
 
-test('SHOAL_TF_DIR goes before the cache', () => {
+test('SHOAL_TF_DIR takes precedence over the cache', () => {
   putLibraries(installDir(pin, env));
   putLibraries(join(scratch, 'mine'));
   env.SHOAL_TF_DIR = join(scratch, 'mine');
   expect(locateTensorFlow(env)).toMatchObject({ dir: join(scratch, 'mine'), source: 'SHOAL_TF_DIR' });
 });
 
-test('SHOAL_TF_DIR may name the folder above a Python package, whose metadata tells the version', () => {
+test('SHOAL_TF_DIR may be the parent of a Python package, whose metadata has the version', () => {
   putLibraries(join(scratch, 'site/tensorflow'), 5);
   mkdirSync(join(scratch, 'site/tensorflow_cpu-2.20.1.dist-info'));
   env.SHOAL_TF_DIR = join(scratch, 'site');
   expect(locateTensorFlow(env)).toMatchObject({ dir: join(scratch, 'site/tensorflow'), version: '2.20.1' });
 });
 
-test('a foreign build in SHOAL_TF_DIR is taken with its version unknown', () => {
+test('a custom build in SHOAL_TF_DIR is used, with unknown version', () => {
   putLibraries(join(scratch, 'mine'), 5);
   env.SHOAL_TF_DIR = join(scratch, 'mine');
   expect(locateTensorFlow(env).version).toBeUndefined();
 });
 
-test('SHOAL_TF_DIR that leads nowhere is an error even when the cache has the libraries', () => {
+test('a wrong SHOAL_TF_DIR is an error even if the cache has the libraries', () => {
   putLibraries(installDir(pin, env));
   env.SHOAL_TF_DIR = join(scratch, 'nowhere');
   expect(failure()).toMatchObject({ code: 'SHOAL_LIBRARY', hint: expect.stringContaining('SHOAL_TF_DIR') });
 });
 
-test('a library that was cut short in the cache is not taken', () => {
+test('a truncated library in the cache is not used', () => {
   putLibraries(installDir(pin, env), 5);
   expect(failure().message).toContain(`${cc.file} has 5 bytes instead of ${cc.size}`);
 });
 
-test('the Python TensorFlow that set-up wrote down is taken when the cache has none', () => {
+test('the Python TensorFlow recorded by setup is used if the cache is empty', () => {
   putLibraries(join(scratch, 'python'));
   record(join(scratch, 'python'), pin.version);
   expect(locateTensorFlow(env)).toMatchObject({ dir: join(scratch, 'python'), source: 'python' });
 });
 
-test('a Python TensorFlow of another version is taken only when SHOAL_TF=python asks', () => {
+test('a Python TensorFlow of another version is used only with SHOAL_TF=python', () => {
   putLibraries(join(scratch, 'python'));
   record(join(scratch, 'python'), '2.20.0');
   expect(failure().message).toContain(`version 2.20.0, the pinned one is ${pin.version}`);
@@ -101,7 +101,7 @@ test('a Python TensorFlow of another version is taken only when SHOAL_TF=python 
   expect(locateTensorFlow(env)).toMatchObject({ source: 'python', version: '2.20.0' });
 });
 
-test('the error lists every place searched and says to run set-up', () => {
+test('the error lists every searched path and suggests running setup', () => {
   const { code, message, hint } = failure();
   expect(code).toBe('SHOAL_LIBRARY');
   expect(message).toContain('SHOAL_TF_DIR: not set');

@@ -1,6 +1,6 @@
 /**
- * Finds TensorFlow's libraries on this machine. The search itself is shared with the set-up scripts,
- * which run before any TypeScript does; this file gives it Shoal's types and errors.
+ * Finds TensorFlow's libraries on this machine. The search is shared with the setup scripts, which run before any
+ * TypeScript; this file adds Shoal's types and errors.
  */
 import { cacheDir, type LibraryPlace, type SearchedPlace, search } from '../../scripts/setup/locate.mjs';
 import { messageOf, type ShoalCode, ShoalError } from '../errors/errors.js';
@@ -9,18 +9,18 @@ export type { LibrarySource, SearchedPlace } from '../../scripts/setup/locate.mj
 
 export interface LocatedLibrary extends LibraryPlace {
   readonly searched: readonly SearchedPlace[];
-  /** The version that this Shoal is made for. */
+  /** The TensorFlow version that this version of Shoal is built for. */
   readonly pinnedVersion: string | undefined;
 }
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** The folder in which set-up keeps what it fetched. */
+/** The directory for libraries that setup downloaded. */
 export function cacheFolder(env: Environment = process.env): string {
   return cacheDir(env);
 }
 
-/** Where the libraries are; throws SHOAL_LIBRARY with every place searched when they are nowhere. */
+/** Finds the libraries; throws SHOAL_LIBRARY with every searched path if they are missing. */
 export function locateTensorFlow(env: Environment = process.env): LocatedLibrary {
   const { found, searched, pin } = searchPlaces(env);
   if (found) return { ...found, searched, pinnedVersion: pin?.version };
@@ -30,7 +30,7 @@ export function locateTensorFlow(env: Environment = process.env): LocatedLibrary
   });
 }
 
-/** The search without an error when nothing is found, for whoever reports on it. */
+/** The search result without an error for missing libraries, for diagnostics. */
 export function searchPlaces(env: Environment = process.env): ReturnType<typeof search> {
   try {
     return search({ env });
@@ -40,14 +40,14 @@ export function searchPlaces(env: Environment = process.env): ReturnType<typeof 
 }
 
 function hintFor(env: Environment): string {
-  if (env.SHOAL_TF_DIR) return 'Point SHOAL_TF_DIR at the folder that holds both libraries, or unset it.';
+  if (env.SHOAL_TF_DIR) return 'Set SHOAL_TF_DIR to the directory that contains both libraries, or unset it.';
   if (env.SHOAL_TF === 'python') {
     return 'Run `npx shoal setup` with SHOAL_TF=python, in the Python environment that has TensorFlow.';
   }
-  return 'Run `npx shoal setup`; it fetches them once for all checkouts of this user.';
+  return 'Run `npx shoal setup`; it downloads them once for all checkouts of this user.';
 }
 
-/** The set-up scripts throw errors of their own class, with the same codes. */
+/** Converts errors of the setup scripts, which have their own class with the same codes. */
 export function asShoalError(error: unknown): unknown {
   if (!(error instanceof Error) || error.name !== 'SetupError') return error;
   const { code, hint } = error as Error & { code: ShoalCode; hint?: string };

@@ -3,7 +3,7 @@ import { answerOf, moduleUrl } from '../../test/child.js';
 import { ONEDNN_VARIABLE, oneDnnHint, oneDnnSetting } from './onednn.js';
 
 const LIBRARY = moduleUrl('src/native/library.ts');
-/** Runs one op of each kind; gives the code and the hint of what it raised, or null. */
+/** Runs one op of each kind; prints the code and hint of its error, or null. */
 const PROGRAM = `
   const { library } = await import('${LIBRARY}');
   const graph = new Graph();
@@ -36,7 +36,7 @@ describe.skipIf(!isLinux)('a process', () => {
     expect(answer).toEqual({ oneDnn: true, raised: { channelsFirst: null, dilatedGradient: null } });
   });
 
-  test('with TF_ENABLE_ONEDNN_OPTS=0 refuses them with a hint at oneDNN', async () => {
+  test('with TF_ENABLE_ONEDNN_OPTS=0 rejects them with a hint to enable oneDNN', async () => {
     const answer = await answerOf<Answer>(PROGRAM, { env: { [ONEDNN_VARIABLE]: '0' } });
     const refusal = (instead: RegExp) => ({
       code: 'SHOAL_TF_INVALID_ARGUMENT',
@@ -72,7 +72,7 @@ describe.skipIf(!isLinux)('a process', () => {
   });
 });
 
-test('the user’s setting is kept, and only x86_64 Linux has a default of Shoal’s', () => {
+test('the user’s setting takes precedence, and Shoal sets a default on x86_64 Linux only', () => {
   const env = { [ONEDNN_VARIABLE]: '0' };
   expect(oneDnnSetting(env, 'linux-x64')).toBe('0');
   expect(oneDnnSetting(env, 'linux-arm64')).toBe('0');
@@ -96,6 +96,6 @@ test.each([
   expect(oneDnnHint(message, undefined, 'linux')).toBeUndefined();
 });
 
-test('other errors have no hint at oneDNN', () => {
+test('other errors have no oneDNN hint', () => {
   expect(oneDnnHint('Incompatible shapes: [2] vs. [3]', false)).toBeUndefined();
 });

@@ -1,6 +1,6 @@
 /**
- * Whether TensorFlow computes with oneDNN. Some kernels exist on CPUs only there (channels first, gradients of dilated
- * convolutions), and TensorFlow turns it on or off by the model of the CPU: docs/design/014-onednn.md.
+ * Whether TensorFlow uses oneDNN. On CPUs, some kernels exist only in oneDNN (channels first, gradients of dilated
+ * convolutions), and TensorFlow turns it on or off depending on the CPU model: docs/design/014-onednn.md.
  */
 import koffi, { type LibraryHandle } from 'koffi';
 
@@ -9,8 +9,8 @@ export const ONEDNN_VARIABLE = 'TF_ENABLE_ONEDNN_OPTS';
 const DEFAULT_ON = new Set(['linux-x64']);
 
 /**
- * The value of TF_ENABLE_ONEDNN_OPTS that a process with this environment loads TensorFlow with: the user's, else
- * Shoal's default for the platform. Undefined leaves the decision to TensorFlow.
+ * The value of TF_ENABLE_ONEDNN_OPTS for a process with this environment: the user's, else Shoal's default for the
+ * platform. Undefined leaves the decision to TensorFlow.
  */
 export function oneDnnSetting(
   env: Readonly<NodeJS.ProcessEnv> = process.env,
@@ -19,7 +19,7 @@ export function oneDnnSetting(
   return env[ONEDNN_VARIABLE] || (DEFAULT_ON.has(platform) ? '1' : undefined);
 }
 
-/** Puts the setting into the environment of the process. It must be there before TensorFlow is loaded. */
+/** Sets the variable in the environment of the process. Must run before TensorFlow is loaded. */
 export function applyOneDnnSetting(): void {
   const setting = oneDnnSetting();
   if (setting === undefined) return;
@@ -28,7 +28,7 @@ export function applyOneDnnSetting(): void {
   setenv(ONEDNN_VARIABLE, setting, 1);
 }
 
-/** Asks the library itself; undefined where it does not export the question. */
+/** Whether the library uses oneDNN; undefined if it does not export the query. */
 export function askOneDnn(framework: LibraryHandle): boolean | undefined {
   try {
     return Boolean(framework.func('_ZN10tensorflow12IsMklEnabledEv', 'bool', [])());
@@ -37,7 +37,7 @@ export function askOneDnn(framework: LibraryHandle): boolean | undefined {
   }
 }
 
-/** What to do about an error of a kernel that only oneDNN has. */
+/** The hint for errors of kernels that only oneDNN implements. */
 export function oneDnnHint(
   message: string,
   enabled: boolean | undefined,

@@ -3,7 +3,7 @@ import { answerOf } from '../../test/child.js';
 
 const MB = 1024 * 1024;
 
-test('fetched tensors of 1 MB that nobody disposes do not pile up', async () => {
+test('fetched tensors of 1 MB that are never disposed do not accumulate', async () => {
   const fetches = 1500;
   const { peak, start, live } = await answerOf<{ peak: number; start: number; live: number }>(`
     const graph = new Graph();

@@ -1,14 +1,13 @@
 /**
- * Native memory that the garbage collector cannot see. V8 knows a tensor of 100 MB as a small object and
- * would let thousands pile up; this counts the bytes behind handles and asks for a collection when they
- * have grown much since the last one.
+ * Native memory pressure. To V8 a tensor of 100 MB is a small object, and thousands could accumulate. This module
+ * counts the bytes behind handles and triggers a garbage collection when they have grown much since the last one.
  */
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 
-/** Below this nobody is hurried. */
+/** Below this many bytes no collection is triggered. */
 const FLOOR_BYTES = 256 * 1024 * 1024;
-/** A collection is due when the bytes have grown by this factor since the last one settled. */
+/** A collection is triggered when the bytes have grown by this factor since the last one. */
 const GROWTH = 1.5;
 
 let heldBytes = 0;
@@ -34,9 +33,9 @@ function relieve(): void {
   try {
     collector()();
   } catch {
-    // A V8 without this call: collections come in V8's own time.
+    // This V8 does not expose gc(): it collects on its own schedule.
   }
-  // What the collection found is freed by finalizers, which run in a later turn of the event loop.
+  // Finalizers free the memory in a later turn of the event loop.
   setImmediate(() =>
     setImmediate(() => {
       settling = false;
@@ -48,8 +47,8 @@ function relieve(): void {
 let lenders = 0;
 
 /**
- * Does work that lends native memory in views, some megabytes at a time. V8 counts each as its own, and would collect a
- * heap that is hardly larger, and in which there is no garbage, whenever some come and go: it may grow further meanwhile.
+ * Runs work that creates and drops views of native memory, some megabytes at a time. V8 counts views as heap memory and
+ * would collect frequently without finding garbage; this raises its limit meanwhile.
  */
 export async function lendingViews<T>(work: () => Promise<T>): Promise<T> {
   if (lenders === 0) setFlagsFromString('--heap-growing-percent=300');

@@ -1,15 +1,15 @@
 /**
- * Whether TensorFlow's request ids can be repaired (request-ids.ts), told from the files of the libraries:
- * nothing is loaded.
+ * Whether TensorFlow's request ids can be repaired (request-ids.ts), determined from the library files without loading
+ * them.
  */
 import { defines, type ElfImage, findJumpSlot } from './elf.js';
 import { withImageFile } from './image-file.js';
 
-/** The generator that the library uses, seeded with 32 bits on each thread. */
+/** The generator that the library uses, seeded with 32 bits per thread. */
 export const WEAK = '_ZN3tsl6random16ThreadLocalNew64Ev';
-/** One with the same signature, well seeded. */
+/** A well-seeded generator with the same signature. */
 export const STRONG = '_ZN3tsl6random5New64Ev';
-/** Who asks for ids: by it the effect of the repair is seen. */
+/** The function that generates ids, used to verify the repair. */
 export const GET_ID = '_ZN10tensorflow18GetUniqueRequestIdEv';
 
 export type RequestIdSurvey =
@@ -25,9 +25,9 @@ export function surveyRequestIds(
   { ccPath, frameworkPath }: LibraryFiles,
   platform: NodeJS.Platform = process.platform,
 ): RequestIdSurvey {
-  if (platform !== 'linux') return { repairable: false, why: `not known how on ${platform}` };
+  if (platform !== 'linux') return { repairable: false, why: `not supported on ${platform}` };
   if (!withImageFile(frameworkPath, (image) => defines(image, STRONG)))
-    return { repairable: false, why: 'the library has no other generator' };
+    return { repairable: false, why: 'the library has no well-seeded generator' };
   return withImageFile(ccPath, surveyCaller);
 }
 
@@ -35,6 +35,6 @@ function surveyCaller(image: ElfImage): RequestIdSurvey {
   const { why } = findJumpSlot(image, WEAK);
   if (why !== undefined) return { repairable: false, why };
   if (!defines(image, GET_ID))
-    return { repairable: false, why: 'the library gives no ids that could be looked at' };
+    return { repairable: false, why: 'the library does not export the id function' };
   return { repairable: true };
 }

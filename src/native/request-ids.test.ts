@@ -13,35 +13,35 @@ import { idOnFreshThread, repairRequestIds } from './request-ids.js';
 const located = locateTensorFlow();
 const isLinux = process.platform === 'linux';
 
-test('the survey of the files and the repair of the loaded library agree', () => {
+test('the file survey and the repair of the loaded library agree', () => {
   expect(surveyRequestIds(located).repairable).toBe(isLinux);
   library();
   expect(repairRequestIds().repaired).toBe(isLinux);
 });
 
-test.runIf(isLinux)('ids that threads get after the repair all differ', () => {
+test.runIf(isLinux)('ids of different threads are distinct after the repair', () => {
   repairRequestIds();
   const getId = addressOf(located.ccPath, GET_ID) as bigint;
   const ids = new Set(Array.from({ length: 2000 }, () => idOnFreshThread(getId)));
   expect(ids.size).toBe(2000);
 });
 
-test('a library that defines no other generator is left as it is', () => {
+test('a library without a well-seeded generator is not changed', () => {
   const survey = surveyRequestIds({ ...located, frameworkPath: process.execPath }, 'linux');
-  expect(survey).toEqual({ repairable: false, why: 'the library has no other generator' });
+  expect(survey).toEqual({ repairable: false, why: 'the library has no well-seeded generator' });
 });
 
-test.runIf(isLinux)('a library that calls no such function is told apart', () => {
+test.runIf(isLinux)('a library that does not call the function is recognized', () => {
   const survey = surveyRequestIds({ ...located, ccPath: located.frameworkPath }, 'linux');
   expect(survey).toMatchObject({ repairable: false });
 });
 
-test.runIf(isLinux)('a name that a library has only as a part of another is not defined by it', () => {
+test.runIf(isLinux)('a substring of a symbol name is not reported as defined', () => {
   const has = (symbol: string) => withImageFile(located.frameworkPath, (image) => defines(image, symbol));
   expect([has(STRONG), has(STRONG.slice(1)), has(`${STRONG}x`)]).toEqual([true, false, false]);
 });
 
-test('a file that is cut short is an error that says so', () => {
+test('a truncated file is reported as truncated', () => {
   const dir = mkdtempSync(join(tmpdir(), 'shoal-elf-'));
   try {
     const file = join(dir, 'cut.so');

@@ -11,7 +11,7 @@ import { type RunOptions, Session } from '../session/session.js';
 import { liveHandles } from './handle.js';
 import { tensorFlowError } from './status.js';
 
-describe('every code of TensorFlow', () => {
+describe('every TensorFlow status code', () => {
   test.each(TF_CODE_NAMES.map((name, code) => [code, name] as const).filter(([code]) => code > 0))(
     '%i becomes SHOAL_TF_%s',
     (code, name) => {
@@ -21,12 +21,12 @@ describe('every code of TensorFlow', () => {
     },
   );
 
-  test('that is not known becomes UNKNOWN', () => {
+  test('an unknown code becomes UNKNOWN', () => {
     expect(tensorFlowError(99, 'odd').code).toBe('SHOAL_TF_UNKNOWN');
   });
 });
 
-describe('what a message tells', () => {
+describe('details parsed from a message', () => {
   test('the op, the device and the task', () => {
     const text =
       'From /job:ps/replica:0/task:1:\nCould not do it\n\t [[{{node layer/MatMul}}]] on /job:ps/replica:0/task:1/device:CPU:0';
@@ -37,26 +37,26 @@ describe('what a message tells', () => {
     });
   });
 
-  test('the op of a function, not the function', () => {
+  test('the op within a function, not the function', () => {
     expect(tensorFlowError(3, '{{function_node __inference_f_12}} {{node add}} failed').op).toBe('add');
   });
 
-  test('nothing where there is nothing', () => {
+  test('none if the message has none', () => {
     expect(tensorFlowError(3, 'no')).toMatchObject({ op: undefined, device: undefined, task: undefined });
   });
 
-  test('the caller may know the op and a hint better', () => {
+  test('the caller’s op and hint take precedence', () => {
     expect(tensorFlowError(3, '[[{{node a}}]]', { op: 'b', hint: 'try c' })).toMatchObject({
       op: 'b',
       hint: 'try c',
     });
   });
 
-  test('which variable has no value, and what to do', () => {
+  test('the uninitialized variable, with a hint', () => {
     expect(tensorFlowError(9, 'Could not find variable w. This could mean').hint).toContain('Variable w has');
   });
 
-  test('that a task is gone or slow', () => {
+  test('an unavailable or slow task', () => {
     expect(tensorFlowError(14, 'failed to connect').hint).toContain('task');
     expect(tensorFlowError(4, 'Timed out').hint).toContain('timeoutMs');
   });
@@ -136,7 +136,7 @@ describe('a status from TensorFlow', () => {
     expect(error).toMatchObject({ code: 'SHOAL_TF_DEADLINE_EXCEEDED' });
   });
 
-  test('CANCELLED when the session is closed under a run', async () => {
+  test('CANCELLED when the session is closed during a run', async () => {
     const own = Session.open({ graph });
     const waiting = own.run(graph.asDefault(() => dequeue(emptyQueue())));
     const ended = expect(waiting).rejects.toMatchObject({ code: 'SHOAL_TF_CANCELLED' });
@@ -145,7 +145,7 @@ describe('a status from TensorFlow', () => {
     await ended;
   });
 
-  test('leaves no status behind', () => {
+  test('does not leak statuses', () => {
     expect(liveHandles()).toMatchObject({ status: 0, buffer: 0, options: 0 });
   });
 });

@@ -1,4 +1,4 @@
-/** TensorFlow's statuses, and how they become errors. */
+/** Converts TensorFlow's statuses to errors. */
 import { type ShoalError, TensorFlowError, TF_CODE_NAMES, type TfCodeName } from '../errors/errors.js';
 import type { Pointer } from './c-api.js';
 import { countHandle } from './handle.js';
@@ -7,11 +7,11 @@ import { oneDnnHint } from './onednn.js';
 
 /** What the caller knows about the call that failed. */
 export interface CallContext {
-  readonly op?: string | undefined;
-  readonly hint?: string | undefined;
+  readonly op?: string;
+  readonly hint?: string;
 }
 
-// Statuses are used for the length of one call; a few are kept rather than made anew for each.
+// A status is used for one call; a few are pooled.
 const KEPT_STATUSES = 64;
 const idle: Pointer[] = [];
 
@@ -22,12 +22,12 @@ export function takeStatus(): Pointer {
 
 export function giveStatus(status: Pointer): void {
   countHandle('status', -1);
-  // A status that holds an error is not reused: a call that succeeds need not reset it.
+  // A status with an error is not reused: a successful call does not necessarily reset it.
   if (idle.length < KEPT_STATUSES && C().TF_GetCode(status) === 0) idle.push(status);
   else C().TF_DeleteStatus(status);
 }
 
-/** Calls `f` with a status, and throws what the status says if it is not OK. */
+/** Calls `f` with a status, and throws if the status is not OK. */
 export function checked<T>(f: (status: Pointer) => T, context?: CallContext): T {
   const status = takeStatus();
   try {
@@ -44,7 +44,7 @@ export function throwStatus(status: Pointer, context?: CallContext): void {
   if (error) throw error;
 }
 
-/** The error that a status stands for, or undefined when it is OK. */
+/** The error of a status; undefined if it is OK. */
 export function statusError(status: Pointer, context: CallContext = {}): ShoalError | undefined {
   const code = C().TF_GetCode(status);
   if (code === 0) return undefined;
@@ -53,7 +53,7 @@ export function statusError(status: Pointer, context: CallContext = {}): ShoalEr
 
 export function tensorFlowError(code: number, message: string, context: CallContext = {}): TensorFlowError {
   const name = (TF_CODE_NAMES[code] ?? 'UNKNOWN') as TfCodeName;
-  const text = message.trimEnd() || 'TensorFlow gives no details; a peer may have gone away';
+  const text = message.trimEnd() || 'TensorFlow reported no details; a peer may have disconnected';
   const device = /\/job:[\w-]+(?:\/replica:\d+)?\/task:\d+(?:\/device:\w+:\d+)?/.exec(text)?.[0];
   const task = device && /\/job:[\w-]+/.exec(device)?.[0] + (/\/task:\d+/.exec(device)?.[0] ?? '');
   return new TensorFlowError(name, text, {
@@ -75,8 +75,8 @@ function hintFor(code: TfCodeName, message: string): string | undefined {
     const which = variable ? `Variable ${variable} has` : 'A variable has';
     return `${which} no value yet: run tf.globalVariablesInitializer(), or restore a checkpoint, first.`;
   }
-  if (code === 'UNAVAILABLE') return 'A task is gone or cannot be reached; it may come back elsewhere.';
+  if (code === 'UNAVAILABLE') return 'A task is down or unreachable; it may restart on another host.';
   if (code === 'DEADLINE_EXCEEDED')
-    return 'A step took longer than its timeoutMs: a task may be frozen or cut off.';
+    return 'A step took longer than its timeoutMs: a task may be frozen or unreachable.';
   return isLibraryLoaded() ? oneDnnHint(message, library().oneDnn) : undefined;
 }

@@ -1,4 +1,4 @@
-/** Shapes and pieces: reshape, slice, join, split, gather, pad. */
+/** Shape manipulation: reshape, slice, concat, split, gather, pad. */
 import { invalid } from '../errors/errors.js';
 import type { OpOptions } from '../graph/graph.js';
 import type { Output } from '../graph/operation.js';
@@ -14,7 +14,7 @@ const int32 = (value: number | readonly number[]): Tensor =>
     dtype: 'int32',
   });
 
-/** A number, a list of numbers, or a tensor: as indices. */
+/** Converts a number or a list of numbers to int32 indices; tensors are unchanged. */
 const indexTensor = (value: Operand | readonly number[]): Operand =>
   typeof value === 'number' || (Array.isArray(value) && value.every((item) => typeof item === 'number'))
     ? int32(value as number | number[])
@@ -22,7 +22,7 @@ const indexTensor = (value: Operand | readonly number[]): Operand =>
 
 export const identity = <D extends DType>(x: Operand<D>, options?: OpOptions): Output<D> =>
   raw.identity(x, options);
-/** `x`, through which no gradient flows. */
+/** `x` with gradients blocked. */
 export const stopGradient = <D extends DType>(x: Operand<D>, options?: OpOptions): Output<D> =>
   raw.stopGradient(x, options);
 
@@ -49,7 +49,7 @@ export const squeeze = <D extends DType>(
   options?: OpOptions,
 ): Output<D> => raw.squeeze(x, { squeezeDims: axis, ...options });
 
-/** Axes in another order; reversed when no order is given. */
+/** Permutes the axes. Default: reversed. */
 export function transpose<D extends DType>(
   x: Operand<D>,
   permutation?: readonly number[] | Operand,
@@ -76,16 +76,16 @@ export function concat(inputs: readonly Operand[], axis: number | Operand = 0, o
 export const stack = (inputs: readonly Operand[], axis = 0, options?: OpOptions): Output =>
   raw.pack(inputs, { axis, ...options });
 
-/** The slices along an axis; their number must be known. */
+/** The slices along an axis, whose size must be known. */
 export function unstack(x: Operand, axis = 0, options?: OpOptions): Output[] {
   const output = asOutput(x);
   const num = output.shape?.at(axis);
   if (num === undefined || num === null)
-    throw invalid(`unstack needs to know the size of axis ${axis} of ${output}`);
+    throw invalid(`unstack needs a known size of axis ${axis} of ${output}`);
   return raw.unpack(output, { num, axis, ...options });
 }
 
-/** Equal parts by number, or parts of the sizes given. */
+/** Splits into a number of equal parts, or into parts of the given sizes. */
 export function split(
   x: Operand,
   parts: number | readonly number[],
@@ -96,7 +96,7 @@ export function split(
   return raw.splitV(x, int32(parts), int32(axis), { numSplit: parts.length, ...options });
 }
 
-/** A block: from `begin`, of `size`; -1 for all the rest of an axis. */
+/** A block of the given size at `begin`; size -1 means up to the end of the axis. */
 export const slice = <D extends DType>(
   x: Operand<D>,
   begin: readonly number[] | Operand,
@@ -173,14 +173,14 @@ export const broadcastTo = <D extends DType>(
   options?: OpOptions,
 ): Output<D> => raw.broadcastTo(x, asShape(to), options);
 
-/** The largest k of each row, in order, with their places. */
+/** The k largest values of each row, in descending order, with their indices. */
 export const topk = (
   x: Operand,
   k: number | Operand = 1,
   sorted = true,
 ): { values: Output; indices: Output } => raw.topKV2(x, indexTensor(k), { sorted });
 
-/** The distinct values in order of first appearance, and for each element the place of its value. */
+/** The distinct values in order of first appearance, and the index of each element's value among them. */
 export const unique = (x: Operand, dtype: 'int32' | 'int64' = 'int32'): { y: Output; idx: Output } =>
   raw.unique(x, { outIdx: dtype });
 
@@ -189,10 +189,10 @@ export function booleanMask(x: Operand, mask: Operand): Output {
   const output = asOutput(x);
   const flags = asOutput(mask, 'bool');
   const maskRank = flags.rank;
-  if (maskRank === null) throw invalid(`booleanMask needs to know the rank of the mask ${flags}`);
+  if (maskRank === null) throw invalid(`booleanMask needs a mask of known rank; got ${flags}`);
   const leading = output.shape?.slice(0, maskRank);
   if (leading && broadcastShapes(leading, flags.shape) === undefined) {
-    throw invalid(`The mask ${flags} does not fit the leading axes of ${output}`);
+    throw invalid(`The mask ${flags} does not match the leading axes of ${output}`);
   }
   const rows =
     maskRank === 1

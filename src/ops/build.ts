@@ -1,6 +1,6 @@
 /**
- * From what a user passes to an op of the graph: literals become constants of the type that the op's
- * definition and the other inputs call for.
+ * Converts user arguments to graph ops: literals become constants whose dtype follows from the op's definition and
+ * the other inputs.
  */
 import { invalid } from '../errors/errors.js';
 import type { Attrs } from '../graph/attributes.js';
@@ -13,9 +13,8 @@ import { dtypeOfValue, type NestedValue } from '../tensor/literal.js';
 import { Tensor, type TensorLike } from '../tensor/tensor.js';
 
 /**
- * What an op takes: an output of the graph, something that stands for one, or a literal. The type
- * parameter says which element type is meant, for the types of results to follow; an output whose type
- * TypeScript does not know is taken too, and TensorFlow checks it.
+ * An input of an op: an output of the graph, a value that converts to one, or a literal. The type parameter is the
+ * dtype, from which result types follow; outputs of statically unknown dtype are accepted, and TensorFlow checks them.
  */
 export type Operand<D extends DType = DType> = OutputLike<D> | OutputLike | TensorLike;
 
@@ -23,7 +22,7 @@ export type BuildOptions = OpOptions;
 
 export { isOutputLike };
 
-/** Makes an op of any type; `inputs` in the order of its definition. */
+/** Creates an op of any type; `inputs` in the order of its definition. */
 export function build(
   type: string,
   inputs: readonly (Operand | readonly Operand[])[],
@@ -34,11 +33,11 @@ export function build(
   const def = graph.opDef(type);
   const resolved: OpInput[] = inputs.map((input, i) => {
     const arg = def.inputArg[i];
-    if (!arg) throw invalid(`Op ${type} takes ${def.inputArg.length} inputs, ${inputs.length} were given`);
+    if (!arg) throw invalid(`Op ${type} takes ${def.inputArg.length} inputs; got ${inputs.length}`);
     if (arg.numberAttr === '' && arg.typeListAttr === '') {
       return toOutput(graph, input as Operand, () => literalType(def, arg, input as Operand, inputs, attrs));
     }
-    if (!Array.isArray(input)) throw invalid(`Input '${arg.name}' of ${type} is a list of tensors`);
+    if (!Array.isArray(input)) throw invalid(`Input '${arg.name}' of ${type} must be a list of tensors`);
     return input.map((one: Operand) => toOutput(graph, one, () => literalType(def, arg, one, inputs, attrs)));
   });
   return graph.op(type, resolved, attrs, {
@@ -71,12 +70,12 @@ export function constantIn(graph: Graph, value: TensorLike, dtype?: DType, optio
     .output();
 }
 
-/** Whatever was given, as an output of the current graph. */
+/** Converts an operand to an output of the current graph. */
 export function asOutput<D extends DType = DType>(operand: Operand<D>, dtype?: D): Output<D> {
   if (isOutputLike(operand)) {
     const output = operand.toOutput() as Output<D>;
     if (dtype !== undefined && output.dtype !== dtype)
-      throw invalid(`${output} is given where ${dtype} is wanted`);
+      throw invalid(`Expected dtype ${dtype}; got ${output}`);
     return output;
   }
   return constantIn(currentGraph(), operand, dtype) as Output<D>;
@@ -89,7 +88,7 @@ export function integers(value: Operand): Operand {
     : Tensor.of(value, { dtype: 'int32' });
 }
 
-/** The element type of a literal for this input. */
+/** The dtype of a literal for this input. */
 function literalType(
   def: OpDef,
   arg: OpDef_ArgDef,
@@ -114,7 +113,7 @@ function literalType(
   return types.includes('int32') ? 'int32' : (types[0] as DType);
 }
 
-/** The type of the first graph output among the inputs that share the type attribute. */
+/** The dtype of the first output or tensor among the inputs that share the type attribute. */
 function siblingType(def: OpDef, typeAttr: string, inputs: readonly unknown[]): DType | undefined {
   for (const [i, arg] of def.inputArg.entries()) {
     if (arg.typeAttr !== typeAttr) continue;

@@ -1,4 +1,4 @@
-/** Chaining: `x.matMul(w).add(b)`. Importing this file gives outputs their methods. */
+/** Chaining: `x.matMul(w).add(b)`. Importing this file adds the methods to Output. */
 import { Output } from '../graph/operation.js';
 import type { DType } from '../tensor/dtype.js';
 import type { Shape } from '../tensor/shape.js';
@@ -107,7 +107,7 @@ declare module '../graph/operation.js' {
 
 type AnyFunction = (...args: unknown[]) => unknown;
 
-/** Gives a class the chain methods that it does not define itself; its instances must be operands. */
+/** Adds the chain methods that a class does not define itself; its instances must be operands. */
 export function installChain(prototype: object): void {
   const define = (name: string, method: AnyFunction) => {
     if (Object.hasOwn(prototype, name)) return;

@@ -28,7 +28,7 @@ describe('cond', () => {
   test.each([
     [true, [1, 20]],
     [false, [2, 10]],
-  ])('gives the values of the branch for %j', async (value, expected) => {
+  ])('returns the values of the branch for %j', async (value, expected) => {
     const { flag, outputs } = build((pred) => {
       const [a, b] = [tf.constant(10), tf.constant(20)];
       return tf.cond(
@@ -40,7 +40,7 @@ describe('cond', () => {
     expect(await evaluate(outputs, [[flag, value]])).toEqual(expected);
   });
 
-  test('takes literals for values, and one value without a list', async () => {
+  test('accepts literals, and a single value without a list', async () => {
     const { flag, outputs } = build((pred) => [
       ...tf.cond(
         pred,
@@ -71,7 +71,7 @@ describe('cond', () => {
     expect(await evaluate(outputs, [[flag, true]])).toEqual([10, 10]);
   });
 
-  test('traces each branch once, whatever they capture', () => {
+  test('traces each branch once, independent of captures', () => {
     const traced: string[] = [];
     build((pred) => {
       const [a, b] = [tf.constant(1), tf.constant(2)];
@@ -88,7 +88,7 @@ describe('cond', () => {
     [[3, 4], 12],
     [[4, 3], 7],
     [[-1, 3], -1],
-  ])('nests: of %j it gives %i', async ([x, y], expected) => {
+  ])('nests: %j gives %i', async ([x, y], expected) => {
     const [a, b] = inGraph(() => [tf.placeholder({ shape: [] }), tf.placeholder({ shape: [] })]) as [
       Output,
       Output,
@@ -112,7 +112,7 @@ describe('cond', () => {
     expect(await evaluate(outputs, feeds)).toEqual([expected]);
   });
 
-  test('keeps what both branches know of the shape', () => {
+  test('keeps the common static shape of both branches', () => {
     const { outputs } = build((pred) =>
       tf.cond(
         pred,
@@ -123,7 +123,7 @@ describe('cond', () => {
     expect(outputs.map(({ shape }) => shape)).toEqual([[null, 3], null]);
   });
 
-  test('of branches with different types says so', () => {
+  test('reports branches with different types', () => {
     expect(() =>
       build((pred) =>
         tf.cond(
@@ -132,12 +132,12 @@ describe('cond', () => {
           () => tf.constant(1n),
         ),
       ),
-    ).toThrow(/one gives \(float32 \[\]\), the other \(int64 \[\]\)/);
+    ).toThrow(/got \(float32 \[\]\) and \(int64 \[\]\)/);
   });
 
-  test('wants a bool', () => {
+  test('requires a bool condition', () => {
     const pred = () => tf.constant(1);
-    expect(() => inGraph(() => tf.cond(pred(), pred, pred))).toThrow('where bool is wanted');
+    expect(() => inGraph(() => tf.cond(pred(), pred, pred))).toThrow('Expected dtype bool');
   });
 });
 
@@ -211,7 +211,7 @@ describe('whileLoop', () => {
     expect(await evaluate(outputs)).toEqual([4, 0 - 2 + 8 - 18]);
   });
 
-  test('deep nests are traced once a level', () => {
+  test('deep nests are traced once per level', () => {
     let traced = 0;
     const nest = (depth: number, x: Output): Output =>
       depth === 0
@@ -241,7 +241,7 @@ describe('whileLoop', () => {
     expect(await evaluate(outputs)).toEqual([8]);
   });
 
-  test('lets shapes change where it is told', async () => {
+  test('allows shapes to change with shapeInvariants', async () => {
     const grow = (options: { shapeInvariants?: (number | null)[][] }) =>
       inGraph(() =>
         tf.whileLoop(
@@ -252,18 +252,18 @@ describe('whileLoop', () => {
         ),
       );
     expect(() => grow({})).toThrow(
-      /Loop variable 0 has shape \[2\] before a round and \[4\] after it.*shapeInvariants/s,
+      /Loop variable 0 has shape \[2\] before an iteration and \[4\] after it.*shapeInvariants/s,
     );
     const outputs = grow({ shapeInvariants: [[null]] });
     expect(outputs[0]?.shape).toEqual([null]);
     expect(await evaluate(outputs)).toEqual([[1, 2, 1, 2, 1, 2, 1, 2]]);
   });
 
-  test('must give back as many variables of the same types', () => {
+  test('must return the same number and types of variables', () => {
     const loop = (body: (x: Output) => Output[]) => () =>
       inGraph(() => tf.whileLoop((x) => x.less(1), body, [0]));
-    expect(loop((x) => [x, x])).toThrow(/loop variables: \(float32\), it returns \(float32, float32\)/);
-    expect(loop((x) => [tf.cast(x, 'int32')])).toThrow(/it returns \(int32\)/);
+    expect(loop((x) => [x, x])).toThrow(/loop variables \(float32\); got \(float32, float32\)/);
+    expect(loop((x) => [tf.cast(x, 'int32')])).toThrow(/got \(int32\)/);
     expect(() =>
       inGraph(() =>
         tf.whileLoop(

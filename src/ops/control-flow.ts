@@ -21,14 +21,14 @@ const asList = (value: Operand | readonly Operand[]): Output[] =>
     ? value.map((item: Operand) => asOutput(item))
     : [asOutput(value as Operand)];
 
-/** The functions behind an If, a While or a call, for whoever differentiates it. */
+/** The functions called by an If, a While or a call op, kept for differentiation. */
 const functionsOf = new WeakMap<Operation, readonly GraphFunction[]>();
 
 export function functionsOfOp(op: Operation): readonly GraphFunction[] | undefined {
   return functionsOf.get(op);
 }
 
-/** Tells which functions an op calls, where it was not made here: a copy of one that was. */
+/** Registers the functions of an op that was copied, not created here. */
 export function rememberFunctions(op: Operation, functions: readonly GraphFunction[]): void {
   functionsOf.set(op, functions);
 }
@@ -37,7 +37,7 @@ interface Body extends FinishOptions {
   readonly traced: TracedBody;
 }
 
-/** Makes functions that capture the same outputs in the same order: they share one signature. */
+/** Creates functions with identical captures, so that they share one signature. */
 function finishTogether(bodies: readonly Body[]): GraphFunction[] {
   const captures = [
     ...new Set(bodies.flatMap(({ traced }) => traced.graph.captures.map(({ outer }) => outer))),
@@ -45,13 +45,13 @@ function finishTogether(bodies: readonly Body[]): GraphFunction[] {
   return bodies.map(({ traced, ...options }) => finishFunction(traced, { ...options, captures }));
 }
 
-/** The value of `then` where the scalar condition holds, else of `otherwise`; only that branch runs. */
+/** The results of `then` if the scalar condition is true, else of `otherwise`; only that branch runs. */
 export function cond(pred: Operand, then: Branch, otherwise: Branch, options: OpOptions = {}): Output[] {
   const trace = (branch: Branch) => traceBody([], () => asList(branch()));
   return condOfBodies(asOutput(pred, 'bool'), trace(then), trace(otherwise), options);
 }
 
-/** `cond` of branches that are traced already. */
+/** `cond` with already traced branches. */
 export function condOfBodies(
   predicate: Output,
   then: TracedBody,
@@ -98,13 +98,13 @@ export function condOne(
 }
 
 export interface WhileOptions extends OpOptions {
-  /** Stops after this many rounds whatever the condition says. */
+  /** Stops after this many iterations. Default: no limit. */
   readonly maximumIterations?: number;
-  /** Static shapes of the loop variables where they change from round to round. */
+  /** Static shapes of the loop variables, with null for sizes that change between iterations. */
   readonly shapeInvariants?: readonly PartialShape[];
 }
 
-/** Repeats `body` on the loop variables while `condition` of them holds; gives their last values. */
+/** Runs `body` on the loop variables while `condition` holds; returns their final values. */
 export function whileLoop(
   condition: (...vars: Output[]) => Operand,
   body: (...vars: Output[]) => Operand | readonly Operand[],
@@ -137,7 +137,7 @@ export function whileLoop(
   return whileOfBodies(test, step, start, rest).slice(counted ? 1 : 0);
 }
 
-/** `whileLoop` of a condition and a body that are traced already, with the same arguments. */
+/** `whileLoop` with an already traced condition and body of the same arguments. */
 export function whileOfBodies(
   test: TracedBody,
   step: TracedBody,
@@ -167,7 +167,7 @@ export function whileOfBodies(
   return op.outputs.slice(0, start.length);
 }
 
-/** Calls a function of this graph: an op with its results. */
+/** Calls a function of this graph. */
 export function callFunction(fn: GraphFunction, args: readonly Operand[], options: OpOptions = {}): Output[] {
   const inputs = callArguments(
     fn,
@@ -190,9 +190,7 @@ function checkSame(what: string, a: GraphFunction, b: GraphFunction): void {
     a.outputs.length !== b.outputs.length ||
     a.outputs.some(({ dtype }, i) => dtype !== b.outputs[i]?.dtype)
   ) {
-    throw invalid(
-      `${what} must give values of the same types: one gives (${show(a)}), the other (${show(b)})`,
-    );
+    throw invalid(`${what} must return values of the same types; got (${show(a)}) and (${show(b)})`);
   }
 }
 
@@ -200,20 +198,20 @@ function checkLoopVars(before: readonly Output[], after: readonly Output[]): voi
   if (before.length !== after.length || before.some(({ dtype }, i) => dtype !== after[i]?.dtype)) {
     const show = (list: readonly Output[]) => list.map(({ dtype }) => dtype).join(', ');
     throw invalid(
-      `The body of a while loop must return its loop variables: (${show(before)}), it returns (${show(after)})`,
+      `The body of a while loop must return its loop variables (${show(before)}); got (${show(after)})`,
     );
   }
   for (const [i, { shape }] of before.entries()) {
     const next = (after[i] as Output).shape;
     if (isAtLeastAsExact(next, shape)) continue;
     throw invalid(
-      `Loop variable ${i} has shape ${formatShape(shape)} before a round and ${formatShape(next)} after it`,
-      { hint: 'Say which sizes change: shapeInvariants, with null for each of them.' },
+      `Loop variable ${i} has shape ${formatShape(shape)} before an iteration and ${formatShape(next)} after it`,
+      { hint: 'Set shapeInvariants, with null for each size that changes.' },
     );
   }
 }
 
-/** Whether everything that `loose` knows holds for `shape` too. */
+/** Whether `shape` has every size that is known in `loose`. */
 function isAtLeastAsExact(shape: PartialShape, loose: PartialShape): boolean {
   if (loose === null) return true;
   return (

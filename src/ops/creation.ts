@@ -1,4 +1,4 @@
-/** Tensors out of nothing: constants, placeholders, ranges, fills. */
+/** Creates tensors: constants, placeholders, ranges, fills. */
 import { invalid } from '../errors/errors.js';
 import type { OpOptions } from '../graph/graph.js';
 import { currentGraph } from '../graph/graph.js';
@@ -15,7 +15,7 @@ export interface ConstantOptions<D extends DType = DType> extends OpOptions {
   readonly shape?: Shape;
 }
 
-/** A constant. Numbers are float32 unless `dtype` says otherwise; one value fills `shape`. */
+/** A constant. The default dtype of numbers is float32; a scalar fills `shape`. */
 export function constant<D extends DType = DType>(
   value: TensorLike,
   options: ConstantOptions<D> = {},
@@ -37,7 +37,7 @@ export function constant<D extends DType = DType>(
 
 export const scalar = constant;
 
-/** A value that a run is given. */
+/** A value to be fed in each run. */
 export function placeholder<D extends DType = 'float32'>(
   options: { readonly dtype?: D; readonly shape?: PartialShape } & OpOptions = {},
 ): Output<D> {
@@ -45,7 +45,7 @@ export function placeholder<D extends DType = 'float32'>(
   return raw.placeholder({ dtype, shape, ...rest }) as Output<D>;
 }
 
-/** A placeholder with a value for runs that feed none. */
+/** A placeholder with a default value. */
 export function placeholderWithDefault(input: Operand, shape: PartialShape, options: OpOptions = {}): Output {
   return raw.placeholderWithDefault(input, { shape, ...options });
 }
@@ -65,7 +65,7 @@ export function ones<D extends DType = 'float32'>(
 }
 
 function filled<D extends DType>(shape: Shape | Operand, value: 0 | 1, dtype: D): Output<D> {
-  if (dtype === 'string' && value === 1) throw invalid('There is no one of type string');
+  if (dtype === 'string' && value === 1) throw invalid('ones() does not support dtype string');
   const element = dtype === 'bool' ? value === 1 : dtype === 'string' ? '' : value;
   return raw.fill(asShape(shape), Tensor.of(element, { dtype })) as Output<D>;
 }
@@ -78,7 +78,7 @@ export function fill<D extends DType = DType>(
   return raw.fill(asShape(shape), value, options) as Output<D>;
 }
 
-/** A shape as a tensor: numbers become an int32 vector, also when there are none. */
+/** A shape as a tensor: a list of numbers, even if empty, becomes an int32 vector. */
 export function asShape(shape: Shape | Operand): Output {
   return Array.isArray(shape) && shape.every((dim) => typeof dim === 'number')
     ? constantIn(currentGraph(), Tensor.of(Int32Array.from(shape as number[])))
@@ -97,7 +97,7 @@ export const onesLike = <D extends DType>(x: Operand<D>, options: OpOptions = {}
   ) as Output<D>;
 };
 
-/** Numbers from `start` up to but not including `limit`. */
+/** Numbers in [start, limit). */
 export function range(start: Operand, limit: Operand, delta: Operand = 1, dtype: DType = 'int32'): Output {
   const given = [start, limit, delta].find(isOutputLike)?.toOutput().dtype ?? dtype;
   return raw.range(
@@ -149,10 +149,10 @@ export const eye = (rows: number, columns = rows, dtype: DType = 'float32'): Out
       );
 };
 
-/** An op that does nothing but wait for the current control dependencies. */
+/** An op that only waits for the current control dependencies. */
 export const noOp = (options: OpOptions = {}): Operation => raw.noOp(options);
 
-/** An op that is done when all of `ops` are. */
+/** An op that completes when all of `ops` have. */
 export function group(ops: readonly (Operation | Output)[], options: OpOptions = {}): Operation {
   return currentGraphOf(ops).controlDependencies(ops, () => raw.noOp({ name: 'group_deps', ...options }));
 }

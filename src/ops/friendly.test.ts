@@ -1,4 +1,4 @@
-/** Each function of the friendly layer once. */
+/** Tests each function of the high-level op API once. */
 import { beforeAll, describe, expect, test } from 'vitest';
 import { Graph } from '../graph/graph.js';
 import type { Fetches } from '../session/fetches.js';
@@ -10,19 +10,13 @@ import { CASES } from './testing/friendly-cases.js';
 /** Tested elsewhere, or not for users of `tf`. */
 const ELSEWHERE = new Set([
   'callFunction',
-  'condOfBodies',
-  'functionsOfOp',
-  'opSeeds',
   'placeholder',
   'randomNormal',
   'randomShuffle',
   'randomUniform',
   'raw',
-  'reductionAxes',
-  'rememberFunctions',
   'setRandomSeed',
   'truncatedNormal',
-  'whileOfBodies',
 ]);
 
 const plain = (value: unknown): unknown => {
@@ -48,8 +42,8 @@ function expectClose(got: unknown, expected: unknown, path: string): void {
   } else expect(got, path).toEqual(expected);
 }
 
-describe('the friendly layer', () => {
-  test('is tested whole', () => {
+describe('the high-level op API', () => {
+  test('is tested completely', () => {
     expect(Object.keys(tf).filter((name) => !(name in CASES) && !ELSEWHERE.has(name))).toEqual([]);
   });
 

@@ -1,10 +1,10 @@
-/** The body of a function put into the current graph, as ops of its own. */
+/** Inlines the body of a function into the current graph. */
 import type { GraphFunction } from '../graph/function.js';
 import { currentGraph } from '../graph/graph.js';
 import type { Output } from '../graph/operation.js';
 import { functionsOfOp, rememberFunctions } from './control-flow.js';
 
-/** Copies the body with `args` in place of its inputs, captures included; gives its results. */
+/** Copies the body with `args` in place of its inputs, including captures; returns its results. */
 export function inlineFunction(fn: GraphFunction, args: readonly Output[]): Output[] {
   const graph = currentGraph();
   const prefix = graph.uniqueName('inlined');

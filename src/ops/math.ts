@@ -1,4 +1,4 @@
-/** Arithmetic, comparisons, logic, element by element with broadcasting; matrix products; reductions. */
+/** Element-wise arithmetic, comparisons and logic with broadcasting; matrix products; reductions. */
 import { invalid } from '../errors/errors.js';
 import type { OpOptions } from '../graph/graph.js';
 import type { Output } from '../graph/operation.js';
@@ -14,7 +14,7 @@ type Comparison = (a: Operand, b: Operand, options?: OpOptions) => Output<'bool'
 export const add: Binary = (a, b, options) => raw.addV2(a, b, options) as never;
 export const sub: Binary = (a, b, options) => raw.sub(a, b, options) as never;
 export const mul: Binary = (a, b, options) => raw.mul(a, b, options) as never;
-/** True division: of floats. */
+/** Floating-point division. */
 export const div: Binary = (a, b, options) => raw.realDiv(a, b, options) as never;
 export const floorDiv: Binary = (a, b, options) => raw.floorDiv(a, b, options) as never;
 export const mod: Binary = (a, b, options) => raw.floorMod(a, b, options) as never;
@@ -53,7 +53,7 @@ export const cosh: Unary = (x, options) => raw.cosh(x, options) as never;
 export const tanh: Unary = (x, options) => raw.tanh(x, options) as never;
 export const floor: Unary = (x, options) => raw.floor(x, options) as never;
 export const ceil: Unary = (x, options) => raw.ceil(x, options) as never;
-/** To the nearest; halves to even. */
+/** Rounds to nearest, ties to even. */
 export const round: Unary = (x, options) => raw.round(x, options) as never;
 export const erf: Unary = (x, options) => raw.erf(x, options) as never;
 export const lgamma: Unary = (x, options) => raw.lgamma(x, options) as never;
@@ -75,7 +75,7 @@ export const isNan = (x: Operand, options?: OpOptions): Output<'bool'> => raw.is
 export const isInf = (x: Operand, options?: OpOptions): Output<'bool'> => raw.isInf(x, options);
 export const finite = (x: Operand, options?: OpOptions): Output<'bool'> => raw.isFinite(x, options);
 
-/** `a` where the condition holds, else `b`; all three broadcast. */
+/** `a` where the condition is true, else `b`; all three broadcast. */
 export const where: (condition: Operand, a: Operand, b: Operand, options?: OpOptions) => Output = (
   condition,
   a,
@@ -97,7 +97,7 @@ export interface MatMulOptions extends OpOptions {
   readonly transposeB?: boolean;
 }
 
-/** The matrix product; of the innermost two axes where there are more, with the others broadcast. */
+/** The matrix product of the innermost two axes; other axes broadcast. */
 export function matMul<D extends DType = DType>(
   a: Operand<D>,
   b: Operand<D>,
@@ -110,7 +110,7 @@ export function matMul<D extends DType = DType>(
       ? [asOutput(a, b.toOutput().dtype), b.toOutput()]
       : [asOutput(a), asOutput(b)];
   if (x.rank === 2 && y.rank === 2) return raw.matMul(x, y, { transposeA, transposeB, ...rest }) as Output<D>;
-  // The op for batches takes adjoints: a conjugate of the conjugate is a transpose.
+  // The batch op takes adjoints: the adjoint of the conjugate is the transpose.
   const [left, right] = isComplex(x.dtype)
     ? [transposeA ? raw.conj(x) : x, transposeB ? raw.conj(y) : y]
     : [x, y];
@@ -118,14 +118,14 @@ export function matMul<D extends DType = DType>(
 }
 
 export interface ReduceOptions extends OpOptions {
-  /** Axes to reduce; all of them when left out. Negative ones count from the end. */
-  readonly axis?: number | readonly number[] | Output | undefined;
+  /** Axes to reduce; negative ones count from the end. Default: all. */
+  readonly axis?: number | readonly number[] | Output;
   readonly keepDims?: boolean;
 }
 
 type Reducer = (x: Operand, axis: Operand, attrs: { keepDims?: boolean } & OpOptions) => Output;
 
-/** The axes of a reduction as a tensor; all axes when none are named. */
+/** The axes of a reduction as a tensor. */
 export function reductionAxes(x: Output, axis: ReduceOptions['axis']): Operand {
   if (axis !== undefined) {
     if (typeof axis === 'object' && !Array.isArray(axis)) return axis as Output;
@@ -166,7 +166,7 @@ export function logSumExp(x: Operand, options: ReduceOptions = {}): Output {
   return options.keepDims ? kept : sum(kept, { axis: options.axis });
 }
 
-/** The mean and the variance over some axes. */
+/** Mean and variance over the given axes. */
 export function moments(x: Operand, options: ReduceOptions = {}): { mean: Output; variance: Output } {
   const output = asOutput(x);
   const center = mean(output, { axis: options.axis, keepDims: true });
@@ -193,14 +193,14 @@ export const cumsum = (x: Operand, { axis = 0, ...rest }: CumulateOptions = {}):
 export const cumprod = (x: Operand, { axis = 0, ...rest }: CumulateOptions = {}): Output =>
   raw.cumprod(x, Tensor.of(axis, { dtype: 'int32' }), rest);
 
-/** The sum of many tensors of one shape. */
+/** The sum of tensors of the same shape. */
 export const addN = (inputs: readonly Operand[], options?: OpOptions): Output =>
   inputs.length === 1 ? asOutput(inputs[0] as Operand) : raw.addN(inputs, options);
 
-/** Half the sum of squares: the usual penalty on weights. */
+/** Half the sum of squares. */
 export const l2Loss = (x: Operand, options?: OpOptions): Output => raw.l2Loss(x, options);
 
-/** The Euclidean norm; over all axes unless some are named. */
+/** The Euclidean norm. */
 export function norm(x: Operand, options: ReduceOptions = {}): Output {
   const output = asOutput(x);
   const squares = isFloating(output.dtype) ? square(output) : square(abs(output));

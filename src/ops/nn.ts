@@ -29,7 +29,7 @@ export const swish = <D extends DType>(x: Operand<D>): Output<D> => {
 export const logSigmoid = <D extends DType>(x: Operand<D>): Output<D> =>
   neg(raw.softplus(neg(x))) as Output<D>;
 
-/** Along the last axis, or along the one named. */
+/** Softmax along an axis. */
 export function softmax<D extends DType>(x: Operand<D>, axis = -1, options?: OpOptions): Output<D> {
   return alongLast(asOutput(x), axis, (y) => raw.softmax(y, options)) as Output<D>;
 }
@@ -38,17 +38,17 @@ export function logSoftmax<D extends DType>(x: Operand<D>, axis = -1, options?: 
   return alongLast(asOutput(x), axis, (y) => raw.logSoftmax(y, options)) as Output<D>;
 }
 
-/** TensorFlow's softmax works on the last axis: another one is brought there and back. */
+/** TensorFlow's softmax uses the last axis: transposes another axis to the end and back. */
 function alongLast(x: Output, axis: number, f: (x: Output) => Output): Output {
   if (axis === -1 || (x.rank !== null && axis === x.rank - 1)) return f(x);
-  if (x.rank === null) throw invalid(`A softmax over axis ${axis} needs to know the rank of ${x}`);
+  if (x.rank === null) throw invalid(`softmax over axis ${axis} needs an input of known rank; got ${x}`);
   const order = Array.from({ length: x.rank }, (_, i) => i);
   const at = axis < 0 ? axis + x.rank : axis;
   [order[at], order[x.rank - 1]] = [x.rank - 1, at];
   return transpose(f(transpose(x, order)), order);
 }
 
-/** Cross entropy of probabilities (labels) and logits, one number a row. */
+/** Cross entropy of probabilities (labels) and logits, one value per row. */
 export function softmaxCrossEntropyWithLogits(labels: Operand, logits: Operand, options?: OpOptions): Output {
   const x = asOutput(logits);
   const y = asOutput(labels, x.dtype);
@@ -59,7 +59,7 @@ export function softmaxCrossEntropyWithLogits(labels: Operand, logits: Operand, 
 
 const int32 = (values: number[]): Tensor => Tensor.of(values, { dtype: 'int32' });
 
-/** All axes but the last made one. */
+/** Merges all axes but the last. */
 function asRows(x: Output): Output {
   const classes = x.shape?.at(-1);
   if (typeof classes === 'number') return reshape(x, [-1, classes]);
@@ -67,7 +67,7 @@ function asRows(x: Output): Output {
   return reshape(x, raw.concatV2([int32([-1]), last], Tensor.of(0, { dtype: 'int32' })));
 }
 
-/** The same with the number of the right class for a label. */
+/** The same with class indices as labels. */
 export function sparseSoftmaxCrossEntropyWithLogits(
   labels: Operand,
   logits: Operand,
@@ -80,11 +80,11 @@ export function sparseSoftmaxCrossEntropyWithLogits(
   return reshape(flat, raw.shape(y));
 }
 
-/** Cross entropy of independent yes/no labels and logits, stable for large logits. */
+/** Cross entropy of independent binary labels and logits, stable for large logits. */
 export function sigmoidCrossEntropyWithLogits(labels: Operand, logits: Operand): Output {
   const x = asOutput(logits);
   const z = asOutput(labels, x.dtype);
-  // Selects instead of max and abs: their gradients add up to sigmoid(x) - z at x = 0 too.
+  // `where` instead of max and abs: the gradients sum to sigmoid(x) - z at x = 0 too.
   const zero = raw.zerosLike(x);
   const isPositive = greaterEqual(x, zero);
   const positive = where(isPositive, x, zero);
@@ -147,7 +147,7 @@ const pooling =
 export const maxPool = pooling(raw.maxPool as typeof raw.avgPool);
 export const avgPool = pooling(raw.avgPool);
 
-/** Whether the right class is among the k likeliest. */
+/** Whether the target class is among the k largest predictions. */
 export function inTopK(predictions: Operand, targets: Operand, k: number): Output<'bool'> {
   const classes = asOutput(integers(targets));
   return raw.inTopKV2(predictions, classes, asOutput(k, classes.dtype));

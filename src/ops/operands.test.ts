@@ -1,4 +1,4 @@
-/** What the friendly layer takes: chains, literals, mistakes, seeds. */
+/** Operands of the high-level op API: chaining, literals, invalid arguments, seeds. */
 import { describe, expect, test } from 'vitest';
 import { Graph } from '../graph/graph.js';
 import { Output } from '../graph/operation.js';
@@ -18,7 +18,7 @@ describe('chaining', () => {
     return session.runSync(graph.asDefault(() => build(tf.constant(M)))).toArray();
   };
 
-  test('is on every output, and means what the functions mean', () => {
+  test('is available on every output and equals the functions', () => {
     expect(
       run((x) =>
         x
@@ -35,7 +35,7 @@ describe('chaining', () => {
     ]);
   });
 
-  test('has every method that it promises', () => {
+  test('has every declared method', () => {
     for (const name of [
       'relu',
       'softmax',
@@ -55,19 +55,19 @@ describe('chaining', () => {
 describe('literals', () => {
   const dtypeOf = (build: () => Output) => new Graph().asDefault(build).dtype;
 
-  test('take the type of the other inputs, wherever they stand', () => {
+  test('take the dtype of the other inputs, in any position', () => {
     expect(dtypeOf(() => tf.add(tf.constant([1], { dtype: 'int64' }), 1))).toBe('int64');
     expect(dtypeOf(() => tf.sub(1, tf.constant([1], { dtype: 'float64' })))).toBe('float64');
     expect(dtypeOf(() => tf.concat([[1], tf.constant([2], { dtype: 'int32' })]))).toBe('int32');
     expect(dtypeOf(() => tf.where([true], 1, tf.constant([2], { dtype: 'int32' })))).toBe('int32');
   });
 
-  test('have their own where there is no other', () => {
+  test('have their default dtype without other inputs', () => {
     expect(dtypeOf(() => tf.add(1, 2))).toBe('float32');
     expect(dtypeOf(() => tf.add(1n, 2n))).toBe('int64');
   });
 
-  test('that do not fit the type are an error', () => {
+  test('that do not fit the dtype are an error', () => {
     expect(() => dtypeOf(() => tf.add(tf.constant([1], { dtype: 'int32' }), 1.5))).toThrow(
       '1.5 is out of range for int32',
     );
@@ -75,7 +75,7 @@ describe('literals', () => {
   });
 });
 
-describe('what cannot be is an error that says why', () => {
+describe('invalid arguments are errors with a reason', () => {
   const attempt = (build: () => unknown) => () => new Graph().asDefault(build);
   test.each([
     ['an axis out of range', () => tf.sum(M, { axis: 2 }), 'Axis 2 is out of range'],
@@ -83,20 +83,20 @@ describe('what cannot be is an error that says why', () => {
     [
       'unstacking an unknown size',
       () => tf.unstack(tf.placeholder({ shape: [null] })),
-      'needs to know the size of axis 0',
+      'needs a known size of axis 0',
     ],
     [
       'a mask that does not fit',
       () => tf.booleanMask(M, [true, false, true]),
-      'does not fit the leading axes',
+      'does not match the leading axes',
     ],
     [
       'a constant of another type',
       () => tf.constant(Tensor.of(1), { dtype: 'int32' }),
-      'A int32 tensor is wanted',
+      'Expected a int32 tensor',
     ],
-    ['ones of strings', () => tf.ones([2], 'string'), 'no one of type string'],
-    ['a scalar where a list is wanted', () => tf.raw.addN(1 as never), "Input 'inputs' of AddN is a list"],
+    ['ones of strings', () => tf.ones([2], 'string'), 'does not support dtype string'],
+    ['a scalar instead of a list', () => tf.raw.addN(1 as never), "Input 'inputs' of AddN must be a list"],
   ])('%s', (_, build, message) => expect(attempt(build)).toThrow(message));
 });
 
@@ -109,7 +109,7 @@ describe('random numbers', () => {
   };
   const mean = (values: readonly number[]) => values.reduce((a, b) => a + b, 0) / values.length;
 
-  test('lie where they should', () => {
+  test('have the expected range and moments', () => {
     const [uniform] = draw(() => tf.randomUniform([2000], -1, 3, { seed: 1 })) as [number[]];
     expect(Math.min(...uniform)).toBeGreaterThanOrEqual(-1);
     expect(Math.max(...uniform)).toBeLessThan(3);
@@ -124,7 +124,7 @@ describe('random numbers', () => {
     expect([...shuffled].sort()).toEqual([1, 2, 3, 4, 5]);
   });
 
-  test('are the same again with a seed of the op or of the graph, and differ from run to run', () => {
+  test('are reproducible with an op seed or a graph seed, and differ between runs', () => {
     const seeded = () => draw(() => tf.randomUniform([3], 0, 1, { seed: 7 }), 2);
     expect(seeded()).toEqual(seeded());
     expect(seeded()[0]).not.toEqual(seeded()[1]);

@@ -1,4 +1,4 @@
-/** Random tensors. Seeds as TensorFlow takes them: of the graph, of the op, or both; none at all is random. */
+/** Random tensors. Seeds follow TensorFlow: a graph seed, an op seed, or both; without seeds results are random. */
 import { currentGraph, type OpOptions } from '../graph/graph.js';
 import type { Output } from '../graph/operation.js';
 import { type DType, isInteger } from '../tensor/dtype.js';
@@ -8,12 +8,12 @@ import { asShape } from './creation.js';
 import * as raw from './generated/index.js';
 import { add, mul } from './math.js';
 
-/** The graph seed that TensorFlow takes when only an op has one. */
+/** TensorFlow's graph seed if only an op seed is set. */
 const DEFAULT_GRAPH_SEED = 87654321;
 
 export interface RandomOptions<D extends DType = DType> extends OpOptions {
   readonly dtype?: D;
-  readonly seed?: number | undefined;
+  readonly seed?: number;
 }
 
 /** The pair of seeds for an op. */
@@ -49,7 +49,7 @@ export function randomUniform<D extends DType = 'float32'>(
   return add(mul(unit, Number(high) - Number(low)), Number(low)) as Output<D>;
 }
 
-/** Draws from a distribution with mean 0 and deviation 1, then scales and shifts. */
+/** Draws from a distribution with mean 0 and standard deviation 1, then scales and shifts. */
 const normal =
   (draw: typeof raw.randomStandardNormal) =>
   <D extends DType = 'float32'>(
@@ -61,10 +61,10 @@ const normal =
     add(mul(draw(asShape(shape), { dtype, ...opSeeds(seed), ...rest }), stddev), mean) as Output<D>;
 
 export const randomNormal = normal(raw.randomStandardNormal);
-/** Normal, with values beyond two standard deviations drawn again. */
+/** Normal, with values beyond two standard deviations redrawn. */
 export const truncatedNormal = normal(raw.truncatedNormal);
 
-/** The rows in random order. */
+/** Shuffles the rows. */
 export function randomShuffle(x: Operand, { seed, ...rest }: RandomOptions = {}): Output {
   return raw.randomShuffle(x, { ...opSeeds(seed), ...rest });
 }

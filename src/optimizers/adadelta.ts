@@ -17,7 +17,9 @@ import { checkHyperparameter, type Hyperparameter, type Hyperparameters } from '
 import { Optimizer, type OptimizerOptions, type SlotSpec } from './optimizer.js';
 
 export interface AdadeltaOptions extends OptimizerOptions {
+  /** Default: 0.95. */
   readonly rho?: Hyperparameter;
+  /** Default: 1e-8. */
   readonly epsilon?: Hyperparameter;
 }
 

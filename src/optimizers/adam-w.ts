@@ -4,10 +4,10 @@
  *   w ← w − lr·λ·w
  *   then as Adam
  *
- * Follows Keras (`keras.optimizers.AdamW`), its defaults included: the decay is scaled by the learning rate
- * and reaches all rows of a table, whatever rows the gradient has. TensorFlow 1's contrib optimizer of the
- * same name did neither. Unlike Keras, rows that repeat in a sparse gradient are summed before they are
- * squared, as everywhere else here. Slots as Adam's, under the name `AdamW`.
+ * Follows Keras (`keras.optimizers.AdamW`), including its defaults: the decay is scaled by the learning rate
+ * and applies to all rows of a table, including those without a gradient. TensorFlow 1's contrib optimizer of
+ * the same name did neither. Unlike Keras, repeated rows of a sparse gradient are summed before they are squared,
+ * as in all other optimizers here. Slots are Adam's, under the name `AdamW`.
  */
 import type { IndexedSlices } from '../gradients/index.js';
 import type { Operation, Output } from '../graph/operation.js';
@@ -17,8 +17,9 @@ import { AdamOptimizer, type AdamOptions } from './adam.js';
 import { checkHyperparameter, type Hyperparameter, type Hyperparameters } from './hyperparameters.js';
 
 export interface AdamWOptions extends AdamOptions {
+  /** Default: 0.004. */
   readonly weightDecay?: Hyperparameter;
-  /** Which variables decay; all when left out. Biases and the scales of normalisation often should not. */
+  /** Which variables decay (default: all). Exclude biases and normalisation scales. */
   readonly decays?: (variable: Variable) => boolean;
 }
 

@@ -5,12 +5,11 @@
  *   v ← β₂·v + (1 − β₂)·g²
  *   w ← w − lr·√(1 − β₂ᵗ) / (1 − β₁ᵗ) · m / (√v + ε)
  *
- * Slots: `m` and `v`, from 0. The powers of the betas are two scalars of the whole optimizer,
- * `beta1_power` and `beta2_power`, beside the variable whose name comes first.
+ * Slots: `m` and `v`, from 0. The powers of the betas are two scalars shared by all variables,
+ * `beta1_power` and `beta2_power`, placed with the variable whose name sorts first.
  *
- * A sparse gradient counts as zero in the rows that it lacks: m and v decay, and w moves, in all rows. It
- * is never made dense, but the step takes time in proportion to the table; for large tables take Adagrad
- * or FTRL.
+ * A sparse gradient counts as zero in its missing rows: m and v decay, and w moves, in all rows. It is never
+ * converted to dense, but a step takes time proportional to the table size; for large tables use Adagrad or FTRL.
  */
 import type { IndexedSlices } from '../gradients/index.js';
 import type { Operation, Output } from '../graph/operation.js';
@@ -23,8 +22,11 @@ import { checkHyperparameter, type Hyperparameter, type Hyperparameters } from '
 import { Optimizer, type OptimizerOptions, type SlotSpec } from './optimizer.js';
 
 export interface AdamOptions extends OptimizerOptions {
+  /** Default: 0.9. */
   readonly beta1?: number;
+  /** Default: 0.999. */
   readonly beta2?: number;
+  /** Default: 1e-8. */
   readonly epsilon?: Hyperparameter;
 }
 
@@ -84,7 +86,7 @@ export class AdamOptimizer extends Optimizer {
     return group([moved, m, v]);
   }
 
-  /** The powers are multiplied when every update has read them. */
+  /** Multiplies the powers after every update has read them. */
   protected override finish(updates: readonly Operation[], values: Hyperparameters): readonly Operation[] {
     const { graph } = updates[0] as Operation;
     const [power1] = POWERS.map((name) => this.sharedScalar(graph, name));
@@ -113,7 +115,7 @@ export class AdamOptimizer extends Optimizer {
   }
 }
 
-/** slot ← β·slot, then the rows are added; gives the value after both. */
+/** slot ← β·slot, then adds the rows; returns the value after both. */
 function decayAndAdd(slot: Variable, beta: Output, indices: Output, rows: Output): Output {
   const { graph } = slot;
   const decayed = slot.assign(mul(slot.read(), beta));

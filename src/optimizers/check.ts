@@ -1,4 +1,4 @@
-/** What optimizers refuse, with the variable's name. */
+/** Input checks of the optimizers; errors name the variable. */
 import { invalid, ShoalError } from '../errors/errors.js';
 import { type Gradient, IndexedSlices } from '../gradients/index.js';
 import { Output } from '../graph/operation.js';
@@ -9,7 +9,7 @@ import { Variable } from '../variables/variable.js';
 export function checkFloating(what: string, dtype: DType): void {
   if (isFloating(dtype)) return;
   throw invalid(`${what} is ${dtype}; only floating-point types can be trained`, {
-    hint: 'Make such a variable with { trainable: false }, or leave it out of varList; cast a loss to float32.',
+    hint: 'Create the variable with { trainable: false } or omit it from varList; cast the loss to float32.',
   });
 }
 
@@ -17,31 +17,31 @@ export function noGradients(owner: string, variables: readonly Variable[], loss?
   const names = variables.map(({ name }) => `'${name}'`).join(', ');
   return new ShoalError(
     'SHOAL_NO_GRADIENT',
-    `${owner} has no gradient for any of its variables: ${names}${loss ? ` (of ${loss})` : ''}`,
-    { hint: 'The loss must depend on at least one of them, by a path without stopGradient.' },
+    `${owner}: no gradient for any of its variables: ${names}${loss ? ` (loss: ${loss})` : ''}`,
+    { hint: 'The loss must depend on at least one of them through a path without stopGradient.' },
   );
 }
 
-/** The pairs that have a gradient, each fit to be applied. */
+/** Validates all pairs; returns those that have a gradient. */
 export function checkPairs(
   owner: string,
   pairs: readonly (readonly [Gradient | null, Variable])[],
 ): [Gradient, Variable][] {
-  if (pairs.length === 0) throw invalid(`${owner} was given no gradients to apply`);
+  if (pairs.length === 0) throw invalid(`${owner}: no gradients to apply`);
   const seen = new Set<Variable>();
   for (const [gradient, variable] of pairs) {
     if (!(variable instanceof Variable)) {
-      throw invalid(`${owner} applies gradients to variables; it was given ${String(variable)}`, {
-        hint: 'Pair the gradients of a partitioned variable with its parts.',
+      throw invalid(`${owner} applies gradients to variables; got ${String(variable)}`, {
+        hint: 'For a partitioned variable, pair each gradient with its partition.',
       });
     }
-    if (seen.has(variable)) throw invalid(`Variable '${variable.name}' is given to ${owner} twice`);
+    if (seen.has(variable)) throw invalid(`Variable '${variable.name}' is passed to ${owner} twice`);
     seen.add(variable);
     checkFloating(`Variable '${variable.name}'`, variable.dtype);
     if (gradient !== null) checkGradient(gradient, variable);
   }
   const graphs = new Set([...seen].map(({ graph }) => graph));
-  if (graphs.size > 1) throw invalid(`${owner} was given variables of different graphs`);
+  if (graphs.size > 1) throw invalid(`${owner}: the variables belong to different graphs`);
   const given = pairs.filter((pair): pair is [Gradient, Variable] => pair[0] !== null);
   if (given.length === 0) throw noGradients(owner, [...seen]);
   return given;
@@ -50,7 +50,7 @@ export function checkPairs(
 function checkGradient(gradient: Gradient, variable: Variable): void {
   const what = `The gradient of variable '${variable.name}'`;
   if (!(gradient instanceof Output) && !(gradient instanceof IndexedSlices)) {
-    throw invalid(`${what} is neither an output nor indexed slices: ${String(gradient)}`);
+    throw invalid(`${what} must be an Output or IndexedSlices; got ${String(gradient)}`);
   }
   if (gradient.dtype !== variable.dtype) {
     throw invalid(`${what} is ${gradient.dtype}, the variable is ${variable.dtype}`);
@@ -58,7 +58,7 @@ function checkGradient(gradient: Gradient, variable: Variable): void {
   const own = gradient instanceof Output ? gradient.shape : withoutRows(gradient.values.shape);
   const expected = gradient instanceof Output ? variable.shape : withoutRows(variable.shape);
   if (agree(own, expected)) return;
-  const rows = gradient instanceof Output ? '' : ' a row';
+  const rows = gradient instanceof Output ? '' : ' per row';
   throw invalid(`${what} has shape ${formatShape(own)}${rows}, the variable ${formatShape(expected)}${rows}`);
 }
 

@@ -1,4 +1,4 @@
-/** Keeps gradients within bounds, dense ones and indexed slices alike; slices stay slices. */
+/** Gradient clipping, for dense gradients and IndexedSlices; IndexedSlices stay sparse. */
 import { invalid } from '../errors/errors.js';
 import { type Gradient, IndexedSlices } from '../gradients/index.js';
 import type { OpOptions } from '../graph/graph.js';
@@ -33,17 +33,17 @@ function withValues<G extends Gradient>(gradient: G, values: Output): G {
   ) as G;
 }
 
-/** Every element at least `low` and at most `high`. Rows of slices that repeat are clipped each by itself. */
+/** Clips every element to [low, high]. Repeated rows of IndexedSlices are clipped separately. */
 export function clipGradientByValue<G extends Gradient>(gradient: G, low: Operand, high: Operand): G {
   return withValues(gradient, maximum(minimum(valuesOf(gradient), high), low));
 }
 
 export interface ClipByNormOptions {
-  /** The axes over which the norm is taken; all when left out. */
+  /** The axes over which the norm is computed. Default: all. */
   readonly axis?: number | readonly number[];
 }
 
-/** Scaled down so that its Euclidean norm is at most `clipNorm`; the direction stays. */
+/** Scales the gradient down so that its Euclidean norm is at most `clipNorm`; keeps its direction. */
 export function clipByNorm<G extends Gradient>(
   gradient: G,
   clipNorm: Scalar,
@@ -53,12 +53,12 @@ export function clipByNorm<G extends Gradient>(
   const values = valuesOf(gradient);
   const squares = sum(mul(values, values), { axis, keepDims: true });
   const positive = greater(squares, 0);
-  // The root is taken of 1 where the sum is 0: its gradient at 0 would be infinite.
+  // Where the sum is 0, takes the root of 1: the gradient of the root at 0 would be infinite.
   const norm = where(positive, sqrt(where(positive, squares, onesLike(squares))), squares);
   return withValues(gradient, div(mul(values, limit), maximum(norm, limit)));
 }
 
-/** The Euclidean norm of all gradients together; nulls do not count. */
+/** The Euclidean norm of all gradients together; nulls are skipped. */
 export function globalNorm(gradients: readonly (Gradient | null)[], options: OpOptions = {}): Output {
   const halves = gradients.flatMap((gradient) => {
     if (gradient === null) return [];
@@ -70,8 +70,8 @@ export function globalNorm(gradients: readonly (Gradient | null)[], options: OpO
 }
 
 /**
- * All scaled down together so that their global norm is at most `clipNorm`, and that norm from before. If
- * the norm is not finite every clipped gradient is NaN: a step that went wrong shows.
+ * Scales all gradients by one factor so that their global norm is at most `clipNorm`. Also returns the norm before
+ * clipping. If that norm is not finite, every clipped gradient is NaN, so the failure is visible.
  */
 export function clipByGlobalNorm<G extends Gradient | null>(
   gradients: readonly G[],
@@ -94,7 +94,7 @@ export function clipByGlobalNorm<G extends Gradient | null>(
 function checkNorm(clipNorm: Scalar): Scalar {
   if (isOutputLike(clipNorm)) return clipNorm;
   if (typeof clipNorm !== 'number' || !(clipNorm > 0) || clipNorm === Number.POSITIVE_INFINITY) {
-    throw invalid(`A norm to clip to must be a finite number above 0; it is ${String(clipNorm)}`);
+    throw invalid(`clipNorm must be a finite number above 0; got ${String(clipNorm)}`);
   }
   return clipNorm;
 }

@@ -1,4 +1,4 @@
-/** Rows of narrow tables beside TensorFlow's kernel: the same bits, and no update lost among many at once. */
+/** Row updates of narrow tables: bit-identical to TensorFlow's kernel, and no update is lost under concurrency. */
 import { describe, expect, it } from 'vitest';
 import { IndexedSlices } from '../gradients/index.js';
 import { Graph } from '../graph/graph.js';
@@ -20,7 +20,7 @@ function table(prefix: string, dtype: DType) {
   return { variable: make('w', 0), accum: make('a', 0.1), linear: make('z', 0) };
 }
 
-describe('rows of a narrow table', () => {
+describe('row updates of a narrow table', () => {
   it.each([
     ['float32', 0, 0],
     ['float32', 0.05, 0.1],
@@ -63,7 +63,7 @@ describe('rows of a narrow table', () => {
     }
   });
 
-  it('keep every update when many are made at once', async () => {
+  it('keep every update when many run concurrently', async () => {
     const graph = new Graph();
     const { step, accum, init } = graph.asDefault(() => {
       const weights = variable('weights', { shape: [ROWS, 2], initializer: constantInitializer(0) });
@@ -85,7 +85,7 @@ describe('rows of a narrow table', () => {
     expect(new Set((await session.run(accum)).data as Float32Array)).toEqual(new Set([201]));
   });
 
-  it('are those of two to fifteen columns of floating point', () => {
+  it('apply to floating-point tables of two to fifteen columns', () => {
     const graph = new Graph();
     const narrow = graph.asDefault(() =>
       [[9], [9, 1], [9, 2], [9, 3, 5], [9, 4, 4]].map((shape, i) =>

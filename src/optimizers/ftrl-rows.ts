@@ -1,10 +1,10 @@
 /**
- * FTRL on some rows of a narrow table: gathered, computed all at once, scattered back. TensorFlow's own kernel goes row by
- * row, and where rows are short what it does around the arithmetic of each takes most of its time: this is two to three
- * times as fast for two columns. The formula, its order of operations, and so the numbers, are the kernel's.
+ * FTRL on some rows of a narrow table: gather, compute, scatter. TensorFlow's own kernel works row by row; with short
+ * rows its per-row overhead dominates, and this version is two to three times as fast for two columns. Formula and
+ * order of operations, and so the results, are the kernel's.
  *
- * Between the gather and the scatter nobody else may update the rows, or one of the two updates would be lost: each table
- * has a mutex on its device, which all workers share. An update that is given up lets go of it.
+ * A concurrent update between gather and scatter would be lost, so each table has a mutex on its device, shared by all
+ * workers. A cancelled update releases it.
  */
 import type { IndexedSlices } from '../gradients/index.js';
 import type { Operation, Output } from '../graph/operation.js';
@@ -22,29 +22,29 @@ export interface FtrlScalars {
   readonly rate: Output;
   readonly l1: Output;
   readonly l2: Output;
-  /** Whether they may differ from 0: terms that do nothing are left out. */
+  /** Whether they may differ from 0; terms that are always 0 are omitted. */
   readonly hasL1: boolean;
   readonly hasL2: boolean;
 }
 
-/** From here on the kernel's cost for each row no longer matters. */
+/** From this many columns on, the kernel's per-row overhead no longer matters. */
 const WIDE = 16;
 
-/** Whether rows are short. One column is left to the kernel, which has a way of its own for it. */
+/** Whether rows are short. A single column is left to the kernel, which has a fast path for it. */
 export function isNarrow({ shape, dtype }: Variable): boolean {
   if (dtype !== 'float32' && dtype !== 'float64') return false;
   const width = shape?.slice(1).reduce<number>((size, dim) => size * (dim ?? Number.NaN), 1) ?? Number.NaN;
   return width > 1 && width < WIDE;
 }
 
-/** Rows of the gradient must be there once each. */
+/** The gradient must not contain a row twice. */
 export function updateRows(table: FtrlTable, gradient: IndexedSlices, scalars: FtrlScalars): Operation {
   const { variable, accum, linear } = table;
   const { values: g, indices } = gradient;
   const { graph, dtype } = variable;
   const squares = raw.square(g);
   const mutex = raw.mutexV2({ sharedName: `${variable.name}/update_mutex` });
-  // Not before the gradient is there: it comes from a worker, which may be slow or dead.
+  // Lock only after the gradient has arrived: it comes from a worker, which may be slow or dead.
   const lock = graph.controlDependencies([squares.op], () => raw.mutexLock(mutex));
   const rows = (of: Variable): Output => raw.resourceGather(of.handle, indices, { dtype });
   const found = graph.controlDependencies([lock.op], () => ({
@@ -71,7 +71,8 @@ function step(
   { rate: given, l1, l2, hasL1, hasL2 }: FtrlScalars,
 ): Rows {
   const number = (value: number): Tensor => Tensor.of(value, { dtype: g.dtype });
-  // By a constant TensorFlow's optimizer would not divide but multiply with its reciprocal, which rounds otherwise.
+  // TensorFlow's graph optimizer replaces division by a constant with multiplication by its reciprocal, which rounds
+  // differently.
   const rate = raw.placeholderWithDefault(given, { shape: [] });
   const a = raw.addV2(old.a, squares);
   const root = raw.sqrt(a);

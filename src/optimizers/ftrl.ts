@@ -1,9 +1,9 @@
 /**
- * FTRL-proximal, with p the learning-rate power (−0.5 unless told otherwise) and λ₂′ = λ₂ + β / (2·lr).
+ * FTRL-proximal, with p the learning-rate power (default: −0.5) and λ₂′ = λ₂ + β / (2·lr).
  *
  *   a′ = a + g²
  *   σ = (a′^−p − a^−p) / lr
- *   z ← z + g − σ·w                  (with shrinkage s, g + 2·s·w stands for g here, but not in a)
+ *   z ← z + g − σ·w                  (with shrinkage s, g is g + 2·s·w here, but not in a)
  *   a ← a′
  *   w ← 0 where |z| ≤ λ₁, else (sign(z)·λ₁ − z) / (a^−p / lr + 2·λ₂′)
  *
@@ -21,13 +21,15 @@ import { checkHyperparameter, type Hyperparameter, type Hyperparameters } from '
 import { Optimizer, type OptimizerOptions, type SlotSpec } from './optimizer.js';
 
 export interface FtrlOptions extends OptimizerOptions {
+  /** Default: -0.5. */
   readonly learningRatePower?: number;
+  /** Default: 0.1. The strengths and beta default to 0. */
   readonly initialAccumulatorValue?: number;
   readonly l1RegularizationStrength?: number;
   readonly l2RegularizationStrength?: number;
   readonly l2ShrinkageRegularizationStrength?: number;
   readonly beta?: number;
-  /** What the slots are called after the variable's name, if not by the optimizer's. */
+  /** Suffixes of the slot names. Default: the optimizer's name. */
   readonly accumName?: string;
   readonly linearName?: string;
 }

@@ -3,8 +3,8 @@
  *
  *   w ← w − lr·g
  *
- * Slots: none. Rows that repeat in a sparse gradient are added one after another, as TensorFlow does; over
- * many rows it does so on several threads, and the order of additions may differ from run to run.
+ * Slots: none. Repeated rows of a sparse gradient are added one after another, as in TensorFlow; with many rows
+ * it uses several threads, and the order of additions may differ between runs.
  */
 import type { IndexedSlices } from '../gradients/index.js';
 import type { Operation, Output } from '../graph/operation.js';

@@ -1,7 +1,6 @@
 /**
- * Numbers that steer an optimizer. A learning rate may be a number, an output of the graph, or a function
- * of the global step. They become tensors where the variable is: a number is a constant on the variable's
- * own task, so that it never travels.
+ * Hyperparameters of optimizers. A learning rate is a number, an output of the graph, or a function of the
+ * global step. A number becomes a constant on the variable's own task, so that it is never sent over the network.
  */
 import { invalid } from '../errors/errors.js';
 import type { Graph } from '../graph/graph.js';
@@ -13,13 +12,13 @@ import { type DType, isFloating } from '../tensor/dtype.js';
 import { Tensor } from '../tensor/tensor.js';
 import type { Variable } from '../variables/variable.js';
 
-/** A value for each step: given the global step, the graph of the value. */
+/** Builds the value of a hyperparameter from the global step. */
 export type Schedule = (step: OutputLike) => Output;
 
 export type Scalar = number | OutputLike;
 export type Hyperparameter = Scalar | Schedule;
 
-/** Refuses what cannot be a hyperparameter, naming it. `allowed` narrows the numbers. */
+/** Throws if the value is not a valid hyperparameter. `allowed` restricts its range. */
 export function checkHyperparameter(
   owner: string,
   name: string,
@@ -29,17 +28,16 @@ export function checkHyperparameter(
   if (typeof value === 'function' || isOutputLike(value)) return;
   const what = `The ${name} of ${owner}`;
   if (typeof value !== 'number') {
-    throw invalid(`${what} must be a number, an output or a function of the step; it is ${typeof value}`);
+    throw invalid(`${what} must be a number, an output or a function of the step; got ${typeof value}`);
   }
-  if (!Number.isFinite(value)) throw invalid(`${what} must be a finite number; it is ${value}`);
+  if (!Number.isFinite(value)) throw invalid(`${what} must be a finite number; got ${value}`);
   const { above, min, max } = allowed;
-  if (above !== undefined && !(value > above))
-    throw invalid(`${what} must be above ${above}; it is ${value}`);
-  if (min !== undefined && value < min) throw invalid(`${what} must be at least ${min}; it is ${value}`);
-  if (max !== undefined && value > max) throw invalid(`${what} must be at most ${max}; it is ${value}`);
+  if (above !== undefined && !(value > above)) throw invalid(`${what} must be above ${above}; got ${value}`);
+  if (min !== undefined && value < min) throw invalid(`${what} must be at least ${min}; got ${value}`);
+  if (max !== undefined && value > max) throw invalid(`${what} must be at most ${max}; got ${value}`);
 }
 
-/** A number as a constant. It is rounded to float32 first, whatever the type, as TensorFlow's optimizers do. */
+/** A number as a constant, first rounded to float32 for every dtype, as TensorFlow's optimizers do. */
 export const scalarConstant = (value: number, dtype: DType, name: string): Output =>
   constant(Tensor.of(Math.fround(value), { dtype }), { name });
 
@@ -56,24 +54,24 @@ export class Hyperparameters {
     this.#globalStep = globalStep;
   }
 
-  /** The value as a scalar of this type, made in the current scope. */
+  /** The value as a scalar of this dtype, created in the current scope. */
   scalar(value: Hyperparameter, dtype: DType, name: string): Output {
     if (typeof value === 'number') return scalarConstant(value, dtype, name);
     const output = typeof value === 'function' ? this.#evaluate(value, name) : value.toOutput();
     if (!isFloating(output.dtype) || (output.rank ?? 0) !== 0) {
-      throw invalid(`The ${name} must be one floating-point number; it is ${output}`);
+      throw invalid(`The ${name} must be one floating-point number; got ${output}`);
     }
     return cast(output, dtype);
   }
 
-  /** A schedule is computed once for all variables, beside the step that it reads. */
+  /** A schedule is computed once for all variables, on the device of the global step. */
   #evaluate(schedule: Schedule, name: string): Output {
     const known = this.#scheduled.get(schedule);
     if (known) return known;
     const step = this.#globalStep;
     if (!step) {
       throw invalid(`The ${name} is a function of the step, but there is no global step`, {
-        hint: 'Give one: minimize(loss, { globalStep: tf.getOrCreateGlobalStep() }).',
+        hint: 'Pass one: minimize(loss, { globalStep: tf.getOrCreateGlobalStep() }).',
       });
     }
     const made = this.#graph.nameScope(this.#scope, () =>

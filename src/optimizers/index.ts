@@ -15,10 +15,34 @@ import {
 } from './proximal-gradient-descent.js';
 import { RmsPropOptimizer, type RmsPropOptions } from './rms-prop.js';
 
-export * from './clipping.js';
+export {
+  type ClipByNormOptions,
+  clipByGlobalNorm,
+  clipByNorm,
+  clipGradientByValue,
+  globalNorm,
+} from './clipping.js';
 export type { Hyperparameter, Hyperparameters, Scalar, Schedule } from './hyperparameters.js';
-export * from './learning-rate.js';
-export * from './moving-average.js';
+export {
+  type CosineDecayOptions,
+  type CosineDecayRestartsOptions,
+  cosineDecay,
+  cosineDecayRestarts,
+  type DecayOptions,
+  exponentialDecay,
+  inverseTimeDecay,
+  naturalExpDecay,
+  type PolynomialDecayOptions,
+  piecewiseConstant,
+  polynomialDecay,
+  type WarmUpOptions,
+  warmUp,
+} from './learning-rate.js';
+export {
+  type Averaged,
+  ExponentialMovingAverage,
+  type ExponentialMovingAverageOptions,
+} from './moving-average.js';
 export {
   type ApplyGradientsOptions,
   type ComputeGradientsOptions,
@@ -26,6 +50,7 @@ export {
   Optimizer,
   type OptimizerOptions,
   type SlotSpec,
+  type UpdateGuard,
 } from './optimizer.js';
 export { SyncReplicasOptimizer, type SyncReplicasOptions } from './sync-replicas.js';
 export {

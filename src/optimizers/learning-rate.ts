@@ -1,6 +1,6 @@
 /**
- * Learning rates that change as training goes. Each function gives a schedule: from the global step to the
- * rate, as a graph. Give a schedule to an optimizer, or call it with a step of your own:
+ * Learning-rate schedules. Each function returns a schedule, which builds the rate from the global step. Pass the
+ * schedule to an optimizer, or call it with a step:
  * `exponentialDecay(0.1, { decaySteps: 1000, decayRate: 0.96 })(globalStep)`.
  */
 import { invalid } from '../errors/errors.js';
@@ -31,10 +31,10 @@ import { Tensor } from '../tensor/tensor.js';
 import { checkHyperparameter, type Hyperparameter, type Scalar, type Schedule } from './hyperparameters.js';
 
 export interface DecayOptions {
-  /** The steps in which the rate changes by `decayRate` once. */
+  /** The number of steps per application of `decayRate`. */
   readonly decaySteps: number;
   readonly decayRate: number;
-  /** Changes at multiples of `decaySteps` only, not in between. */
+  /** Changes the rate only at multiples of `decaySteps`. Default: false. */
   readonly staircase?: boolean;
 }
 
@@ -58,13 +58,15 @@ export function inverseTimeDecay(rate: Scalar, options: DecayOptions): Schedule 
 
 export interface PolynomialDecayOptions {
   readonly decaySteps: number;
+  /** Default: 0.0001. */
   readonly endLearningRate?: number;
+  /** Default: 1. */
   readonly power?: number;
-  /** Begins anew, ever more slowly, instead of staying at the end. */
+  /** Restarts with a longer period instead of staying at `endLearningRate`. Default: false. */
   readonly cycle?: boolean;
 }
 
-/** From the rate down to `endLearningRate` within `decaySteps`, along a power of the way left. */
+/** (rate − endLearningRate) · (1 − step / decaySteps)^power + endLearningRate. */
 export function polynomialDecay(rate: Scalar, options: PolynomialDecayOptions): Schedule {
   const { decaySteps, endLearningRate = 0.0001, power = 1, cycle = false } = options;
   check('polynomialDecay', rate, { decaySteps });
@@ -77,15 +79,15 @@ export function polynomialDecay(rate: Scalar, options: PolynomialDecayOptions): 
   };
 }
 
-/** values[0] up to and with step boundaries[0], then values[1] up to boundaries[1], and so on. */
+/** values[0] up to and including step boundaries[0], then values[1] up to and including boundaries[1], and so on. */
 export function piecewiseConstant(boundaries: readonly number[], values: readonly Scalar[]): Schedule {
   if (values.length !== boundaries.length + 1 || boundaries.length === 0) {
     throw invalid(
-      `piecewiseConstant needs one value more than boundaries; it has ${values.length} and ${boundaries.length}`,
+      `piecewiseConstant needs one more value than boundaries; got ${values.length} and ${boundaries.length}`,
     );
   }
   const rising = boundaries.every((boundary, i) => i === 0 || boundary > (boundaries[i - 1] as number));
-  if (!rising) throw invalid(`The boundaries of piecewiseConstant must rise: ${boundaries.join(', ')}`);
+  if (!rising) throw invalid(`The boundaries of piecewiseConstant must increase: ${boundaries.join(', ')}`);
   for (const value of values) checkHyperparameter('piecewiseConstant', 'value', value);
   return (at) => {
     const step = at.toOutput();
@@ -99,11 +101,11 @@ export function piecewiseConstant(boundaries: readonly number[], values: readonl
 
 export interface CosineDecayOptions {
   readonly decaySteps: number;
-  /** The rate at the end, as a part of the first. */
+  /** The final rate as a fraction of the initial rate. Default: 0. */
   readonly alpha?: number;
 }
 
-/** Half a wave of a cosine, from the rate down to alpha · rate. */
+/** Half a cosine wave, from the rate down to alpha · rate. */
 export function cosineDecay(rate: Scalar, { decaySteps, alpha = 0 }: CosineDecayOptions): Schedule {
   check('cosineDecay', rate, { decaySteps });
   return (step) => {
@@ -114,14 +116,14 @@ export function cosineDecay(rate: Scalar, { decaySteps, alpha = 0 }: CosineDecay
 
 export interface CosineDecayRestartsOptions {
   readonly firstDecaySteps: number;
-  /** How much longer each period is than the one before. */
+  /** The length of each period relative to the previous one. Default: 2. */
   readonly tMul?: number;
-  /** How much lower each period begins. */
+  /** The initial rate of each period relative to the previous one. Default: 1. */
   readonly mMul?: number;
   readonly alpha?: number;
 }
 
-/** Cosine decay that begins anew after each period (SGDR). */
+/** Cosine decay with restarts (SGDR). */
 export function cosineDecayRestarts(rate: Scalar, options: CosineDecayRestartsOptions): Schedule {
   const { firstDecaySteps, tMul = 2, mMul = 1, alpha = 0 } = options;
   check('cosineDecayRestarts', rate, { decaySteps: firstDecaySteps });
@@ -136,11 +138,11 @@ export function cosineDecayRestarts(rate: Scalar, options: CosineDecayRestartsOp
 
 export interface WarmUpOptions {
   readonly steps: number;
-  /** Where the rate begins. */
+  /** The initial rate. Default: 0. */
   readonly from?: number;
 }
 
-/** In a straight line to what `after` says for step `steps`; from there on as `after` says. */
+/** Rises linearly to the value of `after` at step `steps`, then follows `after`. */
 export function warmUp(after: Hyperparameter, { steps, from = 0 }: WarmUpOptions): Schedule {
   checkHyperparameter('warmUp', 'learning rate', after);
   checkHyperparameter('warmUp', 'number of steps', steps, { above: 0 });
@@ -159,7 +161,7 @@ const equalPeriods = (elapsed: Output) => {
   return { period, done: sub(elapsed, period) };
 };
 
-/** Period i is tMul^i long, in units of the first. */
+/** The length of period i is tMul^i, in units of the first. */
 function growingPeriods(elapsed: Output, tMul: number) {
   const period = floor(div(log(sub(1, mul(elapsed, sub(1, asRate(tMul))))), log(asRate(tMul))));
   const length = pow(tMul, period);
@@ -169,7 +171,7 @@ function growingPeriods(elapsed: Output, tMul: number) {
 
 const halfWave = (done: Output): Output => mul(0.5, add(1, cos(mul(Math.PI, done))));
 
-/** How many periods of decay have gone by. */
+/** The number of decay periods so far. */
 function decayPeriods(owner: string, rate: Scalar, options: DecayOptions): (step: OutputLike) => Output {
   const { decaySteps, decayRate, staircase = false } = options;
   check(owner, rate, { decaySteps });
@@ -185,12 +187,12 @@ function check(owner: string, rate: Scalar, { decaySteps }: { readonly decayStep
   checkHyperparameter(owner, 'number of decay steps', decaySteps, { above: 0 });
 }
 
-/** A rate or a step, in the type in which rates are computed. */
+/** A rate or a step, in the dtype of rates. */
 const asRate = (value: Scalar): Output<'float32'> =>
   typeof value === 'number'
     ? constant<'float32'>(Tensor.of(value, { dtype: 'float32' }))
     : cast(value, 'float32');
 
-/** A boundary in the type of the step: the last whole step before it where steps are whole. */
+/** A boundary in the dtype of the step, rounded down for integer steps. */
 const boundaryLike = (boundary: number, dtype: DType): Output =>
   constant(Tensor.of(isInteger(dtype) ? Math.floor(boundary) : boundary, { dtype }));

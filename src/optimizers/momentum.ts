@@ -2,7 +2,7 @@
  * Momentum.
  *
  *   m ← μ·m + g
- *   w ← w − lr·m                 or, by Nesterov:  w ← w − lr·(g + μ·m)
+ *   w ← w − lr·m                 with Nesterov:  w ← w − lr·(g + μ·m)
  *
  * Slots: `momentum`, from 0. A sparse gradient moves only its own rows, and only their momentum decays.
  */
@@ -15,6 +15,7 @@ import { checkHyperparameter, type Hyperparameter, type Hyperparameters } from '
 import { Optimizer, type OptimizerOptions, type SlotSpec } from './optimizer.js';
 
 export interface MomentumOptions extends OptimizerOptions {
+  /** Default: false. */
   readonly useNesterov?: boolean;
 }
 

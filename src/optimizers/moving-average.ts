@@ -1,7 +1,7 @@
 /**
  * Exponential moving averages of variables: `a ← a − (1 − d)·(a − w)`, d near 1. Models often score better
- * with the averages than with the last values. An average is a slot of its variable, by the name
- * `w/ExponentialMovingAverage`, and begins with the variable's first value.
+ * with the averages than with the last values. An average is a slot of its variable, named
+ * `w/ExponentialMovingAverage`, and starts at the variable's initial value.
  */
 import { invalid } from '../errors/errors.js';
 import { currentGraph } from '../graph/graph.js';
@@ -19,16 +19,16 @@ import { checkHyperparameter, type Scalar, scalarConstant } from './hyperparamet
 import { createSlot, freeName } from './slots.js';
 
 export interface ExponentialMovingAverageOptions {
-  /** Usually the global step: early on the decay is then (1 + n) / (10 + n), which is smaller. */
+  /** Usually the global step n: limits the decay to (1 + n) / (10 + n) early in training. Default: no limit. */
   readonly numUpdates?: Scalar;
-  /** Corrects averages of tensors, which begin at zero, for that beginning. */
+  /** Corrects the bias of tensor averages, which start at zero. Default: false. */
   readonly zeroDebias?: boolean;
   readonly name?: string;
 }
 
 export type Averaged = Variable | PartitionedVariable | Output;
 
-/** The two helpers of an average that is corrected for its beginning at zero. */
+/** The helper variables of a bias-corrected average. */
 interface Debias {
   readonly biased: Variable;
   readonly localStep: Variable;
@@ -50,7 +50,7 @@ export class ExponentialMovingAverage {
     this.#zeroDebias = options.zeroDebias ?? false;
   }
 
-  /** Makes the averages that do not exist yet, and the op that updates all of `list`; run it after a step. */
+  /** Creates missing averages and returns the op that updates all of `list`; run it after each step. */
   apply(list?: readonly Averaged[]): Operation {
     const items = flatten(list ?? trainableVariables());
     const first = items[0];
@@ -66,18 +66,18 @@ export class ExponentialMovingAverage {
     });
   }
 
-  /** The average of a variable or tensor; undefined when `apply` was not told of it. */
+  /** The average of a variable or tensor; undefined if it was not passed to `apply`. */
   average(item: Variable | Output): Variable | undefined {
     return this.#averages.get(item);
   }
 
-  /** The name of the average, also where this graph has none: a program that only reads checkpoints. */
+  /** The name of the average. Works without `apply`, for programs that only read checkpoints. */
   averageName(item: Variable | Output): string {
     const name = item instanceof Variable ? item.name : item.op.name;
     return this.average(item)?.name ?? `${name}/${this.name}`;
   }
 
-  /** What a Saver restores to run with the averages: names in the checkpoint and where their values go. */
+  /** The variables for a Saver that restores averages: checkpoint name → variable that receives the average. */
   variablesToRestore(movingAverageVariables?: readonly Variable[]): Map<string, Variable> {
     const averaged = new Set(
       movingAverageVariables ?? [
@@ -105,7 +105,7 @@ export class ExponentialMovingAverage {
       return;
     }
     const { shape, dtype } = item;
-    if (!isFullyDefined(shape)) throw invalid(`The average of ${item} needs to know its whole shape`);
+    if (!isFullyDefined(shape)) throw invalid(`The average of ${item} needs a fully defined shape`);
     const average = createSlot(item, this.name, () => zeros(shape, dtype));
     this.#averages.set(item, average);
     if (this.#zeroDebias) this.#debias.set(average, createDebias(average));
@@ -143,7 +143,7 @@ function flatten(list: readonly Averaged[]): (Variable | Output)[] {
   return list.flatMap((item) => (item instanceof PartitionedVariable ? [...item.parts] : [item]));
 }
 
-/** The value of a variable, or its first one as long as it has none: both orders of initialisation agree. */
+/** The variable's value, or its initial value if uninitialized: the order of initialisation does not matter. */
 const currentOrFirst = (variable: Variable): Output =>
   condOne(
     variable.isInitialized(),

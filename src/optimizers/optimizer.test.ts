@@ -1,4 +1,4 @@
-/** What all optimizers share: names as TensorFlow 1's, the order of a step, and errors that say what is wrong. */
+/** Behaviour shared by all optimizers: TensorFlow 1's names, the order of a step, error messages. */
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { ShoalError } from '../errors/errors.js';
 import { gradients, IndexedSlices } from '../gradients/index.js';
@@ -96,7 +96,7 @@ describe('names', () => {
     );
   }, ORACLE_MS);
 
-  it.each(Object.keys(NAMES))('%s calls variables, slots and the train op as TensorFlow does', (name) => {
+  it.each(Object.keys(NAMES))('%s names variables, slots and the train op as TensorFlow does', (name) => {
     const { ours, times = 1, scope = '' } = NAMES[name] as NamesCase;
     const graph = new Graph();
     graph.asDefault(() => {
@@ -125,7 +125,7 @@ describe('names', () => {
     });
   });
 
-  it('the slot of a part within a variable scope is a part of one whole', () => {
+  it('the slot of a partition within a variable scope is a partition of one slot', () => {
     new Graph().asDefault(() => {
       const p = partitionedVariable('p', { shape: [5, 2], partitioner: fixedSizePartitioner(2) });
       const optimizer = adam();
@@ -138,7 +138,7 @@ describe('names', () => {
 });
 
 describe('slots', () => {
-  it('are placed with their variable, also those of parts on several tasks', () => {
+  it('are colocated with their variable, also for partitions on several tasks', () => {
     const graph = new Graph();
     graph.asDefault(() => {
       let next = 0;
@@ -169,7 +169,7 @@ describe('slots', () => {
     });
   });
 
-  it('a slot of 30 million rows adds next to nothing to the graph', () => {
+  it('a slot of 30 million rows adds few bytes to the graph', () => {
     const graph = new Graph();
     graph.asDefault(() => {
       const table = variable('table', { shape: [30_000_000, 2], initializer: zerosInitializer() });
@@ -178,7 +178,7 @@ describe('slots', () => {
     expect(graph.toGraphDefBytes().length).toBeLessThan(50_000);
   });
 
-  it('are made once when gradients are applied twice', () => {
+  it('are created once when gradients are applied twice', () => {
     const graph = new Graph();
     graph.asDefault(() => {
       const w = variable('w', { shape: [2] });
@@ -194,7 +194,7 @@ describe('slots', () => {
     });
   });
 
-  it('a sparse gradient is not made dense', () => {
+  it('a sparse gradient stays sparse', () => {
     const graph = new Graph();
     graph.asDefault(() => {
       const table = variable('table', { shape: [9, 2] });
@@ -210,7 +210,7 @@ describe('slots', () => {
 });
 
 describe('a step', () => {
-  it('counts the global step once and after every update', async () => {
+  it('increments the global step once, after all updates', async () => {
     const graph = new Graph();
     const { trainOp, init, step, v, w } = graph.asDefault(() => {
       const w = variable('w', { initializer: [1, 2] });
@@ -236,7 +236,7 @@ describe('a step', () => {
     expect((values.w.toArray() as number[])[1]).toBeCloseTo(1.7, 5);
   });
 
-  it('waits on no worker: what counts the step hears from each ps once, and straight', () => {
+  it('increments the step on its ps, with one direct dependency per other ps and none on the worker', () => {
     const graph = new Graph();
     const next = roundRobin(['/job:ps/task:0', '/job:ps/task:1']);
     const place = ({ type }: { type: string }) => (type === 'VarHandleOp' ? next() : '/job:worker/task:0');
@@ -253,7 +253,7 @@ describe('a step', () => {
     expect(heardFrom).toEqual(['/job:ps/task:0', '/job:ps/task:1']);
   });
 
-  it('sends small gradients to a ps as one tensor, large and lonely ones by themselves', () => {
+  it('sends small gradients to a ps as one tensor, large and single ones separately', () => {
     const graph = new Graph();
     const next = roundRobin(['/job:ps/task:0', '/job:ps/task:0', '/job:ps/task:0', '/job:ps/task:1']);
     const place = ({ type }: { type: string }) => (type === 'VarHandleOp' ? next() : '/job:worker/task:0');
@@ -270,7 +270,7 @@ describe('a step', () => {
     expect(graph.operations().filter(({ type }) => type === 'ConcatV2')).toHaveLength(1);
   });
 
-  it('unpacks what travelled together into what was packed', async () => {
+  it('unpacks packed gradients to the same values', async () => {
     const values = async (devices: readonly string[]) => {
       const graph = new Graph();
       const next = roundRobin(devices);
@@ -306,7 +306,7 @@ describe('a step', () => {
     expect((await session.run(w)).number()).toBeCloseTo(0.4, 5);
   });
 
-  it('leaves alone what varList does not name', async () => {
+  it('does not update variables outside varList', async () => {
     const graph = new Graph();
     const { trainOp, init, all } = graph.asDefault(() => {
       const w = variable('w', { initializer: 1 });
@@ -335,7 +335,7 @@ describe('a step', () => {
     expect((await session.run(w)).number()).toBe(0.5);
   });
 
-  it('weights that AdamW is told not to decay do not', async () => {
+  it('AdamW does not decay excluded variables', async () => {
     const graph = new Graph();
     const { trainOp, init, all } = graph.asDefault(() => {
       const w = variable('w', { initializer: 1 });
@@ -377,11 +377,11 @@ describe('errors', () => {
   it('no variables', () => {
     expect(inGraph(() => sgd(0.1).minimize(constant(1)))).toMatchObject({
       code: 'SHOAL_INVALID_ARGUMENT',
-      message: expect.stringMatching(/no variables for GradientDescent to train/),
+      message: expect.stringMatching(/GradientDescent: there are no variables to train/),
     });
   });
 
-  it('no gradient for any variable names them', () => {
+  it('no gradient for any variable: the error names the variables', () => {
     const error = inGraph(() => {
       const v = variable('v', { shape: [] });
       return sgd(0.1).minimize(stopGradient(w()).sum().add(stopGradient(v)));
@@ -392,16 +392,16 @@ describe('errors', () => {
     });
   });
 
-  it('no gradient given to applyGradients', () => {
+  it('applyGradients without gradients', () => {
     expect(inGraph(() => sgd(0.1).applyGradients([[null, w()]])).message).toMatch(/no gradient.*'w'/);
     expect(inGraph(() => sgd(0.1).applyGradients([])).message).toMatch(/no gradients to apply/);
   });
 
   it.each([Number.NaN, Number.POSITIVE_INFINITY])('a learning rate of %s', (rate) => {
-    expect(() => adam(rate)).toThrow(`The learning rate of Adam must be a finite number; it is ${rate}`);
+    expect(() => adam(rate)).toThrow(`The learning rate of Adam must be a finite number; got ${rate}`);
   });
 
-  it('a learning rate of a wrong type', () => {
+  it('a learning rate of the wrong type', () => {
     expect(() => sgd('0.1' as never)).toThrow('must be a number, an output or a function of the step');
     expect(inGraph(() => sgd(constant(Int32Array.of(1))).minimize(w().sum())).message).toMatch(
       /learning_rate must be one floating-point number/,
@@ -423,7 +423,7 @@ describe('errors', () => {
     expect(error.message).toMatch(/function of the step, but there is no global step/);
   });
 
-  it('a variable that is not of a floating type', () => {
+  it('a variable that is not floating-point', () => {
     const error = inGraph(() => {
       const count = variable('count', { shape: [], dtype: 'int32', initializer: zerosInitializer() });
       return sgd(0.1).minimize(count.cast('float32'), { varList: [count] });
@@ -431,18 +431,18 @@ describe('errors', () => {
     expect(error.message).toMatch(/Variable 'count' is int32; only floating-point types can be trained/);
   });
 
-  it('a loss that is not of a floating type', () => {
+  it('a loss that is not floating-point', () => {
     expect(inGraph(() => sgd(0.1).minimize(w().sum().cast('int32'))).message).toMatch(/loss.* is int32/);
   });
 
-  it('gradients of another type or shape', () => {
+  it('gradients of another dtype or shape', () => {
     const type = inGraph(() => sgd(0.1).applyGradients([[zeros([2], 'float64'), w()]]));
     expect(type.message).toMatch(/gradient of variable 'w' is float64, the variable is float32/);
     const shape = inGraph(() => sgd(0.1).applyGradients([[zeros([3]), w()]]));
     expect(shape.message).toMatch(/has shape \[3\], the variable \[2\]/);
   });
 
-  it('a variable given twice, or a partitioned one as a whole', () => {
+  it('a variable passed twice, or a PartitionedVariable', () => {
     const twice = inGraph(() => {
       const v = w();
       return sgd(0.1).applyGradients([
@@ -450,12 +450,12 @@ describe('errors', () => {
         [zeros([2]), v],
       ]);
     });
-    expect(twice.message).toMatch(/'w' is given to GradientDescent twice/);
+    expect(twice.message).toMatch(/'w' is passed to GradientDescent twice/);
     const whole = inGraph(() => {
       const p = partitionedVariable('p', { shape: [4], partitioner: fixedSizePartitioner(2) });
       return sgd(0.1).applyGradients([[zeros([4]), p as never]]);
     });
-    expect(whole.hint).toMatch(/with its parts/);
+    expect(whole.hint).toMatch(/with its partition/);
   });
 });
 

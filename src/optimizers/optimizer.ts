@@ -1,7 +1,7 @@
 /**
- * What all optimizers share: gradients, slots, and one op that applies everything. An optimizer says which
- * slots it keeps and how one variable is updated, by a dense gradient or by some rows. The updates of a
- * step run beside each other; the global step is counted when all are done.
+ * The base of all optimizers: gradients, slots, and one op that applies all updates. A subclass declares its
+ * slots and how a dense or a sparse gradient updates one variable. The updates of a step run in parallel; the
+ * global step is incremented after all of them.
  */
 import { invalid } from '../errors/errors.js';
 import { type Gradient, gradients, IndexedSlices } from '../gradients/index.js';
@@ -24,42 +24,42 @@ import { createSlot, filledLike } from './slots.js';
 export type GradientAndVariable = readonly [Gradient | null, Variable];
 
 export interface ComputeGradientsOptions {
-  /** What to train; the trainable variables of the graph when left out. */
+  /** The variables to train. Default: all trainable variables of the graph. */
   readonly varList?: readonly (Variable | PartitionedVariable)[];
-  /** The gradient that flows into the loss; ones when left out. */
+  /** The gradient of the loss itself. Default: ones. */
   readonly gradLoss?: Operand;
 }
 
 export interface ApplyGradientsOptions {
-  /** Counted up by one after the updates. */
+  /** Incremented by one after the updates. */
   readonly globalStep?: Variable;
   readonly name?: string;
-  /** Stands between gradients and updates, on the devices of the variables. */
-  readonly guard?: UpdateGuard | undefined;
+  /** Decides on the variables' devices whether the updates are applied. */
+  readonly guard?: UpdateGuard;
 }
 
-/** Decides, where the variables are, whether a step is applied, and notes that it was. */
+/** Decides, on the devices of the variables, whether a step is applied, and records that it was. */
 export interface UpdateGuard {
-  /** The gradients as they are to be applied, in the same order: they come when all of a device are there and it says yes. */
+  /** Returns the gradients in the same order, available once all of a device have arrived and the guard accepts. */
   admit(pairs: readonly (readonly [Gradient, Variable])[]): readonly (readonly [Gradient, Variable])[];
-  /** What is to be done besides, given the updates. */
+  /** Further ops of the step, given the updates. */
   ended(updates: readonly Operation[]): readonly Operation[];
 }
 
 export interface OptimizerOptions {
-  /** Lets no two updates of one variable overlap. */
+  /** Serializes the updates of each variable. Default: false. */
   readonly useLocking?: boolean;
-  /** The name of the train op, and of the slots after the variable's. */
+  /** The name of the train op, and the suffix of slot names. */
   readonly name?: string;
 }
 
 export interface SlotSpec {
-  /** What `getSlot` calls it. */
+  /** The name for `getSlot`. */
   readonly slot: string;
-  /** With what it is filled at first. */
+  /** The initial value of every element. */
   readonly initial: number;
-  /** What it is called after the variable's name, if not by the optimizer's name. */
-  readonly suffix?: string | undefined;
+  /** The suffix of the slot's name. Default: the optimizer's name. */
+  readonly suffix?: string;
 }
 
 export abstract class Optimizer {
@@ -73,25 +73,25 @@ export abstract class Optimizer {
     this.useLocking = useLocking;
   }
 
-  /** In the order in which they are made, which numbers their names. */
+  /** In order of creation, which numbers their names. */
   protected abstract readonly slots: readonly SlotSpec[];
 
   protected abstract applyDense(gradient: Output, variable: Variable, values: Hyperparameters): Operation;
 
-  /** Every row of the gradient is there once, unless the optimizer takes duplicates. */
+  /** The gradient has no repeated rows, unless `takesDuplicates`. */
   protected abstract applySparse(
     gradient: IndexedSlices,
     variable: Variable,
     values: Hyperparameters,
   ): Operation;
 
-  /** Whether `applySparse` takes rows that repeat. */
+  /** Whether `applySparse` accepts repeated rows. */
   protected readonly takesDuplicates: boolean = false;
 
-  /** Variables that belong to the optimizer as a whole. */
+  /** Creates variables that all trained variables share. */
   protected createShared(_variables: readonly Variable[]): void {}
 
-  /** What else is done once all updates are; the ops of the whole step. */
+  /** Adds ops that run after all updates; returns all ops of the step. */
   protected finish(updates: readonly Operation[], _values: Hyperparameters): readonly Operation[] {
     return updates;
   }
@@ -109,13 +109,13 @@ export abstract class Optimizer {
     return this.applyGradients(pairs, options);
   }
 
-  /** The gradient of each variable, null where the loss does not depend on it. */
+  /** The gradient of each variable; null if the loss does not depend on it. */
   computeGradients(loss: Output, options: ComputeGradientsOptions = {}): GradientAndVariable[] {
     checkFloating(`The loss ${loss}`, loss.dtype);
     const variables = flatten(options.varList ?? trainableVariables(loss.graph));
     if (variables.length === 0) {
-      throw invalid(`There are no variables for ${this.name} to train`, {
-        hint: 'Make variables before minimize, leave them trainable, or name them in varList.',
+      throw invalid(`${this.name}: there are no variables to train`, {
+        hint: 'Create trainable variables before calling minimize, or pass varList.',
       });
     }
     for (const variable of variables) checkFloating(`Variable '${variable.name}'`, variable.dtype);
@@ -125,7 +125,7 @@ export abstract class Optimizer {
     return variables.map((variable, i) => [found[i] ?? null, variable]);
   }
 
-  /** The op that applies gradients, which may have been clipped or averaged since they were computed. */
+  /** The op that applies the gradients, for example after clipping. */
   applyGradients(pairs: readonly GradientAndVariable[], options: ApplyGradientsOptions = {}): Operation {
     const given = checkPairs(this.name, pairs);
     const variables = given.map(([, variable]) => variable);
@@ -152,7 +152,7 @@ export abstract class Optimizer {
     });
   }
 
-  /** Adds up repeated rows, where that is to be done. */
+  /** Sums repeated rows, unless the optimizer accepts them. */
   #once<P extends readonly [Gradient, Variable]>(pairs: readonly P[]): (readonly [Gradient, Variable])[] {
     return pairs.map(([gradient, variable]) => {
       const repeats = gradient instanceof IndexedSlices && !this.takesDuplicates;
@@ -166,7 +166,7 @@ export abstract class Optimizer {
       : this.applyDense(gradient, variable, values);
   }
 
-  /** The slot of a variable; undefined when gradients were not applied to it. */
+  /** The slot of a variable; undefined if no gradients were applied to it. */
   getSlot(variable: Variable, slot: string): Variable | undefined {
     return this.#slots.get(slot)?.get(variable);
   }
@@ -175,7 +175,7 @@ export abstract class Optimizer {
     return this.slots.map(({ slot }) => slot).sort();
   }
 
-  /** Everything that the optimizer remembers in a graph, by name. */
+  /** All variables of the optimizer in a graph, sorted by name. */
   variables(graph: Graph = currentGraph()): Variable[] {
     const slots = [...this.#slots.values()].flatMap((byVariable) => [...byVariable.values()]);
     return [...(this.#shared.get(graph)?.values() ?? []), ...slots]
@@ -190,7 +190,7 @@ export abstract class Optimizer {
 
   protected slot(variable: Variable, slot: string): Variable {
     const found = this.getSlot(variable, slot);
-    if (!found) throw invalid(`${this.name} has no slot '${slot}' of variable '${variable.name}'`);
+    if (!found) throw invalid(`${this.name} has no slot '${slot}' for variable '${variable.name}'`);
     return found;
   }
 
@@ -206,7 +206,7 @@ export abstract class Optimizer {
     }
   }
 
-  /** A scalar that is not of one variable, made once in a graph, on the device of `beside`. */
+  /** A scalar shared by all variables, created once per graph, on the device of `beside`. */
   protected createSharedScalar(name: string, initial: number, beside: Variable): void {
     const shared = this.#shared.get(beside.graph) ?? new Map<string, Variable>();
     this.#shared.set(beside.graph, shared);
@@ -227,8 +227,7 @@ function flatten(list: readonly (Variable | PartitionedVariable)[]): Variable[] 
 }
 
 /**
- * Adds up repeated rows on the device where the gradient is made: what travels to the variable is no more
- * than the rows that change.
+ * Sums repeated rows on the device that computes the gradient, so that each changed row is sent to the variable once.
  */
 function deduplicate(gradient: IndexedSlices): IndexedSlices {
   const { graph, op } = gradient.values;
@@ -236,8 +235,8 @@ function deduplicate(gradient: IndexedSlices): IndexedSlices {
 }
 
 /**
- * One op for each device: whoever waits for all of them hears from each device once. A wait of one task for
- * another is a call over the network, so nobody waits who need not, the worker least of all.
+ * One op per device, so that an op that depends on all of them has one dependency per device. A dependency between
+ * tasks is a network call.
  */
 function joinByDevice(graph: Graph, ops: readonly Operation[]): Operation[] {
   const byDevice = new Map<string, Operation[]>();

@@ -1,6 +1,6 @@
 /**
- * Small gradients on their way to one ps travel together. Each tensor that goes from one task to another is a call
- * of its own, and for a small one the call costs far more than the bytes do. Values are not touched.
+ * Packs small gradients for the same ps into one tensor. Each tensor sent between tasks is a separate call, and for a
+ * small tensor the call costs far more than its bytes. Values do not change.
  */
 import { type Gradient, IndexedSlices } from '../gradients/index.js';
 import type { Graph } from '../graph/graph.js';
@@ -14,10 +14,10 @@ import type { Variable } from '../variables/variable.js';
 
 type Pair = readonly [Gradient, Variable];
 
-/** Above this a tensor is better sent by itself: joining copies it. */
+/** Larger tensors are sent separately: packing copies them. */
 const SMALL_BYTES = 64 << 10;
 
-/** The pairs in the same order; small gradients that go the same way come out of one tensor there. */
+/** The pairs in the same order; small gradients with the same route are packed, then split on the target device. */
 export function packTravellers(graph: Graph, pairs: readonly Pair[]): Pair[] {
   const ways = new Map<string, number[]>();
   for (const [i, pair] of pairs.entries()) {
@@ -36,7 +36,7 @@ export function packTravellers(graph: Graph, pairs: readonly Pair[]): Pair[] {
   return packed;
 }
 
-/** From where to where, and as what, a small dense gradient travels; undefined for all others. */
+/** Source, target and dtype of a small dense gradient; undefined for all others. */
 function wayOf([gradient, variable]: Pair): string | undefined {
   if (gradient instanceof IndexedSlices || gradient.dtype !== variable.dtype) return undefined;
   const [from, to] = [gradient.op.device, variable.device];
@@ -63,11 +63,11 @@ function packTogether(graph: Graph, pairs: readonly (readonly [Output, Variable]
   });
 }
 
-/** The shape, where all of it is known. */
+/** The shape, if fully defined. */
 function shapeOf({ shape }: Variable): Shape | undefined {
   return isFullyDefined(shape) ? shape : undefined;
 }
 
-/** Made where they are used: a constant of another task would travel as well. */
+/** Created on the device that uses them: a constant on another task would be sent too. */
 const int = (value: number) => constant(Tensor.of(value, { dtype: 'int32' }));
 const ints = (values: readonly number[]) => constant(Tensor.of(Int32Array.from(values), { dtype: 'int32' }));

@@ -1,5 +1,5 @@
 /**
- * What the proximal optimizers share: a learning rate, and the strengths of the l1 and l2 penalties whose proximal map
+ * The base of the proximal optimizers: learning rate, and the strengths of the l1 and l2 penalties whose proximal map
  * follows each step.
  */
 import type { Output } from '../graph/operation.js';

@@ -18,10 +18,13 @@ import { checkHyperparameter, type Hyperparameter, type Hyperparameters } from '
 import { Optimizer, type OptimizerOptions, type SlotSpec } from './optimizer.js';
 
 export interface RmsPropOptions extends OptimizerOptions {
+  /** Default: 0.9. */
   readonly decay?: Hyperparameter;
+  /** Default: 0. */
   readonly momentum?: Hyperparameter;
+  /** Default: 1e-10. */
   readonly epsilon?: Hyperparameter;
-  /** Divides by the deviation of the gradient instead of its size. */
+  /** Divides by the standard deviation of the gradient instead of its magnitude. Default: false. */
   readonly centered?: boolean;
 }
 
@@ -68,7 +71,7 @@ export class RmsPropOptimizer extends Optimizer {
       : raw.resourceSparseApplyRMSProp(handle, ...slots, ...scalars, ...rows, attrs);
   }
 
-  /** What the update ops take of a variable, in their order. */
+  /** The arguments of the update ops, in their order. */
   #parts(variable: Variable, values: Hyperparameters) {
     return {
       handle: variable.handle,

@@ -1,4 +1,4 @@
-/** Learning-rate schedules, clipping and moving averages beside TensorFlow's own. */
+/** Learning-rate schedules, clipping and moving averages, compared with TensorFlow's. */
 import { beforeAll, describe, expect, it } from 'vitest';
 import { IndexedSlices } from '../gradients/index.js';
 import { Graph } from '../graph/graph.js';
@@ -161,12 +161,12 @@ describe('schedules', () => {
     expect(relativeError(rates, theirs[`schedule ${name}`])).toBeLessThan(1e-6);
   });
 
-  it('a warm-up rises in a straight line to a number and stays there', async () => {
+  it('a warm-up rises linearly to a number and stays there', async () => {
     const rates = await ratesOf(warmUp(0.4, { steps: 4 }), [0, 1, 2, 3, 4, 5]);
     expect(relativeError(rates, [0, 0.1, 0.2, 0.3, 0.4, 0.4])).toBeLessThan(1e-6);
   });
 
-  it('a warm-up meets the schedule that it leads to without a jump', async () => {
+  it('a warm-up joins the following schedule continuously', async () => {
     const decay = exponentialDecay(0.4, { decaySteps: 4, decayRate: 0.5 });
     const rates = await ratesOf(warmUp(decay, { steps: 4, from: 0.1 }), [0, 2, 4, 8]);
     expect(relativeError(rates, [0.1, 0.15, 0.2, 0.1])).toBeLessThan(1e-6);
@@ -203,11 +203,11 @@ describe('clipping', () => {
     expect(relativeError(values, theirs[`clip ${name}`])).toBeLessThan(1e-6);
   });
 
-  it('a norm of nothing is refused', () => {
+  it('globalNorm rejects an empty list', () => {
     expect(() => globalNorm([null])).toThrow('at least one gradient');
   });
 
-  it.each([Number.NaN, 0, -1])('a limit of %s is refused', (limit) => {
+  it.each([Number.NaN, 0, -1])('a limit of %s is rejected', (limit) => {
     new Graph().asDefault(() => {
       expect(() => clipByNorm(constant(1), limit)).toThrow('must be a finite number above 0');
     });

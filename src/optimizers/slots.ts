@@ -1,7 +1,7 @@
 /**
- * Slots: what an optimizer remembers of each variable. A slot is a variable beside its own, on the same
- * device, named as TensorFlow 1 names it (`w/Adam`, `w/Adam_1`), so that checkpoints pass both ways. The
- * slot of a part is a part too: checkpoints keep the slots of all parts as one tensor and can cut it anew.
+ * Slots: the per-variable state of an optimizer. A slot is a variable on the device of its own variable, with
+ * TensorFlow 1's name (`w/Adam`, `w/Adam_1`), so that checkpoints are compatible both ways. The slot of a partition is
+ * a partition too: checkpoints store the slots of all partitions as one tensor and can repartition it.
  */
 import type { Graph } from '../graph/graph.js';
 import type { Output } from '../graph/operation.js';
@@ -14,7 +14,7 @@ import { filled } from '../variables/initializers.js';
 import { type SliceInfo, Variable } from '../variables/variable.js';
 import { currentVariableScope } from '../variables/variable-scope.js';
 
-/** Makes a slot of a variable, colocated with it, or of a tensor. */
+/** Creates a slot for a variable, colocated with it, or for a tensor. */
 export function createSlot(
   primary: Variable | Output,
   suffix: string,
@@ -32,8 +32,8 @@ export function createSlot(
 }
 
 /**
- * A tensor of the variable's shape, filled with one value where and when it is needed: as a constant it
- * would make the graph as large as the table.
+ * A tensor of the variable's shape, filled with one value at run time: a constant would make the graph as large
+ * as the table.
  */
 export function filledLike(variable: Variable, value: number): Output {
   const { shape: own, dtype } = variable;
@@ -41,7 +41,7 @@ export function filledLike(variable: Variable, value: number): Output {
   return fill(shape(variable.initialValue), Tensor.of(value, { dtype }));
 }
 
-/** The name, numbered when a variable has it already. */
+/** The name, numbered if a variable already has it. */
 export function freeName(graph: Graph, name: string): string {
   for (let i = 0; ; i++) {
     const candidate = i === 0 ? name : `${name}_${i}`;
@@ -50,9 +50,9 @@ export function freeName(graph: Graph, name: string): string {
 }
 
 /**
- * Where the slot of a part lies in the whole. Within a variable scope TensorFlow 1 cuts a wrong piece out
- * of the part's name (`p/art_0/Adam`), which would save each part as a whole of its own; here the scope
- * stands before the name of the whole.
+ * The slice of a partition's slot within the complete slot. Within a variable scope TensorFlow 1 derives a wrong name
+ * from the partition's (`p/art_0/Adam`), which would save each partition as a separate tensor; here the scope
+ * precedes the name of the complete slot.
  */
 function sliceOf(
   primary: Variable | Output,

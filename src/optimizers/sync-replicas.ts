@@ -1,15 +1,15 @@
 /**
- * Synchronous training. Each worker adds its gradients to accumulators beside the variables and waits for a
- * token; the chief takes the mean of `replicasToAggregate` gradients, applies it with the optimizer behind this
- * one, counts the step, and hands out a token for each replica. A gradient of a past step is dropped by the
- * accumulator. Replicas beyond `replicasToAggregate` are backups: the slowest of a step are not waited for.
+ * Synchronous training. Each worker adds its gradients to accumulators on the variables' devices and waits for a
+ * token. The chief applies the mean of `replicasToAggregate` gradients with the wrapped optimizer, increments the
+ * step, and enqueues a token for each replica. The accumulators drop gradients of past steps. Replicas beyond
+ * `replicasToAggregate` are backups: a step does not wait for the slowest.
  *
- * A token that died with its worker would be waited for by the others for ever: the chief puts one more into the
- * queue when a worker is lost (`replaceToken`). A token too many costs a dropped gradient, nothing more.
+ * If a worker dies with a token, the others would wait for it forever: the chief enqueues a replacement when a worker
+ * is lost (`replaceTokenOp`). A surplus token only costs one dropped gradient.
  *
- * Steps are made as long as the tokens of the present step, the workers that compute with one, and the gradients that were
- * given with one are together as many as a step needs. A chief that starts after another cannot know how many there are: it
- * drops the gradients and hands out tokens for a whole step (`restartOp`).
+ * Training progresses as long as tokens of the current step, workers that hold one, and gradients added with one
+ * together reach `replicasToAggregate`. A successor chief cannot know their number: it drops the gradients and enqueues
+ * tokens for a complete step (`restartOp`).
  */
 import { invalid } from '../errors/errors.js';
 import { IndexedSlices } from '../gradients/index.js';
@@ -30,18 +30,18 @@ import type {
 } from './optimizer.js';
 
 export interface SyncReplicasOptions {
-  /** How many gradients make a step. */
+  /** The number of gradients per step. */
   readonly replicasToAggregate: number;
-  /** How many workers there are; those beyond `replicasToAggregate` are backups. */
+  /** The number of workers; those beyond `replicasToAggregate` are backups. Default: `replicasToAggregate`. */
   readonly totalNumReplicas?: number;
-  /** Where this worker's own step is kept: its device on a cluster. */
+  /** The device of this worker's local step variable: the worker's own device in a cluster. */
   readonly workerDevice?: string;
 }
 
 const TOKENS = 'sync_token_q';
-/** A variable beside the queue, in no checkpoint: it has a value once steps may have been made. */
+/** A variable on the queue's device, not checkpointed: initialized once steps may have run. */
 const STARTED = 'sync_replicas/started';
-/** Tokens left from lost workers pile up slowly; the queue is only a bound against a fault. */
+/** Tokens of lost workers accumulate slowly; the capacity only limits the damage of a bug. */
 const QUEUE_CAPACITY = 100_000;
 
 interface ChiefOps {
@@ -67,7 +67,7 @@ export class SyncReplicasOptimizer {
     const { replicasToAggregate, totalNumReplicas = replicasToAggregate, workerDevice } = options;
     for (const [name, value] of Object.entries({ replicasToAggregate, totalNumReplicas })) {
       if (!Number.isSafeInteger(value) || value < 1)
-        throw invalid(`${name} must be a number from 1, it is ${value}`);
+        throw invalid(`${name} must be a positive integer; got ${value}`);
     }
     this.#inner = inner;
     this.#required = replicasToAggregate;
@@ -76,31 +76,31 @@ export class SyncReplicasOptimizer {
   }
 
   get #made(): ChiefOps {
-    if (!this.#ops) throw invalid('Call minimize or applyGradients first');
+    if (!this.#ops) throw invalid('SyncReplicasOptimizer: call minimize or applyGradients first');
     return this.#ops;
   }
 
-  /** The chief runs this again and again: each run makes one step of gradients, when there are enough. */
+  /** The chief runs this in a loop: each run waits for enough gradients and applies one step. */
   get syncOp(): Operation {
     return this.#made.sync;
   }
 
-  /** The chief runs this once for each worker that is lost. */
+  /** The chief runs this once per lost worker. */
   get replaceTokenOp(): Operation {
     return this.#made.replaceToken;
   }
 
-  /** The chief runs this before the first step of all. */
+  /** The chief runs this before the very first step. */
   get initTokensOp(): Operation {
     return this.#made.initTokens;
   }
 
-  /** The chief runs this after the last step: nobody waits for a token any more. */
+  /** The chief runs this after the last step: it releases all workers that wait for a token. */
   get releaseOp(): Operation {
     return this.#made.release;
   }
 
-  /** Whether this chief or an earlier one has run `markStartedOp`, with the same ps for the global step. */
+  /** Whether this chief or a predecessor ran `markStartedOp` since the global step's ps started. */
   get wasStarted(): Output<'bool'> {
     return this.#made.wasStarted;
   }
@@ -110,22 +110,22 @@ export class SyncReplicasOptimizer {
   }
 
   /**
-   * The chief runs this before it makes steps after an earlier chief, or after a recovery. Accumulators that have seen a later
-   * step would drop all gradients as stale, and workers may wait for tokens that nobody would hand out.
+   * A successor chief runs this before its first step, and any chief after a recovery. Otherwise accumulators that saw
+   * a later step would drop all gradients as stale, and workers might wait for tokens that never come.
    */
   get restartOp(): Operation {
     return this.#made.restart;
   }
 
   /**
-   * The chief runs this when variables were lost, before they have values again and anybody gives gradients: what the
-   * accumulators and the queue hold is of steps that are lost too. It is in the graph's collection of reset ops.
+   * The chief runs this when variables were lost, before they are restored and before workers add gradients:
+   * accumulators and queue hold data of lost steps. It is in the graph's collection of reset ops.
    */
   get resetOp(): Operation {
     return this.#made.reset;
   }
 
-  /** Every worker runs this before its first step, and when variables were lost: it begins where the others are. */
+  /** Workers run this before their first step and after variables were lost; sets the local step to the global one. */
   get localStepInitOp(): Operation {
     return this.#made.setLocalStep;
   }
@@ -138,10 +138,10 @@ export class SyncReplicasOptimizer {
     return this.applyGradients(this.computeGradients(loss, options), options);
   }
 
-  /** The op of a worker's step: gives its gradients, waits for the step to be made. */
+  /** The op of a worker's step: adds its gradients, then waits for a token. */
   applyGradients(pairs: readonly GradientAndVariable[], options: ApplyGradientsOptions = {}): Operation {
     const { globalStep, name = 'sync_replicas' } = options;
-    if (!globalStep) throw invalid('Synchronous training needs a globalStep');
+    if (!globalStep) throw invalid('SyncReplicasOptimizer needs a globalStep');
     const graph = currentGraph();
     return graph.nameScope(name, () => {
       const localStep = this.#localStep(name);
@@ -222,7 +222,7 @@ export class SyncReplicasOptimizer {
       const clear = shares.map(({ variable, clear }) =>
         graph.colocateWith(variable.handle, () => clear(step)),
       );
-      // Whoever has a token may give to every accumulator.
+      // A worker with a token may add to every accumulator.
       return graph.controlDependencies(clear, () => enqueue(tokensPerStep, step));
     });
     const started = graph.colocateWith(globalStep.handle, () =>
@@ -245,28 +245,28 @@ export class SyncReplicasOptimizer {
   }
 }
 
-/** One variable's accumulator: what a worker gives, what the chief takes. */
+/** The accumulator ops of one variable: the worker adds, the chief takes. */
 interface Share {
   readonly variable: Variable;
   readonly give: Operation;
   readonly take: (required: Tensor) => Output | IndexedSlices;
   readonly advance: (step: Output) => Operation;
-  /** Drops what was given, and whatever is given of steps before this one. */
+  /** Drops the accumulated gradients, and later ones of steps before this one. */
   readonly clear: (step: Output | Tensor) => Operation;
 }
 
-/** No step is later: a gradient of it is never stale. */
+/** The largest step: a gradient of it is never stale. */
 const latest = () => Tensor.of(2n ** 62n);
 const first = () => Tensor.of(0n);
 const one = () => Tensor.of(1, { dtype: 'int32' });
 
-/** Takes all tokens that there are. */
+/** Dequeues all tokens. */
 function emptied(tokens: Output): Operation {
   const [taken] = raw.queueDequeueManyV2(tokens, raw.queueSizeV2(tokens), { componentTypes: ['int64'] });
   return group([(taken as Output).op]);
 }
 
-/** An accumulator gives what it has when it has anything: one gradient of zeros more makes sure of that. */
+/** Adds a zero gradient first, because taking from an empty accumulator blocks. */
 function cleared(zero: Operation, take: () => Operation, setStep: () => Operation): Operation {
   const graph = currentGraph();
   return graph.controlDependencies([zero], () => graph.controlDependencies([take()], setStep));
@@ -315,12 +315,12 @@ function share(gradient: Output | IndexedSlices, variable: Variable, localStep: 
   };
 }
 
-/** A variable's shape is known in full. */
+/** The shape of a variable is fully defined. */
 const sizes = (shape: Variable['shape']): number[] => (shape ?? []).map(Number);
 
 /**
- * The rows by their numbers. The accumulator merges what it is given as ordered lists: of others it would keep rows twice,
- * or not, as it happens, and the mean of a row would depend on who came first. Each row is the mean of those who have it.
+ * The rows sorted by index. The accumulator merges sorted lists; unsorted ones would leave duplicate rows, depending on
+ * the order of arrival. Each row is the mean over the gradients that contain it.
  */
 function inOrder({ indices, values }: IndexedSlices, { shape }: Variable) {
   const places = raw.range(

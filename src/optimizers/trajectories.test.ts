@@ -1,6 +1,6 @@
 /**
- * Each optimizer beside TensorFlow's own: from the same start, over the same 50 batches, dense and sparse
- * gradients together (rows repeat within a batch), every variable and every slot after every step.
+ * Compares each optimizer with TensorFlow's: same initial values, same 50 batches, dense and sparse gradients
+ * (with repeated rows), every variable and every slot after every step.
  */
 import { beforeAll, describe, expect, it } from 'vitest';
 import {
@@ -23,7 +23,7 @@ import { train, trainingData } from './testing/training.js';
 
 interface Case {
   readonly ours: () => Optimizer;
-  /** The class in tf.compat.v1.train and what it is made with. */
+  /** The class in tf.compat.v1.train and its arguments. */
   readonly theirs: readonly [string, Readonly<Record<string, unknown>>];
   readonly dtype?: 'float64';
 }
@@ -123,8 +123,8 @@ const CASES: Readonly<Record<string, Case>> = {
   },
 };
 
-// Keras takes 1 − β in double precision, TensorFlow's kernel in that of the variable: with 0.999 in float32
-// that is 1.3e-5 apart. With betas that float32 holds exactly both do the same.
+// Keras computes 1 − β in double precision, TensorFlow's kernel in the variable's: for 0.999 in float32 they differ
+// by 1.3e-5. With betas that float32 represents exactly, both agree.
 const BETAS = { beta1: 0.875, beta2: 0.9921875 };
 const ADAM_W = { learning_rate: 0.02, weight_decay: 0.1, beta_1: BETAS.beta1, beta_2: BETAS.beta2 };
 const data = trainingData(50);
@@ -180,7 +180,7 @@ describe('trajectories', () => {
     const whole = await train(data, sgd(0.05));
     expect(decayed[0]).toEqual(first[0]);
     expect(decayed[1]).not.toEqual(whole[1]);
-    // Half of a half of a half …: after 40 steps nothing moves.
+    // The rate halves every step: after 40 steps nothing changes.
     expect(decayed[49]?.w).toEqual(decayed[45]?.w);
   });
 });

@@ -48,7 +48,7 @@ export class Assets {
   async check(): Promise<void> {
     for (const { source } of this.all) {
       const found = await stat(source).catch((cause: unknown) => {
-        throw new ShoalError('SHOAL_NOT_FOUND', `The asset ${source} can't be read: ${messageOf(cause)}`, {
+        throw new ShoalError('SHOAL_NOT_FOUND', `The asset ${source} cannot be read: ${messageOf(cause)}`, {
           cause,
         });
       });
@@ -76,7 +76,7 @@ function pathIn(tensor: Output, node: NodeDef | undefined): string {
   return Buffer.from(text).toString();
 }
 
-/** The constant keeps a path within the export: loaders feed the real one, and no path of this machine gets out. */
+/** The constant keeps a path within the export: loaders feed the real one, and no local path is published. */
 export function relocate(node: NodeDef, file: string): void {
   const value = node.attr.value?.value;
   if (value?.case !== 'tensor') return;

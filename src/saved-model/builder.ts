@@ -1,6 +1,6 @@
 /**
- * TensorFlow 1's SavedModelBuilder. It writes beside its target and publishes with a single rename in `save`: a server that
- * watches the target never sees half an export.
+ * TensorFlow 1's SavedModelBuilder. It writes beside its target and publishes with a single rename in `save`: a server
+ * that watches the target never sees half an export.
  */
 
 import { join } from 'node:path';
@@ -27,14 +27,14 @@ import { type ExportedMetaGraph, type MetaGraphOptions, makeMetaGraph } from './
 import { Staging, writeError } from './staging.js';
 import { sessionVariables, type VariableSource, writeFlushed } from './variable-source.js';
 
-/** A session, or only the graph where `source` has the variables. */
+/** A session, or only the graph if `source` has the variables. */
 export type ExportSession = Pick<TrainingRunner, 'graph'> &
   Partial<Pick<TrainingRunner, 'run' | 'server'>> & { readonly rawSession?: TrainingRunner };
 
 export interface VariablesOptions extends MetaGraphOptions {
   /** Where the variables come from. Default: the session. */
-  readonly source?: VariableSource | undefined;
-  readonly signal?: AbortSignal | undefined;
+  readonly source?: VariableSource;
+  readonly signal?: AbortSignal;
 }
 
 export class SavedModelBuilder implements AsyncDisposable {
@@ -45,7 +45,7 @@ export class SavedModelBuilder implements AsyncDisposable {
   #staging: Staging | undefined;
   #keys: ReadonlySet<string> | undefined;
   #state: 'open' | 'busy' | 'over' = 'open';
-  /** The call under way. */
+  /** The call in progress. */
   #call: Promise<unknown> = Promise.resolve();
 
   /** `exportDir` is the directory of one version, such as `export/3`; it must not exist, or be empty. */
@@ -102,10 +102,10 @@ export class SavedModelBuilder implements AsyncDisposable {
     });
   }
 
-  /** Adds a file to `assets.extra`, which comes with the model and is read by no loader. */
+  /** Adds a file to `assets.extra`, which is part of the model but not read by loaders. */
   addExtraAsset(file: string, content: Uint8Array | string): void {
     if (!/^[\w][\w.-]*$/.test(file))
-      throw invalid(`${JSON.stringify(file)} can't be the name of an extra asset`);
+      throw invalid(`${JSON.stringify(file)} cannot be the name of an extra asset`);
     this.#extra.set(file, Buffer.from(content));
   }
 
@@ -114,7 +114,7 @@ export class SavedModelBuilder implements AsyncDisposable {
     const { asText = false, signal } = options;
     return this.#exclusively(async () => {
       const staging = this.#staging;
-      if (!staging) throw invalid('There is nothing to be saved: call addMetaGraphAndVariables first');
+      if (!staging) throw invalid('There is nothing to save: call addMetaGraphAndVariables first');
       if (this.#assets.all.length > 0)
         await this.#assets.copyTo(await staging.folder(ASSETS_DIRECTORY), signal);
       for (const [file, content] of this.#extra)
@@ -135,7 +135,7 @@ export class SavedModelBuilder implements AsyncDisposable {
     });
   }
 
-  /** Removes what was written, if it was not saved; a call under way ends first. */
+  /** Removes what was written, unless it was saved. Waits for a call in progress. */
   async discard(): Promise<void> {
     await Promise.allSettled([this.#call]);
     this.#state = 'over';
@@ -146,14 +146,14 @@ export class SavedModelBuilder implements AsyncDisposable {
     await this.discard();
   }
 
-  /** One call at a time. After a failure nothing is left on the disk, and the builder is of no more use. */
+  /** One call at a time. After a failure nothing is left on the disk, and the builder cannot be used again. */
   async #exclusively<T>(work: () => Promise<T>): Promise<T> {
     if (this.#state !== 'open') {
       throw invalid(
         this.#state === 'busy'
           ? 'A call of this builder has not ended yet'
-          : 'This builder has done its work',
-        { hint: 'Await each call, and make a builder for each export.' },
+          : 'This builder cannot be used again',
+        { hint: 'Await each call, and create a builder for each export.' },
       );
     }
     this.#state = 'busy';

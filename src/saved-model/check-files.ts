@@ -1,6 +1,6 @@
 /**
- * Checks that the files of a SavedModel are complete before TensorFlow sees them: an export that was copied in part is
- * refused with the name of the file that is at fault.
+ * Checks that the files of a SavedModel are complete before TensorFlow reads them: a partially copied export is
+ * rejected with the name of the damaged file.
  */
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -14,11 +14,11 @@ import { ASSETS_DIRECTORY, ASSETS_KEY, VARIABLES_DIRECTORY, VARIABLES_PREFIX } f
 
 export interface CheckOptions {
   /** Reads all variables and compares their checksums. Default: false; TensorFlow compares them when it restores. */
-  readonly verify?: boolean | undefined;
-  readonly signal?: AbortSignal | undefined;
+  readonly verify?: boolean;
+  readonly signal?: AbortSignal;
 }
 
-const HINT = 'The export is damaged or was copied in part: copy it again, or use another version.';
+const HINT = 'The export is damaged or was partially copied: copy it again, or use another version.';
 
 export const damaged = (path: string, what: string, cause?: unknown): ShoalError =>
   new ShoalError('SHOAL_CORRUPT', `${path} ${what}`, {

@@ -1,4 +1,4 @@
-/** Checks signatures against the graph that they are of, before anything is written. */
+/** Checks signatures against their graph, before anything is written. */
 import { invalid, isShoalError } from '../errors/errors.js';
 import { shapeFromProto } from '../graph/attributes.js';
 import type { Graph } from '../graph/graph.js';
@@ -14,7 +14,7 @@ export type SignatureDefMap = Readonly<Record<string, SignatureDef>>;
 export function checkSignatures(graph: Graph, signatures: SignatureDefMap): void {
   for (const [name, signature] of Object.entries(signatures)) {
     if (RESERVED_SIGNATURES.has(name) || name === '')
-      throw invalid(`A signature may not be called '${name}': the name is reserved`);
+      throw invalid(`A signature cannot be named '${name}': the name is reserved`);
     checkConventions(`'${name}'`, signature);
     for (const [kind, infos] of [
       ['input', signature.inputs],

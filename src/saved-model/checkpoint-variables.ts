@@ -20,8 +20,8 @@ export function checkpointVariables(
 ): VariableSource {
   return {
     async write({ variables, directory, prefix, signal }) {
-      const wanted = tensorsOf(bundle, variables);
-      const all = wanted.flatMap((tensor) => tensor.pieces.map((piece) => ({ tensor, piece })));
+      const needed = tensorsOf(bundle, variables);
+      const all = needed.flatMap((tensor) => tensor.pieces.map((piece) => ({ tensor, piece })));
       const total = all.reduce((sum, { piece }) => sum + piece.size, 0);
       let done = 0;
       const copied = new Map<BundlePiece, BundlePiece>();
@@ -36,7 +36,7 @@ export function checkpointVariables(
         }
       };
       await writeFlushed(join(directory, dataFile(prefix, 0, 1)), bytes(), signal);
-      const tensors = wanted.map((tensor) => ({
+      const tensors = needed.map((tensor) => ({
         ...tensor,
         pieces: tensor.pieces.map((piece) => copied.get(piece) as BundlePiece),
       }));
@@ -47,7 +47,7 @@ export function checkpointVariables(
 }
 
 function tensorsOf(bundle: BundleReader, variables: readonly NamedVariable[]): readonly BundleTensor[] {
-  const wanted = new Map<string, BundleTensor>();
+  const needed = new Map<string, BundleTensor>();
   for (const { key, variable } of variables) {
     const tensor = bundle.tensor(key);
     const shape = variable.sliceInfo?.fullShape ?? variable.fullShape;
@@ -59,7 +59,7 @@ function tensorsOf(bundle: BundleReader, variables: readonly NamedVariable[]): r
         { hint: 'Export with the program that trained it.' },
       );
     }
-    wanted.set(key, tensor);
+    needed.set(key, tensor);
   }
-  return [...wanted.values()];
+  return [...needed.values()];
 }

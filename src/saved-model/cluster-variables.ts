@@ -1,4 +1,4 @@
-/** The variables of a cluster as the source of an export: each task that holds some streams them to this task's disk. */
+/** The variables of a cluster as the source of an export: each task streams its variables to the disk of this task. */
 import type { ConsistencyOption } from '../checkpoint/consistency.js';
 import { type SavedVariable, savedVariable } from '../checkpoint/saved-variable.js';
 import type { Server } from '../cluster/runtime/server.js';
@@ -9,9 +9,9 @@ import { trainedVariables } from './trained-variables.js';
 import type { VariableSource } from './variable-source.js';
 
 export interface ClusterVariablesOptions {
-  /** The graph that trains, where the one that is exported is another. Variables are matched by their names. */
-  readonly trained?: Graph | undefined;
-  readonly consistency?: ConsistencyOption | undefined;
+  /** The graph that trains, if another graph is exported. Variables are matched by their names. */
+  readonly trained?: Graph;
+  readonly consistency?: ConsistencyOption;
   readonly onProgress?: ((bytes: number) => void) | undefined;
 }
 
@@ -21,7 +21,7 @@ export function clusterVariables(server: Server, options: ClusterVariablesOption
     async write({ variables, directory, prefix, signal }) {
       const service = checkpointServiceOf(server);
       if (!service) {
-        throw invalid('This server takes no part in checkpoints, so nothing can be exported through it', {
+        throw invalid('This server has no checkpoint service, which exports need', {
           hint: 'Start it with Server.start of shoal/train.',
         });
       }

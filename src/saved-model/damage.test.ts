@@ -1,4 +1,4 @@
-/** Exports that are damaged or copied in part, and signatures that are wrong. */
+/** Damaged or partially copied exports, and invalid signatures. */
 import { cp, mkdtemp, readdir, readFile, rm, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -78,7 +78,7 @@ describe('a damaged export is an error that names the file:', () => {
     expect(liveHandles()).toEqual(before);
   });
 
-  test('a directory that is not there', async () => {
+  test('a missing directory', async () => {
     await expect(loadSavedModel(join(root, 'nowhere'))).rejects.toMatchObject({ code: 'SHOAL_NOT_FOUND' });
   });
 });
@@ -98,7 +98,7 @@ describe('signatures are checked:', () => {
   };
   const info = (change: object) => create(TensorInfoSchema, { ...buildTensorInfo(model.x), ...change });
 
-  test('tensors that are not there, or of another type or shape', async () => {
+  test('missing tensors, and tensors of another type or shape', async () => {
     const outputs = { scores: model.y };
     const missing = info({ encoding: { case: 'name', value: 'nothing:0' } });
     await wrong(
@@ -136,7 +136,7 @@ describe('signatures are checked:', () => {
     await wrong({ s: bad }, /needs the input 'inputs'/);
   });
 
-  test('a variable that has no place in the export', async () => {
+  test('a variable that cannot be exported', async () => {
     const { graph, x } = model;
     const y = graph.asDefault(() => {
       const local = tf.newVariable([1, 2, 3, 4, 5, 6], {
@@ -152,7 +152,7 @@ describe('signatures are checked:', () => {
   });
 });
 
-test('an existing version is refused before anything is written, and a failed export leaves nothing', async () => {
+test('an existing version is rejected before anything is written, and a failed export leaves nothing', async () => {
   const { x, y } = model;
   const options = { inputs: { x }, outputs: { y } };
   await expect(simpleSave(session, good, options)).rejects.toMatchObject({ code: 'SHOAL_ALREADY_EXISTS' });

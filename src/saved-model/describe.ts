@@ -38,7 +38,7 @@ export async function describeSavedModel(path: string): Promise<SavedModelDescri
   const model = await readSavedModel(directory);
   if (!model) {
     throw new ShoalError('SHOAL_UNSUPPORTED', `${join(directory, SAVED_MODEL_TEXT_FILE)} is in text form`, {
-      hint: 'Models in text form can be loaded, but not be described without loading them.',
+      hint: 'Models in text form can be loaded, but not described without loading.',
     });
   }
   await using files = new DirectoryReader(join(directory, VARIABLES_DIRECTORY));

@@ -14,7 +14,7 @@ export interface ChooseRequest {
   readonly signatures: ReadonlyMap<string, ReadonlySet<string>>;
   /** What the init ops need. */
   readonly init: ReadonlySet<string>;
-  readonly varList?: VarList | undefined;
+  readonly varList?: VarList;
 }
 
 export function chooseVariables({ graph, nodes, signatures, init, varList }: ChooseRequest): NamedVariable[] {
@@ -32,7 +32,7 @@ export function chooseVariables({ graph, nodes, signatures, init, varList }: Cho
         op: name,
         hint: isGlobal
           ? 'Add it to varList.'
-          : 'It is not a global variable: add it to varList, or give it its value in mainOp.',
+          : 'It is not a global variable: add it to varList, or assign its value in mainOp.',
       });
     }
   }

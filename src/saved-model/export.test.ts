@@ -1,4 +1,4 @@
-/** Exports, judged by unmodified TensorFlow and by our own loader. */
+/** Exports, verified with unmodified TensorFlow and with Shoal's loader. */
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -31,7 +31,7 @@ interface Expected {
   readonly scores: number[];
 }
 
-/** Trains a few steps, exports, and tells what the session itself says. */
+/** Trains a few steps, exports, and returns the results of the session itself. */
 async function exportDigits(
   dir: string,
   options: Parameters<typeof digitsModel>[0] & {
@@ -192,7 +192,7 @@ test('a second graph shares the variables of the first', async () => {
   });
 });
 
-test('variables begin with those of a SavedModel', async () => {
+test('variables are initialized from a SavedModel', async () => {
   const dir = join(root, 'warm');
   const from = adder(5);
   await using trained = Session.open({ graph: from.graph });
@@ -205,7 +205,7 @@ test('variables begin with those of a SavedModel', async () => {
   expect((await session.run(w)).toArray()).toEqual([5]);
 });
 
-test('an export that is returned while its builder goes out of scope is complete', async () => {
+test('an export that is returned while its builder is disposed is complete', async () => {
   const model = digitsModel({});
   await using session = Session.open({ graph: model.graph });
   await session.run([model.init, model.tables]);

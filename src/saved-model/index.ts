@@ -1,8 +1,8 @@
-/** `shoal/saved-model`: exports that TensorFlow and its server load, and models of theirs to be called here. */
+/** `shoal/saved-model`: exports for TensorFlow and TensorFlow Serving, and calls of their models. */
 export { type ExportSession, SavedModelBuilder, type VariablesOptions } from './builder.js';
 export type { SignatureDefMap } from './check-signatures.js';
 export { signatureConstants, tags } from './constants.js';
-export { describeSavedModel, type SavedModelDescription } from './describe.js';
+export { describeSavedModel, type GraphDescription, type SavedModelDescription } from './describe.js';
 export { LoadedModel, type LoadOptions, loadSavedModel } from './loader.js';
 export type { MetaGraphOptions } from './meta-graph-export.js';
 export { RaggedTensorValue } from './ragged.js';
@@ -18,9 +18,4 @@ export {
 } from './signature-def.js';
 export type { InputValue, OutputValue, RaggedValue, SparseValue, TensorSpec } from './signature-values.js';
 export { type SimpleSaveOptions, simpleSave } from './simple-save.js';
-export {
-  type NamedVariable,
-  sessionVariables,
-  type VariableSource,
-  type WriteRequest,
-} from './variable-source.js';
+export type { NamedVariable, VariableSource, WriteRequest } from './variable-source.js';

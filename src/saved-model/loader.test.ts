@@ -1,4 +1,4 @@
-/** Models that Python TensorFlow made, of every kind that it makes, return here what they return there. */
+/** Models of every kind that Python TensorFlow saves return the same results as in Python. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -50,7 +50,7 @@ async function check(model: LoadedModel, { signature, inputs, outputs }: Case): 
   }
 }
 
-test('all models agree with Python to 1e-6, loaded side by side and called at once', async () => {
+test('all models agree with Python to 1e-6, loaded together and called concurrently', async () => {
   expect([...new Set(cases.map(({ name }) => name))]).toEqual([
     'tf1',
     'tf2',
@@ -71,7 +71,7 @@ test('all models agree with Python to 1e-6, loaded side by side and called at on
 const find = (name: string, signature?: string): Case =>
   cases.find((one) => one.name === name && (signature === undefined || one.signature === signature))!;
 
-test('wrong inputs are named', async () => {
+test('errors name the invalid inputs', async () => {
   await using model = await loadSavedModel(find('tf2').dir);
   const power = model.signatures.power!;
   const x = [[1, 2, 3]];
@@ -97,7 +97,7 @@ test('wrong inputs are named', async () => {
   });
 });
 
-test('a model that is closed ends its calls, and takes no more', async () => {
+test('a closed model ends its calls, and rejects new ones', async () => {
   const model = await loadSavedModel(find('tf2').dir);
   const one = find('tf2', 'power');
   const running = Array.from({ length: 10 }, () => check(model, one));
@@ -108,7 +108,7 @@ test('a model that is closed ends its calls, and takes no more', async () => {
   await model.close();
 });
 
-test('200 times loaded and closed, memory is flat and no handle is left', async () => {
+test('memory stays flat and no handle is left after 200 loads and closes', async () => {
   const one = find('embedding');
   const once = async () => {
     await using model = await loadSavedModel(one.dir);

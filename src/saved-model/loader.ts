@@ -1,7 +1,7 @@
 /**
  * Loads SavedModels and calls their signatures. TensorFlow itself restores the variables, finds the assets and runs the
  * init op, for models of TensorFlow 1 as well as of TensorFlow 2 and Keras; the signatures are read from the files.
- * Each model has a graph and a session of its own, so any number of models and versions can be loaded side by side.
+ * Each model has its own graph and session, so any number of models and versions can be loaded at the same time.
  */
 
 import { resolve } from 'node:path';
@@ -27,13 +27,13 @@ import { restoreForgotten } from './unrestored.js';
 
 export interface LoadOptions {
   /** Default: `['serve']`. */
-  readonly tags?: readonly string[] | undefined;
+  readonly tags?: readonly string[];
   /** Reads all variables and compares their checksums before TensorFlow restores them. Default: false. */
-  readonly verify?: boolean | undefined;
-  readonly config?: MessageInitShape<typeof ConfigProtoSchema> | undefined;
+  readonly verify?: boolean;
+  readonly config?: MessageInitShape<typeof ConfigProtoSchema>;
   /** Default: 10 minutes. */
-  readonly timeoutMs?: number | undefined;
-  readonly signal?: AbortSignal | undefined;
+  readonly timeoutMs?: number;
+  readonly signal?: AbortSignal;
 }
 
 const LOAD_TIMEOUT_MS = 10 * 60_000;
@@ -60,7 +60,7 @@ export async function loadSavedModel<S extends SignatureTypes = SignatureTypes>(
       meta ?? fromBinary(MetaGraphDefSchema, metaGraphDef),
     );
   } catch (error) {
-    // A load that was given up may still be writing to the graph, which then is freed when nothing refers to it.
+    // A cancelled load may still write to the graph, which is then freed when nothing refers to it.
     if (
       isShoalError(error) &&
       error.code.startsWith('SHOAL_TF_') &&
@@ -71,7 +71,7 @@ export async function loadSavedModel<S extends SignatureTypes = SignatureTypes>(
   }
 }
 
-/** TensorFlow's words for damage name neither the file nor the model. */
+/** TensorFlow's errors of damaged files name neither the file nor the model. */
 async function explain(
   error: unknown,
   directory: string,
@@ -88,8 +88,8 @@ async function explain(
     }
   }
   return error.code === 'SHOAL_TF_DATA_LOSS'
-    ? damaged(directory, `can't be loaded: ${error.message}`, error)
-    : new ShoalError(error.code, `${directory} can't be loaded: ${error.message}`, { cause: error });
+    ? damaged(directory, `cannot be loaded: ${error.message}`, error)
+    : new ShoalError(error.code, `${directory} cannot be loaded: ${error.message}`, { cause: error });
 }
 
 export class LoadedModel<S extends SignatureTypes = SignatureTypes> implements AsyncDisposable {
@@ -141,7 +141,7 @@ export class LoadedModel<S extends SignatureTypes = SignatureTypes> implements A
     return this.#closing !== undefined;
   }
 
-  /** Ends after the calls that are running, and frees the model. Calls that run longer than `timeoutMs` are cancelled. */
+  /** Waits for running calls, then frees the model. Calls that run longer than `timeoutMs` are cancelled. */
   close(options: { readonly timeoutMs?: number } = {}): Promise<void> {
     this.#closing ??= this.#close(options.timeoutMs ?? CLOSE_TIMEOUT_MS);
     return this.#closing;
@@ -181,7 +181,7 @@ function namedSignatures(
   return new Proxy(signatures, {
     get(target, key, receiver) {
       if (typeof key !== 'string' || key in target) return Reflect.get(target, key, receiver);
-      // Asked for by `await` and by printers, which ask every object.
+      // Read by `await` and by printers on every object.
       if (key === 'then' || key === 'toJSON') return undefined;
       throw new ShoalError('SHOAL_NOT_FOUND', `${directory} has no signature '${key}'`, {
         hint: `It has ${Object.keys(target).join(', ') || 'none'}.`,
@@ -190,7 +190,7 @@ function namedSignatures(
   });
 }
 
-/** Values for inputs that may be left out. TensorFlow decodes them: each becomes a constant that is run once. */
+/** Default values of optional inputs. TensorFlow decodes them: each becomes a constant that is run once. */
 async function defaultInputs(
   session: Session,
   meta: MetaGraphDef,

@@ -1,6 +1,6 @@
 /**
- * The MetaGraphDef of an export. The graph that trains is not changed: a copy of what the export needs of it gets the ops
- * that restore the variables, and collections that name only what is there.
+ * The MetaGraphDef of an export. The graph that trains is not changed: a copy of what the export needs of it gets the
+ * ops that restore the variables, and collections that name only what is there.
  */
 import { create, toBinary } from '@bufbuild/protobuf';
 import { anyPack } from '@bufbuild/protobuf/wkt';
@@ -28,19 +28,19 @@ import { addSaverOps } from './saver-ops.js';
 import type { NamedVariable } from './variable-source.js';
 
 export interface MetaGraphOptions {
-  readonly signatureDefMap?: SignatureDefMap | undefined;
+  readonly signatureDefMap?: SignatureDefMap;
   /** Constants that hold paths. Default: those of the collection ASSET_FILEPATHS that the export needs. */
-  readonly assetsCollection?: readonly Output[] | undefined;
+  readonly assetsCollection?: readonly Output[];
   /** Runs when the model is loaded. Default: the initializers of the tables that the signatures use. */
-  readonly mainOp?: Operation | undefined;
+  readonly mainOp?: Operation;
   /** The same under the name that TensorFlow 1 gave it. */
-  readonly legacyInitOp?: Operation | undefined;
+  readonly legacyInitOp?: Operation;
   /** Default: true. */
-  readonly clearDevices?: boolean | undefined;
-  /** Leaves out attributes that have their default, for older TensorFlows that do not know them. Default: false. */
-  readonly stripDefaultAttrs?: boolean | undefined;
+  readonly clearDevices?: boolean;
+  /** Omits attributes that have their default, for older versions of TensorFlow. Default: false. */
+  readonly stripDefaultAttrs?: boolean;
   /** Which variables, and their names in the export. Default: those that the signatures and init ops read. */
-  readonly varList?: VarList | undefined;
+  readonly varList?: VarList;
 }
 
 export interface ExportedMetaGraph {
@@ -61,8 +61,8 @@ export function makeMetaGraph(
   if (initOp && initOp.graph !== source)
     throw invalid(`The init op ${initOp} is not of the graph that is exported`);
   checkSignatures(source, signatures);
-  const whole = source.toGraphDef();
-  const nodes = nodesOf(whole);
+  const complete = source.toGraphDef();
+  const nodes = nodesOf(complete);
   const needs = new Map(
     Object.entries(signatures).map(([name, one]) => [name, reachOfSignature(nodes, one)]),
   );
@@ -81,7 +81,7 @@ export function makeMetaGraph(
   });
   const { def, renamed } = pruneGraph({
     graph: source,
-    def: whole,
+    def: complete,
     signatures,
     keep: [...init, ...tables.map(({ name }) => name), ...variables.flatMap(nodesOfVariable)],
   });
@@ -142,7 +142,7 @@ function clearAllDevices(def: GraphDef): void {
   for (const fn of def.library?.function ?? []) for (const node of fn.nodeDef) node.device = '';
 }
 
-/** Collections with what of them is exported. Objects that only training uses, such as queue runners, are left out. */
+/** Collections, limited to what is exported. Objects of training, such as queue runners, are omitted. */
 function copyCollections(
   source: Graph,
   graph: Graph,
@@ -200,7 +200,7 @@ function renameInputs(signatures: SignatureDefMap, renamed: ReadonlyMap<string, 
   );
 }
 
-/** Both where TensorFlow 2 looks for assets and where TensorFlow 1 does. */
+/** Lists the assets for both TensorFlow 1 and TensorFlow 2. */
 function addAssetDefs(meta: MetaGraphDef, files: readonly AssetFileDef[]): void {
   if (files.length === 0) return;
   meta.assetFileDef = [...files];

@@ -1,7 +1,7 @@
 /**
- * Cuts a graph down to what an export needs: what its signatures compute, and the ops that are kept by name (init ops,
- * initializers, table initializers) with all that they need. Gradients, optimizers, input pipelines and summaries fall
- * away, so that the graph loads where their kernels, files and devices are not.
+ * Prunes a graph to what an export needs: what its signatures compute, and the ops that are kept by name (init ops,
+ * initializers, table initializers) with all that they need. Gradients, optimizers, input pipelines and summaries are
+ * removed, so that the graph loads where their kernels, files and devices do not exist.
  *
  * A signature may be fed at any tensor. Where such a tensor comes from training input (a queue, an iterator), a
  * placeholder takes its place in the export.
@@ -36,7 +36,7 @@ export interface Pruned {
   readonly renamed: ReadonlyMap<string, string>;
 }
 
-/** Ops that wait for, or hold, the input of training: there is none where a model is served. */
+/** Ops that read or hold the input of training, which does not exist in serving. */
 const TRAINING_INPUT =
   /^(Iterator|OneShotIterator|MultiDeviceIterator|AnonymousIterator|QueueDequeue|Reader|WholeFileReader|PyFunc)|Queue(V2)?$|Dequeue/;
 
@@ -163,7 +163,7 @@ function rewired(input: string, renamed: ReadonlyMap<string, string>): string {
   return renamed.get(canonical(input)) ?? input;
 }
 
-/** TensorFlow refuses nodes that are to be placed with nodes that are not there. */
+/** TensorFlow rejects nodes that are colocated with missing nodes. */
 function dropColocation(nodes: readonly NodeDef[]): void {
   const names = new Set(nodes.map(({ name }) => name));
   for (const { attr } of nodes) {
@@ -182,6 +182,6 @@ function dropColocation(nodes: readonly NodeDef[]): void {
 function needsTrainingInput(signature: string, node: string, op: string): Error {
   return invalid(`The signature '${signature}' needs '${node}' (${op}), which is input of training`, {
     op: node,
-    hint: 'Make the tensor that it gives to the model an input of the signature.',
+    hint: 'Make the tensor that it feeds to the model an input of the signature.',
   });
 }

@@ -36,7 +36,7 @@ export function partsOfRagged(value: unknown, count: number, what: string): read
   const splits: BigInt64Array[] = [];
   for (let axis = 0; axis < count; axis++) {
     if (!rows.every(Array.isArray))
-      throw invalid(`${what} is ragged: give nested arrays, or { values, nestedRowSplits }`);
+      throw invalid(`${what} is ragged: pass nested arrays, or { values, nestedRowSplits }`);
     const lists = rows as unknown[][];
     let at = 0n;
     splits.push(BigInt64Array.from([0n, ...lists.map(({ length }) => (at += BigInt(length)))]));

@@ -5,9 +5,8 @@ import { join } from 'node:path';
 import { fromBinary } from '@bufbuild/protobuf';
 import { messageOf, ShoalError } from '../errors/errors.js';
 import { type MetaGraphDef, type SavedModel, SavedModelSchema } from '../proto/generated/model_pb.js';
+import { damaged } from './check-files.js';
 import { SAVED_MODEL_FILE, SAVED_MODEL_TEXT_FILE } from './constants.js';
-
-const HINT = 'The export is damaged or was copied in part: copy it again, or use another version.';
 
 /** Undefined when the model is in text form, which only TensorFlow itself parses. */
 export async function readSavedModel(directory: string): Promise<SavedModel | undefined> {
@@ -18,34 +17,30 @@ export async function readSavedModel(directory: string): Promise<SavedModel | un
   } catch (cause) {
     if (await stat(join(directory, SAVED_MODEL_TEXT_FILE)).catch(() => undefined)) return undefined;
     const hasDirectory = await stat(directory).catch(() => undefined);
-    const what = hasDirectory ? `${path} can't be read` : `There is no directory ${directory}`;
+    const what = hasDirectory ? `${path} cannot be read` : `There is no directory ${directory}`;
     throw new ShoalError('SHOAL_NOT_FOUND', `${what}: ${messageOf(cause)}`, {
       cause,
-      hint: 'Give the directory of one version, which has a saved_model.pb in it.',
+      hint: 'Pass the directory of one version, which contains saved_model.pb.',
     });
   }
   let model: SavedModel;
   try {
     model = fromBinary(SavedModelSchema, bytes);
   } catch (cause) {
-    throw new ShoalError('SHOAL_CORRUPT', `${path} can't be parsed: ${messageOf(cause)}`, {
-      cause,
-      hint: HINT,
-    });
+    throw damaged(path, `cannot be parsed: ${messageOf(cause)}`, cause);
   }
-  if (model.metaGraphs.length === 0)
-    throw new ShoalError('SHOAL_CORRUPT', `${path} holds no graph`, { hint: HINT });
+  if (model.metaGraphs.length === 0) throw damaged(path, 'contains no graph');
   return model;
 }
 
 export const tagsOf = ({ metaInfoDef }: MetaGraphDef): readonly string[] => metaInfoDef?.tags ?? [];
 
-/** The graph with just these tags, as TensorFlow chooses it. */
+/** The graph with exactly these tags, as in TensorFlow. */
 export function chooseMetaGraph(model: SavedModel, tags: readonly string[], directory: string): MetaGraphDef {
-  const wanted = new Set(tags);
+  const requested = new Set(tags);
   const found = model.metaGraphs.find((meta) => {
     const own = new Set(tagsOf(meta));
-    return own.size === wanted.size && [...own].every((tag) => wanted.has(tag));
+    return own.size === requested.size && [...own].every((tag) => requested.has(tag));
   });
   if (found) return found;
   const sets = model.metaGraphs.map((meta) => `[${tagsOf(meta).join(', ')}]`).join(', ');

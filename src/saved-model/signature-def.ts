@@ -109,7 +109,7 @@ export function predictSignatureDef(options: {
   return def;
 }
 
-/** What TensorFlow's server requires of each method. `name` says whose signature it is, in errors. */
+/** Checks what TensorFlow's server requires of each method. `name` is the signature, for errors. */
 export function checkConventions(name: string, { inputs, outputs, methodName }: SignatureDef): void {
   const fail = (what: string) => invalid(`The signature ${name} (${methodName || 'no method'}) ${what}`);
   if (methodName === '') throw fail('has no method name');
@@ -138,7 +138,7 @@ export function checkConventions(name: string, { inputs, outputs, methodName }: 
   }
 }
 
-/** The tensors of the graph that an entry of a signature stands for. */
+/** The tensors of the graph behind an entry of a signature. */
 export function namesOf({ encoding }: TensorInfo): string[] {
   switch (encoding.case) {
     case 'name':

@@ -73,7 +73,7 @@ export function bindInput(signature: string, entry: Entry, value: InputValue): T
   });
 }
 
-/** What the graph knows of the shape may be less than what the signature says. */
+/** The shape in the graph may be less specific than that of the signature. */
 function narrower(declared: PartialShape, known: PartialShape): PartialShape {
   if (declared === null || known === null || declared.length !== known.length) return known ?? declared;
   return known.map((size, i) => size ?? declared[i] ?? null);
@@ -91,7 +91,7 @@ function partsOf(
     case 'sparse': {
       const { indices, values, denseShape } = (value ?? {}) as Partial<SparseValue>;
       if (indices === undefined || values === undefined || denseShape === undefined)
-        throw invalid(`${what} is sparse: give { indices, values, denseShape }`);
+        throw invalid(`${what} is sparse: pass { indices, values, denseShape }`);
       return [indices, values, denseShape];
     }
     case 'ragged': {
@@ -104,7 +104,7 @@ function partsOf(
     }
     default:
       if (!Array.isArray(value) || value.length !== count)
-        throw invalid(`${what} is made of ${count} tensors: give them as an array`);
+        throw invalid(`${what} is made of ${count} tensors: pass them as an array`);
       return value as TensorLike[];
   }
 }

@@ -35,7 +35,7 @@ export type Signatures<S extends SignatureTypes> = { readonly [K in keyof S]: Si
 
 export interface Calls {
   readonly session: Session;
-  /** Makes the call unless the model is closed, which waits for its end. */
+  /** Runs the call unless the model is closed; `close` waits for its end. */
   track<T>(run: () => Promise<T>): Promise<T>;
 }
 

@@ -1,4 +1,4 @@
-/** An export shows up complete or not at all, and nothing that is published is overwritten. */
+/** An export appears completely or not at all, and a published export is never overwritten. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, mkdtemp, readdir, rm, utimes, writeFile } from 'node:fs/promises';
@@ -17,7 +17,7 @@ afterEach(() => rm(root, { recursive: true, force: true }));
 
 const host = hostname().replace(/[^A-Za-z0-9.]/g, '_');
 
-/** The number of a process that has ended. */
+/** The id of a process that has ended. */
 async function endedProcess(): Promise<number> {
   const child = spawn(process.execPath, ['-e', '']);
   await once(child, 'exit');
@@ -33,7 +33,7 @@ test('what is written appears with one rename', async () => {
   expect(await readdir(target)).toEqual(['assets']);
 });
 
-test('a version that exists is an error at the beginning, one that appears meanwhile at the end', async () => {
+test('an existing version fails the start, one that appears meanwhile fails the end', async () => {
   const staging = await Staging.open(target);
   const other = await Staging.open(target);
   await other.folder('mine');
@@ -55,7 +55,7 @@ test('an empty directory is replaced', async () => {
   expect(await readdir(target)).toEqual(['variables']);
 });
 
-test('the next export removes what killed ones have left, and nothing else', async () => {
+test('the next export removes the leftovers of killed ones, and nothing else', async () => {
   const dead = `.7.tmp-${host}-${await endedProcess()}-0123456789ab`;
   const own = `.7.tmp-${host}-${process.pid}-0123456789ab`;
   const alive = `.7.tmp-${host}-${process.ppid}-0123456789ab`;

@@ -1,9 +1,9 @@
 /**
- * The directory in which an export is written, beside its target and under a hidden name, until one rename publishes it.
- * Whoever watches the target sees all of an export or none. A target that holds something is never touched.
+ * The directory in which an export is written, beside its target and under a hidden name, until one rename publishes
+ * it. A reader of the target sees a complete export or none. A target that is not empty is never changed.
  *
- * The name carries the host and the process that write there, so that the next export can tell what a killed exporter has
- * left from what a live one is writing.
+ * The name contains the host and the process of the writer, so that the next export can distinguish the leftovers of a
+ * killed exporter from the files of a running one.
  */
 import { randomBytes } from 'node:crypto';
 import { constants } from 'node:fs';
@@ -13,10 +13,10 @@ import { basename, dirname, join, resolve } from 'node:path';
 import { faultPoint } from '../async/fault-point.js';
 import { messageOf, ShoalError } from '../errors/errors.js';
 
-/** A staging directory of another host, or of a process whose number lives on, is left alone until it is this old. */
+/** A staging directory of another host, or of a process id that is in use, is not removed until it is this old. */
 const STALE_MS = 24 * 60 * 60 * 1000;
 
-/** Those that this process is writing to. */
+/** The staging directories of this process. */
 const live = new Set<string>();
 
 const codeOf = (error: unknown): string => (error as NodeJS.ErrnoException | undefined)?.code ?? '';
@@ -31,7 +31,7 @@ export class Staging {
     this.directory = directory;
   }
 
-  /** Begins an export to `target`; removes what killed exporters to the same target have left. */
+  /** Starts an export to `target`; removes the leftovers of killed exporters to the same target. */
   static async open(path: string): Promise<Staging> {
     const target = resolve(path);
     await checkVacant(target);
@@ -49,20 +49,20 @@ export class Staging {
     return new Staging(target, directory);
   }
 
-  /** A directory within the export; it is there when this resolves. */
+  /** Creates a directory within the export. */
   async folder(name: string): Promise<string> {
     const path = join(this.directory, name);
     await mkdir(path, { recursive: true });
     return path;
   }
 
-  /** Puts the export in its place. Nobody sees any of it before. */
+  /** Renames the export to its target. Nothing of it is visible before. */
   async publish(): Promise<string> {
     await faultPoint('export.publish.before');
     await checkVacant(this.target);
     try {
       for (const folder of await foldersIn(this.directory)) await syncDirectory(folder);
-      // Fails on a directory with something in it, which another exporter may have published since.
+      // Fails on a directory that is not empty, which another exporter may have published meanwhile.
       await rename(this.directory, this.target);
     } catch (error) {
       if (['ENOTEMPTY', 'EEXIST', 'ENOTDIR'].includes(codeOf(error))) throw occupied(this.target);
@@ -89,7 +89,7 @@ const occupied = (target: string): ShoalError =>
     hint: 'A published version is never overwritten: export to a new directory, such as the next version number.',
   });
 
-/** What cannot be written because of the disk, with the export's name. */
+/** A write error of the disk, with the name of the export. */
 export function writeError(target: string, error: unknown): unknown {
   if (error instanceof ShoalError) return error;
   const code = codeOf(error);
@@ -101,12 +101,12 @@ export function writeError(target: string, error: unknown): unknown {
   }
   return code === ''
     ? error
-    : new ShoalError('SHOAL_UNREACHABLE', `The export ${target} can't be written: ${messageOf(error)}`, {
+    : new ShoalError('SHOAL_UNREACHABLE', `The export ${target} cannot be written: ${messageOf(error)}`, {
         cause: error,
       });
 }
 
-/** An empty directory may be there, as for TensorFlow's builder: the rename replaces it. */
+/** An empty directory is allowed, as with TensorFlow's builder: the rename replaces it. */
 export async function checkVacant(target: string): Promise<void> {
   const found = await lstat(target).catch((error: unknown) => {
     if (['ENOENT', 'ENOTDIR'].includes(codeOf(error))) return undefined;
@@ -117,7 +117,7 @@ export async function checkVacant(target: string): Promise<void> {
 
 const owner = (): string => hostname().replace(/[^A-Za-z0-9.]/g, '_');
 
-/** Removes what killed exporters to those targets of a directory have left. */
+/** Removes the leftovers of killed exporters to these targets of a directory. */
 export async function removeLeftovers(parent: string, isMeant: (target: string) => boolean): Promise<void> {
   for (const name of await readdir(parent)) {
     const [, target, host, pid] = /^\.(.+)\.tmp-(.+)-(\d+)-[0-9a-f]{12}$/.exec(name) ?? [];
@@ -132,7 +132,7 @@ export async function removeLeftovers(parent: string, isMeant: (target: string) 
 
 const remove = (path: string): Promise<void> => rm(path, { recursive: true, force: true });
 
-/** Whether a process of that number, other than this one, is there. */
+/** Whether a process with this id, other than this one, exists. */
 function isOtherProcess(pid: number): boolean {
   if (pid === process.pid) return false;
   try {

@@ -1,4 +1,4 @@
-/** Where a graph other than the one that trains is exported, its variables get the values of the trained ones by name. */
+/** Matches the variables of an exported graph with those of the graph that trains, by name. */
 import { invalid, ShoalError } from '../errors/errors.js';
 import type { Graph } from '../graph/graph.js';
 import { formatShape } from '../tensor/shape.js';
@@ -6,11 +6,11 @@ import { namedVariables } from '../train/checkpoints/saver.js';
 import type { Variable } from '../variables/variable.js';
 import type { NamedVariable } from './variable-source.js';
 
-/** The variables of the graph that trains which have the values of these. */
-export function trainedVariables(wanted: readonly NamedVariable[], trained: Graph): NamedVariable[] {
-  const keys = new Set(wanted.map(({ key }) => key));
+/** The variables of the training graph that have the same names. */
+export function trainedVariables(needed: readonly NamedVariable[], trained: Graph): NamedVariable[] {
+  const keys = new Set(needed.map(({ key }) => key));
   const found = namedVariables(trained, undefined).filter(({ key }) => keys.has(key));
-  const shapes = new Map(wanted.map(({ key, variable }) => [key, describe(variable)]));
+  const shapes = new Map(needed.map(({ key, variable }) => [key, describe(variable)]));
   for (const { key, variable } of found) {
     keys.delete(key);
     const [serving, own] = [shapes.get(key), describe(variable)];
@@ -28,6 +28,6 @@ export function trainedVariables(wanted: readonly NamedVariable[], trained: Grap
   });
 }
 
-/** Of the whole, where it is one of several parts. */
+/** Type and shape; of the complete variable if this is a part of a partitioned one. */
 const describe = ({ dtype, sliceInfo, fullShape }: Variable): string =>
   `${dtype} ${formatShape(sliceInfo?.fullShape ?? fullShape)}`;

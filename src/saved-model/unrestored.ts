@@ -1,7 +1,7 @@
 /**
- * Variables that a model's signatures read and its restore op forgets. Keras 3 models that were saved with
- * `tf.saved_model.save` are such: their restore op fills copies of the variables. What TensorFlow 2 says of its objects
- * tells where the values are.
+ * Variables that a model's signatures read but its restore op does not restore. Keras 3 models saved with
+ * `tf.saved_model.save` have them: their restore op fills copies of the variables. TensorFlow 2's object graph in the
+ * model locates the values.
  */
 
 import { join } from 'node:path';
@@ -57,7 +57,7 @@ export async function restoreForgotten(
   }
 }
 
-/** Handles that signatures read and neither the restore op nor the init op is given. */
+/** Handles that signatures read and neither the restore op nor the init op assigns. */
 function forgottenHandles(meta: MetaGraphDef): NodeDef[] {
   const { graphDef, saverDef, objectGraphDef, signatureDef } = meta;
   if (!graphDef || !saverDef || !objectGraphDef) return [];

@@ -1,6 +1,6 @@
 /**
- * Where the variables of an export come from. A source writes them as a tensor bundle, which is what a checkpoint is too:
- * out of a session of this process, out of the tasks of a cluster, or out of a checkpoint that is stored somewhere.
+ * Where the variables of an export come from. A source writes them as a tensor bundle, which is what a checkpoint is
+ * too: from a session of this process, from the tasks of a cluster, or from a stored checkpoint.
  */
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -26,13 +26,13 @@ export interface WriteRequest {
   /** Where the files go: `PREFIX.index` and `PREFIX.data-0000i-of-0000n`. It exists. */
   readonly directory: string;
   readonly prefix: string;
-  readonly signal?: AbortSignal | undefined;
+  readonly signal?: AbortSignal;
 }
 
 export interface VariableSource {
   /**
    * Writes the values of all variables, of one instant, and flushes them to the disk. The bundle may hold other tensors
-   * too. What is in the directory after a failure is of no account.
+   * too. After a failure the contents of the directory are undefined.
    */
   write(request: WriteRequest): Promise<void>;
 }
@@ -41,19 +41,19 @@ interface Runs {
   run<const F extends Fetches>(fetches: F, options?: RunOptions): Promise<FetchResult<F>>;
 }
 
-/** How long a read of all variables may take before the export is given up. */
+/** How long a read of all variables may take before the export fails. */
 const READ_TIMEOUT_MS = 10 * 60_000;
 
 /**
- * The variables as a session sees them, read in one run. In the session's own process that takes references, not copies.
- * Through a session on other machines all values pass through the memory of this process, and steps of other workers may
- * fall between the reads.
+ * The variables as a session sees them, read in one run. In the session's own process that takes references, not
+ * copies. Through a session on other machines all values pass through the memory of this process, and steps of other
+ * workers may fall between the reads.
  */
 export function sessionVariables(
   session: Runs,
   options: {
-    /** The graph of the session, where the one that is exported is another. Variables are matched by their names. */
-    readonly trained?: Graph | undefined;
+    /** The graph of the session, if another graph is exported. Variables are matched by their names. */
+    readonly trained?: Graph;
   } = {},
 ): VariableSource {
   return {

@@ -1,7 +1,7 @@
 /**
- * The directory of a model that is exported again and again: each export is a directory in it named by a version number, as
+ * The directory of a model that is exported repeatedly: each export is a subdirectory named by a version number, as
  * TensorFlow's server expects. The number is the time in seconds, so the newest export has the highest. A file in
- * `assets.extra` says who exported a version, and of which step; versions without it are somebody else's and stay.
+ * `assets.extra` records which job exported a version, at which step; versions without it are never removed.
  */
 import { readdir, readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -15,9 +15,9 @@ const OriginSchema = v.object({
   job: v.string(),
   /** The global step when the export began. */
   step: v.number(),
-  /** Set where a person exported it, by a command: such a version is never removed. */
+  /** Set if a user exported it with a command: such a version is never removed. */
   by: v.optional(v.literal('command')),
-  /** What the evaluation of that checkpoint found, where an evaluator exported it. */
+  /** The result of the evaluation, if an evaluator exported it. */
   metric: v.optional(v.object({ name: v.string(), value: v.number() })),
 });
 export type Origin = v.InferOutput<typeof OriginSchema>;
@@ -28,7 +28,7 @@ export interface Version {
   readonly origin: Origin;
 }
 
-/** The versions that a job itself has exported to a directory, the newest first. */
+/** The versions that a job has exported to a directory, newest first. */
 export async function versionsOf(job: string, directory: string): Promise<readonly Version[]> {
   const found: Version[] = [];
   for (const version of await numbersIn(directory)) {
@@ -39,13 +39,13 @@ export async function versionsOf(job: string, directory: string): Promise<readon
   return found;
 }
 
-/** A number for the next export to a directory, higher than all that are there. */
+/** The version number of the next export, higher than all existing ones. */
 export async function nextVersion(directory: string, nowMs: number): Promise<number> {
   const [newest = 0] = await numbersIn(directory);
   return Math.max(Math.floor(nowMs / 1000), newest + 1);
 }
 
-/** A version that is removed disappears at once: it gets a hidden name first. */
+/** A version is renamed to a hidden name first, so that it disappears atomically. */
 export async function removeVersions(versions: readonly Version[], directory: string): Promise<void> {
   for (const { path, version } of versions) {
     const hidden = join(directory, `.${version}.removed-${process.pid}`);
@@ -54,7 +54,7 @@ export async function removeVersions(versions: readonly Version[], directory: st
   }
 }
 
-/** What an earlier process was removing when it ended. */
+/** Completes the removals that an earlier process did not finish. */
 export async function finishRemovals(directory: string): Promise<void> {
   for (const name of await namesIn(directory)) {
     if (/^\.\d+\.removed-\d+$/.test(name)) await rm(join(directory, name), { recursive: true, force: true });

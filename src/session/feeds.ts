@@ -29,16 +29,17 @@ export function planFeeds(graph: Graph, feeds: Feeds | undefined): Feed[] {
 export function feed(graph: Graph, key: Output | string, value: TensorLike): Feed {
   const output = typeof key === 'string' ? namedOutput(graph, key) : key;
   if (!(output instanceof Output))
-    throw invalid(`A feed must be for an output of the graph, not for ${String(key)}`);
-  if (output.graph !== graph) throw invalid(`The feed for ${output} is not of this session's graph`);
+    throw invalid(`The key of a feed must be an output of the graph or its name; got ${String(key)}`);
+  if (output.graph !== graph)
+    throw invalid(`The feed for ${output} belongs to a graph other than the session's`);
   return { output, tensor: fedTensor(`The feed for '${output.op.name}'`, output, value) };
 }
 
-/** A value as a tensor of the type and shape that are expected of it; `what` names it in errors. */
+/** Converts a value to a tensor of the expected dtype and shape; `what` names it in errors. */
 export function fedTensor(what: string, expected: Expected, value: TensorLike): Tensor {
   if (value instanceof Tensor) {
     if (value.dtype !== expected.dtype)
-      throw invalid(`${what} must be ${expected.dtype}, it is ${value.dtype}`);
+      throw invalid(`${what} must be ${expected.dtype}; got ${value.dtype}`);
     return checkFed(what, expected, value);
   }
   let tensor: Tensor;
@@ -46,7 +47,7 @@ export function fedTensor(what: string, expected: Expected, value: TensorLike): 
     tensor = Tensor.of(value, { dtype: expected.dtype, ...flatShape(expected, value) });
   } catch (error) {
     throw invalid(
-      `${what} cannot be made a ${expected.dtype} ${formatShape(expected.shape)} tensor: ${messageOf(error)}`,
+      `${what} cannot be converted to a ${expected.dtype} ${formatShape(expected.shape)} tensor: ${messageOf(error)}`,
       {
         cause: error,
       },
@@ -74,9 +75,7 @@ function flatShape(output: Expected, value: TensorLike): { shape?: number[] } {
 
 function checkFed(what: string, output: Expected, tensor: Tensor): Tensor {
   if (!isCompatible(tensor.shape, output.shape)) {
-    throw invalid(
-      `${what} must have shape ${formatShape(output.shape)}, it has ${formatShape(tensor.shape)}`,
-    );
+    throw invalid(`${what} must have shape ${formatShape(output.shape)}; got ${formatShape(tensor.shape)}`);
   }
   return tensor;
 }
@@ -85,7 +84,7 @@ function namedOutput(graph: Graph, name: string): Output {
   try {
     return graph.output(name);
   } catch (error) {
-    throw invalid(`There is a feed for '${name}', but the graph has no tensor of that name`, {
+    throw invalid(`Cannot feed '${name}': the graph has no tensor of that name`, {
       cause: error,
     });
   }

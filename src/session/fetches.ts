@@ -1,15 +1,15 @@
-/** What a run gives back: any nesting of outputs, ops and names, answered in the same nesting. */
+/** Fetches of a run: any nesting of outputs, ops and names; results have the same nesting. */
 import { invalid } from '../errors/errors.js';
 import type { Graph } from '../graph/graph.js';
 import { isOutputLike, Operation, Output, type OutputLike } from '../graph/operation.js';
 import type { Tensor } from '../tensor/tensor.js';
 
-/** An output or a tensor's name gives a Tensor, an operation runs and gives undefined. */
+/** An output or a tensor name gives a Tensor; an operation runs and gives undefined. */
 export type Fetch = Output | Operation | OutputLike | string | null | undefined;
 
 /**
- * Fetches in any nesting of arrays and plain objects. The type does not say what may lie inside, which the
- * compiler would follow without end; what is no fetch is refused when it is run.
+ * Fetches in any nesting of arrays and plain objects. The type is not recursive, because the compiler would not
+ * terminate; invalid fetches are rejected at run time.
  */
 export type Fetches = Fetch | object;
 
@@ -33,20 +33,20 @@ export type FetchResult<F> =
 export interface FetchPlan {
   readonly outputs: readonly Output[];
   readonly targets: readonly Operation[];
-  /** Puts the fetched values, and those fed values that were asked for, into the nesting. */
+  /** Assembles fetched values, and fetched feeds, into the nesting. */
   readonly assemble: (values: readonly Tensor[], fed: readonly Tensor[]) => unknown;
 }
 
 type Part = FetchPlan['assemble'];
 
-/** `fed` are the outputs that are fed, in order: TensorFlow does not fetch what it is given. */
+/** `fed` are the fed outputs in order: TensorFlow does not fetch a fed output. */
 export function planFetches(graph: Graph, fetches: Fetches, fed: readonly Output[] = []): FetchPlan {
   const outputs: Output[] = [];
   const positions = new Map<Output, number>();
   const targets = new Set<Operation>();
 
   const fetchOutput = (output: Output): Part => {
-    if (output.graph !== graph) throw invalid(`${output} is not of this session's graph`);
+    if (output.graph !== graph) throw invalid(`${output} belongs to a graph other than the session's`);
     const given = fed.indexOf(output);
     if (given >= 0) return (_, values) => values[given];
     let at = positions.get(output);
@@ -63,7 +63,7 @@ export function planFetches(graph: Graph, fetches: Fetches, fed: readonly Output
     if (fetch === null || fetch === undefined) return () => fetch;
     if (fetch instanceof Output) return fetchOutput(fetch);
     if (fetch instanceof Operation) {
-      if (fetch.graph !== graph) throw invalid(`${fetch} is not of this session's graph`);
+      if (fetch.graph !== graph) throw invalid(`${fetch} belongs to a graph other than the session's`);
       targets.add(fetch);
       return () => undefined;
     }

@@ -1,7 +1,7 @@
 /**
- * Which runs are made on the thread that asks for them. TensorFlow hands every op of a run to a pool of threads;
- * for a handful of plain ops the way there and back costs more than the ops do. What waits for others, holds a
- * resource other than a variable, or calls a function keeps to the pool: such kernels count on its threads.
+ * Selects the runs that execute on the calling thread. TensorFlow schedules every op on a thread pool; for a few
+ * simple ops that costs more than the ops themselves. Runs that block, use a resource other than a variable, or call a
+ * function stay on the pool: such kernels need its threads.
  */
 import { opDef } from '../graph/op-def.js';
 import type { Operation } from '../graph/operation.js';
@@ -16,7 +16,7 @@ const VARIABLE_OPS: ReadonlySet<string> = new Set([
   'AssignSubVariableOp',
 ]);
 
-/** The ops that an op needs, itself included; infinite when one of them wants the pool. What an op needs never changes. */
+/** The number of ops that an op depends on, including itself; infinite if one needs the pool. It never changes. */
 const needs = new WeakMap<Operation, number>();
 
 export function isInline(ops: Iterable<Operation>): boolean {
@@ -31,7 +31,7 @@ export function isInline(ops: Iterable<Operation>): boolean {
 function needsOf(op: Operation): number {
   const known = needs.get(op);
   if (known !== undefined) return known;
-  // A session outlives its graph, which then tells nothing any more.
+  // A session outlives its graph, which can then no longer be queried.
   const count = op.graph.disposed ? Number.POSITIVE_INFINITY : countNeeds(op);
   needs.set(op, count);
   return count;

@@ -1,12 +1,12 @@
 import { expect, test } from 'vitest';
 import { NativeCallQueue } from './native-call-queue.js';
 
-test('a lane lets in as many calls as it is wide, and the rest in order as places come free', () => {
-  const lane = new NativeCallQueue(2);
+test('runs as many calls as it has threads, and queues the rest in order', () => {
+  const queue = new NativeCallQueue(2);
   const started: number[] = [];
   const done: (() => void)[] = [];
   for (const i of [0, 1, 2, 3]) {
-    lane.enter((leave) => {
+    queue.enter((leave) => {
       started.push(i);
       done.push(leave);
     });
@@ -18,36 +18,36 @@ test('a lane lets in as many calls as it is wide, and the rest in order as place
   expect(started).toEqual([0, 1, 2, 3]);
 });
 
-test('a lane whose places are all held by calls that were given up refuses more, until one returns', () => {
-  const lane = new NativeCallQueue(1);
-  lane.enter(() => {});
-  const returned = lane.abandon();
-  expect(lane.abandoned).toBe(1);
-  expect(() => lane.enter(() => {})).toThrowError(
+test('rejects calls while abandoned calls hold all threads', () => {
+  const queue = new NativeCallQueue(1);
+  queue.enter(() => {});
+  const returned = queue.abandon();
+  expect(queue.abandoned).toBe(1);
+  expect(() => queue.enter(() => {})).toThrowError(
     expect.objectContaining({ code: 'SHOAL_TF_UNAVAILABLE', message: expect.stringContaining('Restart') }),
   );
   returned();
-  expect(lane.abandoned).toBe(0);
-  expect(() => lane.enter(() => {})).not.toThrow();
+  expect(queue.abandoned).toBe(0);
+  expect(() => queue.enter(() => {})).not.toThrow();
 });
 
-test('a call that overtakes starts in a full lane, takes no place in it, and counts until it has returned', () => {
-  const lane = new NativeCallQueue(1);
+test('a priority call starts although the queue is full, holds no slot, and counts as running until it returns', () => {
+  const queue = new NativeCallQueue(1);
   let leave = () => {};
   let overtakerReturned = () => {};
-  lane.enter((done) => {
+  queue.enter((done) => {
     leave = done;
   });
-  lane.overtake((done) => {
+  queue.overtake((done) => {
     overtakerReturned = done;
   });
-  expect(lane.running).toBe(2);
+  expect(queue.running).toBe(2);
   leave();
   let entered = false;
-  lane.enter(() => {
+  queue.enter(() => {
     entered = true;
   });
   expect(entered).toBe(true);
   overtakerReturned();
-  expect(lane.running).toBe(1);
+  expect(queue.running).toBe(1);
 });

@@ -1,12 +1,12 @@
 /**
- * The way from JavaScript to native calls that block. They run on the threads of libuv's pool, which
- * the file system and name look-ups use too: a lane lets in fewer calls than there are threads and keeps
- * the rest in order of arrival. A call that was given up but has not returned still holds its thread; when
- * such calls hold all of them, further ones are refused rather than left to wait for ever.
+ * The queue of blocking native calls. They run on libuv's thread pool, which file system and DNS calls use too: the
+ * queue admits fewer calls than there are threads, and keeps the rest in order of arrival. An abandoned call that has
+ * not returned still holds its thread; if such calls hold all threads, further calls are rejected instead of waiting
+ * forever.
  */
 import { threadPool } from '../async/thread-pool.js';
 import { ShoalError } from '../errors/errors.js';
-import { endAtOnce } from '../native/exit.js';
+import { exitImmediatelyWhen } from '../native/exit.js';
 
 export class NativeCallQueue {
   readonly #width: number;
@@ -19,23 +19,23 @@ export class NativeCallQueue {
     this.#width = width;
   }
 
-  /** How many calls are on a thread. */
+  /** The number of running calls. */
   get running(): number {
     return this.#running + this.#ahead;
   }
 
-  /** How many calls were given up and still hold a thread. */
+  /** The number of abandoned calls that still hold a thread. */
   get abandoned(): number {
     return this.#abandoned;
   }
 
-  /** Calls `start` when there is a thread for it; `start` calls `done` when the native call has returned. */
+  /** Calls `start` when a thread is available; `start` calls `done` when the native call has returned. */
   enter(start: (done: () => void) => void): void {
     if (this.#abandoned >= this.#width) {
       throw new ShoalError(
         'SHOAL_TF_UNAVAILABLE',
         `All ${this.#width} threads for TensorFlow calls are held by calls that never returned`,
-        { hint: 'The tasks that they wait for are frozen or cut off. Restart this process.' },
+        { hint: 'The tasks they wait for are frozen or unreachable. Restart this process.' },
       );
     }
     const go = () => {
@@ -49,7 +49,7 @@ export class NativeCallQueue {
     else this.#waiting.push(go);
   }
 
-  /** The same for a call that waits for no place, because it ends others. */
+  /** Starts a call without queueing, because it unblocks other calls. */
   overtake(start: (done: () => void) => void): void {
     this.#ahead += 1;
     start(() => {
@@ -57,7 +57,7 @@ export class NativeCallQueue {
     });
   }
 
-  /** Counts a call whose caller has given up; the function returned counts its end. */
+  /** Counts an abandoned call; call the returned function when the native call returns. */
   abandon(): () => void {
     this.#abandoned += 1;
     return () => {
@@ -68,12 +68,12 @@ export class NativeCallQueue {
 
 let shared: NativeCallQueue | undefined;
 
-/** The lane of this process: the thread pool is one, so the lane is. */
-export function nativeLane(): NativeCallQueue {
+/** The queue of this process: there is one thread pool, so there is one queue. */
+export function nativeCallQueue(): NativeCallQueue {
   if (!shared) {
-    const lane = new NativeCallQueue();
-    shared = lane;
-    endAtOnce(() => lane.running > 0);
+    const queue = new NativeCallQueue();
+    shared = queue;
+    exitImmediatelyWhen(() => queue.running > 0);
   }
   return shared;
 }

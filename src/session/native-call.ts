@@ -1,32 +1,32 @@
-/** Native calls that block, made on a thread of the pool, each with a deadline and a signal. */
+/** Blocking native calls on a thread of the pool, with a deadline and a signal. */
 import { abortError, type WaitOptions } from '../async/deadline.js';
 import { invalid, messageOf, ShoalError } from '../errors/errors.js';
-import { nativeLane } from './native-call-queue.js';
+import { nativeCallQueue } from './native-call-queue.js';
 
-/** A longer timer would fire at once. */
+/** A longer timer would fire immediately. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
-/** `value` is asked for only when the caller still waits; `discard` frees it when nobody does. */
+/** `value` is called if the caller still waits; otherwise `discard` frees the result. */
 export type Done = {
   (error: Error): void;
   (error: null, value: () => unknown, discard?: () => void): void;
 };
 
 export interface NativeCall {
-  /** Makes the call; `done` is for when it has returned. */
+  /** Makes the call; calls `done` when it has returned. */
   readonly start: (done: Done) => void;
-  /** Frees what was prepared when the call is given up before its start. */
+  /** Frees prepared resources if the call is abandoned before it starts. */
   readonly drop?: () => void;
-  /** Does not wait for a place among the other calls: for what ends them. */
+  /** Bypasses the queue, for calls that unblock others. */
   readonly ahead?: boolean;
 }
 
 export function checkTimeout(timeoutMs: number | undefined): void {
   if (timeoutMs !== undefined && !(timeoutMs > 0))
-    throw invalid(`timeoutMs must be above 0, it is ${timeoutMs}`);
+    throw invalid(`timeoutMs must be above 0; got ${timeoutMs}`);
 }
 
-/** Settles when the call returns, or earlier by its deadline or signal: the call is then left to itself. */
+/** Settles when the call returns, or earlier by deadline or signal; the call is then abandoned. */
 export function nativeCall<T>(what: string, wait: WaitOptions, call: NativeCall): Promise<T> {
   const { timeoutMs, signal } = wait;
   return new Promise<T>((resolve, reject) => {
@@ -35,12 +35,12 @@ export function nativeCall<T>(what: string, wait: WaitOptions, call: NativeCall)
       reject(abortError(what, signal));
       return;
     }
-    const lane = nativeLane();
+    const queue = nativeCallQueue();
     let state: 'waiting' | 'running' | 'given-up' | 'done' = 'waiting';
     let timer: NodeJS.Timeout | undefined;
     let returned: (() => void) | undefined;
     const giveUp = (error: ShoalError) => {
-      if (state === 'running') returned = lane.abandon();
+      if (state === 'running') returned = queue.abandon();
       else call.drop?.();
       state = 'given-up';
       stopWaiting();
@@ -80,8 +80,8 @@ export function nativeCall<T>(what: string, wait: WaitOptions, call: NativeCall)
       }
     };
     try {
-      if (call.ahead) lane.overtake(launch);
-      else lane.enter(launch);
+      if (call.ahead) queue.overtake(launch);
+      else queue.enter(launch);
     } catch (error) {
       call.drop?.();
       stopWaiting();
@@ -105,8 +105,8 @@ function settle(
 function deadlineError(what: string, timeoutMs: number): ShoalError {
   return new ShoalError(
     'SHOAL_TF_DEADLINE_EXCEEDED',
-    `${what} did not end within ${timeoutMs} ms and was given up`,
-    { hint: 'A task may be frozen or cut off.' },
+    `${what} timed out after ${timeoutMs} ms and was abandoned`,
+    { hint: 'A task may be frozen or unreachable.' },
   );
 }
 

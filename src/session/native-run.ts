@@ -1,4 +1,4 @@
-/** The native side of one run: lends tensors in, takes tensors out, and frees what it made. */
+/** The native side of one run: passes tensors in and out, and frees its resources. */
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import type { Output } from '../graph/operation.js';
 import { freeBuffer, newBuffer, packOutputs, takeBuffer } from '../native/buffer.js';
@@ -14,21 +14,21 @@ import { type LentTensor, Tensor } from '../tensor/tensor.js';
 import type { Feed } from './feeds.js';
 import { checkTimeout } from './native-call.js';
 
-/** What a run fetches and runs, as C wants it. */
+/** The fetches and targets of a run, in C layout. */
 export interface Call {
   readonly outputs: readonly Output[];
   readonly packedOutputs: BigUint64Array;
   readonly targets: BigUint64Array;
-  /** Run on the thread that asks, in this process. */
+  /** Runs on the calling thread, in this process. */
   readonly inline: boolean;
 }
 
-/** What RunOptions.inter_op_thread_pool calls the caller's own thread. */
+/** The value of RunOptions.inter_op_thread_pool for the caller's thread. */
 const CALLER_THREAD = -1;
 const INLINE = toBinary(RunOptionsSchema, create(RunOptionsSchema, { interOpThreadPool: CALLER_THREAD }));
 
 export interface NativeRunOptions {
-  readonly timeoutMs?: number | undefined;
+  readonly timeoutMs?: number;
   readonly onMetadata?: ((metadata: RunMetadata) => void) | undefined;
 }
 
@@ -63,7 +63,7 @@ export class NativeRun {
   readonly #metadata: Pointer | null;
   readonly #status: Pointer;
 
-  /** Takes the values of the feeds as they are at this moment. */
+  /** Captures the current values of the feeds. */
   constructor(call: Call, feeds: readonly Feed[], options: NativeRunOptions) {
     checkTimeout(options.timeoutMs);
     this.#call = call;
@@ -98,7 +98,7 @@ export class NativeRun {
     ];
   }
 
-  /** What came of the call; frees everything but the values. */
+  /** The outcome of the call; frees everything but the values. */
   finish(failure: Error | null): RunOutcome {
     const error = failure ?? statusError(this.#status);
     giveStatus(this.#status);
@@ -112,7 +112,7 @@ export class NativeRun {
     return { error: undefined, values, metadata: bytes && fromBinary(RunMetadataSchema, bytes) };
   }
 
-  /** Frees everything of a run that never started. */
+  /** Frees the resources of a run that never started. */
   drop(): void {
     giveStatus(this.#status);
     this.#giveBack();
@@ -125,7 +125,7 @@ export class NativeRun {
   }
 }
 
-// The options of a call's last run: a training loop makes the same call with the same deadline over and over.
+// Caches the options of a call's last run: a training loop repeats the same call with the same deadline.
 const encoded = new WeakMap<Call, { readonly timeoutMs: number; readonly bytes: Uint8Array }>();
 
 function runOptionsBuffer(call: Call, { timeoutMs = 0, onMetadata }: NativeRunOptions): Pointer | null {

@@ -8,7 +8,7 @@ import { liveHandles } from '../native/handle.js';
 import type { Variable } from '../variables/variable.js';
 import { Session } from './session.js';
 
-/** A TensorFlow server in a process of its own, which tells its address and then only serves. */
+/** A TensorFlow server in a separate process, which prints its address and then serves. */
 const SERVER = `
   const { create, toBinary } = await import('@bufbuild/protobuf');
   const { ServerDefSchema } = await import('${moduleUrl('src/proto/generated/config_pb.ts')}');
@@ -32,7 +32,7 @@ beforeAll(async () => {
   server = startProgram(SERVER);
   const told = once(server.child.stdout as NodeJS.EventEmitter, 'data') as Promise<[string]>;
   const failed = server.ended.then(({ stderr }) => {
-    throw new Error(`The server ended: ${stderr}`);
+    throw new Error(`The server exited: ${stderr}`);
   });
   [target] = await Promise.race([told, failed]);
   target = target.trim();
@@ -46,7 +46,7 @@ afterAll(async () => {
 
 const open = () => Session.create({ graph, target, timeoutMs: 30_000 });
 
-describe('a session at a server', () => {
+describe('a session on a server', () => {
   test('runs there, and variables outlive it', async () => {
     const before = liveHandles();
     const first = await open();
@@ -61,7 +61,7 @@ describe('a session at a server', () => {
     expect(liveHandles()).toEqual(before);
   });
 
-  test('gives errors with the task', async () => {
+  test('reports the task in errors', async () => {
     await using session = await open();
     const missing = graph.asDefault(() => tf.variable('missing', { shape: [] }));
     await expect(session.run(missing)).rejects.toMatchObject({
@@ -71,8 +71,8 @@ describe('a session at a server', () => {
     });
   });
 
-  // The last of this file: the server is gone afterwards.
-  test('whose process is killed ends by its deadline, and so does its close', async () => {
+  // Must be last: it kills the server.
+  test('whose process is killed times out, and so does its close', async () => {
     const session = await open();
     await session.run(counter);
     server.child.kill('SIGKILL');

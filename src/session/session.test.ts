@@ -28,7 +28,7 @@ afterAll(() => session.close());
 
 const inGraph = <T>(body: () => T): T => graph.asDefault(body);
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
-/** An output that comes when somebody closes the queue, not before. */
+/** An output that blocks until the queue is closed. */
 function endless(): { waiting: Output; end: () => Promise<unknown> } {
   return inGraph(() => {
     const queue = raw.fifoQueueV2({ componentTypes: ['float32'] });
@@ -41,7 +41,7 @@ function endless(): { waiting: Output; end: () => Promise<unknown> } {
 describe('fetches', () => {
   const fed = { feeds: { x: 2, y: [[1, 2]] } };
 
-  test('come back in the nesting that was asked for, by name too', async () => {
+  test('return values in the nesting of the request, also by name', async () => {
     const noOp = inGraph(() => tf.noOp());
     const result = await session.run(
       { a: product, list: [x, [y, 'product:0']] as const, op: noOp, nothing: null, deep: { er: { x } } },
@@ -72,7 +72,7 @@ describe('fetches', () => {
     expect(await session.run([])).toEqual([]);
   });
 
-  test('that are none are an error that says where', async () => {
+  test('that are invalid are reported with their position', async () => {
     await expect(session.run({ a: [x, 7 as never] })).rejects.toMatchObject({
       code: 'SHOAL_INVALID_ARGUMENT',
       message: expect.stringContaining('.a[1]'),
@@ -83,9 +83,9 @@ describe('fetches', () => {
   test('of another graph are an error', async () => {
     const foreign = new Graph().asDefault(() => tf.constant(1));
     for (const fetch of [foreign, foreign.op]) {
-      await expect(session.run(fetch)).rejects.toThrow("not of this session's graph");
+      await expect(session.run(fetch)).rejects.toThrow("other than the session's");
     }
-    await expect(session.run(x, { targets: [foreign.op] })).rejects.toThrow("not of this session's graph");
+    await expect(session.run(x, { targets: [foreign.op] })).rejects.toThrow("other than the session's");
   });
 });
 
@@ -132,13 +132,13 @@ describe('feeds', () => {
     }
   });
 
-  test('may be for any output, and are given back where they are fetched', async () => {
+  test('may be for any output, and are returned if they are fetched', async () => {
     const sum = inGraph(() => product.add(1));
     const result = await session.run([product, sum], { feeds: [[product, [[7, 7]]]] });
     expect(result.map((tensor) => tensor.toArray())).toEqual([[[7, 7]], [[8, 8]]]);
   });
 
-  test('are taken as they are at the moment of the call', async () => {
+  test('are captured when the run is called', async () => {
     const rows = Float32Array.from([1, 2]);
     const runs = Array.from({ length: 40 }, (_, i) => {
       rows.fill(i);
@@ -156,22 +156,22 @@ describe('feeds', () => {
     [
       'a tensor of another type',
       { x: Tensor.of(1, { dtype: 'int32' }) },
-      "The feed for 'x' must be float32, it is int32",
+      "The feed for 'x' must be float32; got int32",
     ],
     [
       'a literal of another type',
       { x: 'one' },
-      /The feed for 'x' cannot be made a float32 \[\] tensor: "one"/,
+      /The feed for 'x' cannot be converted to a float32 \[\] tensor: "one"/,
     ],
-    ['another rank', { y: [1, 2] }, "The feed for 'y' must have shape [?, 2], it has [2]"],
-    ['another size', { y: [[1, 2, 3]] }, "The feed for 'y' must have shape [?, 2], it has [1, 3]"],
+    ['another rank', { y: [1, 2] }, "The feed for 'y' must have shape [?, 2]; got [2]"],
+    ['another size', { y: [[1, 2, 3]] }, "The feed for 'y' must have shape [?, 2]; got [1, 3]"],
     [
       'a flat array that does not fill rows',
       { y: new Float32Array(3) },
       "The feed for 'y' must have shape [?, 2]",
     ],
-    ['an unknown name', { z: 1 }, "There is a feed for 'z', but the graph has no tensor of that name"],
-  ])('of %s are an error before TensorFlow', async (_, feeds, message) => {
+    ['an unknown name', { z: 1 }, "Cannot feed 'z': the graph has no tensor of that name"],
+  ])('of %s are rejected before the native call', async (_, feeds, message) => {
     await expect(session.run(product, { feeds: feeds as never })).rejects.toMatchObject({
       code: 'SHOAL_INVALID_ARGUMENT',
       message:
@@ -181,11 +181,13 @@ describe('feeds', () => {
 
   test('of another graph, or of no graph, are an error', async () => {
     const foreign = new Graph().asDefault(() => tf.placeholder());
-    await expect(session.run(x, { feeds: [[foreign, 1]] })).rejects.toThrow("not of this session's graph");
-    await expect(session.run(x, { feeds: [[7 as never, 1]] })).rejects.toThrow('for an output of the graph');
+    await expect(session.run(x, { feeds: [[foreign, 1]] })).rejects.toThrow("other than the session's");
+    await expect(session.run(x, { feeds: [[7 as never, 1]] })).rejects.toThrow(
+      'must be an output of the graph',
+    );
   });
 
-  test('that are missing are TensorFlow’s error, with the placeholder in it', async () => {
+  test('that are missing fail in TensorFlow, naming the placeholder', async () => {
     await expect(session.run(product, { feeds: { x: 1 } })).rejects.toMatchObject({
       code: 'SHOAL_TF_INVALID_ARGUMENT',
       op: 'y',
@@ -194,7 +196,7 @@ describe('feeds', () => {
 });
 
 describe('targets', () => {
-  test('run besides what is fetched', async () => {
+  test('run in addition to the fetches', async () => {
     const v = inGraph(() => tf.variable('targeted', { initializer: 0 }));
     await session.run(v.initializer);
     const add = inGraph(() => v.assignAdd(5));
@@ -203,8 +205,8 @@ describe('targets', () => {
   });
 });
 
-describe('runs at once', () => {
-  test('fifty keep their feeds and fetches apart', async () => {
+describe('concurrent runs', () => {
+  test('keep their feeds and fetches separate', async () => {
     const results = await Promise.all(
       Array.from({ length: 50 }, (_, i) => session.run(product, { feeds: { x: i, y: [[1, 2]] } })),
     );
@@ -213,7 +215,7 @@ describe('runs at once', () => {
     );
   });
 
-  test('a run that waits leaves the event loop its turns', async () => {
+  test('a blocked run does not block the event loop', async () => {
     const { waiting, end } = endless();
     let ticks = 0;
     const timer = setInterval(() => {
@@ -228,7 +230,7 @@ describe('runs at once', () => {
 });
 
 describe('timeoutMs', () => {
-  test('ends a run that waits, and frees it', async () => {
+  test('ends a blocked run and frees it', async () => {
     const before = liveHandles();
     const { waiting } = endless();
     await expect(session.run(waiting, { timeoutMs: 10 })).rejects.toMatchObject({
@@ -250,12 +252,12 @@ describe('timeoutMs', () => {
 });
 
 describe('an AbortSignal', () => {
-  test('that fired before keeps a run from starting', async () => {
+  test('that has already fired prevents the run', async () => {
     const run = session.run(doubled, { feeds: { x: 1 }, signal: AbortSignal.abort('no') });
     await expect(run).rejects.toMatchObject({ code: 'SHOAL_ABORTED', cause: 'no' });
   });
 
-  test('gives a run up at once, and its tensors are freed when it returns', async () => {
+  test('abandons a run immediately, and its tensors are freed when it returns', async () => {
     const before = liveHandles();
     const { waiting, end } = endless();
     const controller = new AbortController();
@@ -286,7 +288,7 @@ describe('metadata', () => {
     expect(stats.flatMap(({ nodeStats }) => nodeStats.map(({ nodeName }) => nodeName))).toContain('product');
   });
 
-  test('given to a function that throws is the run’s error', async () => {
+  test('callback errors become the run’s error', async () => {
     const fail = () => {
       throw new Error('not mine');
     };
@@ -295,7 +297,7 @@ describe('metadata', () => {
 });
 
 describe('a callable', () => {
-  test('takes values in order, at once or in place', async () => {
+  test('takes values in order, asynchronously or synchronously', async () => {
     const run = session.callable({ product }, [x, y]);
     expect((await run(2, [[1, 2]])).product.toArray()).toEqual([[2, 4]]);
     expect(run.sync(3, Float32Array.from([1, 2])).product.toArray()).toEqual([[3, 6]]);
@@ -303,14 +305,14 @@ describe('a callable', () => {
 
   test('checks number, types and shapes of its values', async () => {
     const run = session.callable(product, [x, y]);
-    await expect(run(1)).rejects.toThrow('takes 2 values, 1 were given');
+    await expect(run(1)).rejects.toThrow('takes 2 values; got 1');
     await expect(run(1, [1])).rejects.toThrow("The feed for 'y'");
     expect(() => run.sync('a', [[1, 2]])).toThrow("The feed for 'x'");
   });
 });
 
 describe('runSync', () => {
-  test('gives what run gives', () => {
+  test('returns the same as run', () => {
     expect(session.runSync({ product }, { feeds: { x: 2, y: [[1, 2]] } }).product.toArray()).toEqual([
       [2, 4],
     ]);
@@ -321,7 +323,7 @@ describe('runSync', () => {
 });
 
 describe('close', () => {
-  test('ends the session: further runs say so', async () => {
+  test('closes the session: further runs fail', async () => {
     const own = Session.open({ graph });
     expect(own.closed).toBe(false);
     await own.close();
@@ -339,7 +341,7 @@ describe('close', () => {
     own.dispose();
   });
 
-  test('ends runs under way, also when they hold every place in the lane', async () => {
+  test('cancels running calls, even if they hold every in-flight slot', async () => {
     const own = Session.open({ graph });
     const before = liveHandles();
     const places = 2 * Number(process.env.UV_THREADPOOL_SIZE ?? 4);
@@ -356,7 +358,7 @@ describe('close', () => {
     expect(liveHandles()).toEqual({ ...before, session: before.session - 1, total: before.total - 1 });
   });
 
-  test('in place while something runs is left to the background', async () => {
+  test('closes in the background while a run is active', async () => {
     const own = Session.open({ graph });
     const sessions = liveHandles().session;
     const run = own.run(endless().waiting);
@@ -368,7 +370,7 @@ describe('close', () => {
     expect(liveHandles().session).toBe(sessions - 1);
   });
 
-  test('comes by itself at the end of a scope', async () => {
+  test('happens at the end of an `await using` scope', async () => {
     const sessions = liveHandles().session;
     {
       await using one = Session.open({ graph });
@@ -389,7 +391,7 @@ describe('close', () => {
 });
 
 describe('a session', () => {
-  test('tells its devices', () => {
+  test('lists its devices', () => {
     expect(session.devices()).toContainEqual({
       name: '/job:localhost/replica:0/task:0/device:CPU:0',
       type: 'CPU',
@@ -401,7 +403,7 @@ describe('a session', () => {
     expect(own.devices().filter(({ type }) => type === 'CPU')).toHaveLength(3);
   });
 
-  test('with a target that is none is an error', async () => {
+  test('with an invalid target is an error', async () => {
     await expect(Session.create({ graph, target: 'nowhere://x' })).rejects.toMatchObject({
       code: 'SHOAL_TF_NOT_FOUND',
     });

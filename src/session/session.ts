@@ -1,7 +1,7 @@
 /**
- * Runs graphs: in this process, or through a server's address. Runs may overlap; each is one call on a
- * thread of the pool, so the event loop goes on. A run that is given up (by time or by signal) rejects
- * at once; what TensorFlow still does of it is counted as abandoned until it returns.
+ * Runs graphs in this process or on a server. Runs may overlap; each is one call on a thread of the pool, so it does
+ * not block the event loop. A run that is abandoned (by timeout or signal) rejects immediately; the native call counts
+ * as abandoned until it returns.
  */
 import { create, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
 import type { WaitOptions } from '../async/deadline.js';
@@ -24,40 +24,40 @@ import { serverAtTarget, type TargetServer } from './targets.js';
 
 export interface SessionOptions {
   readonly graph?: Graph;
-  /** A server's address (`grpc://host:port`); this process when left out. */
+  /** A server's address (`grpc://host:port`). Default: this process. */
   readonly target?: string;
   readonly config?: MessageInitShape<typeof ConfigProtoSchema>;
-  /** false: where the target is a server of this process, that server alone, without its cluster. */
-  readonly cluster?: false | undefined;
+  /** false: if the target is a server of this process, use only that server, without its cluster. */
+  readonly cluster?: false;
 }
 
 export interface RunOptions {
   readonly feeds?: Feeds;
-  /** Ops to run besides what is fetched. */
+  /** Ops to run in addition to the fetches. */
   readonly targets?: readonly Operation[];
   readonly timeoutMs?: number;
   readonly signal?: AbortSignal;
-  /** Asks TensorFlow for a trace and is given it. */
+  /** Enables tracing and receives the trace. */
   readonly onMetadata?: (metadata: RunMetadata) => void;
-  /** Called when TensorFlow begins. The promise resolves when it has returned, which for a run that is given up is later. */
+  /** Called when the native call starts; `returned` resolves when it returns, possibly after the run was abandoned. */
   readonly onBegun?: (returned: Promise<void>) => void;
 }
 
 /** A run prepared by `session.callable`. */
 export interface Callable<F> {
   (...values: TensorLike[]): Promise<FetchResult<F>>;
-  /** In place: the event loop stands still meanwhile. */
+  /** Synchronous: blocks the event loop. */
   sync(...values: TensorLike[]): FetchResult<F>;
 }
 
-/** How long TensorFlow gets to end a run by its own deadline before the run is given up from outside. */
+/** How long TensorFlow may take to end a run after its deadline before the run is abandoned. */
 const GRACE_MS = 250;
 
 export class Session {
   readonly graph: Graph;
   readonly target: string;
   readonly #handle: Handle;
-  /** Native runs that have not returned, given up or not: the session cannot be freed under them. */
+  /** Native runs that have not returned, including abandoned ones: the session cannot be freed before. */
   readonly #inFlight = new Map<Promise<void>, string>();
   #closing: Promise<void> | undefined;
 
@@ -67,7 +67,7 @@ export class Session {
     this.#handle = new Handle('session', pointer, deleteSession);
   }
 
-  /** A session in place. With a remote target use `create`: a frozen peer can hold the call up. */
+  /** Opens a session synchronously. For a remote target use `create`: a frozen peer can block the call. */
   static open(given: SessionOptions = {}): Session {
     const options = overCluster(given);
     const graph = options.graph ?? currentGraph();
@@ -77,7 +77,7 @@ export class Session {
     });
   }
 
-  /** A session made on a thread of the pool, within a deadline. */
+  /** Opens a session on a thread of the pool, with a deadline. */
   static async create(
     given: SessionOptions & { readonly timeoutMs?: number; readonly signal?: AbortSignal } = {},
   ): Promise<Session> {
@@ -105,7 +105,7 @@ export class Session {
     return nativeCall(what, options, { start });
   }
 
-  /** A session on a SavedModel: TensorFlow adds its graph to `graph`, which must be empty, and restores its variables. */
+  /** Opens a SavedModel: TensorFlow adds its graph to `graph`, which must be empty, and restores its variables. */
   static load(
     directory: string,
     tags: readonly string[],
@@ -149,7 +149,7 @@ export class Session {
     return this.#closing !== undefined;
   }
 
-  /** Runs what is needed for the fetches and gives their values in the same nesting. */
+  /** Runs the fetches and returns their values in the same nesting. */
   run<const F extends Fetches>(fetches: F, options: RunOptions = {}): Promise<FetchResult<F>> {
     try {
       const feeds = planFeeds(this.graph, options.feeds);
@@ -162,7 +162,7 @@ export class Session {
     }
   }
 
-  /** The same in place: the event loop stands still meanwhile. For scripts and tiny graphs. */
+  /** The synchronous `run`: blocks the event loop. For scripts and tiny graphs. */
   runSync<const F extends Fetches>(
     fetches: F,
     options: Pick<RunOptions, 'feeds' | 'targets' | 'timeoutMs'> = {},
@@ -173,8 +173,7 @@ export class Session {
   }
 
   /**
-   * A run prepared once and called often, with values for `placeholders` in order: less work per step
-   * than `run`.
+   * Prepares a run for repeated calls, with values for `placeholders` in order: less overhead than `run`.
    */
   callable<const F extends Fetches>(
     fetches: F,
@@ -185,7 +184,7 @@ export class Session {
     const call = this.#prepare(plan, fixed.targets);
     const bind = (values: TensorLike[]): Feed[] => {
       if (values.length !== placeholders.length) {
-        throw invalid(`This callable takes ${placeholders.length} values, ${values.length} were given`);
+        throw invalid(`This callable takes ${placeholders.length} values; got ${values.length}`);
       }
       return placeholders.map((output, i) => feed(this.graph, output, values[i] as TensorLike));
     };
@@ -203,7 +202,8 @@ export class Session {
   #prepare(plan: FetchPlan, extra: readonly Operation[] = []): Call {
     const targets = new Set([...plan.targets, ...extra]);
     for (const op of extra)
-      if (op.graph !== this.graph) throw invalid(`The target ${op} is not of this session's graph`);
+      if (op.graph !== this.graph)
+        throw invalid(`The target ${op} belongs to a graph other than the session's`);
     return {
       outputs: plan.outputs,
       packedOutputs: packOutputs(plan.outputs),
@@ -218,7 +218,7 @@ export class Session {
     const run = new NativeRun(call, feeds, options);
     const what = describeRun(call, plan);
     const start = (done: Done) => {
-      // The run may have waited for its turn while the session was closed and freed.
+      // The session may have been closed and freed while the run was queued.
       if (this.#closing) {
         run.drop();
         done(closedError());
@@ -286,9 +286,9 @@ export class Session {
   }
 
   /**
-   * Cancels what runs and frees the session once it has ended. Variables in a server outlive it. With
-   * `timeoutMs`, waits no longer than that, and says for what it waited: a peer that is cut off can hold a close up for
-   * seconds. The close itself goes on.
+   * Cancels active runs and frees the session once they have ended. Variables on a server outlive it. With `timeoutMs`,
+   * rejects after that time and names what it waited for: an unreachable peer can delay a close for seconds. The close
+   * itself continues.
    */
   close(options: { readonly timeoutMs?: number } = {}): Promise<void> {
     this.#closing ??= this.#close(options);
@@ -305,7 +305,7 @@ export class Session {
         const error = failure ?? statusError(status);
         giveStatus(status);
         isReturned = true;
-        // Runs hold the session until TensorFlow has returned from them.
+        // Runs hold the session until their native call returns.
         void Promise.all(this.#inFlight.keys()).then(() => {
           deleteSession(pointer);
           if (error) done(error);
@@ -313,7 +313,7 @@ export class Session {
         });
       });
     };
-    // The runs that it ends may hold every place in the lane.
+    // The runs that it cancels may hold every in-flight slot.
     try {
       await nativeCall(what, options, { start, ahead: true });
     } catch (error) {
@@ -322,9 +322,9 @@ export class Session {
       const waits = [...(isReturned ? [] : ['TensorFlow’s own close']), ...runs];
       throw new ShoalError(
         error.code,
-        `${what} did not end within ${options.timeoutMs} ms: it waits for ${waits.join('; ')}`,
+        `${what} timed out after ${options.timeoutMs} ms, waiting for ${waits.join('; ')}`,
         {
-          hint: 'A task may be frozen or cut off. The close goes on.',
+          hint: 'A task may be frozen or unreachable. The close continues in the background.',
         },
       );
     }
@@ -334,11 +334,11 @@ export class Session {
     await this.close();
   }
 
-  /** Frees the session in place, or as `close` does when something is running. */
+  /** Frees the session synchronously, or like `close` if something is running. */
   dispose(): void {
     if (this.#closing) return;
     if (this.#inFlight.size > 0) {
-      // Who must know that the session could not be closed cleanly awaits `close`.
+      // Callers that need to know about a failed close await `close`.
       this.close().catch(() => {});
       return;
     }
@@ -360,21 +360,21 @@ const closedError = () => new ShoalError('SHOAL_DISPOSED', 'This session was clo
 
 const outputsOf = (feeds: readonly Feed[]): Output[] => feeds.map(({ output }) => output);
 const tensorsOf = (feeds: readonly Feed[]): Tensor[] => feeds.map(({ tensor }) => tensor);
-/** TensorFlow takes a run of nothing for a mistake. */
+/** TensorFlow rejects an empty run. */
 const isEmpty = (call: Call): boolean => call.outputs.length === 0 && call.targets.length === 0;
 
 function describeRun(call: Call, plan: FetchPlan): string {
   const names = [...call.outputs.map((output) => output.name), ...plan.targets.map((op) => op.name)];
   const shown = names.slice(0, 3).join(', ') + (names.length > 3 ? ', …' : '');
-  return shown ? `A run of ${shown}` : 'A run of nothing';
+  return shown ? `A run of ${shown}` : 'An empty run';
 }
 
-/** TensorFlow ends the run at `timeoutMs` itself where it can; the outer deadline comes a little later. */
+/** TensorFlow ends the run at `timeoutMs` if it can; the outer deadline is slightly later. */
 function withGrace({ timeoutMs, signal }: RunOptions): WaitOptions {
   return { timeoutMs: timeoutMs === undefined ? undefined : timeoutMs + GRACE_MS, signal };
 }
 
-/** The server of this process whose cluster a session is to span; undefined where its config names a cluster itself. */
+/** The server of this process whose cluster the session spans; undefined if its config names a cluster. */
 const clusterOf = ({ target, config, cluster }: SessionOptions): TargetServer | undefined =>
   cluster === false || config?.clusterDef ? undefined : serverAtTarget(target);
 
@@ -421,7 +421,7 @@ function deleteSession(pointer: Pointer): void {
   giveStatus(status);
 }
 
-/** An array of C strings for the length of a call. */
+/** An array of C strings for one call. */
 function lendStrings(strings: readonly string[]): { pointers: BigUint64Array; giveBack: () => void } {
   const encoded = strings.map((text) => Buffer.from(`${text}\0`));
   const memory = Tensor.of(new Uint8Array(Buffer.concat([...encoded, Buffer.from([0])]))).lend();

@@ -1,19 +1,19 @@
 /**
- * The servers of this process by their target. TensorFlow 1 programs name a server by that string alone
- * (`tf.Session(server.target)`); a session on it is to span the cluster of that server.
+ * The servers of this process by target. TensorFlow 1 programs refer to a server only by that string
+ * (`tf.Session(server.target)`); a session on it spans the server's cluster.
  */
 import type { WaitOptions } from '../async/deadline.js';
 import type { ConfigProto } from '../proto/generated/config_pb.js';
 
 export interface TargetServer {
   readonly target: string;
-  /** The configuration of a session over the cluster as it is at this moment; throws where a ps is missing. */
+  /** The session configuration for the current cluster; throws if a ps is missing. */
   sessionConfig(base?: ConfigProto): ConfigProto;
-  /** Resolves when every ps is there. */
+  /** Resolves when every ps is available. */
   waitForPs(options: WaitOptions): Promise<void>;
 }
 
-// Both ends have nothing but the string in common.
+// Server and session have only the string in common.
 const servers = new Map<string, TargetServer>();
 
 export function registerTarget(server: TargetServer): void {

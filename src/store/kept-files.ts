@@ -1,6 +1,6 @@
 /**
- * Files that stay open between reads of them, until all are closed. To open one takes several calls that wait for a thread
- * of Node's pool, of which there are four: behind reads of some MiB each that is longer than the reads themselves.
+ * A cache of open files. Opening a file takes several calls on Node's thread pool, which has four threads by default:
+ * queued behind reads of some MiB each, that takes longer than the reads themselves.
  */
 import type { FileHandle } from 'node:fs/promises';
 
@@ -12,19 +12,19 @@ export interface KeptFile {
 export class KeptFiles {
   readonly #files = new Map<string, Promise<KeptFile>>();
 
-  /** The file of that name, opened unless it is. */
+  /** The cached file of that name, opened if needed. */
   open(name: string, open: () => Promise<KeptFile>): Promise<KeptFile> {
     let file = this.#files.get(name);
     if (!file) {
       file = open();
       this.#files.set(name, file);
-      // Whoever asked is told; the next one may have more luck.
+      // The caller gets the error; the next call retries.
       file.catch(() => this.#files.delete(name));
     }
     return file;
   }
 
-  /** Nobody waits for it: on a disk that hangs a close takes for ever. */
+  /** Does not wait: on a disk that hangs, a close never returns. */
   close(): void {
     for (const opening of this.#files.values()) opening.then(({ file }) => file.close()).catch(() => {});
     this.#files.clear();

@@ -1,4 +1,4 @@
-/** A store in memory, for tests and for training in one process that keeps nothing. */
+/** A store in memory, for tests and for training in one process without persistence. */
 import { ShoalError } from '../errors/errors.js';
 import { blobName, folderOf } from './blob-names.js';
 import { notFound } from './disk/blob-disk.js';
@@ -33,15 +33,18 @@ export class MemoryStore implements Store {
   async put(
     name: string,
     source: BlobSource | Uint8Array,
-    { ifAbsent = false, size: told, ...bounds }: PutOptions = {},
+    { ifAbsent = false, size: expected, ...bounds }: PutOptions = {},
   ): Promise<PutResult> {
     blobName(name);
     const chunks: Uint8Array[] = [];
     const what = `writing blob ${name} to ${this.url}`;
     for await (const chunk of guarded(sourceOf(source)(0), what, bounds)) chunks.push(Buffer.from(chunk));
     const bytes = Buffer.concat(chunks);
-    if (told !== undefined && told !== bytes.byteLength) {
-      throw new ShoalError('SHOAL_CORRUPT', `blob ${name} has ${bytes.byteLength} bytes, not ${told}`);
+    if (expected !== undefined && expected !== bytes.byteLength) {
+      throw new ShoalError(
+        'SHOAL_CORRUPT',
+        `blob ${name} has ${bytes.byteLength} bytes, expected ${expected}`,
+      );
     }
     const digest = await digestOf(sourceOf(bytes)(0));
     const published = !(ifAbsent && this.#blobs.has(name));

@@ -1,4 +1,4 @@
-/** Sources of blobs: bytes in memory as a source, waits with an end, ranges within bounds. */
+/** Helpers for blob sources: bytes in memory as a source, deadlines, range checks. */
 import { throwIfAborted, withDeadline } from '../async/deadline.js';
 import { crc32c } from '../bytes/crc32c.js';
 import { invalid, ShoalError } from '../errors/errors.js';
@@ -18,7 +18,7 @@ export function sourceOf(source: BlobSource | Uint8Array): BlobSource {
   };
 }
 
-/** Passes chunks on, and ends with an error when the signal fires or none comes for too long. */
+/** Forwards chunks; fails when the signal fires or no chunk arrives in time. */
 export async function* guarded(
   chunks: AsyncIterable<Uint8Array>,
   what: string,
@@ -37,7 +37,7 @@ export async function* guarded(
       yield next.value;
     }
   } finally {
-    // A source that is stuck is not waited for, and what it says afterwards has no reader.
+    // Does not wait for a source that is stuck; its later errors are ignored.
     if (!over) void Promise.resolve(iterator.return?.()).catch(() => {});
   }
 }
@@ -51,22 +51,22 @@ export async function digestOf(chunks: AsyncIterable<Uint8Array>): Promise<BlobD
   return { size, crc32c: crc };
 }
 
-/** The range to read of a blob of that size. */
+/** The range `[start, end)` to read of a blob of that size. */
 export function rangeWithin(name: string, size: number, options: ReadOptions): readonly [number, number] {
   const { start, end } = checkedRange(options);
-  if (start > size) throw invalid(`blob ${name} has ${size} bytes, so none from ${start} on`);
+  if (start > size) throw invalid(`blob ${name} has ${size} bytes: cannot read from byte ${start}`);
   return [start, Math.min(end ?? size, size)];
 }
 
 export function checkedRange({ start = 0, end }: ReadOptions): { start: number; end: number | undefined } {
   const isCount = (value: number) => Number.isSafeInteger(value) && value >= 0;
   if (!isCount(start) || (end !== undefined && (!isCount(end) || end < start))) {
-    throw invalid(`${start} to ${end} is no range of bytes`);
+    throw invalid(`[${start}, ${end}) is not a valid byte range`);
   }
   return { start, end };
 }
 
-/** A store of one place has no other. */
+/** Refuses any other place than the only one of a store. */
 export function refusePlace(url: string, place: string | undefined, here: string): void {
   if (place === undefined || place === here) return;
   throw new ShoalError('SHOAL_NOT_FOUND', `${url} has no place ${place}, only ${here}`);

@@ -48,14 +48,14 @@ describe('a directory', () => {
   });
   afterEach(() => rmSync(root, { recursive: true, force: true }));
 
-  it('holds plain files under their names, which others may have put there', async () => {
+  it('serves plain files that other programs put there', async () => {
     mkdirSync(join(root, 'given'));
     writeFileSync(join(root, 'given', 'file'), 'given');
     expect((await readAll(store, 'given/file')).toString()).toBe('given');
     expect(await listed(store)).toMatchObject([{ name: 'given/file', size: 5, places: ['here'] }]);
   });
 
-  it('reads back what it writes, if that is asked for', async () => {
+  it('reads back what it writes on request', async () => {
     const bytes = randomBytes(20 << 20);
     const source = async function* (offset: number) {
       for (let at = offset; at < bytes.length; at += 3_000_001) yield bytes.subarray(at, at + 3_000_001);
@@ -64,14 +64,14 @@ describe('a directory', () => {
     expect(put).toMatchObject({ size: bytes.length, crc32c: crc32c(bytes), readBack: ['here'] });
   });
 
-  it('keeps nothing that reads back otherwise', async () => {
+  it('keeps no blob that reads back differently', async () => {
     const put = store.put('x', randomBytes(5 << 20), { readBack: true, crc32c: () => 7 });
     await expect(put).rejects.toMatchObject({ code: 'SHOAL_CORRUPT' });
     expect(await listed(store)).toEqual([]);
     expect(partials(root)).toEqual([]);
   });
 
-  it('tells when a read that was given up writes to memory no more', async () => {
+  it('reports when an aborted read has stopped writing to memory', async () => {
     const bytes = randomBytes(8 << 20);
     await store.put('x', bytes);
     const [memory] = alignedBlocks(1, bytes.length) as [Uint8Array];
@@ -91,7 +91,7 @@ describe('a directory', () => {
     await expect.poll(() => idle).toBe(2);
   });
 
-  it('need not be there before the first put', async () => {
+  it('is created by the first put', async () => {
     const deep = new DirectoryStore(join(root, 'not', 'yet'));
     expect(await listed(deep)).toEqual([]);
     expect(await deep.stat('x')).toBeUndefined();
@@ -99,7 +99,7 @@ describe('a directory', () => {
     expect((await readAll(deep, 'x')).toString()).toBe('x');
   });
 
-  it('is not left through a symbolic link', async () => {
+  it('refuses symbolic links', async () => {
     const outside = mkdtempSync(join(tmpdir(), 'shoal-outside-'));
     try {
       symlinkSync(outside, join(root, 'link'));
@@ -111,7 +111,7 @@ describe('a directory', () => {
     }
   });
 
-  it('cannot hold a blob that is both file and folder', async () => {
+  it('refuses a blob whose parent is a blob', async () => {
     await store.put('f', Buffer.from('f'));
     await expect(store.put('f/g', Buffer.from('g'))).rejects.toMatchObject({
       code: 'SHOAL_INVALID_ARGUMENT',
@@ -119,7 +119,7 @@ describe('a directory', () => {
     expect(partials(root)).toEqual([]);
   });
 
-  it('refuses by its size what it has no room for', async () => {
+  it('refuses a blob larger than the free space', async () => {
     const source = async function* () {
       yield Buffer.alloc(10);
     };
@@ -129,7 +129,7 @@ describe('a directory', () => {
     expect(partials(root)).toEqual([]);
   });
 
-  it('keeps folders that are filled while others empty them', async () => {
+  it('supports concurrent puts and removes in one folder', async () => {
     const turns = Array.from({ length: 50 }, async (_, i) => {
       await store.put(`busy/${i}`, Buffer.from('x'));
       await store.remove(`busy/${i}`);
@@ -138,7 +138,7 @@ describe('a directory', () => {
     expect(await listed(store)).toEqual([]);
   });
 
-  it('sweeps what somebody began long ago, and nothing younger', async () => {
+  it('sweeps old unfinished files only', async () => {
     mkdirSync(join(root, RESERVED));
     const [old, young] = ['old.part', 'young.part'].map((name) => join(root, RESERVED, name));
     for (const path of [old!, young!]) writeFileSync(path, 'half');

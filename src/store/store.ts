@@ -1,38 +1,38 @@
 /**
- * What a store is: named blobs that are there whole or not at all. One interface for a directory, the disks of
- * all tasks, a bucket and memory, so that one commit protocol serves them all.
+ * The store interface: named blobs that are written atomically. One interface for a directory, the disks of all tasks,
+ * a bucket and memory, so that one commit protocol works on all of them.
  *
- * A blob is written once, as a stream (a bucket's multipart upload), and published in one instant: replacing
- * what was there, or only if nothing was (`ifAbsent`, a bucket's conditional put). Names are parts separated by
- * slashes. Where a blob may lie in several places, a place is told by a name such as `ps/0`.
+ * A blob is written as a stream (a bucket's multipart upload) and published atomically: it replaces an existing blob,
+ * or only fills an unused name (`ifAbsent`, a bucket's conditional put). The parts of a name are separated by slashes.
+ * In a store with several places each has a name such as `ps/0`.
  */
 
 import type { KeptFiles } from './kept-files.js';
 
 /**
- * Gives the bytes from an offset on; asked again, with any offset, when a way broke or another copy is made.
- * A chunk is its taker's until the next one is asked for: then its memory may be gone. Chunks of some MiB are best.
+ * Returns the bytes from an offset on; called again, with any offset, after a broken connection or for another copy. A
+ * chunk is valid until the next one is requested: then its memory may be reused. Chunks of some MiB work best.
  */
 export type BlobSource = (offset: number) => AsyncIterable<Uint8Array>;
 
-/** The one place of a store that has no others. */
+/** The name of the place in a store with a single one. */
 export const HERE = 'here';
 
 export interface StoreCallOptions {
-  readonly signal?: AbortSignal | undefined;
-  /** How long nothing may move. */
-  readonly timeoutMs?: number | undefined;
+  readonly signal?: AbortSignal;
+  /** The longest time without progress. */
+  readonly timeoutMs?: number;
 }
 
 export interface BlobInfo {
   readonly name: string;
   readonly size: number;
   readonly modifiedMs: number;
-  /** Who holds a copy of this size. */
+  /** The places with a copy of this size. */
   readonly places: readonly string[];
 }
 
-/** The process whose order is carried out. One with a higher incarnation replaces it, and its orders end. */
+/** The process whose order is executed. Orders of an incarnation that was replaced are refused. */
 export interface OrderedBy {
   readonly task: string;
   readonly incarnation: number;
@@ -40,70 +40,70 @@ export interface OrderedBy {
 }
 
 export interface PutOptions extends StoreCallOptions {
-  /** Known beforehand: room for it is checked before anything is written. */
-  readonly size?: number | undefined;
-  /** Tells the crc32c of the whole after the last chunk of a pass, where the source knows it: nobody else sums then. */
+  /** If known: free space is checked before anything is written. */
+  readonly size?: number;
+  /** Returns the crc32c of the complete blob after the last chunk of a pass; default: the store computes it. */
   readonly crc32c?: (() => number) | undefined;
-  /** Have a place that can do it while it writes read every byte back; another one is an error. */
-  readonly readBack?: boolean | undefined;
-  /** Whether a chunk of the source stays as it is until the next but one is asked for: it need not be copied then. */
-  readonly lasting?: boolean | undefined;
-  /** The name is one that nobody has put before: no copies are looked for that this one would replace. */
-  readonly isNew?: boolean | undefined;
-  /** Do not replace a blob that is there. */
-  readonly ifAbsent?: boolean | undefined;
-  /** Here and at `replicas` others, or wherever it can be had: what must survive everybody, a manifest. */
-  readonly copies?: 'replicated' | 'everywhere' | undefined;
-  /** On whose order the blob is written, where that is another task's. */
-  readonly orderedBy?: OrderedBy | undefined;
+  /** Read every byte back while writing, in places that support it; a mismatch is an error. Default: false. */
+  readonly readBack?: boolean;
+  /** A chunk stays valid until the chunk after the next one is requested, which avoids copies. Default: false. */
+  readonly lasting?: boolean;
+  /** The name was never used before: do not look for old copies to replace. Default: false. */
+  readonly isNew?: boolean;
+  /** Do not replace an existing blob. Default: false. */
+  readonly ifAbsent?: boolean;
+  /** `replicated`: here and in `replicas` other places. `everywhere`: in all places. Default: `replicated`. */
+  readonly copies?: 'replicated' | 'everywhere';
+  /** The task that ordered the write; default: none. */
+  readonly orderedBy?: OrderedBy;
 }
 
 export interface PutResult {
-  /** False when `ifAbsent` found a blob. */
+  /** False when `ifAbsent` found an existing blob. */
   readonly published: boolean;
   readonly size: number;
   readonly crc32c: number;
-  /** Who holds a copy. */
+  /** The places with a copy. */
   readonly places: readonly string[];
-  /** Copies that were wanted and could not be had. */
+  /** The number of requested copies that could not be made. */
   readonly shortfall: number;
-  /** Places that have read their copy back, where that was asked for. */
-  readonly readBack?: readonly string[] | undefined;
+  /** The places that have read their copy back. */
+  readonly readBack?: readonly string[];
 }
 
 export interface ReadOptions extends StoreCallOptions {
-  readonly start?: number | undefined;
-  /** One past the last byte; the end of the blob unless told. */
-  readonly end?: number | undefined;
-  /** This copy and no other. */
-  readonly place?: string | undefined;
+  readonly start?: number;
+  /** Exclusive; default: the end of the blob. */
+  readonly end?: number;
+  /** Use the copy at this place only. */
+  readonly place?: string;
 }
 
 export interface ReadIntoOptions extends StoreCallOptions {
-  readonly start?: number | undefined;
-  /** Where a file that is read is left open for the next read of it. */
-  readonly kept?: KeptFiles | undefined;
-  /** Called once nothing writes to the memory any more: after a read that was given up, that may be much later. */
+  readonly start?: number;
+  /** A cache that keeps files open for later reads; default: none. */
+  readonly kept?: KeptFiles;
+  /** Called when nothing writes to the memory any more: after an aborted read, that may be much later. */
   readonly onIdle?: (() => void) | undefined;
-  /** This copy and no other. */
-  readonly place?: string | undefined;
+  /** Use the copy at this place only. */
+  readonly place?: string;
 }
 
 export interface PlaceOptions extends StoreCallOptions {
-  /** This copy and no other. */
-  readonly place?: string | undefined;
+  /** Use the copy at this place only. */
+  readonly place?: string;
 }
 
 export interface BlobListOptions extends StoreCallOptions {
-  /** Blobs and folders that are not wanted, by name: a store need not look at them, and may list them all the same. */
+  /** Whether a blob or folder is not needed. A hint: the store may list it anyway. */
   readonly skip?: ((name: string) => boolean) | undefined;
-  /** Called for each place whose blobs are left out: it is away, or did not answer in time. */
+  /** Called for each place that is unreachable or did not answer in time: its blobs are missing from the list. */
   readonly onUnanswered?: ((place: string) => void) | undefined;
 }
 
 export interface CopyOptions extends StoreCallOptions {
-  /** The copy that is copied; default: any other. */
-  readonly from?: string | undefined;
+  /** The place of the source copy; default: any. */
+  readonly from?: string;
 }
 
 export interface BlobDigest {
@@ -115,27 +115,27 @@ export interface Store {
   readonly kind: 'memory' | 'file' | 'peers' | 's3';
   /** For messages: `file:/data/x`, `peers:`. */
   readonly url: string;
-  /** Whole or not at all, and durable when it resolves. */
+  /** Atomic, and durable when it resolves. */
   put(name: string, source: BlobSource | Uint8Array, options?: PutOptions): Promise<PutResult>;
-  /** Without a place: the nearest copy that answers, going on with another one when it breaks. */
+  /** Without a place: reads the nearest copy that answers, and continues with another one when that fails. */
   read(name: string, options?: ReadOptions): AsyncIterable<Uint8Array>;
   /**
-   * Fills memory with the bytes from `start` on, where a store can do that without a detour. After a failure a read may
-   * still be under way: see `onIdle`.
+   * Fills memory with the bytes from `start` on, in stores that can do so without copying. After a failure a read may
+   * still be running: see `onIdle`.
    */
   readInto?(name: string, into: Uint8Array, options?: ReadIntoOptions): Promise<void>;
-  /** The places that hold a copy at the moment; none when there is no such blob. */
+  /** The places that currently have a copy; empty when the blob does not exist. */
   locate(name: string, options?: StoreCallOptions): Promise<readonly string[]>;
   stat(name: string, options?: PlaceOptions): Promise<BlobInfo | undefined>;
-  /** Size and sum of a copy as it is read from where it lies. */
+  /** Size and crc32c of a copy, computed from its bytes. */
   digest(name: string, options?: PlaceOptions): Promise<BlobDigest>;
   /** The union over all places, each name once, in any order. */
   list(prefix?: string, options?: BlobListOptions): AsyncIterable<BlobInfo>;
-  /** All copies that can be reached, or the one of a place. What is not there is removed already. */
+  /** Removes all reachable copies, or that of one place. Succeeds when the blob does not exist. */
   remove(name: string, options?: PlaceOptions): Promise<void>;
-  /** One more copy, at the place `to`. A store of one place refuses. */
+  /** Makes another copy, at the place `to`. Not supported by stores with a single place. */
   copy(name: string, to: string, options?: CopyOptions): Promise<void>;
-  /** Removes what is left of uploads that nobody will finish; tells how many. */
+  /** Removes abandoned uploads; returns how many. */
   sweep(options?: { readonly olderThanMs?: number | undefined }): Promise<number>;
   close(): Promise<void>;
 }

@@ -1,6 +1,6 @@
 /**
- * Writes summaries, graphs and run traces into an event file of a directory that TensorBoard watches. Adding
- * never waits: events go to disk in the background, after `flushSecs`, with `flush`, and with `close`.
+ * Writes summaries, graphs and run traces to an event file for TensorBoard. Adding never blocks: events are written
+ * in the background after `flushSecs`, on `flush`, and on `close`.
  */
 import { fromBinary, toBinary } from '@bufbuild/protobuf';
 import { invalid, ShoalError } from '../errors/errors.js';
@@ -13,11 +13,11 @@ import { Tensor } from '../tensor/tensor.js';
 import { cleanTag } from './ops.js';
 
 export interface FileWriterOptions {
-  /** A graph to write at once. */
-  readonly graph?: Graph | undefined;
-  readonly flushSecs?: number | undefined;
-  /** Added to the file's name. */
-  readonly filenameSuffix?: string | undefined;
+  /** A graph to write when the writer is created. */
+  readonly graph?: Graph;
+  readonly flushSecs?: number;
+  /** The suffix of the file name. */
+  readonly filenameSuffix?: string;
   /** The time in milliseconds since 1970. */
   readonly now?: (() => number) | undefined;
 }
@@ -51,7 +51,7 @@ export class FileWriter {
     return this.#events.path;
   }
 
-  /** Adds what a summary op gave: the fetched tensor, its bytes, or a Summary. */
+  /** Adds the result of a summary op: the fetched tensor, its bytes, or a Summary. */
   addSummary(summary: Tensor | Uint8Array | Summary, step: Step): void {
     const value = summary instanceof Tensor || summary instanceof Uint8Array ? parse(summary) : summary;
     this.#write({ what: { case: 'summary', value } }, step);
@@ -71,7 +71,7 @@ export class FileWriter {
     this.#write({ what: { case: 'metaGraphDef', value: toBinary(MetaGraphDefSchema, meta) } }, step);
   }
 
-  /** Says where a run of the training begins or ends: TensorBoard drops later steps of a run before it. */
+  /** Marks the start or end of a training run. At a start, TensorBoard drops later steps of earlier runs. */
   addSessionLog(status: SessionStatus, step: Step, details: { readonly checkpointPath?: string } = {}): void {
     this.#write(
       {
@@ -94,7 +94,7 @@ export class FileWriter {
     this.#events.write(step === undefined ? event : { ...event, step: toBigInt(step) });
   }
 
-  /** Resolves when all that was added is in the file; rejects when the disk refused some of it. */
+  /** Resolves when all added events are in the file; rejects if a write failed. */
   flush(): Promise<void> {
     return this.#events.flush();
   }
@@ -110,14 +110,14 @@ export class FileWriter {
 
 function parse(summary: Tensor | Uint8Array): Summary {
   if (summary instanceof Tensor && (summary.dtype !== 'string' || summary.size !== 1)) {
-    throw invalid(`${summary} is no summary: a summary op gives one string`);
+    throw invalid(`${summary} is not a summary: a summary op returns one string`);
   }
   const bytes = summary instanceof Tensor ? (summary.bytes()[0] as Uint8Array) : summary;
   try {
     return fromBinary(SummarySchema, bytes);
   } catch (cause) {
-    throw new ShoalError('SHOAL_CORRUPT', `These ${bytes.length} bytes are no Summary`, {
-      hint: 'Give what a run fetched from tf.summary.scalar, merge or mergeAll.',
+    throw new ShoalError('SHOAL_CORRUPT', `Cannot parse ${bytes.length} bytes as a Summary`, {
+      hint: 'Pass the value that a run fetched from tf.summary.scalar, merge or mergeAll.',
       cause,
     });
   }
@@ -125,6 +125,6 @@ function parse(summary: Tensor | Uint8Array): Summary {
 
 function toBigInt(step: Step): bigint {
   if (typeof step === 'bigint') return step;
-  if (!Number.isSafeInteger(step)) throw invalid(`A step is a whole number, not ${step}`);
+  if (!Number.isSafeInteger(step)) throw invalid(`A step must be an integer, got ${step}`);
   return BigInt(step);
 }

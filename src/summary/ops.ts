@@ -1,6 +1,6 @@
 /**
- * Summary ops: each gives a serialized Summary, which a FileWriter puts into an event file for TensorBoard.
- * They join the collection of summaries, so that `mergeAll` finds them.
+ * Summary ops: each returns a serialized Summary, which a FileWriter writes to an event file for TensorBoard.
+ * They are added to the collection of summaries, which `mergeAll` merges.
  */
 import { create, toBinary } from '@bufbuild/protobuf';
 import { invalid } from '../errors/errors.js';
@@ -15,13 +15,13 @@ import { Tensor } from '../tensor/tensor.js';
 import { GraphKeys } from '../variables/collections.js';
 
 export interface SummaryOptions {
-  /** The collections that the summary joins; those of `mergeAll` when left out. */
-  readonly collections?: readonly string[] | undefined;
-  /** A first part of the tag, by which TensorBoard groups. */
-  readonly family?: string | undefined;
+  /** The collections to add the summary to. Default: the collection of `mergeAll`. */
+  readonly collections?: readonly string[];
+  /** A prefix of the tag, by which TensorBoard groups. */
+  readonly family?: string;
 }
 
-/** One number by step. */
+/** One number per step. */
 export function scalar(name: string, value: Operand, options: SummaryOptions = {}): Output<'string'> {
   return summary(name, value, options, (tag, x, exact) => {
     if (x.rank !== null && x.rank !== 0) {
@@ -33,17 +33,17 @@ export function scalar(name: string, value: Operand, options: SummaryOptions = {
   });
 }
 
-/** How numbers are spread, by step. */
+/** The distribution of the values, per step. */
 export function histogram(name: string, values: Operand, options: SummaryOptions = {}): Output<'string'> {
   return summary(name, values, options, (tag, x, exact) => raw.histogramSummary(tag, x, { name: exact }));
 }
 
 export interface ImageSummaryOptions extends SummaryOptions {
-  /** How many images of the batch to keep. */
-  readonly maxOutputs?: number | undefined;
+  /** The maximum number of images per batch. Default: 3. */
+  readonly maxOutputs?: number;
 }
 
-/** Images [batch, height, width, 1, 3 or 4 channels]: uint8 as they are, floats scaled to 0 to 255. */
+/** Images [batch, height, width, channels] with 1, 3 or 4 channels; uint8 unchanged, floats scaled to [0, 255]. */
 export function image(name: string, images: Operand, options: ImageSummaryOptions = {}): Output<'string'> {
   const { maxOutputs = 3, ...rest } = options;
   return summary(name, images, rest, (tag, x, exact) => {
@@ -69,7 +69,7 @@ export function text(name: string, strings: Operand, options: SummaryOptions = {
   });
 }
 
-/** Several summaries as one. */
+/** Merges several summaries into one. */
 export function merge(
   summaries: readonly Operand<'string'>[],
   options: { readonly collections?: readonly string[]; readonly name?: string } = {},
@@ -80,7 +80,7 @@ export function merge(
   return merged;
 }
 
-/** All summaries of the collection as one; undefined when there are none. */
+/** Merges all summaries of the collection; undefined if it is empty. */
 export function mergeAll(
   collection: string = GraphKeys.summaries,
   graph: Graph = currentGraph(),
@@ -89,14 +89,14 @@ export function mergeAll(
   return summaries.length === 0 ? undefined : graph.asDefault(() => merge(summaries));
 }
 
-/** TensorFlow's rule for tags: other characters become underscores, a leading slash goes. */
+/** TensorFlow's rule for tags: replaces invalid characters with underscores, removes leading slashes. */
 export function cleanTag(name: string): string {
   const cleaned = name.replace(/[^-/\w.]/g, '_').replace(/^\/+/, '');
-  if (cleaned === '') throw invalid(`A summary needs a name; '${name}' has none that could be a tag`);
+  if (cleaned === '') throw invalid(`A summary needs a name; '${name}' has no valid tag characters`);
   return cleaned;
 }
 
-/** An op named like its tag, which is the name with the name scopes around it. */
+/** An op with the name of its tag: the summary's name, prefixed by the current name scopes. */
 function summary(
   name: string,
   value: Operand,

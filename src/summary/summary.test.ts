@@ -35,7 +35,7 @@ interface Seen {
   readonly wallTimes: number[];
 }
 
-/** What TensorBoard makes of each directory; one process for all. */
+/** Reads each directory with TensorBoard, in one process. */
 function tensorBoard(...logdirs: string[]): Promise<Seen[]> {
   return askPython(new URL('testing/read-events.py', import.meta.url), null, logdirs);
 }
@@ -107,7 +107,7 @@ describe('an event file in TensorBoard', () => {
     });
   });
 
-  it('shows images, as many as asked for', () => {
+  it('shows at most maxOutputs images', () => {
     expect(Object.keys(all.images).sort()).toEqual(['digits/image/0', 'digits/image/1']);
     expect(all.images['digits/image/0']?.[0]).toEqual([1, 2, 2, [2, 2]]);
   });
@@ -116,7 +116,7 @@ describe('an event file in TensorBoard', () => {
     expect(all.texts).toEqual({ note: [1, 2, 3].map((step) => [step, ['**hello**', 'Grüße']]) });
   });
 
-  it('gives each summary to its own page', () => {
+  it('assigns each summary to its plugin', () => {
     expect(all.plugins).toEqual({
       scalars: ['accuracy', 'train/loss'],
       histograms: ['weights'],
@@ -131,11 +131,11 @@ describe('an event file in TensorBoard', () => {
     expect(all.runMetadata).toEqual(['step3']);
   });
 
-  it('has the times of the clock that was given', () => {
+  it('has the times of the injected clock', () => {
     expect(new Set(all.wallTimes)).toEqual(new Set([CLOCK / 1000]));
   });
 
-  it('is cut at the step where a run starts again', () => {
+  it('is truncated at the step where a run restarts', () => {
     expect(restarted.scalars.loss).toEqual([
       [1, 1],
       [2, 2],
@@ -144,7 +144,7 @@ describe('an event file in TensorBoard', () => {
   });
 });
 
-/** Runs a summary op and gives the tags in it. */
+/** Runs a summary op and returns its tags. */
 async function tagsOf(graph: Graph, fetch: Output): Promise<string[]> {
   await using session = Session.open({ graph });
   const [bytes] = (await session.run(fetch)).bytes();
@@ -152,7 +152,7 @@ async function tagsOf(graph: Graph, fetch: Output): Promise<string[]> {
 }
 
 describe('tags', () => {
-  it('are names with their scopes, numbered when taken, and without odd characters', async () => {
+  it('are scoped names, numbered if taken, without invalid characters', async () => {
     using graph = new Graph();
     await graph.asDefault(async () => {
       summary.scalar('loss', 1);
@@ -167,7 +167,7 @@ describe('tags', () => {
 });
 
 describe('collections', () => {
-  it('gather summaries for mergeAll, others by name', async () => {
+  it('select the summaries that mergeAll merges', async () => {
     using graph = new Graph();
     await graph.asDefault(async () => {
       expect(summary.mergeAll()).toBeUndefined();
@@ -181,7 +181,7 @@ describe('collections', () => {
 });
 
 describe('bad input to summaries', () => {
-  it('is refused with what was given', () => {
+  it('is rejected with the value in the message', () => {
     using graph = new Graph();
     graph.asDefault(() => {
       expect(() => summary.scalar('x', [1, 2])).toThrow(/takes one number; .* has shape \[2\]/);
@@ -192,11 +192,11 @@ describe('bad input to summaries', () => {
     });
   });
 
-  it('is refused by the writer too, also after it was closed', async () => {
+  it('is rejected by the writer, and so is use after close', async () => {
     const writer = new summary.FileWriter(join(directory, 'bad'));
-    expect(() => writer.addSummary(Tensor.of([1]), 1)).toThrow(/is no summary/);
-    expect(() => writer.addSummary(Uint8Array.of(255, 255), 1)).toThrow(/2 bytes are no Summary/);
-    expect(() => writer.addScalar('x', 1, 1.5)).toThrow(/step is a whole number, not 1.5/);
+    expect(() => writer.addSummary(Tensor.of([1]), 1)).toThrow(/is not a summary/);
+    expect(() => writer.addSummary(Uint8Array.of(255, 255), 1)).toThrow(/2 bytes as a Summary/);
+    expect(() => writer.addScalar('x', 1, 1.5)).toThrow(/step must be an integer, got 1.5/);
     await writer.close();
     expect(() => writer.addScalar('x', 1, 1)).toThrow(/is closed/);
   });

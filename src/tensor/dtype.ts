@@ -15,11 +15,11 @@ type ArrayConstructor =
 
 interface DTypeRow {
   readonly number: number;
-  /** Bytes of one element; 0 where elements have no fixed size. */
+  /** Bytes per element; 0 if elements have no fixed size. */
   readonly size: number;
-  /** Holds the elements' memory; several array elements to one for complex types. */
+  /** The typed array for the elements; complex types use two array elements each. */
   readonly array: ArrayConstructor | undefined;
-  /** How a JavaScript value becomes an element. */
+  /** How a JavaScript value is converted to an element. */
   readonly kind: 'float' | 'int' | 'bigint' | 'bool' | 'half' | 'bfloat16' | 'complex' | 'string' | 'opaque';
 }
 
@@ -83,7 +83,7 @@ export function dtypeFromNumber(number: number): DType {
 
 export function dtypeNumber(dtype: DType): number {
   const found = (DTYPES as Record<string, DTypeRow>)[dtype];
-  if (!found) throw invalid(`Unknown data type '${dtype}'; known are ${Object.keys(DTYPES).join(', ')}`);
+  if (!found) throw invalid(`Unknown data type '${dtype}'; use one of ${Object.keys(DTYPES).join(', ')}`);
   return found.number;
 }
 
@@ -97,7 +97,7 @@ export const isFloating = (dtype: DType): boolean =>
 export const isComplex = (dtype: DType): boolean => DTYPES[dtype].kind === 'complex';
 export const isInteger = (dtype: DType): boolean => ['int', 'bigint'].includes(DTYPES[dtype].kind);
 
-/** A complex number, as tensors give and take it. */
+/** A complex element. */
 export interface Complex {
   readonly re: number;
   readonly im: number;

@@ -10,7 +10,7 @@ const CODECS: Record<Name, { decode: (word: number) => number; encode: (value: n
 const NAMES: Name[] = ['float16', 'bfloat16'];
 const PATTERNS = Array.from({ length: 65536 }, (_, word) => word);
 
-/** Every half and the places between two of them, where rounding decides, and both sides of those. */
+/** Every half, the midpoints between neighbours, and the numbers next to the midpoints. */
 function interestingNumbers(): Float64Array {
   const numbers: number[] = [
     0,
@@ -57,12 +57,12 @@ beforeAll(async () => {
 describe.each(NAMES)('%s', (name) => {
   const { decode, encode } = CODECS[name];
 
-  test('gives the number of each of the 65,536 patterns, as numpy does', () => {
+  test('decodes each of the 65,536 patterns like numpy', () => {
     const { values } = python[name];
     expect(PATTERNS.filter((word) => !Object.is(decode(word), values[word]))).toEqual([]);
   });
 
-  test('gives back the pattern of each number that it has', () => {
+  test('encodes each decoded number to the same pattern', () => {
     const differing = PATTERNS.filter((word) => {
       const value = decode(word);
       return Number.isNaN(value) ? !Number.isNaN(decode(encode(value))) : encode(value) !== word;
@@ -70,7 +70,7 @@ describe.each(NAMES)('%s', (name) => {
     expect(differing).toEqual([]);
   });
 
-  test('rounds the numbers between, as numpy does', () => {
+  test('rounds the numbers in between like numpy', () => {
     const { words } = python[name];
     const differing = [...numbers].filter((value, i) => encode(value) !== words[i]);
     expect(differing).toEqual([]);

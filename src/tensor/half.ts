@@ -20,7 +20,7 @@ export function numberToHalf(value: number): number {
   // Below 2^-14 halves are multiples of 2^-24; above, of 2^(exponent - 10).
   const exponent = size < 2 ** -14 ? -14 : Math.floor(Math.log2(size));
   const steps = roundToEven(size / 2 ** (exponent - 10));
-  // `steps` counts from zero in the subnormal range and may round up into the next exponent: both add up.
+  // `steps` starts at zero in the subnormal range and may round up into the next exponent: addition handles both.
   return sign | (size < 2 ** -14 ? steps : ((exponent + 15) << 10) + (steps - 1024));
 }
 

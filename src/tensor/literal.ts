@@ -1,4 +1,4 @@
-/** Nested JavaScript values and flat arrays, as tensors take them: shape, element type, elements. */
+/** Converts nested JavaScript values and flat arrays to the shape, dtype and elements of a tensor. */
 import { invalid } from '../errors/errors.js';
 import type { Complex, DType } from './dtype.js';
 import { DTYPES } from './dtype.js';
@@ -28,7 +28,7 @@ const TYPED_DTYPES: [new (n: number) => NodeJS.TypedArray, DType][] = [
 
 export function dtypeOfTypedArray(array: NodeJS.TypedArray): DType {
   const found = TYPED_DTYPES.find(([type]) => array instanceof type);
-  if (!found) throw invalid(`No tensor type for a ${array.constructor.name}`);
+  if (!found) throw invalid(`${array.constructor.name} has no corresponding tensor dtype`);
   return found[1];
 }
 
@@ -39,7 +39,7 @@ export function isTypedArray(value: unknown): value is NodeJS.TypedArray {
 const isComplexValue = (value: unknown): value is Complex =>
   typeof value === 'object' && value !== null && 're' in value && 'im' in value;
 
-/** The type that a value has when nobody asks for another: numbers are float32. */
+/** The default dtype of a value: numbers are float32. */
 export function dtypeOfValue(value: NestedValue): DType {
   if (Array.isArray(value)) return value.length === 0 ? 'float32' : dtypeOfValue(value[0]);
   if (isTypedArray(value)) return dtypeOfTypedArray(value);
@@ -58,7 +58,7 @@ export function dtypeOfValue(value: NestedValue): DType {
   }
 }
 
-/** The shape of nested arrays; every row must have the same shape. For strings, bytes are an element. */
+/** The shape of nested arrays; all rows must have the same shape. In string tensors a Uint8Array is one element. */
 export function shapeOfValue(value: NestedValue, dtype: DType): number[] {
   if (dtype === 'string' && value instanceof Uint8Array) return [];
   if (isTypedArray(value)) return [value.length];
@@ -76,10 +76,10 @@ export function shapeOfValue(value: NestedValue, dtype: DType): number[] {
   return [value.length, ...first];
 }
 
-/** How many array elements make one tensor element. */
+/** The number of array elements per tensor element. */
 export const wordsPerElement = (dtype: DType): number => (DTYPES[dtype].kind === 'complex' ? 2 : 1);
 
-/** Lays nested values out flat, each checked against the range of its type. */
+/** Flattens nested values, checking each against the range of the dtype. */
 export function flatten(value: NestedValue, dtype: DType, size: number): Elements {
   if (dtype === 'string') {
     const strings: (string | Uint8Array)[] = [];
@@ -90,7 +90,7 @@ export function flatten(value: NestedValue, dtype: DType, size: number): Element
     return strings;
   }
   const { array: ArrayType } = DTYPES[dtype];
-  if (!ArrayType) throw invalid(`A ${dtype} tensor cannot be made from JavaScript values`);
+  if (!ArrayType) throw invalid(`A ${dtype} tensor cannot be created from JavaScript values`);
   const flat = new ArrayType(size * wordsPerElement(dtype)) as NodeJS.TypedArray;
   let at = 0;
   const put = storer(dtype);
@@ -139,13 +139,13 @@ function storer(dtype: DType): Store {
         return set(array, set(array, at, re), im);
       };
     case 'opaque':
-      throw invalid(`A ${dtype} tensor is made of raw words only: give a Uint8Array`);
+      throw invalid(`A ${dtype} tensor can be created from raw bytes only: pass a Uint8Array`);
     default:
       return (array, at, leaf) => set(array, at, toNumber(leaf, dtype));
   }
 }
 
-/** Checks words that are taken as they are, where a type has fewer values than its words. */
+/** Checks raw words of dtypes with fewer values than their words. */
 export function checkWords(words: NodeJS.TypedArray, dtype: DType): void {
   const narrow = dtype === 'bool' || /int[24]$/.test(dtype);
   if (!narrow) return;
@@ -164,8 +164,8 @@ function toNumber(leaf: unknown, dtype: DType): number {
 function toBigInt(leaf: unknown, dtype: DType): bigint {
   const [low, high] = dtype === 'int64' ? [-(2n ** 63n), 2n ** 63n - 1n] : [0n, 2n ** 64n - 1n];
   if (typeof leaf === 'number' && !Number.isSafeInteger(leaf)) {
-    throw invalid(`${leaf} is not a whole number that ${dtype} can hold exactly`, {
-      hint: 'Give it as a BigInt.',
+    throw invalid(`${leaf} is not an integer that ${dtype} can represent exactly`, {
+      hint: 'Pass a BigInt.',
     });
   }
   if (typeof leaf !== 'number' && typeof leaf !== 'bigint') throw wrongType(leaf, dtype);
@@ -187,7 +187,7 @@ const show = (leaf: unknown): string => {
 const wrongType = (leaf: unknown, dtype: DType) =>
   invalid(`${show(leaf)} cannot be an element of a ${dtype} tensor`);
 const outOfRange = (leaf: unknown, dtype: DType, low: unknown, high: unknown) =>
-  invalid(`${show(leaf)} is out of range for ${dtype}: ${low} to ${high}, whole numbers`);
+  invalid(`${show(leaf)} is out of range for ${dtype}: must be an integer from ${low} to ${high}`);
 
 /** Nested arrays of JavaScript values, the inverse of `flatten`. */
 export function unflatten(elements: Elements, shape: Shape, dtype: DType): unknown {

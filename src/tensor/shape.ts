@@ -4,7 +4,7 @@ import { invalid } from '../errors/errors.js';
 /** The shape of a value. */
 export type Shape = readonly number[];
 
-/** A static shape: null for an unknown size, null as a whole for an unknown rank. */
+/** A static shape: null for an unknown size; the shape itself is null if the rank is unknown. */
 export type PartialShape = readonly (number | null)[] | null;
 
 export function sizeOf(shape: Shape): number {
@@ -17,7 +17,7 @@ export function checkShape(shape: Shape, what: string): void {
   for (const [axis, dim] of shape.entries()) {
     if (!Number.isSafeInteger(dim) || dim < 0) {
       throw invalid(
-        `${what}: size ${dim} of axis ${axis} in ${formatShape(shape)} is not a whole number from 0`,
+        `${what}: size ${dim} of axis ${axis} in ${formatShape(shape)} is not a non-negative integer`,
       );
     }
   }
@@ -27,7 +27,7 @@ export function formatShape(shape: PartialShape): string {
   return shape === null ? '<unknown rank>' : `[${shape.map((dim) => dim ?? '?').join(', ')}]`;
 }
 
-/** Whether a value of this shape may stand where the static shape says. */
+/** Whether a value of this shape matches the static shape. */
 export function isCompatible(shape: Shape, expected: PartialShape): boolean {
   return (
     expected === null ||
@@ -40,7 +40,7 @@ export function isFullyDefined(shape: PartialShape): shape is Shape {
   return shape?.every((dim) => dim !== null) ?? false;
 }
 
-/** The shape that both broadcast to, as far as it is known; undefined when they cannot. */
+/** The broadcast shape, as far as known; undefined if the shapes are incompatible. */
 export function broadcastShapes(a: PartialShape, b: PartialShape): PartialShape | undefined {
   if (a === null || b === null) return null;
   const rank = Math.max(a.length, b.length);

@@ -1,8 +1,7 @@
 /**
- * String elements in native memory. A TF_TString is 24 bytes: up to 22 bytes lie inside it, longer
- * strings elsewhere. Strings are written as one block, the long ones behind the elements and found by
- * offset, so that a string tensor is one piece of memory: one copy makes it and one free ends it, and
- * it may be shared by whoever still refers to it.
+ * String elements in native memory. A TF_TString has 24 bytes: up to 22 bytes are stored inline, longer strings
+ * elsewhere. Strings are written as one block, with long strings after the elements, addressed by offset. A string
+ * tensor is thus one allocation: one copy creates it, one free releases it, and references can share it.
  */
 import { invalid } from '../errors/errors.js';
 import { copyBytes, readBytes } from '../native/buffer.js';
@@ -10,11 +9,11 @@ import type { Pointer } from '../native/c-api.js';
 
 export const TSTRING_SIZE = 24;
 const INLINE_CAPACITY = 22;
-/** An offset and a size have 32 bits, of which the size loses two. */
+/** Offset and size have 32 bits; two bits of the size are reserved. */
 const MAX_OFFSET = 2 ** 32 - 1;
 const MAX_SIZE = 2 ** 30 - 1;
 
-// The two low bits of the first byte say where the bytes are.
+// The two low bits of the first byte encode where the bytes are.
 const SMALL = 0;
 const LARGE = 1;
 const OFFSET = 2;
@@ -36,7 +35,7 @@ export function packStrings(values: readonly (string | Uint8Array)[]): Uint8Arra
   );
   const longest = encoded.reduce((size, bytes) => Math.max(size, bytes.length), 0);
   if (longest > MAX_SIZE || head + tail > MAX_OFFSET) {
-    throw invalid(`Strings of ${head + tail} bytes, the longest of ${longest}, are too large for a tensor`, {
+    throw invalid(`Strings of ${head + tail} bytes, the longest of ${longest}, are too long for a tensor`, {
       hint: 'A string may have up to 1 GB, the strings of one tensor up to 4 GB.',
     });
   }

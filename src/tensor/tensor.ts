@@ -1,10 +1,10 @@
 /**
  * A value: element type, shape, elements.
  *
- * Small tensors live in JavaScript memory and need no care. A tensor that TensorFlow made and that is
- * larger than COPY_LIMIT stays in TensorFlow's memory and is seen through `data` without a copy; it is
- * freed by `dispose`, or by the garbage collector once neither the tensor nor any array taken from it
- * is reachable. TensorFlow may share that memory with a variable: treat `data` as read-only.
+ * Small tensors are in JavaScript memory and need no `dispose`. A fetched tensor larger than COPY_LIMIT stays in
+ * TensorFlow's memory, and `data` is a view of it. The memory is freed by `dispose`, or by the garbage collector once
+ * neither the tensor nor any array taken from it is reachable. TensorFlow may share it with a variable: treat `data`
+ * as read-only.
  */
 import type { LentBytes } from '../bytes/lent-bytes.js';
 import { invalid } from '../errors/errors.js';
@@ -37,7 +37,7 @@ import { packStrings, readStrings, writeStrings } from './strings.js';
 
 /** Up to this many bytes a fetched tensor is copied into JavaScript memory. */
 export const COPY_LIMIT = 32 * 1024;
-/** Memory of this size is provided ahead of those who fill it piece by piece. */
+/** Allocations of at least this size are populated ahead of the code that fills them. */
 const POPULATE_BYTES = 4 << 20;
 
 export interface TensorOptions<D extends DType = DType> {
@@ -47,13 +47,13 @@ export interface TensorOptions<D extends DType = DType> {
 
 export type TensorLike = Tensor | NestedValue;
 
-/** On an ArrayBuffer over TensorFlow's memory: the object whose collection frees that memory. */
+/** A property of an ArrayBuffer over TensorFlow's memory: the object whose collection frees that memory. */
 const KEEPER = Symbol('keeper');
 
-/** A TF_Tensor that is somebody's for the length of a call. */
+/** A TF_Tensor lent to one call. */
 export interface LentTensor {
   readonly pointer: Pointer;
-  /** Whose memory it is: it must stay reachable for as long as the loan lasts. */
+  /** The owner of the memory; it must stay reachable until `giveBack`. */
   readonly lender: Tensor | undefined;
   giveBack(): void;
 }
@@ -62,9 +62,9 @@ export class Tensor<D extends DType = DType> {
   readonly dtype: D;
   readonly shape: Shape;
   #elements: Elements | undefined;
-  /** Present when the elements live in TensorFlow's memory. */
+  /** Set if the elements are in TensorFlow's memory. */
   readonly #handle: Handle | undefined;
-  /** Makes the elements when they are first asked for: V8 counts views as memory, and collects garbage for large ones. */
+  /** Creates the elements on first access: V8 counts views as heap memory, and collects garbage for large ones. */
   readonly #view: (() => Elements) | undefined;
   #disposed = false;
 
@@ -83,8 +83,8 @@ export class Tensor<D extends DType = DType> {
   }
 
   /**
-   * A tensor of a scalar, nested arrays, or a typed array (flat, with `shape`). A typed array of the
-   * tensor's own type is taken as it is, not copied.
+   * Creates a tensor from a scalar, nested arrays, or a typed array (flat, with `shape`). A typed array that matches
+   * the dtype is used without a copy.
    */
   static of<D extends DType = DType>(value: NestedValue, options: TensorOptions<D> = {}): Tensor<D> {
     const dtype = (options.dtype ?? dtypeOfValue(value)) as D;
@@ -105,7 +105,7 @@ export class Tensor<D extends DType = DType> {
       }
     }
     if (given !== size) {
-      throw invalid(`A tensor of shape ${formatShape(shape)} has ${size} elements, ${given} were given`);
+      throw invalid(`A tensor of shape ${formatShape(shape)} has ${size} elements; got ${given}`);
     }
     return new Tensor(dtype, shape, flatten(value, dtype, size));
   }
@@ -115,13 +115,13 @@ export class Tensor<D extends DType = DType> {
     const { array: ArrayType } = dtypeRow(dtype);
     const size = sizeOf(shape) * wordsPerElement(dtype);
     if (dtype === 'string') return new Tensor(dtype, shape, new Array<string>(size).fill(''));
-    if (!ArrayType) throw invalid(`There is no zero of type ${dtype}`);
+    if (!ArrayType) throw invalid(`A ${dtype} tensor has no zero value`);
     return new Tensor(dtype, shape, new ArrayType(size));
   }
 
   /**
-   * A tensor to be filled through `data` before anybody else sees it; what is in it until then is undefined. A large one
-   * lies in TensorFlow's memory, so that a run takes it without a copy.
+   * An uninitialized tensor, to be filled through `data` before other code sees it. A large one is in TensorFlow's
+   * memory, so that a run can use it without a copy.
    */
   static allocate<D extends DType>(shape: Shape, dtype: D): Tensor<D> {
     checkShape(shape, 'A tensor');
@@ -134,7 +134,7 @@ export class Tensor<D extends DType = DType> {
     return Tensor.fromNative(pointer, 'Tensor.allocate') as Tensor<D>;
   }
 
-  /** Takes ownership of a TF_Tensor; `origin` says in messages where it comes from. */
+  /** Takes ownership of a TF_Tensor; messages name its `origin`. */
   static fromNative(pointer: Pointer, origin?: string): Tensor {
     const api = C();
     const dtype = dtypeFromNumber(api.TF_TensorType(pointer));
@@ -173,7 +173,7 @@ export class Tensor<D extends DType = DType> {
     return sizeOf(this.shape);
   }
 
-  /** Of the elements; of a string tensor none are told. */
+  /** The size of the elements; 0 for a string tensor. */
   get byteLength(): number {
     return this.size * DTYPES[this.dtype].size;
   }
@@ -186,7 +186,7 @@ export class Tensor<D extends DType = DType> {
   get data(): DataOf<D> {
     const elements = this.#live();
     if (!isTypedArray(elements)) {
-      throw invalid(`A ${this.dtype} tensor has no typed array behind it`, {
+      throw invalid(`A ${this.dtype} tensor has no typed array`, {
         hint: 'Use toArray(), or bytes() for the raw strings.',
       });
     }
@@ -194,12 +194,12 @@ export class Tensor<D extends DType = DType> {
   }
 
   /**
-   * Puts bytes into a tensor that was made by `allocate`, before anybody else sees it. Other than `data` this makes no
-   * view of TensorFlow's memory, for which V8 would collect garbage.
+   * Writes bytes into a tensor created by `allocate`, before other code sees it. Unlike `data`, this creates no view of
+   * TensorFlow's memory, for which V8 would collect garbage.
    */
   setBytes(bytes: Uint8Array, offset: number): void {
     if (!(offset >= 0 && offset + bytes.byteLength <= this.byteLength)) {
-      throw invalid(`${this} has no bytes ${offset} to ${offset + bytes.byteLength}`);
+      throw invalid(`Bytes [${offset}, ${offset + bytes.byteLength}) are outside ${this}`);
     }
     if (this.#handle && this.#elements === undefined) {
       copyBytes(C().TF_TensorData(this.#handle.pointer) + BigInt(offset), bytes, bytes.byteLength);
@@ -210,8 +210,8 @@ export class Tensor<D extends DType = DType> {
   }
 
   /**
-   * A view of some of the bytes. V8 counts a view of TensorFlow's memory as its own, and collects garbage for large ones:
-   * this one counts until it is given back. The memory outlasts a `dispose` for as long.
+   * A view of some of the bytes. V8 counts views of TensorFlow's memory as heap memory, and collects garbage for large
+   * ones; this view counts until `giveBack`. The memory outlasts a `dispose` until then.
    */
   lendBytes(start: number, end: number): LentBytes {
     const handle = this.#handle;
@@ -249,11 +249,11 @@ export class Tensor<D extends DType = DType> {
     return unflatten(this.#live(), [], this.dtype) as ElementOf<D>;
   }
 
-  /** The only element as a number, whatever numeric type it has. */
+  /** The only element as a number, for any numeric dtype. */
   number(): number {
     const value: unknown = this.item();
     if (typeof value === 'bigint' && !Number.isSafeInteger(Number(value))) {
-      throw invalid(`${value} is too large for a number; use item()`);
+      throw invalid(`${value} is not a safe integer; use item()`);
     }
     if (typeof value !== 'number' && typeof value !== 'bigint' && typeof value !== 'boolean') {
       throw invalid(`A ${this.dtype} is not a number`);
@@ -271,8 +271,8 @@ export class Tensor<D extends DType = DType> {
   }
 
   /**
-   * A TF_Tensor for one call. Memory that is TensorFlow's already is lent, and outlasts a `dispose` until
-   * it is given back; JavaScript's is copied.
+   * A TF_Tensor for one call. TensorFlow's memory is lent, and outlasts a `dispose` until `giveBack`; JavaScript memory
+   * is copied.
    */
   lend(): LentTensor {
     const handle = this.#handle;
@@ -296,7 +296,7 @@ export class Tensor<D extends DType = DType> {
     return { pointer, lender: undefined, giveBack };
   }
 
-  /** A reshaped tensor shares memory, but the TF_Tensor behind it has the shape it was made with. */
+  /** A reshaped tensor shares memory, but its TF_Tensor has the original shape. */
   #sharesWholeHandle(): boolean {
     const pointer = (this.#handle as Handle).pointer;
     const api = C();
@@ -316,8 +316,8 @@ export class Tensor<D extends DType = DType> {
   }
 
   /**
-   * Frees TensorFlow's memory at once, and arrays taken from `data` become empty. Where the engine cannot
-   * empty them, the memory stays until they are collected.
+   * Frees TensorFlow's memory and empties the arrays taken from `data`. If the engine cannot empty them, the memory
+   * stays until they are collected.
    */
   dispose(): void {
     if (!this.#handle || this.#disposed) return;
@@ -339,11 +339,11 @@ function freeTensor(pointer: Pointer): void {
   C().TF_DeleteTensor(pointer);
 }
 
-/** Whatever the user gave, as a tensor. */
+/** Converts a value to a tensor. */
 export function toTensor<D extends DType>(value: TensorLike, options: TensorOptions<D> = {}): Tensor<D> {
   if (!(value instanceof Tensor)) return Tensor.of(value, options);
   if (options.dtype !== undefined && options.dtype !== value.dtype) {
-    throw invalid(`A ${options.dtype} tensor is wanted, ${value} was given`);
+    throw invalid(`Expected a ${options.dtype} tensor; got ${value}`);
   }
   return value as Tensor<D>;
 }

@@ -1,10 +1,6 @@
-/** `shoal/train`: training sessions, hooks, supervisors, evaluation. TensorFlow 1's names, in camelCase. */
-
-export {
-  CheckpointService,
-  checkpointServiceOf,
-  type PlaneOptions,
-} from './checkpoints/checkpoint-service.js';
+/** `shoal/train`: servers, training sessions, hooks, supervisors, evaluation. TensorFlow 1's names, in camelCase. */
+export type { WhenBusy } from '../checkpoint/checkpoints.js';
+export type { SaveProgress } from '../checkpoint/save.js';
 export { latestCheckpoint } from './checkpoints/latest-checkpoint.js';
 export {
   type RestoreOptions,
@@ -15,25 +11,80 @@ export {
 } from './checkpoints/saver.js';
 export { type AssignmentMap, applyWarmStarts, initFromCheckpoint } from './checkpoints/warm-start.js';
 export { writeGraph } from './checkpoints/write-graph.js';
-export type { TrainingPlace } from './core/open-training.js';
-export { type QueueRunnerLike, startQueueRunners } from './core/queue-runners.js';
-export { Scaffold, type ScaffoldOptions } from './core/scaffold.js';
-export * from './evaluation/index.js';
-export * from './hooks/index.js';
-export { SummaryWriters } from './hooks/summary-writers.js';
-export { Coordinator, type CoordinatorOptions } from './recovery/coordinator.js';
-export { type RecoverableOptions, RecoverableSession } from './recovery/recoverable-session.js';
-export { type ParkOptions, StepGate } from './recovery/step-gate.js';
-export type { SaverLike, TrainingRunner } from './recovery/training-runner.js';
-export { ManagedSession } from './sessions/managed-session.js';
+export type { PlaceOptions } from './core/open-training.js';
 export {
-  type MonitoredRunOptions,
-  MonitoredSession,
-  type StepContext,
-} from './sessions/monitored-session.js';
+  type QueueRunnerLike,
+  type StartQueueRunnersOptions,
+  startQueueRunners,
+} from './core/queue-runners.js';
+export { Scaffold, type ScaffoldOptions } from './core/scaffold.js';
+export {
+  type BestCheckpoint,
+  BestCheckpoints,
+  type BestCheckpointsOptions,
+  type BestPolicy,
+  type Evaluation,
+  EvaluationHook,
+  type EvaluationHookOptions,
+  type EvaluatorOptions,
+  type EvaluatorOutcome,
+  evaluate,
+  evaluateRepeatedly,
+  type Results,
+  type StreamingMetric,
+} from './evaluation/index.js';
+export {
+  CheckpointSaverHook,
+  type CheckpointSaverListener,
+  type CheckpointSaverOptions,
+  chromeTrace,
+  EarlyStoppingHook,
+  type EarlyStoppingOptions,
+  type Elapsed,
+  FeedFnHook,
+  FinalOpsHook,
+  GlobalStepWaiterHook,
+  type HookSetup,
+  LoggingTensorHook,
+  type LoggingTensorOptions,
+  NanTensorHook,
+  ProfilerHook,
+  type ProfilerOptions,
+  SecondOrStepTimer,
+  type SessionRunArgs,
+  type SessionRunContext,
+  SessionRunHook,
+  type SessionRunValues,
+  ShardsHook,
+  type ShardsHookOptions,
+  StepCounterHook,
+  type StepCounterOptions,
+  StopAtStepHook,
+  type StopAtStepOptions,
+  SummarySaverHook,
+  type SummarySaverOptions,
+  SyncReplicasHook,
+  type TimerOptions,
+  type TraceEvent,
+} from './hooks/index.js';
+export type { SummaryOp } from './hooks/summary-saver.js';
+export {
+  Coordinator,
+  type CoordinatorOptions,
+  type JoinTasksOptions,
+  type LoopOptions,
+} from './recovery/coordinator.js';
+export type { SaverLike, TrainingRunner } from './recovery/training-runner.js';
+export type { ManagedSession } from './sessions/managed-session.js';
+export type { MonitoredRunOptions, MonitoredSession, StepContext } from './sessions/monitored-session.js';
 export {
   type MonitoredTrainingOptions,
   MonitoredTrainingSession,
 } from './sessions/monitored-training-session.js';
 export { Server, type ServerOptions } from './sessions/server.js';
-export { type ManagedPlace, Supervisor, type SupervisorOptions } from './sessions/supervisor.js';
+export {
+  type ManagedPlace,
+  type ManagedSessionOptions,
+  Supervisor,
+  type SupervisorOptions,
+} from './sessions/supervisor.js';

@@ -11,7 +11,7 @@ export const GraphKeys = {
   summaries: 'summaries',
   updateOps: 'update_ops',
   tableInitializers: 'table_initializer',
-  /** Constants that hold paths of files which the graph reads: exports take the files along. */
+  /** Constants with paths of files that the graph reads; exports include the files. */
   assetFilepaths: 'asset_filepaths',
   queueRunners: 'queue_runners',
   trainOp: 'train_op',
@@ -19,8 +19,8 @@ export const GraphKeys = {
   readyOp: 'ready_op',
   localInitOp: 'local_init_op',
   savers: 'savers',
-  /** Checkpoints that give variables their first values, of `initFromCheckpoint`. */
+  /** Checkpoints from `initFromCheckpoint`, which initialize variables. */
   warmStarts: 'shoal_warm_starts',
-  /** Run before variables that were lost get values again: they drop what is left of steps that were lost with them. */
+  /** Ops that run before lost variables are restored; they drop state of the lost steps. */
   resetOps: 'reset_ops',
 } as const;

@@ -1,4 +1,4 @@
-/** The counter of training steps, one for a graph. */
+/** The counter of training steps, one per graph. */
 import { invalid } from '../errors/errors.js';
 import { currentGraph, type Graph } from '../graph/graph.js';
 import { zeros } from '../ops/creation.js';
@@ -10,7 +10,7 @@ export function getGlobalStep(graph: Graph = currentGraph()): Variable<'int64'> 
 }
 
 export function createGlobalStep(graph: Graph = currentGraph()): Variable<'int64'> {
-  if (getGlobalStep(graph)) throw invalid('The graph has a global step already');
+  if (getGlobalStep(graph)) throw invalid('The graph already has a global step');
   return graph.asDefault(() =>
     Variable.create<'int64'>({
       name: 'global_step',
@@ -21,7 +21,7 @@ export function createGlobalStep(graph: Graph = currentGraph()): Variable<'int64
   );
 }
 
-/** The global step of the graph, made at the first call. */
+/** The global step of the graph, created at the first call. */
 export function getOrCreateGlobalStep(graph: Graph = currentGraph()): Variable<'int64'> {
   return getGlobalStep(graph) ?? createGlobalStep(graph);
 }

@@ -1,8 +1,50 @@
-/** State: variables, their scopes, parts, first values. */
-export * from './collections.js';
-export * from './global-step.js';
-export * from './initialize.js';
-export * from './initializers.js';
-export * from './partitioned.js';
-export * from './variable.js';
-export * from './variable-scope.js';
+/** State: variables, their scopes, partitions and initial values. */
+export { GraphKeys } from './collections.js';
+export { createGlobalStep, getGlobalStep, getOrCreateGlobalStep } from './global-step.js';
+export {
+  globalVariablesInitializer,
+  localVariablesInitializer,
+  reportUninitializedVariables,
+  tablesInitializer,
+  variablesInitializer,
+} from './initialize.js';
+export {
+  constantInitializer,
+  glorotNormal,
+  glorotUniform,
+  heNormal,
+  heUniform,
+  type Initializer,
+  onesInitializer,
+  orthogonal,
+  randomNormalInitializer,
+  randomUniformInitializer,
+  truncatedNormalInitializer,
+  type VarianceScalingOptions,
+  varianceScaling,
+  zerosInitializer,
+} from './initializers.js';
+export { type ExportMetaGraphOptions, exportMetaGraph, importMetaGraph } from './meta-graph.js';
+export {
+  fixedSizePartitioner,
+  minMaxVariablePartitioner,
+  PartitionedVariable,
+  type Partitioner,
+  variableAxisSizePartitioner,
+} from './partitioned.js';
+export { type SliceInfo, Variable, type VariableOptions } from './variable.js';
+export {
+  currentVariableScope,
+  type GetVariableOptions,
+  getVariable,
+  globalVariables,
+  localVariables,
+  type NewVariableOptions,
+  newVariable,
+  partitionedVariable,
+  type ScopeSettings,
+  trainableVariables,
+  type VariableScopeOptions,
+  variable,
+  variableScope,
+} from './variable-scope.js';

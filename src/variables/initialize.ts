@@ -1,4 +1,4 @@
-/** Ops that give variables their first values, and tell which have none. */
+/** Ops that initialize variables, and report uninitialized ones. */
 import { currentGraph, type Graph } from '../graph/graph.js';
 import type { Operation, Output } from '../graph/operation.js';
 import { booleanMask, stack } from '../ops/arrays.js';
@@ -17,7 +17,7 @@ export function variablesInitializer(variables: readonly Variable[], name = 'ini
       );
 }
 
-/** Gives every global variable of the graph its first value. */
+/** Initializes all global variables of the graph. */
 export function globalVariablesInitializer(graph: Graph = currentGraph()): Operation {
   return graph.asDefault(() => variablesInitializer(globalVariables(graph)));
 }
@@ -33,7 +33,7 @@ export function tablesInitializer(graph: Graph = currentGraph()): Operation {
   );
 }
 
-/** The names of the variables without a value, as a string vector. */
+/** The names of the uninitialized variables, as a string vector. */
 export function reportUninitializedVariables(
   variables: readonly Variable[] = [...globalVariables(), ...localVariables()],
 ): Output<'string'> {

@@ -1,4 +1,4 @@
-/** First values of variables, by TensorFlow's rules. */
+/** Initializers of variables, by TensorFlow's rules. */
 import { invalid } from '../errors/errors.js';
 import type { Output } from '../graph/operation.js';
 import { reshape, slice, transpose } from '../ops/arrays.js';
@@ -10,7 +10,7 @@ import { DTYPES, type DType, isFloating } from '../tensor/dtype.js';
 import { type Shape, sizeOf } from '../tensor/shape.js';
 import { Tensor, type TensorLike } from '../tensor/tensor.js';
 
-/** Makes the first value of a variable; `partition` tells which part of a whole it is for. */
+/** Creates the initial value of a variable. */
 export type Initializer = (shape: Shape, dtype: DType) => Output;
 
 export const zerosInitializer = (): Initializer => (shape, dtype) => filled(shape, 0, dtype);
@@ -20,9 +20,9 @@ export const onesInitializer = (): Initializer => (shape, dtype) => filled(shape
 const FOLDING_LIMIT = 64 * 1024;
 
 /**
- * A tensor of one value. TensorFlow folds a Fill of constants when it prepares a graph, whatever its size,
- * and keeps the result: a second copy of a large table for as long as the session lives. Empty counts as
- * stateful, so it is left to run; the value is then added in place.
+ * A tensor filled with one value. TensorFlow's constant folding evaluates a Fill of any size and keeps the result: a
+ * second copy of a large table for the life of the session. Empty is stateful and so not folded; the value is then
+ * added in place.
  */
 export function filled<D extends DType>(shape: Shape, value: number, dtype: D): Output<D> {
   const isLarge = isFloating(dtype) && sizeOf(shape) * DTYPES[dtype].size > FOLDING_LIMIT;
@@ -37,7 +37,7 @@ export function filled<D extends DType>(shape: Shape, value: number, dtype: D): 
   return (value === 0 ? empty : add(empty, value)) as Output<D>;
 }
 
-/** A constant; one value fills the shape. */
+/** A constant; a scalar fills the shape. */
 export const constantInitializer =
   (value: TensorLike): Initializer =>
   (shape, dtype) => {
@@ -75,10 +75,10 @@ export interface VarianceScalingOptions extends Seeded {
   readonly distribution?: 'uniform' | 'normal' | 'truncatedNormal';
 }
 
-/** The standard deviation of a normal cut at two standard deviations. */
+/** The standard deviation of a normal distribution truncated at two standard deviations. */
 const TRUNCATED_STDDEV = 0.87962566103423978;
 
-/** Scaled by the number of inputs and outputs of the weights, so that signals keep their size. */
+/** Scales by the number of inputs or outputs of the weights, so that signals keep their variance. */
 export const varianceScaling =
   ({
     scale = 1,
@@ -115,12 +115,12 @@ export const heNormal = ({ seed }: Seeded = {}): Initializer =>
 export const orthogonal =
   ({ gain = 1, seed }: Seeded & { readonly gain?: number } = {}): Initializer =>
   (shape, dtype) => {
-    if (shape.length < 2) throw invalid('An orthogonal initializer needs at least two axes');
+    if (shape.length < 2) throw invalid('An orthogonal initializer needs a shape of at least rank 2');
     const columns = shape.at(-1) as number;
     const rows = sizeOf(shape.slice(0, -1));
     const tall = [Math.max(rows, columns), Math.min(rows, columns)];
     const { q, r } = raw.qr(randomNormal(tall, 0, 1, { dtype, seed }), { fullMatrices: false });
-    // The sign of the diagonal makes the decomposition unique, hence the result uniform.
+    // The sign of the diagonal makes the decomposition unique, so the result is uniformly distributed.
     const unique = mul(q, raw.sign(raw.matrixDiagPart(r)));
     const matrix = rows < columns ? transpose(unique, [1, 0]) : unique;
     return mul(reshape(slice(matrix, [0, 0], [rows, columns]), shape), gain);
@@ -133,6 +133,6 @@ function fans(shape: Shape): { fanIn: number; fanOut: number } {
   return { fanIn: (shape.at(-2) as number) * field, fanOut: (shape.at(-1) as number) * field };
 }
 
-/** What a variable gets when nobody says: Glorot's uniform for floats, else zeros. */
+/** The default initializer: Glorot uniform for floats, else zeros. */
 export const defaultInitializer: Initializer = (shape, dtype) =>
   isFloating(dtype) ? glorotUniform()(shape, dtype) : zeros(shape, dtype);

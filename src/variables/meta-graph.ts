@@ -1,6 +1,6 @@
 /**
- * MetaGraphDefs: a graph with its collections, as TensorFlow writes them into `.meta` files. Variables
- * come back as variables, ops and tensors as what they are, strings and numbers as they were.
+ * MetaGraphDefs: a graph with its collections, as in TensorFlow's `.meta` files. Variables, ops, tensors, strings and
+ * numbers in collections are restored.
  */
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
 import { invalid } from '../errors/errors.js';
@@ -18,18 +18,18 @@ import {
 import { GraphKeys } from './collections.js';
 import { Variable } from './variable.js';
 
-export interface ExportOptions {
+export interface ExportMetaGraphOptions {
   readonly graph?: Graph;
   readonly tags?: readonly string[];
-  /** Which collections to write; all when left out. */
+  /** The collections to write. Default: all. */
   readonly collections?: readonly string[];
-  /** Leaves out devices, so that the graph can be placed anywhere. */
+  /** Removes devices, so that the graph can be placed anywhere. */
   readonly clearDevices?: boolean;
   readonly saverDef?: MessageInitShape<typeof MetaGraphDefSchema>['saverDef'];
   readonly signatureDef?: MessageInitShape<typeof MetaGraphDefSchema>['signatureDef'];
 }
 
-export function exportMetaGraph(options: ExportOptions = {}): MetaGraphDef {
+export function exportMetaGraph(options: ExportMetaGraphOptions = {}): MetaGraphDef {
   const graph = options.graph ?? currentGraph();
   const graphDef = graph.toGraphDef();
   if (options.clearDevices) for (const node of graphDef.node) node.device = '';
@@ -57,7 +57,7 @@ export function exportMetaGraph(options: ExportOptions = {}): MetaGraphDef {
 
 export const metaGraphBytes = (meta: MetaGraphDef): Uint8Array => toBinary(MetaGraphDefSchema, meta);
 
-/** The MetaGraphDefs of graphs as bytes, each made again only when the graph or a collection of it has changed. */
+/** A cache of serialized MetaGraphDefs, rebuilt only when the graph or one of its collections changed. */
 export class MetaGraphs {
   readonly #made = new WeakMap<Graph, { readonly of: readonly unknown[]; readonly bytes: Uint8Array }>();
 
@@ -86,7 +86,7 @@ const hasBytes = (item: unknown): item is CollectionItem =>
   item !== null &&
   typeof (item as Partial<CollectionItem>).toCollectionBytes === 'function';
 
-/** Items of one kind make a list of that kind; what TensorFlow cannot hold is left out. */
+/** Items of one kind become a list of that kind; kinds that TensorFlow does not support are omitted. */
 function encodeCollection(items: readonly unknown[]): CollectionDef | undefined {
   if (items.length === 0) return undefined;
   const list = <T>(convert: (item: unknown) => T | undefined): T[] | undefined => {
@@ -109,7 +109,7 @@ function encodeCollection(items: readonly unknown[]): CollectionDef | undefined 
   return undefined;
 }
 
-/** Collections whose bytes are VariableDefs. */
+/** Collections that contain VariableDefs. */
 const VARIABLE_COLLECTIONS: ReadonlySet<string> = new Set([
   GraphKeys.globalVariables,
   GraphKeys.trainableVariables,
@@ -161,7 +161,7 @@ function decodeCollection(
   }
 }
 
-/** One Variable for each name, however many collections it is in. */
+/** One Variable per name, even if it is in several collections. */
 function importVariable(
   graph: Graph,
   bytes: Uint8Array,

@@ -1,4 +1,4 @@
-/** Variables in parts: one in name, several in memory, each part where the device scopes put it. */
+/** Partitioned variables: one name, several partitions, each placed by the device scopes. */
 import { invalid } from '../errors/errors.js';
 import type { Output, OutputLike } from '../graph/operation.js';
 import { activeScope } from '../graph/scope.js';
@@ -8,16 +8,16 @@ import { DTYPES, type DType } from '../tensor/dtype.js';
 import { type Shape, sizeOf } from '../tensor/shape.js';
 import { Variable } from './variable.js';
 
-/** Into how many parts to cut each axis; at most one may be above 1. */
+/** Returns the number of partitions per axis; at most one may be above 1. */
 export type Partitioner = (shape: Shape, dtype: DType) => readonly number[];
 
-/** As many parts as told, along an axis. */
+/** A fixed number of partitions along an axis. */
 export const fixedSizePartitioner =
   (shards: number, axis = 0): Partitioner =>
   (shape) =>
     shape.map((size, i) => (i === axis ? Math.max(1, Math.min(shards, size)) : 1));
 
-/** As many parts as it takes for none to be larger than `maxShardBytes`. */
+/** The fewest partitions of at most `maxShardBytes` each. */
 export const variableAxisSizePartitioner =
   (
     maxShardBytes: number,
@@ -31,7 +31,7 @@ export const variableAxisSizePartitioner =
     return shape.map((_, i) => (i === axis ? Math.max(1, shards) : 1));
   };
 
-/** One part a ps, but none below `minSliceBytes`. */
+/** One partition per ps, but none smaller than `minSliceBytes`. */
 export const minMaxVariablePartitioner =
   (
     maxPartitions: number,
@@ -48,7 +48,7 @@ interface CreateOptions {
   readonly shape: Shape;
   readonly dtype: DType;
   readonly partitioner: Partitioner;
-  /** The first value of a part of this shape, or of the whole. */
+  /** The initial value of a partition of this shape, or of the complete variable. */
   readonly make: (shape: Shape) => Operand;
   readonly trainable: boolean;
   readonly collections?: readonly string[];
@@ -58,7 +58,7 @@ export class PartitionedVariable implements OutputLike {
   readonly name: string;
   readonly shape: Shape;
   readonly dtype: DType;
-  /** The axis that was cut. */
+  /** The partitioned axis. */
   readonly axis: number;
   readonly parts: readonly Variable[];
   #whole: Output | undefined;
@@ -75,7 +75,7 @@ export class PartitionedVariable implements OutputLike {
     const { name, shape, dtype, partitioner, make } = options;
     const cuts = partitioner(shape, dtype);
     if (cuts.length !== shape.length || cuts.filter((cut) => cut > 1).length > 1) {
-      throw invalid(`A partitioner must cut one axis of variable '${name}'; it gave [${cuts.join(', ')}]`);
+      throw invalid(`A partitioner must split one axis of variable '${name}'; got [${cuts.join(', ')}]`);
     }
     const axis = Math.max(
       0,
@@ -99,10 +99,10 @@ export class PartitionedVariable implements OutputLike {
     return new PartitionedVariable(name, shape, dtype, axis, parts);
   }
 
-  /** The whole, joined. For tables use lookups, which read only the rows that they need. */
+  /** The concatenated value. For tables use lookups, which read only the needed rows. */
   toOutput(): Output {
     const scope = activeScope();
-    // What waits for something, or is read within a function, is nobody else's.
+    // A read with control dependencies, or within a function, is not shared.
     const isShared = !scope || (scope.graph === this.parts[0]?.graph && scope.controlInputs.length === 0);
     if (!isShared) return this.#join();
     this.#whole ??= this.#join();
@@ -118,13 +118,13 @@ export class PartitionedVariable implements OutputLike {
   }
 }
 
-/** As TensorFlow cuts: the first parts take the remainder. */
+/** TensorFlow's split: the first partitions take the remainder. */
 export function splitSizes(size: number, parts: number): number[] {
   const base = Math.floor(size / parts);
   return Array.from({ length: parts }, (_, i) => base + (i < size % parts ? 1 : 0));
 }
 
-/** A first value made for a part, or cut out of one that has the shape of the whole. */
+/** The initial value of a partition: created for it, or sliced from a complete value. */
 function firstValue(make: (shape: Shape) => Operand, shape: Shape, start: readonly number[]): Operand {
   const value = asOutput(make(shape));
   const same =

@@ -1,4 +1,4 @@
-/** Variables by name: `tf.variable`, scopes of names, reuse, as TensorFlow 1's get_variable. */
+/** Variables by name: `tf.variable`, variable scopes and reuse, as TensorFlow 1's get_variable. */
 import { invalid } from '../errors/errors.js';
 import { FunctionGraph } from '../graph/function.js';
 import { currentGraph, type Graph } from '../graph/graph.js';
@@ -15,7 +15,7 @@ import { Variable } from './variable.js';
 export interface ScopeSettings {
   /** Ends with a slash, or is empty. */
   readonly prefix: string;
-  /** false: names must be free; true: they must be taken; 'auto': either. */
+  /** false: variables must not exist; true: they must exist; 'auto': either. */
   readonly reuse: boolean | 'auto';
   readonly initializer: Initializer | undefined;
   readonly partitioner: Partitioner | undefined;
@@ -27,7 +27,7 @@ const ROOT: ScopeSettings = { prefix: '', reuse: false, initializer: undefined, 
 const settingsOf = (graph: Graph): ScopeSettings =>
   (scopeOf(graph).extras[SCOPE] as ScopeSettings | undefined) ?? ROOT;
 
-/** The variable scope that the caller is in. Every entry into a scope has an object of its own. */
+/** The caller's variable scope. Every entry into a scope creates a new object. */
 export const currentVariableScope = (graph: Graph = currentGraph()): ScopeSettings => settingsOf(graph);
 
 /** The variables of each graph by name. */
@@ -65,17 +65,17 @@ export function variableScope<T>(name: string, body: () => T, options: VariableS
 export interface GetVariableOptions<D extends DType = DType> {
   readonly shape?: Shape;
   readonly dtype?: D;
-  /** What makes the first value, or the value itself. */
+  /** The initializer, or the initial value. */
   readonly initializer?: Initializer | TensorLike;
   readonly trainable?: boolean;
   readonly collections?: readonly string[];
-  /** Splits the variable into parts that may live on different tasks. */
+  /** Splits the variable into partitions that may be on different tasks. */
   readonly partitioner?: Partitioner | null;
 }
 
 /**
- * The variable of this name in the current variable scope, made if the scope's reuse allows it. Where the
- * scope or the call has a partitioner use `partitionedVariable`.
+ * The variable of this name in the current variable scope, created if the scope's `reuse` allows it. With a partitioner
+ * use `partitionedVariable`.
  */
 export function variable<D extends DType = 'float32'>(
   name: string,
@@ -85,14 +85,15 @@ export function variable<D extends DType = 'float32'>(
   return made as Variable<D>;
 }
 
-/** The same, split by a partitioner. */
+/** The same for a partitioned variable. */
 export function partitionedVariable(name: string, options: GetVariableOptions): PartitionedVariable {
   const partitioner = options.partitioner ?? settingsOf(currentGraph()).partitioner;
-  if (!partitioner) throw invalid(`Variable '${name}' is to be partitioned, but there is no partitioner`);
+  if (!partitioner)
+    throw invalid(`partitionedVariable('${name}') needs a partitioner, in the call or in the variable scope`);
   return getVariable(name, { ...options, partitioner }) as PartitionedVariable;
 }
 
-/** Either, as the partitioner of the call or of the scope says. */
+/** A partitioned variable if the call or the scope has a partitioner, else a variable. */
 export function getVariable<D extends DType = 'float32'>(
   name: string,
   options: GetVariableOptions<D> = {},
@@ -104,14 +105,14 @@ export function getVariable<D extends DType = 'float32'>(
   const known = store.get(fullName);
   if (known) {
     if (settings.reuse === false) {
-      throw invalid(`Variable '${fullName}' exists already`, {
-        hint: 'Give it another name, or share it: tf.variableScope(name, fn, { reuse: true }).',
+      throw invalid(`Variable '${fullName}' already exists`, {
+        hint: 'Use another name, or share it: tf.variableScope(name, fn, { reuse: true }).',
       });
     }
     checkSame(known, options);
     return known;
   }
-  if (settings.reuse === true) throw invalid(`Variable '${fullName}' is to be reused, but does not exist`);
+  if (settings.reuse === true) throw invalid(`Variable '${fullName}' does not exist and cannot be reused`);
   const { shape, make, ahead } = initialValue(fullName, options, settings.initializer);
   const partitioner =
     options.partitioner === null ? undefined : (options.partitioner ?? settings.partitioner);
@@ -135,7 +136,7 @@ export function getVariable<D extends DType = 'float32'>(
   return made;
 }
 
-/** Where variables are made: around all functions, also when they are asked for inside one. */
+/** The scope in which variables are created: outside all functions. */
 function homeScope(): Scope {
   let scope = scopeOf(currentGraph());
   while (scope.graph instanceof FunctionGraph) scope = scope.graph.outerScope;
@@ -152,7 +153,7 @@ function initialValue(
   if (given !== undefined && typeof given !== 'function') {
     const value = given instanceof Tensor ? given : Tensor.of(given, { dtype });
     const shape = options.shape ?? value.shape;
-    // One element fills any part; a whole value is cut where the variable is.
+    // A scalar fills any partition; a complete value is sliced on the variable's device.
     return {
       shape,
       make: (part) =>
@@ -162,7 +163,7 @@ function initialValue(
         ),
     };
   }
-  if (!options.shape) throw invalid(`Variable '${name}' needs a shape or a first value`);
+  if (!options.shape) throw invalid(`Variable '${name}' needs a shape or an initial value`);
   const initializer = (given as Initializer | undefined) ?? inherited ?? defaultInitializer;
   return {
     shape: options.shape,
@@ -174,11 +175,11 @@ function initialValue(
 function checkSame(known: Variable | PartitionedVariable, options: GetVariableOptions): void {
   if (options.shape && formatShape(options.shape) !== formatShape(known.shape)) {
     throw invalid(
-      `Variable '${known.name}' has shape ${formatShape(known.shape)}, it is asked for with ${formatShape(options.shape)}`,
+      `Variable '${known.name}' has shape ${formatShape(known.shape)}; requested ${formatShape(options.shape)}`,
     );
   }
   if (options.dtype && options.dtype !== known.dtype) {
-    throw invalid(`Variable '${known.name}' is ${known.dtype}, it is asked for as ${options.dtype}`);
+    throw invalid(`Variable '${known.name}' is ${known.dtype}; requested ${options.dtype}`);
   }
 }
 
@@ -190,7 +191,7 @@ export interface NewVariableOptions<D extends DType = DType> {
   readonly collections?: readonly string[];
 }
 
-/** A variable of its own, never shared: `tf.newVariable(tf.zeros([10]))`. */
+/** Creates a variable that is never shared: `tf.newVariable(tf.zeros([10]))`. */
 export function newVariable<D extends DType = DType>(
   initial: Operand | (() => Operand),
   { name = 'Variable', ...rest }: NewVariableOptions<D> = {},

@@ -1,6 +1,6 @@
 /**
- * A resource variable: TensorFlow keeps its value, on the device of its handle, under its name. Reading
- * it makes an op; a read made where nothing else is asked for (no control dependencies) is shared.
+ * A resource variable: TensorFlow keeps its value by name on the device of its handle. Reading it creates an op; reads
+ * without control dependencies share one op.
  */
 import { create, toBinary } from '@bufbuild/protobuf';
 import { invalid } from '../errors/errors.js';
@@ -16,10 +16,10 @@ import type { DType } from '../tensor/dtype.js';
 import { isFullyDefined, type PartialShape, type Shape } from '../tensor/shape.js';
 import { GraphKeys } from './collections.js';
 
-/** Tells of a ResourceGather that none of its indices occurs twice. */
+/** An attribute of a ResourceGather whose indices are distinct. */
 export const DISTINCT_ROWS = '_shoal_distinct_rows';
 
-/** Which part of a larger variable this one is; checkpoints keep the whole under one name. */
+/** The slice of a partitioned variable that this variable holds; checkpoints store all slices under one name. */
 export interface SliceInfo {
   readonly fullName: string;
   readonly fullShape: Shape;
@@ -28,14 +28,14 @@ export interface SliceInfo {
 }
 
 export interface VariableOptions<D extends DType = DType> {
-  /** The first value, or what makes it. */
+  /** The initial value, or a function that creates it. */
   readonly initialValue: Operand | (() => Operand);
-  /** The whole name, as checkpoints have it. */
+  /** The full name, as in checkpoints. */
   readonly name: string;
   readonly dtype?: D;
   /**
-   * The shape of the first value, where it is known with `dtype` before that is made. It is then made where the variable
-   * is: a large one does not pass through the memory of whoever initializes.
+   * The shape of the initial value, if it and `dtype` are known in advance. The initial value is then created on the
+   * variable's device, so that a large one does not pass through the task that initializes.
    */
   readonly shape?: Shape;
   readonly trainable?: boolean;
@@ -63,10 +63,10 @@ export class Variable<D extends DType = DType> implements OutputLike<D> {
   readonly dtype: D;
   readonly shape: PartialShape;
   readonly trainable: boolean;
-  /** The resource itself: what optimizers update and gradients are taken of. */
+  /** The resource handle, which optimizers update and gradients refer to. */
   readonly handle: Output<'resource'>;
   readonly initialValue: Output<D>;
-  /** The op that gives the variable its first value. */
+  /** The op that assigns the initial value. */
   readonly initializer: Operation;
   readonly sliceInfo: SliceInfo | undefined;
   /** The shared read. */
@@ -92,7 +92,7 @@ export class Variable<D extends DType = DType> implements OutputLike<D> {
     const graph = currentGraph();
     const { name } = options;
     const exact = (suffix: string): string => `${name}${suffix}/`;
-    // A variable is made once, whatever waits around the place where it is made.
+    // A variable is created independent of the current control dependencies.
     const parts = graph.controlDependencies(null, () => {
       const device = options.device ? { device: options.device } : {};
       const holds = (of: { readonly dtype: D; readonly shape: PartialShape }) =>
@@ -126,7 +126,7 @@ export class Variable<D extends DType = DType> implements OutputLike<D> {
     return made;
   }
 
-  /** A variable whose nodes are in the graph already, as a MetaGraphDef describes it. */
+  /** A variable whose nodes are already in the graph, from a VariableDef of a MetaGraphDef. */
   static existing(graph: Graph, def: VariableDef, prefix = ''): Variable {
     const handle = graph.output(prefix + def.variableName);
     const name = prefix + def.variableName.replace(/:\d+$/, '');
@@ -157,20 +157,21 @@ export class Variable<D extends DType = DType> implements OutputLike<D> {
     return this.handle.op;
   }
 
-  /** The static shape where all of it is known, which optimizers need. */
+  /** The fully defined static shape, which optimizers need. */
   get fullShape(): Shape {
-    if (!isFullyDefined(this.shape)) throw invalid(`The shape of variable '${this.name}' is not fully known`);
+    if (!isFullyDefined(this.shape))
+      throw invalid(`The shape of variable '${this.name}' must be fully defined`);
     return this.shape;
   }
 
-  /** The value; read where the current control dependencies say. */
+  /** The value; ordered by the current control dependencies. */
   toOutput(): Output<D> {
     const graph = currentGraphFor(this.graph);
     if (graph === this.graph && scopeOf(graph).controlInputs.length === 0) return this.#read;
     return this.read();
   }
 
-  /** A read of its own, ordered by the current control dependencies. */
+  /** A separate read op, ordered by the current control dependencies. */
   read(options: OpOptions = {}): Output<D> {
     const read = this.#beside(() =>
       raw.readVariableOp(this.handle, { dtype: this.dtype, name: 'ReadVariableOp', ...options }),
@@ -179,8 +180,8 @@ export class Variable<D extends DType = DType> implements OutputLike<D> {
   }
 
   /**
-   * Makes an op on the device of the variable. Within a function the handle is an argument: there is nothing to be
-   * placed with, nor a known shape.
+   * Creates an op on the device of the variable. Within a function the handle is an argument: it has no device to
+   * colocate with, and no known shape.
    */
   #beside<T>(make: () => T): T {
     const graph = currentGraphFor(this.graph);
@@ -192,7 +193,7 @@ export class Variable<D extends DType = DType> implements OutputLike<D> {
     return this.#gather(indices, {}, options);
   }
 
-  /** The same for indices of which none occurs twice, by promise: their gradient needs no adding up. */
+  /** The same for indices that the caller guarantees to be distinct: their gradient needs no summing. */
   gatherDistinct(indices: Operand, options: OpOptions = {}): Output<D> {
     return this.#gather(indices, { [DISTINCT_ROWS]: true }, options);
   }
@@ -234,7 +235,7 @@ export class Variable<D extends DType = DType> implements OutputLike<D> {
     return raw.resourceScatterAdd(this.handle, indices, asOutput(updates, this.dtype), options);
   }
 
-  /** The VariableDef that MetaGraphs carry in their collections. */
+  /** The VariableDef for the collections of a MetaGraphDef. */
   toCollectionBytes(): Uint8Array {
     return toBinary(
       VariableDefSchema,
@@ -270,7 +271,7 @@ export interface Variable<D extends DType = DType> extends Omit<ChainMethods, 'g
 installChain(Variable.prototype);
 function currentGraphFor(graph: Graph): Graph {
   const active = activeScope()?.graph;
-  // Outside of any scope ops go to the graph of their inputs.
+  // Outside any scope, ops go to the graph of their inputs.
   return active && isWithin(active, graph) ? active : graph;
 }
 

@@ -19,7 +19,7 @@ const initialize = () => session.run(tf.globalVariablesInitializer(graph));
 const value = async (fetch: Fetches) => ((await session.run(fetch)) as { toArray(): unknown }).toArray();
 
 describe('a variable', () => {
-  test('has a first value, is read and assigned', async () => {
+  test('has an initial value, is read and assigned', async () => {
     const v = inGraph(() => tf.variable('v', { initializer: [1, 2] }));
     expect(await value(v.isInitialized())).toBe(false);
     await session.run(v.initializer);
@@ -38,7 +38,7 @@ describe('a variable', () => {
     expect(await value(inGraph(() => v.add(1).mul(2)))).toEqual([20, 12]);
   });
 
-  test('has the names of TensorFlow', () => {
+  test('has TensorFlow’s op names', () => {
     const v = inGraph(() => tf.variable('v', { shape: [2] }));
     expect(v).toMatchObject({ name: 'v', dtype: 'float32', shape: [2], trainable: true, fullShape: [2] });
     expect(v.handle.name).toBe('v:0');
@@ -58,7 +58,7 @@ describe('a variable', () => {
     expect(tf.localVariables(graph)).toEqual([c]);
   });
 
-  test('lies on the device of its scope, with its reads and its first value', () => {
+  test('is on the device of its scope, with its reads and its initial value', () => {
     const v = inGraph(() => tf.device('/job:ps/task:1', () => tf.variable('v', { shape: [] })));
     expect(v.device).toBe('/job:ps/task:1');
     expect([v.initializer.device, v.toOutput().op.device]).toEqual(['/job:ps/task:1', '/job:ps/task:1']);
@@ -66,7 +66,7 @@ describe('a variable', () => {
     expect(read.op.device).toBe('/job:ps/task:1');
   });
 
-  test('without a value says so by name', async () => {
+  test('is named in the error if it is uninitialized', async () => {
     const v = inGraph(() => tf.variable('weights', { shape: [] }));
     await expect(session.run(v)).rejects.toMatchObject({
       hint: expect.stringContaining('Variable weights has no value yet'),
@@ -79,30 +79,30 @@ describe('a variable', () => {
 });
 
 describe('variable scopes', () => {
-  test('prefix names of variables, and share them where reuse says so', () => {
+  test('prefix variable names, and share variables with reuse', () => {
     inGraph(() => {
       const layer = () => tf.variable('w', { shape: [2] });
       const first = tf.variableScope('layer', layer);
       expect(first.name).toBe('layer/w');
       expect(tf.variableScope('layer', layer, { reuse: true })).toBe(first);
       expect(tf.variableScope('layer', layer, { reuse: 'auto' })).toBe(first);
-      expect(() => tf.variableScope('layer', layer)).toThrow(/'layer\/w' exists already/);
+      expect(() => tf.variableScope('layer', layer)).toThrow(/'layer\/w' already exists/);
       expect(tf.variableScope('a', () => tf.variableScope('b', layer)).name).toBe('a/b/w');
-      expect(() => tf.variableScope('none', layer, { reuse: true })).toThrow(/'none\/w' is to be reused/);
+      expect(() => tf.variableScope('none', layer, { reuse: true })).toThrow(/'none\/w' does not exist/);
     });
   });
 
-  test('check what is asked for again', () => {
+  test('check the shape and dtype of reused variables', () => {
     inGraph(() => {
       tf.variable('w', { shape: [2] });
       const again = (options: object) => () =>
         tf.variableScope('', () => tf.variable('w', options), { reuse: true });
-      expect(again({ shape: [3] })).toThrow('has shape [2], it is asked for with [3]');
-      expect(again({ dtype: 'int32' })).toThrow('is float32, it is asked for as int32');
+      expect(again({ shape: [3] })).toThrow('has shape [2]; requested [3]');
+      expect(again({ dtype: 'int32' })).toThrow('is float32; requested int32');
     });
   });
 
-  test('hand down initializer and partitioner', async () => {
+  test('inherit initializer and partitioner', async () => {
     const parts = inGraph(() =>
       tf.variableScope('s', () => tf.getVariable('w', { shape: [4] }), {
         initializer: tf.onesInitializer(),
@@ -114,18 +114,18 @@ describe('variable scopes', () => {
     expect((parts as { parts?: unknown[] }).parts).toHaveLength(2);
   });
 
-  test('name what newVariable makes apart', () => {
+  test('give variables of newVariable unique names', () => {
     const names = inGraph(() => [1, 2].map((initial) => tf.newVariable(initial).name));
     expect(names).toEqual(['Variable', 'Variable_1']);
   });
 
   test('a variable without a shape or a value is an error', () => {
-    expect(() => inGraph(() => tf.variable('w'))).toThrow("Variable 'w' needs a shape or a first value");
+    expect(() => inGraph(() => tf.variable('w'))).toThrow("Variable 'w' needs a shape or an initial value");
   });
 });
 
 describe('in a function', () => {
-  test('variables are made around it, under the scopes and devices that it is in', async () => {
+  test('variables are created outside it, under the enclosing scopes and devices', async () => {
     const made: Variable[] = [];
     const result = inGraph(() =>
       tf.device('/cpu:0', () =>
@@ -152,7 +152,7 @@ describe('in a function', () => {
 });
 
 describe('a partitioned variable', () => {
-  test('is cut along one axis, the first parts taking the remainder, and joined when read', async () => {
+  test('is split along one axis, with the remainder in the first partitions, and concatenated when read', async () => {
     const rows = [
       [1, 1],
       [2, 2],
@@ -178,7 +178,7 @@ describe('a partitioned variable', () => {
     expect(await value(whole.parts[1] as Variable)).toEqual(rows.slice(3));
   });
 
-  test('is read anew where something must come before, and shared elsewhere', async () => {
+  test('has separate reads under control dependencies, and a shared read elsewhere', async () => {
     const reads = inGraph(() => {
       const table = tf.partitionedVariable('table', {
         initializer: [1, 2],
@@ -206,18 +206,16 @@ describe('a partitioned variable', () => {
       [2, 1],
     ],
     ['minMaxVariablePartitioner', () => tf.minMaxVariablePartitioner(5, { minSliceBytes: 64 }), [3, 1]],
-  ])('%s cuts 10 rows of 4 floats', (_, make, cuts) => {
+  ])('%s splits 10 rows of 4 floats', (_, make, cuts) => {
     expect(make()([10, 4], 'float32')).toEqual(cuts);
   });
 
-  test('is an error when two axes are to be cut', () => {
+  test('with two split axes is an error', () => {
     const partitioner = () => [2, 2];
     expect(() => inGraph(() => tf.partitionedVariable('t', { shape: [4, 4], partitioner }))).toThrow(
-      'must cut one axis',
+      'must split one axis',
     );
-    expect(() => inGraph(() => tf.partitionedVariable('t', { shape: [4] }))).toThrow(
-      'there is no partitioner',
-    );
+    expect(() => inGraph(() => tf.partitionedVariable('t', { shape: [4] }))).toThrow('needs a partitioner');
   });
 });
 
@@ -236,7 +234,7 @@ describe('initializers', () => {
     expect(await draw(make(), [2])).toEqual([expected, expected]);
   });
 
-  // Root mean squares by their definitions, for 200 inputs and 200 outputs.
+  // Root mean squares by definition, for 200 inputs and 200 outputs.
   test.each([
     ['glorotUniform', () => tf.glorotUniform({ seed: 1 }), Math.sqrt(1 / SIZE)],
     ['glorotNormal', () => tf.glorotNormal({ seed: 1 }), Math.sqrt(1 / SIZE)],
@@ -245,7 +243,7 @@ describe('initializers', () => {
     ['randomNormalInitializer', () => tf.randomNormalInitializer(0, 3, { seed: 1 }), 3],
     ['randomUniformInitializer', () => tf.randomUniformInitializer(-1, 1, { seed: 1 }), Math.sqrt(1 / 3)],
     ['truncatedNormalInitializer', () => tf.truncatedNormalInitializer(0, 1, { seed: 1 }), 0.8796],
-  ])('%s has the size that its rule says', async (_, make, expected) => {
+  ])('%s has the expected magnitude', async (_, make, expected) => {
     expect(deviation(await draw(make())) / expected).toBeCloseTo(1, 1);
   });
 
@@ -267,19 +265,19 @@ describe('initializers', () => {
 });
 
 describe('the global step', () => {
-  test('is one for a graph, an int64 that is not trained', async () => {
+  test('is unique per graph, int64, and not trainable', async () => {
     const step = tf.getOrCreateGlobalStep(graph);
     expect(tf.getOrCreateGlobalStep(graph)).toBe(step);
     expect(tf.getGlobalStep(graph)).toBe(step);
     expect(step).toMatchObject({ name: 'global_step', dtype: 'int64', trainable: false });
-    expect(() => tf.createGlobalStep(graph)).toThrow('has a global step already');
+    expect(() => tf.createGlobalStep(graph)).toThrow('already has a global step');
     await initialize();
     await session.run(inGraph(() => step.assignAdd(1n)));
     expect(await value(step)).toBe(1n);
   });
 });
 
-test('reading a variable outside of all scopes makes no graph', () => {
+test('reading a variable outside all scopes creates no graph', () => {
   const v = inGraph(() => tf.variable('v', { shape: [] }));
   const read: Output = v.toOutput();
   expect(read.graph).toBe(graph);

@@ -1,9 +1,9 @@
 /** What must work between two processes: a session over a ps, its variables shared, its loss noticed. */
 import assert from 'node:assert/strict';
 import { Graph, Session, tf } from 'shoal';
-import { clusterConfig } from '../../dist/cluster/cluster-config.js';
-import { replicaDeviceSetter } from '../../dist/cluster/device-setter.js';
-import { TensorFlowServer } from '../../dist/cluster/tensorflow-server.js';
+import { TensorFlowServer } from '../../dist/cluster/runtime/tensorflow-server.js';
+import { clusterConfig } from '../../dist/cluster/spec/cluster-config.js';
+import { replicaDeviceSetter } from '../../dist/cluster/spec/device-setter.js';
 import { tell } from './reporter.mjs';
 
 const TIMEOUT_MS = 60_000;

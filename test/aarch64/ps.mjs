@@ -1,6 +1,6 @@
 /** The ps of the smoke test: a TensorFlow server that lasts until it is killed. */
 import assert from 'node:assert/strict';
-import { TensorFlowServer } from '../../dist/cluster/tensorflow-server.js';
+import { TensorFlowServer } from '../../dist/cluster/runtime/tensorflow-server.js';
 import { check, endWithCommand, tell } from './reporter.mjs';
 
 endWithCommand();

@@ -1,12 +1,12 @@
 /**
- * Every party of a save and of a restore is killed at every point of it, and comes back with an empty disk. What is
- * restored then is the last checkpoint that was committed, whole, to the bit; what the torn save left is swept.
+ * Kills every task of a save and of a restore at every point of it, and restarts it with an empty disk. The restore
+ * then yields the last committed checkpoint, complete and bit for bit; files of the interrupted save are removed.
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Cluster, Failure } from './processes.js';
 
 let cluster: Cluster;
-/** The step of the last checkpoint that was committed. Steps only grow: each save is told from all others. */
+/** The step of the last committed checkpoint. Steps only grow, so each save has a distinct step. */
 let saved = 0;
 
 beforeAll(async () => {
@@ -23,8 +23,8 @@ async function save(step: number): Promise<void> {
   saved = step;
 }
 
-/** A save during which somebody dies: whether it is committed depends on the moment. */
-async function tornSave(step: number, die: () => Promise<unknown>): Promise<'saved' | 'failed'> {
+/** A save during which a task dies: whether it is committed depends on the moment. */
+async function interruptedSave(step: number, die: () => Promise<unknown>): Promise<'saved' | 'failed'> {
   await chief().ask('set', { step });
   const outcome = chief()
     .ask('save')
@@ -44,7 +44,7 @@ async function expectRestored(step: number): Promise<void> {
   expect({ prefix, found }).toEqual({ prefix: `model.ckpt-${step}`, found: step });
 }
 
-/** The next save succeeds, and nothing is left of attempts that were never committed. */
+/** The next save succeeds, and no files of uncommitted attempts remain. */
 async function expectTidyAfterNextSave(): Promise<void> {
   await save(saved + 2);
   const { written, committed } = await chief().ask<{ written: string[]; committed: string[] }>('attempts');
@@ -53,7 +53,7 @@ async function expectTidyAfterNextSave(): Promise<void> {
 
 describe('a save, with SIGKILL at', () => {
   const points: readonly (readonly [point: string, victim: string, survives: 'before' | 'after'])[] = [
-    ['checkpoint.park', 'chief/0', 'before'],
+    ['checkpoint.pause', 'chief/0', 'before'],
     ['checkpoint.snapshot.before', 'ps/0', 'before'],
     ['checkpoint.snapshot.after', 'ps/1', 'before'],
     ['checkpoint.write.before', 'ps/0', 'before'],
@@ -64,32 +64,35 @@ describe('a save, with SIGKILL at', () => {
     ['checkpoint.manifest.before', 'chief/0', 'before'],
     ['checkpoint.manifest.after', 'chief/0', 'after'],
   ];
-  it.each(points)('%s of %s: the checkpoint %s it is restored whole', async (point, victim, survives) => {
-    const task = cluster.at(victim);
-    await task.ask('fault', { fault: `${point}=kill` });
-    const outcome = await tornSave(saved + 1, () => task.exited);
-    expect(await task.exited).toBe('SIGKILL');
-    expect(outcome).toBe('failed');
-    await cluster.replace(victim);
-    await expectRestored(survives === 'after' ? saved + 1 : saved);
-    await expectTidyAfterNextSave();
-  });
+  it.each(points)(
+    '%s of %s: the checkpoint %s it is restored completely',
+    async (point, victim, survives) => {
+      const task = cluster.at(victim);
+      await task.ask('fault', { fault: `${point}=kill` });
+      const outcome = await interruptedSave(saved + 1, () => task.exited);
+      expect(await task.exited).toBe('SIGKILL');
+      expect(outcome).toBe('failed');
+      await cluster.replace(victim);
+      await expectRestored(survives === 'after' ? saved + 1 : saved);
+      await expectTidyAfterNextSave();
+    },
+  );
 });
 
 describe('a save, with SIGKILL at any moment of', () => {
   const moments = ['ps/0', 'ps/1', 'chief/0', 'worker/0'].flatMap((victim, i) =>
     [20, 120].map((ms) => [victim, ms + 25 * i] as const),
   );
-  it.each(moments)('%s (%i ms on): one checkpoint is restored whole', async (victim, ms) => {
+  it.each(moments)('%s (after %i ms): one checkpoint is restored completely', async (victim, ms) => {
     const task = cluster.at(victim);
-    const outcome = await tornSave(saved + 1, async () => {
+    const outcome = await interruptedSave(saved + 1, async () => {
       await new Promise((resolve) => setTimeout(resolve, ms));
       await task.kill();
     });
     await cluster.replace(victim);
     const { prefix, found } = await chief().ask<{ prefix: string; found: number }>('restore');
     expect(prefix).toBe(`model.ckpt-${found}`);
-    // Whoever was told that it is saved finds it; nobody goes back further than to the one before.
+    // A checkpoint that was reported as saved is found; the restore goes back by at most one checkpoint.
     expect(outcome === 'saved' ? [saved + 1] : [saved, saved + 1]).toContain(found);
     await expectTidyAfterNextSave();
   });
@@ -101,7 +104,7 @@ describe('a restore, with SIGKILL', () => {
     ['checkpoint.restore.amid', 'ps/1'],
     ['checkpoint.restore.amid#2', 'ps/0'],
   ] as const;
-  it.each(points)('at %s of %s: it is done again, and gives the newest checkpoint', async (point, victim) => {
+  it.each(points)('at %s of %s: it is retried and restores the newest checkpoint', async (point, victim) => {
     await chief().ask('set', { step: saved + 1 });
     const task = cluster.at(victim);
     await task.ask('fault', { fault: `${point}=kill` });
@@ -113,20 +116,17 @@ describe('a restore, with SIGKILL', () => {
     await save(saved + 2);
   });
 
-  it.each([0, 5, 20, 60])(
-    'of the chief %i ms after it began: its successor restores the newest',
-    async (ms) => {
-      await chief().ask('set', { step: saved + 1 });
-      const task = chief();
-      task.ask('restore').catch(() => {});
-      await new Promise((resolve) => setTimeout(resolve, ms));
-      await task.kill();
-      await cluster.replace('chief/0');
-      await expectRestored(saved);
-      // Nothing that the dead chief had ordered comes late.
-      await new Promise((resolve) => setTimeout(resolve, 500));
-      expect(await chief().ask('look')).toBe(saved);
-      await save(saved + 2);
-    },
-  );
+  it.each([0, 5, 20, 60])('of the chief after %i ms: its successor restores the newest', async (ms) => {
+    await chief().ask('set', { step: saved + 1 });
+    const task = chief();
+    task.ask('restore').catch(() => {});
+    await new Promise((resolve) => setTimeout(resolve, ms));
+    await task.kill();
+    await cluster.replace('chief/0');
+    await expectRestored(saved);
+    // No order of the dead chief takes effect late.
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    expect(await chief().ask('look')).toBe(saved);
+    await save(saved + 2);
+  });
 });

@@ -1,23 +1,23 @@
-/** Damage of every kind to every file of a checkpoint: a restore gives one checkpoint whole, or says why not. */
+/** Every kind of damage to every file of a checkpoint: a restore yields one complete checkpoint, or reports why not. */
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Checkpoints } from '../../src/checkpoint/checkpoints.js';
 import type { Manifest } from '../../src/checkpoint/manifest.js';
 import { fileBlob, manifestBlob } from '../../src/checkpoint/names.js';
 import { ShoalError } from '../../src/errors/errors.js';
-import { Crew, PLACES } from './crew.js';
+import { PLACES, TestCluster } from './test-cluster.js';
 
-let crew: Crew;
+let cluster: TestCluster;
 let chief: Checkpoints;
 let second: Manifest;
-/** The blobs of the second checkpoint, and who holds each. */
+/** The blobs of the second checkpoint, and the places of their copies. */
 let blobs: readonly { readonly kind: string; readonly name: string; readonly places: readonly string[] }[];
 
 beforeAll(async () => {
-  crew = new Crew();
-  chief = crew.chief();
-  await crew.save(chief, 1);
-  second = await crew.save(chief, 2);
+  cluster = new TestCluster();
+  chief = cluster.chief();
+  await cluster.save(chief, 1);
+  second = await cluster.save(chief, 2);
   const names = [
     ...second.files.map(({ file }) => fileBlob('job', second, file)),
     manifestBlob('job', second),
@@ -25,10 +25,10 @@ beforeAll(async () => {
   blobs = names.map((name) => ({
     kind: /\.json$/.test(name) ? 'manifest' : /\.(index|meta|data-0000\d)/.exec(name)![1]!,
     name,
-    places: PLACES.filter((place) => existsSync(crew.disks.path(place, name))),
+    places: PLACES.filter((place) => existsSync(cluster.disks.path(place, name))),
   }));
 });
-afterAll(() => crew[Symbol.asyncDispose]());
+afterAll(() => cluster[Symbol.asyncDispose]());
 
 const KINDS = ['data-00000', 'data-00001', 'index', 'meta', 'manifest'];
 
@@ -36,11 +36,11 @@ const DAMAGES: Record<string, (bytes: Buffer) => Buffer | undefined> = {
   'the first bit flipped': (bytes) => flipped(bytes, 0),
   'a bit in the middle flipped': (bytes) => flipped(bytes, bytes.length >> 1),
   'the last bit flipped': (bytes) => flipped(bytes, bytes.length - 1),
-  'the last byte cut off': (bytes) => bytes.subarray(0, -1),
-  'its first half left': (bytes) => bytes.subarray(0, bytes.length >> 1),
-  'nothing in it': () => Buffer.alloc(0),
-  'zeros in it': (bytes) => Buffer.alloc(bytes.length),
-  'more behind it': (bytes) => Buffer.concat([bytes, bytes]),
+  'the last byte removed': (bytes) => bytes.subarray(0, -1),
+  'the second half removed': (bytes) => bytes.subarray(0, bytes.length >> 1),
+  'no content': () => Buffer.alloc(0),
+  'only zeros': (bytes) => Buffer.alloc(bytes.length),
+  'extra bytes at the end': (bytes) => Buffer.concat([bytes, bytes]),
   'no file at all': () => undefined,
 };
 
@@ -50,24 +50,24 @@ function flipped(bytes: Buffer, at: number): Buffer {
   return copy;
 }
 
-/** Damages the copies at those places, looks what a restore gives, and mends them. */
+/** Damages the copies at those places, restores, reports the result, and repairs the copies. */
 async function restoredWith(
   name: string,
   places: readonly string[],
   damage: (bytes: Buffer) => Buffer | undefined,
 ) {
-  const paths = places.map((place) => crew.disks.path(place, name));
+  const paths = places.map((place) => cluster.disks.path(place, name));
   const good = paths.map((path) => readFileSync(path));
-  crew.log.length = 0;
-  await crew.set(77);
+  cluster.log.length = 0;
+  await cluster.set(77);
   try {
     paths.forEach((path, i) => {
       const bad = damage(good[i]!);
       if (bad === undefined) rmSync(path);
       else writeFileSync(path, bad);
     });
-    await chief.restoreNewest({ variables: crew.variables });
-    return { step: await crew.step(), log: crew.log.join('\n') };
+    await chief.restoreNewest({ variables: cluster.variables });
+    return { step: await cluster.step(), log: cluster.log.join('\n') };
   } finally {
     paths.forEach((path, i) => {
       writeFileSync(path, good[i]!);
@@ -76,7 +76,7 @@ async function restoredWith(
 }
 
 describe.each(KINDS)('the %s of the newest checkpoint', (kind) => {
-  it.each(Object.keys(DAMAGES))('in one copy, whichever, with %s: the other copies serve', async (how) => {
+  it.each(Object.keys(DAMAGES))('in any one copy with %s: other copies are used', async (how) => {
     const { name, places } = blobs.find((blob) => blob.kind === kind)!;
     expect(places.length).toBeGreaterThan(1);
     for (const place of places) {
@@ -86,89 +86,90 @@ describe.each(KINDS)('the %s of the newest checkpoint', (kind) => {
   });
 
   it.each(Object.keys(DAMAGES))(
-    'in all copies with %s: never torn, never quietly another one',
+    'in all copies with %s: never a partial restore, never silently an older one',
     async (how) => {
       const { name, places } = blobs.find((blob) => blob.kind === kind)!;
       const { step, log } = await restoredWith(name, places, DAMAGES[how]!);
-      // No value comes from the graph, and bytes behind the end of a data file belong to nobody.
-      const isHarmless = kind === 'meta' || (how === 'more behind it' && kind !== 'manifest');
+      // No value comes from the graph, and nothing reads bytes after the end of a data file.
+      const isHarmless = kind === 'meta' || (how === 'extra bytes at the end' && kind !== 'manifest');
       if (step === 2) expect(isHarmless).toBe(true);
       else {
         expect(step).toBe(1);
-        // A manifest that is not there at all leaves no trace: that is how a checkpoint is removed.
+        // A missing manifest leaves no trace: that is how a checkpoint is removed.
         if (!(kind === 'manifest' && how === 'no file at all')) expect(log).toMatch(/model\.ckpt-2|manifest/);
       }
     },
   );
 });
 
-it('a place that gives other bytes of the right number is passed over for another, and told of', async () => {
-  for (const { place } of crew.disks.all) {
-    crew.log.length = 0;
-    await crew.set(77);
-    crew.disks.at(place).lies = (bytes) => Buffer.alloc(bytes.byteLength, 3);
-    await chief.restoreNewest({ variables: crew.variables });
-    crew.disks.at(place).lies = undefined;
-    expect(await crew.step(), place).toBe(2);
+it('a place that returns wrong bytes of the right length is skipped', async () => {
+  for (const { place } of cluster.disks.all) {
+    cluster.log.length = 0;
+    await cluster.set(77);
+    cluster.disks.at(place).lies = (bytes) => Buffer.alloc(bytes.byteLength, 3);
+    await chief.restoreNewest({ variables: cluster.variables });
+    cluster.disks.at(place).lies = undefined;
+    expect(await cluster.step(), place).toBe(2);
   }
 });
 
-it('with data gone everywhere for both, nothing is restored and the error says what is missing', async () => {
-  const data = (await crew.blobs()).filter((name) => name.includes('.data-00001'));
+it('with the data of both checkpoints lost, nothing is restored and the error names the missing files', async () => {
+  const data = (await cluster.blobs()).filter((name) => name.includes('.data-00001'));
   const paths = data
-    .flatMap((name) => PLACES.map((place) => crew.disks.path(place, name)))
+    .flatMap((name) => PLACES.map((place) => cluster.disks.path(place, name)))
     .filter(existsSync);
   const good = paths.map((path) => readFileSync(path));
   for (const path of paths) rmSync(path);
-  await crew.set(77);
-  await expect(chief.restoreNewest({ variables: crew.variables })).rejects.toMatchObject({
+  await cluster.set(77);
+  await expect(chief.restoreNewest({ variables: cluster.variables })).rejects.toMatchObject({
     code: 'SHOAL_UNREACHABLE',
     message: expect.stringMatching(/model\.ckpt-2.*data-00001.*model\.ckpt-1.*data-00001/s) as string,
   });
-  expect(await crew.step()).toBe(77);
+  expect(await cluster.step()).toBe(77);
   paths.forEach((path, i) => {
     writeFileSync(path, good[i]!);
   });
 });
 
-it('values of a checkpoint that is given up never come after those of the one before', async () => {
-  // The one ps finds its data damaged at once, the other waits for its own, which come from elsewhere.
+it('values of an abandoned checkpoint never overwrite those of the previous one', async () => {
+  // One ps finds its data damaged at once; the other waits for its data, which is on another disk.
   const broken = blobs.find(({ kind }) => kind === 'data-00000')!;
   const slow = blobs.find(({ kind }) => kind === 'data-00001')!;
   const others = slow.places.filter((place) => place !== 'ps/1');
-  const own = crew.disks.path('ps/1', slow.name);
+  const own = cluster.disks.path('ps/1', slow.name);
   const good = readFileSync(own);
   rmSync(own);
-  let giveAway = () => {};
-  const given = new Promise<void>((resolve) => {
-    giveAway = resolve;
+  let releaseReads = () => {};
+  const released = new Promise<void>((resolve) => {
+    releaseReads = resolve;
   });
   for (const place of others) {
-    crew.disks.at(place).onRead = (name) => (name === slow.name ? given : undefined);
+    cluster.disks.at(place).onRead = (name) => (name === slow.name ? released : undefined);
   }
   const { step, log } = await restoredWith(broken.name, broken.places, (bytes) => flipped(bytes, 9));
   expect(step).toBe(1);
-  expect(log).toMatch(/model\.ckpt-2 can not be restored/);
-  giveAway();
+  expect(log).toMatch(/model\.ckpt-2 cannot be restored/);
+  releaseReads();
   await new Promise((resolve) => setTimeout(resolve, 1000));
-  expect(await crew.step()).toBe(1);
+  expect(await cluster.step()).toBe(1);
   writeFileSync(own, good);
-  for (const place of others) crew.disks.at(place).onRead = undefined;
+  for (const place of others) cluster.disks.at(place).onRead = undefined;
 });
 
-it('a ps that is lost amid is no reason to go back to an older checkpoint', async () => {
+it('a ps that is lost during a restore does not cause a fallback to an older checkpoint', async () => {
   const lost = new ShoalError('SHOAL_UNREACHABLE', 'ps/1 was lost');
-  const failing = crew.chief({
-    owner: (name) => (name === 'ps/0' ? crew.owner(name) : { ...stub, restore: () => Promise.reject(lost) }),
+  const failing = cluster.chief({
+    owner: (name) =>
+      name === 'ps/0' ? cluster.owner(name) : { ...stub, restore: () => Promise.reject(lost) },
   });
-  await crew.set(77);
-  await expect(failing.restoreNewest({ variables: crew.variables })).rejects.toBe(lost);
-  await chief.restoreNewest({ variables: crew.variables });
-  expect(await crew.step()).toBe(2);
+  await cluster.set(77);
+  await expect(failing.restoreNewest({ variables: cluster.variables })).rejects.toBe(lost);
+  await chief.restoreNewest({ variables: cluster.variables });
+  expect(await cluster.step()).toBe(2);
 });
 
 const stub = {
-  snapshot: () => Promise.reject(new Error('nobody asks')),
-  write: () => Promise.reject(new Error('nobody asks')),
+  snapshot: () => Promise.reject(new Error('unexpected call')),
+  write: () => Promise.reject(new Error('unexpected call')),
   drop: () => Promise.resolve(),
 };

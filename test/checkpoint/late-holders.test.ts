@@ -1,4 +1,4 @@
-/** Tasks that hold a checkpoint and are away when it is restored: they are waited for, up to a deadline. */
+/** A restore waits, up to a deadline, for offline tasks that hold copies of the checkpoint. */
 import { describe, expect, it } from 'vitest';
 import { Cluster, type Task } from './processes.js';
 
@@ -12,20 +12,19 @@ const save = async (chief: Task, step: number) => {
   expect(await chief.ask('save')).toBe(`checkpoints/model.ckpt-${step}`);
 };
 
-/** Ends a worker, and waits until the chief knows. */
+/** Kills a worker and waits until the chief has noticed. */
 async function lose(cluster: Cluster, name: string): Promise<void> {
   await cluster.at(name).kill();
   await cluster.at('chief/0').ask('lose', { task: name.replace(/^(\w+)\/(\d)$/, '/job:$1/task:$2') });
 }
 
-/** What a task says, until it has said that. */
-async function said(task: Task, what: RegExp): Promise<void> {
+async function waitForLog(task: Task, what: RegExp): Promise<void> {
   await expect.poll(() => task.log.join('\n'), { timeout: 300_000, interval: 100 }).toMatch(what);
 }
 
 /**
- * Step 1 is on the disks of ps and chief, step 2 on those of ps and worker: replicas go to a worker where there is one. Then
- * the ps comes back with an empty disk, and the worker is away.
+ * Step 1 is on the disks of ps and chief, step 2 on those of ps and worker: replicas go to a worker if there is one. Then
+ * the ps restarts with an empty disk, and the worker is offline.
  */
 async function withoutHolder(env: NodeJS.ProcessEnv = {}): Promise<Cluster> {
   const cluster = await Cluster.start('./task.ts', { chief: 1, ps: 1, worker: 1 }, () => env);
@@ -43,18 +42,18 @@ async function withoutHolder(env: NodeJS.ProcessEnv = {}): Promise<Cluster> {
   return cluster;
 }
 
-describe('the newest checkpoint, whose other holder is away', () => {
-  it('is waited for, and restored when the holder is back', { timeout: 1_800_000 }, async () => {
+describe('the newest checkpoint, whose only holder is offline', () => {
+  it('is restored when the holder is back', { timeout: 1_800_000 }, async () => {
     await using cluster = await withoutHolder();
     const chief = cluster.at('chief/0');
     const restoring = chief.ask<Restored>('restoreWithPs');
     restoring.catch(() => {});
-    await said(chief, /model\.ckpt-2 can not be restored yet .*waiting for \/job:worker\/task:0/);
+    await waitForLog(chief, /model\.ckpt-2 cannot be restored yet .*waiting for \/job:worker\/task:0/);
     cluster.launch('worker/0');
     expect(await restoring).toMatchObject({ prefix: 'model.ckpt-2', found: 2 });
   });
 
-  it('is given up at the deadline for the one before, and the log says so', {
+  it('is abandoned at the deadline for the previous one, and this is logged', {
     timeout: 1_800_000,
   }, async () => {
     await using cluster = await withoutHolder({ TASK_WAIT_MS: '6000' });
@@ -62,12 +61,12 @@ describe('the newest checkpoint, whose other holder is away', () => {
     expect(await chief.ask<Restored>('restoreWithPs')).toMatchObject({ prefix: 'model.ckpt-1', found: 1 });
     const log = chief.log.join('\n');
     expect(log).toMatch(/\/job:worker\/task:0 did not come back within 6 s/);
-    expect(log).toMatch(/checkpoint model\.ckpt-2 can not be restored: .*; trying the one before/);
+    expect(log).toMatch(/checkpoint model\.ckpt-2 cannot be restored: .*; trying the previous one/);
   });
 });
 
-/** Chief and ps have lost their disks; step 1 is known to one of the workers alone, step 2 to the other. */
-async function withoutMemory(): Promise<Cluster> {
+/** Chief and ps have lost their disks; only one worker knows of step 1, only the other of step 2. */
+async function withoutChiefDisk(): Promise<Cluster> {
   const cluster = await Cluster.start('./task.ts', { chief: 1, ps: 1, worker: 2 });
   for (const [step, away] of [
     [1, 'worker/1'],
@@ -87,36 +86,39 @@ async function withoutMemory(): Promise<Cluster> {
   return cluster;
 }
 
-describe('a chief that has no memory', () => {
-  it('waits for all tasks before it takes a checkpoint for the newest', { timeout: 1_800_000 }, async () => {
-    await using cluster = await withoutMemory();
+describe('a chief with an empty disk', () => {
+  it('waits for all tasks before it decides which checkpoint is the newest', {
+    timeout: 1_800_000,
+  }, async () => {
+    await using cluster = await withoutChiefDisk();
     await cluster.at('worker/1').kill();
     for (const name of ['chief/0', 'ps/0', 'worker/0']) cluster.launch(name);
     const chief = cluster.at('chief/0');
     const restoring = chief.ask<Restored>('restoreWithPs');
     restoring.catch(() => {});
-    await said(chief, /looking for the newest checkpoint: .*waits for \/job:worker\/task:1/);
+    await waitForLog(chief, /looking for the newest checkpoint: .*waits for \/job:worker\/task:1/);
     cluster.launch('worker/1');
     expect(await restoring).toMatchObject({ prefix: 'model.ckpt-2', found: 2 });
   });
 
-  it('waits for a task that counts as alive and does not answer', { timeout: 1_800_000 }, async () => {
-    await using cluster = await withoutMemory();
+  it('waits for a task that counts as alive but does not answer', { timeout: 1_800_000 }, async () => {
+    await using cluster = await withoutChiefDisk();
     for (const name of ['chief/0', 'ps/0', 'worker/0']) cluster.launch(name);
     const [chief, frozen] = [cluster.at('chief/0'), cluster.at('worker/1')];
     await chief.ask('wait');
     frozen.pause();
     const restoring = chief.ask<Restored>('restoreWithPs');
     restoring.catch(() => {});
-    // Which of the lines depends on whether its silence has been noticed.
-    const line = /(newest; waiting for|looking for the newest checkpoint: .*waits for) \/job:worker\/task:1/;
-    await Promise.race([said(chief, line), restoring]);
+    // The line depends on whether the task has been declared dead yet.
+    const line =
+      /(not known; waiting for|looking for the newest checkpoint: .*waits for) \/job:worker\/task:1/;
+    await Promise.race([waitForLog(chief, line), restoring]);
     frozen.continue();
     expect(await restoring).toMatchObject({ prefix: 'model.ckpt-2', found: 2 });
   });
 });
 
-it('one that is not needed delays nothing: neither a worker that is away, nor a ps that came back empty', {
+it('a restore does not wait for holders that it does not need: an offline worker, a ps with an empty disk', {
   timeout: 1_800_000,
 }, async () => {
   await using cluster = await Cluster.start('./task.ts', { chief: 1, ps: 1, worker: 2 });

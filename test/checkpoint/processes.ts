@@ -1,6 +1,6 @@
 /**
- * Tasks as processes of this machine, each with a directory of its own, that do what they are told by lines of JSON.
- * Everything that is started here is also ended here, by its process id.
+ * Tasks as processes on this machine, each with its own directory, that execute commands given as lines of JSON. Every
+ * process that is started here is also ended here, by its process id.
  */
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
@@ -11,8 +11,8 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { choosePorts } from '../../src/job/launcher/ports.js';
 
-/** Against hanging alone: a busy machine may take very long to start a process. */
-const PATIENCE_MS = 420_000;
+/** Only detects hangs: a busy machine may take very long to start a process. */
+const TIMEOUT_MS = 420_000;
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 
@@ -47,24 +47,25 @@ export class Task {
       stdio: ['pipe', 'pipe', 'pipe'],
     });
     this.#child.stdin!.on('error', () => {});
-    createInterface({ input: this.#child.stdout! }).on('line', (line) => this.#heard(line));
+    createInterface({ input: this.#child.stdout! }).on('line', (line) => this.#receive(line));
     createInterface({ input: this.#child.stderr! }).on('line', (line) => this.log.push(line));
     this.exited = new Promise((resolve) => {
       this.#child.once('exit', (code, signal) => {
-        for (const { reject } of this.#waiting.values()) reject(new Failure('EXIT', this.#story('is gone')));
+        for (const { reject } of this.#waiting.values())
+          reject(new Failure('EXIT', this.#describe('has exited')));
         this.#waiting.clear();
         resolve(signal ?? code);
       });
     });
   }
 
-  #story(what: string): string {
+  #describe(what: string): string {
     const { exitCode, signalCode } = this.#child;
     const how = this.isRunning ? '' : ` (${signalCode ?? `exit code ${exitCode}`})`;
     return `${this.name} ${what}${how}\n${this.log.slice(-15).join('\n')}`;
   }
 
-  #heard(line: string): void {
+  #receive(line: string): void {
     if (!line.startsWith('{"id":')) {
       this.log.push(line);
       return;
@@ -76,17 +77,17 @@ export class Task {
     else waiting?.reject(new Failure(answer.code ?? '', answer.error));
   }
 
-  /** Resolves with the answer; rejects when the task says so, or is gone. */
-  ask<T = unknown>(what: string, options: object = {}): Promise<T> {
+  /** Resolves with the result; rejects when the command fails or the task exits. */
+  ask<T = unknown>(command: string, options: object = {}): Promise<T> {
     const id = ++this.#asked;
     return new Promise<unknown>((resolve, reject) => {
       if (!this.isRunning) {
-        reject(new Failure('EXIT', this.#story('is gone')));
+        reject(new Failure('EXIT', this.#describe('has exited')));
         return;
       }
       const timer = setTimeout(
-        () => reject(new Failure('LATE', this.#story(`did not answer ${what}`))),
-        PATIENCE_MS,
+        () => reject(new Failure('LATE', this.#describe(`did not answer the command '${command}'`))),
+        TIMEOUT_MS,
       );
       const settle =
         <V>(act: (value: V) => void) =>
@@ -95,7 +96,7 @@ export class Task {
           act(value);
         };
       this.#waiting.set(id, { resolve: settle(resolve), reject: settle(reject) });
-      this.#child.stdin!.write(`${JSON.stringify({ id, do: what, ...options })}\n`);
+      this.#child.stdin!.write(`${JSON.stringify({ id, do: command, ...options })}\n`);
     }) as Promise<T>;
   }
 
@@ -105,12 +106,12 @@ export class Task {
 
   /** Resolves when the process is stopped by SIGSTOP. */
   async stopped(): Promise<void> {
-    const end = Date.now() + PATIENCE_MS;
+    const end = Date.now() + TIMEOUT_MS;
     for (;;) {
-      if (!this.isRunning) throw new Failure('EXIT', this.#story('is gone'));
+      if (!this.isRunning) throw new Failure('EXIT', this.#describe('has exited'));
       const { stdout } = await promisify(execFile)('ps', ['-o', 'state=', '-p', String(this.#child.pid)]);
       if (stdout.trim().startsWith('T')) return;
-      if (Date.now() > end) throw new Failure('LATE', this.#story('was not stopped'));
+      if (Date.now() > end) throw new Failure('LATE', this.#describe('was not stopped'));
       await new Promise((resolve) => setTimeout(resolve, 50));
     }
   }
@@ -123,7 +124,7 @@ export class Task {
     this.#child.kill('SIGCONT');
   }
 
-  /** At once, and waits until it is gone. */
+  /** Sends SIGKILL and waits for the exit. */
   async kill(): Promise<void> {
     if (this.isRunning) this.#child.kill('SIGKILL');
     await this.exited;
@@ -142,7 +143,7 @@ export class Cluster implements AsyncDisposable {
     this.#dict = dict;
   }
 
-  /** Starts all tasks and waits until they know of each other. */
+  /** Starts all tasks and waits until each has discovered the others. */
   static async start(
     program: string,
     jobs: Readonly<Record<string, number>>,
@@ -176,7 +177,7 @@ export class Cluster implements AsyncDisposable {
     return join(this.folder, name.replace('/', '-'));
   }
 
-  /** A process for a task, in its directory as it is, or in that of another name. */
+  /** Starts a process for a task in its existing directory, or in that of another name. */
   launch(name: string, env: NodeJS.ProcessEnv = {}, directory = name): Task {
     const [job, index] = name.split('/');
     mkdirSync(this.directory(directory), { recursive: true });
@@ -198,7 +199,7 @@ export class Cluster implements AsyncDisposable {
     return task;
   }
 
-  /** Another process for a task that is gone, on an empty disk. */
+  /** Starts a process on an empty disk for a task that has exited. */
   async replace(name: string): Promise<Task> {
     await this.empty(name);
     const task = this.launch(name);
@@ -206,7 +207,7 @@ export class Cluster implements AsyncDisposable {
     return task;
   }
 
-  /** The disk of a task that is gone. */
+  /** Waits for the exit of a task and removes its directory. */
   async empty(name: string): Promise<void> {
     await this.at(name).exited;
     rmSync(this.directory(name), { recursive: true, force: true });

@@ -1,7 +1,7 @@
 /**
- * A chief that nobody can connect to is stopped with SIGSTOP in the middle of a save, and a successor takes its place. When
- * the old process continues it does not know of the successor: the others refuse what it writes and deletes, unless an
- * answer tells it first that it was replaced, and it exits.
+ * A chief that cannot be reached is stopped with SIGSTOP during a save, and a successor starts. When the old process
+ * resumes, it does not know of the successor: the others reject its writes and deletes, or an answer reports first
+ * that it was replaced, and it exits.
  */
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -14,7 +14,7 @@ interface Listed {
   readonly problems: readonly string[];
 }
 
-/** So slow that the old chief does not find out by itself that it was replaced. */
+/** So slow that the old chief does not discover its successor by heartbeat. */
 const NO_HEARTBEAT = { SHOAL_HEARTBEAT_MS: '600000', SHOAL_DEAD_AFTER_MS: '6000000' };
 
 let cluster: Cluster;
@@ -32,17 +32,16 @@ async function save(chief: Task, step: number): Promise<void> {
   expect(await chief.ask('save')).toBe(`checkpoints/model.ckpt-${step}`);
 }
 
-/** Either the others refuse what it writes, or it learns of its successor first and its process exits. */
 const REFUSED_OR_REPLACED = /^SHOAL_FORBIDDEN|^EXIT .*exit code 76/;
 
 const describeFailure = (error: unknown): string =>
   `${(error as Failure).code} ${(error as Failure).message}`;
 
-/** Why a save was not made; a save that was made is none. */
+/** The error of a save, or `saved …`. */
 const refusalOf = (outcome: Promise<unknown>): Promise<string> =>
   outcome.then((saved) => `saved ${saved}`, describeFailure);
 
-/** Begins a save in which the old chief's process stops at a fault point; its outcome comes when it has continued. */
+/** Starts a save in which the old chief stops at a fault point; its outcome arrives after `continue`. */
 async function stopIn(fault: string, step: number): Promise<{ readonly outcome: Promise<unknown> }> {
   await old.ask('set', { step });
   await old.ask('close-agent');
@@ -70,7 +69,7 @@ function stepsOn(directory: string): readonly number[] {
 }
 
 describe('a chief that is stopped between its health check and its manifest', () => {
-  // A failed attempt takes a sequence of its own: the next one is above what a successor sees as the highest.
+  // A failed attempt uses up a sequence number: the next one is above the highest that a successor sees.
   const fault = 'checkpoint.index.before#1=error,checkpoint.manifest.before=stop';
 
   it.each([
@@ -103,7 +102,7 @@ describe('a chief that is stopped before it removes old checkpoints', () => {
     // Its own checkpoint was committed before it was replaced.
     const ended = await outcome.catch(describeFailure);
     if (ended === 'checkpoints/model.ckpt-3')
-      expect(old.log.join('\n')).toMatch(/tidying up after it failed: .*has been replaced/);
+      expect(old.log.join('\n')).toMatch(/the cleanup after it failed: .*has been replaced/);
     else expect(ended).toMatch(REFUSED_OR_REPLACED);
     expect(await successor.ask('verify')).toEqual(verified(4, 3, 2, 1));
   });

@@ -1,4 +1,4 @@
-/** A cluster's checkpoint restored by a cluster of another size; TensorFlow's own restored into a cluster. */
+/** Restores a checkpoint into a cluster of another size, and TensorFlow's own checkpoints into a cluster. */
 import { createHash } from 'node:crypto';
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -29,7 +29,7 @@ interface Cluster extends AsyncDisposable {
   readonly psCount: number;
 }
 
-/** Servers and agents of their own for each task, each with a directory of its own, in this process. */
+/** Starts all tasks in this process, each with its own server, agent and directory. */
 async function cluster(psCount: number): Promise<Cluster> {
   const ports = await choosePorts('127.0.0.1', psCount + 1);
   const spec = new ClusterSpec({
@@ -60,7 +60,7 @@ async function cluster(psCount: number): Promise<Cluster> {
   };
 }
 
-/** A table in as many parts as there are ps, with FTRL's two slots, and the global step. */
+/** A table with one partition per ps, FTRL's two slots, and the global step. */
 function model({ psCount, chief }: Cluster) {
   const graph = new Graph();
   const device = replicaDeviceSetter({ psTasks: psCount, workerDevice: chief.task.task });
@@ -80,7 +80,7 @@ function model({ psCount, chief }: Cluster) {
   );
 }
 
-/** Every variable by its name in a checkpoint, the parts of one joined. */
+/** Every variable by its name in a checkpoint, with its partitions joined. */
 async function values(session: { run: (f: never) => Promise<unknown> }, graph: Graph) {
   const found: Record<string, unknown[]> = {};
   for (const variable of tf.globalVariables(graph)) {
@@ -115,14 +115,14 @@ async function restored(
   }
 }
 
-/** The one checkpoint below a folder, as TensorFlow calls it. */
+/** The TensorFlow prefix of the only checkpoint below a folder. */
 async function prefixBelow(folder: string): Promise<string> {
   const [index] = (await readdir(folder, { recursive: true })).filter((name) => name.endsWith('.index'));
   return join(folder, (index as string).replace(/\.index$/, ''));
 }
 
 describe('a checkpoint of two ps', () => {
-  test('is restored by three and by one, weights and slots bit for bit', async () => {
+  test('is restored by three and by one ps, weights and slots bit for bit', async () => {
     const path = join(dir, 'logs', 'model.ckpt-3');
     const options: SaverOptions = { store: `file:${join(dir, 'shared')}` };
     let before: Record<string, unknown[]>;
@@ -140,7 +140,7 @@ describe('a checkpoint of two ps', () => {
     expect(Object.keys(before).sort()).toEqual(['global_step', 'table', 'table/Ftrl', 'table/Ftrl_1']);
     expect(await restored(3, path, options)).toEqual(before);
     expect(await restored(1, path, options)).toEqual(before);
-    // From the disks of the two ps, which two of the three have.
+    // From the disks of the two ps, which two of the three reuse.
     expect(await restored(3, path, {})).toEqual(before);
     const seen = await askPython<Record<string, unknown>>(PYTHON, {
       read: await prefixBelow(join(dir, 'shared')),
@@ -148,7 +148,7 @@ describe('a checkpoint of two ps', () => {
     expect(seen.table).toEqual(before.table);
   });
 
-  test('with large tensors, which go straight from memory to the disk and back, is the same to TensorFlow', async () => {
+  test('with large tensors, which bypass the page cache, is readable by TensorFlow', async () => {
     const rows = { small: 3, large: 1500, larger: 5003 };
     const build = (place: Cluster) => {
       const graph = new Graph();
@@ -196,7 +196,7 @@ describe('a checkpoint of two ps', () => {
 });
 
 describe("TensorFlow's own checkpoint", () => {
-  test('goes into a running cluster bit for bit, plain, sharded and partitioned, with slots', async () => {
+  test('is restored into a running cluster bit for bit: plain, sharded, partitioned, with slots', async () => {
     const written = await askPython<{ paths: string[]; values: Record<string, unknown> }>(PYTHON, {
       write: dir,
     });

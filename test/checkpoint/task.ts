@@ -1,9 +1,8 @@
 /**
- * A task of the crash matrix. A ps and a worker take part; the chief saves and restores when it is told to. All
- * variables of the model have values that tell a step, so that values of two steps are never taken for one.
+ * A task of the crash matrix; the chief saves and restores on command. All values of the model encode their step, so
+ * that a mixture of two steps is detected.
  */
 import { Server as HttpServer } from 'node:http';
-import { createInterface } from 'node:readline';
 import { sleep } from '../../src/async/deadline.js';
 import { damagedCopies, lostFiles, verifyCheckpoint } from '../../src/checkpoint/verify.js';
 import { replicaDeviceSetter } from '../../src/cluster/spec/device-setter.js';
@@ -18,6 +17,8 @@ import { Server } from '../../src/train/sessions/server.js';
 import { getOrCreateGlobalStep } from '../../src/variables/global-step.js';
 import { fixedSizePartitioner } from '../../src/variables/partitioned.js';
 import { globalVariables } from '../../src/variables/variable-scope.js';
+import { serveCommands } from './commands.js';
+import { sameBits } from './same-bits.js';
 
 interface Command {
   readonly id: number;
@@ -32,7 +33,7 @@ const log = (line: string) => process.stderr.write(`${line}\n`);
 const server = await Server.start({ directory: '.', log });
 const everybody = server.spec.tasks.map(({ id }) => id);
 
-/** The value of a variable at a step: every element has the step in it. */
+/** The value of a variable at a step: every element encodes the step. */
 function valueAt(index: number, dtype: string, shape: readonly number[], step: number): Tensor {
   const count = shape.reduce((a, b) => a * b, 1);
   if (dtype === 'int64') return Tensor.of(BigInt(step), { dtype: 'int64' });
@@ -43,7 +44,7 @@ function valueAt(index: number, dtype: string, shape: readonly number[], step: n
   return Tensor.of(data as never, { dtype: 'float32', shape });
 }
 
-function lead() {
+function chiefCommands() {
   const graph = new Graph();
   const device = replicaDeviceSetter({ psTasks: server.psTasks.length, workerDevice: server.task.task });
   const assigns = graph.asDefault(() =>
@@ -80,7 +81,7 @@ function lead() {
     );
   }
 
-  /** The step that all values are of, bit for bit, or what they are instead. */
+  /** The step that all values belong to, bit for bit, or a description of the differences. */
   async function look(): Promise<number | string> {
     const values = await session.run(
       assigns.map(({ variable }) => variable.toOutput()),
@@ -94,25 +95,25 @@ function lead() {
     return wrong.length === 0 ? step : `global_step ${step}, but ${wrong.join(', ')}`;
   }
 
-  /** As recovery does it: again while the cluster is not complete. */
-  async function restoreWith(whom: readonly TaskId[]) {
+  /** Retries while the cluster is incomplete, as recovery does. */
+  async function restoreWith(tasks: readonly TaskId[]) {
     for (let attempt = 0; ; attempt++) {
       try {
-        await server.task.waitFor(whom, { timeoutMs: 120_000 });
+        await server.task.waitFor(tasks, { timeoutMs: 120_000 });
         const report = await saver.restoreNewest(runner, directory);
-        if (!report) throw new Error('there is no checkpoint at all');
+        if (!report) throw new Error(`${directory} has no checkpoint`);
         return { prefix: report.manifest.prefix, found: await look(), notices: report.notices };
       } catch (error) {
-        const mayPass =
+        const isTransient =
           isShoalError(error, 'SHOAL_UNREACHABLE') || isShoalError(error, 'SHOAL_TF_UNAVAILABLE');
-        if (!mayPass || attempt > 100) throw error;
-        log(`restoring again: ${messageOf(error)}`);
+        if (!isTransient || attempt > 100) throw error;
+        log(`retrying the restore: ${messageOf(error)}`);
         await sleep(200);
       }
     }
   }
 
-  /** Attempts that have blobs anywhere, and those that have a manifest. */
+  /** Attempts with blobs on any disk, and attempts with a manifest. */
   async function attempts() {
     const [written, committed] = [new Set<string>(), new Set<string>()];
     for await (const { name } of checkpointServiceOf(server)!.store().list('job/')) {
@@ -124,7 +125,7 @@ function lead() {
     return { written: [...written].sort(), committed: [...committed].sort() };
   }
 
-  /** Every checkpoint, newest first, with what is wrong with it. */
+  /** Every checkpoint, newest first, with its problems. */
   async function verify(): Promise<readonly { step: number; problems: readonly string[] }[]> {
     const reports: { step: number; problems: readonly string[] }[] = [];
     for (const manifest of await saver.list(runner, directory)) {
@@ -149,18 +150,11 @@ function lead() {
   };
 }
 
-function sameBits(a: Tensor, b: Tensor): boolean {
-  if (a.dtype === 'string') return JSON.stringify(a.toArray()) === JSON.stringify(b.toArray());
-  const bytes = ({ data }: Tensor) => {
-    const view = data as unknown as NodeJS.TypedArray;
-    return Buffer.from(view.buffer, view.byteOffset, view.byteLength);
-  };
-  return bytes(a).equals(bytes(b));
-}
+const chief: Partial<Record<string, (command: Command) => Promise<unknown>>> = server.isChief
+  ? chiefCommands()
+  : {};
 
-const chief: Partial<Record<string, (command: Command) => Promise<unknown>>> = server.isChief ? lead() : {};
-
-/** From here on nobody reaches this task, which reaches everybody: a partition in one direction. */
+/** A one-way partition: this task reaches the others, but they cannot reach it. */
 function closeAgent(): void {
   const { _getActiveHandles: handles } = process as unknown as { _getActiveHandles(): readonly unknown[] };
   for (const handle of handles()) {
@@ -170,12 +164,12 @@ function closeAgent(): void {
   }
 }
 
-async function obey(command: Command): Promise<unknown> {
+async function execute(command: Command): Promise<unknown> {
   if (command.do === 'wait') return server.task.waitFor(everybody, { timeoutMs: 400_000 });
   if (command.do === 'lose') {
-    const isThere = () =>
+    const aliveMembers = () =>
       server.task.members().filter(({ task, status }) => task === command.task && status === 'alive');
-    return server.task.waitFor(() => isThere().map(({ task }) => task), { timeoutMs: 400_000 });
+    return server.task.waitFor(() => aliveMembers().map(({ task }) => task), { timeoutMs: 400_000 });
   }
   if (command.do === 'fault') {
     process.env.SHOAL_FAULT = command.fault;
@@ -185,15 +179,4 @@ async function obey(command: Command): Promise<unknown> {
   return chief[command.do]!(command);
 }
 
-const commands = createInterface({ input: process.stdin });
-commands.on('line', async (line) => {
-  const command = JSON.parse(line) as Command;
-  const say = (answer: object) => process.stdout.write(`${JSON.stringify({ id: command.id, ...answer })}\n`);
-  try {
-    say({ result: (await obey(command)) ?? null });
-  } catch (error) {
-    say({ error: messageOf(error), code: isShoalError(error) ? error.code : '' });
-  }
-});
-// Whoever started this task is gone: nobody would end it.
-commands.on('close', () => process.exit(1));
+serveCommands(execute);

@@ -1,4 +1,4 @@
-/** Manifests that exist and can not be read are an error or passed over loudly, never a fresh start; and the input's state. */
+/** An unreadable manifest is an error or is skipped with a log line, never a fresh start. Also: the input state. */
 import {
   existsSync,
   mkdtempSync,
@@ -19,25 +19,25 @@ import { repairCheckpoint } from '../../src/checkpoint/repair.js';
 import { pullCheckpoint, pushCheckpoint } from '../../src/checkpoint/transfer.js';
 import { damagedCopies, isSound, verifyCheckpoint } from '../../src/checkpoint/verify.js';
 import { ShoalError } from '../../src/errors/errors.js';
-import { Crew, PLACES } from './crew.js';
+import { PLACES, TestCluster } from './test-cluster.js';
 
 const INPUT = { version: 1, plan: { shards: [{ file: 'a', offset: 0, records: 3 }] }, consumed: 2 };
 
-let crew: Crew;
+let cluster: TestCluster;
 let chief: Checkpoints;
 
 beforeEach(() => {
-  crew = new Crew();
-  chief = crew.chief();
+  cluster = new TestCluster();
+  chief = cluster.chief();
 });
-afterEach(() => crew[Symbol.asyncDispose]());
+afterEach(() => cluster[Symbol.asyncDispose]());
 
 const restore = (checkpoints = chief) =>
-  checkpoints.restoreNewest({ variables: crew.variables, readsInput: true });
+  checkpoints.restoreNewest({ variables: cluster.variables, readsInput: true });
 
-/** Changes all copies of a blob. */
+/** Changes the copies of a blob at the given places (default: all). */
 function change(blob: string, to: (bytes: Buffer) => Uint8Array, places: readonly string[] = PLACES): void {
-  for (const path of places.map((place) => crew.disks.path(place, blob))) {
+  for (const path of places.map((place) => cluster.disks.path(place, blob))) {
     if (existsSync(path)) writeFileSync(path, to(readFileSync(path)));
   }
 }
@@ -55,171 +55,171 @@ const sealed = (value: object): Buffer => {
 const manifestOf = (manifest: Manifest) => manifestBlob('job', manifest);
 const inputOf = (manifest: Manifest) => fileBlob('job', manifest, `${manifest.prefix}.input`);
 
-describe('a manifest that can not be read, and no other checkpoint', () => {
-  it('since it is larger than its limit: an error, and nothing is initialised', async () => {
-    const manifest = await crew.save(chief, 1);
+describe('an unreadable manifest, and no other checkpoint', () => {
+  it('larger than the limit: an error, and nothing is initialized', async () => {
+    const manifest = await cluster.save(chief, 1);
     for (const place of PLACES)
-      truncateSync(crew.disks.path(place, manifestOf(manifest)), MAX_MANIFEST_BYTES + 1);
+      truncateSync(cluster.disks.path(place, manifestOf(manifest)), MAX_MANIFEST_BYTES + 1);
     await expect(restore()).rejects.toMatchObject({
       code: 'SHOAL_UNSUPPORTED',
       message: expect.stringMatching(/larger than/) as string,
     });
   });
 
-  it('since all copies are damaged: an error', async () => {
-    const manifest = await crew.save(chief, 1);
+  it('damaged in all copies: an error', async () => {
+    const manifest = await cluster.save(chief, 1);
     change(manifestOf(manifest), flipped);
     await expect(restore()).rejects.toThrow(/There are 1 checkpoints, and none can be restored.*sum/s);
   });
 
-  it('since all copies give an error of the disk: an error', async () => {
-    const manifest = await crew.save(chief, 1);
-    for (const { broken } of crew.disks.all) broken.set(manifestOf(manifest), 'read');
+  it('with a disk error for every copy: an error', async () => {
+    const manifest = await cluster.save(chief, 1);
+    for (const { broken } of cluster.disks.all) broken.set(manifestOf(manifest), 'read');
     await expect(restore()).rejects.toThrow(/none can be restored.*EIO/s);
   });
 });
 
 describe('the newest of several', () => {
-  it('in a newer format: an error that says which, instead of going back', async () => {
-    await crew.save(chief, 1);
-    const manifest = await crew.save(chief, 2);
+  it('in a newer format: an error that names the version, and no fallback', async () => {
+    await cluster.save(chief, 1);
+    const manifest = await cluster.save(chief, 2);
     change(manifestOf(manifest), () => sealed({ ...manifest, version: 3, files: 'elsewhere' }));
-    await crew.set(77);
+    await cluster.set(77);
     await expect(restore()).rejects.toMatchObject({
       code: 'SHOAL_UNSUPPORTED',
-      message: expect.stringMatching(/version 3 .*reads versions up to 2/s) as string,
+      message: expect.stringMatching(/version 3; .*reads versions up to 2/s) as string,
     });
-    expect(await crew.step()).toBe(77);
+    expect(await cluster.step()).toBe(77);
   });
 
-  it('damaged in all copies: the one before is restored, and the log says so', async () => {
-    await crew.save(chief, 1);
-    change(manifestOf(await crew.save(chief, 2)), flipped);
-    crew.log.length = 0;
-    await crew.set(77);
+  it('damaged in all copies: the previous one is restored, and this is logged', async () => {
+    await cluster.save(chief, 1);
+    change(manifestOf(await cluster.save(chief, 2)), flipped);
+    cluster.log.length = 0;
+    await cluster.set(77);
     expect((await restore())!.manifest.step).toBe(1);
-    expect(await crew.step()).toBe(1);
-    expect(crew.log.join('\n')).toMatch(/checkpoint of step 2 can not be restored: .*sum/);
+    expect(await cluster.step()).toBe(1);
+    expect(cluster.log.join('\n')).toMatch(/checkpoint of step 2 cannot be restored: .*sum/);
   });
 
-  it('readable: older ones in a newer format do no harm', async () => {
-    const manifest = await crew.save(chief, 1);
-    await crew.save(chief, 2);
+  it('readable: older ones in a newer format are ignored', async () => {
+    const manifest = await cluster.save(chief, 1);
+    await cluster.save(chief, 2);
     change(manifestOf(manifest), () => sealed({ ...manifest, version: 3 }));
     expect((await restore())!.manifest.step).toBe(2);
   });
 });
 
-describe('a manifest that nobody who has it can be asked for', () => {
-  /** Two checkpoints; the manifest of the newer one is listed, and its copies can not be reached until `come`. */
+describe('a manifest whose holders are all unreachable', () => {
+  /** Two checkpoints; the manifest of the newer one is listed, but its copies are unreachable until `reconnect`. */
   async function withoutHolders() {
-    await crew.save(chief, 1);
-    const name = manifestOf(await crew.save(chief, 2));
-    rmSync(crew.disks.path('chief/0', name));
-    let isAway = true;
-    for (const disk of crew.disks.all)
+    await cluster.save(chief, 1);
+    const name = manifestOf(await cluster.save(chief, 2));
+    rmSync(cluster.disks.path('chief/0', name));
+    let isOffline = true;
+    for (const disk of cluster.disks.all)
       disk.onRead = (blob) => {
-        if (isAway && blob === name) throw new ShoalError('SHOAL_UNREACHABLE', `${disk.place} is silent`);
+        if (isOffline && blob === name) throw new ShoalError('SHOAL_UNREACHABLE', `${disk.place} is silent`);
       };
-    await crew.set(77);
+    await cluster.set(77);
     return {
-      come: () => {
-        isAway = false;
+      reconnect: () => {
+        isOffline = false;
       },
     };
   }
 
-  it('is waited for, and restored when they are back', async () => {
-    const { come } = await withoutHolders();
+  it('is restored when they are back', async () => {
+    const { reconnect } = await withoutHolders();
     const waits: (readonly string[])[] = [];
     const waitForHolders = async (places: readonly string[]) => {
       waits.push(places);
-      if (waits.length === 2) come();
+      if (waits.length === 2) reconnect();
       return true;
     };
-    expect((await restore(crew.chief({ waitForHolders })))!.manifest.step).toBe(2);
+    expect((await restore(cluster.chief({ waitForHolders })))!.manifest.step).toBe(2);
     expect(waits).toHaveLength(2);
     expect([...waits[0]!].sort()).toEqual(['ps/0', 'ps/1', 'worker/0']);
   });
 
-  it('is passed over when they do not come', async () => {
+  it('is skipped when they do not come back', async () => {
     await withoutHolders();
-    expect((await restore(crew.chief({ waitForHolders: async () => false })))!.manifest.step).toBe(1);
-    expect(crew.log.join('\n')).toMatch(/checkpoint of step 2 can not be restored: .*is silent/);
+    expect((await restore(cluster.chief({ waitForHolders: async () => false })))!.manifest.step).toBe(1);
+    expect(cluster.log.join('\n')).toMatch(/checkpoint of step 2 cannot be restored: .*is silent/);
   });
 });
 
-describe('the state of the input', () => {
-  it('of 700,000 shards is saved, and restored as it was', { timeout: 300_000 }, async () => {
+describe('the input state', () => {
+  it('of 700,000 shards is saved and restored unchanged', { timeout: 300_000 }, async () => {
     const shards = Array.from({ length: 700_000 }, (_, i) => ({
       file: `/data/training/records-${String(i).padStart(7, '0')}-of-0700000.tfrecord`,
       offset: 0,
       records: 1000 + (i % 7),
       bytes: 123_456_789 + i,
     }));
-    const manifest = await crew.save(chief, 1, { input: () => ({ ...INPUT, plan: { shards } }) });
+    const manifest = await cluster.save(chief, 1, { input: () => ({ ...INPUT, plan: { shards } }) });
     expect(manifest.files.find(({ file }) => file === manifest.inputFile)!.size).toBeGreaterThan(
       MAX_MANIFEST_BYTES,
     );
-    const { input } = (await restore(crew.chief()))!;
+    const { input } = (await restore(cluster.chief()))!;
     const found = (input as { plan: { shards: typeof shards } }).plan.shards;
     expect(found.length).toBe(shards.length);
     expect(found.at(-1)).toEqual(shards.at(-1));
     expect(JSON.stringify(found) === JSON.stringify(shards)).toBe(true);
   });
 
-  it('damaged in one copy comes from another, and the copy is replaced', async () => {
-    const manifest = await crew.save(chief, 1, { input: () => INPUT });
-    const good = readFileSync(crew.disks.path('chief/0', inputOf(manifest)));
+  it('damaged in one copy is read from another, and the copy is replaced', async () => {
+    const manifest = await cluster.save(chief, 1, { input: () => INPUT });
+    const good = readFileSync(cluster.disks.path('chief/0', inputOf(manifest)));
     change(inputOf(manifest), flipped, ['chief/0']);
     expect((await restore())!.input).toEqual(INPUT);
-    const isGood = () => readFileSync(crew.disks.path('chief/0', inputOf(manifest))).equals(good);
+    const isGood = () => readFileSync(cluster.disks.path('chief/0', inputOf(manifest))).equals(good);
     await expect.poll(isGood, { timeout: 120_000 }).toBe(true);
   });
 
-  it('lost: the checkpoint before is restored, loudly; who needs no input restores this one', async () => {
-    await crew.save(chief, 1, { input: () => ({ ...INPUT, consumed: 1 }) });
-    const manifest = await crew.save(chief, 2, { input: () => INPUT });
+  it('lost: the previous checkpoint is restored and this is logged; a restore without input uses this one', async () => {
+    await cluster.save(chief, 1, { input: () => ({ ...INPUT, consumed: 1 }) });
+    const manifest = await cluster.save(chief, 2, { input: () => INPUT });
     change(inputOf(manifest), flipped);
     expect(await restore()).toMatchObject({ manifest: { step: 1 }, input: { consumed: 1 } });
-    expect(crew.log.join('\n')).toMatch(/model\.ckpt-2 can not be restored: .*\.input/);
-    const report = await chief.restoreNewest({ variables: crew.variables });
+    expect(cluster.log.join('\n')).toMatch(/model\.ckpt-2 cannot be restored: .*\.input/);
+    const report = await chief.restoreNewest({ variables: cluster.variables });
     expect(report!.manifest.step).toBe(2);
   });
 
-  it('of another checkpoint is not taken', async () => {
-    const first = await crew.save(chief, 1, { input: () => ({ ...INPUT, consumed: 1 }) });
-    const manifest = await crew.save(chief, 2, { input: () => INPUT });
-    const other = readFileSync(crew.disks.path('chief/0', inputOf(first)));
+  it('of another checkpoint is rejected', async () => {
+    const first = await cluster.save(chief, 1, { input: () => ({ ...INPUT, consumed: 1 }) });
+    const manifest = await cluster.save(chief, 2, { input: () => INPUT });
+    const other = readFileSync(cluster.disks.path('chief/0', inputOf(first)));
     const entry = first.files.find(({ file }) => file === first.inputFile)!;
     const files = manifest.files.map((one) =>
       one.file === manifest.inputFile ? { ...entry, file: one.file } : one,
     );
     change(inputOf(manifest), () => other);
     change(manifestOf(manifest), () => encodeManifest({ ...manifest, files }));
-    expect((await restore(crew.chief()))!.manifest.step).toBe(1);
-    expect(crew.log.join('\n')).toMatch(/belongs to another checkpoint/);
+    expect((await restore(cluster.chief()))!.manifest.step).toBe(1);
+    expect(cluster.log.join('\n')).toMatch(/belongs to another checkpoint/);
   });
 
-  it('inline, as version 1 of the format has it, is read', async () => {
-    const manifest = await crew.save(chief, 1);
+  it('stored inline, as in version 1 of the format, is read', async () => {
+    const manifest = await cluster.save(chief, 1);
     expect(manifest.version).toBe(1);
     change(manifestOf(manifest), () => encodeManifest({ ...manifest, input: INPUT }));
-    expect((await restore(crew.chief()))!.input).toEqual(INPUT);
+    expect((await restore(cluster.chief()))!.input).toEqual(INPUT);
   });
 
-  it('goes with the checkpoint', async () => {
-    const one = crew.chief({ retention: { keep: 1 } });
-    for (const step of [1, 2]) await crew.save(one, step, { input: () => INPUT });
-    const left = (await crew.blobs()).filter((name) => name.endsWith('.input'));
+  it('is removed with the checkpoint', async () => {
+    const one = cluster.chief({ retention: { keep: 1 } });
+    for (const step of [1, 2]) await cluster.save(one, step, { input: () => INPUT });
+    const left = (await cluster.blobs()).filter((name) => name.endsWith('.input'));
     expect(left).toEqual([expect.stringContaining('model.ckpt-2.input')]);
   });
 
   it('is verified and repaired with the checkpoint', async () => {
-    const manifest = await crew.save(chief, 1, { input: () => INPUT });
-    const store = crew.disks.store('chief/0');
+    const manifest = await cluster.save(chief, 1, { input: () => INPUT });
+    const store = cluster.disks.store('chief/0');
     change(inputOf(manifest), flipped, ['ps/0']);
-    rmSync(crew.disks.path('ps/1', inputOf(manifest)));
+    rmSync(cluster.disks.path('ps/1', inputOf(manifest)));
     const [listed] = await chief.list();
     const found = await verifyCheckpoint(store, 'job', listed!);
     expect(damagedCopies(found)).toMatchObject([{ file: 'model.ckpt-1.input', place: 'ps/0' }]);
@@ -229,18 +229,18 @@ describe('the state of the input', () => {
     expect(isSound(await verifyCheckpoint(store, 'job', listed!))).toBe(true);
   });
 
-  it('is pulled with the checkpoint, and pushed with it, unless the checkpoint beside it is another', async () => {
-    const manifest = await crew.save(chief, 1, { input: () => INPUT });
-    const store = crew.disks.store('chief/0');
+  it('is pulled and pushed with its checkpoint, and not with another one', async () => {
+    const manifest = await cluster.save(chief, 1, { input: () => INPUT });
+    const store = cluster.disks.store('chief/0');
     const directory = mkdtempSync(join(tmpdir(), 'shoal-pulled-'));
     try {
       const path = await pullCheckpoint(store, 'job', manifest, directory);
       expect(readdirSync(directory)).toContain('model.ckpt-1.input');
       await pushCheckpoint(store, 'job', path);
-      const report = (await restore(crew.chief()))!;
+      const report = (await restore(cluster.chief()))!;
       expect(report).toMatchObject({ manifest: { consistency: 'imported', version: 2 }, input: INPUT });
 
-      const other = await crew.save(chief, 2, { input: () => INPUT, basename: 'other' });
+      const other = await cluster.save(chief, 2, { input: () => INPUT, basename: 'other' });
       await pullCheckpoint(store, 'job', other, directory);
       writeFileSync(join(directory, 'other-2.input'), readFileSync(join(directory, 'model.ckpt-1.input')));
       const lines: string[] = [];
@@ -255,11 +255,11 @@ describe('the state of the input', () => {
   });
 });
 
-it('a manifest that could not be read back is not saved', async () => {
+it('a manifest that is too large to be read back is not saved', async () => {
   let long = 'x'.repeat(MAX_MANIFEST_BYTES);
-  const boastful = crew.chief({
+  const oversized = cluster.chief({
     owner: (name) => {
-      const owner = crew.owner(name);
+      const owner = cluster.owner(name);
       return {
         snapshot: (...given) => owner.snapshot(...given),
         drop: (...given) => owner.drop(...given),
@@ -271,9 +271,11 @@ it('a manifest that could not be read back is not saved', async () => {
       };
     },
   });
-  await expect(crew.save(boastful, 1)).rejects.toThrow(/manifest of model.ckpt-1 has \d+ bytes; at most/);
-  expect(await boastful.survey()).toMatchObject({ manifests: [], unreadable: [] });
+  await expect(cluster.save(oversized, 1)).rejects.toThrow(
+    /manifest of model.ckpt-1 has \d+ bytes; the limit is/,
+  );
+  expect(await oversized.survey()).toMatchObject({ manifests: [], unreadable: [] });
   long = 'x';
-  await crew.save(boastful, 2);
-  expect((await crew.blobs()).filter((name) => name.includes('model.ckpt-1'))).toEqual([]);
+  await cluster.save(oversized, 2);
+  expect((await cluster.blobs()).filter((name) => name.includes('model.ckpt-1'))).toEqual([]);
 });

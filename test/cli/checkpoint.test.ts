@@ -1,6 +1,6 @@
 /**
- * `shoal checkpoint` on a real local cluster whose disks are damaged, while it runs and after it was stopped. What is
- * pulled is read by Python's TensorFlow.
+ * `shoal checkpoint` on a real local cluster with damaged disks, while it runs and after it was stopped. Python's
+ * TensorFlow reads the pulled checkpoints.
  */
 import {
   cpSync,
@@ -17,7 +17,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { CheckpointSummary } from '../../src/cli/checkpoint/health.js';
 import { askPython } from '../python.js';
-import { say } from './say.js';
+import { runCommand } from './run-command.js';
 import { type ShoalProcess, shoal, startShoal } from './shoal-process.js';
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 240_000 });
@@ -25,7 +25,7 @@ vi.setConfig({ testTimeout: 120_000, hookTimeout: 240_000 });
 const PYTHON = new URL('../../src/train/testing/saver.py', import.meta.url);
 const WAIT_MS = 180_000;
 
-/** It saves once when it begins and once when it is stopped. */
+/** Saves once at the start and once when it is stopped. */
 const JOB = `
   import { defineJob, tf } from 'shoal';
   export default defineJob({
@@ -57,7 +57,7 @@ beforeAll(async () => {
   const end = Date.now() + WAIT_MS;
   while (!/saved model\.ckpt-\d+/.test(launcher.output.stdout)) {
     if (Date.now() > end || launcher.child.exitCode !== null) {
-      throw new Error(`nothing was saved:\n${launcher.output.stdout}${launcher.output.stderr}`);
+      throw new Error(`no checkpoint was saved:\n${launcher.output.stdout}${launcher.output.stderr}`);
     }
     await new Promise((tick) => setTimeout(tick, 100));
   }
@@ -69,17 +69,17 @@ afterAll(async () => {
   rmSync(scratch, { recursive: true, force: true });
 });
 
-const checkpoint = (...args: readonly string[]) => say('checkpoint', ...args, '--dir', home);
+const checkpoint = (...args: readonly string[]) => runCommand('checkpoint', ...args, '--dir', home);
 
-async function asked<T>(...args: readonly string[]): Promise<T> {
+async function jsonOf<T>(...args: readonly string[]): Promise<T> {
   const { stdout, stderr } = await checkpoint(...args, '--json');
   if (stdout === '') throw new Error(stderr);
   return JSON.parse(stdout) as T;
 }
 
-const newest = async () => (await asked<CheckpointSummary[]>('ls'))[0]!;
+const newest = async () => (await jsonOf<CheckpointSummary[]>('ls'))[0]!;
 
-/** The file of a blob on the disk of a place. */
+/** The path of a blob on the disk of a place. */
 function blobAt(place: string, ending: string, { name, attempt }: CheckpointSummary): string {
   const root = join(home, place.replace('/', '-'), 'blobs/tables');
   if (ending !== 'manifest') return join(root, `${name}@${attempt}`, `${name}.${ending}`);
@@ -96,14 +96,14 @@ interface Inspected {
 }
 
 async function placesOf(ending: string): Promise<string[]> {
-  const { files } = await asked<Inspected>('inspect', 'latest');
+  const { files } = await jsonOf<Inspected>('inspect', 'latest');
   return files.find(({ file }) => file.endsWith(ending))!.places.map(({ place }) => place);
 }
 
 function flip(path: string, at: number): void {
   const bytes = readFileSync(path);
   bytes[at]! ^= 16;
-  // Written in place, as a disk that goes bad would.
+  // Overwritten in place, as by a failing disk.
   writeFileSync(path, bytes, { flag: 'r+' });
 }
 
@@ -115,24 +115,24 @@ describe('while the cluster runs', () => {
     await checkpoint('repair', '--all');
   });
 
-  test('ls tells size, copies, places and health', async () => {
+  test('ls lists size, copies, places and health', async () => {
     const one = await newest();
     expect(one).toMatchObject({
       job: 'tables',
       shards: 2,
       copies: 2,
       wanted: 2,
-      health: 'whole',
+      health: 'complete',
       missing: [],
     });
     expect(one.bytes).toBeGreaterThan(2 * 5000 * 20 * 4);
     const { stdout } = await checkpoint('ls');
     expect(stdout).toMatch(/^name +step +saved +size +shards +copies +where +health\n/);
-    expect(stdout).toMatch(new RegExp(`^${one.name} .* 2/2 .*ps/0 ps/1.* whole$`, 'm'));
+    expect(stdout).toMatch(new RegExp(`^${one.name} .* 2/2 .*ps/0 ps/1.* complete$`, 'm'));
   });
 
-  test('inspect tells the tensors with slots and slices, and who has which file', async () => {
-    const { tensors, files } = await asked<Inspected>('inspect', 'latest');
+  test('inspect lists the tensors with slots and slices, and the places of each file', async () => {
+    const { tensors, files } = await jsonOf<Inspected>('inspect', 'latest');
     const byName = new Map(tensors.map((tensor) => [tensor.name, tensor]));
     expect([...byName.keys()].sort()).toEqual([
       'global_step',
@@ -152,20 +152,20 @@ describe('while the cluster runs', () => {
     expect(stdout).toBe('words string [3]\n"one" "" "drei"\n');
   });
 
-  test('a wrong name is answered by the right ones', async () => {
+  test('an unknown name fails and the hint lists the existing ones', async () => {
     const { name } = await newest();
     const { stderr, code } = await checkpoint('inspect', 'model.ckpt-77777777');
     expect(code).toBe(1);
     expect(stderr).toMatch(new RegExp(`SHOAL_NOT_FOUND: .*model.ckpt-77777777\\n *hint: it has ${name}`));
   });
 
-  test('verify finds nothing wrong, and exits with 0', async () => {
+  test('verify finds no problem and exits with 0', async () => {
     const { stdout, code } = await checkpoint('verify', '--all');
-    expect(stdout).toMatch(/^model\.ckpt-\d+: all is well \(4 files in 10 copies, /);
+    expect(stdout).toMatch(/^model\.ckpt-\d+: no damage found \(4 files in 10 copies, /);
     expect(code).toBe(0);
   });
 
-  test('a flipped bit, a cut file and lost ones are told and mended', async () => {
+  test('a flipped bit, a truncated file and missing ones are reported and repaired', async () => {
     const one = await newest();
     const [first] = await placesOf(SHARD_0);
     const [second] = await placesOf(SHARD_1);
@@ -174,38 +174,42 @@ describe('while the cluster runs', () => {
     rmSync(blobAt('ps/0', 'index', one));
     rmSync(blobAt('ps/1', 'manifest', one));
 
-    const told = await checkpoint('verify');
-    expect(told.code).toBe(1);
-    expect(told.stdout).toMatch(/^model\.ckpt-\d+: 2 copies are damaged/);
-    expect(told.stdout).toMatch(new RegExp(`${SHARD_0} at ${first} on \\S+ is damaged in bytes 0 to \\d+`));
-    expect(told.stdout).toMatch(new RegExp(`${SHARD_1} at ${second} on \\S+ has 777 bytes instead of \\d+`));
+    const verified = await checkpoint('verify');
+    expect(verified.code).toBe(1);
+    expect(verified.stdout).toMatch(/^model\.ckpt-\d+: 2 copies are damaged/);
+    expect(verified.stdout).toMatch(
+      new RegExp(`${SHARD_0} at ${first} on \\S+ is damaged in bytes \\[0, \\d+\\)`),
+    );
+    expect(verified.stdout).toMatch(
+      new RegExp(`${SHARD_1} at ${second} on \\S+ has 777 bytes instead of \\d+`),
+    );
     expect(await newest()).toMatchObject({
       health: 'degraded',
       missing: [expect.stringMatching(new RegExp(`${SHARD_1} has 1 of 2 copies \\(was at ${second}\\)`))],
     });
 
-    const dry = await asked<[{ actions: unknown[] }]>('repair', '--dry-run');
+    const dry = await jsonOf<[{ actions: unknown[] }]>('repair', '--dry-run');
     expect(dry[0].actions).toMatchObject([
       { type: 'replace', file: expect.stringContaining(SHARD_0), place: first },
       { type: 'replace', file: expect.stringContaining(SHARD_1), place: second },
       { type: 'add', file: expect.stringContaining('index'), place: 'ps/0' },
       { type: 'add', file: 'manifest', place: 'ps/1' },
     ]);
-    expect((await checkpoint('verify')).stdout).toBe(told.stdout);
+    expect((await checkpoint('verify')).stdout).toBe(verified.stdout);
 
     const done = await checkpoint('repair');
     expect(done.code).toBe(0);
-    expect(done.stdout).toMatch(/^model\.ckpt-\d+: 4 copies made\n/);
+    expect(done.stdout).toMatch(/^model\.ckpt-\d+: 4 copies created\n/);
     expect((await checkpoint('verify')).code).toBe(0);
-    expect(await newest()).toMatchObject({ health: 'whole', copies: 2 });
+    expect(await newest()).toMatchObject({ health: 'complete', copies: 2 });
     for (const ending of ['index', 'manifest']) {
       for (const place of ['ps/0', 'ps/1', 'worker/0'])
         expect(existsSync(blobAt(place, ending, one))).toBe(true);
     }
-    expect((await checkpoint('repair')).stdout).toMatch(/nothing to be done/);
+    expect((await checkpoint('repair')).stdout).toMatch(/nothing to repair/);
   });
 
-  test('pull passes over a damaged copy, and Python reads bit for bit what inspect shows', async () => {
+  test('pull skips a damaged copy, and Python reads bit for bit what inspect shows', async () => {
     const one = await newest();
     const [nearest] = await placesOf(SHARD_0);
     flip(blobAt(nearest!, SHARD_0, one), 99);
@@ -213,12 +217,12 @@ describe('while the cluster runs', () => {
     const { stdout, stderr, code } = await checkpoint('pull', String(one.step), out);
     expect(code).toBe(0);
     expect(stdout).toMatch(/model\.ckpt-\d+: 4 files, .* verified/);
-    expect(stderr).toContain(`at ${nearest} is passed over`);
+    expect(stderr).toContain(`at ${nearest} is skipped`);
     const python = await askPython<Record<string, unknown>>(PYTHON, { read: join(out, one.name) });
-    const { tensors } = await asked<Inspected>('inspect', one.name);
+    const { tensors } = await jsonOf<Inspected>('inspect', one.name);
     expect(Object.keys(python).sort()).toEqual(tensors.map(({ name }) => name).sort());
     for (const { name } of tensors) {
-      const all = await asked<{ values: unknown[] }>(
+      const all = await jsonOf<{ values: unknown[] }>(
         'inspect',
         one.name,
         '--tensor',
@@ -237,7 +241,7 @@ describe('while the cluster runs', () => {
     expect(refused.stderr).toMatch(new RegExp(`${name} is the newest checkpoint[\\s\\S]*--force`));
     const asks = await shoal(['checkpoint', 'rm', 'latest', '--force'], { cwd: scratch });
     expect(asks.code).toBe(2);
-    expect(asks.stderr).toContain('say --yes');
+    expect(asks.stderr).toContain('pass --yes');
     expect((await newest()).name).toBe(name);
   });
 });
@@ -261,30 +265,30 @@ describe('after the cluster was stopped', () => {
     home = running;
   });
 
-  test('its checkpoints are found where its tasks left them, newest first', async () => {
-    const found = await asked<CheckpointSummary[]>('ls');
+  test('its checkpoints are found in the task directories, newest first', async () => {
+    const found = await jsonOf<CheckpointSummary[]>('ls');
     expect(found).toHaveLength(2);
-    expect(found.map(({ health }) => health)).toEqual(['whole', 'whole']);
+    expect(found.map(({ health }) => health)).toEqual(['complete', 'complete']);
     expect(found[0]!.step).toBeGreaterThan(found[1]!.step);
     const { code, stdout } = await shoal(['checkpoint', 'ls'], { cwd: scratch });
     expect(code).toBe(0);
     expect(stdout.split('\n')).toHaveLength(4);
   });
 
-  test('what a lost disk held is made again on the others', async () => {
+  test('repair recreates the copies of a lost disk on the others', async () => {
     rmSync(join(home, 'ps-1'), { recursive: true });
-    const before = await asked<CheckpointSummary[]>('ls');
+    const before = await jsonOf<CheckpointSummary[]>('ls');
     expect(before.map(({ health, copies }) => ({ health, copies }))).toEqual([
       { health: 'degraded', copies: 1 },
       { health: 'degraded', copies: 1 },
     ]);
     expect((await checkpoint('repair', '--all')).code).toBe(0);
-    const after = await asked<CheckpointSummary[]>('ls');
-    expect(after.map(({ health }) => health)).toEqual(['whole', 'whole']);
+    const after = await jsonOf<CheckpointSummary[]>('ls');
+    expect(after.map(({ health }) => health)).toEqual(['complete', 'complete']);
     expect((await checkpoint('verify', '--all')).code).toBe(0);
   });
 
-  test('a checkpoint with a file that nobody has is told to be lost, and repair says so', async () => {
+  test('a checkpoint with a file that nobody has is reported as lost, also by repair', async () => {
     const one = await newest();
     for (const place of await placesOf(SHARD_0)) rmSync(blobAt(place, SHARD_0, one));
     expect(await newest()).toMatchObject({
@@ -296,24 +300,28 @@ describe('after the cluster was stopped', () => {
     expect(stdout).toContain(`${one.name}.${SHARD_0} is lost`);
   });
 
-  test('an older one is removed with all its copies', async () => {
-    const [newer, older] = await asked<CheckpointSummary[]>('ls');
+  test('rm removes an older checkpoint with all its copies', async () => {
+    const [newer, older] = await jsonOf<CheckpointSummary[]>('ls');
     expect((await checkpoint('rm', older!.name, '--yes')).stdout).toBe(`${older!.name} is removed\n`);
-    expect((await asked<CheckpointSummary[]>('ls')).map(({ name }) => name)).toEqual([newer!.name]);
+    expect((await jsonOf<CheckpointSummary[]>('ls')).map(({ name }) => name)).toEqual([newer!.name]);
     for (const task of readdirSync(home)) {
       const left = readdirSync(join(home, task, 'blobs'), { recursive: true, encoding: 'utf8' });
       expect(left.filter((file) => file.includes(older!.attempt))).toEqual([]);
     }
   });
 
-  test('what Python wrote is pushed, copied, and pulled again byte for byte', async () => {
+  test('a checkpoint of Python is pushed, replicated, and pulled byte for byte', async () => {
     const logs = join(scratch, 'logs');
     const { paths } = await askPython<{ paths: string[] }>(PYTHON, { write: logs });
     const parts = paths.find((path) => path.includes('parts'))!;
     expect((await checkpoint('push', parts)).stdout).toMatch(
-      /^model\.ckpt-2 is the newest of job tables: .* 2 copies/,
+      /^model\.ckpt-2 is now the newest checkpoint of job tables: .* 2 copies/,
     );
-    expect(await newest()).toMatchObject({ name: 'model.ckpt-2', consistency: 'imported', health: 'whole' });
+    expect(await newest()).toMatchObject({
+      name: 'model.ckpt-2',
+      consistency: 'imported',
+      health: 'complete',
+    });
     const out = join(scratch, 'again');
     expect((await checkpoint('pull', 'latest', out)).code).toBe(0);
     const files = readdirSync(join(logs, 'parts')).filter((file) => file.startsWith('model.ckpt-2.'));
@@ -325,26 +333,26 @@ describe('after the cluster was stopped', () => {
 });
 
 describe('on a directory', () => {
-  test('a store is made by push and read by the others', async () => {
+  test('push creates a store that the other commands read', async () => {
     const url = `file:${join(scratch, 'store')}`;
-    const missing = await say('checkpoint', 'ls', '--store', url);
+    const missing = await runCommand('checkpoint', 'ls', '--store', url);
     expect(missing).toMatchObject({ code: 1, stderr: expect.stringContaining('there is no directory') });
     const plain = join(scratch, 'plain');
     expect((await checkpoint('pull', 'latest', plain)).code).toBe(0);
-    expect((await say('checkpoint', 'push', plain, '--store', url)).code).toBe(0);
-    expect((await say('checkpoint', 'verify', '--store', url)).stdout).toMatch(/all is well/);
-    const { stdout } = await say('checkpoint', 'ls', '--store', url);
-    expect(stdout).toMatch(/ 1\/1 +here \(1 directory\) +whole$/m);
+    expect((await runCommand('checkpoint', 'push', plain, '--store', url)).code).toBe(0);
+    expect((await runCommand('checkpoint', 'verify', '--store', url)).stdout).toMatch(/no damage found/);
+    const { stdout } = await runCommand('checkpoint', 'ls', '--store', url);
+    expect(stdout).toMatch(/ 1\/1 +here \(1 directory\) +complete$/m);
   });
 
   test.each([
-    [['--store', 's3:bucket'], 1, 'is no store that can be opened without a cluster'],
-    [['--store', 'file:x', '--agent', 'a:1'], 2, '--store and --agent exclude each other'],
+    [['--store', 's3:bucket'], 1, 'is not a store that can be opened without a cluster'],
+    [['--store', 'file:x', '--agent', 'a:1'], 2, '--store and --agent are mutually exclusive'],
     [['--dirs', 'no/such/place'], 1, 'there is no directory'],
     [['--dir', 'no/such/place'], 1, 'no cluster runs in no/such/place'],
     [['--agent', '127.0.0.1:1'], 1, 'no task of the cluster answers'],
   ])('%o is refused with a reason', async (args, expected, reason) => {
-    const { code, stderr } = await say('checkpoint', 'ls', ...args);
+    const { code, stderr } = await runCommand('checkpoint', 'ls', ...args);
     expect(code).toBe(expected);
     expect(stderr).toContain(reason);
   });

@@ -1,4 +1,4 @@
-/** `shoal run` with real tasks: trains to the end, is looked at, loses a ps, is stopped, leaves nothing. */
+/** `shoal run` with real tasks: training to the end, status, a lost ps, interruption; no process remains. */
 import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -38,27 +38,27 @@ const pidsIn = (text: string) =>
 const pidOf = (task: string, { output }: ShoalProcess) =>
   pidsIn(output.stdout).findLast((one) => one.task === task)!.pid;
 
-async function until(what: string, holds: () => boolean | Promise<boolean>): Promise<void> {
+async function waitUntil(what: string, holds: () => boolean | Promise<boolean>): Promise<void> {
   const end = Date.now() + WAIT_MS;
   while (!(await holds())) {
-    if (Date.now() > end) throw new Error(`waited in vain until ${what}:\n${launcher?.output.stdout}`);
+    if (Date.now() > end) throw new Error(`timed out: ${what}:\n${launcher?.output.stdout}`);
     await new Promise((tick) => setTimeout(tick, 100));
   }
 }
 
 const trains = (run: ShoalProcess) =>
-  until('it trains', () => /worker \d+ +│ step \d+ of /.test(run.output.stdout));
-const nothingLeft = (run: ShoalProcess) =>
-  until('nothing is left', () => pidsIn(run.output.stdout).every(({ pid }) => !isAlive(pid)));
+  waitUntil('it trains', () => /worker \d+ +│ step \d+ of /.test(run.output.stdout));
+const allExited = (run: ShoalProcess) =>
+  waitUntil('all tasks have exited', () => pidsIn(run.output.stdout).every(({ pid }) => !isAlive(pid)));
 
-test('two ps and three workers train to the last step, and all is well', async () => {
+test('two ps and three workers train to the last step without errors', async () => {
   const run = start(['--ps', '2', '--workers', '3'], 1000);
   expect(await run.ended).toBe(0);
   const { stdout, stderr } = run.output;
   expect(stderr).toBe('');
   const ends = [...stdout.matchAll(/^worker (\d) │ done at step (\d+); (\d+) steps were made here/gm)];
   expect(ends.map(([, index]) => index).sort()).toEqual(['0', '1', '2']);
-  // Asynchronous workers have a step each under way when the last one is reached.
+  // Each asynchronous worker may have a step in flight when the last step is reached.
   for (const [, , step] of ends) expect(Number(step)).toBeGreaterThanOrEqual(1000);
   const own = ends.reduce((sum, [, , , steps]) => sum + Number(steps), 0);
   expect(own).toBe(Math.max(...ends.map(([, , step]) => Number(step))));
@@ -69,10 +69,10 @@ test('two ps and three workers train to the last step, and all is well', async (
     'worker-1',
     'worker-2',
   ]);
-  await nothingLeft(run);
+  await allExited(run);
 });
 
-test('status tells the tasks and their steps to the owner, and nothing to a stranger', async () => {
+test('status lists the tasks and their steps, and prints nothing without credentials', async () => {
   const run = start(['--ps', '1', '--workers', '1'], 10_000_000);
   await trains(run);
   const { code, stdout } = await shoal(['status', '--json'], { cwd: scratch });
@@ -90,16 +90,16 @@ test('status tells the tasks and their steps to the owner, and nothing to a stra
   run.child.kill('SIGINT');
   expect(await run.ended).toBe(130);
   expect(existsSync(join(scratch, '.shoal/linear-regression/cluster.json'))).toBe(false);
-  await nothingLeft(run);
+  await allExited(run);
 });
 
-test('a ps that is killed comes back at another port, the others stay, training goes on', async () => {
+test('a killed ps restarts at another port, the others keep running, training resumes', async () => {
   const run = start(['--ps', '2', '--workers', '1', '--wipe'], 10_000_000);
   await trains(run);
   const before = { ps0: pidOf('ps 0', run), ps1: pidOf('ps 1', run), worker: pidOf('worker 0', run) };
   process.kill(before.ps1, 'SIGKILL');
-  await until('it trains again', () => {
-    const [, after = ''] = run.output.stdout.split('ps 1 was ended by SIGKILL; relaunch 1 of at most 5');
+  await waitUntil('it trains again', () => {
+    const [, after = ''] = run.output.stdout.split('ps 1 was killed by SIGKILL; restart 1 of at most 5');
     return /worker 0 +│ step \d+ of /.test(after);
   });
   expect(pidOf('ps 1', run)).not.toBe(before.ps1);
@@ -107,13 +107,13 @@ test('a ps that is killed comes back at another port, the others stay, training 
   run.child.kill('SIGTERM');
   expect(await run.ended).toBe(130);
   expect(run.output.stdout).not.toContain('did not stop within');
-  await nothingLeft(run);
+  await allExited(run);
 });
 
-test('a launcher that is killed leaves no task behind', async () => {
+test('the tasks of a killed launcher exit', async () => {
   const run = start(['--ps', '1', '--workers', '1'], 10_000_000);
   await trains(run);
   run.child.kill('SIGKILL');
   await run.ended;
-  await nothingLeft(run);
+  await allExited(run);
 });

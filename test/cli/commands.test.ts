@@ -1,4 +1,4 @@
-/** What the commands say to right and to wrong input; no process is needed for that. */
+/** The output of the commands for valid and invalid input, without separate processes. */
 import { mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -10,7 +10,7 @@ import { findCluster } from '../../src/cli/job/find-cluster.js';
 import { refuseOpenHost } from '../../src/cluster/spec/address-rules.js';
 import { ShoalError } from '../../src/errors/errors.js';
 import { writeClusterFile } from '../../src/job/launcher/cluster-file.js';
-import { context, say } from './say.js';
+import { context, runCommand } from './run-command.js';
 
 const CHECKPOINT = ['ls', 'inspect', 'verify', 'pull', 'push', 'rm', 'repair'];
 
@@ -23,8 +23,8 @@ beforeEach(() => {
 afterEach(() => rmSync(scratch, { recursive: true, force: true }));
 
 describe('help', () => {
-  test('lists every command, but not what only shells call', async () => {
-    const { stdout } = await say('--help');
+  test('lists every command except the internal one for shells', async () => {
+    const { stdout } = await runCommand('--help');
     for (const name of [
       'run',
       'task',
@@ -55,7 +55,7 @@ describe('help', () => {
     'certs issue',
     ...CHECKPOINT.map((name) => `checkpoint ${name}`),
   ])('of %s shows examples', async (name) => {
-    const { stdout, code } = await say(...name.split(' '), '--help');
+    const { stdout, code } = await runCommand(...name.split(' '), '--help');
     expect(code).toBe(0);
     expect(stdout).toMatch(/Examples?:\n(.*\n)*? {2}.*shoal /);
   });
@@ -67,23 +67,23 @@ describe('wrong input', () => {
     ['an unknown flag', ['run', 'job.ts', '--worker', '3'], 'did you mean --workers'],
     ['no job file', ['run'], 'Expected argument for job.ts'],
     ['no ps at all', ['run', 'job.ts', '--ps', '0'], 'from 1 to 1000'],
-    ['a number that is none', ['run', 'job.ts', '--ps', 'two'], 'Failed to parse "two" for ps'],
+    ['an invalid number', ['run', 'job.ts', '--ps', 'two'], 'Failed to parse "two" for ps'],
     ['an unknown shell', ['completion', 'csh'], 'expected bash, zsh, fish'],
     ['days out of range', ['certs', 'init', '--days', '0'], 'from 1 to 36500'],
-  ])('%s is refused with a reason', async (_, args, reason) => {
-    const { stderr, code } = await say(...args);
+  ])('%s is rejected with a reason', async (_, args, reason) => {
+    const { stderr, code } = await runCommand(...args);
     expect(code).toBeLessThan(0);
     expect(stderr).toContain(reason);
   });
 
-  test('an address that other machines reach is refused with the reason and the way out', async () => {
-    const { stderr, code } = await say('run', 'job.ts', '--ps', '1', '--host', '10.0.0.1');
+  test('an address that other machines reach is rejected with a reason and a hint', async () => {
+    const { stderr, code } = await runCommand('run', 'job.ts', '--ps', '1', '--host', '10.0.0.1');
     expect(code).toBe(2);
-    expect(stderr).toMatch(/--host 10\.0\.0\.1 is reached by other machines[\s\S]*--insecure_network/);
+    expect(stderr).toMatch(/--host 10\.0\.0\.1 is reachable from other machines[\s\S]*--insecure_network/);
   });
 
-  test('a task at an address that other machines reach is refused', async () => {
-    const { stderr, code } = await say(
+  test('a task at an address that other machines reach is rejected', async () => {
+    const { stderr, code } = await runCommand(
       'task',
       'job.ts',
       '--job_name=ps',
@@ -99,7 +99,7 @@ describe('wrong input', () => {
     expect(() => refuseOpenHost(host, 'a task')).not.toThrow();
   });
 
-  test('a wrong configuration is wrong usage, a taken port is tried elsewhere, an interrupt is 130', () => {
+  test('exit codes: 2 for a wrong configuration, 75 for a port in use, 130 for an interrupt', () => {
     const taken = Object.assign(new Error('listen EADDRINUSE'), { code: 'EADDRINUSE' });
     expect(exitCodeOfFailure(new ShoalError('SHOAL_CONFIG', 'no port'))).toBe(2);
     expect(exitCodeOfFailure(new ShoalError('SHOAL_CONFIG', 'cannot listen', { cause: taken }))).toBe(75);
@@ -107,7 +107,7 @@ describe('wrong input', () => {
     expect(exitCodeOfFailure(new Error('any other'))).toBe(1);
   });
 
-  test('a stack shows the program and not what ran it', () => {
+  test('a stack shows only frames of the program', () => {
     const error = new Error('mine');
     error.stack = [
       'Error: mine',
@@ -123,42 +123,42 @@ describe('wrong input', () => {
 describe('config', () => {
   const FLAGS = ['--job_name=ps', '--task_index=0', '--ps_hosts=a:1', '--worker_hosts=b:1,c:1'];
 
-  test('tells every value and where it came from', async () => {
-    const { stdout } = await say('config', ...FLAGS, '--tf_port', '2223');
+  test('lists every value and its source', async () => {
+    const { stdout } = await runCommand('config', ...FLAGS, '--tf_port', '2223');
     expect(stdout).toMatch(/^cluster\.worker +b:1, c:1 +--worker_hosts$/m);
     expect(stdout).toMatch(/^tf_port +2223 +--tf_port$/m);
     expect(stdout).toMatch(/^heartbeat_ms +500 +default$/m);
   });
 
-  test('--json tells the same to programs', async () => {
-    const { stdout } = await say('config', ...FLAGS, '--insecure_network', '--json');
+  test('--json prints the same as JSON', async () => {
+    const { stdout } = await runCommand('config', ...FLAGS, '--insecure_network', '--json');
     expect(JSON.parse(stdout)).toMatchObject({
       task: { value: '/job:ps/task:0' },
       insecure_network: { value: true, from: '--insecure_network' },
     });
   });
 
-  test('a task that the cluster has not exits with 2 and names the flag', async () => {
-    const { stderr, code } = await say('config', ...FLAGS.with(1, '--task_index=4'));
+  test('a task that is not in the cluster exits with 2 and names the flag', async () => {
+    const { stderr, code } = await runCommand('config', ...FLAGS.with(1, '--task_index=4'));
     expect(code).toBe(2);
     expect(stderr).toContain('--task_index: 4 is out of range');
   });
 });
 
 describe('certs', () => {
-  test('makes an authority and certificates, for their owner alone, and overwrites nothing', async () => {
+  test('creates an authority and certificates, readable only by their owner, and overwrites nothing', async () => {
     const dir = join(scratch, 'certs');
-    expect((await say('certs', 'init', '--dir', dir)).code).toBe(0);
-    expect((await say('certs', 'issue', '/job:ps/task:1', '--dir', dir)).code).toBe(0);
+    expect((await runCommand('certs', 'init', '--dir', dir)).code).toBe(0);
+    expect((await runCommand('certs', 'issue', '/job:ps/task:1', '--dir', dir)).code).toBe(0);
     expect(readdirSync(dir).sort()).toEqual(['ca.crt', 'ca.key', 'ps-1.crt', 'ps-1.key']);
     for (const name of readdirSync(dir)) expect(statSync(join(dir, name)).mode & 0o077).toBe(0);
-    const again = await say('certs', 'issue', '/job:ps/task:1', '--dir', dir);
+    const again = await runCommand('certs', 'issue', '/job:ps/task:1', '--dir', dir);
     expect(again.code).toBe(1);
     expect(again.stderr).toContain('does not overwrite');
   });
 
-  test('a certificate without an authority says how to make one', async () => {
-    const { stderr } = await say('certs', 'issue', 'ps', '--dir', scratch);
+  test('issue without an authority prints how to create one', async () => {
+    const { stderr } = await runCommand('certs', 'issue', 'ps', '--dir', scratch);
     expect(stderr).toContain(`shoal certs init --dir ${scratch}`);
   });
 });
@@ -182,22 +182,22 @@ describe('completion', () => {
     [['run', ''], []],
     [['checkpoint', 'push', ''], []],
   ])('of %o', async (words, expected) => {
-    const { stdout } = await say('complete', '--', ...words);
+    const { stdout } = await runCommand('complete', '--', ...words);
     expect(stdout.split('\n').filter(Boolean)).toEqual(expected);
   });
 
   test('proposes what the application proposes', async () => {
     const proposed = await proposeCompletions(application, ['status', '--'], context().given);
-    const { stdout } = await say('complete', '--', 'status', '--');
+    const { stdout } = await runCommand('complete', '--', 'status', '--');
     expect(stdout.trim().split('\n')).toEqual(proposed.map(({ completion }) => completion));
   });
 
   test.each(['bash', 'zsh', 'fish'])('has code for %s', async (shell) => {
-    expect((await say('completion', shell)).stdout).toContain('shoal complete --');
+    expect((await runCommand('completion', shell)).stdout).toContain('shoal complete --');
   });
 });
 
-describe('the cluster that status asks', () => {
+describe('the cluster that status contacts', () => {
   const find = (options: object = {}) => findCluster({ env: {}, cwd: scratch, ...options });
   const place = (job: string, launcher = process.pid) =>
     writeClusterFile(join(scratch, '.shoal', job), {
@@ -215,14 +215,14 @@ describe('the cluster that status asks', () => {
     });
   });
 
-  test('is told to be chosen where several run', () => {
+  test('must be chosen when several run', () => {
     place('one');
     place('three');
     expect(() => find()).toThrow('--dir .shoal/one or --dir .shoal/three');
     expect(find({ dir: '.shoal/three' }).addresses).toEqual(['127.0.0.1:1005']);
   });
 
-  test('is not one whose launcher is gone, nor one of a damaged file', () => {
+  test('is not one whose launcher has exited or whose file is damaged', () => {
     place('gone', 2 ** 30);
     place('damaged');
     writeFileSync(join(scratch, '.shoal/damaged/cluster.json'), '{');
@@ -235,7 +235,7 @@ describe('the cluster that status asks', () => {
     expect(find({ env }).addresses).toEqual(['a:1', 'c:1', 'b:1']);
   });
 
-  test('is that at --agent, whatever else is told', () => {
+  test('is that at --agent, which takes precedence', () => {
     place('one');
     expect(find({ agent: 'h:1, i:2' })).toEqual({ addresses: ['h:1', 'i:2'], security: { kind: 'none' } });
   });

@@ -1,4 +1,4 @@
-/** `shoal run` with an evaluator, and one that is told by TF_CONFIG alone, as real processes. */
+/** `shoal run` with an evaluator, and an evaluator configured by TF_CONFIG alone, as real processes. */
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -33,10 +33,10 @@ function start(args: readonly string[], env: Readonly<Record<string, string>>): 
   return run;
 }
 
-async function until(what: string, run: ShoalProcess, holds: () => boolean): Promise<void> {
+async function waitUntil(what: string, run: ShoalProcess, holds: () => boolean): Promise<void> {
   const end = Date.now() + WAIT_MS;
   while (!holds()) {
-    if (Date.now() > end) throw new Error(`waited in vain until ${what}:\n${run.output.stdout}`);
+    if (Date.now() > end) throw new Error(`timed out: ${what}:\n${run.output.stdout}`);
     await new Promise((tick) => setTimeout(tick, 100));
   }
 }
@@ -44,7 +44,7 @@ async function until(what: string, run: ShoalProcess, holds: () => boolean): Pro
 const savedIn = (text: string) =>
   [...text.matchAll(/saved model\.ckpt-(\d+)/g)].map(([, step]) => Number(step));
 
-/** The steps that were evaluated; the best of them is kept. */
+/** The evaluated steps; checks that the best one was kept. */
 async function evaluatedIn(dir: string): Promise<readonly number[]> {
   const found = await scalarsIn(join(dir, 'eval'), 'error');
   const [best] = JSON.parse(readFileSync(join(dir, 'best/best.json'), 'utf8')) as [
@@ -55,7 +55,7 @@ async function evaluatedIn(dir: string): Promise<readonly number[]> {
   return found.map(([step]) => step);
 }
 
-test('a job that says evaluate has an evaluator, which ends with the last checkpoint', async () => {
+test('a job with `evaluate` has an evaluator, which exits after the last checkpoint', async () => {
   const run = start(['run', JOB, '--ps', '1', '--workers', '1'], { LAST_STEP: '300' });
   const code = await run.ended;
   const { stdout } = run.output;
@@ -65,19 +65,19 @@ test('a job that says evaluate has an evaluator, which ends with the last checkp
   expect(steps.at(-1)).toBe(savedIn(stdout).at(-1));
 });
 
-test('an evaluator ends when it is stopped, and nothing is left', async () => {
+test('an evaluator exits when it is stopped, and no process remains', async () => {
   const run = start(['run', JOB, '--ps', '1', '--workers', '1'], { LAST_STEP: '10000000' });
-  await until('it evaluates', run, () => /evaluator 0 │ evaluation of /.test(run.output.stdout));
+  await waitUntil('it evaluates', run, () => /evaluator 0 │ evaluation of /.test(run.output.stdout));
   run.child.kill('SIGINT');
   expect(await run.ended).toBe(130);
   expect(run.output.stdout).toMatch(/evaluator 0 │ stopped after \d+ evaluations/);
   expect(run.output.stdout).not.toContain('did not stop within');
   const pids = [...run.output.stdout.matchAll(/is process (\d+)/g)].map(([, pid]) => Number(pid));
   expect(pids).toHaveLength(3);
-  await until('nothing is left', run, () => !pids.some(isAlive));
+  await waitUntil('all tasks have exited', run, () => !pids.some(isAlive));
 });
 
-test('an evaluator that TF_CONFIG tells of the others, and them not of it, evaluates to the end', async () => {
+test('an evaluator that is not in the cluster of the other tasks evaluates to the end', async () => {
   const [ps, worker] = (await choosePorts('127.0.0.1', 2)).map((port) => `127.0.0.1:${port}`);
   const cluster = { ps: [ps], worker: [worker] };
   const [evaluator, ...others] = ['evaluator', 'ps', 'worker'].map((type) =>
@@ -93,8 +93,8 @@ test('an evaluator that TF_CONFIG tells of the others, and them not of it, evalu
   expect(steps.at(-1)).toBe(savedIn(others[1]!.output.stdout).at(-1));
 });
 
-test('an evaluator of one process alone is refused, and how to have one is told', async () => {
+test('--evaluator without --ps and --workers is rejected with a hint', async () => {
   const { code, stderr } = await shoal(['run', JOB, '--evaluator'], { cwd: scratch });
   expect(code).not.toBe(0);
-  expect(stderr).toContain('give --ps and --workers as well');
+  expect(stderr).toContain('pass --ps and --workers as well');
 });

@@ -33,7 +33,7 @@ const predictedBy = async (...dirs: string[]): Promise<readonly number[][]> => {
   return (await askPython<{ predicted: number[] }[]>(ORACLE, cases)).map(({ predicted }) => predicted);
 };
 
-test('chief, evaluator and command export what Python loads; nothing else is left', async () => {
+test('Python loads the exports of chief, evaluator and command; no other files remain', async () => {
   const latest = await versionsOf('evaluated', join(home, 'worker-0/export'));
   expect(output.match(/worker 0 +│ exported step/g)?.length).toBeGreaterThan(2);
   expect(latest).toHaveLength(2);
@@ -55,14 +55,14 @@ test('chief, evaluator and command export what Python loads; nothing else is lef
 
   const { code, stdout, stderr } = await run('export', JOB, '--out', 'out/1', '--json');
   expect(code, stderr).toBe(0);
-  const told = JSON.parse(stdout);
-  expect(told).toMatchObject({
+  const printed = JSON.parse(stdout);
+  expect(printed).toMatchObject({
     job: 'evaluated',
     step: latest[0]?.origin.step,
     path: join(scratch, 'out/1'),
   });
 
-  const [fromChief, fromCommand, fromBest] = await predictedBy(latest[0]!.path, told.path, best[0]!.path);
+  const [fromChief, fromCommand, fromBest] = await predictedBy(latest[0]!.path, printed.path, best[0]!.path);
   expect(fromCommand).toEqual(fromChief);
   for (const [i, x] of X.entries()) expect(fromChief?.[i]).toBeCloseTo(0.1 * x + 0.3, 1);
   expect(fromBest).toHaveLength(X.length);
@@ -74,21 +74,16 @@ test('a job that trains synchronously without checkpoints is exported', async ()
   expect(code, stdout + stderr).toBe(0);
   const [newest] = await versionsOf('sync-export', join(scratch, '.shoal/sync-export/worker-0/export'));
   expect(newest?.origin.step).toBeGreaterThanOrEqual(100);
-  const { stdout: said } = await run('predict', newest!.path, '--input', '{"x": [1]}', '--json');
+  const { stdout: prediction } = await run('predict', newest!.path, '--input', '{"x": [1]}', '--json');
   // Each step adds the mean of the workers' gradients, which is 1.
-  expect(JSON.parse(said).outputs.y).toEqual([newest?.origin.step]);
+  expect(JSON.parse(prediction).outputs.y).toEqual([newest?.origin.step]);
 });
 
-describe('shoal export refuses', () => {
+describe('shoal export rejects', () => {
   test.each([
-    ['a directory that holds something', ['--out', '.'], 1, /SHOAL_ALREADY_EXISTS: .* is not empty/],
+    ['a directory that is not empty', ['--out', '.'], 1, /SHOAL_ALREADY_EXISTS: .* is not empty/],
     ['a step that was not saved', ['--out', 'o', '--checkpoint', '3'], 1, /has no checkpoint 3\b/],
-    [
-      'files that are not there',
-      ['--out', 'o', '--checkpoint', './no/model'],
-      1,
-      /There is no checkpoint at/,
-    ],
+    ['files that do not exist', ['--out', 'o', '--checkpoint', './no/model'], 1, /There is no checkpoint at/],
   ])('%s', async (_, flags, expected, message) => {
     const { code, stderr } = await run('export', JOB, ...flags);
     expect(code, stderr).toBe(expected);

@@ -1,4 +1,4 @@
-/** Where jobs keep their checkpoints: each its own, in one process and on a cluster alike. */
+/** Where jobs keep their checkpoints: in one directory per job, in one process and on a cluster alike. */
 import {
   existsSync,
   mkdirSync,
@@ -36,14 +36,14 @@ function make(): void {
   writeFileSync(join(scratch, 'job.ts'), JOB);
 }
 const remove = () => rmSync(scratch, { recursive: true, force: true });
-const say = (...args: readonly string[]) => shoal(args, { cwd: scratch });
-const run = (...args: readonly string[]) => say('run', 'job.ts', '--', ...args);
+const runShoal = (...args: readonly string[]) => shoal(args, { cwd: scratch });
+const run = (...args: readonly string[]) => runShoal('run', 'job.ts', '--', ...args);
 
 describe('two jobs in one folder', () => {
   beforeAll(make);
   afterAll(remove);
 
-  test('have checkpoints of their own, and each resumes from its own', async () => {
+  test('have separate checkpoints, and each resumes from its own', async () => {
     expect((await run('one', '5')).stdout).toContain('done at step 5');
     const partials = join(scratch, '.shoal/one/worker-0/blobs/.shoal-uploads');
     const left = join(partials, '00000000-0000-4000-8000-000000000000.part');
@@ -54,29 +54,29 @@ describe('two jobs in one folder', () => {
     const two = await run('two', '3');
     expect(two, two.stderr).toMatchObject({ code: 0, stdout: expect.stringMatching(/done at step 3\b/) });
     const again = await run('one', '6');
-    expect(again.stdout).toMatch(/back to model\.ckpt-5[\s\S]*done at step 6/);
-    // What an earlier process of the job was writing is gone.
+    expect(again.stdout).toMatch(/restored model\.ckpt-5[\s\S]*done at step 6/);
+    // The partial upload of an earlier process of the job was removed.
     expect(existsSync(left)).toBe(false);
     expect(existsSync(join(scratch, 'checkpoints'))).toBe(false);
     expect(readdirSync(join(scratch, '.shoal/one'))).toEqual(['worker-0']);
   });
 
   test('are listed together, and only a choice needs --job', async () => {
-    const { code, stdout } = await say('checkpoint', 'ls');
+    const { code, stdout } = await runShoal('checkpoint', 'ls');
     expect(code).toBe(0);
     expect(stdout).toMatch(/^job +name +step/);
     expect(stdout).toMatch(/^one +model\.ckpt-6 [\s\S]*^two +model\.ckpt-3 /m);
-    expect(await say('checkpoint', 'inspect', 'latest')).toMatchObject({
+    expect(await runShoal('checkpoint', 'inspect', 'latest')).toMatchObject({
       code: 2,
-      stderr: expect.stringContaining('say --job one or --job two'),
+      stderr: expect.stringContaining('--job one or --job two'),
     });
-    const two = await say('checkpoint', 'inspect', 'latest', '--job', 'two', '--json');
+    const two = await runShoal('checkpoint', 'inspect', 'latest', '--job', 'two', '--json');
     expect(JSON.parse(two.stdout)).toMatchObject({ name: 'model.ckpt-3' });
   });
 
   test('continue on a cluster where one process has stopped', async () => {
-    const { code, stdout } = await say('run', 'job.ts', '--ps', '1', '--workers', '1', '--', 'one', '9');
-    expect(stdout).toMatch(/back to model\.ckpt-6\b/);
+    const { code, stdout } = await runShoal('run', 'job.ts', '--ps', '1', '--workers', '1', '--', 'one', '9');
+    expect(stdout).toMatch(/restored model\.ckpt-6\b/);
     expect(code).toBe(0);
   });
 });
@@ -85,19 +85,19 @@ describe('a job in one process', () => {
   beforeEach(make);
   afterEach(remove);
 
-  test('keeps its checkpoints in the store that it names, and not in that of another job', async () => {
+  test('keeps its checkpoints in the store that it names, and rejects the store of another job', async () => {
     const store = `file:${join(scratch, 'shared')}`;
     expect(await run('one', '4', store)).toMatchObject({ code: 0 });
     expect(readdirSync(join(scratch, 'shared/manifests')).length).toBeGreaterThan(0);
     const two = await run('two', '4', store);
     expect(two.code).toBe(2);
     expect(two.stderr).toMatch(
-      /SHOAL_CONFIG: model\.ckpt-4 in file:\S+ is a checkpoint of job one, and this is job two\n {2}hint: /,
+      /SHOAL_CONFIG: model\.ckpt-4 in file:\S+ is a checkpoint of job one, but this is job two\n {2}hint: /,
     );
-    expect((await run('one', '5', store)).stdout).toMatch(/back to model\.ckpt-4[\s\S]*done at step 5/);
+    expect((await run('one', '5', store)).stdout).toMatch(/restored model\.ckpt-4[\s\S]*done at step 5/);
   });
 
-  test('does not start over beside checkpoints of the former layout, and takes them when they are moved', async () => {
+  test('refuses to start beside checkpoints of the former layout, and restores them once moved', async () => {
     expect(await run('one', '4')).toMatchObject({ code: 0 });
     renameSync(join(scratch, '.shoal/one/worker-0/blobs/one'), join(scratch, 'checkpoints'));
     rmSync(join(scratch, '.shoal'), { recursive: true });
@@ -111,11 +111,11 @@ describe('a job in one process', () => {
     ]);
     mkdirSync(join(scratch, folder!), { recursive: true });
     renameSync(join(scratch, from!), join(scratch, to!));
-    expect((await run('one', '6')).stdout).toMatch(/back to model\.ckpt-4[\s\S]*done at step 6/);
+    expect((await run('one', '6')).stdout).toMatch(/restored model\.ckpt-4[\s\S]*done at step 6/);
   });
 });
 
-describe('a directory that can not be used', () => {
+describe('a directory that cannot be used', () => {
   beforeAll(() => {
     make();
     writeFileSync(join(scratch, 'file'), '');
@@ -147,10 +147,10 @@ describe('a directory that can not be used', () => {
     ],
     ['task', ['task', 'job.ts', ...alone, '--dir', 'file', ...job], 'it is a file'],
     ['checkpoint pull', ['checkpoint', 'pull', 'latest', 'file', '--store', 'file:home'], 'it is a file'],
-  ])('is refused at once: %s', async (_, args, why) => {
-    const { code, stdout, stderr } = await say(...args);
+  ])('is rejected at once: %s', async (_, args, why) => {
+    const { code, stdout, stderr } = await runShoal(...args);
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
-    expect(stderr).toMatch(/^SHOAL_CONFIG: .* can not be used: .*\n {2}hint: /);
+    expect(stderr).toMatch(/^SHOAL_CONFIG: .* cannot be used: .*\n {2}hint: /);
     expect(stderr).toContain(why);
   });
 });

@@ -1,4 +1,4 @@
-/** Job files as users write them, good and bad, loaded by real processes; and what help may not load. */
+/** Valid and invalid job files, loaded by real processes; and what help must not load. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -32,7 +32,7 @@ const JOB = `
     train: { lastStep: Number(steps) },
   });`;
 
-test('a job far from any package trains in one process and finds its arguments', async () => {
+test('a job outside of any package trains in one process and gets its arguments', async () => {
   const { code, stdout, stderr } = await load(JOB, '--', '3');
   expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
   expect(stdout).toContain('done at step 3 · w = 1');
@@ -45,7 +45,7 @@ test('run without --ps and --workers trains in this process', async () => {
   expect(stdout).toBe('done at step 2 · w = 1\n');
 });
 
-test('an error in the job is shown by its own lines', async () => {
+test('an error in the job is shown with the lines of the job file', async () => {
   const { code, stderr } = await load(
     'const a: number = 1;\nfunction f() { throw new TypeError("mine"); }\nf();\n',
   );
@@ -53,7 +53,7 @@ test('an error in the job is shown by its own lines', async () => {
   expect(stderr).toMatch(/^TypeError: mine\n {4}at f \(\S+job\.ts:2:\d+\)\n {4}at \S+ \(\S+job\.ts:3:1\)\n$/);
 });
 
-test('a file that is no TypeScript is shown by line and column', async () => {
+test('a syntax error is shown with line and column', async () => {
   const { code, stderr } = await load('const a = ;\n');
   expect(code).toBe(1);
   expect(stderr).toMatch(/job\.ts cannot be compiled:\n\S*job\.ts:1:10: /);
@@ -61,21 +61,21 @@ test('a file that is no TypeScript is shown by line and column', async () => {
 
 test.each([
   ['no default export', 'export const model = 1;', 'has no default export (it exports model)'],
-  ['an object that is no job', 'export default { name: "x" };', 'is no job but a plain object'],
-])('a file with %s is told how to write one', async (_, text, reason) => {
+  ['an object that is not a job', 'export default { name: "x" };', 'is no job but a plain object'],
+])('a file with %s is rejected with an example', async (_, text, reason) => {
   const { code, stderr } = await load(text);
   expect(code).toBe(1);
   expect(stderr).toContain(reason);
   expect(stderr).toContain('hint: write: export default defineJob(');
 });
 
-test('a file that is not there is named', async () => {
+test('the error for a missing file names it', async () => {
   const { code, stderr } = await shoal(['run', 'absent.ts', '--ps', '1'], { cwd: scratch });
   expect(code).toBe(1);
   expect(stderr).toContain(`there is no job file ${join(scratch, 'absent.ts')}`);
 });
 
-test('a mistake in a job is shown once, not by every task', async () => {
+test('an error in a job is shown once, not by every task', async () => {
   writeFileSync(join(scratch, 'job.ts'), 'throw new Error("mine");');
   const { code, stdout, stderr } = await shoal(['run', 'job.ts', '--ps', '2', '--workers', '3'], {
     cwd: scratch,

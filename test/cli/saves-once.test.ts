@@ -1,4 +1,4 @@
-/** What a job saves at its end, with real tasks. */
+/** The checkpoints that a job saves at its end, with real tasks. */
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -26,13 +26,13 @@ async function saved(lastStep: number, { ps = 1, every = lastStep } = {}): Promi
   return [...stdout.matchAll(/saved model\.ckpt-(\d+)/g)].map(([, step]) => Number(step));
 }
 
-test('a step that was just saved is not saved again at the end, nor one that was restored', async () => {
+test('a step that was just saved or restored is not saved again at the end', async () => {
   expect((await saved(400)).filter((step) => step === 400)).toEqual([400]);
   expect(await saved(400)).toEqual([]);
 });
 
-test('a ps that comes back is rid of what was removed meanwhile, though nothing is saved', async () => {
-  /** The steps of which a ps has files. */
+test('a ps that comes back removes checkpoints that were deleted meanwhile, without a new save', async () => {
+  /** The steps whose files a ps holds. */
   const held = (index: number) => {
     const blobs = join(scratch, `.shoal/evaluated/ps-${index}/blobs`);
     const files = readdirSync(blobs, { recursive: true }) as string[];

@@ -1,4 +1,4 @@
-/** The command line as real processes, for tests. */
+/** Runs the command line in real processes. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -9,7 +9,7 @@ export const BIN = join(ROOT, 'bin/shoal.cjs');
 export interface ShoalProcess {
   readonly child: ChildProcess;
   readonly pid: number;
-  /** What it has written so far. */
+  /** The output so far. */
   readonly output: { readonly stdout: string; readonly stderr: string };
   readonly ended: Promise<number | null>;
 }
@@ -19,7 +19,7 @@ export interface ShoalOptions {
   readonly env?: Readonly<Record<string, string | undefined>>;
 }
 
-/** Where the tests' own environment finds TensorFlow stands; nothing else of Shoal's settings does. */
+/** Passes on where to find TensorFlow, but no other setting of Shoal. */
 export function startShoal(args: readonly string[], { cwd, env = {} }: ShoalOptions): ShoalProcess {
   const { SHOAL_TF_DIR, SHOAL_CACHE } = process.env;
   const child = spawn(process.execPath, [BIN, ...args], {
@@ -49,7 +49,7 @@ export async function shoal(args: readonly string[], options: ShoalOptions) {
   return { code, ...output };
 }
 
-/** Whether a process runs; one that has ended and was not fetched yet does not. */
+/** Whether a process runs; a zombie does not. */
 export function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);

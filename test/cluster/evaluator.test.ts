@@ -1,4 +1,4 @@
-/** An evaluator as a task of a cluster of real processes, each with a disk of its own. */
+/** An evaluator in a cluster of real processes, each with its own disk. */
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -15,9 +15,11 @@ afterEach(() => rm(root, { recursive: true, force: true }));
 
 const PYTHON = new URL('../../src/train/testing/saver.py', import.meta.url);
 
-it('evaluates the checkpoints of others, to the last, and keeps the best', { timeout: 600_000 }, async () => {
+it('evaluates the checkpoints of the job up to the last, and keeps the best', {
+  timeout: 600_000,
+}, async () => {
   await using tasks = await TaskProcesses.create('evaluated-job.ts', 2, 2, { TASKS_ROOT: root });
-  // The others need not know of it: it finds an address of its own.
+  // The other tasks need not know the evaluator: it chooses its own address.
   const evaluator = tasks.start('evaluator', 0);
   const others = [
     ...[0, 1].map((index) => tasks.start('ps', index)),
@@ -30,7 +32,7 @@ it('evaluates the checkpoints of others, to the last, and keeps the best', { tim
     Number(step),
   );
   const found = await scalarsIn(join(root, 'evaluator-0/eval'), 'error');
-  // Every one that was evaluated is one that was saved, in order, and the last is the last.
+  // The evaluated checkpoints are saved ones, in order, and include the last.
   expect(found.length).toBeGreaterThanOrEqual(2);
   for (const [step] of found) expect(saved).toContain(step);
   expect(found.map(([step]) => step)).toEqual([...found.map(([step]) => step)].sort((a, b) => a - b));
@@ -45,6 +47,6 @@ it('evaluates the checkpoints of others, to the last, and keeps the best', { tim
   const values = await askPython<Record<string, number | number[]>>(PYTHON, { read: best.path });
   expect(Object.keys(values).sort()).toEqual(['b', 'global_step', 'w']);
   expect(values.global_step).toBe(best.step);
-  // Nobody but the chief shows the job's checkpoints, and the evaluator has no part in training.
+  // Only the chief shows the job's checkpoints, and the evaluator does not train.
   expect(await readdir(join(root, 'evaluator-0'))).toEqual(['best', 'blobs', 'eval']);
 });

@@ -1,4 +1,4 @@
-/** Records made in JavaScript, on a real cluster: no lost ps and no failing source is taken for their end. */
+/** Records from JavaScript on a real cluster: a lost ps or a failing source is not treated as the end of the input. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,7 +8,7 @@ import { type TaskProcess, TaskProcesses } from './processes.js';
 
 const MONITORED = 'fed-monitored.ts';
 const RECORDS = 200;
-/** A bound against hanging; a run takes a tenth of it on an idle machine. */
+/** Only detects hangs; a run takes a tenth of it on an idle machine. */
 const LONG = { timeout: 600_000 };
 const WAITS_FOR_RECORDS = { FED_EVERY_MS: '20', FED_CAPACITY: '8' };
 
@@ -28,37 +28,37 @@ async function killed(ps: TaskProcess): Promise<void> {
 
 const recordsIn = (output: string): number[] =>
   [...output.matchAll(/^record (\d+)$/gm)].map(([, id]) => Number(id));
-/** Where a row of records does not go on from the one before. */
+/** The records that do not follow their predecessor. */
 const gapsIn = (seen: readonly number[]) => seen.filter((id, i) => id !== (seen[i - 1] ?? -1) + 1);
 
 describe('a monitored session', () => {
   it.each([
-    ['who trains waits for records', WAITS_FOR_RECORDS],
-    ['records wait for who trains', { FED_STEP_MS: '20' }],
-  ])('that loses a ps while %s begins the pass anew, and it is whole', LONG, async (_, env) => {
+    ['training waits for records', WAITS_FOR_RECORDS],
+    ['records wait for training', { FED_STEP_MS: '20' }],
+  ])('that loses a ps while %s restarts the pass and completes it', LONG, async (_, env) => {
     await using tasks = await cluster(env);
     const ps = tasks.start('ps', 0, [], MONITORED);
     const worker = tasks.start('worker', 0, [], MONITORED);
-    await worker.said(/^record 60$/m, 120_000);
+    await worker.waitForOutput(/^record 60$/m, 120_000);
     await killed(ps);
     tasks.start('ps', 0, [], MONITORED);
     expect(await worker.exit, worker.output()).toBe(0);
-    const [, after = ''] = worker.output().split('the cluster is whole again');
+    const [, after = ''] = worker.output().split('the cluster is complete again');
     expect({ gaps: gapsIn(recordsIn(after)), last: recordsIn(after).at(-1) }, after).toEqual({
       gaps: [],
       last: RECORDS - 1,
     });
   });
 
-  it('that misses a ps for a while between two steps begins anew too', LONG, async () => {
+  it('that loses a ps temporarily between two steps restarts the pass too', LONG, async () => {
     await using tasks = await cluster({ FED_STEP_MS: '8000' });
     const ps = tasks.start('ps', 0, [], MONITORED);
     const worker = tasks.start('worker', 0, [], MONITORED);
-    await worker.said(/^record 0$/m, 120_000);
+    await worker.waitForOutput(/^record 0$/m, 120_000);
     ps.child.kill('SIGSTOP');
     await sleep(6000);
     ps.child.kill('SIGCONT');
-    await worker.said(/^record 0$[\s\S]*a step failed[\s\S]*^record 0$/m, 60_000);
+    await worker.waitForOutput(/^record 0$[\s\S]*a step failed[\s\S]*^record 0$/m, 60_000);
   });
 
   it('whose source fails ends with its error', LONG, async () => {
@@ -72,17 +72,17 @@ describe('a monitored session', () => {
 
 describe('a job', () => {
   it.each([
-    ['who trains waits for records', WAITS_FOR_RECORDS, /step [5-9]\d of/],
-    ['records wait for who trains', { FED_RECORDS: '5000' }, /step \d{3,4} of/],
-  ])('that loses a ps while %s begins the pass anew, and it is whole', LONG, async (_, env, when) => {
+    ['training waits for records', WAITS_FOR_RECORDS, /step [5-9]\d of/],
+    ['records wait for training', { FED_RECORDS: '5000' }, /step \d{3,4} of/],
+  ])('that loses a ps while %s restarts the pass and completes it', LONG, async (_, env, when) => {
     await using tasks = await cluster(env);
     const ps = tasks.start('ps', 0);
     const worker = tasks.start('worker', 0);
-    await worker.said(when, 120_000);
+    await worker.waitForOutput(when, 120_000);
     await killed(ps);
     tasks.start('ps', 0);
     expect(await worker.exit, worker.output()).toBe(0);
-    expect(worker.output()).toMatch(/the cluster is whole again/);
+    expect(worker.output()).toMatch(/the cluster is complete again/);
     const records = Number({ FED_RECORDS: RECORDS, ...env }.FED_RECORDS);
     expect(worker.output()).toContain(`counts = [0,${records},0,0,0]`);
   });

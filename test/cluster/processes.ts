@@ -1,4 +1,4 @@
-/** Tasks of a job as processes of this machine, for tests. */
+/** Runs the tasks of a job as processes on this machine. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -13,15 +13,15 @@ export interface TaskProcess {
   readonly child: ChildProcess;
   readonly output: () => string;
   readonly exit: Promise<number | null>;
-  /** Resolves when the output has matched. */
-  said(what: RegExp, timeoutMs?: number): Promise<void>;
+  /** Resolves when the output matches. */
+  waitForOutput(pattern: RegExp, timeoutMs?: number): Promise<void>;
 }
 
 export class TaskProcesses implements AsyncDisposable {
   readonly #program: string;
   readonly #flags: readonly string[];
   readonly #env: NodeJS.ProcessEnv;
-  /** The parent of their directories, where the test has none for them. */
+  /** The default parent of the task directories. */
   readonly #home: string;
   readonly #all: TaskProcess[] = [];
 
@@ -44,17 +44,17 @@ export class TaskProcesses implements AsyncDisposable {
     return new TaskProcesses(join(HERE, 'programs', program), flags, env);
   }
 
-  /** Runs the job, or a program of its own. */
+  /** Starts a task of the job, or of the given program. */
   start(
     job: 'ps' | 'worker' | 'evaluator',
     index: number,
     more: readonly string[] = [],
     program?: string,
   ): TaskProcess {
-    const what = program
+    const entry = program
       ? [join(HERE, 'programs', program)]
       : [join(HERE, 'programs/task.ts'), this.#program];
-    const args = ['--import', 'tsx', ...what];
+    const args = ['--import', 'tsx', ...entry];
     const child = spawn(
       process.execPath,
       [...args, `--job_name=${job}`, `--task_index=${index}`, ...this.#flags, ...more],
@@ -79,7 +79,7 @@ export class TaskProcesses implements AsyncDisposable {
       });
     }
     const exit = new Promise<number | null>((resolve) => child.once('close', resolve));
-    const said = (what: RegExp, timeoutMs = 240_000) =>
+    const waitForOutput = (pattern: RegExp, timeoutMs = 240_000) =>
       new Promise<void>((resolve, reject) => {
         const end = (settle: () => void) => {
           clearTimeout(timer);
@@ -87,16 +87,16 @@ export class TaskProcesses implements AsyncDisposable {
           settle();
         };
         const look = () => {
-          if (what.test(output)) end(resolve);
+          if (pattern.test(output)) end(resolve);
         };
-        const fail = (why: string) =>
-          end(() => reject(new Error(`${job} ${index} ${why} ${what}: ${output.slice(-2000)}`)));
-        const timer = setTimeout(fail, timeoutMs, 'did not say');
+        const fail = (reason: string) =>
+          end(() => reject(new Error(`${job} ${index} ${reason} ${pattern}: ${output.slice(-2000)}`)));
+        const timer = setTimeout(fail, timeoutMs, `did not print within ${timeoutMs} ms:`);
         watchers.add(look);
-        void exit.then(() => fail('ended without saying'));
+        void exit.then(() => fail('exited without printing'));
         look();
       });
-    const task: TaskProcess = { child, output: () => output, exit, said };
+    const task: TaskProcess = { child, output: () => output, exit, waitForOutput };
     this.#all.push(task);
     return task;
   }

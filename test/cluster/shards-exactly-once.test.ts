@@ -1,4 +1,4 @@
-/** Data shards on a real cluster: whoever is killed, every record is in the model once for each epoch. */
+/** Data shards on a real cluster: whichever task is killed, every record is applied once per epoch. */
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -12,7 +12,7 @@ const PER_FILE = 100;
 const RECORDS = FILES * PER_FILE;
 const EPOCHS = 2;
 const KILLS = 3;
-/** A bound against hanging; a run takes a tenth of it on an idle machine. */
+/** Only detects hangs; a run takes a tenth of it on an idle machine. */
 const TIMEOUT = 280_000;
 
 let folder: string;
@@ -23,7 +23,7 @@ beforeAll(async () => {
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-/** A row of numbers in [0, 1) that is the same in every run. */
+/** A reproducible sequence of numbers in [0, 1). */
 function seeded(seed: number): () => number {
   let state = seed;
   return () => {
@@ -32,7 +32,7 @@ function seeded(seed: number): () => number {
   };
 }
 
-/** Holds every batch back for so long. */
+/** Delays every batch. */
 const pace = (name: string, ms: number) => writeFileSync(join(folder, `${name}.pace`), String(1000 * ms));
 
 const cluster = (name: string, ps: number, workers: number, env: NodeJS.ProcessEnv = {}) =>
@@ -45,7 +45,7 @@ const cluster = (name: string, ps: number, workers: number, env: NodeJS.ProcessE
     ...env,
   });
 
-/** How many records were applied 0 times, how many once, up to 4 times, by the two tables. */
+/** For each of the two tables, how many records were applied 0, 1, … 4 times. */
 function timesApplied(chief: TaskProcess): Record<string, unknown> {
   const line = /done at step.*$/m.exec(chief.output())?.[0] ?? '';
   const countsOf = (name: string) =>
@@ -69,11 +69,15 @@ describe('every record is applied once in each epoch', () => {
       isOver = true;
     });
     let kills = 0;
-    const haunt = async (index: number) => {
+    const killRepeatedly = async (index: number) => {
       while (!isOver) {
         const worker = tasks.start('worker', index);
         const ended = worker.exit.then(() => undefined);
-        await Promise.race([worker.said(/step \d+ of/, 120_000).catch(() => undefined), ended, chief.exit]);
+        await Promise.race([
+          worker.waitForOutput(/step \d+ of/, 120_000).catch(() => undefined),
+          ended,
+          chief.exit,
+        ]);
         if (kills >= KILLS) return ended;
         await Promise.race([sleep(300 + 1200 * random()), chief.exit]);
         if (isOver) return;
@@ -83,34 +87,34 @@ describe('every record is applied once in each epoch', () => {
         if (kills >= KILLS) pace('workers', 0);
       }
     };
-    await Promise.all([haunt(1), haunt(2), chief.exit]);
+    await Promise.all([killRepeatedly(1), killRepeatedly(2), chief.exit]);
     expect(timesApplied(chief)).toEqual(ALL_ONCE_AN_EPOCH);
     expect(kills).toBeGreaterThan(1);
   });
 
-  test('with a ps lost in the middle: all go back to a checkpoint', { timeout: TIMEOUT }, async () => {
+  test('when a ps is lost: all tasks go back to a checkpoint', { timeout: TIMEOUT }, async () => {
     pace('ps', 1000);
     await using tasks = await cluster('ps', 2, 2, { COUNT_SAVE_SECS: '1', COUNT_INFLIGHT: '2' });
     tasks.start('ps', 0);
     const lost = tasks.start('ps', 1);
     const chief = tasks.start('worker', 0);
     const worker = tasks.start('worker', 1);
-    await chief.said(/saved model.ckpt-[1-9]/, 120_000);
+    await chief.waitForOutput(/saved model.ckpt-[1-9]/, 120_000);
     lost.child.kill('SIGKILL');
     await lost.exit;
     pace('ps', 0);
     tasks.start('ps', 1);
     await chief.exit;
-    expect(chief.output()).toMatch(/variables were lost: all go back to model.ckpt-/);
+    expect(chief.output()).toMatch(/variables were lost: restored model.ckpt-/);
     expect(timesApplied(chief)).toEqual(ALL_ONCE_AN_EPOCH);
-    // A worker that is done stays for the last checkpoint: its disk has the same as the others, and no older ones.
+    // A finished worker stays for the last checkpoint: its disk has the same checkpoints as the others, no older ones.
     expect(await worker.exit).toBe(0);
     const kept = (task: string) => readdirSync(join(folder, 'ps', task, 'blobs/count/manifests')).sort();
     expect(kept('worker-1')).toEqual(kept('worker-0'));
     expect(kept('worker-1').length).toBeLessThanOrEqual(2);
   });
 
-  test('of a plain dataset of files, in batches that shards are no multiple of', {
+  test('of a plain file dataset whose batch size does not divide the shards', {
     timeout: TIMEOUT,
   }, async () => {
     pace('dataset', 300);
@@ -119,7 +123,7 @@ describe('every record is applied once in each epoch', () => {
     tasks.start('ps', 1);
     const chief = tasks.start('worker', 0);
     const worker = tasks.start('worker', 1);
-    await worker.said(/step \d+ of/, 120_000);
+    await worker.waitForOutput(/step \d+ of/, 120_000);
     worker.child.kill('SIGKILL');
     await worker.exit;
     pace('dataset', 0);
@@ -130,40 +134,40 @@ describe('every record is applied once in each epoch', () => {
     expect(timesApplied(chief)).toEqual(ALL_ONCE_AN_EPOCH);
   });
 
-  test('with a step that one ps has and the other has not: all go back', { timeout: TIMEOUT }, async () => {
+  test('when a step was applied on only one of two ps: all tasks go back', { timeout: TIMEOUT }, async () => {
     pace('part', 300);
     await using tasks = await cluster('part', 2, 2, {
-      // Seldom: a worker that rests for a save makes no step.
+      // Rarely: a worker that is paused for a save makes no step.
       COUNT_SAVE_SECS: '5',
       COUNT_BATCH: '6',
-      // A ps that is stopped for a while is not to be taken for lost.
+      // A ps that is stopped for a short time must not count as lost.
       SHOAL_DEAD_AFTER_MS: '60000',
     });
     const ps = [tasks.start('ps', 0), tasks.start('ps', 1)] as const;
     const chief = tasks.start('worker', 0);
-    const killAmid = async (): Promise<boolean> => {
+    const killDuringStep = async (): Promise<boolean> => {
       const worker = tasks.start('worker', 1);
-      await chief.said(/saved model.ckpt-[1-9]/, 120_000);
-      await worker.said(/step \d+ of/, 120_000);
-      // A step of the worker is made on the one ps, and waits for the other.
+      await chief.waitForOutput(/saved model.ckpt-[1-9]/, 120_000);
+      await worker.waitForOutput(/step \d+ of/, 120_000);
+      // A step of the worker is applied on one ps and waits for the other.
       ps[1].child.kill('SIGSTOP');
       await sleep(2000);
       worker.child.kill('SIGKILL');
       await worker.exit;
       ps[1].child.kill('SIGCONT');
-      return chief.said(/applied in part: all go back to the newest checkpoint/, 10_000).then(
+      return chief.waitForOutput(/partially applied: restoring the newest checkpoint/, 10_000).then(
         () => true,
         () => false,
       );
     };
-    // A worker that was at rest, or between two steps, leaves nothing in part.
-    expect((await killAmid()) || (await killAmid()) || (await killAmid())).toBe(true);
+    // A worker that was paused or between two steps leaves no partial step.
+    expect((await killDuringStep()) || (await killDuringStep()) || (await killDuringStep())).toBe(true);
     pace('part', 0);
     await chief.exit;
     expect(timesApplied(chief)).toEqual(ALL_ONCE_AN_EPOCH);
   });
 
-  test('with the chief lost in the middle: its successor goes back with all', {
+  test('when the chief is lost: its successor and all tasks go back to a checkpoint', {
     timeout: TIMEOUT,
   }, async () => {
     pace('chief', 1000);
@@ -171,13 +175,13 @@ describe('every record is applied once in each epoch', () => {
     tasks.start('ps', 0);
     const first = tasks.start('worker', 0);
     tasks.start('worker', 1);
-    await first.said(/saved model.ckpt-[1-9]/, 120_000);
+    await first.waitForOutput(/saved model.ckpt-[1-9]/, 120_000);
     first.child.kill('SIGKILL');
     await first.exit;
     pace('chief', 0);
     const successor = tasks.start('worker', 0);
     await successor.exit;
-    expect(successor.output()).toMatch(/an earlier chief had the ledger: all go back/);
+    expect(successor.output()).toMatch(/the ledger of the previous chief is lost: restoring/);
     expect(timesApplied(successor)).toEqual(ALL_ONCE_AN_EPOCH);
   });
 });

@@ -1,4 +1,4 @@
-/** The summaries of a job on a cluster of real processes: the chief writes them, of its own batches. */
+/** The summaries of a job on a cluster of real processes: the chief writes them, from its own batches. */
 import { existsSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -21,7 +21,7 @@ afterAll(() => rm(folder, { recursive: true, force: true }));
 it.each([
   ['without checkpoints', {}],
   ['with checkpoints', { SAVE_SECS: '1' }],
-])('are written by the chief alone, and take no records: %s', { timeout: 300_000 }, async (name, env) => {
+])('are written only by the chief, and consume no records: %s', { timeout: 300_000 }, async (name, env) => {
   const root = join(folder, name);
   await using tasks = await TaskProcesses.create('summarised-job.ts', 1, 2, {
     TASKS_ROOT: root,

@@ -12,7 +12,7 @@ const outputsOf = (text: string): Record<string, number[]> =>
   );
 
 describe('synchronous training', () => {
-  it('goes the way of one process on the joined batch', { timeout: 600_000 }, async () => {
+  it('computes the same as one process on the joined batch', { timeout: 600_000 }, async () => {
     const alone = await runInProcess(job);
     await using tasks = await TaskProcesses.create('sync-job.ts', 2, 3);
     const started = [
@@ -32,11 +32,11 @@ describe('synchronous training', () => {
     }
   });
 
-  it('goes on when a worker dies, whatever it held', { timeout: 600_000 }, async () => {
+  it('continues when a worker dies', { timeout: 600_000 }, async () => {
     await using tasks = await TaskProcesses.create('sync-job.ts', 1, 3, { SYNC_STEPS: '1000000' });
     tasks.start('ps', 0);
     const workers = [0, 1, 2].map((index) => tasks.start('worker', index));
-    await Promise.all(workers.map((worker) => worker.said(/step \d+ of/)));
+    await Promise.all(workers.map((worker) => worker.waitForOutput(/step \d+ of/)));
     workers[2]?.child.kill('SIGKILL');
     const mark = workers[0]?.output().length ?? 0;
     const stepAfter = () =>

@@ -15,7 +15,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(root, { recursive: true, force: true }));
 
-it('gives every ps its part of the chief’s SavedModel', { timeout: 600_000 }, async () => {
+it('initializes every ps with its part of the chief’s SavedModel', { timeout: 600_000 }, async () => {
   const model = join(root, 'model');
   using graph = new Graph();
   const { x, y, init } = graph.asDefault(() => {

@@ -1,4 +1,4 @@
-/** The digits example reaches what its README says. */
+/** The digits example reaches the accuracy in its README. */
 import { beforeAll, describe, expect, it } from 'vitest';
 import { type Digits, loadDigits, PIXELS } from '../../examples/digits/data.js';
 import { drawDigit } from '../../examples/digits/draw.js';
@@ -10,7 +10,7 @@ beforeAll(() => {
 });
 
 describe('the digits', () => {
-  it('are split without overlap, the same every time', () => {
+  it('are split without overlap, in the same way every time', () => {
     expect([digits.train.count, digits.heldOut.count]).toEqual([9000, 1000]);
     const again = loadDigits();
     expect(again.heldOut.labels).toEqual(digits.heldOut.labels);
@@ -32,7 +32,7 @@ describe('softmax regression', () => {
     expect(accuracy).toBeGreaterThan(0.9);
   }, 120_000);
 
-  it('starts and goes on in the same way with the same seed', async () => {
+  it('is reproducible with the same seed', async () => {
     const [one, two] = [
       await trainSoftmax(digits, { steps: 20, seed: 3 }),
       await trainSoftmax(digits, { steps: 20, seed: 3 }),
@@ -42,7 +42,7 @@ describe('softmax regression', () => {
     });
   }, 120_000);
 
-  it('stops when it is told to', async () => {
+  it('stops when its signal is aborted', async () => {
     const stop = new AbortController();
     const { losses } = await trainSoftmax(digits, {
       steps: 100,

@@ -1,4 +1,4 @@
-/** `npm start`, as a process of its own: what it prints, its options, Ctrl-C. */
+/** `npm start` as a separate process: its output, its options, Ctrl-C. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -50,7 +50,7 @@ async function quickstart(args: readonly string[], watch?: (output: string) => v
 }
 
 describe('the quickstart', () => {
-  it('trains, draws a digit and tells how often it is right', async () => {
+  it('trains, draws a digit and prints the accuracy', async () => {
     const { code, output } = await quickstart(['--steps', '300', '--logdir', directory]);
     expect(output).toMatch(/9000 digits to train with, 1000 held out/);
     expect(output).toMatch(/step 300\/300 {3}loss \d\.\d{3} {3}accuracy \d/);
@@ -62,7 +62,7 @@ describe('the quickstart', () => {
     expect(await readdir(directory)).toEqual([expect.stringMatching(/^events\.out\.tfevents\./)]);
   }, 240_000);
 
-  it('ends at Ctrl-C, saying where', async () => {
+  it('ends at Ctrl-C and prints the step', async () => {
     let isSent = false;
     const { code, output } = await quickstart(['--steps', '10000000'], (text) => {
       if (isSent || !text.includes('step')) return;
@@ -73,13 +73,13 @@ describe('the quickstart', () => {
     expect(code).toBe(130);
   }, 240_000);
 
-  it('explains itself with --help', async () => {
+  it('prints its usage with --help', async () => {
     const { code, output } = await quickstart(['--help']);
     expect(output).toMatch(/--steps <n>/);
     expect(code).toBe(0);
   }, 240_000);
 
-  it('refuses an option that makes no sense, and explains itself', async () => {
+  it('rejects an invalid option and prints its usage', async () => {
     const { code, output } = await quickstart(['--steps', 'many']);
     expect(output).toMatch(/--steps must be a whole number from 1\n.*\n?.*softmax regression/);
     expect(code).toBe(2);

@@ -14,6 +14,6 @@ if (load) {
   const { main } = await load();
   process.exitCode = await main(args);
 } else {
-  console.error(`there is no long test '${name}'; there are: ${Object.keys(TESTS).join(', ')}`);
+  console.error(`unknown long test '${name}'; available: ${Object.keys(TESTS).join(', ')}`);
   process.exitCode = 2;
 }

@@ -1,6 +1,6 @@
 /**
- * One million runs of a small graph with feeds and fetches: the number of native handles stays as it is,
- * and so does the resident memory once it has warmed up. `npm run long -- million-runs [runs]`.
+ * One million runs of a small graph with feeds and fetches: the number of native handles stays constant, and so does the
+ * resident memory after the warm-up. `npm run long -- million-runs [runs]`.
  */
 import { Graph } from '../../src/graph/graph.js';
 import { tf } from '../../src/index.js';
@@ -9,9 +9,8 @@ import * as raw from '../../src/ops/generated/index.js';
 import { Session } from '../../src/session/session.js';
 
 const MB = 1024 * 1024;
-/** Of the runs before memory is compared. */
+/** The fraction of runs before memory is compared. */
 const WARM_UP = 0.1;
-/** How much the resident memory may grow after the warm-up. */
 const ALLOWED_GROWTH_MB = 16;
 const IN_FLIGHT = 8;
 const REPORTS = 20;
@@ -29,8 +28,8 @@ export interface Outcome {
   readonly handlesConstant: boolean;
 }
 
-/** Half of the runs wait their turn on threads, half are in place; strings and a large fetch are among them. */
-export async function manyRuns(runs: number, tell: (report: Report) => void): Promise<Outcome> {
+/** Half of the runs use pool threads, half are synchronous; they include strings and a large fetch. */
+export async function manyRuns(runs: number, onReport: (report: Report) => void): Promise<Outcome> {
   const graph = new Graph();
   const session = Session.open({ graph });
   const call = graph.asDefault(() => {
@@ -62,19 +61,19 @@ export async function manyRuns(runs: number, tell: (report: Report) => void): Pr
       handles: liveHandles(),
       runsPerSecond,
     });
-    tell(reports.at(-1) as Report);
+    onReport(reports.at(-1) as Report);
   }
   await session.close();
-  return { reports, ...judge(reports) };
+  return { reports, ...summarize(reports) };
 }
 
 function check(value: number, expected: number): void {
   if (Math.abs(value - expected) > Math.abs(expected) * 1e-6) {
-    throw new Error(`A run gave ${value} instead of ${expected}`);
+    throw new Error(`A run returned ${value} instead of ${expected}`);
   }
 }
 
-function judge(reports: readonly Report[]): Pick<Outcome, 'growthMb' | 'handlesConstant'> {
+function summarize(reports: readonly Report[]): Pick<Outcome, 'growthMb' | 'handlesConstant'> {
   const warm = reports.slice(Math.ceil(reports.length * WARM_UP));
   const first = warm[0] as Report;
   const half = Math.ceil(warm.length / 2);

@@ -1,6 +1,6 @@
 /**
- * Exports of a cluster during which the exporter or a ps is killed, or the exporter's disk is full, at every step: no version
- * appears, the error says what happened, and after the next export nothing else is left on any disk.
+ * Exports of a cluster while the exporter or a ps is killed, or the exporter's disk is full, at every step: no version
+ * appears, the error names the cause, and after the next export nothing else is left on any disk.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync } from 'node:fs';
@@ -27,7 +27,7 @@ const versionsOf = (exporter: string): readonly string[] => {
 };
 const published = () => [CHIEF, OTHER].map((name) => versionsOf(name).length);
 
-/** Begins an export that is to fail. */
+/** Starts an export that should fail. */
 function failingExport(exporter: string): Promise<Failure> {
   version += 1;
   return cluster
@@ -41,7 +41,7 @@ function failingExport(exporter: string): Promise<Failure> {
 
 /** The next export of the same version succeeds, is of one instant, and is all that is left. */
 async function expectNextExport(exporter: string): Promise<void> {
-  // Variables of a ps that was killed get values again.
+  // Initializes the variables of a ps that was killed.
   await cluster.at(CHIEF).ask('step');
   await cluster.at(exporter).ask('export', { version: String(version) });
   const directory = join(cluster.directory(exporter), 'export', String(version));
@@ -52,7 +52,7 @@ async function expectNextExport(exporter: string): Promise<void> {
   expect(leftovers(cluster)).toEqual([]);
 }
 
-/** What a write under way had published after the failure goes soon. */
+/** A blob that a running write published after the failure is removed soon. */
 const expectNothingLeft = () =>
   expect.poll(() => leftovers(cluster), { timeout: 60_000, interval: 200 }).toEqual([]);
 
@@ -76,7 +76,7 @@ describe('SIGKILL', () => {
     [point, OTHER],
   ]) as readonly (readonly [string, string])[];
   const chiefPoints = [
-    'checkpoint.park',
+    'checkpoint.pause',
     'checkpoint.index.before',
     'checkpoint.index.after',
     'checkpoint.manifest.before',
@@ -172,7 +172,7 @@ describe.runIf(canMount).each([CHIEF, OTHER])('a full disk of the exporter %s', 
       (path) => isLeftover(path) || path.startsWith('export/'),
     );
 
-  /** A write under way may publish its blob after the failure; that is removed two seconds later. */
+  /** A running write may publish its blob after the failure; it is removed two seconds later. */
   const expectNothingLeft = async () => {
     await sleep(2500);
     await expect.poll(left, { timeout: 60_000, interval: 200 }).toEqual([]);
@@ -180,7 +180,7 @@ describe.runIf(canMount).each([CHIEF, OTHER])('a full disk of the exporter %s', 
   };
 
   const sizes = [0, 1, 4, SHARD_PAGES - 1, SHARD_PAGES + 1, 2 * SHARD_PAGES - 2];
-  it.each(sizes)('with %i pages free: the error says so, and nothing is left', async (freePages) => {
+  it.each(sizes)('with %i pages free: the error reports it, and nothing is left', async (freePages) => {
     await full.at(exporter).ask('fill', { freePages });
     const failure = await full
       .at(exporter)
@@ -191,7 +191,7 @@ describe.runIf(canMount).each([CHIEF, OTHER])('a full disk of the exporter %s', 
     await expectNothingLeft();
   });
 
-  it('at each page of what follows the shards, until there is enough: the export is complete then', async () => {
+  it('at each page after the shards, until there is enough space and the export is complete', async () => {
     const failures: string[] = [];
     for (let freePages = 2 * SHARD_PAGES - 1; failures.length < 40; freePages++) {
       await full.at(exporter).ask('fill', { freePages });

@@ -1,5 +1,5 @@
 /**
- * Exports of a cluster that trains, by the chief and by another worker, each with a disk of its own: every export is of one
+ * Exports of a training cluster, by the chief and by another worker, each with its own disk: every export is of one
  * instant, Python TensorFlow loads it, and nothing else is left on any disk.
  */
 import { readdirSync } from 'node:fs';
@@ -48,7 +48,7 @@ async function exportBy(exporter: string, version: string, more: object = {}): P
   return pathOf(exporter, version);
 }
 
-describe('an export while training goes on', () => {
+describe('an export during training', () => {
   it.each(WORKERS)('by %s is of one instant', async (exporter) => {
     let before = 0;
     for (const version of ['1', '2', '3']) {
@@ -69,7 +69,7 @@ describe('an export while training goes on', () => {
     await trainOn(20);
   });
 
-  it('is of several instants where the workers do not pause for it: these tests can tell', async () => {
+  it('is of several instants if the workers do not pause, which these tests detect', async () => {
     let torn = 0;
     for (let i = 0; i < 20 && torn === 0; i++) {
       const path = await exportBy('worker/1', `loose-${i}`, { consistency: 'relaxed' });
@@ -95,7 +95,7 @@ describe('an export while training goes on', () => {
     }
   });
 
-  it('leaves nothing behind, and nothing on the disks of others', () => {
+  it('leaves nothing on the disks of the exporter and of other tasks', () => {
     expect(leftovers(cluster)).toEqual([]);
     for (const name of WORKERS) {
       const versions = readdirSync(join(cluster.directory(name), 'export')).sort();
@@ -128,7 +128,7 @@ describe('an export at the end of training', () => {
     expect(chief().log.at(-1)).toMatch(/\/job:worker\/task:1 did not report the end of training in time/);
   });
 
-  it('fails without a chief, and says so', async () => {
+  it('fails without a chief, and the error says so', async () => {
     await chief().ask('leave');
     const failure = (await other()
       .ask('export', { version: '6' })

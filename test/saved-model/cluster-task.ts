@@ -1,12 +1,11 @@
 /**
- * A task of the tests of exports on a cluster. Two variables on two ps, and the global step, are incremented by every step:
- * in a state of one instant all of their elements are equal. A worker trains, exports and saves when it is told to.
+ * A task of the tests of exports on a cluster. Every step increments two variables on two ps and the global step: in a
+ * state of one instant all of their elements are equal. A worker trains, exports and saves on command.
  */
 import { spawnSync } from 'node:child_process';
 import { closeSync, openSync, readdirSync, rmSync, statfsSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
-import { isShoalError, messageOf } from '../../src/errors/errors.js';
+import { messageOf } from '../../src/errors/errors.js';
 import { Graph } from '../../src/graph/graph.js';
 import { clusterVariables } from '../../src/saved-model/cluster-variables.js';
 import { predictSignatureDef, SavedModelBuilder, tags } from '../../src/saved-model/index.js';
@@ -19,6 +18,7 @@ import { Saver } from '../../src/train/checkpoints/saver.js';
 import { RecoverableSession } from '../../src/train/recovery/recoverable-session.js';
 import { Server } from '../../src/train/sessions/server.js';
 import { getOrCreateGlobalStep } from '../../src/variables/global-step.js';
+import { serveCommands } from '../checkpoint/commands.js';
 
 interface Command {
   readonly id: number;
@@ -36,7 +36,7 @@ const PAGE = 4096;
 const BALLAST = 'ballast';
 
 const directory = process.env.TASK_DIRECTORY as string;
-// On a disk of its own, which can be filled: the mount is seen by this process alone.
+// Uses a separate disk that can be filled; the mount is visible only to this process.
 if (process.env.TASK_DISK_BYTES) {
   const script =
     'mount -t tmpfs -o "size=$TASK_DISK_BYTES" tmpfs "$TASK_DIRECTORY" && TASK_DISK_BYTES= exec "$@"';
@@ -95,12 +95,12 @@ function worker() {
   let steps = 0;
 
   return {
-    /** A step, with values for variables that have none. */
+    /** Runs a step; the session first initializes variables that have no values. */
     async step() {
       await session.run(step);
       steps += 1;
     },
-    /** Several steps are under way at any time, until `end`. */
+    /** Keeps several steps in flight until `end`. */
     async begin() {
       await session.ready();
       const train = async () => {
@@ -158,7 +158,7 @@ const common: Record<string, (command: Command) => unknown> = {
     readdirSync('.', { recursive: true, withFileTypes: true })
       .filter((entry) => entry.isFile())
       .map(({ parentPath, name }) => join(parentPath, name)),
-  /** Fills the disk but for some pages. */
+  /** Fills the disk except for some pages. */
   fill: ({ freePages = 0 }) => {
     rmSync(BALLAST, { force: true });
     const file = openSync(BALLAST, 'w');
@@ -173,16 +173,4 @@ const own: Record<string, (command: Command) => unknown> = {
   ...(server.task.task.includes('ps') ? {} : worker()),
 };
 
-const commands = createInterface({ input: process.stdin });
-commands.on('line', async (line) => {
-  const command = JSON.parse(line) as Command;
-  const answer = (result: object) =>
-    process.stdout.write(`${JSON.stringify({ id: command.id, ...result })}\n`);
-  try {
-    answer({ result: (await own[command.do]!(command)) ?? null });
-  } catch (error) {
-    answer({ error: messageOf(error), code: isShoalError(error) ? error.code : '' });
-  }
-});
-// The test is gone: nobody else would end this process.
-commands.on('close', () => process.exit(1));
+serveCommands<Command>((command) => own[command.do]!(command));

@@ -1,4 +1,4 @@
-/** An exporter that is killed at any step: no version appears half, and the next export removes what is left. */
+/** An exporter that is killed at any step: no incomplete version appears, and the next export removes the leftovers. */
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** The way in from a fresh clone: the last line of a test run, the npm packages, and ending what it started. */
+/** Bootstrap from a fresh clone: the last line of a test run, the npm packages, and the end of child processes. */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -6,7 +6,7 @@ import { pathToFileURL } from 'node:url';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { packagesAreCurrent } from '../../scripts/dev/install.mjs';
 import { locateTensorFlow } from '../../src/native/locate.js';
-import { ROOT, startNode, until } from './run-setup.js';
+import { ROOT, startNode, waitUntil } from './run-setup.js';
 
 const BOOTSTRAP = join(ROOT, 'scripts/bootstrap.mjs');
 const ready = () => ({
@@ -53,7 +53,7 @@ test('an unknown command is an error that lists the known ones', async () => {
   expect(stderr).toContain('start|test|bench');
 });
 
-test('a run that is ended ends what it started, and what that started', async () => {
+test('a run that is terminated ends its children and grandchildren', async () => {
   const grandchild = "console.log('grandchild ' + process.pid); setInterval(() => {}, 1000)";
   const child = `require('node:child_process').spawn(process.execPath, ['-e', ${JSON.stringify(grandchild)}], { stdio: 'inherit' });
     setInterval(() => {}, 1000);`;
@@ -65,10 +65,10 @@ test('a run that is ended ends what it started, and what that started', async ()
   run.child.stdout?.on('data', (text: string) => {
     pid = Number(/grandchild (\d+)/.exec(text)?.[1] ?? pid);
   });
-  await until('the grandchild runs', () => pid > 0);
+  await waitUntil('the grandchild runs', () => pid > 0);
   run.child.kill('SIGTERM');
   expect((await run.ended).code).toBe(143);
-  await until('the grandchild is gone', () => !isRunning(pid));
+  await waitUntil('the grandchild has exited', () => !isRunning(pid));
 });
 
 describe('npm packages', () => {

@@ -37,13 +37,13 @@ test('--version prints the version of the package', async () => {
   expect((await shoal(['--version'])).stdout.trim()).toBe(version);
 });
 
-test('an unknown command exits with 2 and suggests the one that was meant', async () => {
+test('an unknown command exits with 2 and suggests a similar one', async () => {
   const { code, stderr } = await shoal(['doctr']);
   expect(code).toBe(2);
   expect(stderr).toContain('doctor');
 });
 
-test('doctor --json tells all its subjects and exits with 0 where Shoal can run', async () => {
+test('doctor --json lists all findings and exits with 0 where Shoal can run', async () => {
   const { code, stdout } = await shoal(['doctor', '--json'], { SHOAL_TF_DIR: libraries });
   expect(code).toBe(0);
   const diagnosis = JSON.parse(stdout);
@@ -67,26 +67,26 @@ test('doctor --json tells all its subjects and exits with 0 where Shoal can run'
       status: expect.stringMatching(/^(?:ok|warning|problem)$/),
       summary: expect.stringMatching(/./),
       details: expect.any(Object),
-      ...(finding.status === 'ok' ? {} : { mend: expect.stringMatching(/./) }),
+      ...(finding.status === 'ok' ? {} : { fix: expect.stringMatching(/./) }),
     });
   }
 });
 
-test('doctor exits with 1, lists the places searched and says how to mend it when there is no library', async () => {
+test('doctor without a library exits with 1, lists the searched places and prints a fix', async () => {
   const { code, stdout } = await shoal(['doctor']);
   expect(code).toBe(1);
   expect(stdout).toMatch(/^problem +library /m);
   expect(stdout).toContain(`searched cache ${join(scratch, 'cache')}`);
-  expect(stdout).toContain('mend: Run `npx shoal setup`');
+  expect(stdout).toContain('fix: Run `npx shoal setup`');
 });
 
-test('the command line runs on a pool that was sized in time', async () => {
+test('the command line sizes the thread pool before its first use', async () => {
   const { stdout } = await shoal(['doctor', '--json']);
   const threads = JSON.parse(stdout).findings.find(({ name }: { name: string }) => name === 'threads');
   expect(threads.details).toEqual({ size: 64, from: 'shoal', certain: true });
 });
 
-test('setup with SHOAL_TF_DIR that leads nowhere ends with Shoal’s error, without a stack', async () => {
+test('setup with a SHOAL_TF_DIR that does not exist prints a Shoal error without a stack', async () => {
   const { code, stderr } = await shoal(['setup'], { SHOAL_TF_DIR: join(scratch, 'nowhere') });
   expect(code).toBe(1);
   expect(stderr).toContain('SHOAL_LIBRARY: ');
@@ -94,7 +94,7 @@ test('setup with SHOAL_TF_DIR that leads nowhere ends with Shoal’s error, with
   expect(stderr).not.toMatch(/^ +at /m);
 });
 
-/** Runs JavaScript in a process that could load TensorFlow, and tells whether it did. */
+/** Runs JavaScript in a process that could load TensorFlow, and returns whether it did. */
 async function loadsTensorFlow(body: string): Promise<boolean> {
   const report = `process.on('exit', () => {
     const maps = require('node:fs').readFileSync('/proc/self/maps', 'utf8');

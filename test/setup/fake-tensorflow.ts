@@ -1,6 +1,6 @@
 /**
- * A small TensorFlow to set up in tests: a real wheel (a zip with two "libraries" and a header), a lock
- * file that pins it, and a package index on loopback that serves it to the real pip and can hold a download in its middle.
+ * A small fake TensorFlow for set-up tests: a wheel (a zip with two "libraries" and a header), a lock file that pins it,
+ * and a package index on loopback that serves it to the real pip and can suspend a download halfway.
  */
 import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -41,7 +41,7 @@ export interface FakeLock {
   >;
 }
 
-/** Writes the wheel and its lock file; `ccBytes` is the size of the larger library, which packs well. */
+/** Writes the wheel and its lock file; `ccBytes` is the size of the larger library, which compresses well. */
 export function makeFakeTensorFlow(dir: string, ccBytes = 3_000_000): FakeTensorFlow {
   const cc = Buffer.alloc(ccBytes, 'c');
   const framework = Buffer.from('framework');
@@ -83,17 +83,17 @@ function describe(file: string, content: Buffer): FakeFile {
 }
 
 export interface PackageIndex {
-  /** Lets downloads that were held in their middle go on. */
+  /** Resumes suspended downloads. */
   readonly release: () => void;
   readonly url: string;
-  /** How often the wheel was asked for. */
+  /** The number of requests for the wheel. */
   readonly downloads: () => number;
-  /** How many downloads are under way. */
+  /** The number of downloads in progress. */
   readonly open: () => number;
   readonly close: () => Promise<void>;
 }
 
-/** Serves the wheel; from the second quarter on with a pause after each of `slices` slices. */
+/** Serves the wheel; with `isHeld`, downloads stop halfway until `release`. */
 export async function servePackages(wheelFile: string, isHeld = false): Promise<PackageIndex> {
   const wheel = readFileSync(wheelFile);
   let downloads = 0;

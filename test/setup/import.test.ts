@@ -1,4 +1,4 @@
-/** Importing has no effects: nothing is printed, TensorFlow is not loaded, nothing keeps the process alive. */
+/** Importing has no side effects: it prints nothing, does not load TensorFlow and does not keep the process alive. */
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';

@@ -1,4 +1,4 @@
-/** Starts the set-up script as a process of its own, on a cache and a package index of the test's. */
+/** Starts the set-up script in a separate process, with the cache and package index of the test. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { PLATFORM } from './fake-tensorflow.js';
@@ -16,8 +16,8 @@ export interface Ended {
 export interface Started {
   readonly child: ChildProcess;
   readonly ended: Promise<Ended>;
-  /** What it has said on stderr so far. */
-  readonly said: () => string;
+  /** The output on stderr so far. */
+  readonly stderr: () => string;
 }
 
 export interface SetupRun {
@@ -46,7 +46,7 @@ export function startSetup({
   });
 }
 
-/** This process's environment less what points Shoal or Node anywhere, plus `extra`. */
+/** The environment of this process without settings of Shoal and Node, plus `extra`. */
 export function childEnvironment(extra: Readonly<Record<string, string | undefined>>): NodeJS.ProcessEnv {
   const foreign = /^(?:SHOAL_|UV_|NODE_OPTIONS|VITEST|npm_)/;
   return {
@@ -55,7 +55,7 @@ export function childEnvironment(extra: Readonly<Record<string, string | undefin
   };
 }
 
-/** Starts Node in such an environment. */
+/** Starts Node in `childEnvironment(env)`. */
 export function startNode(
   args: readonly string[],
   env: Readonly<Record<string, string | undefined>>,
@@ -76,14 +76,14 @@ export function startNode(
     child.on('error', reject);
     child.on('close', (code, signal) => resolve({ code, signal, stdout, stderr }));
   });
-  return { child, ended, said: () => stderr };
+  return { child, ended, stderr: () => stderr };
 }
 
-/** Waits for a condition; fails by name when it does not come about. */
-export async function until(what: string, condition: () => boolean, timeoutMs = 120_000): Promise<void> {
+/** Waits for a condition; the timeout error names it. */
+export async function waitUntil(what: string, condition: () => boolean, timeoutMs = 120_000): Promise<void> {
   const deadline = Date.now() + timeoutMs;
   while (!condition()) {
-    if (Date.now() > deadline) throw new Error(`waited ${timeoutMs} ms in vain until ${what}`);
+    if (Date.now() > deadline) throw new Error(`timed out after ${timeoutMs} ms: ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 5));
   }
 }

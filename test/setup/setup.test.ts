@@ -1,4 +1,4 @@
-/** Set-up as real processes: the good path, several at once, and every way of going wrong. */
+/** Set-up in real processes: success, concurrent runs, and every kind of failure. */
 import { execFileSync, spawnSync } from 'node:child_process';
 import {
   existsSync,
@@ -18,7 +18,7 @@ import {
   type PackageIndex,
   servePackages,
 } from './fake-tensorflow.js';
-import { childEnvironment, SETUP, type SetupRun, startSetup, until } from './run-setup.js';
+import { childEnvironment, SETUP, type SetupRun, startSetup, waitUntil } from './run-setup.js';
 
 let scratch: string;
 let fake: FakeTensorFlow;
@@ -51,7 +51,7 @@ async function serve({ isHeld = false, tensorflow = fake } = {}): Promise<Packag
 const start = (run: Partial<SetupRun> = {}) => startSetup({ lockFile: fake.lockFile, cache, ...run });
 const installed = () => join(cache, 'tensorflow-0.0.7-test-any');
 
-/** A lock file that differs from the true one. */
+/** A modified copy of the lock file. */
 function alteredLock(alter: (lock: FakeTensorFlow['lock']) => void): string {
   const lock = structuredClone(fake.lock);
   alter(lock);
@@ -81,7 +81,7 @@ describe('an undisturbed set-up', () => {
     expect(readFileSync(join(installed(), 'include/tensorflow/c/c_api.h'), 'utf8')).toBe('/* header */');
   });
 
-  test('does nothing, and needs no Python, when the libraries are there', async () => {
+  test('does nothing, and needs no Python, when the libraries exist', async () => {
     const index = await serve();
     await start({ index: index.url }).ended;
     const again = await start({ env: { PATH: '/nowhere' } }).ended;
@@ -89,7 +89,7 @@ describe('an undisturbed set-up', () => {
     expect(JSON.parse(again.stdout)).toMatchObject({ dir: installed(), fetched: false });
   });
 
-  test('replaces a library in the cache that has been cut short', async () => {
+  test('replaces a truncated library in the cache', async () => {
     const index = await serve();
     await start({ index: index.url }).ended;
     writeFileSync(join(installed(), 'libtensorflow_cc.so.2'), 'short');
@@ -100,12 +100,12 @@ describe('an undisturbed set-up', () => {
 });
 
 describe('two set-ups at once', () => {
-  test('download once; the second waits, says for whom, and finds the libraries', async () => {
+  test('download once; the second waits, names the first, and finds the libraries', async () => {
     const index = await serve({ isHeld: true });
     const first = start({ index: index.url });
-    await until('the first downloads', () => index.open() === 1);
+    await waitUntil('the first downloads', () => index.open() === 1);
     const second = start({ index: index.url });
-    await until('the second waits', () => second.said().includes('waiting for process'));
+    await waitUntil('the second waits', () => second.stderr().includes('waiting for process'));
     index.release();
     const [one, two] = await Promise.all([first.ended, second.ended]);
     expect([one.code, two.code]).toEqual([0, 0]);
@@ -114,17 +114,17 @@ describe('two set-ups at once', () => {
     expect(JSON.parse(two.stdout)).toMatchObject({ dir: installed(), fetched: false });
   });
 
-  test('started in the same instant on an empty cache download once', async () => {
+  test('started simultaneously on an empty cache download once', async () => {
     const index = await serve();
     const ended = await Promise.all([1, 2, 3].map(() => start({ index: index.url }).ended));
     expect(ended.map(({ code }) => code)).toEqual([0, 0, 0]);
     expect(index.downloads()).toBe(1);
   });
 
-  test('do not wait for ever: past its deadline the second gives up and names the first', async () => {
+  test('do not wait forever: at its deadline the second fails and names the first', async () => {
     const index = await serve({ isHeld: true });
     const first = start({ index: index.url });
-    await until('the first downloads', () => index.open() === 1);
+    await waitUntil('the first downloads', () => index.open() === 1);
     const second = await start({ index: index.url, args: ['--wait', '0.3'] }).ended;
     expect(second.code).toBe(1);
     expect(second.stderr).toContain('SHOAL_TIMEOUT (busy)');
@@ -135,10 +135,10 @@ describe('two set-ups at once', () => {
 });
 
 describe('an interrupted set-up', () => {
-  test('killed while it downloads is begun again', async () => {
+  test('killed while it downloads starts again', async () => {
     const slow = await serve({ isHeld: true });
     const first = start({ index: slow.url });
-    await until('the download is under way', () => slow.open() === 1);
+    await waitUntil('the download is in progress', () => slow.open() === 1);
     first.child.kill('SIGKILL');
     expect((await first.ended).signal).toBe('SIGKILL');
     expect(existsSync(installed())).toBe(false);
@@ -149,12 +149,12 @@ describe('an interrupted set-up', () => {
     expect(readdirSync(cache)).toEqual(['tensorflow-0.0.7-test-any']);
   });
 
-  test('killed while it unpacks goes on with the wheel that it had', async () => {
+  test('killed while it unpacks resumes with the downloaded wheel', async () => {
     const large = makeFakeTensorFlow(join(scratch, 'large'), 200_000_000);
     const index = await serve({ tensorflow: large });
     const first = start({ lockFile: large.lockFile, index: index.url });
     const begun = join(`${installed()}.setup`, 'unpacked', 'libtensorflow_cc.so.2');
-    await until('the unpacking is under way', () => existsSync(begun));
+    await waitUntil('the unpacking is in progress', () => existsSync(begun));
     first.child.kill('SIGKILL');
     expect((await first.ended).signal).toBe('SIGKILL');
     expect(existsSync(installed())).toBe(false);
@@ -168,17 +168,17 @@ describe('an interrupted set-up', () => {
   test('by Ctrl-C exits with 130, ends pip, and leaves neither lock nor library', async () => {
     const index = await serve({ isHeld: true });
     const run = start({ index: index.url });
-    await until('the download is under way', () => index.open() === 1);
+    await waitUntil('the download is in progress', () => index.open() === 1);
     run.child.kill('SIGINT');
     const { code, stderr } = await run.ended;
     expect(code).toBe(130);
     expect(stderr).toContain('SHOAL_ABORTED (interrupted)');
-    await until('pip has hung up', () => index.open() === 0);
+    await waitUntil('pip has disconnected', () => index.open() === 0);
     expect(readdirSync(cache)).toEqual(['tensorflow-0.0.7-test-any.setup']);
     expect(readdirSync(join(cache, 'tensorflow-0.0.7-test-any.setup'))).toEqual([]);
   });
 
-  test('leaves a lock that is broken even when its process id was given to another process', async () => {
+  test('leaves a lock that is taken over even if its process id was reused', async () => {
     const index = await serve();
     mkdirSync(cache, { recursive: true });
     const holder = { token: 'x', pid: process.pid, host: hostName(), started: '1', what: 'earlier' };
@@ -188,7 +188,7 @@ describe('an interrupted set-up', () => {
   });
 });
 
-describe('a set-up that cannot succeed says why, and what to do', () => {
+describe('a set-up that cannot succeed reports the reason and a hint', () => {
   async function failure(run: Partial<SetupRun>): Promise<string> {
     const { code, stderr } = await start(run).ended;
     expect(code).toBe(1);
@@ -236,7 +236,7 @@ describe('a set-up that cannot succeed says why, and what to do', () => {
     expect(await failure({ env })).toContain('SHOAL_NOT_FOUND (not-offered)');
   });
 
-  test('the disk is too small, seen before anything is downloaded', async () => {
+  test('the disk is too small, detected before the download', async () => {
     const index = await serve();
     const lockFile = alteredLock((lock) => {
       lock.platforms['test-any']!.libraries.cc.size = 1e15;
@@ -249,7 +249,7 @@ describe('a set-up that cannot succeed says why, and what to do', () => {
     'the disk becomes full while the libraries are unpacked',
     async () => {
       const lockFile = alteredLock((lock) => {
-        // A lock that promises little is let through: as good as another program that takes the space meanwhile.
+        // A lock file with a small size passes the check, as if another program had used up the space meanwhile.
         lock.platforms['test-any']!.libraries.cc.size = 1;
       });
       mkdirSync(cache, { recursive: true });
@@ -276,7 +276,7 @@ describe('a set-up that cannot succeed says why, and what to do', () => {
     expect(stderr).toContain('sunos-sparc');
   });
 
-  test('SHOAL_TF_DIR leads nowhere', async () => {
+  test('SHOAL_TF_DIR does not exist', async () => {
     const stderr = await failure({ env: { SHOAL_TF_DIR: '/nowhere/tf' } });
     expect(stderr).toContain('SHOAL_LIBRARY (not-found)');
     expect(stderr).toContain('/nowhere/tf: there is no such folder');
@@ -298,7 +298,7 @@ describe('a Python TensorFlow', () => {
     expect(JSON.parse(later.stdout)).toMatchObject({ source: 'python', version: '2.21.0' });
   });
 
-  test('that SHOAL_TF=python asks for and that is not there is an error', async () => {
+  test('that SHOAL_TF=python requests and that is not installed is an error', async () => {
     const bare = join(scratch, 'bare-tf');
     execFileSync(process.env.SHOAL_ORACLE_PYTHON ?? 'python3', ['-m', 'venv', '--without-pip', bare]);
     const env = { SHOAL_TF: 'python', SHOAL_PYTHON: join(bare, 'bin/python') };

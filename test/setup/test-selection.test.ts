@@ -1,4 +1,4 @@
-/** Which test files `npm test`, `npm run test:slow` and a path select, as vitest itself lists them. */
+/** The test files that `npm test`, `npm run test:slow` and a path select, as listed by vitest. */
 import { spawnSync } from 'node:child_process';
 import { join, relative } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
@@ -6,7 +6,7 @@ import { selectTests } from '../../scripts/dev/test-selection.mjs';
 import { SLOW_TESTS } from '../slow-tests.js';
 import { childEnvironment, ROOT } from './run-setup.js';
 
-/** The files that vitest would run for the arguments of `npm test`. */
+/** The files that vitest runs for the arguments of `npm test`. */
 function listed(...args: string[]): string[] {
   const vitest = join(ROOT, 'node_modules/vitest/vitest.mjs');
   const { stdout, stderr, status } = spawnSync(
@@ -25,29 +25,29 @@ describe('the tests', () => {
     [quick, slow, all] = [listed(), listed('--slow'), listed('--all')];
   });
 
-  test('are each in one of the two groups', () => {
+  test('are each in exactly one of the two groups', () => {
     expect([...(quick ?? []), ...(slow ?? [])].sort()).toEqual(all);
   });
 
   test.each([
     ['units', /^src\/session\//],
-    ['gradients by Python', /^src\/gradients\/nn\.test/],
+    ['gradients by Python', /^src\/gradients\/ops\/nn\.test/],
     ['optimizers by Python', /^src\/optimizers\/trajectories\.test/],
     ['formats by Python', /^test\/formats\/checkpoints\.test/],
-    ['checkpoints by Python', /^src\/train\/saver\.test/],
+    ['checkpoints by Python', /^src\/train\/checkpoints\/saver\.test/],
     ['the command line, and a ps that is killed', /^test\/cli\/cluster\.test/],
     ['records exactly once', /^test\/cluster\/shards-monitored\.test/],
-    ['the lab', /^lab\/hosts\.test/],
+    ['the lab', /^lab\/hosts\/hosts\.test/],
   ])('of the quick group include %s', (_kind, file) => {
     expect(quick).toContainEqual(expect.stringMatching(file));
   });
 
-  test.each(SLOW_TESTS)('that %s names exist', (pattern) => {
+  test.each(SLOW_TESTS)('that %s matches exist', (pattern) => {
     const start = pattern.replace(/[!*{].*/, '');
     expect(slow?.filter((file) => file.startsWith(start))).not.toEqual([]);
   });
 
-  test('that a path names run, whatever their group', () => {
+  test('below a given path run, whatever their group', () => {
     const files = listed('test/cli');
     expect(files).toContain('test/cli/commands.test.ts');
     expect(files).toContain('test/cli/checkpoint.test.ts');
@@ -77,6 +77,6 @@ test.each([
     ['-t', 'a name'],
     ['-t', 'a name'],
   ],
-])('npm test -- %j asks vitest for %j', (args, expected) => {
+])('npm test -- %j calls vitest with %j', (args, expected) => {
   expect(selectTests(args)).toEqual(expected);
 });

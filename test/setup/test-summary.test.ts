@@ -15,7 +15,7 @@ beforeEach(() => {
 
 afterEach(() => rmSync(scratch, { recursive: true, force: true }));
 
-/** Runs the real vitest on test files with the reporter, and summarizes what that counted. */
+/** Runs the real vitest on test files with the reporter, and summarizes its counts. */
 function runVitest(files: Readonly<Record<string, string>>): { line: string; code: number } {
   for (const [name, body] of Object.entries(files)) {
     const header = "import { afterAll, beforeAll, describe, expect, test } from 'vitest';";
@@ -45,7 +45,7 @@ test('counts passed, failed and skipped tests of several files', () => {
   expect(runVitest({ good, bad })).toEqual({ line: '3 passed, 1 failed, 1 skipped', code: 1 });
 });
 
-test('says nothing of skipped tests when there are none', () => {
+test('omits skipped tests when there are none', () => {
   expect(runVitest({ good: "test('a', () => {});" })).toEqual({ line: '1 passed, 0 failed', code: 0 });
 });
 
@@ -79,7 +79,7 @@ test('counts the tests of a file whose process is killed as failed', () => {
   expect(runVitest({ killed })).toEqual({ line: '0 passed, 2 failed, 1 skipped', code: 1 });
 });
 
-test('is never clean when vitest failed outside of tests', () => {
+test('reports a failure when vitest failed outside of tests', () => {
   const loose = "test('a', () => { Promise.reject(new Error('loose')); });";
   expect(runVitest({ loose })).toEqual({ line: '1 passed, 1 failed', code: 1 });
 });

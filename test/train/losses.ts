@@ -1,4 +1,4 @@
-/** Trains a job on a real cluster of 2 ps and 2 workers within this process, and tells the loss of every step. */
+/** Trains a job on a real cluster of 2 ps and 2 workers in this process, and returns the loss of every step. */
 
 import { Server } from '../../src/cluster/runtime/server.js';
 import { ClusterSpec } from '../../src/cluster/spec/cluster-spec.js';
@@ -6,9 +6,11 @@ import { replicaDeviceSetter } from '../../src/cluster/spec/device-setter.js';
 import { taskId } from '../../src/cluster/spec/task-id.js';
 import type { JobDefinition } from '../../src/job/define-job.js';
 import { choosePorts } from '../../src/job/launcher/ports.js';
-import { leadSync } from '../../src/job/lead-sync.js';
 import { buildTrainingGraph, type TrainingGraph } from '../../src/job/training-graph.js';
+import { SyncReplicasHook } from '../../src/train/hooks/sync-replicas.js';
+import { Coordinator } from '../../src/train/recovery/coordinator.js';
 import { RecoverableSession } from '../../src/train/recovery/recoverable-session.js';
+import type { TrainingRunner } from '../../src/train/recovery/training-runner.js';
 
 export const [PS, WORKERS] = [2, 2];
 
@@ -22,7 +24,7 @@ export interface Trained {
   readonly last: Readonly<Record<string, unknown>>;
 }
 
-/** Each worker makes `steps` steps; in synchronous training they are parts of the same ones. */
+/** Each worker makes `steps` steps; in synchronous training the workers share each step. */
 export async function trainOnCluster(job: JobDefinition, steps: number): Promise<Trained> {
   const addresses = (await choosePorts('127.0.0.1', PS + WORKERS)).map((port) => `127.0.0.1:${port}`);
   const spec = new ClusterSpec({ ps: addresses.slice(0, PS), worker: addresses.slice(PS) });
@@ -37,13 +39,13 @@ export async function trainOnCluster(job: JobDefinition, steps: number): Promise
       servers.push(worker);
       workers.push(worker);
     }
-    // The chief alone knows the first values; all begin when it has them.
+    // Only the chief reads the initial values; all start after that.
     let begin: (values: Trained['first']) => void = () => {};
     const begun = new Promise<Trained['first']>((resolve) => {
       begin = resolve;
     });
     const inOrder: number[] = [];
-    const meet = meeting(workers.length);
+    const meet = barrier(workers.length);
     const runs = workers.map((server, index) => train(server, index));
     const done = await Promise.all(runs);
     const losses = done.map((worker) => worker.losses);
@@ -65,24 +67,31 @@ export async function trainOnCluster(job: JobDefinition, steps: number): Promise
       await session.ready();
       if (index === 0) begin(await outputs(session, parts));
       await begun;
-      await using _lead = await leadSync(server, session, parts, () => {});
+      const coordinator = new Coordinator();
+      const sync = parts.sync && new SyncReplicasHook(parts.sync, { isChief: index === 0 });
+      const runner = { graph: parts.graph, server, run: cluster.run.bind(cluster) } as TrainingRunner;
+      await sync?.afterCreateSession(runner, coordinator);
       const losses: number[] = [];
       for (let i = 0; i < steps; i++) {
         const { loss } = await session.run({ loss: parts.loss, step: parts.stepAfter });
         losses.push(loss.number());
-        // A worker that is fast might give a second gradient to a step before the other is heard of.
+        // A fast worker might send a second gradient for a step before the other has sent its first.
         if (parts.sync) await meet();
         inOrder.push(loss.number());
       }
-      return { losses, last: await outputs(session, parts) };
+      const last = await outputs(session, parts);
+      await sync?.end(runner);
+      coordinator.requestStop();
+      await coordinator.join();
+      return { losses, last };
     }
   } finally {
     await Promise.all(servers.map((server) => server.close()));
   }
 }
 
-/** Each call resolves when as many as told have called. */
-function meeting(count: number): () => Promise<void> {
+/** Each call resolves when `count` callers have arrived. */
+function barrier(count: number): () => Promise<void> {
   let waiting: (() => void)[] = [];
   return () =>
     new Promise((resolve) => {

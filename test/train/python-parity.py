@@ -46,7 +46,7 @@ def sparse(_start):
 
 
 def accumulate(gradients, variable):
-    """What SyncReplicasOptimizer does with the gradients of one variable: (ops that give them, the mean)."""
+    """What SyncReplicasOptimizer does with the gradients of one variable: (ops that send them, the mean)."""
     late = tf.constant(1 << 40, tf.int64)
     if isinstance(gradients[0], tf.IndexedSlices):
         accumulator = v1.SparseConditionalAccumulator(tf.float32, shape=variable.shape)
@@ -57,7 +57,7 @@ def accumulate(gradients, variable):
 
 
 def in_order(slices):
-    """The accumulator takes its rows to be ordered."""
+    """The accumulator expects its rows in order."""
     order = tf.argsort(slices.indices)
     return tf.IndexedSlices(tf.gather(slices.values, order), tf.gather(slices.indices, order), slices.dense_shape)
 

@@ -1,7 +1,7 @@
 /**
- * The models of the examples, trained on a cluster, beside the same programs in Python TensorFlow: from the same first
- * values, over the same batches. Synchronously every step's loss is Python's; asynchronously the curve is, but for the
- * order in which updates come.
+ * Compares the models of the examples, trained on a cluster, with the same programs in Python TensorFlow, with the same
+ * initial values and batches. In synchronous training every loss equals Python's; in asynchronous training the curves
+ * agree up to the order of updates.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -9,8 +9,8 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import line from '../../examples/linear-regression/job.js';
 import { classify, FEATURES, variables } from '../../examples/sparse-linear/model.js';
+import { writeSparseExamples } from '../../examples/sparse-linear/sparse-examples.js';
 import { defineJob, tf } from '../../src/index.js';
-import { writeSparseExamples } from '../../src/input/dataset/sparse-examples.js';
 import type { JobDefinition } from '../../src/job/define-job.js';
 import { askPython } from '../python.js';
 import { PS, type Trained, trainOnCluster, WORKERS } from './losses.js';
@@ -19,7 +19,7 @@ const STEPS = 40;
 const [POINTS, BATCH, FEATURE_COUNT] = [100, 50, 20_000];
 const LIMIT_MS = 300_000;
 
-/** The points of each worker are its own, and the same every time. */
+/** Each worker has its own points, the same in every run. */
 const points = Array.from({ length: WORKERS }, (_, worker) =>
   Array.from({ length: POINTS }, (_, i) => Math.fround(((i + 1 + worker * POINTS) * 0.6180339887) % 1)),
 );
@@ -56,7 +56,7 @@ const sparseJob = (files: readonly string[], sync: boolean): JobDefinition =>
 interface Answer {
   /** The mean of the workers' losses, step by step. */
   readonly sync: readonly number[];
-  /** Of one worker's step after the other's. */
+  /** The losses with the steps of the workers in turn. */
   readonly async: readonly number[];
 }
 
@@ -93,8 +93,8 @@ function expectSame(ours: readonly number[], theirs: readonly number[]): void {
 const expectNear = (ours: number, theirs: number): void =>
   expect(Math.abs(ours / theirs - 1), `${ours} beside ${theirs}`).toBeLessThan(0.1);
 
-describe('losses beside Python', () => {
-  it('of the line: each step the same synchronously, the same curve asynchronously', {
+describe('losses compared with Python', () => {
+  it('linear model: equal losses when synchronous, the same curve when asynchronous', {
     timeout: LIMIT_MS,
   }, async () => {
     const together = await trainOnCluster(lineJob(true), STEPS);
@@ -110,7 +110,7 @@ describe('losses beside Python', () => {
     expect(lastTenth(python.sync)).toBeLessThan(0.9 * (python.sync[0] ?? 0));
   });
 
-  it('of the sparse model: each step the same synchronously, the same curve asynchronously', {
+  it('sparse model: equal losses when synchronous, the same curve when asynchronous', {
     timeout: LIMIT_MS,
   }, async () => {
     const together = await trainOnCluster(sparseJob(files, true), STEPS);

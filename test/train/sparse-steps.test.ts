@@ -1,6 +1,6 @@
 /**
- * The sparse example as it is trained (each distinct id looked up once, bags as one product, rows updated at once) beside
- * the plain way: a row for each id, weighted, added up, and TensorFlow's own kernel for the update.
+ * Compares the sparse example as trained (each distinct id looked up once, bags as one product, rows updated together)
+ * with the plain form: a row for each id, weighted and summed, and TensorFlow's own kernel for the update.
  */
 import { expect, it } from 'vitest';
 import { classify, variables } from '../../examples/sparse-linear/model.js';
@@ -70,7 +70,7 @@ function plain() {
   return { loss, step, weights: table.read() };
 }
 
-it('trains the sparse model as the plain graph does, step by step', async () => {
+it('trains the sparse model like the plain graph, step by step', async () => {
   const graph = new Graph();
   const { ours, theirs, init } = graph.asDefault(() => ({
     ours: trained(),

@@ -1,6 +1,6 @@
 /**
- * The disks of several tasks in one process, as the peers store sees them: real directories, without agents in between.
- * A disk can be taken away, be full, give other bytes than it has, or fail with an error of the system.
+ * The disks of several tasks in one process, for the peers store: real directories, without agents. A disk can be
+ * unreachable or full, return wrong bytes, or fail with a system error.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { open } from 'node:fs/promises';
@@ -24,23 +24,23 @@ import type {
 export interface Disk {
   readonly place: string;
   readonly root: string;
-  /** Nobody can reach it. */
+  /** Whether it is unreachable. */
   isAway: boolean;
-  /** Blobs that it has no room for. */
+  /** Blobs for which it has no space. */
   isFull: (name: string) => boolean;
-  /** What it gives instead of the bytes that it has; it says that nothing is wrong. */
+  /** Replaces the bytes that it returns, without an error. */
   lies: ((bytes: Uint8Array, name: string) => Uint8Array) | undefined;
-  /** Blobs of which a bit is flipped on the way to the disk. */
+  /** Blobs that are written with a flipped bit. */
   rots: (name: string) => boolean;
-  /** Blobs that it can not read (or not even look at) until they are written anew: EIO. */
+  /** Blobs that fail with EIO when read (or even on stat), until they are written again. */
   readonly broken: Map<string, 'read' | 'look'>;
-  /** Called when a blob has been written. */
+  /** Called after a blob was written. */
   onWritten: ((name: string) => void) | undefined;
-  /** Called before each answer of some bytes of a blob. */
+  /** Called before each chunk of a blob is returned. */
   onRead: ((name: string) => Promise<void> | void) | undefined;
 }
 
-/** A disk as its own task has it: as full as it is to others. */
+/** The local view of a disk, with the same faults. */
 class FullDirectory extends DirectoryStore {
   readonly #disk: () => Disk;
 
@@ -49,7 +49,7 @@ class FullDirectory extends DirectoryStore {
     this.#disk = disk;
   }
 
-  /** Fails where the disk is broken; in reads alone, or in looks too. */
+  /** Fails if the blob is broken: for reads only, or for stat too. */
   async #look(name: string, isRead: boolean): Promise<void> {
     const broken = this.#disk().broken.get(name);
     if (broken === 'look' || (isRead && broken === 'read')) await inputOutputError();
@@ -105,11 +105,11 @@ class FullDirectory extends DirectoryStore {
   }
 }
 
-/** The error of a disk that can not read: a real one, where the system has a file that gives it. */
+/** An EIO error; on Linux a real one. */
 async function inputOutputError(): Promise<never> {
   if (process.platform === 'linux') {
     await using memory = await open('/proc/self/mem');
-    // Nothing is mapped at the address 0.
+    // Address 0 is not mapped.
     await memory.read(Buffer.alloc(1), 0, 1, 0);
   }
   throw Object.assign(new Error('EIO: i/o error, read'), { errno: -5, code: 'EIO', syscall: 'read' });
@@ -153,12 +153,12 @@ export class Disks implements Disposable {
     return join(this.at(place).root, blob);
   }
 
-  /** Puts a copy on one disk and leaves the others as they are. */
+  /** Puts a copy on one disk only. */
   async put(place: string, blob: string, bytes: Uint8Array): Promise<void> {
     await new DirectoryStore(this.at(place).root).put(blob, bytes);
   }
 
-  /** All disks as the task at a place sees them. */
+  /** The store of the task at a place. */
   store(self: string, replicas = 1): PeersStore {
     const peers: Peers = {
       self,
@@ -185,7 +185,7 @@ function blobsOf(disk: Disk): PeerBlobs {
       const staged = await reach().stage(name, sourceOf(source)(0), options);
       try {
         const sum = (await crc32c?.()) ?? staged.crc32c;
-        if (sum !== staged.crc32c) throw new ShoalError('SHOAL_CORRUPT', `${name} is not what was meant`);
+        if (sum !== staged.crc32c) throw new ShoalError('SHOAL_CORRUPT', `${name} has a wrong checksum`);
       } catch (error) {
         await staged.discard();
         throw error;

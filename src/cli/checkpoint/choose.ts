@@ -1,4 +1,4 @@
-/** Which checkpoint a name means: a prefix, a step, an attempt behind an @, or the newest. */
+/** Resolves a checkpoint name: a prefix, a step, `prefix@attempt`, or `latest`. */
 import { type CatalogOptions, listCheckpoints } from '../../checkpoint/catalog.js';
 import type { Manifest } from '../../checkpoint/manifest.js';
 import { ShoalError } from '../../errors/errors.js';
@@ -7,7 +7,7 @@ import type { OpenStore } from './open.js';
 export interface Chosen {
   readonly job: string;
   readonly manifest: Manifest;
-  /** All of the job, newest first. */
+  /** All checkpoints of the job, newest first. */
   readonly all: readonly Manifest[];
 }
 
@@ -18,7 +18,7 @@ export async function chooseOne(open: OpenStore, name: string, options: CatalogO
   throw new ShoalError('SHOAL_NOT_FOUND', `${describeJob(open, job)} has no checkpoint ${name}`, {
     hint:
       all.length === 0
-        ? 'it has none at all'
+        ? 'it has no checkpoints'
         : `it has ${all
             .slice(0, 5)
             .map(({ prefix }) => prefix)
@@ -26,23 +26,22 @@ export async function chooseOne(open: OpenStore, name: string, options: CatalogO
   });
 }
 
-/** The one of that name, the newest where there is no name, or all. */
+/** Chooses the checkpoint with the given name (default: the newest), or all of them. */
 export async function chooseSome(
   open: OpenStore,
   name: string | undefined,
-  wantsAll: boolean,
+  all: boolean,
   options: CatalogOptions,
 ): Promise<{ readonly job: string; readonly manifests: readonly Manifest[] }> {
-  if (wantsAll && name !== undefined)
-    throw new ShoalError('SHOAL_CONFIG', `${name} and --all exclude each other`);
-  if (!wantsAll) {
+  if (all && name !== undefined) throw new ShoalError('SHOAL_CONFIG', `${name} conflicts with --all`);
+  if (!all) {
     const { job, manifest } = await chooseOne(open, name ?? 'latest', options);
     return { job, manifests: [manifest] };
   }
-  const { job, all } = await listJob(open, options);
-  if (all.length === 0)
+  const { job, all: manifests } = await listJob(open, options);
+  if (manifests.length === 0)
     throw new ShoalError('SHOAL_NOT_FOUND', `${describeJob(open, job)} has no checkpoints`);
-  return { job, manifests: all };
+  return { job, manifests };
 }
 
 async function listJob(open: OpenStore, options: CatalogOptions) {
@@ -50,7 +49,7 @@ async function listJob(open: OpenStore, options: CatalogOptions) {
   return { job, all: await listCheckpoints(open.store, job, options) };
 }
 
-/** Of several with one name the newest. */
+/** If several checkpoints have the name, returns the newest. */
 export function named(all: readonly Manifest[], name: string): Manifest | undefined {
   if (name === 'latest') return all[0];
   const byName = all.find(({ prefix, attempt }) => prefix === name || `${prefix}@${attempt}` === name);

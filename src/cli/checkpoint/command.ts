@@ -1,4 +1,4 @@
-/** What all checkpoint commands do: open the store, obey Ctrl-C, tell of damage on the way, close. */
+/** Common to all checkpoint commands: open the store, stop on Ctrl-C, report damage, close the store. */
 import { messageOf, ShoalError } from '../../errors/errors.js';
 import { stopSignals } from '../../job/launcher/stop-signals.js';
 import type { ShoalContext } from '../context.js';
@@ -13,9 +13,9 @@ export interface Work extends Terminal {
 export interface Terminal {
   readonly signal: AbortSignal;
   readonly bar: ProgressBar;
-  /** For people, on stderr: a copy that was passed over and the like. */
+  /** Prints a notice to stderr, for example that a damaged copy was skipped. */
   readonly onNotice: (line: string) => void;
-  /** The answer of the command: JSON where that is asked for, else lines. */
+  /** Prints the result of the command: as JSON with --json, otherwise as lines. */
   answer(value: unknown, lines: () => readonly string[]): void;
 }
 
@@ -32,7 +32,7 @@ export async function withStore<T>(
   });
 }
 
-/** The same with every store that the flags may mean. */
+/** Like `withStore`, for every store that matches the flags. */
 export async function withEachStore<T>(
   context: ShoalContext,
   flags: PlaceFlags,
@@ -48,7 +48,7 @@ export async function withEachStore<T>(
   });
 }
 
-/** What a command needs that has no store. */
+/** For a command that needs no store. */
 export async function withTerminal<T>(
   { process: { stdout, stderr } }: ShoalContext,
   flags: { readonly json: boolean },

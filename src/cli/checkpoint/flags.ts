@@ -1,26 +1,18 @@
-/** The flags that tell the checkpoint commands where checkpoints are. */
-
-const text = (brief: string, placeholder: string) =>
-  ({ kind: 'parsed', parse: String, brief, placeholder, optional: true }) as const;
-
-export const whole = (least: number, most: number) => (given: string) => {
-  const value = /^\d+$/.test(given) ? Number(given) : Number.NaN;
-  if (value >= least && value <= most) return value;
-  throw new RangeError(`expected a whole number from ${least} to ${most}`);
-};
-
-export const yes = (brief: string) =>
-  ({ kind: 'boolean', default: false, brief, withNegated: false }) as const;
+/** The flags that locate checkpoints. */
+import { integer, JSON_FLAG, optionalText as text } from '../flags.js';
 
 export const PLACE_FLAGS = {
-  job: text('Whose checkpoints; needed where there are those of several jobs', 'name'),
-  agent: text('The agent of any task of a running cluster; several with commas', 'host:port'),
+  job: text('The job that saved the checkpoints; needed if there are several', 'name'),
+  agent: text('The agent of any task of a running cluster; a comma-separated list is allowed', 'host:port'),
   dir: text('The directory of a cluster that `shoal run` started, running or not', 'dir'),
-  dirs: text('The blob directories of tasks that do not run, with commas', 'list'),
+  dirs: text('The blob directories of stopped tasks, comma-separated', 'list'),
   store: text('A store that needs no cluster: file:/a/directory', 'url'),
   certs: text('A directory with the certificate of a task or of an operator', 'dir'),
-  cluster_token_file: text('A file with the cluster token; SHOAL_CLUSTER_TOKEN tells it too', 'file'),
-  json: yes('Print as JSON'),
+  cluster_token_file: text(
+    'A file with the cluster token; default: the token in SHOAL_CLUSTER_TOKEN',
+    'file',
+  ),
+  json: JSON_FLAG,
 } as const;
 
 export interface PlaceFlags {
@@ -36,7 +28,7 @@ export interface PlaceFlags {
 
 export const REPLICAS_FLAG = {
   kind: 'parsed',
-  parse: whole(0, 100),
+  parse: integer(0, 100),
   optional: true,
   placeholder: 'n',
 } as const;

@@ -1,4 +1,4 @@
-/** Sizes, times and tables as the checkpoint commands print them. */
+/** Formats sizes, times and tables for the terminal. */
 
 const UNITS = ['B', 'kB', 'MB', 'GB', 'TB'] as const;
 
@@ -11,7 +11,7 @@ export function bytes(count: number): string {
   return `${unit === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${UNITS[unit]}`;
 }
 
-/** In the time of this machine. */
+/** A date and time in the local time zone. */
 export function moment(ms: number): string {
   const date = new Date(ms);
   const two = (value: number) => String(value).padStart(2, '0');
@@ -19,7 +19,7 @@ export function moment(ms: number): string {
   return `${day} ${[date.getHours(), date.getMinutes(), date.getSeconds()].map(two).join(':')}`;
 }
 
-/** Columns by their widest cell; numbers to the right. */
+/** Columns are as wide as their widest cell; numbers are right-aligned. */
 export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const widths = head.map((title, i) => Math.max(title.length, ...rows.map((row) => row[i]!.length)));
   const isNumber = head.map(

@@ -1,4 +1,4 @@
-/** What `shoal checkpoint ls` tells of a checkpoint: how many copies there are, where, and what is missing. */
+/** What `shoal checkpoint ls` reports for a checkpoint: the number of copies, where they are, and what is missing. */
 import { type CatalogOptions, healthOf } from '../../checkpoint/catalog.js';
 import type { Manifest } from '../../checkpoint/manifest.js';
 import { isData, wantedCopies } from '../../checkpoint/repair.js';
@@ -15,12 +15,12 @@ export interface CheckpointSummary {
   readonly bytes: number;
   readonly shards: number;
   readonly tensors: number;
-  /** Of the file that has the fewest. */
+  /** Copies of the file that has the fewest. */
   readonly copies: number;
   readonly wanted: number;
-  /** Who holds data of it. */
+  /** The places that hold data files. */
   readonly places: readonly { readonly place: string; readonly host: string }[];
-  readonly health: 'whole' | 'degraded' | 'lost';
+  readonly health: 'complete' | 'degraded' | 'lost';
   readonly missing: readonly string[];
 }
 
@@ -59,7 +59,7 @@ export async function summarize(
     places: open.places
       .filter(({ place }) => holders.has(place))
       .map(({ place, at }) => ({ place, host: at })),
-    health: lost.length > 0 ? 'lost' : copies < wanted ? 'degraded' : 'whole',
+    health: lost.length > 0 ? 'lost' : copies < wanted ? 'degraded' : 'complete',
     missing,
   };
 }

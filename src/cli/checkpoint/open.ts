@@ -1,6 +1,6 @@
 /**
- * Finds the checkpoints that a command is about: those of a running cluster, of the directories that a stopped one has
- * left, or of a store that needs no cluster.
+ * Opens the checkpoints that a command refers to: of a running cluster, in the directories of a stopped cluster, or in a
+ * store that needs no cluster.
  */
 import { readdirSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
@@ -24,10 +24,10 @@ import {
 } from './places.js';
 
 export interface OpenOptions {
-  readonly replicas?: number | undefined;
-  /** A store that is not there is made. */
-  readonly create?: boolean | undefined;
-  readonly signal?: AbortSignal | undefined;
+  readonly replicas?: number;
+  /** Create the store if it does not exist. */
+  readonly create?: boolean;
+  readonly signal?: AbortSignal;
   readonly env?: Readonly<Record<string, string | undefined>>;
   readonly cwd?: string;
 }
@@ -37,31 +37,31 @@ export class OpenStore {
   readonly places: readonly Place[];
   /** What was opened, for messages: `the cluster mnist`. */
   readonly label: string;
-  readonly #asked: string | undefined;
-  readonly #usual: string;
+  readonly #requestedJob: string | undefined;
+  readonly #defaultJob: string;
   readonly #close: () => void;
 
   constructor(parts: {
     readonly store: Store;
     readonly places: readonly Place[];
     readonly label: string;
-    /** The job that was asked for. */
+    /** The job given by --job. */
     readonly job: string | undefined;
-    /** The job that is meant where there are checkpoints of none. */
-    readonly usual: string;
+    /** The job to use if the store has no checkpoints. */
+    readonly defaultJob: string;
     readonly close?: () => void;
   }) {
     this.store = parts.store;
     this.places = parts.places;
     this.label = parts.label;
-    this.#asked = parts.job;
-    this.#usual = parts.usual;
+    this.#requestedJob = parts.job;
+    this.#defaultJob = parts.defaultJob;
     this.#close = parts.close ?? (() => {});
   }
 
-  /** The jobs that have checkpoints here, or the one that was asked for. */
+  /** The requested job, or all jobs that have checkpoints in the store. */
   async jobs(signal?: AbortSignal): Promise<readonly string[]> {
-    if (this.#asked !== undefined) return [this.#asked];
+    if (this.#requestedJob !== undefined) return [this.#requestedJob];
     const found = new Set<string>();
     for await (const { name } of this.store.list('', { signal })) {
       if (!parseManifestBlob(name)) continue;
@@ -71,17 +71,17 @@ export class OpenStore {
     return [...found].sort();
   }
 
-  /** The one job whose checkpoints are meant. */
+  /** The requested job, or the only one in the store; throws if there are several. */
   async job(signal?: AbortSignal): Promise<string> {
     const [only, ...more] = await this.jobs(signal);
-    if (more.length === 0) return only ?? this.#usual;
+    if (more.length === 0) return only ?? this.#defaultJob;
     const names = [only!, ...more].map((name) => `--job ${name === '' ? "''" : name}`);
     throw new ShoalError('SHOAL_CONFIG', `${this.label} has checkpoints of several jobs`, {
-      hint: `say ${names.join(' or ')}`,
+      hint: `choose one with ${names.join(' or ')}`,
     });
   }
 
-  /** A place with its machine, for people. */
+  /** A place and its machine, for messages. */
   describe(place: string): string {
     const at = this.places.find((one) => one.place === place)?.at;
     return at === undefined || at === place ? place : `${place} on ${at}`;
@@ -95,12 +95,12 @@ export class OpenStore {
 
 export async function openStore(flags: PlaceFlags, options: OpenOptions = {}): Promise<OpenStore> {
   const { cwd = process.cwd(), env = process.env } = options;
-  const told = (['store', 'dirs', 'agent'] as const).filter((name) => flags[name] !== undefined);
-  if (told.length > 1 || (told.length > 0 && told[0] !== 'agent' && flags.dir !== undefined)) {
-    const names = [...told, ...(flags.dir === undefined ? [] : ['dir'])];
+  const given = (['store', 'dirs', 'agent'] as const).filter((name) => flags[name] !== undefined);
+  if (given.length > 1 || (given.length > 0 && given[0] !== 'agent' && flags.dir !== undefined)) {
+    const names = [...given, ...(flags.dir === undefined ? [] : ['dir'])];
     throw new ShoalError(
       'SHOAL_CONFIG',
-      `${names.map((name) => `--${name}`).join(' and ')} exclude each other`,
+      `${names.map((name) => `--${name}`).join(' and ')} are mutually exclusive`,
     );
   }
   if (flags.store !== undefined) return openUrl(flags.store, flags, options, cwd);
@@ -113,14 +113,14 @@ export async function openStore(flags: PlaceFlags, options: OpenOptions = {}): P
   const homes = homesIn(join(cwd, '.shoal'), flags.job);
   if (homes.length > 1) {
     const names = homes.map((dir) => `--job ${basename(dir)}`);
-    throw new ShoalError('SHOAL_CONFIG', 'several jobs have checkpoints here', {
-      hint: `say ${names.join(' or ')}`,
+    throw new ShoalError('SHOAL_CONFIG', `several jobs have checkpoints in ${join(cwd, '.shoal')}`, {
+      hint: `choose one with ${names.join(' or ')}`,
     });
   }
   return openCluster(flags, options, homes[0]);
 }
 
-/** All that the flags may mean, where nothing has to be chosen: the jobs of this directory. */
+/** Opens every store that matches the flags; without flags, those of all jobs in this directory. */
 export async function openEach(
   flags: PlaceFlags,
   options: OpenOptions & { readonly onNotice?: (line: string) => void } = {},
@@ -134,17 +134,17 @@ export async function openEach(
     try {
       opened.push(await openCluster(flags, options, dir));
     } catch (error) {
-      options.onNotice?.(`${dir} is left out: ${messageOf(error)}`);
+      options.onNotice?.(`skipped ${dir}: ${messageOf(error)}`);
     }
   }
   return opened;
 }
 
-/** Whether a cluster is named, by a flag or by the environment. */
+/** Whether a flag or the environment names a cluster. */
 const isNamed = ({ agent, dir }: PlaceFlags, env: NonNullable<OpenOptions['env']>): boolean =>
   agent !== undefined || dir !== undefined || resolveConfig({ env }).mode === 'cluster';
 
-/** The cluster that runs, or what one has left in a directory. */
+/** Opens the running cluster, or the directories of a stopped one. */
 async function openCluster(
   flags: PlaceFlags,
   options: OpenOptions,
@@ -163,7 +163,7 @@ async function openCluster(
   return over(places, flags, options, `the cluster ${status.cluster}`, status.cluster);
 }
 
-/** The directories of jobs that run or have left blobs; of one job where it is named. */
+/** The directories of jobs (or of one job) that run or have blobs. */
 function homesIn(parent: string, job: string | undefined): readonly string[] {
   const homes = folders(parent).filter(
     (dir) => blobDirectories(dir).length > 0 || (readClusterFile(dir)?.agents.length ?? 0) > 0,
@@ -179,7 +179,7 @@ function over(
   flags: PlaceFlags,
   { replicas }: OpenOptions,
   label: string,
-  usual: string,
+  defaultJob: string,
 ): OpenStore {
   const { list, nearest } = places;
   const store = new OutsideStore({
@@ -187,14 +187,14 @@ function over(
     nearest,
     replicas,
   });
-  return new OpenStore({ store, places: list, label, job: flags.job, usual, close: places.close });
+  return new OpenStore({ store, places: list, label, job: flags.job, defaultJob, close: places.close });
 }
 
 function openUrl(url: string, flags: PlaceFlags, { create = false }: OpenOptions, cwd: string): OpenStore {
   const path = /^file:(.+)$/.exec(url)?.[1];
   if (path === undefined) {
-    throw invalid(`${JSON.stringify(url)} is no store that can be opened without a cluster`, {
-      hint: 'say --store file:/a/directory; the disks of tasks are found by --agent, --dir or --dirs',
+    throw invalid(`${JSON.stringify(url)} is not a store that can be opened without a cluster`, {
+      hint: 'use --store file:/a/directory; for the disks of tasks use --agent, --dir or --dirs',
     });
   }
   const store = new DirectoryStore(resolve(cwd, path));
@@ -202,18 +202,18 @@ function openUrl(url: string, flags: PlaceFlags, { create = false }: OpenOptions
     throw new ShoalError('SHOAL_NOT_FOUND', `there is no directory ${store.root}`);
   }
   const places = [{ place: HERE, host: HERE, alive: true, at: store.root }];
-  return new OpenStore({ store, places, label: store.url, job: flags.job, usual: '' });
+  return new OpenStore({ store, places, label: store.url, job: flags.job, defaultJob: '' });
 }
 
-/** Nothing runs: what the tasks of a cluster have left on this disk. */
+/** Opens the directories that the tasks of a stopped cluster left on this disk. */
 function openStopped(flags: PlaceFlags, options: OpenOptions, dir: string): OpenStore {
   const directories = blobDirectories(dir);
   if (directories.length === 0) {
     throw new ShoalError(
       'SHOAL_NOT_FOUND',
-      `no cluster runs in ${flags.dir ?? dir}, and none has left blobs there`,
+      `no cluster runs in ${flags.dir ?? dir}, and it contains no blobs of a stopped one`,
       {
-        hint: 'name a task with --agent host:port, directories with --dirs, or a store with --store file:/dir',
+        hint: 'use --agent host:port for a task, --dirs for directories, or --store file:/dir for a store',
       },
     );
   }

@@ -1,4 +1,4 @@
-/** The tasks of a cluster as places that hold copies: those that run, through their agents, and directories. */
+/** The places that hold copies: running tasks, through their agents, or the directories of stopped tasks. */
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { AgentClient } from '../../cluster/agent/agent-client.js';
@@ -13,7 +13,7 @@ import { directoryBlobs } from '../../store/peers/directory-blobs.js';
 import type { PeerBlobs, PeerMember } from '../../store/peers/peers.js';
 
 export interface Place extends PeerMember {
-  /** Where it is, for people: the name of a machine, or a directory. */
+  /** The machine's name or the directory, for messages. */
   readonly at: string;
 }
 
@@ -53,34 +53,34 @@ export function agentPlaces(status: ClusterStatus, security: Security): Places {
   };
 }
 
-/** Each directory as if it were a machine of its own, which it was while its task ran there. */
+/** Each directory as a separate machine, as in the cluster that wrote it. */
 export function directoryPlaces(directories: readonly string[]): Places {
   const byPlace = new Map<string, DirectoryStore>();
   for (const directory of directories) {
     const root = resolve(directory);
     if (!isDirectory(root))
       throw new ShoalError('SHOAL_NOT_FOUND', `there is no directory ${root}`, {
-        hint: 'blobs of a task lie in the directory `blobs` of its own directory',
+        hint: 'a task keeps its blobs in the subdirectory `blobs` of its own directory',
       });
     const place = placeName(root);
-    if (byPlace.has(place)) throw invalid(`two directories are those of ${place}`);
+    if (byPlace.has(place)) throw invalid(`--dirs contains two directories of ${place}`);
     byPlace.set(place, new DirectoryStore(root));
   }
   const [nearest] = byPlace.keys();
-  if (nearest === undefined) throw invalid('no directory was named');
+  if (nearest === undefined) throw invalid('--dirs contains no directory');
   return {
     list: [...byPlace].map(([place, { root }]) => ({ place, host: root, alive: true, at: root })),
     nearest,
     blobs: (place) => {
       const store = byPlace.get(place);
       if (store) return directoryBlobs(store);
-      throw new ShoalError('SHOAL_NOT_FOUND', `${place} is none of the directories`);
+      throw new ShoalError('SHOAL_NOT_FOUND', `${place} is not one of the directories in --dirs`);
     },
     close: () => {},
   };
 }
 
-/** The blob directories that the tasks of a local cluster have left. */
+/** The blob directories of a local cluster's tasks. */
 export function blobDirectories(clusterDir: string): readonly string[] {
   if (!isDirectory(clusterDir)) return [];
   return readdirSync(clusterDir)
@@ -89,7 +89,7 @@ export function blobDirectories(clusterDir: string): readonly string[] {
     .sort();
 }
 
-/** `ps/0` for `…/ps-0/blobs`, as the task was called while it ran; else the directory's own name. */
+/** `ps/0` for `…/ps-0/blobs`, the place of the task that wrote it; otherwise the directory's name. */
 function placeName(root: string): string {
   const owner = basename(root) === 'blobs' ? basename(dirname(root)) : basename(root);
   return owner.replace(/^([a-z]+)-(\d+)$/, '$1/$2');

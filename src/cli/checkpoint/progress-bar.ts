@@ -1,10 +1,10 @@
-/** A bar at the bottom of a terminal while bytes move; nothing where there is no terminal. */
+/** A progress bar at the bottom of a terminal; prints nothing if there is no terminal. */
 import { bytes } from './format.js';
 
 export interface BarStream {
   write(text: string): unknown;
-  readonly isTTY?: boolean | undefined;
-  readonly columns?: number | undefined;
+  readonly isTTY?: boolean;
+  readonly columns?: number;
 }
 
 const WIDTH = 24;
@@ -19,9 +19,9 @@ export class ProgressBar {
   #label = '';
   #drawn = Number.NEGATIVE_INFINITY;
 
-  constructor(stream: BarStream, isWanted = true, now = () => performance.now()) {
+  constructor(stream: BarStream, isEnabled = true, now = () => performance.now()) {
     this.#stream = stream;
-    this.#isShown = isWanted && stream.isTTY === true && process.env.TERM !== 'dumb';
+    this.#isShown = isEnabled && stream.isTTY === true && process.env.TERM !== 'dumb';
     this.#now = now;
     this.#begun = now();
   }

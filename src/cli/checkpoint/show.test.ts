@@ -1,4 +1,4 @@
-/** How checkpoints are shown: sizes, tables, the bar, and how little is read for the first values. */
+/** The output of the checkpoint commands: sizes, tables, the progress bar, and the slice read for the first values. */
 import { describe, expect, test } from 'vitest';
 import { bytes, count, table } from './format.js';
 import { barLine, ProgressBar } from './progress-bar.js';
@@ -10,11 +10,11 @@ test.each([
   [1000, '1.0 kB'],
   [123_456_789, '123 MB'],
   [2_500_000_000, '2.5 GB'],
-])('%i bytes are %s', (given, shown) => {
+])('%i bytes are formatted as %s', (given, shown) => {
   expect(bytes(given)).toBe(shown);
 });
 
-test('counts have their number', () => {
+test('count() chooses singular or plural', () => {
   expect([count(1, 'copy', 'copies'), count(2, 'copy', 'copies'), count(0, 'file')]).toEqual([
     '1 copy',
     '2 copies',
@@ -22,7 +22,7 @@ test('counts have their number', () => {
   ]);
 });
 
-test('a table puts words to the left and numbers to the right', () => {
+test('a table left-aligns words and right-aligns numbers', () => {
   expect(
     table(
       ['name', 'size'],
@@ -34,18 +34,18 @@ test('a table puts words to the left and numbers to the right', () => {
   ).toBe('name      size\na       1.0 kB\nlonger    20 B');
 });
 
-describe('the bar', () => {
-  test('tells part, speed and time left', () => {
+describe('the progress bar', () => {
+  test('shows the fraction, the rate and the time left', () => {
     expect(barLine('pulling x', 500_000, 1_000_000, 1000)).toBe(
       `pulling x ${'█'.repeat(12)}${'░'.repeat(12)}  50 % · 500 kB of 1.0 MB · 500 kB/s · 1 s left`,
     );
   });
 
-  test('of nothing at all is full', () => {
+  test('is full if the total is 0', () => {
     expect(barLine('x', 0, 0, 10)).toContain('100 %');
   });
 
-  test('is drawn on a terminal only, not too often, and is gone at the end', () => {
+  test('is drawn on a terminal only, at a limited rate, and erased at the end', () => {
     let now = 0;
     const drawnOn = (isTTY: boolean) => {
       const written: string[] = [];
@@ -89,7 +89,7 @@ describe('the first values', () => {
         { start: 0, length: 7 },
       ],
     ],
-  ])('of shape %o, %i of them, are in the slice %o', (shape, wanted, slice) => {
+  ])('of shape %o, %i elements, are in the slice %o', (shape, wanted, slice) => {
     expect(leadingSlice(shape, wanted)).toEqual(slice);
   });
 
@@ -102,7 +102,7 @@ describe('the first values', () => {
     ['a"b', false, '"a\\"b"'],
     [{ re: 1, im: -2 }, false, '1+-2i'],
     [true, false, 'true'],
-  ])('%o is shown in few digits', (value, isFloat32, shown) => {
+  ])('%o is printed with the fewest digits that identify it', (value, isFloat32, shown) => {
     expect(showValue(value, isFloat32)).toBe(shown);
   });
 });

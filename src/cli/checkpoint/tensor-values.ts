@@ -1,4 +1,4 @@
-/** The first values of a tensor in a checkpoint, without reading more of it than they need. */
+/** Reads the first values of a tensor in a checkpoint, and little more of the tensor than that. */
 import type { BundleTensor } from '../../formats/tensor-bundle/bundle-index.js';
 import type { BundleReader } from '../../formats/tensor-bundle/bundle-reader.js';
 import { type Extent, elementCount, type TensorSlice } from '../../formats/tensor-bundle/slice.js';
@@ -7,7 +7,7 @@ import { type Elements, unflatten, wordsPerElement } from '../../tensor/literal.
 
 export type Value = number | bigint | boolean | string | { readonly re: number; readonly im: number };
 
-/** The bundle's reader verifies chunks, so that no sum of the whole tensor is needed. */
+/** The bundle's reader verifies chunks, so the checksum over the complete tensor is not needed. */
 export async function firstValues(
   bundle: BundleReader,
   { name, dtype, shape }: BundleTensor,
@@ -23,7 +23,7 @@ export async function firstValues(
   if (type === 'string') elements = await bundle.readStrings(name, { slice, signal });
   else {
     const bytes = await bundle.read(name, { slice, verify: false, signal });
-    // A view needs its elements' alignment.
+    // A typed array must be aligned to its element size.
     const own = Uint8Array.from(bytes).buffer;
     elements = new (Words ?? Uint8Array)(own);
   }
@@ -31,7 +31,7 @@ export async function firstValues(
   return unflatten(elements, [Math.min(wanted, have)], type) as Value[];
 }
 
-/** A slice from the start with at least so many elements, and few more, whose elements come first in the tensor. */
+/** The smallest slice at the start of the tensor that has at least `wanted` elements in row-major order. */
 export function leadingSlice(shape: readonly number[], wanted: number): TensorSlice | undefined {
   if (shape.length === 0) return undefined;
   const slice: Extent[] = [];
@@ -40,13 +40,20 @@ export function leadingSlice(shape: readonly number[], wanted: number): TensorSl
     const inner = elementCount(shape.slice(axis + 1));
     const length = Math.min(size, Math.max(1, Math.ceil(wanted / inner)));
     slice.push(isNarrow ? { start: 0, length } : 'all');
-    // Within the first row alone the next axis is narrowed too.
+    // Only within a single row can the next axis be narrowed as well.
     if (length > 1) isNarrow = false;
   });
   return slice;
 }
 
-/** Values as people and JSON have them: float32 in as few digits as tell it apart from its neighbours. */
+/** JSON has no large integers, infinities or NaN: they become strings. */
+export function toJson(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(toJson);
+  if (typeof value === 'bigint') return Number.isSafeInteger(Number(value)) ? Number(value) : String(value);
+  return typeof value === 'number' && !Number.isFinite(value) ? String(value) : value;
+}
+
+/** Formats a value; a float32 with the fewest digits that identify it. */
 export function showValue(value: Value, isFloat32: boolean): string {
   if (typeof value === 'string') return JSON.stringify(value);
   if (typeof value === 'object') return `${showValue(value.re, false)}+${showValue(value.im, false)}i`;

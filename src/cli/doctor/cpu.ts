@@ -1,10 +1,10 @@
-/** What can this CPU do? TensorFlow's x86 builds need AVX; the rest only tells how fast to expect it. */
+/** Checks the CPU's vector features. TensorFlow's x86 builds need AVX; the others only affect speed. */
 import { readFileSync } from 'node:fs';
 import { availableParallelism, cpus } from 'node:os';
 import { run } from '../../../scripts/setup/processes.mjs';
 import { type Finding, ok, problem } from './finding.js';
 
-/** Feature names as people say them, and as the kernel or sysctl spells them. */
+/** Common feature names, and how the kernel or sysctl spells them. */
 const X86 = {
   avx: 'avx',
   avx2: 'avx2',
@@ -35,13 +35,13 @@ export async function checkCpu(): Promise<Finding> {
   const model = cpus()[0]?.model.trim() || process.arch;
   const cores = availableParallelism();
   const details = { model, cores, features };
-  const named = features.length > 0 ? features.join(' ') : 'no vector features told';
+  const named = features.length > 0 ? features.join(' ') : 'vector features unknown';
   const summary = `${model}, ${cores} cores usable, ${named}`;
   if (process.platform === 'linux' && process.arch === 'x64' && !features.includes('avx')) {
     return problem(
       'cpu',
       `${summary}; TensorFlow needs AVX`,
-      'Use a machine with AVX, or let the hypervisor pass it on.',
+      'Use a machine with AVX, or configure the hypervisor to expose it.',
       details,
     );
   }

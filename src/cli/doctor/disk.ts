@@ -1,4 +1,4 @@
-/** Is there room in the cache folder? */
+/** Checks the free disk space of the cache folder. */
 import { existsSync } from 'node:fs';
 import { statfs } from 'node:fs/promises';
 import { dirname } from 'node:path';
@@ -7,19 +7,18 @@ import { pinFor, platformKey, readLock } from '../../../scripts/setup/locate.mjs
 import { cacheFolder } from '../../native/locate.js';
 import { type Finding, ok, problem, warning } from './finding.js';
 
-const LITTLE = 1e9;
+const LOW_BYTES = 1e9;
 
 export async function checkDisk(env: Readonly<NodeJS.ProcessEnv>, haveLibrary: boolean): Promise<Finding> {
   const cache = cacheFolder(env);
-  const { bavail, bsize } = await statfs(existingPart(cache));
+  const { bavail, bsize } = await statfs(nearestExisting(cache));
   const free = bavail * bsize;
   const needed = haveLibrary ? 0 : bytesForSetup();
   const details = { cache, freeBytes: free, neededBytes: needed };
   const summary = `${gigabytes(free)} GB free for ${cache}`;
-  const mend = 'Free some space, or set SHOAL_CACHE to a folder on a larger disk.';
-  if (free < needed)
-    return problem('disk', `${summary}, set-up needs ${gigabytes(needed)} GB`, mend, details);
-  return free < LITTLE ? warning('disk', summary, mend, details) : ok('disk', summary, details);
+  const fix = 'Free some space, or set SHOAL_CACHE to a folder on a larger disk.';
+  if (free < needed) return problem('disk', `${summary}, setup needs ${gigabytes(needed)} GB`, fix, details);
+  return free < LOW_BYTES ? warning('disk', summary, fix, details) : ok('disk', summary, details);
 }
 
 function bytesForSetup(): number {
@@ -28,9 +27,9 @@ function bytesForSetup(): number {
   return lock.platforms[platform] ? spaceNeeded(pinFor(lock, platform)) : 0;
 }
 
-/** The cache may not exist yet; its nearest existing parent lies on the same disk. */
-function existingPart(dir: string): string {
-  return existsSync(dir) ? dir : existingPart(dirname(dir));
+/** The cache may not exist yet; its nearest existing parent is on the same disk. */
+function nearestExisting(dir: string): string {
+  return existsSync(dir) ? dir : nearestExisting(dirname(dir));
 }
 
 function gigabytes(bytes: number): string {

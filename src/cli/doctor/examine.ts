@@ -1,4 +1,4 @@
-/** Asks every check. They only look: nothing is fetched, changed, or loaded. */
+/** Runs every check. Checks are read-only: nothing is fetched, changed or loaded. */
 import { checkCpu } from './cpu.js';
 import { checkDisk } from './disk.js';
 import type { Diagnosis } from './finding.js';

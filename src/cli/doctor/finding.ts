@@ -1,21 +1,21 @@
-/** What the doctor finds: one finding per subject. */
+/** The findings of `shoal doctor`: one per check. */
 
-/** `problem`: Shoal cannot run here. `warning`: it can, but something is missing or poor. */
+/** `problem`: Shoal cannot run here. `warning`: it can, but something is missing or misconfigured. */
 export type Status = 'ok' | 'warning' | 'problem';
 
 export interface Finding {
   readonly name: string;
   readonly status: Status;
-  /** The finding in a line. */
+  /** The finding in one line. */
   readonly summary: string;
-  /** How to mend it; always there when the status is not `ok`. */
-  readonly mend?: string | undefined;
-  /** The facts behind it, for scripts. */
+  /** How to fix it; set whenever the status is not `ok`. */
+  readonly fix?: string;
+  /** The underlying values, for scripts. */
   readonly details: Readonly<Record<string, unknown>>;
 }
 
 export interface Diagnosis {
-  /** No finding is a problem. */
+  /** True if no finding is a problem. */
   readonly usable: boolean;
   readonly findings: readonly Finding[];
 }
@@ -27,17 +27,17 @@ export function ok(name: string, summary: string, details: Finding['details'] = 
 export function warning(
   name: string,
   summary: string,
-  mend: string,
+  fix: string,
   details: Finding['details'] = {},
 ): Finding {
-  return { name, status: 'warning', summary, mend, details };
+  return { name, status: 'warning', summary, fix, details };
 }
 
 export function problem(
   name: string,
   summary: string,
-  mend: string,
+  fix: string,
   details: Finding['details'] = {},
 ): Finding {
-  return { name, status: 'problem', summary, mend, details };
+  return { name, status: 'problem', summary, fix, details };
 }

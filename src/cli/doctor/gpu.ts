@@ -1,4 +1,4 @@
-/** Is there a GPU? The pinned libraries compute on the CPU, so this is information, never a problem. */
+/** Looks for a GPU. The pinned libraries compute on the CPU, so this is informational, never a problem. */
 import { readdirSync } from 'node:fs';
 import { type Finding, ok } from './finding.js';
 

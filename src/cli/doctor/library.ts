@@ -1,4 +1,4 @@
-/** Where are TensorFlow's libraries, and are they the version that Shoal is made for? */
+/** Checks where TensorFlow's libraries are, and whether they have the version that Shoal is built for. */
 import { messageOf, ShoalError } from '../../errors/errors.js';
 import { searchPlaces } from '../../native/locate.js';
 import { type Finding, ok, problem } from './finding.js';
@@ -9,13 +9,13 @@ export function checkLibrary(env: Readonly<NodeJS.ProcessEnv>): Finding {
     const details = { ...found, pinnedVersion: pin?.version, searched };
     if (found) {
       const version = found.version ?? 'of unknown version';
-      const pinned = pin && found.version !== pin.version ? ` (Shoal is made for ${pin.version})` : '';
+      const pinned = pin && found.version !== pin.version ? ` (Shoal is built for ${pin.version})` : '';
       return ok('library', `TensorFlow ${version}${pinned} from ${found.source}, ${found.dir}`, details);
     }
-    const mend = env.SHOAL_TF_DIR
+    const fix = env.SHOAL_TF_DIR
       ? 'Point SHOAL_TF_DIR at the folder of the libraries, or unset it.'
       : 'Run `npx shoal setup`.';
-    return problem('library', 'TensorFlow’s libraries were not found', mend, details);
+    return problem('library', 'TensorFlow’s libraries were not found', fix, details);
   } catch (error) {
     if (!(error instanceof ShoalError)) throw error;
     const [summary] = messageOf(error).split('\n');

@@ -1,6 +1,6 @@
 /**
- * May an unprivileged process make user and network namespaces? The secure mode keeps TensorFlow's
- * unauthenticated ports in one. The kernel's settings explain a refusal; only trying tells for certain.
+ * Checks whether an unprivileged process can create user and network namespaces. The secure mode keeps TensorFlow's
+ * unauthenticated ports in one. The kernel's settings explain a refusal; only an attempt shows for certain.
  */
 import { readFileSync } from 'node:fs';
 import { run } from '../../../scripts/setup/processes.mjs';
@@ -25,7 +25,7 @@ const SETTINGS = {
 export async function checkNamespaces(): Promise<Finding> {
   const name = 'namespaces';
   if (process.platform !== 'linux') {
-    return warning(name, 'only Linux has them', 'Run tasks that need the secure mode on Linux.', {
+    return warning(name, 'supported on Linux only', 'Run tasks that need the secure mode on Linux.', {
       allowed: false,
     });
   }
@@ -35,13 +35,13 @@ export async function checkNamespaces(): Promise<Finding> {
   const settings = readSettings();
   const details = { allowed: probe.code === 0, settings };
   if (probe.missing)
-    return warning(name, 'cannot be tried, there is no `unshare`', 'Install util-linux.', details);
+    return warning(name, 'not tested: `unshare` is not installed', 'Install util-linux.', details);
   if (probe.code === 0) return ok(name, 'user and network namespaces are allowed', details);
   const culprit = Object.entries(SETTINGS).find(([key, { forbids }]) => settings[key] === forbids);
-  const mend = culprit
+  const fix = culprit
     ? `As root: sysctl -w ${culprit[0]}=${culprit[1].allow}. Without namespaces the secure mode is not available.`
     : 'A container or security policy forbids them; in Docker allow unshare in the seccomp profile. Needed only for the secure mode.';
-  return warning(name, `not allowed: ${probe.output.trim().split('\n')[0]}`, mend, details);
+  return warning(name, `not allowed: ${probe.output.trim().split('\n')[0]}`, fix, details);
 }
 
 function readSettings(): Record<string, string | undefined> {

@@ -1,4 +1,4 @@
-/** Is this Node new enough? */
+/** Checks the version of Node. */
 import { type Finding, ok, problem } from './finding.js';
 
 const OLDEST = { major: 20, minor: 19 } as const;

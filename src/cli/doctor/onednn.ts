@@ -1,4 +1,4 @@
-/** Will TensorFlow compute with oneDNN? Told from the environment, without loading the library. */
+/** Checks whether TensorFlow will use oneDNN, from the environment, without loading the library. */
 import { ONEDNN_VARIABLE, oneDnnSetting } from '../../native/onednn.js';
 import { type Finding, ok, warning } from './finding.js';
 
@@ -25,7 +25,7 @@ export function checkOneDnn(
   }
   return warning(
     NAME,
-    `${ONEDNN_VARIABLE}=${setting} is not a value that TensorFlow knows: it decides by the CPU`,
+    `${ONEDNN_VARIABLE}=${setting} is not a value that TensorFlow recognizes: it chooses by the CPU`,
     `Set ${ONEDNN_VARIABLE} to 1 or 0, or unset it.`,
     { enabled: undefined, from },
   );

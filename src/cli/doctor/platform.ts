@@ -1,4 +1,4 @@
-/** Is TensorFlow pinned for this system? */
+/** Checks whether a TensorFlow build is pinned for this platform. */
 import { release } from 'node:os';
 import { platformKey, readLock } from '../../../scripts/setup/locate.mjs';
 import { type Finding, ok, problem, warning } from './finding.js';
@@ -19,7 +19,7 @@ export function checkPlatform(env: Readonly<NodeJS.ProcessEnv>): Finding {
     return warning(
       'platform',
       summary,
-      'The libraries in SHOAL_TF_DIR are used as they are; nobody tests this platform.',
+      'The libraries in SHOAL_TF_DIR are used as they are; this platform is not tested.',
       details,
     );
   }

@@ -1,4 +1,4 @@
-/** Is there a Python with pip? Only set-up needs it. */
+/** Checks for a Python with pip, which only setup needs. */
 import { findPip, findPython, findPythonTensorFlow } from '../../../scripts/setup/python.mjs';
 import { ShoalError } from '../../errors/errors.js';
 import { asShoalError } from '../../native/locate.js';
@@ -24,7 +24,7 @@ export async function checkPython(env: Readonly<NodeJS.ProcessEnv>, haveLibrary:
     const summary = error.message.split('\n')[0] ?? error.code;
     return report(
       'python',
-      `${summary}${haveLibrary ? ' (not needed, the libraries are there)' : ''}`,
+      `${summary}${haveLibrary ? ' (not needed: the libraries are installed)' : ''}`,
       error.hint ?? '',
       {},
     );

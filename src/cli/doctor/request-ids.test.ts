@@ -14,14 +14,14 @@ afterAll(() => rmSync(dir, { recursive: true }));
 const loaded = (): boolean =>
   existsSync('/proc/self/maps') && readFileSync('/proc/self/maps', 'utf8').includes('libtensorflow_cc');
 
-test('the library that Shoal is made for is one whose ids can be repaired, seen without loading it', () => {
+test('reports that the pinned library can be patched, without loading it', () => {
   const finding = checkRequestIds(process.env);
   const status = process.platform === 'linux' ? 'ok' : 'warning';
   expect(finding).toMatchObject({ name: 'request ids', status });
   expect(loaded()).toBe(false);
 });
 
-test('a library without the other generator gets a warning that says what follows from it', () => {
+test('warns about the consequence for a library without the other generator', () => {
   const { ccPath } = locateTensorFlow();
   const place = join(dir, 'other');
   mkdirSync(place);
@@ -31,10 +31,10 @@ test('a library without the other generator gets a warning that says what follow
   expect(checkRequestIds({ SHOAL_TF_DIR: place })).toMatchObject({
     status: 'warning',
     summary: expect.stringContaining('may be aborted'),
-    mend: expect.stringContaining('recovers'),
+    fix: expect.stringContaining('recovers'),
   });
 });
 
-test('where there is no library there is nothing to say about its ids', () => {
+test('reports nothing if no library is installed', () => {
   expect(checkRequestIds({ SHOAL_TF_DIR: join(dir, 'nowhere') })).toBeUndefined();
 });

@@ -1,11 +1,11 @@
-/** The end of a process in which TensorFlow runs: bounded, whatever its threads are stuck in. */
+/** Ends a process that runs TensorFlow within a bounded time, even if TensorFlow's threads are blocked. */
 import { once } from 'node:events';
-import { exitAtOnce } from '../../native/exit.js';
+import { exitImmediately } from '../../native/exit.js';
 
-/** A reader that does not read must not hold the end up for longer. */
+/** The limit for flushing output to a reader that does not read. */
 const FLUSH_MS = 1000;
 
-/** Lets the output out and the `exit` listeners run, then ends without waiting for anybody. */
+/** Flushes the output and runs the `exit` listeners, then exits without waiting for threads. */
 export async function endProcess(code: number): Promise<never> {
   const flushed = [process.stdout, process.stderr].map((stream) =>
     stream.writableLength > 0 ? once(stream, 'drain').catch(() => {}) : undefined,
@@ -13,5 +13,5 @@ export async function endProcess(code: number): Promise<never> {
   await Promise.race([Promise.all(flushed), new Promise((late) => setTimeout(late, FLUSH_MS))]);
   process.exitCode = code;
   process.emit('exit', code);
-  exitAtOnce(code);
+  exitImmediately(code);
 }

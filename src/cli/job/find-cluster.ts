@@ -1,4 +1,4 @@
-/** Finds the cluster that somebody asks about: by an address, by the configuration, by what runs in a directory. */
+/** Finds the cluster that a command refers to: by address, by configuration, or by the directory it runs in. */
 import { readdirSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { formatAddress, parseAddress } from '../../cluster/spec/address.js';
@@ -10,10 +10,10 @@ import { type ClusterFile, readClusterFile } from '../../job/launcher/cluster-fi
 import { taskArguments } from '../task-flags.js';
 
 export interface FindOptions {
-  readonly agent?: string | undefined;
-  readonly dir?: string | undefined;
-  readonly certs?: string | undefined;
-  readonly cluster_token_file?: string | undefined;
+  readonly agent?: string;
+  readonly dir?: string;
+  readonly certs?: string;
+  readonly cluster_token_file?: string;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly cwd: string;
 }
@@ -35,7 +35,7 @@ export function findCluster(options: FindOptions): Found {
   if (agent !== undefined) {
     const addresses = agent.split(',').map((text) => formatAddress(parseAddress(text.trim(), '--agent')));
     if (security.kind !== 'none') return { addresses, security };
-    // The token of a cluster on this machine stands in its file.
+    // The token of a cluster on this machine is in its cluster.json.
     const own = running().find(({ agents }) => addresses.some((address) => agents.includes(address)));
     return { addresses, security: own === undefined ? security : tokenSecurity(own.token) };
   }
@@ -43,19 +43,19 @@ export function findCluster(options: FindOptions): Found {
   const [only, ...more] = running();
   if (only === undefined) {
     throw new ShoalError('SHOAL_NOT_FOUND', `no cluster runs in ${dir ?? join(cwd, '.shoal')}`, {
-      hint: 'name the agent of one of its tasks: shoal status --agent host:port',
+      hint: 'pass the agent address of one of its tasks: shoal status --agent host:port',
     });
   }
   if (more.length > 0) {
     const names = [only, ...more].map(({ job }) => `--dir .shoal/${job}`);
-    throw new ShoalError('SHOAL_CONFIG', `several clusters run from here`, {
-      hint: `say ${names.join(' or ')}`,
+    throw new ShoalError('SHOAL_CONFIG', `several clusters run in ${join(cwd, '.shoal')}`, {
+      hint: `choose one with ${names.join(' or ')}`,
     });
   }
   return { addresses: only.agents, security: tokenSecurity(only.token) };
 }
 
-/** The chief and the ps know the steps of all. */
+/** The chief first, then the ps: they know the steps of all tasks. */
 function bestFirst({ spec }: ClusterConfig): readonly string[] {
   const rank = ({ id, job }: { id: string; job: string }) => (id === spec.chief ? 0 : job === 'ps' ? 1 : 2);
   return [...spec.tasks].sort((a, b) => rank(a) - rank(b)).map(({ address }) => address);

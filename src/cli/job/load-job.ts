@@ -1,6 +1,6 @@
 /**
- * Loads a user's job file, TypeScript or JavaScript. `import … from 'shoal'` in it means the Shoal that runs it,
- * wherever the file lies and whatever is installed there: two copies would not know each other's graphs.
+ * Loads a user's job file, TypeScript or JavaScript. `import … from 'shoal'` in it resolves to the running Shoal,
+ * wherever the file is and whatever is installed there: two copies would not share graphs.
  */
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { register } from 'node:module';
@@ -10,12 +10,12 @@ import { messageOf, ShoalError } from '../../errors/errors.js';
 import { isJob, type JobDefinition } from '../../job/define-job.js';
 
 const packageRoot = new URL('../../../', import.meta.url);
-/** A checkout runs its sources, a package its build. */
+/** A checkout runs its sources, an installed package its build. */
 const isSource = import.meta.url.endsWith('.ts');
 
 /**
- * Runs on Node's loader thread. A .ts file in a folder whose package.json does not say so would count as
- * CommonJS and could not import an ES module; a job is one.
+ * Runs on Node's loader thread. Loads .ts files as ES modules: without `"type": "module"` in package.json Node would
+ * load them as CommonJS, which cannot import ES modules.
  */
 const HOOKS = `
 let known;
@@ -41,12 +41,12 @@ function ownEntries(): Readonly<Record<string, string>> {
   );
 }
 
-/** The job in `file`; it finds `args` where a program finds its own, in process.argv. */
+/** Loads the job in `file`, which finds `args` in process.argv. */
 export async function loadJob(file: string, args: readonly string[]): Promise<JobDefinition> {
   const path = resolve(file);
   if (!existsSync(path) || !statSync(path).isFile()) {
     throw new ShoalError('SHOAL_NOT_FOUND', `there is no job file ${path}`, {
-      hint: 'name the file whose default export is made by defineJob',
+      hint: 'pass a file whose default export is created by defineJob',
     });
   }
   process.argv = [process.argv[0]!, path, ...args];

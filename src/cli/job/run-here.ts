@@ -1,4 +1,4 @@
-/** A job in this very process, without a cluster, as the commands show it. */
+/** Runs a job in this process, without a cluster. */
 import { isShoalError } from '../../errors/errors.js';
 import { EXIT } from '../../errors/exit-codes.js';
 import type { JobDefinition } from '../../job/define-job.js';
@@ -7,15 +7,15 @@ import { claimDirectory, removeClusterFile, writeClusterFile } from '../../job/l
 import { requireDirectory } from '../../job/task-directory.js';
 
 export interface RunHereOptions {
-  /** The process's own directory. */
+  /** The task's own directory. */
   readonly dir: string;
-  /** Where nobody else may run meanwhile. */
+  /** The job's directory, which is locked while the job runs. */
   readonly home: string;
   readonly signal: AbortSignal;
   readonly log: (line: string) => void;
 }
 
-/** Runs the job and gives the exit code. */
+/** Runs the job and returns the exit code. */
 export async function runHere(job: JobDefinition, options: RunHereOptions): Promise<number> {
   const { home, dir } = options;
   if (!job.train.checkpoint && !job.export) return train(job, options);

@@ -1,4 +1,4 @@
-/** Calls to the agent of a peer. Every error names the peer. */
+/** Client for the agent of a peer. Every error names the peer. */
 
 import type { Identity } from '../membership/map.js';
 import type { Message } from '../membership/types.js';
@@ -15,7 +15,7 @@ import {
 } from './wire.js';
 
 export interface AgentClientOptions extends PeerOptions {
-  /** The name of the cluster that the peer must be of. */
+  /** The name of the cluster that the peer must belong to. */
   readonly cluster?: string;
   /** The task that makes the calls; default: none, as for an operator outside the cluster. */
   readonly identity?: () => Identity;
@@ -23,7 +23,7 @@ export interface AgentClientOptions extends PeerOptions {
 
 export interface AgentCallOptions {
   readonly timeoutMs?: number;
-  readonly signal?: AbortSignal | undefined;
+  readonly signal?: AbortSignal;
 }
 
 const TIMEOUT_MS = 5000;
@@ -47,7 +47,7 @@ export class AgentClient {
     return this.#peer.address;
   }
 
-  /** The peer in words, for messages. */
+  /** The peer's name and address, for messages. */
   get label(): string {
     return this.#peer.label;
   }
@@ -66,7 +66,7 @@ export class AgentClient {
     return Buffer.concat(await answer.toArray()).toString('utf8');
   }
 
-  /** One exchange of membership, tried once: whoever asks wants to know of a failure at once. */
+  /** One membership exchange. Not retried: membership handles the failure. */
   async exchange(
     kind: 'announce' | 'heartbeat' | 'probe',
     message: Message,
@@ -79,20 +79,20 @@ export class AgentClient {
       signal,
       once: true,
     });
-    const told = this.#checked(MessageSchema, answer);
+    const reply = this.#checked(MessageSchema, answer);
     const { task } = this.#peer;
-    // The credentials there were checked for this task: nobody else can speak through them.
-    if (task !== undefined && told.from.task !== task) {
-      throw new PeerError('SHOAL_UNREACHABLE', 'other', `${this.label} answers as ${told.from.task}`, {
+    // The peer's credentials were verified for this task only.
+    if (task !== undefined && reply.from.task !== task) {
+      throw new PeerError('SHOAL_UNREACHABLE', 'other', `${this.label} answers as ${reply.from.task}`, {
         task,
       });
     }
-    return told;
+    return reply;
   }
 
   /**
-   * Gives an order in the name of the chief and waits for its result. Not tried again: an order may not be
-   * one that can be given twice, unless the caller says `again`.
+   * Sends an order as the chief and waits for its result. Retried only with `again`, which the caller sets for
+   * idempotent orders.
    */
   async order(
     name: string,
@@ -108,7 +108,7 @@ export class AgentClient {
     });
   }
 
-  /** Asks the peer for something in a task's own name: once, unless the caller says that it may be asked `again`. */
+  /** Sends a request as a task. Retried only with `again`, which the caller sets for idempotent requests. */
   async request(
     name: string,
     from: Identity,
@@ -146,7 +146,7 @@ export class AgentClient {
   }
 
   #checked<S extends Parameters<typeof checked>[0]>(schema: S, value: unknown) {
-    return checked(schema, value, `answer of ${this.label}`);
+    return checked(schema, value, `response of ${this.label}`);
   }
 }
 

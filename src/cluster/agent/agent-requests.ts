@@ -1,4 +1,4 @@
-/** Reading requests within bounds: JSON bodies of limited size and time, numbers in queries, byte ranges. */
+/** Request parsing with limits: JSON bodies of bounded size and time, numbers in queries, byte ranges. */
 import type { IncomingMessage } from 'node:http';
 import { invalid, ShoalError } from '../../errors/errors.js';
 import { peerOf } from '../spec/security.js';
@@ -10,12 +10,12 @@ export interface BodyLimits {
   readonly timeoutMs: number;
 }
 
-/** The whole body as JSON; an empty body is undefined. */
+/** The body as JSON; undefined for an empty body. */
 export async function readJson(
   request: IncomingMessage,
   { maxBytes, timeoutMs, budget }: BodyLimits,
 ): Promise<unknown> {
-  const tooLarge = () => invalid(`the body of the request is larger than ${maxBytes} bytes`);
+  const tooLarge = () => invalid(`the request body is larger than ${maxBytes} bytes`);
   const announced = Number(request.headers['content-length'] ?? 0);
   if (announced > maxBytes) throw tooLarge();
   const peer = peerOf(request);
@@ -24,10 +24,12 @@ export async function readJson(
     budget.take(peer, bytes);
     taken += bytes;
   };
-  // A body of a known size is taken or refused before it is sent; one of unknown size grows.
+  // A declared size is reserved before the body is read; without one the reservation grows with the body.
   take(announced);
   const timer = setTimeout(() => {
-    request.destroy(new ShoalError('SHOAL_TIMEOUT', `the body did not arrive within ${timeoutMs} ms`));
+    request.destroy(
+      new ShoalError('SHOAL_TIMEOUT', `the request body did not arrive within ${timeoutMs} ms`),
+    );
   }, timeoutMs);
   try {
     const chunks: Buffer[] = [];
@@ -42,7 +44,7 @@ export async function readJson(
     return text === '' ? undefined : JSON.parse(text);
   } catch (cause) {
     if (cause instanceof SyntaxError || cause instanceof TypeError) {
-      throw invalid('the body of the request is not JSON', { cause });
+      throw invalid('the request body is not valid JSON', { cause });
     }
     throw cause;
   } finally {
@@ -51,12 +53,12 @@ export async function readJson(
   }
 }
 
-/** A whole number from the query, or undefined. */
+/** An integer query parameter; undefined when absent. */
 export function countIn(query: URLSearchParams, name: string): number | undefined {
   const text = query.get(name);
   if (text === null) return undefined;
   const value = /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN;
-  if (!Number.isSafeInteger(value)) throw invalid(`${name} in the query is no whole number`);
+  if (!Number.isSafeInteger(value)) throw invalid(`query parameter ${name} is not a valid integer`);
   return value;
 }
 
@@ -68,13 +70,13 @@ export function queryOf(request: IncomingMessage): URLSearchParams {
 
 export interface ByteRange {
   readonly start: number;
-  /** One past the last byte. */
+  /** Exclusive. */
   readonly end: number;
 }
 
 /**
- * The one range that a Range header asks for: the whole when there is no header or it is of another kind,
- * undefined when it lies outside.
+ * The range `[start, end)` of a Range header: the complete body when there is no header or its form is not
+ * supported, undefined when the range is not satisfiable.
  */
 export function rangeOf(header: string | undefined, size: number): ByteRange | undefined {
   const match = /^bytes=(\d{0,16})-(\d{0,16})$/.exec(header ?? '');

@@ -40,7 +40,7 @@ function raw(address: string, path: string, options: object = {}, body?: string)
 }
 
 describe('an agent', () => {
-  it('answers for health, membership and metrics', async () => {
+  it('serves health, membership and metrics', async () => {
     const client = (await agent()).client();
     await expect(client.health()).resolves.toMatchObject({ task: self.task });
     await expect(client.status()).resolves.toMatchObject({ epoch: 1 });
@@ -48,7 +48,7 @@ describe('an agent', () => {
     await expect(client.exchange('heartbeat', message)).resolves.toEqual(message);
   });
 
-  it('refuses a message that is not one, naming the field', async () => {
+  it('refuses an invalid message, naming the field', async () => {
     const client = (await agent()).client();
     const broken = { ...message, from: { ...message.from, incarnation: -1 } };
     await expect(client.exchange('announce', broken)).rejects.toMatchObject({
@@ -59,7 +59,9 @@ describe('an agent', () => {
 
   it('refuses a message for another cluster', async () => {
     const client = (await agent({ cluster: 'other' })).client();
-    await expect(client.exchange('announce', message)).rejects.toThrow(/is of cluster other, not of shoal/);
+    await expect(client.exchange('announce', message)).rejects.toThrow(
+      /belongs to cluster other, not to shoal/,
+    );
   });
 
   it('refuses a body that is too large without reading it', async () => {
@@ -67,7 +69,7 @@ describe('an agent', () => {
     await expect(client().exchange('announce', message)).rejects.toThrow(/larger than 100 bytes/);
   });
 
-  it('gives up on a body that does not arrive', async () => {
+  it('times out on a body that does not arrive', async () => {
     const { address } = await agent({ limits: { bodyTimeoutMs: 50 } });
     const call = raw(
       address,
@@ -78,7 +80,7 @@ describe('an agent', () => {
     await expect(call).rejects.toThrow(/hang up|RESET/);
   });
 
-  it('turns away the calls that are too many', async () => {
+  it('rejects calls beyond the limit', async () => {
     const { agent: server, client } = await agent({ limits: { maxRequests: 2 } });
     let go = () => {};
     const gate = new Promise<void>((done) => {
@@ -102,14 +104,14 @@ describe('an agent', () => {
     });
   });
 
-  it('does not serve a web page without credentials', async () => {
+  it('rejects requests of web pages without credentials', async () => {
     const { address } = await agent();
     expect((await raw(address, '/health', { headers: { origin: 'http://evil.example' } })).status).toBe(401);
     expect((await raw(address, '/health', { headers: { host: 'evil.example' } })).status).toBe(401);
     expect((await raw(address, '/health')).status).toBe(200);
   });
 
-  it('says in words where it cannot listen', async () => {
+  it('names the address that it cannot listen on', async () => {
     const { agent: taken } = await agent();
     const call = startAgent({ cluster: 'shoal', listen: taken.address, hooks, security: { kind: 'none' } });
     await expect(call).rejects.toThrow(/cannot listen on 127.0.0.1:\d+: .*EADDRINUSE/);
@@ -117,7 +119,7 @@ describe('an agent', () => {
 });
 
 describe('requests', () => {
-  it('of any task go to their handler until it is taken away', async () => {
+  it('of any task reach their handler until it is removed', async () => {
     const { agent: server, client } = await agent({ hooks: { ...hooks, judge: () => 'not the chief' } });
     const end = server.onRequest('echo', (payload, { from }) => ({ payload, by: from.task }));
     await expect(client().request('echo', self, 1)).resolves.toEqual({ payload: 1, by: self.task });
@@ -125,7 +127,7 @@ describe('requests', () => {
     await expect(client().request('echo', self, 1)).rejects.toMatchObject({ code: 'SHOAL_NOT_FOUND' });
   });
 
-  it('of a life that was replaced are refused', async () => {
+  it('of an incarnation that was replaced are refused', async () => {
     const judgeCaller = () => 'it has been replaced';
     const { agent: server, client } = await agent({ hooks: { ...hooks, judgeCaller } });
     server.onRequest('x', () => 1);
@@ -140,7 +142,7 @@ describe('requests', () => {
 });
 
 describe('orders', () => {
-  it('go to their handler and the result comes back', async () => {
+  it('reach their handler and return its result', async () => {
     const { agent: server, client } = await agent();
     server.onOrder('add', (payload, { from }) => ({
       sum: (payload as number[]).reduce((a, b) => a + b),
@@ -149,7 +151,7 @@ describe('orders', () => {
     await expect(client().order('add', self, [1, 2])).resolves.toEqual({ sum: 3, by: self.task });
   });
 
-  it('are refused when the judge refuses', async () => {
+  it('are refused when the judge hook refuses', async () => {
     const { agent: server, client } = await agent({
       hooks: { ...hooks, judge: () => 'it has been replaced' },
     });
@@ -164,7 +166,7 @@ describe('orders', () => {
     expect(ran).toBe(false);
   });
 
-  it('carry the error of the handler back with its code, naming the peer', async () => {
+  it('return the error of the handler with its code, naming the peer', async () => {
     const { agent: server, client, address } = await agent();
     server.onOrder('fail', () => {
       throw new ShoalError('SHOAL_NO_SPACE', 'full', { hint: 'sweep', op: 'Save' });
@@ -177,12 +179,12 @@ describe('orders', () => {
     });
   });
 
-  it('that nobody handles are not found', async () => {
+  it('without a handler are not found', async () => {
     const { client } = await agent();
     await expect(client().order('nothing', self, null)).rejects.toMatchObject({ code: 'SHOAL_NOT_FOUND' });
   });
 
-  it('end by their deadline, and the handler hears of it', async () => {
+  it('end at their deadline, which aborts the handler', async () => {
     const { agent: server, client } = await agent();
     const ended = new Promise<string>((done) => {
       server.onOrder('hang', (_, { signal }) => {
@@ -193,10 +195,10 @@ describe('orders', () => {
     await expect(client().order('hang', self, null, { timeoutMs: 50 })).rejects.toMatchObject({
       code: 'SHOAL_TIMEOUT',
     });
-    await expect(ended).resolves.toBe('the chief has hung up');
+    await expect(ended).resolves.toBe('the chief closed the connection');
   });
 
-  it('under way are told when the agent closes', async () => {
+  it('in progress are aborted when the agent closes', async () => {
     const { agent: server, client } = await agent();
     let begun = () => {};
     const running = new Promise<void>((done) => {
@@ -214,7 +216,7 @@ describe('orders', () => {
 });
 
 describe('a client', () => {
-  it('names the peer when nobody listens', async () => {
+  it('names the peer when no process listens', async () => {
     const { client, agent: server } = await agent();
     const peer = client(undefined, { task: self.task });
     await server.close();
@@ -250,7 +252,7 @@ const PATHS = [
 describe('a cluster token', () => {
   const security = tokenSecurity('0123456789abcdef');
 
-  it('opens the door', async () => {
+  it('gives access', async () => {
     const { client } = await agent({ security });
     await expect(client().health()).resolves.toMatchObject({ task: self.task });
   });
@@ -275,7 +277,7 @@ describe('a cluster token', () => {
     expect(answers[0]).not.toMatch(/shoal|version|server|powered/i);
   });
 
-  it('does not invite a stranger to send a body', async () => {
+  it('is required before a request body is accepted', async () => {
     const { address } = await agent({ security });
     const [host, port] = address.split(':');
     const socket = connect(Number(port), host);
@@ -286,7 +288,7 @@ describe('a cluster token', () => {
     expect(text).toMatch(/^HTTP\/1.1 401/);
   });
 
-  it('tells a client with the wrong token what is wrong', async () => {
+  it('that is wrong gives the client a clear error', async () => {
     const { client } = await agent({ security });
     await expect(client(tokenSecurity('fedcba9876543210')).health()).rejects.toMatchObject({
       code: 'SHOAL_FORBIDDEN',
@@ -321,13 +323,13 @@ describe('mutual TLS', () => {
   });
   afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-  it('lets the tasks of one authority speak to each other', async () => {
+  it('connects the tasks of one authority', async () => {
     const { client } = await agent({ security: ps });
     await expect(client(worker, { task: self.task }).health()).resolves.toMatchObject({ task: self.task });
     await expect(client(operator).metrics()).resolves.toContain('up');
   });
 
-  it('ends the handshake of who has no certificate', async () => {
+  it('ends the handshake of a client without a certificate', async () => {
     const { client } = await agent({ security: ps });
     const ca = (ps as Extract<Security, { kind: 'tls' }>).ca;
     const bare = client({ kind: 'tls', ca, cert: '', key: '' });
@@ -346,29 +348,29 @@ describe('mutual TLS', () => {
     });
   });
 
-  it('says nothing to plain HTTP', async () => {
+  it('does not answer plain HTTP', async () => {
     const { address } = await agent({ security: ps });
     await expect(raw(address, '/health')).rejects.toThrow(/hang up|RESET|Parse/);
   });
 
-  it('notices when another task answers than the one that was called', async () => {
+  it('detects that another task answers than the one that was called', async () => {
     const { client } = await agent({ security: worker });
     await expect(client(ps, { task: self.task }).health()).rejects.toThrow(
-      /is of \/job:worker\/task:\*, not of \/job:ps\/task:0/,
+      /is for \/job:worker\/task:\*, not for \/job:ps\/task:0/,
     );
   });
 
-  it('lets a certificate speak for its own tasks only', async () => {
+  it('accepts a certificate for its own tasks only', async () => {
     const { client, agent: server } = await agent({ security: ps });
     server.onOrder('x', () => 1);
     await expect(client(worker).exchange('announce', message)).rejects.toThrow(
-      /does not speak for \/job:ps\/task:0/,
+      /is not valid for \/job:ps\/task:0/,
     );
-    await expect(client(operator).order('x', self, null)).rejects.toThrow(/does not speak for/);
+    await expect(client(operator).order('x', self, null)).rejects.toThrow(/is not valid for/);
     await expect(client(worker).order('x', { ...self, task: taskId('worker', 9) }, null)).resolves.toBe(1);
   });
 
-  it('keeps its files to their owner and never overwrites one', async () => {
+  it('writes files that only their owner can read and never overwrites one', async () => {
     const dir = join(folder, 'ours');
     for (const file of ['ca.crt', 'ca.key', 'ps-0.crt', 'ps-0.key']) {
       expect(statSync(join(dir, file)).mode & 0o777).toBe(0o600);
@@ -386,11 +388,13 @@ describe('mutual TLS', () => {
     await expect(client().health()).rejects.toThrow(/expired/);
   });
 
-  it('names what is missing', async () => {
+  it('names the missing authority or certificate', async () => {
     await expect(issueCert({ dir: join(folder, 'none'), bearer: 'ps' })).rejects.toThrow(
-      /no authority.*\n.*certs init/s,
+      /no certificate authority.*\n.*certs init/s,
     );
     expect(() => loadTls(join(folder, 'none'), self.task)).toThrow(/no certificate for \/job:ps\/task:0/);
-    await expect(issueCert({ dir: folder, bearer: '../x' })).rejects.toThrow(/can bear no certificate/);
+    await expect(issueCert({ dir: folder, bearer: '../x' })).rejects.toThrow(
+      /cannot issue a certificate for/,
+    );
   });
 });

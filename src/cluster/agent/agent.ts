@@ -1,10 +1,8 @@
 /**
- * The agent: the HTTP server in each task. It says how the task is, exchanges membership, carries out the
- * chief's orders, keeps blobs and shows metrics. It decides nothing about membership itself: what it hears
- * goes to the hooks, and their answer goes back.
+ * The agent: the HTTP server in each task. It serves health, status and metrics, exchanges membership messages,
+ * executes the chief's orders and stores blobs. It makes no membership decisions: the hooks do.
  *
- * Nobody is looked at before the credentials are: without them every request, whatever its path, gets the
- * same 401 with the same body.
+ * Credentials are checked first: without them every request, whatever its path, gets the same 401 response.
  */
 import { mkdirSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
@@ -36,21 +34,22 @@ import {
 } from './wire.js';
 
 export interface AgentLimits {
-  /** Requests under way at once, of all kinds; more get 503. */
+  /** Concurrent requests of all kinds; further ones get 503. */
   readonly maxRequests: number;
-  /** Blob transfers under way at once. */
+  /** Concurrent blob transfers. */
   readonly maxTransfers: number;
   readonly maxConnections: number;
   readonly maxOrderBytes: number;
   readonly maxAskBytes: number;
   readonly maxMessageBytes: number;
   readonly maxBlobBytes: number;
-  /** Bytes of bodies in memory at once, of all peers and of one. */
+  /** Bytes of request bodies in memory, of all peers together. */
   readonly maxBufferedBytes: number;
+  /** The same for one peer. */
   readonly maxPeerBufferedBytes: number;
   readonly bodyTimeoutMs: number;
   readonly idleMs: number;
-  /** How often the files of the certificates are looked at. */
+  /** How often the certificate files are checked for changes. */
   readonly certificatePollMs: number;
 }
 
@@ -71,32 +70,31 @@ export const AGENT_LIMITS: AgentLimits = {
 
 export interface OrderContext {
   readonly from: Identity;
-  /** Fires when the caller has hung up or the agent closes. */
+  /** Fires when the caller closes the connection or the agent closes. */
   readonly signal: AbortSignal;
 }
 
-/** Answers what another task asks for; the payload is unchecked, the result goes back as JSON. */
+/** Handles a request of another task; the payload is not validated, the result is returned as JSON. */
 export type RequestHandler = OrderHandler;
 
-/** Carries out an order; the payload is unchecked, the result goes back as JSON. */
+/** Executes an order; the payload is not validated, the result is returned as JSON. */
 export type OrderHandler = (payload: unknown, context: OrderContext) => Promise<unknown> | unknown;
 
 export interface AgentHooks {
   health(): Health;
   status(): ClusterStatus;
-  /** Takes in a peer's message and gives the answer; `whole` when maps are exchanged. */
-  exchange(message: Message, whole: boolean): Message;
-  /** Why an order of this sender is refused; undefined when it counts. */
+  /** Processes a peer's message and returns the reply; `complete`: the reply includes the complete member map. */
+  exchange(message: Message, complete: boolean): Message;
+  /** Why an order of this sender is refused; undefined when it is accepted. */
   judge(from: Identity): string | undefined;
-  /** Why a request of this sender is refused; undefined when it counts. */
+  /** Why a request of this sender is refused; undefined when it is accepted. */
   judgeCaller(from: Identity): string | undefined;
-  /** Why this sender, or the chief on whose order it acts, may not change blobs; undefined when both count. */
+  /** Why this sender, or the chief whose order it executes, may not change blobs; undefined when allowed. */
   judgeWriter(from: Identity, orderedBy: Identity | undefined): string | undefined;
-  /** The task whose orders count. */
   chief(): TaskId | undefined;
-  /** The standing connection of a peer has ended. */
+  /** The persistent connection of a peer has closed. */
   disconnected?(peer: Identity): void;
-  /** The metrics in Prometheus' text form. */
+  /** The metrics in Prometheus' text format. */
   metrics?(): string | Promise<string>;
 }
 
@@ -105,22 +103,22 @@ export interface AgentOptions {
   readonly listen: Address;
   readonly security: Security;
   readonly hooks: AgentHooks;
-  /** The directory of the blobs; without it there are none. */
-  readonly blobRoot?: string | undefined;
-  /** Which role may write and delete which blobs; default: every role all of them. */
-  readonly blobPolicy?: BlobPolicy | undefined;
+  /** The directory of the blobs; default: the agent stores no blobs. */
+  readonly blobRoot?: string;
+  /** Which role may write and delete which blobs; default: every role may change every blob. */
+  readonly blobPolicy?: BlobPolicy;
   readonly limits?: Partial<AgentLimits>;
-  /** Something that a person should know. */
+  /** Receives messages for the operator. */
   readonly onNotice?: ((line: string) => void) | undefined;
   /** Whether the agent alone keeps the process running. Default: true. */
-  readonly keepsProcess?: boolean | undefined;
+  readonly keepsProcess?: boolean;
 }
 
 type Env = { Bindings: HttpBindings };
 
 export class Agent {
   readonly address: Address;
-  /** The HTTP server, for those who add a protocol of their own to it. */
+  /** The HTTP server, for callers that add another protocol to it. */
   readonly server: Server;
   readonly uploads: Uploads | undefined;
   readonly #orders: Map<string, OrderHandler>;
@@ -138,22 +136,22 @@ export class Agent {
     this.#active = parts.active;
   }
 
-  /** Registers what an order does. Each name once. */
+  /** Registers the handler of an order. */
   onOrder(name: string, handler: OrderHandler): void {
     checked(OrderName, name, 'order');
-    if (this.#orders.has(name)) throw invalid(`order ${name} has a handler already`);
+    if (this.#orders.has(name)) throw invalid(`order ${name} already has a handler`);
     this.#orders.set(name, handler);
   }
 
-  /** Registers what is answered when another task asks; gives the function that ends it. Each name once. */
+  /** Registers the handler of a request; returns the function that removes it. */
   onRequest(name: string, handler: RequestHandler): () => void {
     checked(OrderName, name, 'request');
-    if (this.#requests.has(name)) throw invalid(`request ${name} has a handler already`);
+    if (this.#requests.has(name)) throw invalid(`request ${name} already has a handler`);
     this.#requests.set(name, handler);
     return () => void this.#requests.delete(name);
   }
 
-  /** Takes no more calls, lets those under way end for `graceMs`, then ends them. No unfinished upload stays. */
+  /** Rejects new calls, waits `graceMs` for running ones, then aborts them. Removes unfinished uploads. */
   async close({ graceMs = 2000 }: { readonly graceMs?: number } = {}): Promise<void> {
     const closed = new Promise<void>((done) => this.server.close(() => done()));
     this.#closing.abort(new ShoalError('SHOAL_ABORTED', 'the agent is closing'));
@@ -180,7 +178,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
       'SHOAL_CONFIG',
       `an agent without credentials cannot listen on ${formatAddress(listen)}, only on loopback`,
       {
-        hint: 'make certificates with `shoal certs`, or give all tasks the same SHOAL_CLUSTER_TOKEN',
+        hint: 'create certificates with `shoal certs`, or set the same SHOAL_CLUSTER_TOKEN for all tasks',
       },
     );
   }
@@ -231,7 +229,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   return new Agent(server, address, { uploads, orders, requests, closing, active: () => gate.active });
 }
 
-/** Has new connections use the certificate that is on disk; gives the function that ends it. */
+/** Makes new connections use the certificate on disk; returns the function that stops this. */
 function keepTlsCurrent(
   server: TlsServer,
   security: Extract<Security, { kind: 'tls' }>,
@@ -244,7 +242,7 @@ function keepTlsCurrent(
       server.setSecureContext(serverTls(security));
       onNotice?.('the certificate has changed on disk; new connections use the new one');
     } catch (error) {
-      onNotice?.(`the certificate on disk cannot be used, the last one stays in use: ${messageOf(error)}`);
+      onNotice?.(`the certificate on disk is invalid, the previous one stays in use: ${messageOf(error)}`);
     }
   }, certificatePollMs);
   timer.unref();
@@ -258,14 +256,14 @@ function bind(server: Server, { host, port }: Address): Promise<Address> {
       fail(new ShoalError('SHOAL_CONFIG', `cannot listen on ${where}: ${messageOf(cause)}`, { cause }));
     });
     server.listen({ host, port, backlog: 511 }, () => {
-      // A later error is that of one connection, which the other end notices.
+      // A later error concerns one connection; its client notices.
       server.removeAllListeners('error').on('error', () => {});
       done({ host, port: (server.address() as AddressInfo).port });
     });
   });
 }
 
-/** Turns away who may not enter, and who comes when the house is full. */
+/** Rejects unauthorized requests, and all requests beyond the limits. */
 class Gate {
   active = 0;
   #transfers = 0;
@@ -286,7 +284,7 @@ class Gate {
       (isTransfer && this.#transfers >= this.limits.maxTransfers)
     ) {
       response.setHeader('retry-after', '1');
-      const busy = new ShoalError('SHOAL_UNREACHABLE', 'too many requests at once');
+      const busy = new ShoalError('SHOAL_UNREACHABLE', 'too many concurrent requests; try again later');
       deny(response, 503, encodeError(busy).body);
       return false;
     }
@@ -300,7 +298,7 @@ class Gate {
   }
 }
 
-/** Answers without reading the body: the connection ends, so that nobody has to. */
+/** Responds without reading the request body, and closes the connection. */
 function deny(response: ServerResponse, status: number, body: string): void {
   response.writeHead(status, {
     'content-type': 'application/json',
@@ -310,16 +308,18 @@ function deny(response: ServerResponse, status: number, body: string): void {
   response.end(body);
 }
 
-/** Throws when the caller may not say that it is this task of this cluster. */
+/**
+ * Throws when the caller belongs to another cluster, or its certificate does not cover the task that it claims to be.
+ */
 function claimOf({ cluster, security }: AgentOptions) {
   return (request: IncomingMessage, name: string, task: TaskId): void => {
     if (name !== cluster) {
-      throw new ShoalError('SHOAL_FORBIDDEN', `this task is of cluster ${cluster}, not of ${name}`, {
-        hint: 'two clusters share an address: check the ports, or the cluster names',
+      throw new ShoalError('SHOAL_FORBIDDEN', `this task belongs to cluster ${cluster}, not to ${name}`, {
+        hint: 'two clusters use the same address: check the ports and the cluster names',
       });
     }
     if (!mayClaim(security, request, task)) {
-      throw new ShoalError('SHOAL_FORBIDDEN', `the certificate of the caller does not speak for ${task}`);
+      throw new ShoalError('SHOAL_FORBIDDEN', `the caller's certificate is not valid for ${task}`);
     }
   };
 }
@@ -361,9 +361,9 @@ function routes(
     return c.json(hooks.exchange(message, kind === 'announce'));
   });
 
-  const unlessGone = (outgoing: ServerResponse, who: string): AbortSignal => {
+  const untilClosed = (outgoing: ServerResponse, who: string): AbortSignal => {
     const gone = new AbortController();
-    outgoing.once('close', () => gone.abort(new ShoalError('SHOAL_ABORTED', `${who} has hung up`)));
+    outgoing.once('close', () => gone.abort(new ShoalError('SHOAL_ABORTED', `${who} closed the connection`)));
     return AbortSignal.any([gone.signal, closing]);
   };
 
@@ -378,8 +378,9 @@ function routes(
       throw new ShoalError('SHOAL_FORBIDDEN', `order ${name} is refused: ${refused}`);
     }
     const handler = orders.get(name);
-    if (handler === undefined) throw new ShoalError('SHOAL_NOT_FOUND', `this task knows no order ${name}`);
-    const signal = unlessGone(outgoing, 'the chief');
+    if (handler === undefined)
+      throw new ShoalError('SHOAL_NOT_FOUND', `this task has no handler for order ${name}`);
+    const signal = untilClosed(outgoing, 'the chief');
     return c.json({ result: (await handler(order.payload, { from: order.from, signal })) ?? null });
   });
 
@@ -394,13 +395,15 @@ function routes(
       throw new ShoalError('SHOAL_FORBIDDEN', `request ${name} is refused: ${refused}`);
     }
     const handler = requests.get(name);
-    if (handler === undefined) throw new ShoalError('SHOAL_NOT_FOUND', `this task knows no request ${name}`);
-    const signal = unlessGone(outgoing, from.task);
+    if (handler === undefined) {
+      throw new ShoalError('SHOAL_NOT_FOUND', `this task has no handler for request ${name}`);
+    }
+    const signal = untilClosed(outgoing, from.task);
     return c.json({ result: (await handler(request.payload, { from, signal })) ?? null });
   });
 
   app.notFound((c) => {
-    const { status, body } = encodeError(new ShoalError('SHOAL_NOT_FOUND', 'there is no such thing here'));
+    const { status, body } = encodeError(new ShoalError('SHOAL_NOT_FOUND', 'no such route'));
     return c.body(body, status as 404, { 'content-type': 'application/json' });
   });
   app.onError((error, c) => {

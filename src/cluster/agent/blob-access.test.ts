@@ -47,7 +47,7 @@ afterEach(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** Calls to the agent of the ps in the name of somebody, as a process of that identity would make them. */
+/** A client of the ps's agent with the given identity. */
 function as(identity: Identity): AgentClient {
   const client = new AgentClient({
     address: ps.agentAddress,
@@ -64,20 +64,20 @@ const bytes = Buffer.from('x');
 const isThere = (name: string) => existsSync(join(rootOf(PS0), name));
 
 describe('blobs of a chief that was replaced', () => {
-  it('are neither taken nor removed', async () => {
+  it('can be neither written nor removed', async () => {
     await as(later(0)).blobs.write('a', bytes);
     await expect(as(later(-1)).blobs.write('b', bytes)).rejects.toMatchObject(refused);
     await expect(as(later(-1)).blobs.remove('a')).rejects.toMatchObject(refused);
     expect([isThere('a'), isThere('b')]).toEqual([true, false]);
   });
 
-  it('are not taken from a task that acts on its order, even after the write began', async () => {
+  it('are not accepted from a task that executes its order, even after the write began', async () => {
     const caller = as({ task: PS1, incarnation: 7, nonce: 'n' });
     await caller.blobs.write('current', bytes, { orderedBy: later(0) });
     await expect(caller.blobs.write('late', bytes, { orderedBy: later(-1) })).rejects.toMatchObject(refused);
     const slow = async function* () {
       yield bytes;
-      // A write of the successor in its own name is as good as its order.
+      // A write by the successor itself fences like its order.
       await as(later(1)).blobs.write('successor', bytes);
       yield bytes;
     };
@@ -86,7 +86,7 @@ describe('blobs of a chief that was replaced', () => {
     expect([isThere('late'), isThere('begun')]).toEqual([false, false]);
   });
 
-  it('are not taken to the own disk of a task that acts on its order', async () => {
+  it('are not written to the own disk of a task that executes its order', async () => {
     const directory = new DirectoryStore(rootOf(PS0));
     const store = new PeersStore({ peers: peersOf(ps), directory, replicas: 0 });
     await expect(store.put('own', bytes, { orderedBy: later(-1) })).rejects.toMatchObject(refused);
@@ -107,14 +107,14 @@ describe('blobs of a chief that was replaced', () => {
   });
 });
 
-it('the word of another task for a higher chief does not fence the present one', async () => {
+it('a claim of another task to act for a higher chief does not fence the current one', async () => {
   const caller = as({ task: PS1, incarnation: 7, nonce: 'n' });
   await caller.blobs.write('ahead', bytes, { orderedBy: later(1000) });
   await as(later(0)).blobs.write('present', bytes);
   expect([isThere('ahead'), isThere('present')]).toEqual([true, true]);
 });
 
-it('a task that was replaced, and one of another cluster, are refused', async () => {
+it('refuses a task that was replaced, and one of another cluster', async () => {
   const replaced = { ...ps.identity, incarnation: ps.identity.incarnation - 1 };
   await expect(as(replaced).blobs.write('x', bytes)).rejects.toMatchObject(refused);
   const stranger = new AgentClient({

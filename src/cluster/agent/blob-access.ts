@@ -1,9 +1,10 @@
 /**
- * Who may write and delete blobs at an agent. Every such request names the task that makes it, in a header: identity and, for
- * work on the chief's order, the identity of that chief. A caller that names no task is an operator outside the cluster.
+ * Access control for writing and deleting blobs. A header of every such request carries the caller's identity and, for
+ * work ordered by the chief, the identity of that chief. A caller without the header is an operator outside the
+ * cluster.
  *
- * Fencing comes first: a task that was replaced, and a task that acts for a chief that was replaced, are refused. What a
- * role may do with which blob is for the policy to say: the agent knows nothing of what the blobs are.
+ * Fencing comes first: a task that was replaced, or that acts for a chief that was replaced, is refused. A policy then
+ * decides what each role may do with which blob: the agent does not interpret blobs.
  */
 import type { IncomingMessage } from 'node:http';
 import * as v from 'valibot';
@@ -18,7 +19,7 @@ import { checked, IdentitySchema } from './wire.js';
 
 export const CALLER_HEADER = 'x-shoal-caller';
 const MAX_CALLER_LENGTH = 4096;
-/** Blobs whose writer is remembered, so that a task can take back what it wrote. */
+/** How many blobs have their writer remembered, which lets a task delete what it wrote. */
 const MAX_WRITERS = 10_000;
 
 const CallerSchema = v.object({
@@ -30,23 +31,23 @@ const CallerSchema = v.object({
 export type BlobOperation = 'write' | 'delete';
 export type BlobRole = 'operator' | 'chief' | 'task';
 
-/** What the policy decides on. The caller's identity has been checked, as far as the credentials can prove it. */
+/** The access that the policy decides on. The caller's identity is verified as far as the credentials allow. */
 export interface BlobAccess {
   readonly operation: BlobOperation;
   readonly name: string;
   readonly role: BlobRole;
   /** Undefined for an operator. */
   readonly task: TaskId | undefined;
-  /** Whether the caller carries out an order of the current chief. */
+  /** Whether the caller executes an order of the current chief. */
   readonly isOrdered: boolean;
-  /** Whether there is a blob of this name that another process has written. */
+  /** Whether the blob exists and another process wrote it. */
   readonly isOthers: boolean;
 }
 
 /** Why an access is refused; undefined when it is allowed. */
 export type BlobPolicy = (access: BlobAccess) => string | undefined;
 
-/** The header with which a task makes its calls. */
+/** The header that identifies the calling task. */
 export function callerHeader(cluster: string, from: Identity, orderedBy?: OrderedBy): Record<string, string> {
   const pick = ({ task, incarnation, nonce }: OrderedBy) => ({ task, incarnation, nonce });
   const caller = { cluster, from: pick(from), ...(orderedBy && { orderedBy: pick(orderedBy) }) };
@@ -61,7 +62,7 @@ function callerOf({ headers }: IncomingMessage): v.InferOutput<typeof CallerSche
     if (typeof text === 'string' && text.length <= MAX_CALLER_LENGTH)
       value = JSON.parse(decodeURIComponent(text));
   } catch (cause) {
-    throw invalid(`the header ${CALLER_HEADER} is not JSON`, { cause });
+    throw invalid(`header ${CALLER_HEADER} is not valid JSON`, { cause });
   }
   return checked(CallerSchema, value, `header ${CALLER_HEADER}`);
 }
@@ -69,13 +70,12 @@ function callerOf({ headers }: IncomingMessage): v.InferOutput<typeof CallerSche
 export interface BlobGuardOptions {
   readonly security: Security;
   readonly root: string;
-  /** Throws when the caller may not say that it is this task of this cluster. */
+  /** Throws when the caller is not a task of this cluster, or its certificate is not valid for the task. */
   readonly claim: (request: IncomingMessage, cluster: string, task: TaskId) => void;
-  /** The task whose orders count. */
   readonly chief: () => TaskId | undefined;
-  /** Why a task, or the chief for which it acts, counts no more; undefined when both do. */
+  /** Why a task, or the chief for which it acts, is refused; undefined when neither was replaced. */
   readonly judge: (from: Identity, orderedBy: Identity | undefined) => string | undefined;
-  readonly policy?: BlobPolicy | undefined;
+  readonly policy?: BlobPolicy;
 }
 
 export class BlobGuard {
@@ -97,7 +97,11 @@ export class BlobGuard {
     const caller = callerOf(request);
     if (caller === undefined) {
       if (!isOperator(security, request)) {
-        throw refused(operation, name, 'the caller names no task, and its certificate is not of an operator');
+        throw refused(
+          operation,
+          name,
+          'the caller identifies no task, and its certificate is not an operator certificate',
+        );
       }
       return this.#decide(policy, {
         operation,
@@ -122,8 +126,7 @@ export class BlobGuard {
     });
   }
 
-  /** Remembers who wrote a blob. */
-  noteWritten(request: IncomingMessage, name: BlobName): void {
+  recordWriter(request: IncomingMessage, name: BlobName): void {
     const from = callerOf(request)?.from;
     this.#writers.delete(name);
     if (from !== undefined) this.#writers.set(name, from);
@@ -152,5 +155,5 @@ export class BlobGuard {
 }
 
 function refused(operation: BlobOperation, name: string, why: string): ShoalError {
-  return new ShoalError('SHOAL_FORBIDDEN', `to ${operation} blob ${name} is refused: ${why}`);
+  return new ShoalError('SHOAL_FORBIDDEN', `cannot ${operation} blob ${name}: ${why}`);
 }

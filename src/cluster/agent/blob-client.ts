@@ -1,4 +1,4 @@
-/** The blobs of a peer: streams that go on where they were cut, and are checked end to end. */
+/** Client for the blobs of a peer: streams resume where the connection broke, and are verified by crc32c. */
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { backoffMs } from '../../async/backoff.js';
@@ -10,52 +10,52 @@ import type { DiskBlob } from '../../store/disk/blob-disk.js';
 import { PeerRefusal } from '../../store/peers/peers.js';
 import { sourceOf } from '../../store/sources.js';
 import type { BlobDigest, BlobSource, OrderedBy } from '../../store/store.js';
-import { type HttpPeer, isPassing, PeerError } from './http-peer.js';
+import { type HttpPeer, isTransient, PeerError } from './http-peer.js';
 import { BlobInfoSchema, BlobListSchema, checked, DigestSchema, UploadSchema } from './wire.js';
 
 export interface BlobCallOptions {
-  readonly signal?: AbortSignal | undefined;
-  /** For small calls the deadline; for streams, how long nothing may move. */
-  readonly timeoutMs?: number | undefined;
+  readonly signal?: AbortSignal;
+  /** The deadline of small calls; for streams, the longest time without progress. */
+  readonly timeoutMs?: number;
 }
 
 export interface ReadOptions extends BlobCallOptions {
-  readonly start?: number | undefined;
-  /** One past the last byte; the end of the blob unless told. */
-  readonly end?: number | undefined;
-  /** Of the bytes that are read: checked at the end. */
-  readonly crc32c?: number | undefined;
-  /** How often it is tried while no byte moves. */
-  readonly attempts?: number | undefined;
+  readonly start?: number;
+  /** Exclusive; default: the end of the blob. */
+  readonly end?: number;
+  /** Expected sum of the bytes that are read: verified at the end. */
+  readonly crc32c?: number;
+  /** Consecutive attempts without progress before the read fails. */
+  readonly attempts?: number;
 }
 
 export interface WriteOptions extends BlobCallOptions {
-  readonly size?: number | undefined;
-  /** Tells the crc32c of the whole after the last byte, where that is known: it is not summed here then. */
+  readonly size?: number;
+  /** Returns the crc32c of the complete blob after the last byte; default: it is computed here. */
   readonly crc32c?: (() => number | Promise<number>) | undefined;
-  /** Do not replace a blob that is there. */
-  readonly ifAbsent?: boolean | undefined;
-  /** The same id goes on with an upload that an earlier process began. */
+  /** Do not replace an existing blob. */
+  readonly ifAbsent?: boolean;
+  /** The id of an upload of an earlier process, which is resumed; default: a new upload. */
   readonly uploadId?: string;
-  /** The chief on whose order the blob is written; default: it is written on nobody's order. */
-  readonly orderedBy?: OrderedBy | undefined;
+  /** The chief that ordered the write; default: none. */
+  readonly orderedBy?: OrderedBy;
 }
 
-/** The headers that say in whose name a blob is written or deleted; none for an operator outside the cluster. */
+/** The headers that identify the writer or deleter of a blob; none for an operator outside the cluster. */
 export type CallerHeaders = (orderedBy?: OrderedBy) => Readonly<Record<string, string>>;
 
 export interface Written {
-  /** False when `ifAbsent` found a blob. */
+  /** False when `ifAbsent` found an existing blob. */
   readonly published: boolean;
   readonly size: number;
   readonly crc32c: number;
 }
 
 const TIMEOUT_MS = 30_000;
-/** The peer reads the whole blob before it answers. */
+/** The peer reads the complete blob before it answers. */
 const DIGEST_MS = 600_000;
 const ABANDON_MS = 2000;
-/** Attempts that move no byte. */
+/** Consecutive attempts without progress. */
 const ATTEMPTS = 5;
 
 export class BlobClient {
@@ -67,7 +67,7 @@ export class BlobClient {
     this.#caller = caller;
   }
 
-  /** What the peer knows of a blob; undefined when it has none of that name. */
+  /** Size, time and etag of a blob; undefined when the peer does not have it. */
   async stat(name: string, options: BlobCallOptions = {}): Promise<DiskBlob | undefined> {
     try {
       const answer = await this.#peer.callAgain({
@@ -78,13 +78,13 @@ export class BlobClient {
       answer.resume();
       return infoOf(name, answer);
     } catch (error) {
-      // An answer to HEAD has no body, so a missing blob shows by its status alone.
+      // A response to HEAD has no body: the status alone reports a missing blob.
       if (error instanceof PeerError && error.status === 404) return undefined;
       throw error;
     }
   }
 
-  /** The bytes of a blob. A change of the blob under way is an error, not a mixture. */
+  /** The bytes of a blob. Fails when the blob changes between two attempts. */
   async *read(name: string, options: ReadOptions = {}): AsyncGenerator<Uint8Array> {
     const { start = 0, end, crc32c, signal, attempts = ATTEMPTS } = options;
     let found = 0;
@@ -103,15 +103,16 @@ export class BlobClient {
         }
         break;
       } catch (error) {
-        const cut = isShoalError(error) ? isPassing(error) : true;
-        if (!cut || attempt + 1 >= attempts || signal?.aborted) throw this.#broken(name, offset, error);
+        const isRetryable = isShoalError(error) ? isTransient(error) : true;
+        if (!isRetryable || attempt + 1 >= attempts || signal?.aborted)
+          throw this.#broken(name, offset, error);
         await sleep(backoffMs(attempt, { baseMs: 50, maxMs: 2000 }), signal);
       }
     }
     if (crc32c !== undefined && found !== crc32c) {
       throw new ShoalError(
         'SHOAL_CORRUPT',
-        `blob ${name} of ${this.#peer.label} has crc32c ${found}, expected ${crc32c}`,
+        `blob ${name} on ${this.#peer.label} has crc32c ${found}, expected ${crc32c}`,
         {
           task: this.#peer.task,
         },
@@ -132,13 +133,13 @@ export class BlobClient {
     return Buffer.concat(chunks);
   }
 
-  /** Streams a blob to the peer, which publishes it when the crc32c of what arrived is that of what was sent. */
+  /** Streams a blob to the peer, which publishes it if size and crc32c match. */
   async write(name: string, source: BlobSource | Uint8Array, options: WriteOptions = {}): Promise<Written> {
     const id = options.uploadId ?? randomUUID();
     try {
       return await this.#write(name, id, source, options);
     } catch (error) {
-      // Nobody else knows the id, so nobody will go on with it.
+      // No other process knows the id, so none can resume the upload.
       if (options.uploadId === undefined) await this.#abandon(name, id);
       throw asRefusal(error);
     }
@@ -158,19 +159,19 @@ export class BlobClient {
     };
     let crc = 0;
     let counted = 0;
-    let fault: { readonly error: unknown } | undefined;
+    let sourceFailure: { readonly error: unknown } | undefined;
     const own = async function* (offset: number): AsyncGenerator<Uint8Array> {
       try {
         yield* from(offset);
       } catch (error) {
-        fault = { error };
+        sourceFailure = { error };
         throw error;
       }
     };
     const pass = async function* (offset: number): AsyncGenerator<Uint8Array> {
       let position = offset;
       for await (const chunk of own(offset)) {
-        // What is sent a second time has been counted the first time.
+        // Resent bytes are counted once.
         if (position + chunk.byteLength > counted) {
           sum(chunk.subarray(Math.max(0, counted - position)));
           counted = position + chunk.byteLength;
@@ -190,9 +191,9 @@ export class BlobClient {
         offset = await this.#append(name, id, before, size, pass(before), options);
         break;
       } catch (error) {
-        // A fault of the source is the caller's own: the way to the peer is not to blame.
-        if (fault !== undefined) throw fault.error;
-        if (!isPassing(error) || signal?.aborted) throw error;
+        // Only failures of the connection are retried.
+        if (sourceFailure !== undefined) throw sourceFailure.error;
+        if (!isTransient(error) || signal?.aborted) throw error;
         offset = await this.#offset(name, id, options);
         if (offset > before) attempt = 0;
         if (attempt + 1 >= ATTEMPTS) throw error;
@@ -212,11 +213,11 @@ export class BlobClient {
       const path = `${at('uploads', name)}?id=${id}`;
       (await this.#peer.call({ method: 'DELETE', path, timeoutMs: ABANDON_MS })).resume();
     } catch {
-      // The peer is away, or refused the name itself: the failure that led here tells, and the peer sweeps.
+      // The peer is unreachable or refused the name. The original failure is reported, and the peer sweeps.
     }
   }
 
-  /** Removes a blob; one that is not there is removed already. */
+  /** Removes a blob; succeeds when it does not exist. */
   async remove(name: string, options: BlobCallOptions = {}): Promise<void> {
     const request = { method: 'DELETE', path: at('blobs', name), headers: this.#caller() };
     try {
@@ -232,7 +233,7 @@ export class BlobClient {
       ...bounds({ ...options, timeoutMs: options.timeoutMs ?? DIGEST_MS }),
       path: at('digests', name),
     });
-    return checked(DigestSchema, answer, `answer of ${this.#peer.label}`);
+    return checked(DigestSchema, answer, `response of ${this.#peer.label}`);
   }
 
   async *list(
@@ -243,7 +244,7 @@ export class BlobClient {
     for (let after: string | null = ''; after !== null; ) {
       const query = new URLSearchParams({ prefix, limit: String(pageSize), ...(after !== '' && { after }) });
       const answer = await this.#peer.json({ ...bounds(options), path: `/blobs?${query}` });
-      const page = checked(BlobListSchema, answer, `answer of ${this.#peer.label}`);
+      const page = checked(BlobListSchema, answer, `response of ${this.#peer.label}`);
       yield* page.blobs;
       after = page.next;
     }
@@ -256,28 +257,27 @@ export class BlobClient {
     etag: string | undefined,
     options: ReadOptions,
   ) {
-    const isWhole = offset === 0 && end === undefined;
+    const isComplete = offset === 0 && end === undefined;
     const answer = await this.#peer.call({
       ...bounds(options),
       path: at('blobs', name),
       headers: {
-        ...(isWhole ? {} : { range: `bytes=${offset}-${end === undefined ? '' : end - 1}` }),
+        ...(isComplete ? {} : { range: `bytes=${offset}-${end === undefined ? '' : end - 1}` }),
         ...(etag === undefined ? {} : { 'if-match': etag }),
       },
     });
     const { timeoutMs = TIMEOUT_MS } = options;
-    const late = () =>
-      answer.destroy(new ShoalError('SHOAL_UNREACHABLE', `nothing moved for ${timeoutMs} ms`));
+    const late = () => answer.destroy(new ShoalError('SHOAL_UNREACHABLE', `no data for ${timeoutMs} ms`));
     const { socket } = answer;
     answer.setTimeout(timeoutMs, late).once('close', () => socket.off('timeout', late));
     if (answer.statusCode === 412) {
       answer.resume();
-      throw new ShoalError('SHOAL_CORRUPT', `blob ${name} of ${this.#peer.label} changed while it was read`);
+      throw new ShoalError('SHOAL_CORRUPT', `blob ${name} on ${this.#peer.label} changed while being read`);
     }
     if (answer.statusCode !== 416) return answer;
     answer.resume();
     if (offset === Number(/\*\/(\d+)$/.exec(answer.headers['content-range'] ?? '')?.[1])) return undefined;
-    throw invalid(`blob ${name} of ${this.#peer.label} has no byte ${offset}`);
+    throw invalid(`blob ${name} on ${this.#peer.label} ends before byte ${offset}`);
   }
 
   async #append(
@@ -292,19 +292,19 @@ export class BlobClient {
     const headers = this.#caller(options.orderedBy);
     const request = { method: 'PUT', path, headers, body, once: true };
     const answer = await this.#peer.json({ ...bounds(options), ...request });
-    return checked(UploadSchema, answer, `answer of ${this.#peer.label}`).offset;
+    return checked(UploadSchema, answer, `response of ${this.#peer.label}`).offset;
   }
 
   async #offset(name: string, id: string, options: WriteOptions): Promise<number> {
     const headers = this.#caller(options.orderedBy);
     const path = `${at('uploads', name)}?id=${id}`;
     const answer = await this.#peer.json({ ...bounds(options), path, headers });
-    return checked(UploadSchema, answer, `answer of ${this.#peer.label}`).offset;
+    return checked(UploadSchema, answer, `response of ${this.#peer.label}`).offset;
   }
 
   #broken(name: string, offset: number, cause: unknown): ShoalError {
     if (isShoalError(cause)) return cause;
-    const what = `the stream of blob ${name} broke at byte ${offset}: ${messageOf(cause)}`;
+    const what = `reading blob ${name} failed at byte ${offset}: ${messageOf(cause)}`;
     return new PeerError('SHOAL_UNREACHABLE', 'reset', `${this.#peer.label}: ${what}`, {
       task: this.#peer.task,
       cause,
@@ -312,7 +312,7 @@ export class BlobClient {
   }
 }
 
-/** A refusal by the peer itself; credentials that do not match come as a PeerError and are no verdict on the caller. */
+/** Wraps an authorization failure that the peer sent. A PeerError reports mismatched credentials and stays as it is. */
 function asRefusal(error: unknown): unknown {
   if (!isShoalError(error, 'SHOAL_FORBIDDEN') || error instanceof PeerError) return error;
   const { message, task, cause } = error;
@@ -336,7 +336,7 @@ function infoOf(name: string, { headers }: IncomingMessage): DiskBlob {
       modifiedMs: Number(headers['x-modified-ms']),
       etag: headers.etag,
     },
-    'head of a blob',
+    'blob headers',
   );
 }
 

@@ -1,20 +1,20 @@
 /**
  * Blobs over HTTP:
  *
- *   GET    /blobs/NAME            the bytes; Range and If-Match as in HTTP
+ *   GET    /blobs/NAME            the bytes; supports Range and If-Match
  *   HEAD   /blobs/NAME            size and etag
- *   DELETE /blobs/NAME            204 whether it was there or not
+ *   DELETE /blobs/NAME            204 whether or not it existed
  *   GET    /blobs?prefix=&after=&limit=
  *   GET    /digests/NAME          size and crc32c, computed from the disk
- *   GET    /uploads/NAME?id=      {offset} that an upload has reached; ends a request that writes to it
+ *   GET    /uploads/NAME?id=      {offset} of an upload; aborts a request that is writing to it
  *   PUT    /uploads/NAME?id=&offset=&size=   appends the body
- *   POST   /uploads/NAME?id=&size=&crc32c=&if_absent=   checks and publishes
- *   DELETE /uploads/NAME?id=      forgets an upload
+ *   POST   /uploads/NAME?id=&size=&crc32c=&if_absent=   verifies and publishes
+ *   DELETE /uploads/NAME?id=      abandons an upload
  *
- * Whoever changes something is checked by the guard: see blob-access.ts. An upload may be forgotten by everybody who knows
- * its id, which only its writer does: one that was replaced tidies up after itself.
+ * The guard checks every change: see blob-access.ts. Abandoning an upload only needs its id, which only its writer
+ * knows, so that a writer that was replaced can still clean up.
  *
- * Bytes go between socket and disk chunk by chunk, each side waiting for the other.
+ * Bytes stream between socket and disk with backpressure.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
@@ -34,7 +34,7 @@ export interface BlobRouteOptions {
   readonly uploads: Uploads;
   readonly guard: BlobGuard;
   readonly maxBlobBytes: number;
-  /** A transfer in which nothing moves for so long is ended. */
+  /** A transfer without progress for this long is aborted. */
   readonly idleMs: number;
 }
 
@@ -52,7 +52,7 @@ export function blobRoutes({ root, uploads, guard, maxBlobBytes, idleMs }: BlobR
   app.get('/blobs', async (c) => {
     const query = queryOf(c.env.incoming);
     const limit = Math.min(countIn(query, 'limit') ?? 1000, MAX_LIST);
-    if (limit < 1) throw invalid('limit in the query is at least 1');
+    if (limit < 1) throw invalid('query parameter limit must be at least 1');
     const prefix = query.get('prefix') ?? '';
     return c.json(await listBlobs(root, { prefix, after: query.get('after') ?? undefined, limit }));
   });
@@ -111,7 +111,8 @@ export function blobRoutes({ root, uploads, guard, maxBlobBytes, idleMs }: BlobR
     const { name, id, query } = uploadIn(c);
     await guard.check(incoming, 'write', name);
     const size = countIn(query, 'size');
-    if (size !== undefined && size > maxBlobBytes) throw invalid(`a blob has at most ${maxBlobBytes} bytes`);
+    if (size !== undefined && size > maxBlobBytes)
+      throw invalid(`blob ${name} has ${size} bytes, the limit is ${maxBlobBytes}`);
     const body = (signal: AbortSignal): AsyncIterable<Uint8Array> => {
       signal.addEventListener('abort', () => incoming.destroy(), { once: true });
       return incoming;
@@ -126,15 +127,15 @@ export function blobRoutes({ root, uploads, guard, maxBlobBytes, idleMs }: BlobR
     const size = countIn(query, 'size');
     const crc32c = countIn(query, 'crc32c');
     if (size === undefined || crc32c === undefined) {
-      throw invalid('publishing takes the size and the crc32c of the blob in the query');
+      throw invalid('publishing a blob needs the query parameters size and crc32c');
     }
     const publication = { size, crc32c, ifAbsent: query.get('if_absent') === '1' };
-    // A request that is repeated after this process was started again, which has forgotten who wrote the blob.
+    // A retry after this process restarted: the writer of the blob is no longer known.
     const before = await uploads.published(name, id, publication);
     await guard.check(c.env.incoming, 'write', name, { changesNothing: before !== undefined });
     if (before) return c.json(before, 201);
     const result = await uploads.publish(name, id, publication);
-    if (result.published) guard.noteWritten(c.env.incoming, name);
+    if (result.published) guard.recordWriter(c.env.incoming, name);
     return result.published ? c.json(result.blob, 201) : c.body(null, 412);
   });
 
@@ -151,12 +152,12 @@ async function send(outgoing: ServerResponse, chunks: AsyncIterable<Uint8Array>)
   try {
     await pipeline(Readable.from(chunks, { objectMode: false, highWaterMark: 1 }), outgoing);
   } catch {
-    // The head is gone, so a broken connection is the only way left to say that the body is not whole.
+    // The headers have been sent: only a broken connection can signal that the body is incomplete.
     outgoing.destroy();
   }
 }
 
-/** Runs a transfer and ends the connection when neither side moves a byte for `idleMs`. */
+/** Runs a transfer and closes the connection after `idleMs` without progress. */
 async function whileMoving<T>(
   { socket }: IncomingMessage,
   outgoing: ServerResponse,

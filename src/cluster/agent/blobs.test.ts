@@ -18,7 +18,7 @@ import { crc32c } from '../../bytes/crc32c.js';
 import { blobName, blobPath, RESERVED } from '../../store/blob-names.js';
 import { Uploads } from '../../store/disk/blob-upload.js';
 import { type TestAgent, testAgent } from '../testing/agents.js';
-import { cuttingProxy } from '../testing/cutting-proxy.js';
+import { breakingProxy } from '../testing/breaking-proxy.js';
 import { rangeOf } from './agent-requests.js';
 import type { BlobClient } from './blob-client.js';
 
@@ -36,7 +36,7 @@ async function* chunksOf(bytes: Uint8Array, offset: number, step = 65_536): Asyn
   for (let at = offset; at < bytes.byteLength; at += step) yield bytes.subarray(at, at + step);
 }
 
-/** A request as it is, without a client that would tidy it up. */
+/** A raw request, without a client that would normalize it. */
 async function raw(path: string, method = 'GET'): Promise<string> {
   const { host, port } = peer.agent.address;
   const socket = connect(port, host);
@@ -45,7 +45,7 @@ async function raw(path: string, method = 'GET'): Promise<string> {
 }
 
 describe('blobs', () => {
-  it('come back as they went, of any size', async () => {
+  it('survive a round trip, of any size', async () => {
     for (const size of [0, 1, 65_536, 3_000_001]) {
       const bytes = randomBytes(size);
       const written = await blobs.write(`some/dir/b-${size}`, bytes);
@@ -56,7 +56,7 @@ describe('blobs', () => {
     expect(leftovers()).toEqual([]);
   });
 
-  it('give any range', async () => {
+  it('can be read in any range', async () => {
     const bytes = randomBytes(1000);
     await blobs.write('r', bytes);
     const range = async (start: number, end?: number) => blobs.readAll('r', { start, end });
@@ -67,7 +67,7 @@ describe('blobs', () => {
     await expect(range(1001)).rejects.toMatchObject({ code: 'SHOAL_INVALID_ARGUMENT' });
   });
 
-  it('are read many times over one connection without leaving a trace on it, nor on a signal', async () => {
+  it('are read many times over one connection without leaking listeners', async () => {
     const warnings: Error[] = [];
     const note = (warning: Error) => warnings.push(warning);
     process.on('warning', note);
@@ -82,7 +82,7 @@ describe('blobs', () => {
     expect(warnings).toEqual([]);
   });
 
-  it('are told by size and digest, and undefined or not found where there is none', async () => {
+  it('have a size and a digest; a missing one is undefined or not found', async () => {
     const bytes = randomBytes(77);
     await blobs.write('a/b', bytes);
     await expect(blobs.stat('a/b')).resolves.toMatchObject({ name: 'a/b', size: 77 });
@@ -107,7 +107,7 @@ describe('blobs', () => {
     expect(await list('nothing/', 10)).toEqual([]);
   });
 
-  it('are removed with the directories they leave empty', async () => {
+  it('are removed together with directories that become empty', async () => {
     await blobs.write('x/y/1', Buffer.from('1'));
     await blobs.write('x/2', Buffer.from('2'));
     await blobs.remove('x/y/1');
@@ -115,7 +115,7 @@ describe('blobs', () => {
     expect(readdirSync(join(peer.root, 'x'))).toEqual(['2']);
   });
 
-  it('are not replaced when that is not wanted', async () => {
+  it('are not replaced with ifAbsent', async () => {
     await blobs.write('once', Buffer.from('first'), { ifAbsent: true });
     const second = await blobs.write('once', Buffer.from('second'), { ifAbsent: true });
     expect(second.published).toBe(false);
@@ -125,14 +125,14 @@ describe('blobs', () => {
     expect(leftovers()).toEqual([]);
   });
 
-  it('cannot be both file and directory', async () => {
+  it('cannot have a blob as parent', async () => {
     await blobs.write('f', Buffer.from('f'));
     await expect(blobs.write('f/g', Buffer.from('g'))).rejects.toMatchObject({
       code: 'SHOAL_INVALID_ARGUMENT',
     });
   });
 
-  it('that were damaged on disk do not pass for whole', async () => {
+  it('that were damaged on disk fail their checksum', async () => {
     const bytes = randomBytes(1000);
     await blobs.write('d', bytes);
     writeFileSync(join(peer.root, 'd'), randomBytes(1000));
@@ -141,7 +141,7 @@ describe('blobs', () => {
     });
   });
 
-  it('for which there is no room are refused by their size, and leave nothing behind', async () => {
+  it('larger than the free space are refused, and leave nothing behind', async () => {
     const { bavail, bsize } = statfsSync(peer.root);
     const source = async function* () {
       yield Buffer.alloc(10);
@@ -170,11 +170,11 @@ describe('blobs', () => {
   });
 });
 
-describe('a blob whose way breaks', () => {
+describe('a blob whose connection breaks', () => {
   const bytes = randomBytes(8_000_000);
 
-  it('goes on where the upload was cut', async () => {
-    const proxy = await cuttingProxy(peer.address, { afterBytes: 2_000_000, times: 3, direction: 'up' });
+  it('resumes an interrupted upload', async () => {
+    const proxy = await breakingProxy(peer.address, { afterBytes: 2_000_000, times: 3, direction: 'up' });
     try {
       const client = peer.client(undefined, { address: proxy.address });
       const offsets: number[] = [];
@@ -183,7 +183,7 @@ describe('a blob whose way breaks', () => {
         return chunksOf(bytes, offset);
       };
       await client.blobs.write('cut', source, { size: bytes.byteLength });
-      expect(proxy.cuts()).toBe(3);
+      expect(proxy.breaks()).toBe(3);
       expect(offsets).toHaveLength(4);
       expect(offsets.slice(1).every((offset, i) => offset > offsets[i]!)).toBe(true);
       expect(readFileSync(join(peer.root, 'cut')).equals(bytes)).toBe(true);
@@ -192,21 +192,21 @@ describe('a blob whose way breaks', () => {
     }
   });
 
-  it('goes on where the download was cut', async () => {
+  it('resumes an interrupted download', async () => {
     await blobs.write('cut', bytes);
-    const proxy = await cuttingProxy(peer.address, { afterBytes: 3_000_000, times: 2, direction: 'down' });
+    const proxy = await breakingProxy(peer.address, { afterBytes: 3_000_000, times: 2, direction: 'down' });
     try {
       const client = peer.client(undefined, { address: proxy.address });
       expect((await client.blobs.readAll('cut', { crc32c: crc32c(bytes) })).equals(bytes)).toBe(true);
-      expect(proxy.cuts()).toBe(2);
+      expect(proxy.breaks()).toBe(2);
     } finally {
       await proxy.close();
     }
   });
 
-  it('is an error when it changed between the two halves', async () => {
+  it('fails when it changed before the download resumed', async () => {
     await blobs.write('moving', bytes);
-    const proxy = await cuttingProxy(peer.address, { afterBytes: 3_000_000, times: 1, direction: 'down' });
+    const proxy = await breakingProxy(peer.address, { afterBytes: 3_000_000, times: 1, direction: 'down' });
     try {
       const stream = peer.client(undefined, { address: proxy.address }).blobs.read('moving');
       await stream.next();
@@ -220,7 +220,7 @@ describe('a blob whose way breaks', () => {
     }
   });
 
-  it('goes on after the receiver was started again, when the sender kept its upload id', async () => {
+  it('resumes after the receiver restarted, with the same upload id', async () => {
     const id = 'upload-0001';
     const before = new Uploads(peer.root);
     await before.append(blobName('again'), id, 0, () => chunksOf(bytes.subarray(0, 3_000_000), 0));
@@ -234,7 +234,7 @@ describe('a blob whose way breaks', () => {
     expect(readFileSync(join(peer.root, 'again')).equals(bytes)).toBe(true);
   });
 
-  it('is not there before it is whole, and its rest can be swept', async () => {
+  it('is not published before it is complete, and its partial file can be swept', async () => {
     const broken = async function* () {
       yield bytes.subarray(0, 100_000);
       throw new Error('the sender died');
@@ -249,7 +249,7 @@ describe('a blob whose way breaks', () => {
     expect(leftovers()).toEqual([]);
   });
 
-  it('of an earlier process is swept when an agent starts, unless it may go on', async () => {
+  it('of an earlier process is swept when an agent starts, unless it may resume', async () => {
     const [dead, cut] = ['a'.repeat(64), 'b'.repeat(64)].map((name) => `${name}.part`);
     const folder = join(peer.root, RESERVED);
     mkdirSync(folder, { recursive: true });
@@ -264,7 +264,7 @@ describe('a blob whose way breaks', () => {
     }
   });
 
-  it('leaves nothing where the receiver ends in good order meanwhile', async () => {
+  it('leaves nothing when the receiver shuts down gracefully meanwhile', async () => {
     const { uploads } = peer.agent;
     const cut = async function* () {
       yield bytes.subarray(0, 100_000);
@@ -289,7 +289,7 @@ describe('a blob whose way breaks', () => {
     expect(readdirSync(peer.root)).toEqual([RESERVED]);
   });
 
-  it('is taken over by a second request for the same upload, while the first hangs', async () => {
+  it('is taken over by a second request for the same upload while the first hangs', async () => {
     const { uploads } = peer.agent;
     const name = blobName('taken');
     const hanging = (signal: AbortSignal) =>
@@ -308,7 +308,7 @@ describe('a blob whose way breaks', () => {
     });
   });
 
-  it('is not published with the wrong sum, and published twice when asked twice', async () => {
+  it('is not published with the wrong sum, and publishing is idempotent', async () => {
     const { uploads } = peer.agent;
     const name = blobName('sum');
     const part = bytes.subarray(0, 5000);
@@ -326,7 +326,7 @@ describe('a blob whose way breaks', () => {
   });
 });
 
-describe('names that lead out', () => {
+describe('names that lead out of the root', () => {
   beforeEach(() => {
     writeFileSync(join(peer.root, '..', 'secret'), 'secret');
     mkdirSync(join(peer.root, 'plain'));
@@ -382,7 +382,7 @@ describe('names that lead out', () => {
     expect(names).toEqual([]);
   });
 
-  it('are no names, whatever the text; and a name survives the way through a URL', () => {
+  it('are invalid, whatever the text; a valid name survives a round trip through a URL', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary', maxLength: 30 }), (text) => {
         let name: string;
@@ -403,7 +403,7 @@ describe('names that lead out', () => {
 });
 
 describe('rangeOf', () => {
-  it('never leaves the blob', () => {
+  it('stays within the blob', () => {
     const part = fc.option(fc.nat(200), { nil: '' as const });
     fc.assert(
       fc.property(part, part, fc.nat(100), (first, last, size) => {
@@ -418,7 +418,7 @@ describe('rangeOf', () => {
 });
 
 describe('memory', { timeout: 300_000 }, () => {
-  it('stays far below the size of what streams through, both ways', async () => {
+  it('stays far below the size of the streamed blobs, in both directions', async () => {
     const size = 128 << 20;
     const block = randomBytes(1 << 20);
     const source = async function* (offset: number) {
@@ -439,7 +439,7 @@ describe('memory', { timeout: 300_000 }, () => {
       let read = 0;
       for await (const chunk of blobs.read('big', { crc32c: written.crc32c })) {
         read += chunk.byteLength;
-        // A slow reader: the sender has to wait, not the memory to grow.
+        // With a slow reader the sender must wait, and memory must not grow.
         if (read % (8 << 20) < chunk.byteLength) await new Promise((tick) => setTimeout(tick, 2));
       }
       expect(read).toBe(size);

@@ -1,15 +1,18 @@
 /**
- * How many bytes of request bodies an agent holds in memory at once, from one peer and from all. A single body has its
- * own bound; without this one, many large bodies at the same time would use up the memory of the task.
+ * Limits the bytes of request bodies that an agent holds in memory, per peer and in total. Each body has its own limit;
+ * this one keeps many concurrent large bodies from exhausting the task's memory.
  */
 import { ShoalError } from '../../errors/errors.js';
 
-/** The request was not looked at: the caller may send it again after a while. */
+/** The request was not processed: the caller may resend it later. */
 export class TooManyBytesError extends ShoalError {
   override readonly name = 'TooManyBytesError';
 
   constructor(who: string, bytes: number) {
-    super('SHOAL_UNREACHABLE', `${who} already sends ${bytes} bytes to this task at once; try again later`);
+    super(
+      'SHOAL_UNREACHABLE',
+      `${who} already has ${bytes} bytes of requests in flight to this task; try again later`,
+    );
   }
 }
 
@@ -24,7 +27,7 @@ export class BodyBudget {
     this.#maxPeerBytes = maxPeerBytes;
   }
 
-  /** Takes bytes for a peer, or throws when there are too many. */
+  /** Reserves bytes for a peer; throws when that would exceed a limit. */
   take(peer: string, bytes: number): void {
     const own = this.#byPeer.get(peer) ?? 0;
     if (own + bytes > this.#maxPeerBytes) throw new TooManyBytesError(peer, own);

@@ -1,6 +1,6 @@
 /**
- * HTTP to one peer: kept-alive connections, deadlines, and every failure as an error that names the peer and
- * says of which kind it is, which is what membership wants to know.
+ * HTTP client for one peer: keep-alive connections, deadlines, and a PeerError for every failure, which names the
+ * peer and the kind of failure for membership.
  */
 import { once, setMaxListeners } from 'node:events';
 import { Agent, request as httpRequest, type IncomingMessage, type OutgoingHttpHeaders } from 'node:http';
@@ -15,11 +15,11 @@ import { clientTls, credentials, type Security } from '../spec/security.js';
 import type { TaskId } from '../spec/task-id.js';
 import { decodeError } from './wire.js';
 
-/** A call to a peer that came to nothing. */
+/** A failed call to a peer. */
 export class PeerError extends ShoalError {
   override readonly name = 'PeerError';
   readonly failure: Failure;
-  /** The status of an answer that says no more than that. */
+  /** The HTTP status of a response without an error body. */
   readonly status: number | undefined;
 
   constructor(code: ShoalCode, failure: Failure, message: string, details: ErrorDetails, status?: number) {
@@ -31,11 +31,11 @@ export class PeerError extends ShoalError {
 
 export interface PeerOptions {
   readonly address: string;
-  /** The task that is expected there; under TLS it must show a certificate that speaks for it. */
-  readonly task?: TaskId | undefined;
+  /** The task expected at the address; under TLS the peer's certificate must be valid for it. */
+  readonly task?: TaskId;
   readonly security: Security;
   readonly maxSockets?: number;
-  /** A connection ended that this side did not end. */
+  /** The peer or the network closed a connection. */
   readonly onDisconnect?: () => void;
 }
 
@@ -43,10 +43,10 @@ export interface CallOptions {
   readonly method?: string;
   readonly path: string;
   readonly headers?: OutgoingHttpHeaders;
-  readonly body?: string | AsyncIterable<Uint8Array> | undefined;
-  /** Until the head of the answer is here; for a streamed body, how long nothing may move. */
+  readonly body?: string | AsyncIterable<Uint8Array>;
+  /** Until the response headers arrive; for a streamed body, the longest time without progress. */
   readonly timeoutMs: number;
-  readonly signal?: AbortSignal | undefined;
+  readonly signal?: AbortSignal;
 }
 
 const REFUSED = new Set(['ECONNREFUSED']);
@@ -72,7 +72,7 @@ export class HttpPeer {
     this.#agent = security.kind === 'tls' ? new TlsAgent(pool) : new Agent(pool);
   }
 
-  /** The peer in words. */
+  /** The peer's name and address, for messages. */
   get label(): string {
     return this.task === undefined ? `agent ${this.address}` : `${this.task} (agent ${this.address})`;
   }
@@ -82,10 +82,10 @@ export class HttpPeer {
     this.#agent.destroy();
   }
 
-  /** One call. The answer has a good status; its body is the caller's to read. */
+  /** One call. Returns a response with a success status, 412 or 416; the caller reads its body. */
   async call(options: CallOptions): Promise<IncomingMessage> {
     throwIfAborted(`a call to ${this.label}`, options.signal);
-    const answer = await this.#sendWhenTaken(options);
+    const answer = await this.#sendUntilAccepted(options);
     const status = answer.statusCode ?? 0;
     if (status < 400 || status === 412 || status === 416) return answer;
     const body = await readText(answer, 1 << 20, options.timeoutMs).catch(() => '');
@@ -95,23 +95,24 @@ export class HttpPeer {
         'other',
         `${this.label} does not accept the credentials of this task`,
         {
-          hint: 'all tasks of a cluster need the same cluster token, or certificates of the same authority',
+          hint: 'all tasks of a cluster need the same cluster token, or certificates from the same authority',
           task: this.task,
         },
       );
     }
-    const told = decodeError(body, this.label, { task: this.task });
+    const sent = decodeError(body, this.label, { task: this.task });
     const details = { task: this.task };
     throw (
-      told ?? new PeerError('SHOAL_UNREACHABLE', 'other', `${this.label} answered ${status}`, details, status)
+      sent ??
+      new PeerError('SHOAL_UNREACHABLE', 'other', `${this.label} answered HTTP ${status}`, details, status)
     );
   }
 
   /**
-   * Sends a request again that the peer refused to read for now, within the time of the call. Such a request was not
-   * looked at, so that also one which must not be made twice is safe to send again.
+   * Resends a request that the peer rejected with 429, until the call's deadline. The peer has not processed such a
+   * request, so resending is safe for requests that are not idempotent too.
    */
-  async #sendWhenTaken(options: CallOptions): Promise<IncomingMessage> {
+  async #sendUntilAccepted(options: CallOptions): Promise<IncomingMessage> {
     const end = Date.now() + options.timeoutMs;
     for (;;) {
       const answer = await this.#send(options);
@@ -123,13 +124,13 @@ export class HttpPeer {
     }
   }
 
-  /** Calls until it works, while the failure is one that may pass. For calls that may be made twice. */
+  /** Retries transient failures. For idempotent calls. */
   async callAgain(options: CallOptions, attempts = 3): Promise<IncomingMessage> {
     for (let attempt = 0; ; attempt++) {
       try {
         return await this.call(options);
       } catch (error) {
-        if (attempt + 1 >= attempts || !isPassing(error)) throw error;
+        if (attempt + 1 >= attempts || !isTransient(error)) throw error;
         await sleep(backoffMs(attempt, { baseMs: 50, maxMs: 2000 }), options.signal);
       }
     }
@@ -144,7 +145,7 @@ export class HttpPeer {
       const text = await readText(answer, maxBytes, timeoutMs);
       return text === '' ? undefined : JSON.parse(text);
     } catch (cause) {
-      throw this.#unreachable('reset', `sent no whole answer: ${messageOf(cause)}`, cause);
+      throw this.#unreachable('reset', `sent an incomplete response: ${messageOf(cause)}`, cause);
     }
   }
 
@@ -158,17 +159,17 @@ export class HttpPeer {
     const code = cause.code ?? '';
     const message = messageOf(cause);
     if (REFUSED.has(code))
-      return this.#unreachable('refused', 'refuses connections: nothing listens there', cause);
+      return this.#unreachable('refused', 'refuses connections: no process is listening', cause);
     if (RESET.has(code) || message === 'socket hang up')
-      return this.#unreachable('reset', 'broke the connection', cause);
+      return this.#unreachable('reset', 'closed the connection', cause);
     if (TIMEOUT.has(code)) return this.#unreachable('timeout', 'does not answer', cause);
-    if (CREDENTIALS.test(code) || message.startsWith('the certificate there')) {
+    if (CREDENTIALS.test(code) || message.startsWith("the peer's certificate")) {
       return new PeerError(
         'SHOAL_FORBIDDEN',
         'other',
-        `${this.label}: no trust between the certificates: ${message}`,
+        `${this.label}: TLS certificate verification failed: ${message}`,
         {
-          hint: 'issue both with `shoal certs issue` from one authority, and check that they have not expired',
+          hint: 'issue both certificates with `shoal certs issue` from one authority; check that neither has expired',
           task: this.task,
           cause,
         },
@@ -204,7 +205,7 @@ export class HttpPeer {
       method,
       path,
       agent: this.#agent,
-      // With each request: a certificate that was renewed counts from the next connection on.
+      // Read for each request, so that new connections use a renewed certificate.
       ...(security.kind === 'tls' && clientTls(security, this.task)),
       headers: { ...credentials(security), ...length, ...headers },
     });
@@ -217,21 +218,21 @@ export class HttpPeer {
     const timer = streams ? undefined : setTimeout(late, timeoutMs);
     if (streams) request.setTimeout(timeoutMs, late);
     const abort = () => end(abortError(`a call to ${this.label}`, signal!));
-    // A question to everybody has one signal and a listener for each of them; all are taken off below.
+    // A broadcast shares one signal between all peers, each with a listener; all are removed below.
     if (signal) setMaxListeners(0, signal);
     signal?.addEventListener('abort', abort, { once: true });
     if (onDisconnect !== undefined) request.once('socket', (socket) => this.#watch(socket, onDisconnect));
-    // A failure rejects `answered`, or ends the body of the answer; there is nothing to do about it here.
+    // A failure rejects `answered`, or ends the response body.
     request.on('error', () => {});
     try {
       const answered = once(request, 'response') as Promise<[IncomingMessage]>;
       if (streams) await sendBody(request, body, answered);
       else request.end(body);
       const [answer] = await answered;
-      // The signal goes on to guard the body of the answer.
+      // The signal stays attached until the response body has been read.
       answer.once('close', () => {
         signal?.removeEventListener('abort', abort);
-        // A body that was not sent to its end leaves the connection of no use.
+        // A connection with a partially sent request body cannot be reused.
         if (!request.writableEnded) request.destroy();
       });
       return answer;
@@ -245,8 +246,8 @@ export class HttpPeer {
 }
 
 /**
- * Sends a body piece by piece; an early answer, such as a full disk, ends the sending. The next piece is asked for when
- * the last one has left: its memory may be gone then.
+ * Sends a body chunk by chunk. An early response, such as an error for a full disk, stops it. The next chunk is
+ * requested only after the previous one was written, since that may reuse its memory.
  */
 async function sendBody(
   request: ReturnType<typeof httpRequest>,
@@ -255,7 +256,7 @@ async function sendBody(
 ): Promise<void> {
   const early = answered.then(() => 'early' as const);
   const over = new Promise<never>((_, reject) => {
-    const stop = () => reject(new Error('nobody takes the rest of the body'));
+    const stop = () => reject(new Error('the peer stopped reading the request body'));
     early.then(stop, stop);
     request.once('close', stop);
   });
@@ -267,7 +268,7 @@ async function sendBody(
   try {
     await Promise.race([sent, early]);
   } catch (error) {
-    // An answer that is on its way says more than a broken pipe.
+    // A response that is about to arrive is more informative than a broken pipe.
     const grace = new Promise<'none'>((done) => setTimeout(done, 200, 'none').unref());
     if ((await Promise.race([early.catch(() => 'none' as const), grace])) === 'none') {
       request.destroy();
@@ -277,17 +278,17 @@ async function sendBody(
   sent.catch(() => {});
 }
 
-/** Resolves when the chunk is in the hands of the system. */
+/** Resolves when the operating system has taken the chunk. */
 function written(request: ReturnType<typeof httpRequest>, chunk: Uint8Array): Promise<void> {
   return new Promise((resolve, reject) => {
     request.write(chunk, (error) => (error ? reject(error) : resolve()));
   });
 }
 
-/** Whether a failure may pass by itself. */
-export function isPassing(error: unknown): boolean {
+/** Whether a retry may succeed. */
+export function isTransient(error: unknown): boolean {
   if (error instanceof PeerError) {
-    // A refusal without a word, such as that of a blob that is not there to HEAD, stays what it is.
+    // A client error without a body, such as a 404 response to HEAD, is permanent.
     if (error.status !== undefined && error.status < 500) return false;
     return error.failure !== 'other' || error.code === 'SHOAL_UNREACHABLE';
   }
@@ -296,7 +297,8 @@ export function isPassing(error: unknown): boolean {
 
 async function readText(answer: IncomingMessage, maxBytes: number, timeoutMs: number): Promise<string> {
   const timer = setTimeout(
-    () => answer.destroy(new ShoalError('SHOAL_TIMEOUT', `the answer did not end within ${timeoutMs} ms`)),
+    () =>
+      answer.destroy(new ShoalError('SHOAL_TIMEOUT', `the response did not complete within ${timeoutMs} ms`)),
     timeoutMs,
   );
   try {
@@ -305,7 +307,7 @@ async function readText(answer: IncomingMessage, maxBytes: number, timeoutMs: nu
     for await (const chunk of answer as AsyncIterable<Buffer>) {
       size += chunk.byteLength;
       if (size > maxBytes)
-        throw new ShoalError('SHOAL_CORRUPT', `the answer is larger than ${maxBytes} bytes`);
+        throw new ShoalError('SHOAL_CORRUPT', `the response is larger than ${maxBytes} bytes`);
       chunks.push(chunk);
     }
     return Buffer.concat(chunks).toString('utf8');

@@ -6,7 +6,7 @@ import { initialState } from '../membership/membership.js';
 import { taskId } from '../spec/task-id.js';
 import { Links } from './links.js';
 
-test('whoever announces while an announcement is under way waits for one that says what it knows', async () => {
+test('an announcement during another one waits for a call with the latest state', async () => {
   const said: unknown[] = [];
   const server = createServer((request, response) => {
     let body = '';

@@ -1,7 +1,7 @@
 /**
- * The outgoing side of membership: one standing connection to each peer that this task calls, a fresh one for
- * probes and announcements. At most one call of a kind is under way to an address, so a silent peer costs
- * one waiting request, not a queue.
+ * Outgoing membership calls: one persistent connection to each peer that this task sends heartbeats to, a new one
+ * for each probe and announcement. At most one call of a kind is in flight to an address, so a silent peer costs one
+ * waiting request, not a queue.
  */
 import { firstLineOf, isShoalError, messageOf } from '../../errors/errors.js';
 import { messageTo } from '../membership/membership.js';
@@ -20,25 +20,25 @@ export interface LinkOptions {
   readonly state: () => Membership;
   readonly dispatch: (event: Event) => void;
   readonly now: () => number;
-  /** A peer turned this task away, which time alone will not mend. */
+  /** A peer rejected this task: retrying will not help. */
   readonly onRefusal: (address: string, reason: string) => void;
 }
 
-interface Standing {
+interface Connection {
   readonly client: AgentClient;
   readonly task: TaskId;
 }
 
-interface UnderWay {
-  /** Once more when it is back, and with how much time. */
+interface Inflight {
+  /** The timeout of the call to make after this one; undefined for none. */
   again: number | undefined;
   readonly done: Promise<void>;
 }
 
 export class Links {
   readonly #options: LinkOptions;
-  readonly #standing = new Map<string, Standing>();
-  readonly #underWay = new Map<string, UnderWay>();
+  readonly #connections = new Map<string, Connection>();
+  readonly #inflight = new Map<string, Inflight>();
   readonly #problems = new Map<string, string>();
   readonly #stop = new AbortController();
 
@@ -46,32 +46,32 @@ export class Links {
     this.#options = options;
   }
 
-  /** Why an address could not be reached the last time; undefined when it could. */
+  /** Why the last call to an address failed; undefined when it succeeded. */
   problem(address: string): string | undefined {
     return this.#problems.get(address);
   }
 
-  /** Makes the call and feeds what comes of it back in: when it resolves that is done. Never rejects. */
+  /** Makes the call and dispatches its outcome, then resolves. Never rejects. */
   call(call: Call, timeoutMs = this.#options.timeoutMs): Promise<void> {
     const key =
       call.type === 'check'
         ? `check ${call.to} ${call.claim.incarnation} ${call.claim.nonce} ${call.address}`
         : `${call.type} ${call.address}`;
-    const underWay = this.#underWay.get(key);
-    if (underWay !== undefined) {
-      // What an announcement says may have changed since it left.
-      if (call.type === 'announce') underWay.again = Math.max(timeoutMs, underWay.again ?? 0);
-      return underWay.done;
+    const inflight = this.#inflight.get(key);
+    if (inflight !== undefined) {
+      // The state may have changed since the announcement was sent.
+      if (call.type === 'announce') inflight.again = Math.max(timeoutMs, inflight.again ?? 0);
+      return inflight.done;
     }
-    const mine: UnderWay = { again: undefined, done: this.#repeat(call, key, timeoutMs) };
-    this.#underWay.set(key, mine);
+    const mine: Inflight = { again: undefined, done: this.#repeat(call, key, timeoutMs) };
+    this.#inflight.set(key, mine);
     return mine.done;
   }
 
   async #repeat(call: Call, key: string, timeoutMs: number): Promise<void> {
     await this.#once(call, timeoutMs);
-    const again = this.#underWay.get(key)?.again;
-    this.#underWay.delete(key);
+    const again = this.#inflight.get(key)?.again;
+    this.#inflight.delete(key);
     if (again !== undefined && !this.#stop.signal.aborted) await this.call(call, again);
   }
 
@@ -83,8 +83,8 @@ export class Links {
     };
     const known = state().members.get(to);
     const peer = known?.agentAddress === address ? known : undefined;
-    const isStanding = type === 'heartbeat';
-    const client = isStanding ? this.#stand(to, address) : this.#client(to, address);
+    const isPersistent = type === 'heartbeat';
+    const client = isPersistent ? this.#connect(to, address) : this.#client(to, address);
     try {
       const message = messageTo(state(), type === 'announce');
       const kind = type === 'check' ? 'probe' : type;
@@ -102,10 +102,10 @@ export class Links {
       this.#note(address, error);
       const failure = error instanceof PeerError ? error.failure : 'other';
       if (peer !== undefined)
-        dispatch({ type: 'unreachable', now: now(), peer, failure, fresh: !isStanding });
+        dispatch({ type: 'unreachable', now: now(), peer, failure, fresh: !isPersistent });
       checked(false);
     } finally {
-      if (!isStanding) client.close();
+      if (!isPersistent) client.close();
     }
   }
 
@@ -117,13 +117,13 @@ export class Links {
     this.#problems.set(address, problem);
   }
 
-  /** The standing connection to an address, made when there is none for that task. */
-  #stand(task: TaskId, address: string): AgentClient {
-    const known = this.#standing.get(address);
+  /** The persistent connection to an address, opened if there is none for that task. */
+  #connect(task: TaskId, address: string): AgentClient {
+    const known = this.#connections.get(address);
     if (known?.task === task) return known.client;
     known?.client.close();
     const client = this.#client(task, address, () => this.#disconnected(task, address));
-    this.#standing.set(address, { client, task });
+    this.#connections.set(address, { client, task });
     return client;
   }
 
@@ -145,21 +145,20 @@ export class Links {
     });
   }
 
-  /** Hangs up where nobody of the cluster is any more. */
+  /** Closes connections to addresses that no member uses. */
   prune(): void {
     const members = this.#options.state().members;
-    for (const [address, { client, task }] of this.#standing) {
+    for (const [address, { client, task }] of this.#connections) {
       const member = members.get(task);
       if (member?.agentAddress === address && member.status !== 'left') continue;
       client.close();
-      this.#standing.delete(address);
+      this.#connections.delete(address);
     }
   }
 
-  /** Hangs up everywhere. */
   close(): void {
     this.#stop.abort();
-    for (const { client } of this.#standing.values()) client.close();
-    this.#standing.clear();
+    for (const { client } of this.#connections.values()) client.close();
+    this.#connections.clear();
   }
 }

@@ -1,4 +1,4 @@
-/** The peers store over real agents: tasks of one cluster in this process, each with a disk of its own. */
+/** The peers store over real agents: tasks of one cluster in this process, each with its own disk. */
 import { randomBytes } from 'node:crypto';
 import {
   existsSync,
@@ -43,7 +43,7 @@ interface Crew {
 
 interface CrewOptions {
   readonly replicas?: number;
-  /** The host of a task, by its place; each has its own unless told. */
+  /** The host of a task, by its place; default: a host per task. */
   readonly hosts?: (place: string) => string;
   readonly maxBlobBytes?: number;
 }
@@ -83,7 +83,7 @@ async function crewOf(count: number, options: CrewOptions = {}): Promise<Crew> {
   };
 }
 
-/** Tasks of one machine as if they were on several. */
+/** Tasks of one machine presented as several hosts. */
 function onHosts(peers: Peers, hostOf: (place: string) => string): Peers {
   const members = () => peers.members().map((member) => ({ ...member, host: hostOf(member.place) }));
   return { self: peers.self, members, blobs: (place) => peers.blobs(place) };
@@ -106,7 +106,7 @@ describeStore('peers', async () => {
 });
 
 describe('places', () => {
-  it('are tasks under another name', () => {
+  it('map to tasks and back', () => {
     expect(placeOf(taskId('ps', 12))).toBe('ps/12');
     expect(taskAt('ps/12')).toBe(taskId('ps', 12));
     for (const wrong of ['ps', 'ps/', 'ps/x', '/1', '']) {
@@ -123,7 +123,7 @@ describe('peers', { timeout: 120_000 }, () => {
   };
   afterEach(() => crew.close(), 60_000);
 
-  it('hold a blob here and at as many others as there should be replicas, the same every time', async () => {
+  it('store a blob here and on as many other tasks as replicas are requested, always the same ones', async () => {
     const [first] = await start(4, { replicas: 2 });
     const bytes = randomBytes(3_000_000);
     const result = await first.store.put('ckpt/a', chunksOf(bytes), { size: bytes.byteLength });
@@ -142,7 +142,7 @@ describe('peers', { timeout: 120_000 }, () => {
     expect([...again.places].sort()).toEqual([...result.places].sort());
   });
 
-  it('pass over the source once for each copy', async () => {
+  it('read the source once for each copy', async () => {
     const [first] = await start(4, { replicas: 3 });
     const opened: number[] = [];
     const bytes = randomBytes(40_000_000);
@@ -154,7 +154,7 @@ describe('peers', { timeout: 120_000 }, () => {
     expect(opened).toEqual([0, 0, 0, 0]);
   });
 
-  it('put replicas on other hosts, on hosts of their own while there are any', async () => {
+  it('place replicas on other hosts, each on a different one while there are any', async () => {
     const hosts = { 'ps/0': 'A', 'ps/1': 'A', 'ps/2': 'B', 'ps/3': 'C' } as Record<string, string>;
     const [first] = await start(4, { replicas: 2, hosts: (place) => hosts[place]! });
     for (const folder of ['a', 'b', 'c', 'd', 'e']) {
@@ -170,14 +170,14 @@ describe('peers', { timeout: 120_000 }, () => {
     expect(result.shortfall).toBe(0);
   });
 
-  it('tell how many replicas are missing when there is nobody', async () => {
+  it('report the missing replicas when there is no other task', async () => {
     const [lonely] = await start(1);
     expect(await lonely.store.put('x', Buffer.from('x'))).toMatchObject({ places: ['ps/0'], shortfall: 1 });
     const everywhere = await lonely.store.put('y', Buffer.from('y'), { copies: 'everywhere' });
     expect(everywhere).toMatchObject({ places: ['ps/0'], shortfall: 0 });
   });
 
-  it('all hold what is put everywhere', async () => {
+  it('all store a blob that is put everywhere', async () => {
     const [, second] = await start(4);
     const result = await second.store.put('m/manifest', Buffer.from('m'), { copies: 'everywhere' });
     expect([...result.places].sort()).toEqual(['ps/0', 'ps/1', 'ps/2', 'ps/3']);
@@ -188,7 +188,7 @@ describe('peers', { timeout: 120_000 }, () => {
     expect(holders(crew, 'm/manifest')).toEqual([]);
   });
 
-  it('go on with another candidate when one dies amid a put', async () => {
+  it('continue with another candidate when one dies during a put', async () => {
     const [first] = await start(3);
     const [, chosen] = (await first.store.put('ckpt/probe', Buffer.from('x'))).places;
     const bytes = randomBytes(60_000_000);
@@ -211,7 +211,7 @@ describe('peers', { timeout: 120_000 }, () => {
     }
   });
 
-  it('fail a put loudly, and show nothing of it, when every other one fails', async () => {
+  it('fail a put and leave no copy when every other task fails', async () => {
     const [first] = await start(3, { maxBlobBytes: 1000 });
     await expect(first.store.put('ckpt/x', randomBytes(5000))).rejects.toMatchObject({
       code: 'SHOAL_UNREACHABLE',
@@ -222,13 +222,13 @@ describe('peers', { timeout: 120_000 }, () => {
     expect((await first.store.put('ckpt/y', randomBytes(500))).shortfall).toBe(0);
   });
 
-  it('pass over one whose disk is full', async () => {
+  it('skip a task whose disk is full', async () => {
     const [first] = await start(3);
     const [, chosen] = (await first.store.put('ckpt/probe', Buffer.from('x'))).places;
     const real = peersOf(first.task);
     const blobs = (place: string): PeerBlobs => ({
       ...blobsOf(real, place),
-      // More is announced to one of them than its disk can hold.
+      // One of them receives a larger size than its disk can store.
       write: (name, source, options) =>
         real.blobs(place).write(name, source, { ...options, ...(place === chosen && { size: 2 ** 42 }) }),
     });
@@ -243,7 +243,7 @@ describe('peers', { timeout: 120_000 }, () => {
     expect(holders(crew, 'ckpt/y')).toEqual([]);
   });
 
-  it('go to the last that has room, though several are full', async () => {
+  it('use the last task with free space when several are full', async () => {
     const [first] = await start(5);
     const [, chosen] = (await first.store.put('ckpt/probe', Buffer.from('x'))).places;
     const real = peersOf(first.task);
@@ -260,7 +260,7 @@ describe('peers', { timeout: 120_000 }, () => {
     expect(leftovers(crew)).toEqual([]);
   });
 
-  it('pass over one whose disk fails', async () => {
+  it('skip a task whose disk fails', async () => {
     const [first] = await start(3);
     const [, chosen] = (await first.store.put('ckpt/probe', Buffer.from('x'))).places;
     const broken = crew.at(chosen!);
@@ -273,7 +273,7 @@ describe('peers', { timeout: 120_000 }, () => {
     mkdirSync(broken.root);
   });
 
-  it('are read where a copy is, when the own one is gone', async () => {
+  it('serve a replica when the own copy is gone', async () => {
     const [first] = await start(3);
     const bytes = randomBytes(3_000_000);
     await first.store.put('gone', bytes);
@@ -288,7 +288,7 @@ describe('peers', { timeout: 120_000 }, () => {
     });
   });
 
-  it('go on with another copy when one breaks amid a read', async () => {
+  it('continue with another copy when one fails during a read', async () => {
     const [first] = await start(3, { replicas: 2 });
     const bytes = randomBytes(20_000_000);
     await first.store.put('cut', bytes);
@@ -302,7 +302,7 @@ describe('peers', { timeout: 120_000 }, () => {
     expect(Buffer.concat(got).equals(bytes)).toBe(true);
   });
 
-  it('go on with another copy when a task dies amid a read', async () => {
+  it('continue with another copy when a task dies during a read', async () => {
     const [first] = await start(3, { replicas: 2 });
     const bytes = randomBytes(40_000_000);
     await first.store.put('dying', bytes);
@@ -325,7 +325,7 @@ describe('peers', { timeout: 120_000 }, () => {
     expect(new Set(asked).size).toBe(2);
   });
 
-  it('are told apart by digest when one lies', async () => {
+  it('reveal a damaged copy by its digest', async () => {
     const [first] = await start(2);
     const bytes = randomBytes(100_000);
     const { places, crc32c: sum } = await first.store.put('lie', bytes);
@@ -341,7 +341,7 @@ describe('peers', { timeout: 120_000 }, () => {
     expect((await first.store.digest('lie', { place: liar.place })).crc32c).toBe(sum);
   });
 
-  it('get one more copy, wherever it is asked for', async () => {
+  it('make another copy at a given place', async () => {
     const [first, second] = await start(4);
     const bytes = randomBytes(5_000_000);
     const { places } = await first.store.put('more', bytes);
@@ -355,7 +355,7 @@ describe('peers', { timeout: 120_000 }, () => {
     await expect(second.store.copy('more', 'ps/9')).rejects.toMatchObject({ code: 'SHOAL_NOT_FOUND' });
   });
 
-  it('keep no copy of what was replaced', async () => {
+  it('keep no copy of a replaced blob', async () => {
     const [first, second] = await start(4);
     const { places } = await first.store.put('v', Buffer.from('one'));
     const lacking = crew.members.map(({ place }) => place).filter((place) => !places.includes(place));
@@ -365,14 +365,14 @@ describe('peers', { timeout: 120_000 }, () => {
     for (const member of crew.members) expect((await readAll(member.store, 'v')).toString()).toBe('three');
   });
 
-  it('remove one copy when asked for one', async () => {
+  it('remove the copy of one place', async () => {
     const [first] = await start(2);
     await first.store.put('x', Buffer.from('x'));
     await first.store.remove('x', { place: 'ps/1' });
     expect(await first.store.locate('x')).toEqual(['ps/0']);
   });
 
-  it('that hang do not hang a put', async () => {
+  it('that hang do not block a put', async () => {
     const [first] = await start(2);
     const real = peersOf(first.task);
     const blobs = (place: string): PeerBlobs => ({
@@ -385,14 +385,14 @@ describe('peers', { timeout: 120_000 }, () => {
     const store = storeOf(first, { ...real, blobs });
     const bytes = randomBytes(40_000_000);
     await expect(store.put('hang', chunksOf(bytes, 1 << 20), { timeoutMs: 500 })).rejects.toThrow(
-      /took nothing for 500 ms/,
+      /made no progress for 500 ms/,
     );
     expect(holders(crew, 'hang')).toEqual([]);
     expect(leftovers(crew)).toEqual([]);
   });
 });
 
-/** The blobs of a task, some of whose ways a test changes. */
+/** The blobs of a task with some methods replaced. */
 function blobsOf(peers: Peers, place: string): PeerBlobs {
   const blobs = peers.blobs(place);
   return {

@@ -1,4 +1,4 @@
-/** What `shoal status` shows: the cluster as one of its tasks sees it. */
+/** The output of `shoal status`: the cluster as one of its tasks sees it. */
 import { firstLineOf, ShoalError } from '../../errors/errors.js';
 import type { Security } from '../spec/security.js';
 import { compareTasks } from '../spec/task-id.js';
@@ -9,10 +9,10 @@ export interface AskStatusOptions {
   readonly addresses: readonly string[];
   readonly security: Security;
   readonly timeoutMs?: number;
-  readonly signal?: AbortSignal | undefined;
+  readonly signal?: AbortSignal;
 }
 
-/** Asks one address after the other until one answers. The chief and the ps know the steps of all. */
+/** Asks the addresses in turn until one answers. The chief and the ps know the steps of all tasks. */
 export async function askStatus(options: AskStatusOptions): Promise<ClusterStatus> {
   const { addresses, security, timeoutMs = 2000, signal } = options;
   const failures: string[] = [];
@@ -28,17 +28,28 @@ export async function askStatus(options: AskStatusOptions): Promise<ClusterStatu
     }
   }
   throw new ShoalError('SHOAL_UNREACHABLE', `no task of the cluster answers:\n  ${failures.join('\n  ')}`, {
-    hint: 'check the addresses and the credentials, and that the cluster runs',
+    hint: 'check the addresses and the credentials, and that the cluster is running',
   });
 }
 
-/** A table for people, or JSON. */
+/** A table, or JSON. */
 export function describeStatus(
   status: ClusterStatus,
   { json = false }: { readonly json?: boolean } = {},
 ): string {
   if (json) return JSON.stringify(status, null, 2);
-  const head = ['task', 'status', 'step', 'agent', 'server', 'host', 'pid', 'incarnation', 'lives', 'silent'];
+  const head = [
+    'task',
+    'status',
+    'step',
+    'agent',
+    'server',
+    'host',
+    'pid',
+    'incarnation',
+    'starts',
+    'silent',
+  ];
   const rows = [...status.members]
     .sort((a, b) => compareTasks(a.task, b.task))
     .map((member) => [

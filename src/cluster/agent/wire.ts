@@ -1,4 +1,4 @@
-/** What goes over the wire between agents, with the schema that each incoming part is checked against. */
+/** The wire format between agents: schemas for all incoming data, and the encoding of errors. */
 import * as v from 'valibot';
 import {
   type ErrorDetails,
@@ -14,7 +14,10 @@ const MAX_MEMBERS = 20_000;
 
 const Text = (max: number) => v.pipe(v.string(), v.maxLength(max));
 const Count = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
-const Task = v.custom<TaskId>((value) => typeof value === 'string' && isTaskId(value), 'expected a task');
+const Task = v.custom<TaskId>(
+  (value) => typeof value === 'string' && isTaskId(value),
+  'expected a task such as /job:ps/task:0',
+);
 const Hostport = Text(300);
 
 export const IdentitySchema = v.object({ task: Task, incarnation: Count, nonce: Text(64) });
@@ -41,7 +44,7 @@ export const MessageSchema = v.object({
   ),
 });
 
-/** A message between members, with the name of the cluster it is meant for. */
+/** A membership message with the name of its cluster. */
 export const ExchangeSchema = v.object({ cluster: Text(200), message: MessageSchema });
 
 export const OrderSchema = v.object({
@@ -50,7 +53,10 @@ export const OrderSchema = v.object({
   payload: v.optional(v.unknown()),
 });
 
-export const OrderName = v.pipe(v.string(), v.regex(/^[a-z][a-z0-9-]{0,63}$/, 'expected an order'));
+export const OrderName = v.pipe(
+  v.string(),
+  v.regex(/^[a-z][a-z0-9-]{0,63}$/, 'expected a name of lower-case letters, digits and -'),
+);
 
 export const HealthSchema = v.object({
   cluster: v.string(),
@@ -71,7 +77,7 @@ export const StatusSchema = v.object({
     v.object({
       ...entry,
       status: v.picklist(['alive', 'suspect', 'dead', 'left']),
-      /** How long ago the answering task heard of it. */
+      /** Time since the answering task last heard from it. */
       silentMs: v.number(),
     }),
   ),
@@ -129,7 +135,7 @@ const STATUS: Partial<Record<ShoalCode, number>> = {
   SHOAL_NO_SPACE: 507,
 };
 
-/** An error as status and body. What is no ShoalError is a fault of ours and says no more than its message. */
+/** An error as HTTP status and body. Of an error that is not a ShoalError only the message is sent. */
 export function encodeError(error: unknown): { readonly status: number; readonly body: string } {
   const shoal = isShoalError(error) ? error : new ShoalError('SHOAL_INTERNAL', messageOf(error));
   const { code, hint, op, device, task } = shoal;
@@ -140,7 +146,7 @@ export function encodeError(error: unknown): { readonly status: number; readonly
   };
 }
 
-/** The error that a peer sent, naming the peer; undefined when the body is none. */
+/** The error that a peer sent, with the peer's name added; undefined when the body is not an error. */
 export function decodeError(body: string, peer: string, details: ErrorDetails = {}): ShoalError | undefined {
   const result = v.safeParse(v.pipe(v.string(), v.parseJson(), ErrorSchema), body);
   if (!result.success) return undefined;
@@ -149,7 +155,7 @@ export function decodeError(body: string, peer: string, details: ErrorDetails = 
   return new ShoalError(known, `${peer}: ${message}`, { ...details, ...rest });
 }
 
-/** Checks a value that came over the wire; `what` names it in the error. */
+/** Validates a value received over the wire; `what` names it in the error. */
 export function checked<S extends v.GenericSchema>(
   schema: S,
   value: unknown,

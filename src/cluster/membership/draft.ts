@@ -1,4 +1,4 @@
-/** The working copy of one reduction: collects changes and effects, then yields the next state. */
+/** The working copy of one reduction: collects changes and effects, then returns the next state. */
 
 import type { TaskId } from '../spec/task-id.js';
 import { digestOf, epochOf, type Identity } from './map.js';
@@ -30,7 +30,7 @@ export class Draft {
 
   constructor(base: Membership, now: number) {
     this.base = base;
-    // A clock that steps back would turn into silence that never ends.
+    // With a clock that steps back, a silence would never end.
     this.now = Math.max(now, base.now);
     this.members = new Map(base.members);
     this.#due = new Map(base.due);
@@ -48,7 +48,7 @@ export class Draft {
     return this.members.get(this.self.task)!;
   }
 
-  /** Stores a member; notices when that changes what the map says to others. */
+  /** Stores a member; records whether the shared part of the map changed. */
   put(member: Member): Member {
     const known = this.members.get(member.task);
     this.#changed ||=
@@ -61,18 +61,18 @@ export class Draft {
     return member;
   }
 
-  /** Gives this task another life. */
-  rename(own: Member): void {
+  /** Gives this task a new incarnation. */
+  changeIdentity(own: Member): void {
     this.self = { task: own.task, incarnation: own.incarnation, nonce: own.nonce };
     this.put(own);
   }
 
   suspect(member: Member): void {
-    this.probe(this.mistrust(member));
+    this.probe(this.markSuspect(member));
   }
 
-  /** Suspects without asking at once. */
-  mistrust(member: Member): Member {
+  /** Marks a member as suspect without probing it. */
+  markSuspect(member: Member): Member {
     const suspect = this.put({ ...member, status: 'suspect' });
     this.effects.push({ type: 'suspected', member: suspect });
     return suspect;
@@ -91,7 +91,7 @@ export class Draft {
     this.effects.push({ type: 'announce', to: task, address });
   }
 
-  /** To those with whom this task speaks anyway; the rest hears of it from them. */
+  /** Announces to the watched members, which inform the others. */
   announceToAll(): void {
     for (const { task, agentAddress, status } of this.members.values()) {
       if (status !== 'dead' && status !== 'left' && isWatched(this.base, task)) {
@@ -100,10 +100,10 @@ export class Draft {
     }
   }
 
-  /** Whether it is time, and if so when the next time is. */
+  /** Whether an action is due; if so, schedules the next one. */
   isDue(key: string, everyMs: number): boolean {
     if (this.now < (this.#due.get(key)?.at ?? 0)) return false;
-    // A little early is on time: a timer that fires a hair before would else cost a whole round.
+    // Slightly early counts as due: otherwise a timer that fires just before would skip a round.
     this.#due.set(key, { at: this.now + everyMs - this.settings.heartbeatMs / 4, attempt: 0 });
     return true;
   }
@@ -116,7 +116,7 @@ export class Draft {
     return true;
   }
 
-  /** Forgets attempts that nobody has repeated for long: what peers name must not pile up. */
+  /** Forgets old attempts, so that addresses which peers report do not accumulate. */
   forgetOldAttempts(): void {
     const horizon = this.now - 10 * this.settings.retryMs;
     for (const [key, { at }] of this.#due) if (at < horizon) this.#due.delete(key);

@@ -6,8 +6,8 @@ import type { Event, Membership } from './types.js';
 const SETTINGS = { heartbeatMs: 200, suspectAfterMs: 750, deadAfterMs: 3000, retryMs: 800 };
 
 function entry(task: ReturnType<typeof taskId>, address: string) {
-  const life = { task, incarnation: 1, first: 1, nonce: `n-${address}`, host: 'h', pid: 1 };
-  return { ...life, agentAddress: address, serverAddress: null };
+  const identity = { task, incarnation: 1, first: 1, nonce: `n-${address}`, host: 'h', pid: 1 };
+  return { ...identity, agentAddress: address, serverAddress: null };
 }
 
 const [ps0, ps1] = [entry(taskId('ps', 0), 'a:1'), entry(taskId('ps', 1), 'b:1')];
@@ -17,7 +17,7 @@ function step(state: Membership, event: Event) {
   return { state: next, calls: effects.map(({ type }) => type) };
 }
 
-test('a peer that drops a call as it dies is asked again at the next tick, long before its silence tells', () => {
+test('a peer that drops a call while dying is probed again at the next tick, long before its silence shows', () => {
   const born = initialState({ self: ps0, chief: undefined, contacts: [], settings: SETTINGS, now: 0 });
   const from = { ...ps1, left: false, beat: 1, step: null };
   const message = { from, digest: '', lost: [], members: [] };

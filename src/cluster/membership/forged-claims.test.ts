@@ -47,7 +47,7 @@ async function joinAs(contact?: string) {
   return task;
 }
 
-/** A worker with a certificate of its own that sends what it likes. */
+/** A worker with a valid certificate that sends arbitrary messages. */
 async function send(to: ClusterTask, views: readonly View[]): Promise<Message> {
   const client = new AgentClient({
     address: to.agentAddress,
@@ -75,14 +75,14 @@ async function send(to: ClusterTask, views: readonly View[]): Promise<Message> {
 }
 
 function viewOf(task: ClusterTask, change: Partial<View>): View {
-  const { lastSeen: _, greeting: __, ...view } = task.member(task.task)!;
+  const { lastSeen: _, pendingEvent: __, ...view } = task.member(task.task)!;
   return { ...view, ...change };
 }
 
 const beats = (count: number) => new Promise((done) => setTimeout(done, count * HEARTBEAT_MS));
 
 describe('with the certificate of a worker', { timeout: 2 * PATIENCE_MS }, () => {
-  it('nobody can redirect a ps to another chief, nor take the chief out', async () => {
+  it('a task cannot redirect a ps to another chief, nor remove the chief', async () => {
     const lead = await joinAs();
     const server = await joinAs(lead.agentAddress);
     await server.waitFor([chief], { timeoutMs: PATIENCE_MS });
@@ -94,7 +94,7 @@ describe('with the certificate of a worker', { timeout: 2 * PATIENCE_MS }, () =>
     expect(server.member(chief)).toMatchObject({ incarnation, agentAddress, status: 'alive', left: false });
   });
 
-  it('nobody can make the chief exit, also not at an address where a task with another certificate answers', async () => {
+  it('a task cannot make the chief exit, even with an address where a task with another certificate answers', async () => {
     const lead = await joinAs();
     const server = await joinAs(lead.agentAddress);
     await server.waitFor([chief], { timeoutMs: PATIENCE_MS });
@@ -113,7 +113,7 @@ describe('with the certificate of a worker', { timeout: 2 * PATIENCE_MS }, () =>
     );
   });
 
-  it('nobody can have sessions opened again and again by claims about earlier lives of a ps', async () => {
+  it('a task cannot make sessions reopen repeatedly by claims about earlier incarnations of a ps', async () => {
     const lead = await joinAs();
     const server = await joinAs(lead.agentAddress);
     await lead.waitFor([ps], { timeoutMs: PATIENCE_MS });
@@ -121,19 +121,19 @@ describe('with the certificate of a worker', { timeout: 2 * PATIENCE_MS }, () =>
     const { first } = lead.member(ps)!;
     for (let i = 1; i <= 10; i++) await send(lead, [viewOf(server, { first: first - i })]);
     await beats(5);
-    // Nobody can be asked about a life that is over, so one claim a minute is believed.
+    // A past incarnation cannot be probed, so one claim per minute is accepted.
     expect(lead.epoch - before).toBeLessThanOrEqual(1);
     expect(lead.member(ps)).toMatchObject({ status: 'alive' });
   });
 
-  it('a real successor is confirmed by itself, and the older process exits', async () => {
+  it('a real successor confirms the claim, and the older process exits', async () => {
     const lead = await joinAs();
     const server = await joinAs(lead.agentAddress);
     await server.waitFor([chief], { timeoutMs: PATIENCE_MS });
     const successor = await joinAs();
-    // The successor could ask nobody: its clock made its incarnation the higher one. The word of a worker is the news.
+    // The successor reached no peer: its clock gave it the higher incarnation. A worker's claim announces it.
     await send(lead, [viewOf(successor, {})]);
-    await expect.poll(() => exits.join(), { timeout: PATIENCE_MS }).toMatch(/has taken its place/);
+    await expect.poll(() => exits.join(), { timeout: PATIENCE_MS }).toMatch(/ replaced it/);
     expect(exits).toHaveLength(1);
   });
 });

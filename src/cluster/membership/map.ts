@@ -1,32 +1,32 @@
 /**
- * The part of membership that every task shares: a map from task to the entry of its latest process.
+ * The part of membership that all tasks share: a map from task to the entry of its latest process.
  *
  * Entries of one task are totally ordered and the greater wins, so merging is commutative, associative and
- * idempotent: any two tasks that have heard the same things, in whatever order and however often, hold the
- * same map. No lock and no leader is needed for that.
+ * idempotent: tasks that received the same entries, in any order and any number of times, hold the same map. This
+ * needs neither a lock nor a leader.
  */
 import { createHash } from 'node:crypto';
 import { parseTaskId, type TaskId } from '../spec/task-id.js';
 
-/** One life of a task. A life with a greater incarnation replaces one with a smaller. */
+/** One incarnation of a task. A greater incarnation replaces a smaller one. */
 export interface Identity {
   readonly task: TaskId;
   readonly incarnation: number;
-  /** Drawn at start: decides between two processes that took the same incarnation. */
+  /** Random: orders two processes with the same incarnation. */
   readonly nonce: string;
 }
 
 export interface Entry extends Identity {
-  /** The lowest incarnation of this task that anybody has seen. */
+  /** The lowest incarnation of this task that any task has seen. */
   readonly first: number;
   readonly agentAddress: string;
   /** Where TensorFlow listens; null for a task without a server. */
   readonly serverAddress: string | null;
   readonly host: string;
   readonly pid: number;
-  /** It said good-bye or was removed. Final for this life. */
+  /** It sent a leave message or was removed. Final for this incarnation. */
   readonly left: boolean;
-  /** Counts what this life has said of itself; a later word wins. */
+  /** Counts the reports of this incarnation about itself; the latest wins. */
   readonly beat: number;
   readonly step: number | null;
 }
@@ -43,16 +43,15 @@ export function sameIdentity(a: Identity, b: Identity): boolean {
 }
 
 function compareEntries(a: Entry, b: Entry): number {
-  const byLife = compareIdentity(a, b) || Number(a.left) - Number(b.left) || a.beat - b.beat;
-  if (byLife !== 0) return byLife;
-  // A task never says two things in one beat; the text only makes the order total whatever arrives.
+  const order = compareIdentity(a, b) || Number(a.left) - Number(b.left) || a.beat - b.beat;
+  if (order !== 0) return order;
+  // A task sends one entry per beat. The text makes the order total for any other input.
   const text = ({ agentAddress, serverAddress, host, pid, step }: Entry) =>
     JSON.stringify([agentAddress, serverAddress, host, pid, step]);
   const [left, right] = [text(a), text(b)];
   return left === right ? 0 : left < right ? -1 : 1;
 }
 
-/** The entry that remains when two of one task meet. */
 export function mergeEntries(a: Entry, b: Entry): Entry {
   const winner = compareEntries(a, b) >= 0 ? a : b;
   const first = Math.min(a.first, b.first);
@@ -69,10 +68,9 @@ export function mergeMaps(a: EntryMap, b: EntryMap): EntryMap {
 }
 
 /**
- * Counts the lives of all ps: a step up obliges workers to make a fresh session. It follows from the map
- * alone, so tasks that agree on the map agree on the epoch; as `incarnation` only rises and `first` only
- * falls in a merge, it never goes back. A ps whose restart could not ask anybody takes its incarnation from
- * the clock, which makes the epoch jump; that is harmless.
+ * Counts the incarnations of all ps: when it rises, workers open a new session. It depends on the map alone, so tasks
+ * with the same map have the same epoch. A merge only raises `incarnation` and lowers `first`, so the epoch never
+ * falls. A restarted ps that reaches no peer takes its incarnation from the clock; the resulting jump is harmless.
  */
 export function epochOf(entries: Iterable<Entry>): number {
   let epoch = 0;
@@ -82,7 +80,7 @@ export function epochOf(entries: Iterable<Entry>): number {
   return epoch;
 }
 
-/** Equal for two tasks exactly when neither can tell the other of a life that it has not heard of. */
+/** Equal for two tasks if and only if neither knows an incarnation that the other does not. */
 export function digestOf(entries: Iterable<Entry>): string {
   const lines = [...entries].map(
     ({ task, incarnation, nonce, first, left }) => `${task} ${incarnation} ${nonce} ${first} ${left}`,

@@ -3,9 +3,9 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { play } from '../testing/membership-transcript.js';
 
-const folder = fileURLToPath(new URL('../testing/stories/', import.meta.url));
+const folder = fileURLToPath(new URL('../testing/transcripts/', import.meta.url));
 
-describe('membership stories', () => {
+describe('membership transcripts', () => {
   it.each(readdirSync(folder))('%s', async (name) => {
     await expect(play(readFileSync(folder + name, 'utf8'))).toMatchFileSnapshot(folder + name);
   });

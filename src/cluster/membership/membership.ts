@@ -1,18 +1,17 @@
 /**
- * Membership as a pure reducer: `reduce(state, event)` gives the next state and the effects to carry out.
- * Time comes in with the events; nothing here touches a socket or a clock.
+ * Membership as a pure reducer: `reduce(state, event)` returns the next state and the effects to perform. Events carry
+ * the time; nothing here uses a socket or a clock.
  *
- * Who watches whom: every pair in which one is the chief or a ps (a worker does not watch a worker, so the
- * traffic of a large cluster grows with its workers, not with their square). In a pair the humbler side
- * calls and the other answers. What a task does not watch itself it hears of from those who do, and checks
- * with a probe before it believes a death.
+ * Two tasks watch each other if one of them is the chief or a ps. Workers do not watch workers, so traffic grows
+ * linearly with their number. In a pair the lower-ranked side calls and the other answers. A task learns of tasks that
+ * it does not watch from their watchers, and confirms a reported death with a probe.
  */
 
 import type { TaskId } from '../spec/task-id.js';
-import { checked, hearClaim, isPlausible } from './claims.js';
+import { checked, handleClaim, isPlausible } from './claims.js';
 import { Draft } from './draft.js';
 import { compareIdentity, digestOf, type Entry, epochOf, type Identity, sameIdentity } from './map.js';
-import { markSeen, meetOwnTask } from './merge.js';
+import { markSeen, mergeOwnTask } from './merge.js';
 import type {
   Contact,
   Event,
@@ -24,9 +23,9 @@ import type {
   Via,
   View,
 } from './types.js';
-import { isWatched, makesTheCall } from './watch.js';
+import { isCaller, isWatched } from './watch.js';
 
-export interface BirthOptions {
+export interface InitialStateOptions {
   readonly self: Omit<Entry, 'left' | 'beat' | 'step'>;
   readonly chief: TaskId | undefined;
   readonly contacts: readonly Contact[];
@@ -34,8 +33,8 @@ export interface BirthOptions {
   readonly now: number;
 }
 
-/** The state of a task that has not spoken to anybody. */
-export function initialState({ self, chief, contacts, settings, now }: BirthOptions): Membership {
+/** The state of a task that has not contacted any peer. */
+export function initialState({ self, chief, contacts, settings, now }: InitialStateOptions): Membership {
   const { task, incarnation, nonce } = self;
   const entry: Entry = { ...self, left: false, beat: 0, step: null };
   return {
@@ -43,7 +42,7 @@ export function initialState({ self, chief, contacts, settings, now }: BirthOpti
     chief,
     contacts: contacts.filter(({ address }) => address !== self.agentAddress),
     settings,
-    members: new Map([[task, { ...entry, status: 'alive', lastSeen: now, greeting: undefined }]]),
+    members: new Map([[task, { ...entry, status: 'alive', lastSeen: now, pendingEvent: undefined }]]),
     epoch: epochOf([entry]),
     digest: digestOf([entry]),
     settled: false,
@@ -58,7 +57,7 @@ export function initialState({ self, chief, contacts, settings, now }: BirthOpti
 export function reduce(state: Membership, event: Event): Step {
   if (state.over !== undefined) return { state, effects: [] };
   const draft = new Draft(state, event.now);
-  if (event.type !== 'start') forgiveOwnSleep(draft);
+  if (event.type !== 'start') discountOwnSuspension(draft);
   switch (event.type) {
     case 'start':
       for (const contact of draft.base.contacts) draft.announce(contact);
@@ -81,10 +80,10 @@ export function reduce(state: Membership, event: Event): Step {
       break;
     }
     case 'server': {
-      // A server elsewhere is another life as far as sessions are concerned: same process, next incarnation.
+      // Sessions must reconnect to a server that moved: same process, next incarnation.
       const { own } = draft;
       const incarnation = own.incarnation + 1;
-      draft.rename({ ...own, incarnation, beat: 0, serverAddress: event.serverAddress });
+      draft.changeIdentity({ ...own, incarnation, beat: 0, serverAddress: event.serverAddress });
       draft.announceToAll();
       break;
     }
@@ -100,14 +99,14 @@ export function reduce(state: Membership, event: Event): Step {
   return draft.finish();
 }
 
-/** A silence through which this process itself slept (stopped, swapped out) proves nothing about the others. */
-function forgiveOwnSleep(draft: Draft): void {
-  const slept = draft.now - draft.base.now;
-  if (slept <= draft.settings.suspectAfterMs) return;
+/** While this process itself was suspended (stopped, swapped out), the silence of peers means nothing. */
+function discountOwnSuspension(draft: Draft): void {
+  const suspendedMs = draft.now - draft.base.now;
+  if (suspendedMs <= draft.settings.suspectAfterMs) return;
   for (const member of [...draft.members.values()]) {
-    draft.put({ ...member, lastSeen: Math.min(draft.now, member.lastSeen + slept) });
+    draft.put({ ...member, lastSeen: Math.min(draft.now, member.lastSeen + suspendedMs) });
   }
-  // Much may have happened meanwhile: this task may have been replaced.
+  // This task may have been replaced meanwhile.
   draft.announceToAll();
 }
 
@@ -125,13 +124,13 @@ function tick(draft: Draft, step: number | null | undefined): void {
       draft.probe(member);
     if (status === 'dead') {
       if (draft.isDue(member.task, settings.retryMs)) draft.probe(member);
-    } else if (makesTheCall(draft.base, member.task) && draft.isDue(member.task, settings.heartbeatMs)) {
+    } else if (isCaller(draft.base, member.task) && draft.isDue(member.task, settings.heartbeatMs)) {
       draft.effects.push({ type: 'heartbeat', to: member.task, address: member.agentAddress });
     }
   }
   for (const contact of draft.base.contacts) {
     const status = draft.members.get(contact.task)?.status;
-    // At the address that this task would have had there may be another life of it.
+    // Another process of this task may run at its address in the specification.
     const isOpen = status === undefined || status === 'dead' || contact.task === draft.self.task;
     if (isOpen && draft.isDueWithBackoff(contact.address)) {
       draft.announce(contact);
@@ -143,19 +142,19 @@ function heard(draft: Draft, message: Message, via: Via): void {
   const { from } = message;
   if (!isPlausible(draft, from)) {
     const claim = { entry: from, opinion: 'alive', by: from.task } as const;
-    draft.effects.push({ type: 'unproven', claim, why: 'its incarnation is not plausible' });
+    draft.effects.push({ type: 'unproven', claim, why: 'its incarnation is implausible' });
     return;
   }
   const known = draft.members.get(from.task);
   const superseded = known !== undefined && compareIdentity(from, known) < 0;
   const isChief = from.task === draft.base.chief && !superseded;
   for (const view of message.members) {
-    if (view.task !== from.task) hearClaim(draft, view, from.task, isChief);
+    if (view.task !== from.task) handleClaim(draft, view, from.task, isChief);
   }
   if (draft.over !== undefined) return;
-  if (from.task === draft.self.task) meetOwnTask(draft, from);
+  if (from.task === draft.self.task) mergeOwnTask(draft, from);
   else if (superseded) {
-    // Whoever answers there is a life of the past: let it hear so. A caller hears it in our answer.
+    // The peer was replaced and must learn that. A caller learns it from our reply.
     if (via !== 'request') draft.announce({ task: from.task, address: from.agentAddress });
   } else markSeen(draft, from);
   if (draft.over !== undefined) return;
@@ -167,18 +166,18 @@ function heard(draft: Draft, message: Message, via: Via): void {
   }
 }
 
-/** Whether a peer holds another life of this task for the later one: it has not taken note of this life then. */
+/** Whether a peer knows a later incarnation of this task: then it has not recorded this one. */
 function isSuccessor({ self }: Draft, view: View): boolean {
   return view.task === self.task && compareIdentity(view, self) > 0;
 }
 
-/** A watcher's word about somebody whom we do not watch: check what differs from what we think. */
+/** Probes members that this task does not watch and about which a watcher disagrees. */
 function hints(draft: Draft, { from, lost }: Message): void {
   if (!isWatched(draft.base, from.task)) return;
   for (const member of draft.members.values()) {
     if (member.task === draft.self.task || member.status === 'left' || isWatched(draft.base, member.task))
       continue;
-    const isLost = lost.some((life) => sameIdentity(life, member));
+    const isLost = lost.some((identity) => sameIdentity(identity, member));
     if (isLost === (member.status === 'dead') || !draft.isDue(member.task, draft.settings.retryMs)) continue;
     if (isLost) draft.put({ ...member, status: 'suspect' });
     draft.probe(member);
@@ -194,8 +193,8 @@ function unreachable(draft: Draft, event: Extract<Event, { type: 'unreachable' }
   else if (!isWatched(draft.base, member.task)) {
     if (fresh && member.status === 'suspect') draft.lose(member, 'confirmed');
   } else if (failure === 'reset' && !fresh) draft.probe(member);
-  // A process that is dying may take one more call and drop it. Asked again it refuses: see `tick`.
-  else if (failure === 'reset' && member.status === 'alive') draft.mistrust(member);
+  // A dying process may accept one more call and drop it. It refuses the next probe: see `tick`.
+  else if (failure === 'reset' && member.status === 'alive') draft.markSuspect(member);
 }
 
 function remove(draft: Draft, task: TaskId): void {
@@ -207,33 +206,33 @@ function remove(draft: Draft, task: TaskId): void {
   draft.announce({ task, address: member.agentAddress });
 }
 
-/** What to tell a peer. `whole` for an announcement; a caller of the past is told who replaced it. */
-export function messageTo(state: Membership, whole: boolean, caller?: Identity): Message {
+/** The message to a peer; `complete` includes all members. A caller that was replaced receives its successor. */
+export function messageTo(state: Membership, complete: boolean, caller?: Identity): Message {
   const { members, self, digest } = state;
   const { status: _, ...from } = viewOf(members.get(self.task)!);
   const lost = [...members.values()]
     .filter(({ status }) => status === 'dead')
     .map(({ task, incarnation, nonce }) => ({ task, incarnation, nonce }));
   const successor = caller === undefined ? undefined : members.get(caller.task);
-  const isPast = successor !== undefined && (compareIdentity(successor, caller!) > 0 || successor.left);
-  const told = whole ? [...members.values()] : isPast ? [successor] : [];
-  return { from, digest, lost, members: told.map(viewOf) };
+  const isReplaced = successor !== undefined && (compareIdentity(successor, caller!) > 0 || successor.left);
+  const included = complete ? [...members.values()] : isReplaced ? [successor] : [];
+  return { from, digest, lost, members: included.map(viewOf) };
 }
 
-/** A member as others hear of it. */
-export function viewOf({ lastSeen: _lastSeen, greeting: _greeting, ...view }: Member): View {
+/** A member as it is sent to others. */
+export function viewOf({ lastSeen: _lastSeen, pendingEvent: _pendingEvent, ...view }: Member): View {
   return view;
 }
 
 export interface Verdict {
   readonly state: Membership;
-  /** Why the order is refused; undefined when it is to be carried out. */
+  /** Why the order is refused; undefined when it is accepted. */
   readonly refused: string | undefined;
 }
 
 /**
- * Fencing: an order counts only when it comes from the highest chief seen, in the map or by an order. A
- * chief that was replaced while it slept cannot undo what its successor has done.
+ * Fencing: only orders of the highest chief incarnation seen, in the map or in an order, are accepted. A chief that was
+ * replaced while it was suspended cannot undo the work of its successor.
  */
 export function judgeOrder(state: Membership, from: Identity): Verdict {
   const refused = refusalOfChief(state, from);
@@ -242,9 +241,9 @@ export function judgeOrder(state: Membership, from: Identity): Verdict {
   return { state: { ...state, fence: { task, incarnation, nonce } }, refused: undefined };
 }
 
-/** Why an order of this sender does not count. Unlike an order itself, asking raises no fence. */
+/** Why an order of this sender would be refused. Does not raise the fence. */
 export function refusalOfChief(state: Membership, from: Identity): string | undefined {
-  if (from.task !== state.chief) return `${from.task} is not the chief; ${state.chief ?? 'nobody'} is`;
+  if (from.task !== state.chief) return `${from.task} is not the chief (${state.chief ?? 'none'})`;
   const known = state.members.get(from.task);
   const highest = [known, state.fence].reduce<Identity | undefined>(
     (best, next) =>
@@ -252,8 +251,7 @@ export function refusalOfChief(state: Membership, from: Identity): string | unde
     undefined,
   );
   if (highest !== undefined && compareIdentity(from, highest) < 0) {
-    const seen = `incarnation ${highest.incarnation} of it has been seen`;
-    return `${from.task} of incarnation ${from.incarnation} has been replaced: ${seen}`;
+    return `${from.task}, incarnation ${from.incarnation}, has been replaced by incarnation ${highest.incarnation}`;
   }
   return undefined;
 }

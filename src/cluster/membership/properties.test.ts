@@ -62,8 +62,8 @@ describe('merging maps', () => {
     );
   });
 
-  it('changes the digest exactly when it tells of another life', () => {
-    const lives = (entries: EntryMap) =>
+  it('changes the digest if and only if it adds an incarnation', () => {
+    const identities = (entries: EntryMap) =>
       [...entries.values()].map(({ task, incarnation, nonce, first, left }) => [
         task,
         incarnation,
@@ -74,24 +74,24 @@ describe('merging maps', () => {
     fc.assert(
       fc.property(map, map, (a, b) => {
         const merged = mergeMaps(a, b);
-        const same = JSON.stringify(lives(merged)) === JSON.stringify(lives(a));
+        const same = JSON.stringify(identities(merged)) === JSON.stringify(identities(a));
         expect(digestOf(merged.values()) === digestOf(a.values())).toBe(same);
       }),
     );
   });
 });
 
-/** A run simulates minutes of a cluster; SHOAL_LONG_TESTS buys more of them. */
+/** Each run simulates minutes of a cluster; SHOAL_LONG_TESTS adds runs. */
 const RUNS = process.env.SHOAL_LONG_TESTS ? 1000 : 40;
 
-/** What may befall a cluster of two ps and two workers. */
+/** Faults and changes in a cluster of two ps and two workers. */
 const happening = fc.oneof(
   fc.record({
     what: fc.constantFrom('kill', 'freeze', 'thaw', 'replace', 'twin'),
     whom: fc.nat(3),
     ms: fc.nat(15_000),
   }),
-  fc.record({ what: fc.constantFrom('cut', 'heal', 'wait'), whom: fc.nat(15), ms: fc.nat(15_000) }),
+  fc.record({ what: fc.constantFrom('partition', 'heal', 'wait'), whom: fc.nat(15), ms: fc.nat(15_000) }),
 );
 
 function live(
@@ -122,7 +122,7 @@ function live(
     if (what === 'kill' && process.condition !== 'gone') world.kill(process);
     if (what === 'freeze' && process.condition === 'running') world.freeze(process);
     if (what === 'thaw' && process.condition === 'frozen') world.thaw(process);
-    if (what === 'cut') world.cut(process.address, latest(whom >> 2).address);
+    if (what === 'partition') world.partition(process.address, latest(whom >> 2).address);
     if (what === 'heal') world.heal();
     if (what === 'twin') world.start(process.task, { address: `spare${spare++}:1`, clock: 90 + (ms % 20) });
     if (what === 'replace' && process.condition !== 'running') {
@@ -132,24 +132,24 @@ function live(
   }
   world.heal();
   for (const process of world.processes) if (process.condition === 'frozen') world.thaw(process);
-  // Two lives of one task with nobody else in the world cannot know of each other: the rest comes back.
+  // Two processes of one task learn of each other only through other tasks: those come back.
   for (const task of tasks) {
-    const isThere = world.processes.some((other) => other.task === task && other.condition !== 'gone');
-    if (!isThere && whole) world.start(task);
+    const isPresent = world.processes.some((other) => other.task === task && other.condition !== 'gone');
+    if (!isPresent && whole) world.start(task);
   }
   world.run(30_000);
   return world.processes.filter(({ condition }) => condition === 'running');
 }
 
-const life = fc.tuple(
+const history = fc.tuple(
   fc.array(fc.integer({ min: 1, max: 900 }), { minLength: 1, maxLength: 30 }),
   fc.array(happening, { maxLength: 14 }),
 );
 
-describe('any life of a cluster, once the network is whole again', { timeout: 600_000 }, () => {
+describe('any history of a cluster, after the network has healed', { timeout: 600_000 }, () => {
   it('ends with one map and one epoch, whatever the order of delivery', () => {
     fc.assert(
-      fc.property(life, ([delays, happenings]) => {
+      fc.property(history, ([delays, happenings]) => {
         const running = live(delays, happenings);
         expect(new Set(running.map(({ state }) => state.digest)).size).toBeLessThanOrEqual(1);
         expect(new Set(running.map(({ state }) => state.epoch)).size).toBeLessThanOrEqual(1);
@@ -158,9 +158,9 @@ describe('any life of a cluster, once the network is whole again', { timeout: 60
     );
   });
 
-  it('leaves no zombie: one process a task at most', () => {
+  it('leaves at most one process per task', () => {
     fc.assert(
-      fc.property(life, ([delays, happenings]) => {
+      fc.property(history, ([delays, happenings]) => {
         const running = live(delays, happenings).map(({ task }) => task);
         expect(new Set(running).size).toBe(running.length);
       }),
@@ -168,9 +168,9 @@ describe('any life of a cluster, once the network is whole again', { timeout: 60
     );
   });
 
-  it('lets everybody hold the living for alive and the dead for dead', () => {
+  it('leaves every task with the correct status of the others', () => {
     fc.assert(
-      fc.property(life, ([delays, happenings]) => {
+      fc.property(history, ([delays, happenings]) => {
         const running = live(
           delays,
           happenings.filter(({ what }) => what !== 'twin'),

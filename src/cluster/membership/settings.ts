@@ -1,4 +1,4 @@
-/** The times of membership: what is not given follows from what is. */
+/** The intervals of membership; some defaults derive from the other values. */
 import type { MembershipSettings } from './types.js';
 
 export function membershipSettings(given: Partial<MembershipSettings> = {}): MembershipSettings {

@@ -1,63 +1,62 @@
-/** The words of the membership protocol: state, events, effects. All plain data. */
+/** The types of the membership protocol: state, events, effects. All plain data. */
 
 import type { TaskId } from '../spec/task-id.js';
 import type { Entry, Identity } from './map.js';
 
 /**
- * What this task thinks of another: `suspect` after some silence, `dead` when the connection was refused or
- * the silence lasted, `left` when it said good-bye. An opinion is never taken over from others unchecked.
+ * The status of a task as this one sees it: `suspect` after some silence, `dead` after a refused connection or a long
+ * silence, `left` after a leave message. A status that others report is never adopted unchecked.
  */
 export type Status = 'alive' | 'suspect' | 'dead' | 'left';
 
-/** Whether a task is there, as far as anybody knows. */
-export const isThere = (status: Status): boolean => status === 'alive' || status === 'suspect';
+/** Whether a task is presumed to run. */
+export const isPresent = (status: Status): boolean => status === 'alive' || status === 'suspect';
 
 export interface Member extends Entry {
   readonly status: Status;
   /** By this task's own clock. */
   readonly lastSeen: number;
-  /** What to report when this life is first found alive; undefined once that is done. */
-  readonly greeting: 'joined' | 'replaced' | undefined;
+  /** The event to emit when this incarnation is first seen alive; undefined once emitted. */
+  readonly pendingEvent: 'joined' | 'replaced' | undefined;
 }
 
 export interface MembershipSettings {
   readonly heartbeatMs: number;
   readonly suspectAfterMs: number;
-  /** The bound within which a frozen or cut-off peer is found. */
+  /** The silence after which a frozen or partitioned peer is dead. */
   readonly deadAfterMs: number;
-  /** Between attempts to reach somebody who is dead or was never heard of, at most. */
+  /** The longest interval between attempts to reach a task that is dead or unknown. */
   readonly retryMs: number;
 }
 
-/** An address to try because the specification names it. */
+/** A task and its address in the cluster specification. */
 export interface Contact {
   readonly task: TaskId;
   readonly address: string;
 }
 
-/** What a peer said about another task, until that task has been asked itself. */
+/** A peer's report about another task, until that task has been probed. */
 export interface Claim {
   readonly entry: Entry;
-  /** What the peer thinks of that life. */
+  /** The status that the peer reports. */
   readonly opinion: Status;
   readonly by: TaskId;
 }
 
 export interface Membership {
   readonly self: Identity;
-  /** The task whose orders count. */
   readonly chief: TaskId | undefined;
   readonly contacts: readonly Contact[];
   readonly settings: MembershipSettings;
-  /** Every task ever heard of, this one included. */
+  /** Every known task, this one included. */
   readonly members: ReadonlyMap<TaskId, Member>;
   readonly epoch: number;
   readonly digest: string;
-  /** Whether anybody has taken note of this life. Before that its incarnation may still be raised. */
+  /** Whether a peer has recorded this incarnation. Until then it may still be raised. */
   readonly settled: boolean;
-  /** The highest chief that gave an order or is in the map. */
+  /** The highest chief incarnation that sent an order. */
   readonly fence: Identity | undefined;
-  /** Claims that are being checked, by the life that they are about. */
+  /** Claims being checked, keyed by the claimed identity. */
   readonly claims: ReadonlyMap<string, Claim>;
   readonly now: number;
   /** When each peer or address is due for the next attempt. */
@@ -70,27 +69,25 @@ export interface Due {
   readonly attempt: number;
 }
 
-/** An entry with the opinion of whoever passes it on. */
+/** An entry with the status that its sender assigns. */
 export interface View extends Entry {
   readonly status: Status;
 }
 
-/** What one task says to another, as a request or as the answer. */
+/** A message between tasks: a request or a reply. */
 export interface Message {
   readonly from: Entry;
   readonly digest: string;
-  /** Lives that the sender holds for dead. */
+  /** The incarnations that the sender considers dead. */
   readonly lost: readonly Identity[];
-  /** The sender's map, whole or the part that the receiver must hear. */
+  /** The sender's map, complete or the part that the receiver must know. */
   readonly members: readonly View[];
 }
 
-/**
- * How a message came: `request` somebody called us, `heartbeat` or `announce` the answer to ours.
- */
+/** How a message arrived: as a `request` from a peer, or as the reply to our `heartbeat` or `announce`. */
 export type Via = 'request' | 'heartbeat' | 'announce';
 
-/** Why a call failed. `refused`: the host answers, but nobody listens there. */
+/** Why a call failed. `refused`: the host answers, but no process listens on the port. */
 export type Failure = 'refused' | 'reset' | 'timeout' | 'other';
 
 export type Event =
@@ -100,13 +97,13 @@ export type Event =
   | {
       readonly type: 'unreachable';
       readonly now: number;
-      /** The life that was called: a later one at the same address is not touched by this. */
+      /** The incarnation that was called: a later one at the same address is not affected. */
       readonly peer: Identity;
       readonly failure: Failure;
-      /** Whether the call was made on a connection of its own. */
+      /** Whether the call used a new connection. */
       readonly fresh: boolean;
     }
-  /** The check of a claim is over. Who answered as that task has been heard before this. */
+  /** The check of a claim has ended. The reply of the task, if any, was dispatched before as `heard`. */
   | { readonly type: 'checked'; readonly now: number; readonly claim: Identity; readonly answered: boolean }
   | { readonly type: 'disconnected'; readonly now: number; readonly peer: Identity }
   | { readonly type: 'server'; readonly now: number; readonly serverAddress: string | null }
@@ -121,26 +118,26 @@ export type ExitReason =
 export type LostWhy = 'refused' | 'silent' | 'replaced' | 'confirmed';
 
 export type Effect =
-  /** Say that we are alive, on the standing connection. */
+  /** Report that this task is alive, on the persistent connection. */
   | { readonly type: 'heartbeat'; readonly to: TaskId; readonly address: string }
-  /** The same on a fresh connection, at once. */
+  /** The same on a new connection, immediately. */
   | { readonly type: 'probe'; readonly to: TaskId; readonly address: string }
-  /** A probe of the address that a peer named for a life of the task. It ends with the event `checked`. */
+  /** Probe the address that a peer claimed for an incarnation of the task. Ends with the event `checked`. */
   | { readonly type: 'check'; readonly to: TaskId; readonly address: string; readonly claim: Identity }
-  /** Exchange whole maps. */
+  /** Exchange complete maps. */
   | { readonly type: 'announce'; readonly to: TaskId; readonly address: string }
   | { readonly type: 'joined'; readonly member: Member }
   | { readonly type: 'suspected'; readonly member: Member }
-  /** A suspect was heard of in time. */
+  /** A suspect answered in time. */
   | { readonly type: 'trusted'; readonly member: Member }
   | { readonly type: 'lost'; readonly member: Member; readonly why: LostWhy }
-  /** Alive after it was lost; `replaced` when it is another life. */
+  /** Alive after it was lost; `replaced` when it is another incarnation. */
   | { readonly type: 'back'; readonly member: Member; readonly replaced: boolean }
   | { readonly type: 'left'; readonly member: Member }
   | { readonly type: 'epoch'; readonly epoch: number }
-  /** A claim that nobody at the claimed address confirms; nothing follows from it. */
+  /** A claim that the task at the claimed address does not confirm. It is ignored. */
   | { readonly type: 'unproven'; readonly claim: Claim; readonly why: string }
-  /** This process has no place in the cluster any more. */
+  /** This process is no longer a member of the cluster. */
   | { readonly type: 'exit'; readonly reason: Exclude<ExitReason, { kind: 'left' }> };
 
 export interface Step {

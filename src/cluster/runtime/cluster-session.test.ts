@@ -7,7 +7,7 @@ import { constant } from '../../ops/creation.js';
 import { ClusterSession } from './cluster-session.js';
 import { Server } from './server.js';
 
-it('fails in a way that is tried again', async () => {
+it('fails with a retryable error', async () => {
   const listener = createServer(() => {}).listen(0, '127.0.0.1');
   await once(listener, 'listening');
   const { port } = listener.address() as AddressInfo;
@@ -17,7 +17,7 @@ it('fails in a way that is tried again', async () => {
     task: '/job:worker/task:0',
     epoch: 1,
     events: { on: () => () => {} },
-    // It is there when it is waited for, and suspect while it is asked.
+    // It is alive during the wait, and suspect during the probe.
     waitFor: async () => {
       setImmediate(() => {
         status = 'suspect';

@@ -1,8 +1,8 @@
 /**
- * A session that outlives its peers. For each epoch of the cluster it holds one TensorFlow session over the
- * ps of the moment; when a ps is replaced the next run opens another, and no process restarts. Nothing here
- * waits without end: every peer is asked before a session is opened, because TensorFlow waits for ever for one
- * that is dead or frozen, and runs under way are given up when a ps of theirs is lost.
+ * A session that survives the replacement of ps. It holds one TensorFlow session per epoch of the cluster; after a ps
+ * is replaced the next run opens another, and no process restarts. No wait is unbounded: every ps is probed before a
+ * session is opened, since TensorFlow waits forever for one that is dead or frozen, and runs in flight are aborted when
+ * one of their ps is lost.
  */
 import { setMaxListeners } from 'node:events';
 import { connect } from 'node:net';
@@ -19,14 +19,14 @@ import type { Server } from './server.js';
 
 export interface ClusterSessionOptions {
   readonly config?: ConfigProto;
-  /** How long to wait for the ps to be there before a run fails. */
+  /** How long a run waits for the ps to be alive; default: 2 minutes. */
   readonly waitMs?: number;
-  /** How long one attempt to open a session may take. */
+  /** How long one attempt to open a session may take; default: 15 s. */
   readonly openMs?: number;
   readonly onProgress?: (line: string) => void;
-  /** Whether the process keeps running while the session is open. Default: true. */
+  /** Whether an open session keeps the process running; default: true. */
   readonly keepsProcess?: boolean;
-  /** What is done in a session of a past epoch before it is closed, and before the next is opened. */
+  /** Called with the session of a past epoch before it is closed and the next one is opened. */
   readonly beforeClose?: ((session: Session) => Promise<void>) | undefined;
 }
 
@@ -36,9 +36,9 @@ interface Generation {
   readonly ps: readonly Member[];
   /** Fires when a member of this session is lost or replaced. */
   readonly over: AbortController;
-  /** Signals of callers, each joined with `over`: made once, since a join is never let go of by its sources. */
+  /** Callers' signals, each combined with `over`: created once, since the sources never release a combined signal. */
   readonly joined: WeakMap<AbortSignal, AbortSignal>;
-  /** A run could not reach a ps: each is asked before TensorFlow is given anything else. */
+  /** A run could not reach a ps: all ps are probed before the next run. */
   doubtful: boolean;
 }
 
@@ -72,7 +72,7 @@ export class ClusterSession {
     });
   }
 
-  /** Runs on the session of the current epoch. A loss of a ps fails it with UNAVAILABLE; the next run may work. */
+  /** Runs in the session of the current epoch. Losing a ps fails the run with UNAVAILABLE; a retry may succeed. */
   run<const F extends Fetches>(fetches: F, options: RunOptions = {}): Promise<FetchResult<F>> {
     return this.#run(fetches as Fetch, options) as Promise<FetchResult<F>>;
   }
@@ -85,7 +85,7 @@ export class ClusterSession {
       return await session.run(fetches, { ...options, signal });
     } catch (error) {
       if (over.signal.aborted && !options.signal?.aborted) {
-        throw new ShoalError('SHOAL_TF_UNAVAILABLE', `A run was given up: ${over.signal.reason}`, {
+        throw new ShoalError('SHOAL_TF_UNAVAILABLE', `Run aborted: ${over.signal.reason}`, {
           cause: error,
         });
       }
@@ -94,26 +94,25 @@ export class ClusterSession {
     }
   }
 
-  /** Whose cluster it is over. */
   get server(): Server {
     return this.#server;
   }
 
-  /** TensorFlow's session of the moment; none is opened. */
+  /** TensorFlow's current session; does not open one. */
   now(): Session | undefined {
     return this.#generation?.session;
   }
 
-  /** The session of this epoch, opened if need be when all ps are there. */
+  /** The session of this epoch. If needed, waits for all ps and opens it. */
   async current(signal?: AbortSignal): Promise<Generation> {
     if (this.#closed) throw new ShoalError('SHOAL_DISPOSED', 'This session was closed');
     throwIfAborted('Opening a session', signal);
     const generation = this.#generation;
     if (generation && generation.epoch === this.#server.task.epoch) {
-      if (generation.doubtful) await this.#reassure(generation);
+      if (generation.doubtful) await this.#probeAll(generation);
       return generation;
     }
-    // Others may wait for it too: who gives up does so alone.
+    // Other callers may wait for the same session: the caller's signal ends only its own wait.
     this.#opening ??= this.#open(this.#over.signal).finally(() => {
       this.#opening = undefined;
     });
@@ -121,10 +120,10 @@ export class ClusterSession {
   }
 
   /**
-   * A ps may be dead before the membership knows. The first run of a set of fetches would then fail in a way
-   * that TensorFlow counts as a run under way for ever, and the session could never be closed.
+   * A ps may be dead before membership notices. The first run of a set of fetches would then fail in a way that
+   * TensorFlow counts as a run in progress forever, and the session could never be closed.
    */
-  async #reassure(generation: Generation): Promise<void> {
+  async #probeAll(generation: Generation): Promise<void> {
     await Promise.all(generation.ps.map((member) => probe(member)));
     generation.doubtful = false;
   }
@@ -138,7 +137,7 @@ export class ClusterSession {
     const epoch = task.epoch;
     const members = this.#server.psTasks.map((id) => task.member(id) as Member);
     const over = new AbortController();
-    // Every run listens, and an input alone may have a dozen under way.
+    // Every run adds a listener, and an input pipeline alone may have a dozen runs in flight.
     setMaxListeners(0, over.signal);
     const session = await Session.create({
       graph: this.graph,
@@ -151,7 +150,7 @@ export class ClusterSession {
     return this.#generation;
   }
 
-  /** A ps may be lost while the others are asked: that is passing, as everywhere in this class. */
+  /** A ps may be lost while the others are probed: a transient error, as everywhere in this class. */
   #configNow(base: ConfigProto | undefined): ConfigProto {
     try {
       return this.#server.sessionConfig(base);
@@ -161,7 +160,7 @@ export class ClusterSession {
     }
   }
 
-  /** Ends the session of a past epoch. Its close may take seconds, and nobody waits for it. */
+  /** Ends the session of a past epoch. Closing it may take seconds; no caller waits for that. */
   #retire(why: string): void {
     const past = this.#generation;
     if (!past) return;
@@ -171,21 +170,23 @@ export class ClusterSession {
     void this.#retiring
       .then(() => past.session.close({ timeoutMs: 30_000 }))
       .catch(() => {
-        // The peers of a past epoch may be gone: there is nothing left to close.
+        // The ps of a past epoch may be gone.
       });
   }
 
   async #leave(session: Session): Promise<void> {
     const { beforeClose } = this.#options;
     if (!beforeClose) return;
-    await withDeadline(beforeClose(session), 'The end of the input', { timeoutMs: LEAVE_MS }).catch(() => {
-      // What could not be ended there goes down with the session.
-    });
+    await withDeadline(beforeClose(session), 'Preparing to close a session', { timeoutMs: LEAVE_MS }).catch(
+      () => {
+        // Closing the session ends the rest.
+      },
+    );
   }
 
   /**
-   * Cancels what runs and lets go of the session. That it takes long, or fails because a ps is gone, is told and is no error:
-   * what was to be done in it is done, and nothing of it outlives the process.
+   * Cancels runs and closes the session. A close that times out, or fails because a ps is gone, is logged and is not an
+   * error: the session has no more work, and ends with the process.
    */
   async close(): Promise<void> {
     if (this.#closed) return;
@@ -200,7 +201,7 @@ export class ClusterSession {
       await last.session.close({ timeoutMs: CLOSE_MS });
     } catch (error) {
       if (!isShoalError(error)) throw error;
-      this.#options.onProgress?.(`the session is left to itself: ${messageOf(error)}`);
+      this.#options.onProgress?.(`the session could not be closed: ${messageOf(error)}`);
     } finally {
       this.#release();
     }
@@ -220,7 +221,7 @@ function joinSignals({ joined, over }: Generation, signal: AbortSignal): AbortSi
   return made;
 }
 
-/** Whether somebody listens at the TensorFlow address of a member. A frozen process is found by its silence. */
+/** Connects to the TensorFlow address of a member; rejects when that fails or times out. */
 export function probe(member: Member): Promise<void> {
   const { task, serverAddress } = member;
   if (serverAddress === null) {
@@ -241,7 +242,7 @@ export function probe(member: Member): Promise<void> {
       socket.destroy();
       resolve();
     });
-    socket.once('timeout', () => fail(`silent for ${PROBE_MS} ms`));
+    socket.once('timeout', () => fail(`no connection within ${PROBE_MS} ms`));
     socket.once('error', (error) => fail(error.message));
   });
 }

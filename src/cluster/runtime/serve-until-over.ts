@@ -1,9 +1,9 @@
 /**
- * What a ps does: it serves until training is over and the evaluator, where there is one, has left. An evaluator that is
- * dead, or in the specification and was never heard of, has `evaluatorMs` to come.
+ * The main loop of a ps: it serves until training is over and the evaluator, if any, has left. For an evaluator that is
+ * dead, or that the specification lists and that never joined, it waits `evaluatorMs`.
  */
 import { ShoalError } from '../../errors/errors.js';
-import { isThere } from '../membership/types.js';
+import { isPresent } from '../membership/types.js';
 import { parseTaskId, type TaskId } from '../spec/task-id.js';
 import type { TrainingState } from '../task/training-end.js';
 import type { JoinClusterOptions, Server } from './server.js';
@@ -30,7 +30,7 @@ export function serveUntilOver(
     let evaluatorsAwaitedSince: number | undefined;
     const hasEvaluatorsLeft = () => {
       const all = evaluators();
-      if (all.some((status) => status && isThere(status))) evaluatorsAwaitedSince = undefined;
+      if (all.some((status) => status && isPresent(status))) evaluatorsAwaitedSince = undefined;
       else if (all.every((status) => status === 'left')) return true;
       else {
         evaluatorsAwaitedSince ??= performance.now();
@@ -39,13 +39,13 @@ export function serveUntilOver(
       return false;
     };
     const look = () => {
-      // Told to stop, it does not wait for who is dead; the others may be saving.
+      // After the stop signal it waits only for tasks that are alive, which may be saving.
       if (signal?.aborted) {
-        if (!others().some(({ status }) => isThere(status))) end();
+        if (!others().some(({ status }) => isPresent(status))) end();
         return;
       }
       const state = training.state();
-      reporter.saw(state);
+      reporter.update(state);
       if (state.kind !== 'over') evaluatorsAwaitedSince = undefined;
       else if (hasEvaluatorsLeft()) end(state.finished ? undefined : workersLost(task.task, state.lost));
     };
@@ -65,7 +65,7 @@ export function serveUntilOver(
     const unsubscribe = task.events.on('*', (event) => {
       if (event.type === 'lost') log?.(`${event.member.task} is lost (${event.why})`);
       if (event.type === 'back')
-        log?.(`${event.member.task} is back${event.replaced ? ', another process' : ''}`);
+        log?.(`${event.member.task} is back${event.replaced ? ' as a new process' : ''}`);
       look();
     });
     const rhythm = setInterval(look, LOOK_MS);
@@ -80,15 +80,15 @@ export function serveUntilOver(
 function workersLost(task: TaskId, lost: readonly TaskId[]): ShoalError {
   return new ShoalError(
     'SHOAL_WORKERS_LOST',
-    `${task} has no workers any more: ${lost.join(', ')} died and did not come back`,
+    `${task} has no workers left: ${lost.join(', ')} died and did not come back`,
     {
       task,
-      hint: 'Start the whole cluster again; training resumes from the last checkpoint. lost_worker_ms sets how long a ps waits.',
+      hint: 'Restart the cluster; training resumes from the last checkpoint. lost_worker_ms sets how long a ps waits.',
     },
   );
 }
 
-/** Logs whom a ps waits for, and for how much longer. */
+/** Logs which workers a ps waits for, and for how much longer. */
 class WaitReporter {
   #since: number | undefined;
   #next = FIRST_LINE_MS;
@@ -98,7 +98,7 @@ class WaitReporter {
     readonly log: ((line: string) => void) | undefined,
   ) {}
 
-  saw(state: TrainingState): void {
+  update(state: TrainingState): void {
     if (state.kind !== 'awaiting') {
       this.#since = undefined;
       this.#next = FIRST_LINE_MS;
@@ -109,7 +109,7 @@ class WaitReporter {
     this.#next += LINE_MS;
     const seconds = Math.ceil(state.leftMs / 1000);
     this.log?.(
-      `${this.task} waits for ${state.tasks.join(', ')} to be started again: died without a leave message, no other worker is there; exits in ${seconds} s`,
+      `${this.task} waits for ${state.tasks.join(', ')} to restart: died without a leave message, no other worker is alive; exits in ${seconds} s`,
     );
   }
 }

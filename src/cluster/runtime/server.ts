@@ -1,6 +1,6 @@
 /**
- * A task of the cluster that computes: TensorFlow's server and the task's place in the membership, together.
- * Sessions of this task go through `session(graph)`, which always speaks to the members of the moment.
+ * A task that computes: TensorFlow's server together with the task's cluster membership. Its sessions are opened with
+ * `session(graph)`, which always uses the current ps.
  */
 import { lookup } from 'node:dns/promises';
 import { messageOf, ShoalError } from '../../errors/errors.js';
@@ -23,17 +23,17 @@ import { serveUntilOver } from './serve-until-over.js';
 import { EVERY_INTERFACE, TensorFlowServer } from './tensorflow-server.js';
 
 export interface ServerOptions extends Omit<JoinOptions, 'serverAddress'> {
-  /** The port of TensorFlow's server; 0 is any free one. */
+  /** The port of TensorFlow's server; default: 0, any free port. */
   readonly tfPort?: number;
-  /** How long a ps waits for workers that died, when no other worker is there. Default: 5 minutes. */
+  /** How long a ps waits for workers that died when no other worker is alive; default: 5 minutes. */
   readonly lostWorkerMs?: number;
 }
 
 export interface JoinClusterOptions {
-  readonly signal?: AbortSignal | undefined;
+  readonly signal?: AbortSignal;
   readonly log?: ((line: string) => void) | undefined;
   readonly graceMs?: number;
-  /** How long an evaluator may stay away when everybody else has left. Default: 30 s. */
+  /** How long to wait for an absent evaluator after all workers left; default: 30 s. */
   readonly evaluatorMs?: number;
 }
 
@@ -42,9 +42,9 @@ export class Server implements TargetServer {
   readonly task: ClusterTask;
   readonly tensorflow: TensorFlowServer;
 
-  /** Who has reported the end of its training. */
+  /** The workers that have reported the end of their training. */
   readonly finished: FinishedWorkers;
-  /** Whether training is over, for tasks that outlast it. */
+  /** Whether training is over, for tasks that run longer than the workers. */
   readonly training: TrainingEnd;
   readonly #keeping = new Set<NodeJS.Timeout>();
   readonly #releasePs: (() => void) | undefined;
@@ -80,14 +80,14 @@ export class Server implements TargetServer {
     if (!bind.confined) join.onNotice?.(openPortWarning(join.self, tensorflow.address, bind.why));
     if (!requestIds.repaired) {
       join.onNotice?.(
-        `${join.self}: TensorFlow's request ids could not be repaired (${requestIds.why}); a step may be aborted now and then`,
+        `${join.self}: TensorFlow's request ids could not be repaired (${requestIds.why}); a step may occasionally abort`,
       );
     }
     const task = await joinCluster({ keepsProcess: false, ...join, serverAddress: tensorflow.address });
     return new Server(join.spec, task, tensorflow, lostWorkerMs);
   }
 
-  /** What plain sessions of this process connect to. */
+  /** The target for TensorFlow sessions of this process. */
   get target(): string {
     return this.tensorflow.target;
   }
@@ -96,7 +96,7 @@ export class Server implements TargetServer {
     return this.task.isChief;
   }
 
-  /** The ps that the cluster is specified with, in order. */
+  /** The ps of the cluster specification, in order. */
   get psTasks(): readonly TaskId[] {
     return this.spec.tasks
       .map(({ id }) => id)
@@ -105,10 +105,10 @@ export class Server implements TargetServer {
   }
 
   /** Whether every ps and every task that trains is alive. */
-  isComplete(): boolean {
+  isComplete({ workers = true } = {}): boolean {
     return this.spec.tasks
       .map(({ id }) => id)
-      .filter((id) => parseTaskId(id).job === 'ps' || trains(id))
+      .filter((id) => parseTaskId(id).job === 'ps' || (workers && trains(id)))
       .every((id) => id === this.task.task || this.task.member(id)?.status === 'alive');
   }
 
@@ -117,13 +117,13 @@ export class Server implements TargetServer {
     return new ClusterSession(this, graph, options);
   }
 
-  /** Resolves when every ps is there and its TensorFlow server answers. */
+  /** Resolves when every ps is alive and its TensorFlow server accepts connections. */
   async waitForPs({ timeoutMs = 120_000, signal, onProgress }: Partial<WaitForOptions> = {}): Promise<void> {
     await this.task.waitFor(this.psTasks, { timeoutMs, signal, onProgress });
     await Promise.all(this.psTasks.map((id) => probe(this.task.member(id) as Member)));
   }
 
-  /** The configuration of a session over this task and the ps, as they are at this moment. */
+  /** The configuration of a session over this task and the current ps. */
   sessionConfig(base?: ConfigProto): ConfigProto {
     const servers: Record<string, Map<number, string>> = {};
     const put = (id: TaskId, address: string) => {
@@ -133,7 +133,7 @@ export class Server implements TargetServer {
     for (const id of this.psTasks) {
       const member = this.task.member(id);
       if (member?.status !== 'alive' || member.serverAddress === null) {
-        throw new ShoalError('SHOAL_UNREACHABLE', `${id} is not there: no session can be opened over it`, {
+        throw new ShoalError('SHOAL_UNREACHABLE', `${id} is not alive: cannot open a session`, {
           task: id,
           hint: 'Open the session with `await Session.create(…)`, which waits for the ps.',
         });
@@ -145,8 +145,8 @@ export class Server implements TargetServer {
   }
 
   /**
-   * What a ps does: it serves until training is over (see serve-until-over.ts). When the signal fires it leaves once the
-   * others have, who may be saving, or after `graceMs`.
+   * The main loop of a ps: serves until training is over (see serve-until-over.ts). When the signal fires it leaves
+   * after the other tasks, which may be saving, or after `graceMs`.
    */
   async join(options: JoinClusterOptions = {}): Promise<void> {
     try {
@@ -157,8 +157,8 @@ export class Server implements TargetServer {
   }
 
   /**
-   * Keeps the process running until the function that is returned is called. A ps runs until it was joined; any other task
-   * only as long as it has something to do, as a TensorFlow 1 program that ends with its script.
+   * Keeps the process running until the returned function is called. A ps runs until `join` returns; any other task
+   * ends with its script, like a TensorFlow 1 program.
    */
   keepProcess(): () => void {
     const timer = setInterval(() => {}, 2 ** 30);
@@ -169,7 +169,7 @@ export class Server implements TargetServer {
     };
   }
 
-  /** Leaves the cluster. TensorFlow's server lasts as long as the process. */
+  /** Leaves the cluster. TensorFlow's server runs until the process ends. */
   async close(): Promise<void> {
     forgetTarget(this);
     await this.task.leave();
@@ -181,7 +181,7 @@ export class Server implements TargetServer {
   }
 }
 
-/** The address of TensorFlow's port is the one that the agent listens on. */
+/** TensorFlow's server listens on the agent's address. */
 async function listenAddress({ listen, spec, self }: Omit<JoinOptions, 'serverAddress'>): Promise<string> {
   const { host } = parseAddress(listen ?? spec.addressOf(self)!, `address of ${self}`, {
     allowPortZero: true,
@@ -190,7 +190,7 @@ async function listenAddress({ listen, spec, self }: Omit<JoinOptions, 'serverAd
     return (await lookup(host)).address;
   } catch (cause) {
     throw new ShoalError('SHOAL_CONFIG', `the address of ${self} cannot be resolved: ${messageOf(cause)}`, {
-      hint: 'give --listen=HOST:PORT with an address of this machine',
+      hint: 'set --listen=HOST:PORT to an address of this machine',
       task: self,
       cause,
     });
@@ -205,13 +205,13 @@ function openPortWarning(self: TaskId, address: string, why: string): string {
   );
 }
 
-/** The server of this process that a target names, as TensorFlow 1 programs pass it around. */
+/** The server of this process with that target, which TensorFlow 1 programs pass around. */
 export function serverAt(target: string | undefined): Server | undefined {
   const server = serverAtTarget(target);
   return server instanceof Server ? server : undefined;
 }
 
-/** The name under which others reach this machine: as the agent's, which may be elsewhere than the spec says. */
+/** The host under which other tasks reach this one: that of the agent, which may differ from the specification. */
 function serverHost({ advertise, listen, spec, self }: Omit<JoinOptions, 'serverAddress'>): string {
   const hostOf = (address: string) =>
     parseAddress(address, `address of ${self}`, { allowPortZero: true }).host;

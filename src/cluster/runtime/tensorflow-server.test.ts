@@ -45,7 +45,7 @@ const MAPPED_LOOPBACK = '0000000000000000FFFF00000100007F';
 const PLAIN_LOOPBACK = '0100007F';
 
 describe.runIf(isLinux)('the port of TensorFlow', () => {
-  it('is open on the address of the agent alone', async () => {
+  it('is open on the address of the agent only', async () => {
     const { address, bind } = TensorFlowServer.start({ host: '127.0.0.1' });
     const { port } = parseAddress(address);
     expect(bind).toEqual({ confined: true });
@@ -58,7 +58,7 @@ describe.runIf(isLinux)('the port of TensorFlow', () => {
     }
   });
 
-  it('is open everywhere for an agent that listens everywhere, with a warning', async () => {
+  it('is open on all interfaces for an agent that listens on all, with a warning', async () => {
     const notices: string[] = [];
     const server = await Server.start({
       spec: new ClusterSpec({ ps: ['127.0.0.1:1'], worker: ['127.0.0.1:2'] }),
@@ -73,7 +73,7 @@ describe.runIf(isLinux)('the port of TensorFlow', () => {
     await server.close();
   });
 
-  it('follows the agent to the address that its name stands for', async () => {
+  it('uses the address that the agent’s host name resolves to', async () => {
     const server = await Server.start({
       spec: new ClusterSpec({ ps: ['localhost:1'], worker: ['127.0.0.1:2'] }),
       self: taskId('ps', 0),
@@ -87,7 +87,7 @@ describe.runIf(isLinux)('the port of TensorFlow', () => {
     await server.close();
   });
 
-  it('that is in use is an error which names it', async () => {
+  it('that is in use causes an error that names it', async () => {
     const taken = createServer();
     await new Promise<void>((done) => taken.listen(0, '127.0.0.1', done));
     const { port } = taken.address() as { port: number };
@@ -96,6 +96,6 @@ describe.runIf(isLinux)('the port of TensorFlow', () => {
   });
 });
 
-it('does not take a name for an address to listen on', () => {
+it('refuses a host name as listen address', () => {
   expect(() => TensorFlowServer.start({ host: 'ps0.example' })).toThrow(/not an IP address/);
 });

@@ -1,7 +1,6 @@
 /**
- * TensorFlow's gRPC server in this process. It boots knowing only itself, as task 0 of a job `local`; who
- * else is there is told with every session (see cluster-config.ts). A server lasts as long as its process:
- * TensorFlow cannot stop one.
+ * TensorFlow's gRPC server in this process. It starts as task 0 of a one-task job `local`; every session carries the
+ * addresses of the other tasks (see cluster-config.ts). TensorFlow cannot stop a server: it ends with the process.
  */
 import { isIP } from 'node:net';
 import { create, toBinary } from '@bufbuild/protobuf';
@@ -14,41 +13,41 @@ import { type RequestIdRepair, repairRequestIds } from '../../native/request-ids
 import { checked } from '../../native/status.js';
 import { ServerDefSchema } from '../../proto/generated/config_pb.js';
 
-/** The job under which every server boots: its name may not reappear in the clusters that sessions carry. */
+/** The job that every server starts as: the clusters of sessions must not contain a job of this name. */
 export const BOOT_JOB = 'local';
 
-/** Addresses that stand for every interface. */
+/** Addresses that mean all network interfaces. */
 export const EVERY_INTERFACE: ReadonlySet<string> = new Set(['0.0.0.0', '::']);
 
 export interface TensorFlowServerOptions {
-  /** The name or address under which others reach this machine. */
+  /** The name or address under which other tasks reach this machine; default: 127.0.0.1. */
   readonly host?: string;
-  /** The IP address that the server listens on, `0.0.0.0` or `::` for every interface. Default: `host`. */
+  /** The IP address to listen on, `0.0.0.0` or `::` for all interfaces; default: `host`. */
   readonly listen?: string;
-  /** 0 lets the system choose. */
+  /** Default: 0, any free port. */
   readonly port?: number;
 }
 
 export class TensorFlowServer {
-  /** What sessions of this process connect to. */
+  /** The target for sessions of this process. */
   readonly target: string;
-  /** host:port, as others reach it. */
+  /** host:port under which other tasks reach it. */
   readonly address: string;
-  /** Whether healthy steps are safe from colliding request ids. */
+  /** Whether TensorFlow's colliding request ids, which abort healthy steps, were repaired. */
   readonly requestIds: RequestIdRepair;
-  /** Whether the port is open on the address alone that the server was given. */
+  /** Whether the port is open on the given address only. */
   readonly bind: BindOutcome;
   readonly #handle: Handle;
 
   private constructor(pointer: Pointer, host: string, requestIds: RequestIdRepair, bind: BindOutcome) {
-    // Deleting a running server aborts the process: it goes with the process.
+    // Deleting a running server aborts the process.
     this.#handle = new Handle('server', pointer, () => {});
     this.target = C().TF_ServerTarget(pointer);
     this.requestIds = requestIds;
     this.bind = bind;
     const port = /:(\d+)$/.exec(this.target)?.[1];
     if (port === undefined) {
-      throw new ShoalError('SHOAL_INTERNAL', `TensorFlow's server gives the address '${this.target}'`);
+      throw new ShoalError('SHOAL_INTERNAL', `TF_ServerTarget returned '${this.target}', which has no port`);
     }
     this.address = `${host.includes(':') ? `[${host}]` : host}:${port}`;
   }
@@ -60,7 +59,7 @@ export class TensorFlowServer {
   }: TensorFlowServerOptions = {}): TensorFlowServer {
     if (isIP(listen) === 0) {
       throw invalid(`TensorFlow's server cannot listen on "${listen}": it is not an IP address`, {
-        hint: 'resolve the name first and give the address as `listen`',
+        hint: 'resolve the name first and pass the address as `listen`',
       });
     }
     failFast(process.env);
@@ -72,7 +71,7 @@ export class TensorFlowServer {
       jobName: BOOT_JOB,
       taskIndex: 0,
       protocol: 'grpc',
-      // A step is mostly waiting for other tasks. A thread that waits by spinning takes the processor from them.
+      // Steps mostly wait for other tasks. Threads that spin while waiting would take CPU time from them.
       defaultSessionConfig: { experimental: { disableThreadSpinning: true } },
     });
     const bytes = toBinary(ServerDefSchema, def);
@@ -95,8 +94,8 @@ export class TensorFlowServer {
 }
 
 /**
- * Calls to a server that is gone fail at once. By default some of them wait until it is back, which it never
- * is at that address: the clean-up of a step is one, and the session of that step could then never be closed.
+ * Makes calls to a server that is gone fail immediately. By default some of them, such as the cleanup of a step, wait
+ * for it to return to its old address, which never happens, and the session could not be closed.
  */
 function failFast(env: NodeJS.ProcessEnv): void {
   env.GRPC_FAIL_FAST ??= 'true';

@@ -1,6 +1,6 @@
 /**
- * A certificate authority for one cluster: `shoal certs init` makes it, `shoal certs issue` gives a task its
- * certificate. Keys are ECDSA P-256. Every file is readable by its owner only, and none is overwritten.
+ * A certificate authority for one cluster: `shoal certs init` creates it, `shoal certs issue` issues certificates. Keys
+ * are ECDSA P-256. Files are readable by their owner only and never overwritten.
  */
 import { webcrypto } from 'node:crypto';
 import { closeSync, constants, mkdirSync, openSync, readFileSync, unlinkSync, writeSync } from 'node:fs';
@@ -16,7 +16,7 @@ const DAY_MS = 86_400_000;
 const CA_CERT = 'ca.crt';
 const CA_KEY = 'ca.key';
 
-/** The library needs a polyfill of its own in place before it is read; neither is read without need. */
+/** Loads the X.509 library on first use. It needs its polyfill loaded first. */
 async function x509() {
   await import('reflect-metadata');
   const library = await import('@peculiar/x509');
@@ -36,7 +36,7 @@ export interface InitCertsOptions {
   readonly now?: number;
 }
 
-/** Makes the authority: `ca.crt` goes to every task, `ca.key` stays with whoever issues certificates. */
+/** Creates the authority: every task needs `ca.crt`, only the issuer of certificates needs `ca.key`. */
 export async function initCerts(options: InitCertsOptions): Promise<CertFiles> {
   const { dir, clusterName = 'shoal', days = 3650, now = Date.now() } = options;
   const lib = await x509();
@@ -60,9 +60,9 @@ export async function initCerts(options: InitCertsOptions): Promise<CertFiles> {
 
 export interface IssueCertOptions {
   readonly dir: string;
-  /** A task (`/job:ps/task:1`), a job (`ps`) for all its tasks, `task` for any task, `operator` for none. */
+  /** A task (`/job:ps/task:1`), a job (`ps`) for all its tasks, `task` for any task, or `operator`. */
   readonly bearer: string;
-  /** Names and addresses for clients that check them; Shoal's own do not. */
+  /** Names and addresses for clients that verify them; Shoal does not. Default: localhost. */
   readonly hosts?: readonly string[];
   readonly days?: number;
   readonly now?: number;
@@ -73,7 +73,7 @@ function commonNameOf(bearer: string): { readonly commonName: string; readonly f
   if (bearer === 'task') return { commonName: '*', file: bearer };
   if (bearer === 'operator') return { commonName: 'operator', file: bearer };
   if (isJobName(bearer)) return { commonName: `/job:${bearer}/task:*`, file: bearer };
-  throw invalid(`"${bearer}" can bear no certificate`, {
+  throw invalid(`cannot issue a certificate for "${bearer}"`, {
     hint: 'name a task as /job:ps/task:1, a job as ps, or task, or operator',
   });
 }
@@ -120,8 +120,8 @@ function readAuthority(dir: string): CertFiles {
     return { cert: readFileSync(join(dir, CA_CERT), 'utf8'), key: readPrivateFile(join(dir, CA_KEY)) };
   } catch (cause) {
     if (cause instanceof ShoalError) throw cause;
-    throw new ShoalError('SHOAL_NOT_FOUND', `no authority in ${dir}: ${messageOf(cause)}`, {
-      hint: `make one: shoal certs init --dir ${dir}`,
+    throw new ShoalError('SHOAL_NOT_FOUND', `no certificate authority in ${dir}: ${messageOf(cause)}`, {
+      hint: `create one: shoal certs init --dir ${dir}`,
       cause,
     });
   }
@@ -134,7 +134,7 @@ function serial(): string {
   return Buffer.from(bytes).toString('hex');
 }
 
-/** A day of grace at the start, for machines whose clocks are behind. */
+/** Valid from a day ago, for machines whose clocks are behind. */
 function validity(now: number, days: number): { readonly notBefore: Date; readonly notAfter: Date } {
   if (!(days > 0 && days <= 36_500)) throw invalid(`a certificate cannot last ${days} days`);
   return { notBefore: new Date(now - DAY_MS), notAfter: new Date(now + days * DAY_MS) };
@@ -166,7 +166,7 @@ function writeOnce(path: string, text: string): void {
     );
   } catch (cause) {
     throw new ShoalError('SHOAL_INVALID_ARGUMENT', `cannot write ${path}: ${messageOf(cause)}`, {
-      hint: 'Shoal does not overwrite keys and certificates: remove the old ones, or name another directory',
+      hint: 'Shoal does not overwrite keys and certificates: remove the old ones, or use another directory',
       cause,
     });
   }

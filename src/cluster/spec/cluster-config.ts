@@ -1,7 +1,7 @@
 /**
- * The cluster as a session carries it: ClusterSpec propagation, with the variables of a ps shared by the
- * sessions of all workers. A session names only the ps and the worker that opens it: one that names other
- * workers waits for them.
+ * The cluster definition in a session's configuration: ClusterSpec propagation, with the variables of a ps shared by
+ * the sessions of all workers. It contains only the ps and the worker that opens the session: TensorFlow would wait for
+ * other workers.
  */
 import { create } from '@bufbuild/protobuf';
 import {

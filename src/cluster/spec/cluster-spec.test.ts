@@ -6,7 +6,7 @@ import { compareTasks, parseTaskId, taskId } from './task-id.js';
 const two = { ps: ['a:1', 'b:2'], worker: ['c:1', 'd:2', 'e:3'] };
 
 describe('ClusterSpec', () => {
-  it('tells jobs, indices and addresses as TensorFlow does', () => {
+  it('returns jobs, indices and addresses as TensorFlow does', () => {
     const spec = new ClusterSpec(two);
     expect(spec.jobs).toEqual(['ps', 'worker']);
     expect(spec.numTasks('worker')).toBe(3);
@@ -16,7 +16,7 @@ describe('ClusterSpec', () => {
     expect(spec.tasks.map(({ id }) => id)).toContain('/job:ps/task:1');
   });
 
-  it('keeps the holes of a sparse job', () => {
+  it('keeps the gaps of a sparse job', () => {
     const spec = new ClusterSpec({ worker: { 3: 'c:1', 0: 'a:1' } });
     expect(spec.taskIndices('worker')).toEqual([0, 3]);
     expect(spec.jobTasks('worker')).toEqual(['a:1', undefined, undefined, 'c:1']);
@@ -24,7 +24,7 @@ describe('ClusterSpec', () => {
     expect(new ClusterSpec(spec.asDict()).equals(spec)).toBe(true);
   });
 
-  it('leads by the chief job, and by worker 0 without one', () => {
+  it('has the chief job as its chief, or worker 0 without one', () => {
     expect(new ClusterSpec(two).chief).toBe('/job:worker/task:0');
     const led = new ClusterSpec({ ...two, chief: ['x:1'] });
     expect(led.chief).toBe('/job:chief/task:0');
@@ -34,11 +34,11 @@ describe('ClusterSpec', () => {
   it.each([
     ['a missing port', { ps: ['a:1', 'b'] }, /^cluster\.ps\[1\]: "b" is not an address: it has no port/],
     ['an empty port', { ps: ['a:'] }, /^cluster\.ps\[0\].*no port/],
-    ['port zero', { ps: ['a:0'] }, /^cluster\.ps\[0\].*"0" is no port/],
-    ['a port too large', { ps: ['a:65536'] }, /^cluster\.ps\[0\].*"65536" is no port/],
+    ['port zero', { ps: ['a:0'] }, /^cluster\.ps\[0\].*"0" is not a valid port/],
+    ['a port too large', { ps: ['a:65536'] }, /^cluster\.ps\[0\].*"65536" is not a valid port/],
     ['no host', { ps: [':1'] }, /^cluster\.ps\[0\].*no host/],
     ['a bare IPv6 host', { ps: ['::1'] }, /^cluster\.ps\[0\].*brackets/],
-    ['a wrong IPv4 host', { ps: ['1.2.3.999:1'] }, /^cluster\.ps\[0\].*no host name/],
+    ['a wrong IPv4 host', { ps: ['1.2.3.999:1'] }, /^cluster\.ps\[0\].*not a host name/],
     ['a scheme', { ps: ['http://a:1'] }, /^cluster\.ps\[0\]/],
     [
       'a duplicate address',
@@ -48,8 +48,8 @@ describe('ClusterSpec', () => {
     ['an empty job', { ps: [] }, /^cluster\.ps: the job is empty/],
     ['an empty sparse job', { ps: {} }, /^cluster\.ps: the job is empty/],
     ['two chiefs', { chief: ['a:1', 'b:1'] }, /^cluster\.chief\[1\]: there are two chiefs/],
-    ['a wrong index', { ps: { one: 'a:1' } }, /^cluster\.ps\["one"\].*no task index/],
-    ['a wrong job name', { 'p s': ['a:1'] }, /no job name/],
+    ['a wrong index', { ps: { one: 'a:1' } }, /^cluster\.ps\["one"\].*not a task index/],
+    ['a wrong job name', { 'p s': ['a:1'] }, /not a valid job name/],
   ])('refuses %s and says where', (_, cluster, message) => {
     expect(() => new ClusterSpec(cluster as never)).toThrow(message);
     expect(() => new ClusterSpec(cluster as never)).toThrow(
@@ -57,13 +57,13 @@ describe('ClusterSpec', () => {
     );
   });
 
-  it('refuses a job outside the list it was given', () => {
+  it('refuses a job that is not in knownJobs', () => {
     expect(() => new ClusterSpec({ pss: ['a:1'] }, { knownJobs: TRAINING_JOBS })).toThrow(
       /^cluster\.pss: unknown job "pss"\n {2}hint: the jobs are chief, worker, ps, evaluator/,
     );
   });
 
-  it('refuses to look up what it does not hold', () => {
+  it('refuses to look up an unknown job or task', () => {
     const spec = new ClusterSpec(two);
     expect(() => spec.taskAddress('ps', 2)).toThrow(
       /index 2 is out of range\n {2}hint: job ps has the tasks 0, 1/,
@@ -85,7 +85,7 @@ describe('addresses', () => {
 });
 
 describe('task ids', () => {
-  it('go there and back', () => {
+  it('survive a round trip', () => {
     expect(parseTaskId(taskId('ps', 12))).toEqual({ job: 'ps', index: 12 });
   });
 
@@ -97,7 +97,7 @@ describe('task ids', () => {
   it.each(['/job:ps', '/job:ps/task:01', '/job:ps/task:-1', '/job:ps/task:1\n', 'ps:1'])(
     'refuses %j',
     (text) => {
-      expect(() => parseTaskId(text)).toThrow(/no task/);
+      expect(() => parseTaskId(text)).toThrow(/not a task/);
     },
   );
 });

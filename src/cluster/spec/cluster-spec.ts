@@ -1,8 +1,8 @@
 /**
- * ClusterSpec: which tasks a cluster has and where their agents listen. As in TensorFlow a job is a list
- * of addresses, or a map from task index to address when some tasks are left out.
+ * ClusterSpec: the tasks of a cluster and the addresses of their agents. As in TensorFlow a job is a list of addresses,
+ * or a map from task index to address for a sparse job.
  *
- * Every complaint names its position: `cluster.ps[1]`, `--ps_hosts[1]`, `cluster.worker["3"]`.
+ * Every error names its position: `cluster.ps[1]`, `--ps_hosts[1]`, `cluster.worker["3"]`.
  */
 import { ShoalError } from '../../errors/errors.js';
 import { formatAddress, parseAddress } from './address.js';
@@ -12,23 +12,23 @@ export type JobSpec = readonly string[] | Readonly<Record<string, string>>;
 export type ClusterDict = Readonly<Record<string, JobSpec>>;
 
 export interface ClusterSpecOptions {
-  /** Names the place of a job in error messages; `cluster.ps` for job ps unless told. */
+  /** The position of a job in error messages; default: `cluster.ps` for job ps. */
   readonly where?: (job: string) => string;
-  /** The jobs that may appear; any job name unless told. */
+  /** The allowed jobs; default: any. */
   readonly knownJobs?: readonly string[];
 }
 
-/** The jobs that Shoal gives a role to. */
+/** The jobs that have a role in training. */
 export const TRAINING_JOBS = ['chief', 'worker', 'ps', 'evaluator'] as const;
 
-interface SpecTask {
+export interface SpecTask {
   readonly id: TaskId;
   readonly job: string;
   readonly index: number;
   readonly address: string;
 }
 
-function misfit(where: string, why: string, hint?: string): ShoalError {
+function specError(where: string, why: string, hint?: string): ShoalError {
   return new ShoalError('SHOAL_CONFIG', `${where}: ${why}`, { hint });
 }
 
@@ -54,14 +54,14 @@ export class ClusterSpec {
   taskAddress(job: string, index: number): string {
     const task = this.#job(job).get(index);
     if (task !== undefined) return task.address;
-    throw misfit(
+    throw specError(
       `cluster.${job}`,
       `task index ${index} is out of range`,
       `job ${job} has the tasks ${this.taskIndices(job).join(', ')}`,
     );
   }
 
-  /** The addresses of a job by task index; a hole in a sparse job is undefined. */
+  /** The addresses of a job by task index; undefined for a gap in a sparse job. */
   jobTasks(job: string): readonly (string | undefined)[] {
     const tasks = this.#job(job);
     return Array.from({ length: Math.max(...tasks.keys()) + 1 }, (_, index) => tasks.get(index)?.address);
@@ -81,7 +81,7 @@ export class ClusterSpec {
     return this.tasks.find(({ id }) => id === task)?.address;
   }
 
-  /** The task that leads: the chief job, or worker 0 where there is none. */
+  /** The task of the chief job, or worker 0 if there is no such job. */
   get chief(): TaskId | undefined {
     const job = this.#jobs.has('chief') ? 'chief' : 'worker';
     const tasks = this.#jobs.get(job);
@@ -92,7 +92,7 @@ export class ClusterSpec {
     return task === (this.chief ?? taskId(this.#jobs.has('chief') ? 'chief' : 'worker', 0));
   }
 
-  /** Lists where the indices run from 0 without a hole, maps elsewhere: what the constructor takes. */
+  /** The constructor's form: a list for a job without gaps, a map for a sparse one. */
   asDict(): ClusterDict {
     return Object.fromEntries(
       [...this.#jobs].map(([job, tasks]) => {
@@ -114,7 +114,11 @@ export class ClusterSpec {
   #job(job: string): ReadonlyMap<number, SpecTask> {
     const tasks = this.#jobs.get(job);
     if (tasks !== undefined) return tasks;
-    throw misfit('cluster', `there is no job "${job}"`, `the jobs are ${this.jobs.join(', ') || '(none)'}`);
+    throw specError(
+      'cluster',
+      `there is no job "${job}"`,
+      `the jobs are ${this.jobs.join(', ') || '(none)'}`,
+    );
   }
 }
 
@@ -125,17 +129,17 @@ function readJobs(cluster: ClusterDict, options: ClusterSpecOptions): Map<string
   for (const [job, spec] of Object.entries(cluster)) {
     const place = where(job);
     if (!isJobName(job))
-      throw misfit(place, `"${job}" is no job name`, 'a job is a word of letters, digits, _');
+      throw specError(place, `"${job}" is not a valid job name`, 'a job name has letters, digits and _');
     if (knownJobs !== undefined && !knownJobs.includes(job)) {
-      throw misfit(place, `unknown job "${job}"`, `the jobs are ${knownJobs.join(', ')}`);
+      throw specError(place, `unknown job "${job}"`, `the jobs are ${knownJobs.join(', ')}`);
     }
     const tasks = readTasks(job, spec, place);
     for (const [position, task] of tasks) {
       const other = owner.get(task.address);
       if (other !== undefined) {
-        throw misfit(
+        throw specError(
           position,
-          `address ${task.address} is already that of ${other}`,
+          `address ${task.address} is already used by ${other}`,
           'give every task its own port',
         );
       }
@@ -145,7 +149,7 @@ function readJobs(cluster: ClusterDict, options: ClusterSpecOptions): Map<string
   }
   const chiefs = jobs.get('chief');
   if (chiefs !== undefined && chiefs.size > 1) {
-    throw misfit(
+    throw specError(
       positionOf(cluster.chief!, where('chief'), [...chiefs.keys()][1]!),
       'there are two chiefs',
       'a cluster has one chief; make the others workers',
@@ -160,15 +164,15 @@ function positionOf(spec: JobSpec, place: string, index: number): string {
 
 function readTasks(job: string, spec: JobSpec, place: string): [position: string, task: SpecTask][] {
   if (typeof spec !== 'object' || spec === null) {
-    throw misfit(place, `expected a list of addresses, or a map from task index to address`);
+    throw specError(place, `expected a list of addresses, or a map from task index to address`);
   }
   const sparse = !Array.isArray(spec);
   const entries = Object.entries(spec).map(([key, address]): [string, SpecTask] => {
     const position = sparse ? `${place}["${key}"]` : `${place}[${key}]`;
     if (!/^(0|[1-9]\d{0,8})$/.test(key)) {
-      throw misfit(position, `"${key}" is no task index`, 'an index is a whole number from 0');
+      throw specError(position, `"${key}" is not a task index`, 'an index is an integer from 0');
     }
-    if (typeof address !== 'string') throw misfit(position, 'expected an address as a string');
+    if (typeof address !== 'string') throw specError(position, 'expected an address as a string');
     const index = Number(key);
     return [
       position,
@@ -176,7 +180,7 @@ function readTasks(job: string, spec: JobSpec, place: string): [position: string
     ];
   });
   if (entries.length === 0) {
-    throw misfit(place, 'the job is empty', `name at least one address, or leave out job ${job}`);
+    throw specError(place, 'the job is empty', `list at least one address, or omit job ${job}`);
   }
   return entries.sort(([, a], [, b]) => a.index - b.index);
 }

@@ -1,4 +1,4 @@
-/** What `shoal config` prints: every value of a task's configuration and where it came from. */
+/** The output of `shoal config`: every value of a task's configuration and its source. */
 import type { Settings, Sourced, TaskConfig } from './config.js';
 
 export interface ConfigRow {
@@ -7,7 +7,7 @@ export interface ConfigRow {
   readonly from: string;
 }
 
-/** One row per value, in a fixed order. A token is never shown, only that there is one. */
+/** One row per value, in a fixed order. A token is shown as `(set)`. */
 export function configRows(config: TaskConfig): readonly ConfigRow[] {
   const row = (name: string, { value, from }: Sourced<unknown>): ConfigRow => ({
     name,
@@ -26,10 +26,11 @@ export function configRows(config: TaskConfig): readonly ConfigRow[] {
     row('dead_after_ms', settings.deadAfterMs),
     row('lost_worker_ms', settings.lostWorkerMs),
   ];
-  if (config.mode === 'local') return [{ name: 'mode', value: 'local', from: 'no cluster told' }, ...common];
+  if (config.mode === 'local')
+    return [{ name: 'mode', value: 'local', from: 'no cluster configured' }, ...common];
   const dict = config.spec.asDict();
   return [
-    { name: 'mode', value: 'cluster', from: 'a cluster is told' },
+    { name: 'mode', value: 'cluster', from: 'a cluster is configured' },
     row('job_name', config.job),
     row('task_index', config.index),
     { name: 'task', value: config.task, from: 'derived' },
@@ -58,7 +59,7 @@ export interface DescribeOptions {
   readonly json?: boolean;
 }
 
-/** The text of `shoal config`: a table for people, or JSON. */
+/** The text of `shoal config`: a table, or JSON. */
 export function describeConfig(config: TaskConfig, { json = false }: DescribeOptions = {}): string {
   const rows = configRows(config);
   if (json) {

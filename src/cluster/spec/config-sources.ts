@@ -1,25 +1,25 @@
 /**
- * The three places a task is told who it is: command-line flags, the environment, a config file. Each is
- * read into the same flat shape, with the place of every value kept, and nothing is decided here.
+ * The sources of a task's configuration: command-line flags, the environment, a config file. Each is read into the same
+ * flat form, which keeps the source of every value.
  */
 import * as v from 'valibot';
 import { ShoalError } from '../../errors/errors.js';
 import type { JobSpec } from './cluster-spec.js';
 import { findJsonMistake } from './json-position.js';
 
-/** A value and where it came from, as one would point at it: `--ps_hosts`, `TF_CONFIG.task.index`. */
+/** A value and its source, such as `--ps_hosts` or `TF_CONFIG.task.index`. */
 export interface Sourced<T> {
   readonly value: T;
   readonly from: string;
 }
 
-/** What one source says; what it is silent about is absent. */
+/** The values of one source. */
 export interface ConfigLayer {
   readonly jobs: Readonly<Record<string, Sourced<JobSpec>>>;
   readonly settings: Readonly<Partial<Record<SettingName, Sourced<unknown>>>>;
 }
 
-/** Settings other than the cluster: the flag has the same name, the file the same key. */
+/** Settings other than the cluster: flags and config files use the same names. */
 export const SETTINGS = {
   job_name: { env: undefined },
   task_index: { env: undefined },
@@ -46,18 +46,18 @@ const HOST_FLAGS: Readonly<Record<string, string>> = {
 };
 const SWITCHES: ReadonlySet<string> = new Set(['insecure_network']);
 
-function misfit(message: string, hint?: string): ShoalError {
-  return new ShoalError('SHOAL_CONFIG', message, { hint });
+export function configError(message: string, hint?: string, cause?: unknown): ShoalError {
+  return new ShoalError('SHOAL_CONFIG', message, { hint, cause });
 }
 
 export interface FlagLayer extends ConfigLayer {
   /** The value of `--config`. */
   readonly configFile: string | undefined;
-  /** What is left of the arguments once Shoal's own flags are taken out. */
+  /** The arguments that are not Shoal's flags. */
   readonly rest: readonly string[];
 }
 
-/** Reads `--flag value` and `--flag=value`; a repeated flag counts for its last value; `--` ends them. */
+/** Parses `--flag value` and `--flag=value`; the last value of a repeated flag wins; `--` ends the flags. */
 export function readFlags(argv: readonly string[]): FlagLayer {
   const jobs: Record<string, Sourced<JobSpec>> = {};
   const settings: Partial<Record<SettingName, Sourced<unknown>>> = {};
@@ -78,9 +78,9 @@ export function readFlags(argv: readonly string[]): FlagLayer {
     }
     const from = `--${name}`;
     if (name === 'cluster_token') {
-      throw misfit(
-        `${from} is not accepted: every user of this machine sees the arguments of a process`,
-        'set SHOAL_CLUSTER_TOKEN, or name a file that only its owner can read with --cluster_token_file',
+      throw configError(
+        `${from} is not accepted: every user of this machine can see the arguments of a process`,
+        'set SHOAL_CLUSTER_TOKEN, or use --cluster_token_file with a file that only its owner can read',
       );
     }
     const inline = match[2];
@@ -90,7 +90,7 @@ export function readFlags(argv: readonly string[]): FlagLayer {
     }
     const value = inline ?? argv[++at];
     if (value === undefined || (inline === undefined && value.startsWith('--'))) {
-      throw misfit(`argument ${at}: ${from} has no value`, `write ${from}=VALUE`);
+      throw configError(`argument ${at}: ${from} has no value`, `write ${from}=VALUE`);
     }
     if (name === 'config') configFile = value;
     else if (job !== undefined) jobs[job] = { value: splitHosts(value), from };
@@ -136,30 +136,30 @@ function parseJson(text: string, place: string): unknown {
   const mistake = findJsonMistake(text);
   if (mistake === undefined) return JSON.parse(text);
   const { line, column, offset, expected, near } = mistake;
-  throw misfit(
+  throw configError(
     `${place} is not JSON: expected ${expected} at position ${offset} (line ${line}, column ${column}), near \`${near}\``,
   );
 }
 
 function check<S extends v.GenericSchema>(schema: S, value: unknown, place: string): v.InferOutput<S> {
-  if (Array.isArray(value)) throw misfit(`${place}: expected an object, not a list`);
+  if (Array.isArray(value)) throw configError(`${place}: expected an object, not a list`);
   const result = v.safeParse(schema, value);
   if (result.success) return result.output;
   const issue = result.issues[0];
   const path = v.getDotPath(issue as v.BaseIssue<unknown>);
-  throw misfit(`${place}${path === null ? '' : `.${path}`}: ${issue.message}`);
+  throw configError(`${place}${path === null ? '' : `.${path}`}: ${issue.message}`);
 }
 
-type Told = v.InferOutput<typeof TfConfigSchema>;
+type RawConfig = v.InferOutput<typeof TfConfigSchema>;
 
-function layerOf({ cluster = {}, task = {} }: Told, place: string): ConfigLayer {
+function layerOf({ cluster = {}, task = {} }: RawConfig, place: string): ConfigLayer {
   const jobs: Record<string, Sourced<JobSpec>> = {};
   for (const [name, value] of Object.entries(cluster)) {
     const from = `${place}.cluster.${name}`;
-    // Before TensorFlow 2 the chief's job was called master.
+    // TensorFlow 1 called the chief's job master.
     const job = name === 'master' ? 'chief' : name;
-    const twin = jobs[job];
-    if (twin !== undefined) throw misfit(`${from}: there are two chiefs, the other is ${twin.from}`);
+    const other = jobs[job];
+    if (other !== undefined) throw configError(`${from}: there are two chiefs, the other is ${other.from}`);
     jobs[job] = { value, from };
   }
   const settings: Partial<Record<SettingName, Sourced<unknown>>> = {};
@@ -174,11 +174,11 @@ function layerOf({ cluster = {}, task = {} }: Told, place: string): ConfigLayer 
 /** Reads TF_CONFIG and the SHOAL_* variables. */
 export function readEnvironment(env: Readonly<Record<string, string | undefined>>): ConfigLayer {
   const text = env.TF_CONFIG;
-  const told =
+  const raw =
     text === undefined || text.trim() === ''
       ? {}
       : check(TfConfigSchema, parseJson(text, 'TF_CONFIG'), 'TF_CONFIG');
-  const { jobs, settings } = layerOf(told, 'TF_CONFIG');
+  const { jobs, settings } = layerOf(raw, 'TF_CONFIG');
   const own = SETTING_NAMES.flatMap((name) => {
     const variable = SETTINGS[name].env;
     const value = variable === undefined ? undefined : env[variable];
@@ -189,10 +189,10 @@ export function readEnvironment(env: Readonly<Record<string, string | undefined>
 
 /** Reads the text of a config file. */
 export function readConfigText(text: string, path: string): ConfigLayer {
-  const told = check(FileSchema, parseJson(text, path), path);
-  const { jobs, settings } = layerOf(told, path);
+  const raw = check(FileSchema, parseJson(text, path), path);
+  const { jobs, settings } = layerOf(raw, path);
   const own = SETTING_NAMES.flatMap((name) => {
-    const value = told[name];
+    const value = raw[name];
     return value === undefined ? [] : [[name, { value, from: `${path}.${name}` }] as const];
   });
   return { jobs, settings: { ...settings, ...Object.fromEntries(own) } };

@@ -34,7 +34,7 @@ describe('resolveConfig', () => {
     expect(config.spec.chief).toBe('/job:chief/task:0');
   });
 
-  it('takes the old name master for chief', () => {
+  it('accepts the old name master for chief', () => {
     const env = tfConfig({
       cluster: { master: ['a:1'], worker: ['b:1'] },
       task: { type: 'master', index: 0 },
@@ -42,7 +42,7 @@ describe('resolveConfig', () => {
     expect(cluster({ env })).toMatchObject({ task: '/job:chief/task:0', isChief: true });
   });
 
-  it('lets an evaluator stand outside the cluster', () => {
+  it('accepts an evaluator that the cluster does not list', () => {
     const env = tfConfig({
       cluster: { ps: ['a:1'], worker: ['b:1'] },
       task: { type: 'evaluator', index: 0 },
@@ -50,7 +50,7 @@ describe('resolveConfig', () => {
     expect(cluster({ env })).toMatchObject({ task: '/job:evaluator/task:0', isChief: false });
   });
 
-  it('is local when no cluster is told', () => {
+  it('is local when no cluster is configured', () => {
     expect(resolveConfig({ argv: ['x'] })).toMatchObject({ mode: 'local', rest: ['x'] });
   });
 
@@ -93,14 +93,14 @@ describe('resolveConfig', () => {
     ['a job that the cluster lacks', [...flags, '--job_name=chief'], /^--job_name: unknown job "chief"/],
     ['no task', flags.slice(0, 3), /not which task/],
     ['no index', flags.slice(0, 5), /no task index/],
-    ['a task without a cluster', ['--job_name=ps'], /no cluster is told/],
-    ['an index that is no number', [...flags, '--task_index=one'], /^--task_index: expected a whole number/],
+    ['a task without a cluster', ['--job_name=ps'], /no cluster is configured/],
+    ['an index that is not a number', [...flags, '--task_index=one'], /^--task_index: expected an integer/],
     ['a flag without value', [...flags, '--task_index'], /^argument 7: --task_index has no value/],
     ['a flag whose value is a flag', ['--ps_hosts', '--job_name=ps'], /--ps_hosts has no value/],
-    ['too short a silence', [...flags, '--dead_after_ms=600'], /^--dead_after_ms: 600 ms of silence/],
+    ['too short a timeout', [...flags, '--dead_after_ms=600'], /^--dead_after_ms: 600 ms is too short/],
     ['an empty list', ['--ps_hosts=', ...flags.slice(1)], /^--ps_hosts: the job is empty/],
     ['two chiefs', [...flags, '--chief_hosts=x:1,y:1'], /^--chief_hosts\[1\]: there are two chiefs/],
-    ['a duplicate address', [...flags, '--chief_hosts=a:1'], /a:1 is already that of/],
+    ['a duplicate address', [...flags, '--chief_hosts=a:1'], /a:1 is already used by/],
     ['a missing file', ['--config=nowhere.json'], /^--config: cannot read nowhere.json/],
   ])('refuses %s and says where', (_, argv, message) => {
     expect(() => resolveConfig({ argv })).toThrow(message);
@@ -124,7 +124,7 @@ describe('resolveConfig', () => {
     expect(() => resolveConfig({ env: { TF_CONFIG: text } })).toThrow(message);
   });
 
-  it('refuses a key that a config file does not have', () => {
+  it('refuses an unknown key in a config file', () => {
     expect(() => resolveConfig({ file: 'f', readFile: () => '{"clutser": {}}' })).toThrow(/^f\.clutser/);
   });
 });
@@ -170,7 +170,7 @@ describe('findJsonMistake', () => {
     );
   });
 
-  it('tells line and column', () => {
+  it('reports line and column', () => {
     expect(findJsonMistake('{\n  "a": 1,\n  b\n}')).toMatchObject({
       line: 3,
       column: 3,

@@ -1,6 +1,6 @@
 /**
- * The configuration of a task: flags over environment over file, value by value. The result is typed, and
- * each value knows where it came from, for error messages and for `shoal config`.
+ * The configuration of a task. Per value, flags override the environment, which overrides the file. Each value keeps
+ * its source, for error messages and for `shoal config`.
  */
 import { readFileSync } from 'node:fs';
 import { messageOf, ShoalError } from '../../errors/errors.js';
@@ -8,6 +8,7 @@ import { formatAddress, parseAddress } from './address.js';
 import { ClusterSpec, type JobSpec, TRAINING_JOBS } from './cluster-spec.js';
 import {
   type ConfigLayer,
+  configError,
   readConfigText,
   readEnvironment,
   readFlags,
@@ -17,27 +18,27 @@ import {
 import { readPrivateFile } from './private-file.js';
 import { type TaskId, taskId } from './task-id.js';
 
-/** How long the other tasks wait for a worker that died to be relaunched. */
+/** How long the other tasks wait for a dead worker to restart. */
 export const LOST_WORKER_MS = 300_000;
 
 export type { Sourced } from './config-sources.js';
 
-/** What a task needs to know whether or not it has peers. */
+/** The settings of cluster and local tasks. */
 export interface Settings {
-  /** Keeps apart two clusters that reach each other's addresses by mistake. */
+  /** Keeps two clusters apart that reach each other's addresses by mistake; default: shoal. */
   readonly clusterName: Sourced<string>;
-  /** Where the agent listens; the task's own address in the cluster unless told. */
+  /** The agent's address; default: the task's address in the cluster. */
   readonly listen: Sourced<string | undefined>;
-  /** The port of the TensorFlow server; 0 is any free one. */
+  /** The port of the TensorFlow server; default: 0, any free port. */
   readonly tfPort: Sourced<number>;
   /** The directory that `shoal certs` wrote. */
   readonly certs: Sourced<string | undefined>;
   readonly clusterToken: Sourced<string | undefined>;
   readonly insecureNetwork: Sourced<boolean>;
   readonly heartbeatMs: Sourced<number>;
-  /** Silence after which a peer counts as dead. */
+  /** The silence after which a peer is dead; default: 10 s. */
   readonly deadAfterMs: Sourced<number>;
-  /** How long a ps waits for workers that died, when no other worker is there. */
+  /** How long a ps waits for dead workers when no other worker is alive; default: 5 minutes. */
   readonly lostWorkerMs: Sourced<number>;
 }
 
@@ -49,7 +50,7 @@ export interface LocalConfig extends Settings {
 export interface ClusterConfig extends Settings {
   readonly mode: 'cluster';
   readonly spec: ClusterSpec;
-  /** Where each job of the spec was told. */
+  /** The source of each job in the specification. */
   readonly jobs: Readonly<Record<string, Sourced<JobSpec>>>;
   readonly job: Sourced<string>;
   readonly index: Sourced<number>;
@@ -64,17 +65,13 @@ export interface ConfigInput {
   /** The arguments after the script. */
   readonly argv?: readonly string[];
   readonly env?: Readonly<Record<string, string | undefined>>;
-  /** A config file; `--config` and SHOAL_CONFIG name one too. */
-  readonly file?: string | undefined;
-  /** `isSecret`: the file holds a token, and must be readable by its owner only. */
+  /** A config file; `--config` and SHOAL_CONFIG override it. */
+  readonly file?: string;
+  /** `isSecret`: the file contains a token and must be readable by its owner only. */
   readonly readFile?: (path: string, isSecret: boolean) => string;
 }
 
-function misfit(message: string, hint?: string, cause?: unknown): ShoalError {
-  return new ShoalError('SHOAL_CONFIG', message, { hint, cause });
-}
-
-/** Reads the configuration from everywhere it can be told; a task without a cluster is `local`. */
+/** Reads the configuration from all sources; a task without a cluster is `local`. */
 export function resolveConfig(input: ConfigInput = {}): TaskConfig {
   const { argv = [], env = {}, readFile = readConfigFile } = input;
   const read = (path: string, from: string, isSecret = false): string => {
@@ -82,7 +79,7 @@ export function resolveConfig(input: ConfigInput = {}): TaskConfig {
       return readFile(path, isSecret);
     } catch (cause) {
       if (cause instanceof ShoalError) throw cause;
-      throw misfit(`${from}: cannot read ${path}: ${messageOf(cause)}`, undefined, cause);
+      throw configError(`${from}: cannot read ${path}: ${messageOf(cause)}`, undefined, cause);
     }
   };
   const flags = readFlags(argv);
@@ -106,9 +103,9 @@ export function resolveConfig(input: ConfigInput = {}): TaskConfig {
   if (Object.keys(jobs).length === 0) {
     const job = pick('job_name');
     if (job === undefined) return { mode: 'local', ...settings, rest };
-    throw misfit(
-      `${job.from} names a task, but no cluster is told`,
-      'give --ps_hosts and --worker_hosts, or TF_CONFIG',
+    throw configError(
+      `${job.from} sets the task, but no cluster is configured`,
+      'set --ps_hosts and --worker_hosts, or TF_CONFIG',
     );
   }
   return { mode: 'cluster', ...settings, ...readSelf(jobs, pick), jobs, rest };
@@ -130,25 +127,25 @@ function readSelf(jobs: Readonly<Record<string, Sourced<JobSpec>>>, pick: Pick) 
   );
   const job = textOf(pick('job_name'));
   if (job === undefined) {
-    throw misfit(
-      'a cluster is told, but not which task of it this is',
-      'give --job_name and --task_index, or task in TF_CONFIG',
+    throw configError(
+      'a cluster is configured, but not which task of it this process is',
+      'set --job_name and --task_index, or task in TF_CONFIG',
     );
   }
-  const lone = job.value === 'chief' || job.value === 'evaluator';
-  const index = numberOf(pick('task_index')) ?? (lone ? { value: 0, from: 'default' } : undefined);
+  const isSingle = job.value === 'chief' || job.value === 'evaluator';
+  const index = numberOf(pick('task_index')) ?? (isSingle ? { value: 0, from: 'default' } : undefined);
   if (index === undefined)
-    throw misfit(`${job.from} is ${job.value}, but no task index is told`, 'give --task_index');
-  // An evaluator is commonly left out of the cluster: it is told of the others, they need not know of it.
+    throw configError(`${job.from} is ${job.value}, but no task index is set`, 'set --task_index');
+  // The cluster commonly omits the evaluator: it knows the other tasks, they need not know it.
   if (!spec.has(job.value) && job.value !== 'evaluator') {
-    throw misfit(
+    throw configError(
       `${job.from}: unknown job "${job.value}"`,
       `the jobs of this cluster are ${spec.jobs.join(', ')}`,
     );
   }
   if (spec.has(job.value) && !spec.has(job.value, index.value)) {
     const indices = spec.taskIndices(job.value).join(', ');
-    throw misfit(
+    throw configError(
       `${index.from}: ${index.value} is out of range for job ${job.value}`,
       `its tasks are ${indices}`,
     );
@@ -160,17 +157,18 @@ function readSelf(jobs: Readonly<Record<string, Sourced<JobSpec>>>, pick: Pick) 
 type Read = (path: string, from: string, isSecret?: boolean) => string;
 
 function readSettings(pick: Pick, read: Read): Settings {
-  const orElse = <T>(told: Sourced<T> | undefined, value: T): Sourced<T> =>
-    told ?? { value, from: 'default' };
+  const orElse = <T>(given: Sourced<T> | undefined, value: T): Sourced<T> =>
+    given ?? { value, from: 'default' };
   const listen = textOf(pick('listen'));
   const tfPort = orElse(numberOf(pick('tf_port'), 65535), 0);
   const heartbeatMs = orElse(numberOf(pick('heartbeat_ms'), 3_600_000), 500);
   const deadAfterMs = orElse(numberOf(pick('dead_after_ms'), 86_400_000), 10_000);
-  if (heartbeatMs.value < 10) throw misfit(`${heartbeatMs.from}: a heartbeat is at least 10 ms`);
+  if (heartbeatMs.value < 10)
+    throw configError(`${heartbeatMs.from}: the heartbeat interval must be at least 10 ms`);
   if (deadAfterMs.value < 4 * heartbeatMs.value) {
-    throw misfit(
-      `${deadAfterMs.from}: ${deadAfterMs.value} ms of silence is too little for a heartbeat every ${heartbeatMs.value} ms`,
-      'allow at least four heartbeats, or one late packet looks like a death',
+    throw configError(
+      `${deadAfterMs.from}: ${deadAfterMs.value} ms is too short for a heartbeat every ${heartbeatMs.value} ms`,
+      'use at least four heartbeats, or a late packet makes a task look dead',
     );
   }
   return {
@@ -193,31 +191,34 @@ function readSettings(pick: Pick, read: Read): Settings {
 }
 
 function readToken(pick: Pick, read: Read): Sourced<string | undefined> {
-  const told = textOf(pick('cluster_token'));
-  if (told !== undefined) return told;
+  const given = textOf(pick('cluster_token'));
+  if (given !== undefined) return given;
   const file = textOf(pick('cluster_token_file'));
   if (file === undefined) return { value: undefined, from: 'default' };
   return { value: read(file.value, file.from, true).trim(), from: `${file.from} (${file.value})` };
 }
 
-function textOf(told: Sourced<unknown> | undefined): Sourced<string> | undefined {
-  if (told === undefined) return undefined;
-  if (typeof told.value !== 'string' || told.value === '') throw misfit(`${told.from}: expected some text`);
-  return { value: told.value, from: told.from };
+function textOf(given: Sourced<unknown> | undefined): Sourced<string> | undefined {
+  if (given === undefined) return undefined;
+  if (typeof given.value !== 'string' || given.value === '')
+    throw configError(`${given.from}: expected a non-empty string`);
+  return { value: given.value, from: given.from };
 }
 
-function numberOf(told: Sourced<unknown> | undefined, max = 999_999_999): Sourced<number> | undefined {
-  if (told === undefined) return undefined;
-  const text = String(told.value).trim();
+function numberOf(given: Sourced<unknown> | undefined, max = 999_999_999): Sourced<number> | undefined {
+  if (given === undefined) return undefined;
+  const text = String(given.value).trim();
   const value = /^\d+$/.test(text) ? Number(text) : Number.NaN;
-  if (value <= max) return { value, from: told.from };
-  throw misfit(`${told.from}: expected a whole number from 0 to ${max}, not ${JSON.stringify(told.value)}`);
+  if (value <= max) return { value, from: given.from };
+  throw configError(
+    `${given.from}: expected an integer from 0 to ${max}, not ${JSON.stringify(given.value)}`,
+  );
 }
 
-function booleanOf(told: Sourced<unknown> | undefined): Sourced<boolean> | undefined {
-  if (told === undefined) return undefined;
-  const text = String(told.value).toLowerCase();
-  if (['true', '1', 'yes'].includes(text)) return { value: true, from: told.from };
-  if (['false', '0', 'no'].includes(text)) return { value: false, from: told.from };
-  throw misfit(`${told.from}: expected true or false, not ${JSON.stringify(told.value)}`);
+function booleanOf(given: Sourced<unknown> | undefined): Sourced<boolean> | undefined {
+  if (given === undefined) return undefined;
+  const text = String(given.value).toLowerCase();
+  if (['true', '1', 'yes'].includes(text)) return { value: true, from: given.from };
+  if (['false', '0', 'no'].includes(text)) return { value: false, from: given.from };
+  throw configError(`${given.from}: expected true or false, not ${JSON.stringify(given.value)}`);
 }

@@ -1,4 +1,4 @@
-/** Where the ops of a replica go: variables to the ps, everything else to the worker. */
+/** Device placement for a replica: variables on the ps, everything else on the worker. */
 import { invalid } from '../../errors/errors.js';
 import { parseDevice } from '../../graph/device.js';
 import type { DeviceFunction, OpRequest } from '../../graph/scope.js';
@@ -8,7 +8,7 @@ import { type PartialShape, sizeOf } from '../../tensor/shape.js';
 /** Chooses the ps for a variable op; called once for each variable. */
 export type PsStrategy = (op: OpRequest, psTasks: number) => number;
 
-/** In turn, in the order in which variables are made. */
+/** The ps in turn, in the order of variable creation. */
 export function roundRobinStrategy(): PsStrategy {
   let next = 0;
   return (_op, psTasks) => next++ % psTasks;
@@ -25,7 +25,7 @@ export function greedyStrategy(bytesOf: (op: OpRequest) => number = byteSize): P
   };
 }
 
-/** The bytes of a variable by its shape and type; 0 where the shape is not known. */
+/** The bytes of a variable by its shape and type; 0 if the shape is unknown. */
 export function byteSize({ attrs }: OpRequest): number {
   const shape = attrs.shape as PartialShape | undefined;
   if (!shape || shape.some((dim) => dim === null)) return 0;
@@ -33,9 +33,9 @@ export function byteSize({ attrs }: OpRequest): number {
 }
 
 export interface ReplicaDeviceSetterOptions {
-  /** How many ps there are; 0 leaves variables on the worker. */
+  /** The number of ps; 0 places variables on the worker. Default: from `cluster`. */
   readonly psTasks?: number;
-  /** Takes the number of ps from here when `psTasks` is not given. */
+  /** The cluster that determines the number of ps. */
   readonly cluster?: { numTasks(job: string): number };
   readonly psDevice?: string;
   readonly workerDevice?: string;
@@ -43,7 +43,7 @@ export interface ReplicaDeviceSetterOptions {
   readonly psStrategy?: PsStrategy;
 }
 
-/** The ops that hold state and so live on a ps. */
+/** Stateful ops, which are placed on a ps. */
 const PS_OPS = [
   'VarHandleOp',
   'HashTableV2',
@@ -57,18 +57,18 @@ const PS_OPS = [
   'BoostedTreesQuantileStreamResourceHandleOp',
 ];
 
-/** A device function for `tf.device`: between-graph replication as TensorFlow 1 does it. */
+/** A device function for `tf.device`: TensorFlow 1's between-graph replication. */
 export function replicaDeviceSetter(options: ReplicaDeviceSetterOptions = {}): DeviceFunction | null {
   const psTasks = options.psTasks ?? options.cluster?.numTasks('ps') ?? 0;
   if (!Number.isSafeInteger(psTasks) || psTasks < 0)
-    throw invalid(`psTasks must be a number from 0, it is ${psTasks}`);
+    throw invalid(`psTasks must be a non-negative integer, not ${psTasks}`);
   if (psTasks === 0) return null;
   const { psDevice = '/job:ps', workerDevice = '/job:worker' } = options;
   const psOps = new Set(options.psOps ?? PS_OPS);
   const strategy = options.psStrategy ?? roundRobinStrategy();
   return (op) => {
     if (!psOps.has(op.type)) return workerDevice;
-    // An inner scope that names a job or a task has decided already.
+    // An inner scope that sets a job or a task takes precedence.
     const asked = parseDevice(op.device);
     if (asked.job !== undefined || asked.task !== undefined) return psDevice;
     const task = strategy(op, psTasks);

@@ -1,6 +1,6 @@
 /**
- * Where a text stops being JSON. Node's own message names the position only for some mistakes, and a
- * TF_CONFIG of two thousand characters on one line needs it for all.
+ * Finds the position of the first JSON syntax error. Node reports it only for some errors, and a TF_CONFIG of two
+ * thousand characters on one line needs it for all.
  */
 
 export interface JsonMistake {
@@ -10,7 +10,7 @@ export interface JsonMistake {
   readonly line: number;
   readonly column: number;
   readonly expected: string;
-  /** The text around the place. */
+  /** The text around the error. */
   readonly near: string;
 }
 
@@ -27,7 +27,7 @@ const PLAIN = /[ !#-[\]-\uffff]*/y;
 const ESCAPE = /\\(["\\/bfnrt]|u[0-9a-fA-F]{4})/y;
 const MAX_DEPTH = 200;
 
-/** The first mistake in a text, or undefined when it is JSON. */
+/** The first syntax error in a text; undefined when it is valid JSON. */
 export function findJsonMistake(text: string): JsonMistake | undefined {
   let at = 0;
   const skip = (pattern: RegExp): boolean => {

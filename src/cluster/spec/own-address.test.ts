@@ -7,7 +7,7 @@ it('is the loopback address where the others are on this machine', async () => {
   expect(await ownAddress(new ClusterSpec({ ps: ['127.0.0.1:2222'] }))).toBe('127.0.0.1:0');
 });
 
-it('passes over hosts whose names are not known', async () => {
+it('skips hosts whose names cannot be resolved', async () => {
   const spec = new ClusterSpec({ ps: ['nowhere.invalid:2222', '127.0.0.1:2223'] });
   expect(await ownAddress(spec)).toBe('127.0.0.1:0');
 });
@@ -19,7 +19,7 @@ it('is an address of this machine', async () => {
   }
 });
 
-it('says how to tell it where no way is found', async () => {
+it('suggests --listen when there is no route', async () => {
   const spec = new ClusterSpec({ ps: ['nowhere.invalid:2222'] });
   await expect(ownAddress(spec)).rejects.toMatchObject({
     code: 'SHOAL_CONFIG',

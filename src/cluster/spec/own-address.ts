@@ -1,6 +1,6 @@
 /**
- * The address of a task. One that stands outside the cluster's specification, as evaluators commonly do, listens on the
- * address from which this machine reaches the others, at any free port.
+ * The address of a task. A task outside the cluster specification, commonly an evaluator, listens on any free port of
+ * the address from which this machine reaches the others.
  */
 import { createSocket } from 'node:dgram';
 import { lookup } from 'node:dns/promises';
@@ -19,12 +19,12 @@ export async function ownAddress({ tasks }: ClusterSpec): Promise<string> {
       failures.push(`${address}: ${messageOf(error)}`);
     }
   }
-  throw new ShoalError('SHOAL_CONFIG', `No way to the cluster was found: ${failures.join('; ')}`, {
-    hint: 'Tell where this task is to listen: --listen=HOST:PORT, an address that the others reach.',
+  throw new ShoalError('SHOAL_CONFIG', `no route to any task of the cluster: ${failures.join('; ')}`, {
+    hint: 'set --listen=HOST:PORT to an address that the other tasks can reach',
   });
 }
 
-/** Connecting a datagram socket sends nothing: it only asks the system for the way. */
+/** Connecting a datagram socket sends nothing: it only selects the route. */
 async function hostTowards({ host, port }: Address): Promise<string> {
   const { address, family } = await lookup(host);
   const socket = createSocket(family === 6 ? 'udp6' : 'udp4');
@@ -39,7 +39,9 @@ async function hostTowards({ host, port }: Address): Promise<string> {
   }
 }
 
-/** What others are told. For a task that listens on every interface: the host in the specification, or the machine's name. */
+/**
+ * The address for other tasks. A task that listens on all interfaces uses its host in the specification, or hostname().
+ */
 export function advertisedAddress(
   listening: Address,
   { spec, self }: { readonly spec: ClusterSpec; readonly self: TaskId },

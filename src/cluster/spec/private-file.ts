@@ -1,10 +1,10 @@
-/** Files that hold a secret: a token or a private key. */
+/** Files that contain a secret: a token or a private key. */
 import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs';
 import { ShoalError } from '../../errors/errors.js';
 
 /**
- * Reads a file that only its owner may read; refuses one that others can. A file of another owner may be readable by a
- * group: how else would this process read it, as where a secret is mounted for a container?
+ * Reads a file that only its owner can access; refuses any other. A file of another owner may be group-readable, as
+ * secrets mounted into a container are.
  */
 export function readPrivateFile(path: string): string {
   const file = openSync(path, 'r');
@@ -15,7 +15,7 @@ export function readPrivateFile(path: string): string {
     if (process.platform !== 'win32' && (mode & (isOwn ? 0o077 : 0o037)) !== 0) {
       throw new ShoalError(
         'SHOAL_CONFIG',
-        `${path} holds a secret and is open to others than its owner (mode ${(mode & 0o777).toString(8)})`,
+        `${path} contains a secret but other users can access it (mode ${(mode & 0o777).toString(8)})`,
         { hint: `chmod 600 ${path}` },
       );
     }

@@ -48,7 +48,7 @@ async function issue(name: string): Promise<string> {
 }
 
 describe('a secret', () => {
-  it('is not taken from the arguments, which every user of the machine sees', () => {
+  it('is not accepted as an argument, which every user of the machine can see', () => {
     for (const argv of [['--cluster_token', TOKEN], [`--cluster-token=${TOKEN}`]]) {
       let message = '';
       try {
@@ -73,7 +73,9 @@ describe('a secret', () => {
     chownSync(mounted, 12_345, 0);
     expect(resolveConfig({ argv: [`--cluster_token_file=${mounted}`] }).clusterToken.value).toBe(TOKEN);
     chmodSync(mounted, 0o444);
-    expect(() => resolveConfig({ argv: [`--cluster_token_file=${mounted}`] })).toThrow('is open to others');
+    expect(() => resolveConfig({ argv: [`--cluster_token_file=${mounted}`] })).toThrow(
+      'other users can access it',
+    );
   });
 
   it('in a config file that others can read is refused', () => {
@@ -91,7 +93,7 @@ describe('a secret', () => {
     await expect(issueCert({ dir: certs, bearer: 'ps' })).rejects.toThrow(/chmod 600 .*ca\.key/);
   });
 
-  it('that travels over plain HTTP beyond loopback is worth a warning, once', async () => {
+  it('sent over plain HTTP beyond loopback causes one warning', async () => {
     const notices: string[] = [];
     const join = async (listen: string) => {
       notices.length = 0;
@@ -137,7 +139,7 @@ describe('a certificate that is renewed on disk', () => {
     await expect(client(before).health()).rejects.toMatchObject({ code: 'SHOAL_FORBIDDEN' });
   });
 
-  it('but broken leaves the last good one in use, and is reported once', async () => {
+  it('but invalid leaves the previous one in use, and is reported once', async () => {
     const certs = await issue('certs');
     const notices: string[] = [];
     const { client } = await agentWith({
@@ -149,13 +151,13 @@ describe('a certificate that is renewed on disk', () => {
     writeFileSync(join(certs, 'task.crt'), 'half a certif');
     await expect.poll(() => notices.length, PATIENCE).toBe(1);
     await new Promise((done) => setTimeout(done, 200));
-    expect(notices).toEqual([expect.stringMatching(/cannot be used, the last one stays in use/)]);
+    expect(notices).toEqual([expect.stringMatching(/is invalid, the previous one stays in use/)]);
     expect((await client(good).health()).task).toBe(self.task);
   });
 });
 
 describe('bodies in memory', () => {
-  it('are counted by peer and in all, and forgotten when they are read', () => {
+  it('are counted per peer and in total, and released when they are read', () => {
     const budget = new BodyBudget(100, 60);
     budget.take('a', 60);
     expect(() => budget.take('a', 1)).toThrow(TooManyBytesError);
@@ -166,7 +168,7 @@ describe('bodies in memory', () => {
     expect(() => budget.take('c', 1)).toThrow(TooManyBytesError);
   });
 
-  it('of one peer are bounded: the next is refused until there is room, and the client sends it again', async () => {
+  it('of one peer are limited: further ones are refused for a while, and the client resends them', async () => {
     const limits = { maxPeerBufferedBytes: 10_000, bodyTimeoutMs: 20_000 };
     const { agent, address, client } = await agentWith({ limits });
     agent.onOrder('echo', (payload) => payload);

@@ -1,9 +1,9 @@
 /**
- * Who may speak to an agent. Three ways: mutual TLS with certificates of a cluster CA, a shared cluster
- * token over plain HTTP, or nothing, in which case an agent listens on loopback only.
+ * Authentication between agents: mutual TLS with certificates of a cluster CA, a shared cluster token over plain HTTP,
+ * or none, in which case agents listen on loopback only.
  *
- * A task certificate names the tasks it speaks for in its common name: `/job:ps/task:1`, `/job:ps/task:*`
- * or `*`. Host names are not checked: a task keeps its certificate when it moves to another machine.
+ * The common name of a task certificate is the set of tasks it is valid for: `/job:ps/task:1`, `/job:ps/task:*` or `*`.
+ * Host names are not verified: a task keeps its certificate when it moves to another machine.
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
@@ -23,7 +23,7 @@ export interface TlsSecurity {
   readonly ca: string;
   readonly cert: string;
   readonly key: string;
-  /** Looks at the files again; true when they have changed. Throws, once, when what is there cannot be used. */
+  /** Rereads the files; true when they changed. Throws once per change when they are invalid. */
   readonly reload?: () => boolean;
 }
 
@@ -31,14 +31,14 @@ export const MIN_TOKEN_LENGTH = 16;
 
 export function tokenSecurity(token: string): Security {
   if (token.length < MIN_TOKEN_LENGTH || !/^[\x21-\x7e]+$/.test(token)) {
-    throw invalid(`a cluster token has at least ${MIN_TOKEN_LENGTH} printable characters and no spaces`, {
-      hint: 'draw one: openssl rand -hex 32',
+    throw invalid(`a cluster token needs at least ${MIN_TOKEN_LENGTH} printable characters and no spaces`, {
+      hint: 'generate one: openssl rand -hex 32',
     });
   }
   return { kind: 'token', token };
 }
 
-/** The file names of one bearer of a certificate, `ps-1.crt` and `ps-1.key` for ps 1. */
+/** The file names of a certificate: `ps-1.crt` and `ps-1.key` for ps 1. */
 export function certFiles(bearer: string): { readonly cert: string; readonly key: string } {
   return { cert: `${bearer}.crt`, key: `${bearer}.key` };
 }
@@ -49,8 +49,8 @@ export function bearerOf(task: TaskId): string {
 }
 
 /**
- * Reads from a directory what `shoal certs` wrote there: for the task, for its job or for all tasks; or for
- * an operator, who looks at a cluster without being part of it.
+ * Loads a certificate that `shoal certs` wrote to a directory: that of the task, of its job, or of all tasks; or that
+ * of an operator, who inspects a cluster from outside.
  */
 export function loadTls(directory: string, bearer: TaskId | 'operator'): Security {
   let problem: unknown;
@@ -69,7 +69,7 @@ export function loadTls(directory: string, bearer: TaskId | 'operator'): Securit
     'SHOAL_CONFIG',
     `no certificate for ${bearer} in ${directory}: ${messageOf(problem)}`,
     {
-      hint: `make one: shoal certs issue ${bearer} --dir ${directory}`,
+      hint: `create one: shoal certs issue ${bearer} --dir ${directory}`,
       cause: problem,
     },
   );
@@ -80,15 +80,15 @@ export interface SecuritySettings {
   readonly clusterToken: { readonly value: string | undefined };
 }
 
-/** The security that a configuration asks for; certificates go before a token. */
+/** The security of a configuration; certificates take precedence over a token. */
 export function securityOf(settings: SecuritySettings, bearer: TaskId | 'operator'): Security {
   if (settings.certs.value !== undefined) return loadTls(settings.certs.value, bearer);
   const { value: token } = settings.clusterToken;
   return token === undefined ? { kind: 'none' } : tokenSecurity(token);
 }
 
-/** Whether a certificate with this common name speaks for the task. */
-export function speaksFor(commonName: string, task: TaskId): boolean {
+/** Whether a certificate with this common name is valid for the task. */
+export function isValidFor(commonName: string, task: TaskId): boolean {
   if (commonName === '*' || commonName === task) return true;
   return commonName === `/job:${parseTaskId(task).job}/task:*`;
 }
@@ -105,7 +105,7 @@ export function serverTls({ ca, cert, key }: Extract<Security, { kind: 'tls' }>)
   };
 }
 
-/** How to connect to a peer; with `task` the peer must hold a certificate that speaks for it. */
+/** TLS options for connecting to a peer; with `task` the peer's certificate must be valid for it. */
 export function clientTls(
   { ca, cert, key }: Extract<Security, { kind: 'tls' }>,
   task: TaskId | undefined,
@@ -117,20 +117,20 @@ export function clientTls(
     minVersion: 'TLSv1.3',
     checkServerIdentity: (_host, { subject }) => {
       const name = String(subject.CN ?? '');
-      if (task === undefined || speaksFor(name, task)) return undefined;
-      return new Error(`the certificate there is of ${name || 'nobody'}, not of ${task}`);
+      if (task === undefined || isValidFor(name, task)) return undefined;
+      return new Error(`the peer's certificate is for ${name || 'no task'}, not for ${task}`);
     },
   };
 }
 
 const digest = (text: string) => createHash('sha256').update(text).digest();
 
-/** Compares in a time that tells nothing about where two texts differ. */
+/** Constant-time comparison. */
 export function sameSecret(a: string, b: string): boolean {
   return timingSafeEqual(digest(a), digest(b));
 }
 
-/** Whether a request may be looked at. Under TLS the handshake has decided that already. */
+/** Whether a request has valid credentials. Under TLS the handshake has verified them. */
 export function isAuthorised(security: Security, request: IncomingMessage): boolean {
   switch (security.kind) {
     case 'tls':
@@ -143,37 +143,37 @@ export function isAuthorised(security: Security, request: IncomingMessage): bool
 }
 
 /**
- * Without credentials a web page open on this machine could reach a loopback agent through the browser. A
- * browser tells its origin, and a name that was rebound to loopback stands in the Host header.
+ * Without credentials a web page in a local browser could reach a loopback agent. Browsers send an Origin header, and
+ * after DNS rebinding the Host header is not a loopback name.
  */
 function isFromOutsideBrowser({ headers }: IncomingMessage): boolean {
   if (headers.origin !== undefined || headers['sec-fetch-site'] !== undefined) return false;
   return /^(localhost|127(\.\d+){3}|\[::1\])(:\d+)?$/i.test(headers.host ?? '');
 }
 
-/** Whether the caller may say that it is this task. */
+/** Whether the caller may act as this task. */
 export function mayClaim(security: Security, request: IncomingMessage, task: TaskId): boolean {
   if (security.kind !== 'tls') return true;
   const { socket } = request;
   return (
-    socket instanceof TLSSocket && speaksFor(String(socket.getPeerCertificate().subject?.CN ?? ''), task)
+    socket instanceof TLSSocket && isValidFor(String(socket.getPeerCertificate().subject?.CN ?? ''), task)
   );
 }
 
-/** Who sends a request, as far as it is known: the name in its certificate, else where it comes from. */
+/** The sender of a request: the name in its certificate, or its address. */
 export function peerOf({ socket }: IncomingMessage): string {
   const name = socket instanceof TLSSocket ? socket.getPeerCertificate().subject?.CN : undefined;
   return String(name ?? socket.remoteAddress ?? 'a peer');
 }
 
 /**
- * Whether a caller that names no task may act as an operator. Without certificates an identity is claimed, not proven, so
- * whoever is authorised may.
+ * Whether a caller that identifies no task may act as an operator. Without certificates identities are not verified, so
+ * every authorized caller may.
  */
 export function isOperator(security: Security, { socket }: IncomingMessage): boolean {
   if (security.kind !== 'tls') return true;
   const name = socket instanceof TLSSocket ? String(socket.getPeerCertificate().subject?.CN ?? '') : '';
-  // A certificate for any task speaks for the chief too.
+  // A certificate for any task is valid for the chief too.
   return name === 'operator' || name === '*';
 }
 

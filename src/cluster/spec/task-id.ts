@@ -1,4 +1,4 @@
-/** The name of a task, `/job:ps/task:1`, as a branded string: the one key by which tasks are known. */
+/** Task names such as `/job:ps/task:1`, as a branded string: the key that identifies a task everywhere. */
 import { invalid } from '../../errors/errors.js';
 
 export type TaskId = string & { readonly ' brand': 'TaskId' };
@@ -18,8 +18,8 @@ export function isJobName(job: string): boolean {
 export function taskId(job: string, index: number): TaskId {
   const id = `/job:${job}/task:${index}`;
   if (!isTaskId(id)) {
-    throw invalid(`${JSON.stringify(job)} and ${index} do not name a task`, {
-      hint: 'a job is a word, a task index a whole number from 0',
+    throw invalid(`job ${JSON.stringify(job)} and index ${index} are not a valid task`, {
+      hint: 'a job name has letters, digits and _; a task index is an integer from 0',
     });
   }
   return id;
@@ -31,16 +31,17 @@ export function isTaskId(text: string): text is TaskId {
 
 export function parseTaskId(text: string): TaskName {
   const match = TASK.exec(text);
-  if (match === null) throw invalid(`"${text}" is no task`, { hint: 'write a task as /job:ps/task:1' });
+  if (match === null)
+    throw invalid(`"${text}" is not a task name`, { hint: 'write a task as /job:ps/task:1' });
   return { job: match[1]!, index: Number(match[2]) };
 }
 
-/** Orders tasks by job, then by number. */
+/** Orders tasks by job, then by index. */
 export function compareTasks(a: TaskId, b: TaskId): number {
   const left = parseTaskId(a);
   const right = parseTaskId(b);
   return left.job === right.job ? left.index - right.index : left.job < right.job ? -1 : 1;
 }
 
-/** Whether a task makes training steps: the chief and the workers do. */
+/** Whether a task runs training steps, as the chief and the workers do. */
 export const trains = (task: TaskId): boolean => !['ps', 'evaluator'].includes(parseTaskId(task).job);

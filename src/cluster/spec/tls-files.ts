@@ -1,4 +1,4 @@
-/** Certificate and key in files, which may be renewed while a task runs. */
+/** Certificate and key files, which may be renewed while a task runs. */
 import { readFileSync, statSync } from 'node:fs';
 import { createSecureContext } from 'node:tls';
 import { readPrivateFile } from './private-file.js';
@@ -10,7 +10,7 @@ export interface TlsFiles {
   readonly key: string;
 }
 
-/** What the files hold. After `reload` the same object shows what they hold then. */
+/** Reads the files. `reload` updates the returned object. */
 export function tlsOfFiles(files: TlsFiles): TlsSecurity {
   let seen = signatureOf(files);
   let current = read(files);
@@ -30,7 +30,7 @@ export function tlsOfFiles(files: TlsFiles): TlsSecurity {
       if (signature === seen) return false;
       seen = signature;
       const next = read(files);
-      // A certificate and a key that do not belong together, or a file that is half written, throw here.
+      // Throws for a certificate and key that do not match, and for a partially written file.
       createSecureContext(next);
       current = next;
       return true;
@@ -42,7 +42,7 @@ function read({ ca, cert, key }: TlsFiles) {
   return { ca: readFileSync(ca, 'utf8'), cert: readFileSync(cert, 'utf8'), key: readPrivateFile(key) };
 }
 
-/** Changes when a file does. A file that is missing for a moment, as it is replaced, counts as a change. */
+/** Changes when a file does. A file that is briefly missing while it is replaced counts as a change. */
 function signatureOf({ ca, cert, key }: TlsFiles): string {
   return [ca, cert, key]
     .map((path) => {

@@ -46,7 +46,7 @@ interface Seen {
 const seenBy = async (process: TaskProcess) => (await process.ask({ do: 'members' })).result as Seen;
 
 describe('a cluster of processes', { timeout: 3 * PATIENCE_MS }, () => {
-  it('finds itself, whoever starts first, and says whom it waits for', async () => {
+  it('forms in any start order, and reports which tasks are missing', async () => {
     cluster = await ProcessCluster.make({ ps: 1, worker: 2 });
     const late = cluster.start('worker', 1);
     const waiting = late.ask({ do: 'wait', tasks: cluster.tasks, timeoutMs: PATIENCE_MS });
@@ -59,7 +59,7 @@ describe('a cluster of processes', { timeout: 3 * PATIENCE_MS }, () => {
     expect((await waiting).error).toBeUndefined();
   });
 
-  it('ends a wait by its deadline, naming who is missing and why', async () => {
+  it('ends a wait at its deadline, naming the missing tasks and the reasons', async () => {
     cluster = await ProcessCluster.make({ ps: 1, worker: 1 });
     const lonely = cluster.start('worker', 0);
     const { error, code } = await lonely.ask({
@@ -68,10 +68,10 @@ describe('a cluster of processes', { timeout: 3 * PATIENCE_MS }, () => {
       timeoutMs: 3 * HEARTBEAT_MS,
     });
     expect(code).toBe('SHOAL_TIMEOUT');
-    expect(error).toMatch(/in vain for \/job:ps\/task:0 \[.*refuses connections/);
+    expect(error).toMatch(/waiting for \/job:ps\/task:0 \[.*refuses connections/);
   });
 
-  it('notices a killed process much sooner than silence would tell', async () => {
+  it('detects a killed process much sooner than by its silence', async () => {
     const { at } = await running({ ps: 2, worker: 2 });
     const killed = at(ps(1)).signal('SIGKILL');
     for (const task of [ps(0), worker(0), worker(1)]) {
@@ -84,7 +84,7 @@ describe('a cluster of processes', { timeout: 3 * PATIENCE_MS }, () => {
     expect((lost.at - killedWorker) / DEAD_AFTER_MS).toBeLessThan(0.5);
   });
 
-  it('goes on with a ps replaced at another port, and counts an epoch', async () => {
+  it('continues with a ps replaced at another port, in a new epoch', async () => {
     const { cluster: made, at } = await running({ ps: 2, worker: 2 });
     const before = await seenBy(at(worker(1)));
     const pids = [ps(0), worker(0), worker(1)].map((task) => at(task).pid);
@@ -105,7 +105,7 @@ describe('a cluster of processes', { timeout: 3 * PATIENCE_MS }, () => {
     expect(at(worker(0)).running).toBe(true);
   });
 
-  it('notices a stopped process within its bound, and the zombie goes when it wakes', async () => {
+  it('detects a stopped process within deadAfterMs; replaced, it exits when it resumes', async () => {
     const { cluster: made, at } = await running({ ps: 1, worker: 2 });
     const stopped = at(ps(0)).signal('SIGSTOP');
     const lost = await at(worker(1)).event('lost', ps(0));
@@ -121,7 +121,7 @@ describe('a cluster of processes', { timeout: 3 * PATIENCE_MS }, () => {
     expect(members.map(({ status }) => status)).toEqual(['alive', 'alive', 'alive']);
   });
 
-  it('forgives a process that was stopped for a while and comes back as itself', async () => {
+  it('takes back a process that was stopped for a while', async () => {
     const { at } = await running({ ps: 1, worker: 1 });
     const { epoch } = await seenBy(at(worker(0)));
     const stopped = at(ps(0)).signal('SIGSTOP');
@@ -129,11 +129,11 @@ describe('a cluster of processes', { timeout: 3 * PATIENCE_MS }, () => {
     at(ps(0)).signal('SIGCONT');
     await at(worker(0)).event('back', ps(0), stopped);
     expect((await seenBy(at(worker(0)))).epoch).toBe(epoch);
-    // It slept itself, so it has no reason to think ill of the others.
+    // It was suspended itself, so it does not suspect the others.
     expect(at(ps(0)).lines.filter(({ event }) => event === 'lost')).toEqual([]);
   });
 
-  it('obeys the latest chief only', async () => {
+  it('accepts orders of the latest chief only', async () => {
     const { cluster: made, at } = await running({ ps: 1, chief: 1 });
     const chief = '/job:chief/task:0';
     expect((await at(chief).ask({ do: 'order', to: ps(0) })).result).toBe('hello');
@@ -145,7 +145,7 @@ describe('a cluster of processes', { timeout: 3 * PATIENCE_MS }, () => {
     await at(ps(0)).event('back', chief, stopped);
     await successor.ask({ do: 'wait', tasks: [ps(0)] });
     expect((await successor.ask({ do: 'order', to: ps(0) })).result).toBe('hello');
-    // What the old chief would send if it woke up in the middle of giving an order.
+    // What the old chief would send if it resumed in the middle of an order.
     const client = new AgentClient({ address: made.dict.ps![0]!, security: { kind: 'none' } });
     await expect(client.order('echo', old, 'undo')).rejects.toMatchObject({
       code: 'SHOAL_FORBIDDEN',
@@ -156,7 +156,7 @@ describe('a cluster of processes', { timeout: 3 * PATIENCE_MS }, () => {
     expect(await at(chief).exited).toBe(EXIT.superseded);
   });
 
-  it('lets a worker join that nobody named, one leave, and one be removed', async () => {
+  it('lets an unlisted worker join, one leave, and one be removed', async () => {
     const { cluster: made, at } = await running({ ps: 1, worker: 2 });
     const dict = { ...made.dict, worker: [...made.dict.worker!, '127.0.0.1:1'] };
     const extra = new ProcessCluster(dict, made.env).start('worker', 2, { SHOAL_LISTEN: '127.0.0.1:0' });
@@ -172,7 +172,7 @@ describe('a cluster of processes', { timeout: 3 * PATIENCE_MS }, () => {
     expect(at(ps(0)).lines.filter(({ event }) => event === 'lost')).toEqual([]);
   });
 
-  it('keeps out who has another token, and tells it so', async () => {
+  it('rejects a task with another token, which logs the reason', async () => {
     const { cluster: made, at } = await running({ ps: 1, worker: 1 }, { SHOAL_CLUSTER_TOKEN: token });
     const stranger = made.start('worker', 0, {
       SHOAL_LISTEN: '127.0.0.1:0',
@@ -185,7 +185,7 @@ describe('a cluster of processes', { timeout: 3 * PATIENCE_MS }, () => {
     expect(at(worker(0)).running).toBe(true);
   });
 
-  it('shows its status to who asks', async () => {
+  it('serves its status', async () => {
     const { cluster: made } = await running({ ps: 1, worker: 1 }, { SHOAL_CLUSTER_TOKEN: token });
     const addresses = ['127.0.0.1:1', ...made.dict.ps!];
     const status = await askStatus({ addresses, security: { kind: 'token', token } });
@@ -199,7 +199,7 @@ describe('a cluster of processes', { timeout: 3 * PATIENCE_MS }, () => {
 });
 
 describe('a task in this process', () => {
-  it('says that it listens on loopback only, leaves when its signal fires, and frees its port', async () => {
+  it('reports that it listens on loopback only, leaves when its signal fires, and frees its port', async () => {
     const notices: string[] = [];
     const controller = new AbortController();
     const spec = new ClusterSpec({ ps: ['127.0.0.1:1'], worker: ['127.0.0.1:2'] });
@@ -222,7 +222,7 @@ describe('a task in this process', () => {
     await again.leave();
   });
 
-  it('counts on from the incarnation that the others remember, whatever its clock says', async () => {
+  it('takes the incarnation after the one that the others know, whatever its clock', async () => {
     const spec = (port: number) => new ClusterSpec({ ps: ['127.0.0.1:1'], worker: [`127.0.0.1:${port}`] });
     const none = { kind: 'none' } as const;
     const elder = await joinCluster({

@@ -1,8 +1,8 @@
 /**
- * A task in its cluster: the thin loop around the membership reducer. It owns the agent, the connections and
- * the timer, turns what happens into events, and carries out the effects.
+ * A task in its cluster: the event loop around the membership reducer. It owns the agent, the connections and the
+ * timer, dispatches events and performs the effects.
  *
- *   asking → member → left | superseded | removed
+ *   starting → member → left | superseded | removed
  */
 
 import { randomBytes } from 'node:crypto';
@@ -40,12 +40,12 @@ import { advertisedAddress } from '../spec/own-address.js';
 import type { Security } from '../spec/security.js';
 import { compareTasks, type TaskId } from '../spec/task-id.js';
 import { TaskEvents } from './task-events.js';
-import { type WaitForOptions, type WhomToWaitFor, waitForMembers } from './wait-for.js';
+import { type TasksToAwait, type WaitForOptions, waitForMembers } from './wait-for.js';
 
 export interface Clock {
-  /** Milliseconds that only go forward. */
+  /** Monotonic milliseconds. */
   now(): number;
-  /** Milliseconds since 1970, as well as this machine knows. */
+  /** Milliseconds since 1970. */
   wall(): number;
 }
 
@@ -55,38 +55,38 @@ export interface JoinOptions {
   readonly spec: ClusterSpec;
   readonly self: TaskId;
   readonly security: Security;
-  /** Where this task's TensorFlow server listens; null for a task without one. */
+  /** The address of this task's TensorFlow server; default: null, no server. */
   readonly serverAddress?: string | null;
   readonly clusterName?: string;
-  /** Where the agent listens: the address in the spec unless told. Port 0 is any free one. */
-  readonly listen?: string | undefined;
-  /** What the others are told, where that differs from where the agent listens. */
-  readonly advertise?: string | undefined;
-  readonly blobRoot?: string | undefined;
-  /** Which role may write and delete which blobs; default: every role all of them. */
-  readonly blobPolicy?: BlobPolicy | undefined;
+  /** The address that the agent listens on; port 0 is any free port. Default: the address in the specification. */
+  readonly listen?: string;
+  /** The agent's address for other tasks; default: the address that it listens on. */
+  readonly advertise?: string;
+  readonly blobRoot?: string;
+  /** Which role may write and delete which blobs; default: every role may change every blob. */
+  readonly blobPolicy?: BlobPolicy;
   readonly settings?: Partial<MembershipSettings>;
   readonly limits?: Partial<AgentLimits>;
-  /** The training step, for those who look at the cluster. */
+  /** Returns the training step, for the cluster status. */
   readonly step?: () => number | null;
   readonly metrics?: () => string | Promise<string>;
   readonly clock?: Clock;
   readonly nonce?: () => string;
-  /** Whether membership in the cluster alone keeps the process running. Default: true. */
-  readonly keepsProcess?: boolean | undefined;
-  /** When it fires the task leaves. */
-  readonly signal?: AbortSignal | undefined;
-  /** Something that a person should know. */
+  /** Whether cluster membership keeps the process running; default: true. */
+  readonly keepsProcess?: boolean;
+  /** Makes the task leave the cluster. */
+  readonly signal?: AbortSignal;
+  /** Receives messages for the operator. */
   readonly onNotice?: (line: string) => void;
-  /** This process has lost its place. Ends the process unless told otherwise. */
+  /** Called when this process was superseded or removed; default: ends the process. */
   readonly onExit?: (error: ShoalError) => void;
 }
 
-/** Starts the agent, asks the others, announces this task. Does not wait for anybody: see `waitFor`. */
+/** Starts the agent and announces this task to the others. Does not wait for them: see `waitFor`. */
 export async function joinCluster(options: JoinOptions): Promise<ClusterTask> {
   const { spec, self, signal, security, onNotice } = options;
-  const told = options.listen ?? spec.addressOf(self) ?? '127.0.0.1:0';
-  const listen = parseAddress(told, `address of ${self}`, { allowPortZero: true });
+  const given = options.listen ?? spec.addressOf(self) ?? '127.0.0.1:0';
+  const listen = parseAddress(given, `address of ${self}`, { allowPortZero: true });
   const task = new ClusterTask(options);
   const agent = await startAgent({
     cluster: options.clusterName ?? 'shoal',
@@ -101,16 +101,16 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterTask> {
   });
   if (security.kind === 'none') {
     onNotice?.(
-      `${self}: no certificates and no cluster token, so the agent listens on ${formatAddress(agent.address)} only, for this machine alone`,
+      `${self}: no certificates and no cluster token, so the agent listens on ${formatAddress(agent.address)} only, which other machines cannot reach`,
     );
   }
-  const exposed = [told, ...spec.tasks.map(({ address }) => address)].find(
+  const exposed = [given, ...spec.tasks.map(({ address }) => address)].find(
     (address) => !isLoopback(parseAddress(address, 'address', { allowPortZero: true }).host),
   );
   if (security.kind === 'token' && exposed !== undefined) {
     onNotice?.(
-      `WARNING: ${self}: the cluster token travels over plain HTTP to and from ${exposed}. Whoever can read that ` +
-        'network can read the token and control this cluster. Use certificates instead: shoal certs init',
+      `WARNING: ${self}: the cluster token travels over plain HTTP to and from ${exposed}. Whoever can read ` +
+        'traffic on that network can control this cluster. Use certificates instead: shoal certs init',
     );
   }
   try {
@@ -165,10 +165,10 @@ export class ClusterTask {
 
   #now(): Membership {
     if (this.#state !== undefined) return this.#state;
-    throw new ShoalError('SHOAL_UNREACHABLE', `${this.task} is starting`, { task: this.task });
+    throw new ShoalError('SHOAL_UNREACHABLE', `${this.task} is still starting`, { task: this.task });
   }
 
-  /** What the agent asks of this task. */
+  /** The agent's hooks. */
   readonly hooks = {
     health: () => {
       const { incarnation } = this.#now().self;
@@ -183,10 +183,10 @@ export class ClusterTask {
       };
     },
     status: () => this.status(),
-    exchange: (message: Message, whole: boolean) => {
+    exchange: (message: Message, complete: boolean) => {
       this.#now();
       this.#dispatch({ type: 'heard', now: this.#clock.now(), via: 'request', message });
-      return messageTo(this.#now(), whole, message.from);
+      return messageTo(this.#now(), complete, message.from);
     },
     judge: (from: Identity) => {
       const { state, refused } = judgeOrder(this.#now(), from);
@@ -195,14 +195,14 @@ export class ClusterTask {
     },
     judgeCaller: (from: Identity) => {
       const known = this.member(from.task);
-      // A life that was not heard of yet may be ahead of its announcement.
+      // A request of a new incarnation may arrive before its announcement.
       if (known === undefined || compareIdentity(from, known) >= 0) return undefined;
-      return `${from.task} of incarnation ${from.incarnation} has been replaced`;
+      return `${from.task}, incarnation ${from.incarnation}, has been replaced`;
     },
     judgeWriter: (from: Identity, orderedBy: Identity | undefined) => {
-      // What the chief writes in its own name counts as its order does, and fences its predecessors.
+      // A write by the chief itself is treated as an order: it fences the chief's predecessors.
       const refused = from.task === this.chief ? this.hooks.judge(from) : this.hooks.judgeCaller(from);
-      // Somebody else's word for a chief is no proof that there is one: it raises no fence.
+      // Another task's claim to act for a chief proves nothing, so it does not raise the fence.
       return refused ?? (orderedBy && refusalOfChief(this.#now(), orderedBy));
     },
     chief: () => this.chief,
@@ -212,7 +212,7 @@ export class ClusterTask {
     metrics: () => this.#options.metrics?.() ?? '',
   };
 
-  /** Called once by `joinCluster`, when the agent listens. */
+  /** Called once by `joinCluster`, after the agent started. */
   async begin(agent: Agent, agentAddress: string): Promise<void> {
     this.#agent = agent;
     const { spec, serverAddress = null, nonce = () => randomBytes(9).toString('base64url') } = this.#options;
@@ -248,7 +248,7 @@ export class ClusterTask {
     if (this.#options.keepsProcess === false) this.#timer.unref();
   }
 
-  /** What the others remember of earlier lives of this task. Who does not answer soon is not waited for. */
+  /** The earlier incarnations of this task that the others know. Slow peers are skipped. */
   async #ask(contacts: readonly Contact[]): Promise<readonly { incarnation: number; first: number }[]> {
     const timeoutMs = Math.min(1000, this.#settings.suspectAfterMs);
     const answers = contacts.map(async ({ task, address }) => {
@@ -268,12 +268,11 @@ export class ClusterTask {
     return (await Promise.all(answers)).flat();
   }
 
-  /** This life of the task. */
   get identity(): Identity {
     return this.#now().self;
   }
 
-  /** Counts the changes that oblige workers to make a fresh session. */
+  /** Rises with each change that requires workers to open a new session. */
   get epoch(): number {
     return this.#now().epoch;
   }
@@ -282,12 +281,11 @@ export class ClusterTask {
     return this.member(this.task)!.agentAddress;
   }
 
-  /** The task whose orders count. */
   get chief(): TaskId | undefined {
     return this.#now().chief;
   }
 
-  /** Every task heard of, this one included, in order. */
+  /** All known tasks, this one included, in order. */
   members(): readonly Member[] {
     return [...this.#now().members.values()].sort((a, b) => compareTasks(a.task, b.task));
   }
@@ -304,30 +302,30 @@ export class ClusterTask {
       epoch,
       chief: chief ?? null,
       self,
-      members: [...members.values()].map(({ lastSeen, greeting: _, ...view }) => ({
+      members: [...members.values()].map(({ lastSeen, pendingEvent: _, ...view }) => ({
         ...view,
         silentMs: view.task === this.task ? 0 : Math.max(0, Math.round(now - lastSeen)),
       })),
     };
   }
 
-  /** Waits until the tasks are alive, or until a predicate names nobody any more. Says whom it waits for. */
-  waitFor(whom: WhomToWaitFor, options: WaitForOptions): Promise<void> {
+  /** Waits until the tasks are alive, or until a function returns no missing tasks. Reports which are missing. */
+  waitFor(whom: TasksToAwait, options: WaitForOptions): Promise<void> {
     return waitForMembers(this, whom, options, (task) => {
       const address = this.member(task)?.agentAddress ?? this.#options.spec.addressOf(task);
       return address === undefined
         ? undefined
-        : (this.#links.problem(address) ?? `agent ${address} was not heard of`);
+        : (this.#links.problem(address) ?? `agent ${address} has not responded yet`);
     });
   }
 
-  /** A client for the agent of a member, wherever it lives at the moment. */
+  /** A client for the agent of a member at its current address. */
   client(task: TaskId): AgentClient {
     const member = this.member(task);
     if (member === undefined) {
-      throw new ShoalError('SHOAL_NOT_FOUND', `${task} has not been heard of`, {
+      throw new ShoalError('SHOAL_NOT_FOUND', `${task} is not a known member of the cluster`, {
         task,
-        hint: 'wait for it first',
+        hint: 'wait until it has joined: see waitFor',
       });
     }
     const key = `${task} ${member.agentAddress}`;
@@ -353,7 +351,7 @@ export class ClusterTask {
     this.#agent!.onOrder(name, handler);
   }
 
-  /** Why this task may not change blobs on its own disk, as far as it knows; undefined when it may. */
+  /** Why this task may not change blobs on its own disk, as far as it knows; undefined when allowed. */
   ownRefusal(orderedBy?: Identity): string | undefined {
     const state = this.#now();
     if (state.over?.kind === 'superseded') return `${this.task} has been replaced`;
@@ -361,7 +359,7 @@ export class ClusterTask {
     return orderedBy && refusalOfChief(state, orderedBy);
   }
 
-  /** Gives an order to a task in this one's name; only the chief's are obeyed. */
+  /** Sends an order to a task; tasks accept orders of the chief only. */
   order(
     to: TaskId,
     name: string,
@@ -371,27 +369,27 @@ export class ClusterTask {
     return this.client(to).order(name, this.identity, payload, options);
   }
 
-  /** Answers what other tasks, whoever they are, ask for by this name; gives the function that ends it. */
+  /** Registers the handler of a request of any task; returns the function that removes it. */
   onRequest(name: string, handler: RequestHandler): () => void {
     return this.#agent!.onRequest(name, handler);
   }
 
-  /** Asks another task for something: once, unless the caller says `again`. */
+  /** Sends a request to another task. Retried only with `again`, which the caller sets for idempotent requests. */
   request(
     to: TaskId,
     name: string,
     payload?: unknown,
-    options: { readonly timeoutMs?: number; readonly signal?: AbortSignal | undefined; again?: boolean } = {},
+    options: { readonly timeoutMs?: number; readonly signal?: AbortSignal; again?: boolean } = {},
   ): Promise<unknown> {
     return this.client(to).request(name, this.identity, payload, options);
   }
 
-  /** Tells everybody that this task's TensorFlow server has moved. */
+  /** Announces a new address of this task's TensorFlow server. */
   moveServer(serverAddress: string | null): void {
     this.#dispatch({ type: 'server', now: this.#clock.now(), serverAddress });
   }
 
-  /** Takes a task out of the cluster for good; if it runs, it exits when it hears of it. */
+  /** Removes a task from the cluster permanently; its process exits when it learns of that. */
   remove(task: TaskId): void {
     if (!this.isChief) {
       throw new ShoalError('SHOAL_FORBIDDEN', `${this.task} cannot remove ${task}: it is not the chief`, {
@@ -401,7 +399,9 @@ export class ClusterTask {
     this.#dispatch({ type: 'remove', now: this.#clock.now(), task });
   }
 
-  /** Says good-bye and closes. Who does not hear it in time will take this task for lost. Done twice it is done once. */
+  /**
+   * Sends the leave message and closes. A task that does not receive it in time considers this one lost. Idempotent.
+   */
   leave({ timeoutMs = 5000 }: { readonly timeoutMs?: number } = {}): Promise<void> {
     this.#ending ??= this.#leave(timeoutMs);
     return this.#ending;
@@ -456,25 +456,25 @@ export class ClusterTask {
     }
   }
 
-  /** Once for each claim in a row: whoever insists on it does so with every message. */
+  /** Logs a claim once: its sender repeats it with every message. */
   #reportUnproven({ claim: { entry, by }, why }: Extract<Effect, { type: 'unproven' }>): void {
     const about = `${by} about ${entry.task}`;
-    const life = `incarnation ${entry.incarnation} of ${entry.task} runs at ${entry.agentAddress}`;
-    if (this.#unproven.get(about) === life) return;
-    this.#unproven.set(about, life);
-    this.#options.onNotice?.(`${this.task}: ${by} claims that ${life}; ignored, as ${why}`);
+    const claimed = `incarnation ${entry.incarnation} of ${entry.task} runs at ${entry.agentAddress}`;
+    if (this.#unproven.get(about) === claimed) return;
+    this.#unproven.set(about, claimed);
+    this.#options.onNotice?.(`${this.task}: ${by} claims that ${claimed}; ignored: ${why}`);
   }
 
-  /** The answer that is being given goes out first: what this task knows may be news to its successor. */
+  /** Closes after pending replies are sent: the successor may need the information in them. */
   async #exit(effect: Extract<Effect, { type: 'exit' }>): Promise<void> {
     const { reason } = effect;
     const why =
       reason.kind === 'removed'
-        ? 'the chief has removed it'
-        : `incarnation ${reason.by.incarnation} at ${reason.by.agentAddress} has taken its place`;
+        ? 'the chief removed it'
+        : `incarnation ${reason.by.incarnation} at ${reason.by.agentAddress} replaced it`;
     const error = new ShoalError(
       'SHOAL_FORBIDDEN',
-      `${this.task} has no place in the cluster any more: ${why}`,
+      `${this.task} is no longer a member of the cluster: ${why}`,
       {
         task: this.task,
       },
@@ -491,10 +491,10 @@ export class ClusterTask {
   }
 }
 
-/** An ordinary exit could wait for ever for a call into TensorFlow whose peer is gone. */
+/** An ordinary exit could wait forever for a TensorFlow call to a peer that is gone. */
 async function endProcess(): Promise<void> {
-  const { exitAtOnce } = await import('../../native/exit.js');
+  const { exitImmediately } = await import('../../native/exit.js');
   process.exitCode = EXIT.superseded;
   process.emit('exit', EXIT.superseded);
-  exitAtOnce(EXIT.superseded);
+  exitImmediately(EXIT.superseded);
 }

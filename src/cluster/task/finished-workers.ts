@@ -1,11 +1,11 @@
 /**
- * Workers that have reported the end of their training. A worker whose process ends after its report is done, whether or not
- * its leave message arrived: nobody waits for it to come back.
+ * Workers that have reported the end of their training. No task waits for such a worker after its process ended,
+ * whether or not its leave message arrived.
  */
 import * as v from 'valibot';
 import { checked } from '../agent/wire.js';
 import type { Identity } from '../membership/map.js';
-import { isThere } from '../membership/types.js';
+import { isPresent } from '../membership/types.js';
 import type { TaskId } from '../spec/task-id.js';
 import type { ClusterTask } from './cluster-task.js';
 
@@ -26,22 +26,22 @@ export class FinishedWorkers {
     });
   }
 
-  /** Whether this process of the task has reported that it makes no more steps. */
+  /** Whether this process has reported that it runs no more steps. */
   has(member: Identity): boolean {
     return this.#finished.has(keyOf(member));
   }
 
-  /** Tells every task that is there. Returns why some could not be told. */
+  /** Reports to every running task. Returns the failures by task. */
   async report(finished: boolean): Promise<ReadonlyMap<TaskId, unknown>> {
     const task = this.#task;
     const failures = new Map<TaskId, unknown>();
-    const others = task.members().filter((member) => member.task !== task.task && isThere(member.status));
-    const told = others.map((member) =>
+    const others = task.members().filter((member) => member.task !== task.task && isPresent(member.status));
+    const reports = others.map((member) =>
       task
         .request(member.task, REQUEST, { finished }, { timeoutMs: TIMEOUT_MS })
         .catch((error: unknown) => failures.set(member.task, error)),
     );
-    await Promise.all(told);
+    await Promise.all(reports);
     return failures;
   }
 }

@@ -17,8 +17,8 @@ export function taskAt(place: string): TaskId {
 }
 
 /**
- * Machines are told apart by name and by address: containers and hosts of a lab may share a name, and tasks
- * behind one name may have several addresses, which at worst keeps a replica nearer than it could be.
+ * A host is identified by name and address: containers may share a name. A host with several addresses counts as
+ * several, which at worst keeps a replica on the same machine.
  */
 export function peersOf(task: ClusterTask): Peers {
   return {
@@ -39,9 +39,8 @@ export function peersOf(task: ClusterTask): Peers {
 }
 
 /**
- * Workers hold replicas before the chief, which has enough to do, and both before a ps: those hold shards of their own,
- * and a job that is started again with fewer of them must find every shard. An evaluator may be missing next time: it
- * holds some only where nobody else does.
+ * Replicas go to workers first, then to the chief, which has more work, then to ps: these hold their own shards, and a
+ * job that restarts with fewer ps must find every shard. Evaluators come last, since the next run may have none.
  */
 function turnOf(task: TaskId, chief: TaskId | undefined): number {
   const { job } = parseTaskId(task);

@@ -1,4 +1,4 @@
-/** The news of a cluster, for those who listen. */
+/** Membership events of a task, with listeners. */
 import type { Effect } from '../membership/types.js';
 
 export type TaskEvent = Extract<
@@ -11,7 +11,7 @@ type Listener = (event: TaskEvent) => void;
 export class TaskEvents {
   readonly #listeners = new Map<TaskEventType | '*', Set<Listener>>();
 
-  /** Calls back on each event of a type, `*` for all; returns the function that ends it. */
+  /** Adds a listener for a type of event, `*` for all; returns the function that removes it. */
   on(type: '*', listener: Listener): () => void;
   on<T extends TaskEventType>(
     type: T,
@@ -30,7 +30,7 @@ export class TaskEvents {
         try {
           listener(event);
         } catch (error) {
-          // The fault is the listener's: it must not stop membership, nor go unheard.
+          // A failing listener must not stop membership, but must not go unnoticed.
           queueMicrotask(() => {
             throw error;
           });

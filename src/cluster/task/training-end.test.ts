@@ -23,22 +23,22 @@ function cluster(finished: readonly number[] = []) {
   };
 }
 
-it('is not over before anybody has trained, nor while a worker is there', () => {
+it('is not over before a worker joined, nor while one is running', () => {
   const look = cluster();
   expect(look(0)).toEqual({ kind: 'training' });
   expect(look(1, 'left', 'alive')).toEqual({ kind: 'training' });
   expect(look(5000, 'dead', 'suspect')).toEqual({ kind: 'training' });
 });
 
-it('is over at once when all have left', () => {
+it('is over when all have left', () => {
   expect(cluster()(0, 'left', 'left')).toEqual({ kind: 'over', lost: [], finished: true });
 });
 
-it('is over at once when who died had reported the end of its training', () => {
+it('is over when a dead worker had reported the end of its training', () => {
   expect(cluster([1])(0, 'left', 'dead')).toEqual({ kind: 'over', lost: [], finished: true });
 });
 
-it('waits for who died, and is over, finished by the others, when it does not come back', () => {
+it('waits for a dead worker, then is over and finished by the others', () => {
   const look = cluster();
   const lost = [taskId('worker', 1)];
   expect(look(100, 'left', 'dead')).toEqual({ kind: 'awaiting', tasks: lost, leftMs: 1000 });
@@ -52,7 +52,7 @@ it('is not finished when all died', () => {
   expect(look(1000, 'dead', 'dead')).toMatchObject({ kind: 'over', finished: false });
 });
 
-it('counts the time anew for a worker that came back and died again', () => {
+it('restarts the wait for a worker that came back and died again', () => {
   const look = cluster();
   look(0, 'left', 'dead');
   expect(look(900, 'left', 'alive')).toEqual({ kind: 'training' });

@@ -1,26 +1,26 @@
 /**
- * Whether training is over, for the tasks that outlast it: ps and evaluators. It is over when every worker has left, or has
- * reported that it is finished. A worker that died may be relaunched: it is waited for, but not for ever.
+ * Decides whether training is over, for ps and evaluators, which run longer than the workers. It is over when every
+ * worker has left or reported that it is finished. A worker that died may restart: it is awaited for a limited time.
  */
 
-import { isThere, type Member } from '../membership/types.js';
+import { isPresent, type Member } from '../membership/types.js';
 import { type TaskId, trains } from '../spec/task-id.js';
 import type { FinishedWorkers } from './finished-workers.js';
 
 export type TrainingState =
-  /** Nobody has trained yet, or somebody does. */
+  /** No worker has joined yet, or some worker is running. */
   | { readonly kind: 'training' }
-  /** No worker is there, and these died without a leave message. */
+  /** No worker is running, and these died without a leave message. */
   | { readonly kind: 'awaiting'; readonly tasks: readonly TaskId[]; readonly leftMs: number }
-  /** `lost`: who did not come back. `finished`: whether any worker ended gracefully. */
+  /** `lost`: workers that did not come back. `finished`: whether any worker ended gracefully. */
   | { readonly kind: 'over'; readonly lost: readonly TaskId[]; readonly finished: boolean };
 
 export interface TrainingEndOptions {
   readonly members: () => readonly Member[];
   readonly finished: Pick<FinishedWorkers, 'has'>;
-  /** How long a worker that died may stay away while no other worker is there. */
+  /** How long to wait for dead workers while no other worker is running. */
   readonly lostWorkerMs: number;
-  /** Milliseconds that only go forward. */
+  /** Monotonic milliseconds. */
   readonly now: () => number;
 }
 
@@ -32,11 +32,11 @@ export class TrainingEnd {
     this.#options = options;
   }
 
-  /** The state of the moment. The wait for lost workers is counted from the first call that finds no other worker there. */
+  /** The current state. The wait for lost workers starts with the first call that finds no running worker. */
   state(): TrainingState {
     const { members, finished, lostWorkerMs, now } = this.#options;
     const workers = members().filter(({ task }) => trains(task));
-    if (workers.length === 0 || workers.some(({ status }) => isThere(status))) {
+    if (workers.length === 0 || workers.some(({ status }) => isPresent(status))) {
       this.#awaitingSince = undefined;
       return { kind: 'training' };
     }

@@ -21,7 +21,7 @@ function place() {
     step: null,
     status: 'suspect',
     lastSeen: 0,
-    greeting: undefined,
+    pendingEvent: undefined,
   };
   let status: Status = 'suspect';
   const events = new TaskEvents();
@@ -41,32 +41,32 @@ describe('waitFor', () => {
     await waiting;
   });
 
-  it('looks again with each progress line, whatever it missed', async () => {
+  it('rechecks with each progress line, even without an event', async () => {
     const here = place();
     const waiting = waitForMembers(here, [ps], { timeoutMs: 60_000, progressMs: 5 }, () => undefined);
     here.become('alive');
     await waiting;
   });
 
-  it('does not fail at the deadline when nobody is missing', async () => {
+  it('does not fail at the deadline when no task is missing', async () => {
     const here = place();
     const waiting = waitForMembers(here, [ps], { timeoutMs: 5 }, () => undefined);
     here.become('alive');
     await waiting;
   });
 
-  it('names who is missing, and why, in its progress and its error', async () => {
+  it('names the missing tasks and the reasons, in its progress and its error', async () => {
     const lines: string[] = [];
     const options = { timeoutMs: 20, onProgress: (line: string) => lines.push(line) };
     const waiting = waitForMembers(place(), [ps], options, () => 'nothing listens there');
     await expect(waiting).rejects.toMatchObject({
       code: 'SHOAL_TIMEOUT',
-      message: expect.stringContaining('in vain for /job:ps/task:0 [nothing listens there]'),
+      message: expect.stringContaining('waiting for /job:ps/task:0 [nothing listens there]'),
     });
     expect(lines).toEqual(['/job:worker/task:0 waits for /job:ps/task:0 [nothing listens there] (0 of 0 s)']);
   });
 
-  it('waits for whom a function names', async () => {
+  it('waits for the tasks that a function returns', async () => {
     const here = place();
     const missing = (members: readonly Member[]) =>
       members.filter(({ status }) => status !== 'left').map(({ task }) => task);
@@ -76,7 +76,7 @@ describe('waitFor', () => {
     await waiting;
   });
 
-  it('ends with its signal, and with the place of its task', async () => {
+  it('ends with its signal, and when its task is removed', async () => {
     const controller = new AbortController();
     const aborted = waitForMembers(
       place(),
@@ -89,6 +89,6 @@ describe('waitFor', () => {
     const here = place();
     const waiting = waitForMembers(here, [ps], { timeoutMs: 60_000 }, () => undefined);
     here.events.emit({ type: 'exit', reason: { kind: 'removed' } });
-    await expect(waiting).rejects.toThrow(/lost its place/);
+    await expect(waiting).rejects.toThrow(/no longer a member/);
   });
 });

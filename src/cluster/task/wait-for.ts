@@ -1,33 +1,34 @@
-/** Waiting for other tasks: with a deadline, and saying all along whom for. */
+/** Waits for other tasks, with a deadline and progress reports. */
 import { abortError } from '../../async/deadline.js';
 import { ShoalError } from '../../errors/errors.js';
 import type { Member } from '../membership/types.js';
 import type { TaskId } from '../spec/task-id.js';
 import type { TaskEvents } from './task-events.js';
 
-/** The tasks that must be alive, or a function that names those which are still missing. */
-export type WhomToWaitFor = readonly TaskId[] | ((members: readonly Member[]) => readonly TaskId[]);
+/** The tasks that must be alive, or a function that returns the missing ones. */
+export type TasksToAwait = readonly TaskId[] | ((members: readonly Member[]) => readonly TaskId[]);
 
 export interface WaitForOptions {
   readonly timeoutMs: number;
-  readonly signal?: AbortSignal | undefined;
-  /** A line that says whom the task waits for, at the start, on each change and every few seconds. */
+  readonly signal?: AbortSignal;
+  /** Receives the missing tasks at the start, on each change and every `progressMs`. */
   readonly onProgress?: ((line: string) => void) | undefined;
+  /** Default: 5 s. */
   readonly progressMs?: number;
-  /** A wait that is over sooner reports nothing. */
+  /** No progress is reported before this time; default: 0. */
   readonly quietMs?: number;
 }
 
-interface Place {
+interface WaitingTask {
   readonly task: TaskId;
   readonly events: TaskEvents;
   members(): readonly Member[];
 }
 
-/** `problem` tells why a task is not there, as far as known. */
+/** `problem` returns why a task is missing, if known. */
 export function waitForMembers(
-  place: Place,
-  whom: WhomToWaitFor,
+  place: WaitingTask,
+  whom: TasksToAwait,
   { timeoutMs, signal, onProgress, progressMs = 5000, quietMs = 0 }: WaitForOptions,
   problem: (task: TaskId) => string | undefined,
 ): Promise<void> {
@@ -73,14 +74,16 @@ export function waitForMembers(
     const unsubscribe = place.events.on('*', (event) => {
       if (event.type !== 'exit') look();
       else
-        settle(() => reject(new ShoalError('SHOAL_ABORTED', `${place.task} lost its place while it waited`)));
+        settle(() =>
+          reject(new ShoalError('SHOAL_ABORTED', `${place.task} is no longer a member of the cluster`)),
+        );
     });
     const quiet = quietMs > 0 ? setTimeout(() => look(), quietMs + 1) : undefined;
     const rhythm = setInterval(() => look(true), progressMs);
     const deadline = setTimeout(() => {
       const tasks = missing();
       if (tasks.length === 0) return settle(resolve);
-      const text = `${place.task} waited ${timeoutMs} ms in vain for ${named(tasks)}`;
+      const text = `${place.task} timed out after ${timeoutMs} ms waiting for ${named(tasks)}`;
       const hint = 'start the missing tasks, or check their addresses, the network and the credentials';
       settle(() => reject(new ShoalError('SHOAL_TIMEOUT', text, { hint, task: place.task })));
     }, timeoutMs);

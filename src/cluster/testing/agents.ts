@@ -1,4 +1,4 @@
-/** Agents that stand alone, for tests of the agent itself. */
+/** Agents without a cluster, for tests of the agent itself. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** A cluster of real processes on loopback, for tests. Everything it starts it also ends, by process id. */
+/** A cluster of real processes on loopback, for tests. It kills every process that it starts. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
@@ -23,7 +23,7 @@ export interface Line {
 
 export const HEARTBEAT_MS = 200;
 export const DEAD_AFTER_MS = 4000;
-/** Starting a process takes long where others keep the machine busy; nothing is measured by this. */
+/** A generous timeout for starting processes on a busy machine. */
 export const PATIENCE_MS = 120_000;
 
 const SCRIPT = fileURLToPath(new URL('./task-process.ts', import.meta.url));
@@ -65,7 +65,7 @@ export class TaskProcess {
     return Date.now();
   }
 
-  /** The first line, from `since` on, that fits. */
+  /** The first matching line since `since`. */
   line(what: string, fits: (line: Line) => boolean, since = 0, timeoutMs = PATIENCE_MS): Promise<Line> {
     return new Promise((done, fail) => {
       const look = () => {
@@ -98,7 +98,7 @@ export class TaskProcess {
     return this.line(`answer to ${JSON.stringify(command)}`, (line) => line.id === id);
   }
 
-  /** Ends the process, stopped or not. */
+  /** Kills the process, stopped or not. */
   async end(): Promise<void> {
     if (this.running) this.#child.kill('SIGKILL');
     await this.exited;

@@ -1,4 +1,4 @@
-/** A world of tasks around the membership reducer: virtual time, virtual network, no sockets. */
+/** Simulates tasks around the membership reducer: virtual time, virtual network, no sockets. */
 
 import type { Identity } from '../membership/map.js';
 import { initialState, judgeOrder, messageTo, reduce } from '../membership/membership.js';
@@ -15,7 +15,7 @@ import { isWatched } from '../membership/watch.js';
 import { parseTaskId, type TaskId } from '../spec/task-id.js';
 
 export interface Process {
-  /** `ps1` for the first life of a task, `ps1#2` for its second. */
+  /** `ps1` for the first process of a task, `ps1#2` for its second. */
   readonly label: string;
   readonly task: TaskId;
   readonly address: string;
@@ -29,7 +29,7 @@ export interface WorldOptions {
   readonly chief: TaskId | undefined;
   readonly settings: MembershipSettings;
   readonly onEffect?: (process: Process, effect: Effect, now: number) => void;
-  /** The delay of one message in ms; one by default. */
+  /** The delay of one message in ms; default: 1. */
   readonly delay?: () => number;
 }
 
@@ -42,20 +42,20 @@ export class World {
   now = 0;
   readonly processes: Process[] = [];
   readonly #jobs: Job[] = [];
-  readonly #cuts = new Set<string>();
+  readonly #partitions = new Set<string>();
 
   constructor(readonly options: WorldOptions) {}
 
   start(task: TaskId, how: { address?: string; clock?: number } = {}): Process {
     const { contacts, chief, settings } = this.options;
     const { job, index } = parseTaskId(task);
-    const lives = this.processes.filter((other) => other.task === task).length + 1;
-    const label = `${job}${index}${lives > 1 ? `#${lives}` : ''}`;
+    const count = this.processes.filter((other) => other.task === task).length + 1;
+    const label = `${job}${index}${count > 1 ? `#${count}` : ''}`;
     const address = how.address ?? contacts.find((contact) => contact.task === task)?.address ?? `${label}:1`;
     const seen = contacts.flatMap((contact) => {
       const other = this.#at(contact.address);
       const isSilent =
-        other === undefined || other.condition !== 'running' || this.#isCut(address, other.address);
+        other === undefined || other.condition !== 'running' || this.#isPartitioned(address, other.address);
       const entry = isSilent ? undefined : other.state.members.get(task);
       return entry === undefined ? [] : [entry];
     });
@@ -68,7 +68,7 @@ export class World {
     const process: Process = { label, task, address, state, condition: 'running', backlog: [] };
     this.processes.push(process);
     this.dispatch(process, { type: 'start', now: this.now });
-    this.#tickForEver(process);
+    this.#tickForever(process);
     return process;
   }
 
@@ -76,7 +76,8 @@ export class World {
     process.condition = 'gone';
     const { self } = process.state;
     for (const other of this.processes) {
-      const isLinked = isWatched(process.state, other.task) && !this.#isCut(process.address, other.address);
+      const isLinked =
+        isWatched(process.state, other.task) && !this.#isPartitioned(process.address, other.address);
       if (other.condition === 'running' && isLinked) {
         this.#after(1, () => this.dispatch(other, { type: 'disconnected', now: this.now, peer: self }));
       }
@@ -92,12 +93,12 @@ export class World {
     for (const late of process.backlog.splice(0)) late();
   }
 
-  cut(a: string, b: string): void {
-    this.#cuts.add([a, b].sort().join(' '));
+  partition(a: string, b: string): void {
+    this.#partitions.add([a, b].sort().join(' '));
   }
 
   heal(): void {
-    this.#cuts.clear();
+    this.#partitions.clear();
   }
 
   order(chief: Process, to: Process): string | undefined {
@@ -106,7 +107,7 @@ export class World {
     return refused;
   }
 
-  /** One process says something about others, true or not. */
+  /** Sends claims of one process about others, true or false. */
   forge(by: Process, to: Process, members: readonly View[]): void {
     const message = { ...messageTo(by.state, false), members };
     this.dispatch(to, { type: 'heard', now: this.now, via: 'request', message });
@@ -128,7 +129,7 @@ export class World {
     }
   }
 
-  /** Lets time pass. */
+  /** Advances the time. */
   run(ms: number): void {
     const end = this.now + ms;
     for (let next = this.#jobs[0]; next !== undefined && next.at <= end; next = this.#jobs[0]) {
@@ -140,9 +141,9 @@ export class World {
   }
 
   #send(from: Process, effect: Extract<Effect, { address: string }>): void {
-    const whole = effect.type === 'announce';
+    const complete = effect.type === 'announce';
     const delay = this.options.delay ?? (() => 1);
-    const message = messageTo(from.state, whole);
+    const message = messageTo(from.state, complete);
     const known = from.state.members.get(effect.to);
     const peer: Identity | undefined = known?.agentAddress === effect.address ? known : undefined;
     const checked = (answered: boolean) => {
@@ -158,36 +159,36 @@ export class World {
       });
     this.#after(delay(), () => {
       const to = this.#at(effect.address);
-      const isCut = this.#isCut(from.address, effect.address);
-      if (isCut || to?.condition === 'frozen') fail('timeout', 2 * this.options.settings.heartbeatMs);
+      const isPartitioned = this.#isPartitioned(from.address, effect.address);
+      if (isPartitioned || to?.condition === 'frozen') fail('timeout', 2 * this.options.settings.heartbeatMs);
       else if (to === undefined) fail('refused', delay());
-      // Its certificate does not speak for the task that is expected there.
+      // Its certificate is not valid for the expected task.
       else if (to.task !== effect.to) fail('other', delay());
-      if (isCut || to === undefined || to.task !== effect.to) return;
+      if (isPartitioned || to === undefined || to.task !== effect.to) return;
       const isFrozen = to.condition === 'frozen';
       this.dispatch(to, { type: 'heard', now: this.now, via: 'request', message });
-      // Also when what it heard makes it go: its last words are what it knows.
+      // It replies even if the message makes it exit.
       if (isFrozen) return;
-      const answer: Message = messageTo(to.state, whole, message.from);
+      const answer: Message = messageTo(to.state, complete, message.from);
       this.#after(delay(), () => {
-        const via = whole ? 'announce' : 'heartbeat';
+        const via = complete ? 'announce' : 'heartbeat';
         this.dispatch(from, { type: 'heard', now: this.now, via, message: answer });
         checked(true);
       });
     });
   }
 
-  #tickForEver(process: Process): void {
+  #tickForever(process: Process): void {
     this.#after(this.options.settings.heartbeatMs / 2, () => {
       if (process.condition === 'gone') return;
       this.dispatch(process, { type: 'tick', now: this.now });
-      this.#tickForEver(process);
+      this.#tickForever(process);
     });
   }
 
   #after(ms: number, run: () => void): void {
     const at = this.now + ms;
-    // In order of time, and of calling among the simultaneous.
+    // Ordered by time, then by insertion.
     this.#jobs.splice(this.#jobs.findLastIndex((job) => job.at <= at) + 1, 0, { at, run });
   }
 
@@ -195,7 +196,7 @@ export class World {
     return this.processes.findLast((process) => process.address === address && process.condition !== 'gone');
   }
 
-  #isCut(a: string, b: string): boolean {
-    return this.#cuts.has([a, b].sort().join(' '));
+  #isPartitioned(a: string, b: string): boolean {
+    return this.#partitions.has([a, b].sort().join(' '));
   }
 }

@@ -1,6 +1,6 @@
 /**
- * One task as a process of its own, for tests: told by TF_CONFIG and SHOAL_* variables, it joins its cluster
- * and prints one JSON line for each thing that happens. It reads commands, one JSON line each, from stdin.
+ * One task in its own process, for tests. Configured by TF_CONFIG and SHOAL_* variables, it joins its cluster and
+ * prints one JSON line per event. It reads commands, one JSON line each, from stdin.
  */
 import { createInterface } from 'node:readline';
 import { resolveConfig } from '../spec/config.js';
@@ -8,7 +8,7 @@ import { securityOf } from '../spec/security.js';
 import type { TaskId } from '../spec/task-id.js';
 import { joinCluster } from '../task/cluster-task.js';
 
-const say = (line: object) => process.stdout.write(`${JSON.stringify({ at: Date.now(), ...line })}\n`);
+const print = (line: object) => process.stdout.write(`${JSON.stringify({ at: Date.now(), ...line })}\n`);
 
 const config = resolveConfig({ argv: process.argv.slice(2), env: process.env });
 if (config.mode !== 'cluster') throw new Error('a test task needs a cluster');
@@ -20,17 +20,17 @@ const task = await joinCluster({
   serverAddress: '127.0.0.1:9',
   listen: config.listen.value,
   settings: { heartbeatMs: config.heartbeatMs.value, deadAfterMs: config.deadAfterMs.value },
-  onNotice: (notice) => say({ notice }),
+  onNotice: (notice) => print({ notice }),
 });
 task.events.on('*', (event) =>
-  say(
+  print(
     'member' in event
       ? { event: event.type, task: event.member.task, ...event }
       : { event: event.type, ...event },
   ),
 );
 task.onOrder('echo', (payload) => payload);
-say({ up: task.task, address: task.agentAddress, incarnation: task.identity.incarnation });
+print({ up: task.task, address: task.agentAddress, incarnation: task.identity.incarnation });
 
 interface Command {
   readonly id: number;
@@ -40,12 +40,12 @@ interface Command {
   readonly timeoutMs?: number;
 }
 
-async function obey({ do: what, tasks = [], to, timeoutMs = 10_000 }: Command): Promise<unknown> {
+async function execute({ do: what, tasks = [], to, timeoutMs = 10_000 }: Command): Promise<unknown> {
   switch (what) {
     case 'members':
       return { epoch: task.epoch, members: task.members() };
     case 'wait':
-      return task.waitFor(tasks, { timeoutMs, onProgress: (progress) => say({ progress }) });
+      return task.waitFor(tasks, { timeoutMs, onProgress: (progress) => print({ progress }) });
     case 'order':
       return task.order(to!, 'echo', 'hello', { timeoutMs });
     case 'remove':
@@ -55,7 +55,7 @@ async function obey({ do: what, tasks = [], to, timeoutMs = 10_000 }: Command): 
     case 'cpu':
       return process.cpuUsage();
     default:
-      throw new Error(`no such command: ${what}`);
+      throw new Error(`unknown command: ${what}`);
   }
 }
 
@@ -63,11 +63,15 @@ const commands = createInterface({ input: process.stdin });
 commands.on('line', async (line) => {
   const command = JSON.parse(line) as Command;
   try {
-    say({ id: command.id, result: (await obey(command)) ?? null });
+    print({ id: command.id, result: (await execute(command)) ?? null });
   } catch (error) {
-    say({ id: command.id, error: String((error as Error).message), code: (error as { code?: string }).code });
+    print({
+      id: command.id,
+      error: String((error as Error).message),
+      code: (error as { code?: string }).code,
+    });
   }
   if (command.do === 'leave') process.exit(0);
 });
-// Whoever started this task is gone: nobody would end it.
+// The parent process is gone.
 commands.on('close', () => process.exit(1));

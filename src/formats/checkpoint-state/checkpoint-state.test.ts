@@ -18,7 +18,7 @@ const state: CheckpointState = {
 };
 
 describe('a checkpoint state', () => {
-  test('is written one field a line', () => {
+  test('is written with one field per line', () => {
     expect(formatCheckpointState(state)).toBe(
       [
         'model_checkpoint_path: "model.ckpt-2"',
@@ -31,7 +31,7 @@ describe('a checkpoint state', () => {
     );
   });
 
-  test('is read as it was written, whatever the paths', () => {
+  test('round-trips with any paths', () => {
     const path = fc.string({ unit: 'grapheme' });
     fc.assert(
       fc.property(path, fc.array(path), fc.array(fc.double({ noNaN: true })), (newest, all, times) => {
@@ -58,7 +58,7 @@ describe('a checkpoint state', () => {
     });
   });
 
-  test('has paths relative to its directory, where they lie in it', () => {
+  test('has relative paths for checkpoints in its directory', () => {
     const absolute = resolvePaths(state, '/logs/run');
     expect(absolute.modelCheckpointPath).toBe('/logs/run/model.ckpt-2');
     expect(relativePaths(absolute, '/logs/run')).toEqual(state);
@@ -71,7 +71,7 @@ describe('a checkpoint state', () => {
     );
   });
 
-  test('of any text is a state or a coded error', () => {
+  test('parses any text to a state or a ShoalError', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), (text) =>
         valueOrCodedError(() => parseCheckpointState(text)),

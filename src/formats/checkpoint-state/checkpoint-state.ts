@@ -1,6 +1,6 @@
 /**
- * The file `checkpoint`, which says which checkpoints of a directory there are and which is the newest. It is a
- * CheckpointState in protobuf's text format. Paths in it are relative to its directory, or absolute.
+ * The file `checkpoint`, which lists the checkpoints of a directory and names the newest. It is a CheckpointState in
+ * protobuf text format. Its paths are relative to its directory, or absolute.
  */
 import { isAbsolute, join, relative, resolve } from 'node:path';
 import { create } from '@bufbuild/protobuf';
@@ -13,11 +13,11 @@ export const CHECKPOINT_STATE_FILE = 'checkpoint';
 export interface CheckpointState {
   /** The prefix of the newest checkpoint; empty if there is none. */
   readonly modelCheckpointPath: string;
-  /** All that are kept, oldest first, the newest included. */
+  /** All retained checkpoints, oldest first, including the newest. */
   readonly allModelCheckpointPaths: readonly string[];
-  /** When each of them was made, in seconds since 1970; as many as there are paths, or none. */
+  /** The creation time of each in seconds since 1970; as many as paths, or none. */
   readonly allModelCheckpointTimestamps: readonly number[];
-  /** When the last one was made that is kept for good; 0 if none is. */
+  /** The creation time of the last permanently retained checkpoint; 0 if there is none. */
   readonly lastPreservedTimestamp: number;
 }
 
@@ -33,7 +33,7 @@ export function parseCheckpointState(text: string, source = CHECKPOINT_STATE_FIL
     };
   } catch (cause) {
     throw new ShoalError('SHOAL_CORRUPT', `${source} is not a checkpoint state: ${messageOf(cause)}`, {
-      hint: 'delete it, or name a checkpoint instead of its directory',
+      hint: 'delete the file, or pass the path of a checkpoint instead of its directory',
       cause,
     });
   }
@@ -59,12 +59,12 @@ function mapPaths(state: CheckpointState, change: (path: string) => string): Che
   };
 }
 
-/** The state with the paths as one opens them, for one that was read in `directory`. */
+/** The state with paths resolved against `directory`. */
 export function resolvePaths(state: CheckpointState, directory: string): CheckpointState {
   return mapPaths(state, (path) => (isAbsolute(path) ? path : join(directory, path)));
 }
 
-/** The state as it is written in `directory`: paths below it are relative, so that the directory can be moved. */
+/** The state as written in `directory`: paths below it are relative, so that the directory can be moved. */
 export function relativePaths(state: CheckpointState, directory: string): CheckpointState {
   const root = resolve(directory);
   return mapPaths(state, (path) => {

@@ -1,5 +1,5 @@
 /**
- * Reads event files. One that is still being written may end within a record: `partial` takes that for its end.
+ * Reads event files. A file that is still being written may end within a record; `partial` accepts that.
  */
 import { fromBinary } from '@bufbuild/protobuf';
 import { isShoalError, ShoalError } from '../../errors/errors.js';
@@ -8,8 +8,8 @@ import { readTFRecordBatches, type TFRecordReadOptions, type TFRecordSource } fr
 
 export interface EventReadOptions
   extends Pick<TFRecordReadOptions, 'source' | 'onCorrupt' | 'onSkipped' | 'signal'> {
-  /** Let the file end within a record, as one that is being written does. */
-  readonly partial?: boolean | undefined;
+  /** Accepts a file that ends within a record. Default: false. */
+  readonly partial?: boolean;
 }
 
 export async function* readEvents(
@@ -28,6 +28,6 @@ function parse(data: Uint8Array, name: string, offset: number): Event {
     return fromBinary(EventSchema, data);
   } catch (cause) {
     if (isShoalError(cause)) throw cause;
-    throw new ShoalError('SHOAL_CORRUPT', `${name}: the record at byte ${offset} is no event`, { cause });
+    throw new ShoalError('SHOAL_CORRUPT', `${name}: the record at byte ${offset} is not an event`, { cause });
   }
 }

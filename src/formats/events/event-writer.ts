@@ -1,8 +1,8 @@
 /**
- * Writes event files, which TensorBoard reads: TFRecords of Event messages, the first of which says the version.
+ * Writes event files, which TensorBoard reads: TFRecords of Event messages, the first of which has the version.
  *
- * Writing never waits and never throws for the disk's sake: events are gathered, and go to disk when enough of
- * them wait or some time has passed. What goes wrong then is kept and thrown by the next flush() or close().
+ * Writing never blocks and never throws I/O errors: events are buffered, and written when the buffer is large enough or
+ * some time has passed. I/O errors are thrown by the next flush() or close().
  */
 import { type FileHandle, mkdir, open } from 'node:fs/promises';
 import { hostname } from 'node:os';
@@ -16,15 +16,15 @@ export const EVENT_FILE_VERSION = 'brain.Event:2';
 
 export interface EventWriterOptions {
   readonly directory: string;
-  /** The end of the file's name, such as `.v2`. */
-  readonly suffix?: string | undefined;
-  readonly host?: string | undefined;
-  /** Tells apart the files that a process makes within one second. */
-  readonly discriminator?: string | undefined;
-  /** Flushes when this many bytes wait. */
-  readonly flushBytes?: number | undefined;
+  /** The suffix of the file name, such as `.v2`. */
+  readonly suffix?: string;
+  readonly host?: string;
+  /** Distinguishes files that a process creates within one second. */
+  readonly discriminator?: string;
+  /** Flushes when this many bytes are buffered. */
+  readonly flushBytes?: number;
   /** Flushes when the oldest event has waited this long. */
-  readonly flushMs?: number | undefined;
+  readonly flushMs?: number;
   /** The time in milliseconds since 1970. */
   readonly now?: (() => number) | undefined;
 }
@@ -50,7 +50,7 @@ export class EventFileWriter {
   #pendingBytes = 0;
   #timer: NodeJS.Timeout | undefined;
   #file: FileHandle | undefined;
-  /** The flushes, one behind the other. It never rejects: a failure is kept in #failure. */
+  /** The chain of flushes. It never rejects: a failure is kept in #failure. */
   #writing: Promise<void> = Promise.resolve();
   #failure: ShoalError | undefined;
   #closed = false;
@@ -69,7 +69,7 @@ export class EventFileWriter {
     this.write({ what: { case: 'fileVersion', value: EVENT_FILE_VERSION } });
   }
 
-  /** Adds an event; its time is that of the call unless it has one. */
+  /** Adds an event. Its default time is the time of the call. */
   write(event: EventInput): void {
     if (this.#closed) throw new ShoalError('SHOAL_DISPOSED', `the event file ${this.path} is closed`);
     const message = create(EventSchema, event);
@@ -116,7 +116,7 @@ export class EventFileWriter {
   }
 
   async #append(chunk: Uint8Array): Promise<void> {
-    // After a failure the file may end within a record: nothing behind it could be read.
+    // After a failure the file may end within a record: later events would be unreadable.
     if (this.#failure) return;
     try {
       if (!this.#file) {
@@ -129,9 +129,9 @@ export class EventFileWriter {
       const code = full ? 'SHOAL_NO_SPACE' : 'SHOAL_UNREACHABLE';
       this.#failure = new ShoalError(
         code,
-        `the event file ${this.path} can not be written: ${messageOf(cause)}`,
+        `the event file ${this.path} cannot be written: ${messageOf(cause)}`,
         {
-          hint: 'its later events are lost; training itself is not affected',
+          hint: 'later events are lost; training is not affected',
           cause,
         },
       );

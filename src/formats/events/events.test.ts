@@ -53,7 +53,7 @@ test('the version comes first, then the events with the time of the clock', asyn
   expect(await steps(writer.path)).toEqual([-1, 3, 4]);
 });
 
-test('nothing is written before it is time, and all of it after a flush', async () => {
+test('events are buffered, and written on flush', async () => {
   const writer = new EventFileWriter({ directory, flushMs: 60_000 });
   writer.write(scalar(1));
   expect(await readdir(directory)).toEqual([]);
@@ -64,7 +64,7 @@ test('nothing is written before it is time, and all of it after a flush', async 
   expect(await steps(writer.path)).toEqual([-1, 1, 2]);
 });
 
-test('events reach the disk by themselves when time passes or enough of them wait', async () => {
+test('events are written after a delay or when enough are buffered', async () => {
   const timed = new EventFileWriter({ directory, flushMs: 5, discriminator: 'a' });
   const sized = new EventFileWriter({ directory, flushBytes: 60, discriminator: 'b' });
   sized.write(scalar(1));
@@ -73,17 +73,17 @@ test('events reach the disk by themselves when time passes or enough of them wai
   await sized.close();
 });
 
-test('a directory that can not be made is reported by flush and close, not by write', async () => {
+test('a directory that cannot be created is reported by flush and close, not by write', async () => {
   await writeFile(join(directory, 'file'), '');
   const writer = new EventFileWriter({ directory: join(directory, 'file', 'logs') });
   writer.write(scalar(1));
   await expect(writer.flush()).rejects.toMatchObject({ code: 'SHOAL_UNREACHABLE' });
   writer.write(scalar(2));
-  await expect(writer.close()).rejects.toThrow(/event file .* can not be written/);
+  await expect(writer.close()).rejects.toThrow(/event file .* cannot be written/);
   expect(() => writer.write(scalar(3))).toThrow(/closed/);
 });
 
-test('a file that is being written is read up to where it is whole', async () => {
+test('a file that is being written is read up to its last complete record', async () => {
   const writer = new EventFileWriter({ directory });
   for (let step = 0; step < 3; step++) writer.write(scalar(step));
   await writer.close();
@@ -93,8 +93,8 @@ test('a file that is being written is read up to where it is whole', async () =>
   await expect(steps(writer.path)).rejects.toMatchObject({ code: 'SHOAL_CORRUPT' });
 });
 
-test('a record that is no event is corrupt, with its offset', async () => {
+test('a record that is not an event is corrupt, with its offset', async () => {
   const path = join(directory, 'wrong');
   await writeFile(path, Buffer.concat([encodeRecord(new Uint8Array(0)), encodeRecord(Uint8Array.of(255))]));
-  await expect(steps(path)).rejects.toThrow(/record at byte 16 is no event/);
+  await expect(steps(path)).rejects.toThrow(/record at byte 16 is not an event/);
 });

@@ -1,6 +1,6 @@
 /**
- * Parses tf.train.Example and tf.train.SequenceExample into plain objects. Any bytes give a value or a
- * SHOAL_CORRUPT error; what is allocated is bounded by the input's length. Bytes are views of the input.
+ * Parses tf.train.Example and tf.train.SequenceExample into plain objects. Any input gives a value
+ * or a SHOAL_CORRUPT error; allocations are bounded by the input's length. Bytes are views of the input.
  */
 import { ByteReader } from '../../bytes/reader.js';
 import type { FeatureValue } from './features.js';
@@ -18,7 +18,7 @@ const FIXED64 = 1;
 const DELIMITED = 2;
 const FIXED32 = 5;
 
-/** @param source what the bytes are, for error messages. */
+/** @param source the name of the input, for error messages. */
 export function decodeExample(bytes: Uint8Array, source = 'the example'): Features {
   const features: Features = Object.create(null);
   eachField(new ByteReader(bytes, source), (field, part) => {
@@ -37,7 +37,7 @@ export function decodeSequenceExample(bytes: Uint8Array, source = 'the example')
   return { context, featureLists };
 }
 
-/** Calls back for every length-delimited field; other fields are passed over. */
+/** Calls `visit` for every length-delimited field; skips other fields. */
 function eachField(reader: ByteReader, visit: (field: number, part: ByteReader) => void): void {
   while (reader.remaining > 0) {
     const key = reader.varint('a field');
@@ -94,14 +94,14 @@ function readBytesList(reader: ByteReader): Uint8Array[] {
   return values;
 }
 
-/** A list is usually one packed field, but any number of packed and single values is the same list. */
+/** A list is usually one packed field, but may consist of several packed and single values. */
 function readFloatList(reader: ByteReader): Float32Array {
   const parts: Uint8Array[] = [];
   while (reader.remaining > 0) {
     const key = reader.varint('a field');
     if (key === ((1 << 3) | DELIMITED)) {
       const length = reader.varint('the length of floats');
-      if (length % 4 !== 0) throw reader.corrupt(`${length} bytes are no whole number of floats`);
+      if (length % 4 !== 0) throw reader.corrupt(`${length} bytes are not a multiple of the size of a float`);
       parts.push(reader.take(length, 'floats'));
     } else if (key === ((1 << 3) | FIXED32)) parts.push(reader.take(4, 'a float'));
     else if (key % 8 === DELIMITED) reader.skip(reader.varint());

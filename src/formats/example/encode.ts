@@ -1,6 +1,6 @@
 /**
- * Builds the bytes of tf.train.Example and tf.train.SequenceExample from plain objects. The messages are
- * written right away, without message objects in between: floats are copied as they lie in memory.
+ * Encodes plain objects as tf.train.Example and tf.train.SequenceExample. Messages are written directly, without
+ * intermediate message objects: floats are copied as they are in memory.
  */
 import { putVarint, varintLength } from '../../bytes/varint.js';
 import { type FeatureInput, type FeatureList, toFeatureList } from './features.js';
@@ -12,7 +12,7 @@ export type FeatureListInputs = Readonly<Record<string, readonly FeatureInput[]>
 const tag = (field: number) => (field << 3) | 2;
 const FIELD_OF_KIND = { bytes: 1, float: 2, int64: 3 } as const;
 
-/** A message that knows its size before it is written; a parent needs it for its own length. */
+/** A message whose size is known before it is written; the parent needs it for its own length. */
 interface Sized {
   readonly size: number;
   write(target: Buffer, at: number): number;
@@ -54,7 +54,7 @@ function raw(value: Uint8Array): Sized {
   };
 }
 
-/** Integers of 64 bits as their two halves, so that no BigInt is made for any of them. */
+/** 64-bit integers as two halves, to avoid creating BigInts. */
 function varints(values: BigInt64Array | BigUint64Array): Sized {
   const halves = new Uint32Array(values.buffer, values.byteOffset, values.length * 2);
   let size = 0;
@@ -123,7 +123,7 @@ export function encodeExample(features: FeatureInputs): Uint8Array {
   return toBytes(field(1, mapEntries(features, feature)));
 }
 
-/** The bytes of a tf.train.SequenceExample: features of the whole, and lists with a feature for each step. */
+/** The bytes of a tf.train.SequenceExample: context features, and lists with one feature per step. */
 export function encodeSequenceExample(context: FeatureInputs, featureLists: FeatureListInputs): Uint8Array {
   const lists = mapEntries(featureLists, (name, steps) =>
     sequence(steps.map((step) => field(1, feature(name, step)))),

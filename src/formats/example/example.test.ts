@@ -69,9 +69,9 @@ describe('an example', () => {
   test('refuses what has no kind or more than one, by the name of the feature', () => {
     expect(() => encodeExample({ empty: [] })).toThrow(/feature empty is an empty array/);
     expect(() => encodeExample({ mixed: [1, 2n] as unknown as number[] })).toThrow(
-      /feature mixed mixes kinds/,
+      /feature mixed mixes types/,
     );
-    expect(() => encodeExample({ odd: true as unknown as number })).toThrow(/feature odd is neither/);
+    expect(() => encodeExample({ odd: true as unknown as number })).toThrow(/feature odd must consist of/);
   });
 
   test('reads lists that are not packed, or packed in parts', () => {

@@ -1,5 +1,5 @@
 /**
- * What a feature of an example is in JavaScript, and the three kinds of lists that it is in the file.
+ * The JavaScript values of a feature, and the three kinds of lists in the file.
  *
  * number → float, bigint → int64, string and Uint8Array → bytes; one of them, an array of them, or a typed array.
  */
@@ -19,7 +19,7 @@ export type FeatureInput =
   | BigInt64Array
   | BigUint64Array;
 
-/** A parsed feature; null if it is there but says nothing about its kind. */
+/** A parsed feature; null if it is present without a kind. */
 export type FeatureValue = Float32Array | BigInt64Array | Uint8Array[] | null;
 
 export type FeatureList =
@@ -46,14 +46,14 @@ export function toFeatureList(name: string, input: FeatureInput): FeatureList {
     return { kind: 'int64', values: input };
   if (input instanceof Int32Array) return { kind: 'int64', values: BigInt64Array.from(input, BigInt) };
   if (Array.isArray(input)) return listOf(name, input);
-  throw invalid(`the feature ${name} is neither numbers, bigints, strings nor bytes`);
+  throw invalid(`feature ${name} must consist of numbers, bigints, strings or bytes`);
 }
 
 function listOf(name: string, values: readonly unknown[]): FeatureList {
   const isBytes = (value: unknown) => typeof value === 'string' || value instanceof Uint8Array;
   if (values.length === 0) {
-    throw invalid(`the feature ${name} is an empty array, which has no kind`, {
-      hint: 'give an empty Float32Array or BigInt64Array, or leave the feature out',
+    throw invalid(`feature ${name} is an empty array, which has no type`, {
+      hint: 'pass an empty Float32Array or BigInt64Array, or omit the feature',
     });
   }
   if (values.every((value) => typeof value === 'number'))
@@ -61,7 +61,5 @@ function listOf(name: string, values: readonly unknown[]): FeatureList {
   if (values.every((value) => typeof value === 'bigint'))
     return { kind: 'int64', values: BigInt64Array.from(values) };
   if (values.every(isBytes)) return { kind: 'bytes', values: values as (string | Uint8Array)[] };
-  throw invalid(
-    `the feature ${name} mixes kinds: all its values must be numbers, bigints, or strings and bytes`,
-  );
+  throw invalid(`feature ${name} mixes types: use only numbers, only bigints, or only strings and bytes`);
 }

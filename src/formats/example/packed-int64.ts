@@ -1,6 +1,6 @@
 /**
- * Decodes packed varints of 64 bits. Both halves of a number are put together as 32-bit integers, right in the
- * memory of the result, so that no BigInt is made for any of them.
+ * Decodes packed 64-bit varints. Both halves of a number are assembled as 32-bit integers in the memory of the result,
+ * to avoid creating BigInts.
  */
 import type { ByteReader } from '../../bytes/reader.js';
 
@@ -35,7 +35,7 @@ export function decodePackedInt64(reader: ByteReader): BigInt64Array {
   }
   if (at !== end) {
     reader.offset = at;
-    throw reader.corrupt('an integer is cut off');
+    throw reader.corrupt('an integer is truncated');
   }
   return values;
 }

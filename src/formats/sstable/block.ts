@@ -1,6 +1,6 @@
 /**
- * A block of a table: entries in the order of their keys, each key without the bytes that it shares with the
- * one before it. At a restart point a key is whole; the restart points are listed at the end of the block.
+ * A block of a table: entries in key order, each key without the prefix it shares with the previous key. At a restart
+ * point the key is complete; the restart points are listed at the end of the block.
  *
  *   entry: varint shared · varint unshared · varint value length · key rest · value
  *   block: entries · fixed32 restart offset … · fixed32 number of restarts
@@ -37,7 +37,7 @@ export class BlockWriter {
     return this.#writer.length === 0;
   }
 
-  /** The size that the block would have if it were finished as it is. */
+  /** The size of the block if it were finished now. */
   get size(): number {
     return this.#writer.length + 4 * this.#restarts.length + 4;
   }
@@ -71,8 +71,8 @@ export class BlockWriter {
 }
 
 /**
- * The entries of a block. Reads them in order, which needs no restart points; they are only checked to be
- * where they may be. Values are views of the block, keys are copies.
+ * The entries of a block, read in order without using the restart points, whose positions are only checked. Values are
+ * views of the block, keys are copies.
  */
 export function* blockEntries(block: Uint8Array, source: string): Generator<TableEntry> {
   const tail = new ByteReader(block, source, Math.max(0, block.length - 4));

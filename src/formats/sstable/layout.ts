@@ -17,7 +17,7 @@ export const MAGIC = 0xdb4775248b80fb57n;
 
 export const Compression = { none: 0, snappy: 1 } as const;
 
-/** Where a block is; the size leaves the trailer out. */
+/** The position of a block; the size excludes the trailer. */
 export interface BlockHandle {
   readonly offset: number;
   readonly size: number;
@@ -32,7 +32,7 @@ export function readHandle(reader: ByteReader): BlockHandle {
   return { offset, size: reader.varint('the size of a block') };
 }
 
-/** The masked crc over a block and the byte that says how it is compressed. */
+/** The masked crc over a block and its compression byte. */
 export function blockCrc(content: Uint8Array, compression: number): number {
   return maskCrc(crc32c(Uint8Array.of(compression), crc32c(content)));
 }

@@ -1,6 +1,6 @@
 /**
- * Decodes snappy's raw block format. The output is bounded before it is allocated: no element of the format
- * yields more than 64 bytes from 2, so a larger promise is a lie.
+ * Decodes snappy's raw block format. The output size is checked before allocation: no element of the format expands 2
+ * bytes to more than 64, so a larger declared size is corrupt.
  */
 import { ByteReader } from '../../bytes/reader.js';
 
@@ -10,7 +10,7 @@ export function snappyDecode(input: Uint8Array, source: string): Uint8Array {
   const reader = new ByteReader(input, source);
   const length = reader.varint('the length before compression');
   if (length > input.length * MAX_EXPANSION) {
-    throw reader.corrupt(`${input.length} compressed bytes can not hold ${length} bytes`);
+    throw reader.corrupt(`${input.length} compressed bytes cannot hold ${length} bytes`);
   }
   const output = new Uint8Array(length);
   let at = 0;
@@ -31,7 +31,8 @@ export function snappyDecode(input: Uint8Array, source: string): Uint8Array {
     copy(output, at, distance, count);
     at += count;
   }
-  if (at !== length) throw reader.corrupt(`${at} bytes came out of a block that promised ${length}`);
+  if (at !== length)
+    throw reader.corrupt(`a block expanded to ${at} bytes instead of the declared ${length}`);
   return output;
 }
 
@@ -52,7 +53,7 @@ function copyDistance(tag: number, kind: number, reader: ByteReader): number {
   );
 }
 
-/** A copy may overlap what it writes: then it repeats the last `distance` bytes. */
+/** A copy may overlap its own output: it then repeats the last `distance` bytes. */
 function copy(output: Uint8Array, at: number, distance: number, count: number): void {
   if (distance >= count) {
     output.copyWithin(at, at - distance, at - distance + count);

@@ -174,7 +174,7 @@ describe('snappy', () => {
       .u8(0)
       .u8(1)
       .take();
-    expect(() => snappyDecode(input, 'test')).toThrow(/can not hold/);
+    expect(() => snappyDecode(input, 'test')).toThrow(/cannot hold/);
   });
 
   test('of any bytes gives bytes or a coded error', () => {

@@ -21,7 +21,7 @@ import {
 const BLOCK_BYTES = 256 * 1024;
 const RESTART_INTERVAL = 16;
 
-/** A short key that is not below `key` and is below `next`, to stand between two blocks. */
+/** A short key in [key, next), which separates two blocks. */
 function separator(key: Uint8Array, next: Uint8Array): Uint8Array {
   const limit = Math.min(key.length, next.length);
   let at = 0;
@@ -32,7 +32,7 @@ function separator(key: Uint8Array, next: Uint8Array): Uint8Array {
   return short;
 }
 
-/** A short key that is not below `key`, to stand behind the last block. */
+/** A short key that is not less than `key`, for the end of the last block. */
 function successor(key: Uint8Array): Uint8Array {
   const at = key.findIndex((byte) => byte !== 0xff);
   if (at < 0) return key;
@@ -46,14 +46,14 @@ export class TableWriter {
   readonly #data = new BlockWriter(RESTART_INTERVAL);
   readonly #index = new BlockWriter(1);
   #lastKey: Uint8Array | undefined;
-  /** A written block whose index entry waits for the key that follows it. */
+  /** A written block whose index entry needs the next key. */
   #pending: BlockHandle | undefined;
 
-  /** Adds an entry; keys come in ascending order of their bytes. The key is kept, not copied. */
+  /** Adds an entry; keys must be in ascending byte order. The key is kept, not copied. */
   add(key: Uint8Array, value: Uint8Array): void {
     if (this.#lastKey !== undefined) {
       if (compareBytes(key, this.#lastKey) <= 0) {
-        throw invalid('the keys of a table must be added in ascending order, each once', {
+        throw invalid('the keys of a table must be added in ascending order without duplicates', {
           hint: 'sort the entries by the bytes of their keys before adding them',
         });
       }
@@ -65,7 +65,7 @@ export class TableWriter {
     if (this.#data.size >= BLOCK_BYTES) this.#flush();
   }
 
-  /** The whole table; the writer is used up. */
+  /** The complete table; the writer must not be used afterwards. */
   finish(): Uint8Array {
     this.#flush();
     const metaindex = this.#writeBlock(new BlockWriter(RESTART_INTERVAL));

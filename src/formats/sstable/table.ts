@@ -1,7 +1,7 @@
 /**
- * Reads a table that lies in memory whole. Nothing in the file is believed: blocks must follow one another,
- * keys must ascend, every block is checked against its crc, and what prefix compression unfolds is bounded in
- * proportion to the file, so that no file makes the reader loop or fill the memory.
+ * Reads a table that is completely in memory. The file is not trusted: blocks must be in order, keys must ascend, every
+ * block is checked against its crc, and the expanded size of keys is bounded relative to the file size, so that no file
+ * makes the reader loop or exhaust memory.
  */
 import { compareBytes } from '../../bytes/compare.js';
 import { ByteReader } from '../../bytes/reader.js';
@@ -18,17 +18,17 @@ import {
 } from './layout.js';
 import { snappyDecode } from './snappy.js';
 
-/** Keys may unfold to this many times the size of the file (plus a little), far beyond any honest table. */
+/** Keys may expand to this many times the file size (plus a constant), far more than in any valid table. */
 const MAX_KEY_EXPANSION = 64;
 const KEY_ALLOWANCE = 1 << 20;
 
 export class Table {
   readonly #bytes: Uint8Array;
   readonly #source: string;
-  /** Per data block: a key not below any in it, and where it is. */
+  /** Per data block: an upper bound of its keys, and its position. */
   readonly #index: readonly { readonly lastKey: Uint8Array; readonly handle: BlockHandle }[];
 
-  /** @param source what the bytes are, for error messages: the name of the file. */
+  /** @param source the name of the file, for error messages. */
   constructor(bytes: Uint8Array, source: string) {
     this.#bytes = bytes;
     this.#source = source;
@@ -44,7 +44,7 @@ export class Table {
         budget -= entry.key.length;
         if (budget < 0) throw this.#corrupt('the keys unfold to far more than the file can hold');
         if (last !== undefined && compareBytes(last, entry.key) >= 0)
-          throw this.#corrupt('its keys do not ascend');
+          throw this.#corrupt('its keys are not in ascending order');
         if (compareBytes(entry.key, lastKey) > 0) throw this.#corrupt('a key lies outside its block');
         last = entry.key;
         yield entry;
@@ -54,7 +54,7 @@ export class Table {
 
   #corrupt(what: string): ShoalError {
     return new ShoalError('SHOAL_CORRUPT', `${this.#source}: ${what}`, {
-      hint: 'the file is damaged or is not a table of TensorFlow; take another copy of it',
+      hint: 'the file is corrupt or not a TensorFlow table; use another copy of it',
     });
   }
 
@@ -62,7 +62,7 @@ export class Table {
     const start = this.#bytes.length - FOOTER_BYTES;
     if (start < 0) throw this.#corrupt(`${this.#bytes.length} bytes are too few for a table`);
     const magic = new ByteReader(this.#bytes, this.#source, this.#bytes.length - 8).fixed64();
-    if (magic !== MAGIC) throw this.#corrupt('its last bytes are not those of a table');
+    if (magic !== MAGIC) throw this.#corrupt('it does not end with the magic number of a table');
     const reader = new ByteReader(this.#bytes, this.#source, start, this.#bytes.length - 8);
     readHandle(reader);
     return readHandle(reader);
@@ -79,7 +79,7 @@ export class Table {
       if (budget < 0) throw this.#corrupt('the keys unfold to far more than the file can hold');
       if (block.offset < end) throw this.#corrupt('its blocks overlap or are out of order');
       if (previous && compareBytes(previous.lastKey, key) >= 0)
-        throw this.#corrupt('its index does not ascend');
+        throw this.#corrupt('its index is not in ascending order');
       end = block.offset + block.size + TRAILER_BYTES;
       index.push({ lastKey: key, handle: block });
     }
@@ -104,6 +104,6 @@ export class Table {
     if (compression === Compression.none) return content;
     if (compression === Compression.snappy)
       return snappyDecode(content, `${this.#source} (block at ${offset})`);
-    throw this.#corrupt(`the block at ${offset} is compressed in an unknown way (${compression})`);
+    throw this.#corrupt(`the block at ${offset} has the unknown compression type ${compression}`);
   }
 }

@@ -1,40 +1,40 @@
 /**
- * The index of a bundle: which tensors a checkpoint holds and where their bytes are. It is small (some dozens
- * of bytes a tensor), independent of the bytes it describes, and merges without touching them.
+ * The index of a bundle: the tensors of a checkpoint and the positions of their bytes. It is small (a few dozen bytes
+ * per tensor), and indexes can be merged without reading the data files.
  */
 
 import { invalid, ShoalError } from '../../errors/errors.js';
 import type { DataType } from '../../proto/generated/graph_pb.js';
 import { formatSlice, type TensorSlice } from './slice.js';
 
-/** A contiguous run of bytes in one data file: a whole tensor, or one slice of it. */
+/** A contiguous range of bytes in one data file: a complete tensor, or one slice of it. */
 export interface BundlePiece {
-  /** Undefined when the piece is the whole tensor. */
+  /** Undefined if the piece is the complete tensor. */
   readonly slice: TensorSlice | undefined;
   readonly shard: number;
   readonly offset: number;
   readonly size: number;
-  /** Of the piece's bytes (for strings: see string-layout.ts), not masked. */
+  /** The unmasked crc of the piece's bytes (for strings: see string-layout.ts). */
   readonly crc32c: number;
 }
 
 export interface BundleTensor {
   readonly name: string;
   readonly dtype: DataType;
-  /** Of the whole tensor, also when it lies in slices. */
+  /** The shape of the complete tensor, also if it is stored in slices. */
   readonly shape: readonly number[];
   readonly pieces: readonly BundlePiece[];
 }
 
 export interface BundleIndex {
-  /** How many data files there are. */
+  /** The number of data files. */
   readonly shards: number;
   readonly tensors: ReadonlyMap<string, BundleTensor>;
 }
 
 /**
- * One index out of several, each of which describes data files of its own: the files are numbered on, in the
- * order of the parts, and the slices of a tensor are brought together.
+ * Merges indexes of separate data files: the files are numbered consecutively in the order of the parts, and the slices
+ * of each tensor are combined.
  */
 export function mergeBundleIndexes(parts: readonly BundleIndex[]): BundleIndex {
   const tensors = new Map<string, BundleTensor>();
@@ -49,7 +49,7 @@ export function mergeBundleIndexes(parts: readonly BundleIndex[]): BundleIndex {
   return { shards, tensors };
 }
 
-/** Adds the slices of `more` to those of a tensor that is there already. */
+/** Adds the slices of `more` to those of `present`. */
 export function combine(present: BundleTensor | undefined, more: BundleTensor): BundleTensor {
   if (!present) return more;
   const sameShape =
@@ -63,20 +63,20 @@ export function combine(present: BundleTensor | undefined, more: BundleTensor): 
   const names = pieces.map((piece) => (piece.slice ? formatSlice(piece.slice) : 'whole'));
   if (names.includes('whole') || new Set(names).size < names.length) {
     throw invalid(`${more.name} is saved twice`, {
-      hint: 'each variable, and each slice of one, may be saved once',
+      hint: 'each variable and each slice must be saved only once',
     });
   }
   return { ...present, pieces };
 }
 
-/** The tensor of that name, or an error that helps to find the right one. */
+/** The tensor of that name; the error for a missing tensor lists similar names. */
 export function tensorOf(index: BundleIndex, name: string, source: string): BundleTensor {
   const tensor = index.tensors.get(name);
   if (tensor) return tensor;
   const last = name.split('/').at(-1)!;
   const similar = [...index.tensors.keys()].filter((other) => other.includes(last)).slice(0, 3);
-  throw new ShoalError('SHOAL_NOT_FOUND', `${source} holds no tensor named ${name}`, {
+  throw new ShoalError('SHOAL_NOT_FOUND', `${source} has no tensor named ${name}`, {
     hint:
-      similar.length > 0 ? `it does hold ${similar.join(', ')}` : `it holds ${index.tensors.size} tensors`,
+      similar.length > 0 ? `similar names: ${similar.join(', ')}` : `it has ${index.tensors.size} tensors`,
   });
 }

@@ -1,7 +1,7 @@
 /**
- * Reads tensors, or slices of them, from a bundle, wherever its files are. A slice that is wanted may lie
- * across several that were saved. Bytes are read in bounded chunks, the next one while the last is checked,
- * and go straight to where they belong when they are contiguous there.
+ * Reads tensors or slices of them from a bundle, from any RangeReader. A requested slice may span several saved slices.
+ * Bytes are read in bounded chunks, the next one while the last is checked, directly into the target where they are
+ * contiguous there.
  */
 import { throwIfAborted } from '../../async/deadline.js';
 import { crc32c } from '../../bytes/crc32c.js';
@@ -18,38 +18,38 @@ import { type Box, boxOf, elementCount, type TensorSlice } from './slice.js';
 import { decodeStrings } from './string-layout.js';
 
 const CHUNK_BYTES = 8 << 20;
-/** Without verification, gaps between wanted runs up to this size are read rather than skipped. */
+/** Without verification, gaps up to this size between requested runs are read rather than skipped. */
 const GAP_BYTES = 64 << 10;
 const MAX_INDEX_BYTES = 1 << 30;
 
-/** What bytes can be put into: an array, or memory that is best not seen as one. */
+/** A target for bytes: an array, or native memory without a permanent view. */
 export interface ByteTarget {
   readonly length: number;
   set(bytes: Uint8Array, offset: number): void;
-  /** Its memory from one place up to another. */
+  /** Lends the memory of [start, end). */
   lend?(start: number, end: number): LentBytes;
 }
 
 export interface ReadOptions<T extends ByteTarget = ByteTarget> {
-  /** The part that is wanted; the whole tensor by default. */
-  readonly slice?: TensorSlice | undefined;
-  /** Where the bytes go, of just the right size; a fresh array by default. */
-  readonly into?: T | undefined;
+  /** The slice to read. Default: the complete tensor. */
+  readonly slice?: TensorSlice;
+  /** The target, of exactly the right size. Default: a new array. */
+  readonly into?: T;
   /**
-   * Check the crc32c of every saved piece that is touched, which means to read such a piece whole (the
-   * default). Without it only the wanted ranges are read, for callers that verify in another way.
+   * Checks the crc32c of every piece that is read, which requires reading the complete piece. Default: true. With false
+   * only the requested ranges are read, for callers that verify in another way.
    */
-  readonly verify?: boolean | undefined;
-  readonly signal?: AbortSignal | undefined;
+  readonly verify?: boolean;
+  readonly signal?: AbortSignal;
 }
 
-/** A stretch of a piece's bytes, to be read in order; the wanted runs in it, in bytes. */
+/** A range of a piece's bytes, to be read in order, and the requested runs in it, in bytes. */
 interface Span {
   readonly start: number;
   readonly end: number;
   readonly runs: Iterator<Run>;
-  /** Where there is but one. */
-  readonly only?: Run | undefined;
+  /** Set if there is only one run. */
+  readonly only?: Run;
 }
 
 export class BundleReader {
@@ -67,7 +67,7 @@ export class BundleReader {
     const name = indexFile(prefix);
     const size = await files.size(name);
     if (size > MAX_INDEX_BYTES)
-      throw new ShoalError('SHOAL_CORRUPT', `${name}: ${size} bytes are too many for an index`);
+      throw new ShoalError('SHOAL_CORRUPT', `${name}: ${size} bytes exceed the maximum size of an index`);
     return new BundleReader(files, prefix, readIndexFile(await files.read(name, 0, size), name));
   }
 
@@ -80,14 +80,14 @@ export class BundleReader {
     const tensor = this.tensor(name);
     const each = elementBytes(tensor.dtype);
     if (each === undefined) {
-      throw invalid(`${name} is a tensor of ${dtypeName(tensor.dtype)}, which has no plain bytes`, {
+      throw invalid(`${name} is a tensor of ${dtypeName(tensor.dtype)}, whose elements have no fixed size`, {
         hint: tensor.dtype === DataType.DT_STRING ? 'read it with readStrings' : undefined,
       });
     }
     const wanted = boxOf(tensor.shape, options.slice);
     const total = elementCount(wanted.lengths) * each;
     if (options.into && options.into.length !== total) {
-      throw invalid(`${name} needs ${total} bytes, the target has ${options.into.length}`);
+      throw invalid(`${name} has ${total} bytes, but the target has ${options.into.length}`);
     }
     const pieces = touchedPieces(tensor, wanted);
     const covered = pieces.reduce((sum, { shared }) => sum + shared, 0);
@@ -123,7 +123,7 @@ export class BundleReader {
     return result;
   }
 
-  /** The bytes of a saved piece as they are in its file, in chunks: for a copy. Fails after the last if they are damaged. */
+  /** The stored bytes of a piece in chunks, for copying. Fails after the last chunk if they are corrupt. */
   async *pieceBytes(tensor: BundleTensor, piece: BundlePiece): AsyncGenerator<Uint8Array> {
     await this.#checkBounds(tensor.name, piece);
     const file = this.#file(piece);
@@ -143,7 +143,7 @@ export class BundleReader {
     if (crc !== piece.crc32c) throw this.#corrupt(file, `${tensor.name} does not match its checksum`);
   }
 
-  /** Reads a tensor for its checksums alone, in bounded memory (strings: one piece at a time). */
+  /** Verifies the checksums of a tensor, in bounded memory (strings: one piece at a time). */
   async verify(name: string, options: Pick<ReadOptions, 'signal'> = {}): Promise<void> {
     const tensor = this.tensor(name);
     for (const piece of tensor.pieces) {
@@ -162,18 +162,18 @@ export class BundleReader {
 
   #corrupt(file: string, what: string): ShoalError {
     return new ShoalError('SHOAL_CORRUPT', `${file}: ${what}`, {
-      hint: 'the checkpoint is damaged; use another copy of it or an older one',
+      hint: 'the checkpoint is corrupt; use another copy of it or an older one',
     });
   }
 
   #notWhole(tensor: BundleTensor): ShoalError {
     return this.#corrupt(
       indexFile(this.prefix),
-      `the saved slices of ${tensor.name} do not make up what is wanted`,
+      `the saved slices of ${tensor.name} do not cover the requested slice`,
     );
   }
 
-  /** Before anything is allocated for a piece: its file must have it. */
+  /** Checks, before allocating memory for a piece, that its file contains it. */
   async #checkBounds(name: string, piece: BundlePiece): Promise<void> {
     const file = this.#file(piece);
     const size = await this.#files.size(file);
@@ -197,7 +197,7 @@ export class BundleReader {
     return values;
   }
 
-  /** Reads what the runs want of a piece; they are in bytes, ascending in `from`. */
+  /** Reads the runs of a piece; they are in bytes, ascending in `from`. */
   async #readPiece(
     tensor: BundleTensor,
     piece: BundlePiece,
@@ -225,7 +225,7 @@ export class BundleReader {
       while (next) {
         throwIfAborted(`reading ${tensor.name}`, options.signal);
         const { at, bytes, placed } = await next.done;
-        // Before the next read is placed: placing it goes by how far the runs have been served.
+        // Before the next read is placed: its position depends on the progress of the runs.
         if (!placed) scatter.copy(at, bytes);
         const following = at + bytes.length;
         next =
@@ -237,7 +237,7 @@ export class BundleReader {
       throw this.#corrupt(file, `${tensor.name} does not match its checksum`);
   }
 
-  /** Starts the read of the chunk at `at`. It is wrapped so that a failure is seen only where it is awaited. */
+  /** Starts the read of the chunk at `at`. Wrapped so that a failure surfaces only where it is awaited. */
   #readChunk(file: string, piece: BundlePiece, span: Span, at: number, scatter: Scatter, scratch: Scratch) {
     if (at >= span.end) return undefined;
     const length = Math.min(CHUNK_BYTES, span.end - at);
@@ -245,7 +245,7 @@ export class BundleReader {
     const into = place ?? scratch.next(length);
     const done = this.#files.read(file, piece.offset + at, length, into).then((bytes) => {
       if (bytes.length !== length) {
-        throw this.#corrupt(file, `${bytes.length} bytes came instead of ${length}`);
+        throw this.#corrupt(file, `read ${bytes.length} bytes instead of ${length}`);
       }
       if (place && bytes !== place) place.set(bytes);
       return { at, bytes, placed: place !== undefined };
@@ -255,7 +255,7 @@ export class BundleReader {
   }
 }
 
-/** Memory for chunks that are not read to their place: two buffers, one being filled and one being looked at. */
+/** Buffers for chunks that are not read into the target: one is filled while the other is processed. */
 class Scratch {
   readonly #buffers: Uint8Array[] = [];
   #turn = 0;
@@ -270,7 +270,7 @@ class Scratch {
   }
 }
 
-/** Puts chunks of a piece, which come in order, to where the runs want them. */
+/** Copies consecutive chunks of a piece to the targets of the runs. */
 class Scatter {
   readonly #runs: Iterator<Run>;
   readonly #target: ByteTarget;
@@ -287,7 +287,7 @@ class Scatter {
     return result.done ? undefined : result.value;
   }
 
-  /** The place of a chunk that lies within one run, so that it can be read right there. */
+  /** The target of a chunk within one run, so that it can be read directly into it. */
   direct(at: number, length: number): Uint8Array | undefined {
     const [run, target] = [this.#run, this.#target];
     if (!(target instanceof Uint8Array)) return undefined;
@@ -310,7 +310,7 @@ class Scatter {
   }
 }
 
-/** Where the bytes of a span belong, if they lie there as they do in the file. */
+/** The targets of a span's bytes, if they are laid out as in the file. */
 function placesOf(
   { only }: Span,
   target: ByteTarget,
@@ -343,7 +343,7 @@ function* scaledRuns(runs: Iterable<Run>, each: number): Generator<Run> {
   for (const run of runs) yield { from: run.from * each, to: run.to * each, count: run.count * each };
 }
 
-/** Runs gathered to stretches that are worth one read each. */
+/** Groups runs into spans of one read each. */
 function* spansOf(runs: Iterator<Run>): Generator<Span> {
   let gathered: Run[] = [];
   let end = 0;

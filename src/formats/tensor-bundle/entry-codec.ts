@@ -1,6 +1,6 @@
 /**
- * The entry of a tensor, or of a slice of one, in the index: the message BundleEntryProto. It is read and
- * written by hand: a checkpoint may have tens of thousands of them, and the chief handles them between steps.
+ * The index entry of a tensor or of a slice: the message BundleEntryProto. The codec is hand-written for speed: a
+ * checkpoint may have tens of thousands of entries, and the chief processes them between steps.
  */
 import { ByteReader } from '../../bytes/reader.js';
 import type { ByteWriter } from '../../bytes/writer.js';
@@ -15,7 +15,7 @@ export interface BundleEntry {
   readonly size: number;
   /** Masked, as it is stored. */
   readonly maskedCrc: number;
-  /** Where the tensor lies in slices, which have entries of their own. */
+  /** The slices of the tensor, if any; they have separate entries. */
   readonly slices: readonly TensorSlice[];
 }
 
@@ -25,7 +25,7 @@ const DELIMITED = 2;
 const FIXED32 = 5;
 const key = (field: number, wire: number) => (field << 3) | wire;
 
-/** Zeros are left out, as protobuf does. */
+/** Omits zeros, as protobuf does. */
 function putNumber(writer: ByteWriter, field: number, value: number): void {
   if (value !== 0) writer.u8(key(field, VARINT)).varint(value);
 }
@@ -54,7 +54,7 @@ export function writeEntry(writer: ByteWriter, entry: BundleEntry): void {
 function putExtent(writer: ByteWriter, extent: Extent): void {
   if (extent === 'all') return;
   putNumber(writer, 1, extent.start);
-  // The length tells an extent from `all`, so it is written even where it is zero.
+  // The length distinguishes an extent from `all`, so it is written even if it is zero.
   writer.u8(key(2, VARINT)).varint(extent.length);
 }
 

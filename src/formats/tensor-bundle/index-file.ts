@@ -1,6 +1,6 @@
 /**
  * The `.index` file: a table with a header under the empty key, an entry under the name of each tensor, and for
- * each slice one more under its own key. What is read is checked whole, so that the rest of the code can trust it.
+ * each slice one more under its own key. Everything read is validated, so that the rest of the code can trust it.
  */
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { compareBytes } from '../../bytes/compare.js';
@@ -82,7 +82,7 @@ class IndexReader {
 
   read(table: Table): BundleIndex {
     const whole = new Map<string, BundleEntry>();
-    /** By the key, as a string of bytes. */
+    /** Keyed by the slice key, as a binary string. */
     const slices = new Map<string, BundleEntry>();
     let first = true;
     for (const { key, value } of table.entries()) {
@@ -107,7 +107,7 @@ class IndexReader {
 
   #corrupt(what: string): ShoalError {
     return new ShoalError('SHOAL_CORRUPT', `${this.#source}: ${what}`, {
-      hint: 'the index of the checkpoint is damaged; use another copy or an older checkpoint',
+      hint: 'the index of the checkpoint is corrupt; use another copy or an older checkpoint',
     });
   }
 
@@ -116,7 +116,7 @@ class IndexReader {
     try {
       header = fromBinary(BundleHeaderProtoSchema, value);
     } catch (cause) {
-      throw new ShoalError('SHOAL_CORRUPT', `${this.#source}: the header can not be parsed`, { cause });
+      throw new ShoalError('SHOAL_CORRUPT', `${this.#source}: the header cannot be parsed`, { cause });
     }
     if (header.endianness !== BundleHeaderProto_Endianness.LITTLE) {
       throw new ShoalError('SHOAL_UNSUPPORTED', `${this.#source} was written on a big-endian machine`, {
@@ -124,15 +124,18 @@ class IndexReader {
       });
     }
     if ((header.version?.minConsumer ?? 0) > FORMAT_VERSION) {
-      throw new ShoalError('SHOAL_UNSUPPORTED', `${this.#source} is of a later format than is known here`);
+      throw new ShoalError(
+        'SHOAL_UNSUPPORTED',
+        `${this.#source} has a newer format version than this version supports`,
+      );
     }
-    if (header.numShards < 0) throw this.#corrupt(`${header.numShards} data files are not possible`);
+    if (header.numShards < 0) throw this.#corrupt(`invalid number of data files: ${header.numShards}`);
     this.#shards = header.numShards;
   }
 
   #checkShape(name: string, shape: readonly number[]): void {
     if (!Number.isSafeInteger(elementCount(shape) * MAX_ELEMENT_BYTES)) {
-      throw this.#corrupt(`${name} has the impossible shape [${shape}]`);
+      throw this.#corrupt(`${name} has the invalid shape [${shape}]`);
     }
   }
 
@@ -143,12 +146,14 @@ class IndexReader {
       return { name, dtype, shape, pieces: [this.#piece(name, shape, undefined, entry)] };
     }
     const pieces = entry.slices.map((slice) => {
-      if (slice.length !== shape.length) throw this.#corrupt(`a slice of ${name} has another rank than it`);
+      if (slice.length !== shape.length)
+        throw this.#corrupt(`a slice of ${name} does not have the rank of the tensor`);
       const key = Buffer.from(encodeSliceKey(name, slice)).toString('latin1');
       const found = slices.get(key);
-      if (!found) throw this.#corrupt(`it lacks a slice of ${name}, or lists it twice`);
+      if (!found) throw this.#corrupt(`a slice of ${name} is missing or listed twice`);
       slices.delete(key);
-      if (found.dtype !== dtype) throw this.#corrupt(`a slice of ${name} has another dtype than it`);
+      if (found.dtype !== dtype)
+        throw this.#corrupt(`a slice of ${name} does not have the dtype of the tensor`);
       return this.#piece(name, shape, slice, found);
     });
     return { name, dtype, shape, pieces };
@@ -171,7 +176,7 @@ class IndexReader {
     }
     const each = elementBytes(entry.dtype);
     if (each !== undefined && size !== each * elementCount(shape)) {
-      throw this.#corrupt(`${name} (${dtypeName(entry.dtype)}, [${shape}]) can not have ${size} bytes`);
+      throw this.#corrupt(`${name} (${dtypeName(entry.dtype)}, [${shape}]) cannot have ${size} bytes`);
     }
     return { slice, shard, offset, size, crc32c: unmaskCrc(entry.maskedCrc) };
   }

@@ -1,4 +1,4 @@
-/** The names of a bundle's files. A prefix such as `dir/model.ckpt-10` stands for all of them. */
+/** The names of a bundle's files, which share a prefix such as `dir/model.ckpt-10`. */
 import { invalid } from '../../errors/errors.js';
 
 export function indexFile(prefix: string): string {
@@ -7,7 +7,7 @@ export function indexFile(prefix: string): string {
 
 export function dataFile(prefix: string, shard: number, shards: number): string {
   if (!(Number.isSafeInteger(shard) && shard >= 0 && shard < shards)) {
-    throw invalid(`there is no shard ${shard} of ${shards}`);
+    throw invalid(`invalid shard ${shard} of ${shards}`);
   }
   return `${prefix}.data-${String(shard).padStart(5, '0')}-of-${String(shards).padStart(5, '0')}`;
 }

@@ -1,6 +1,6 @@
 /**
- * The order-preserving encoding of numbers and strings in the keys of sliced tensors: encoded values compare,
- * byte by byte, as the values themselves do.
+ * The order-preserving encoding of numbers and strings in the keys of sliced tensors: encoded values
+ * compare byte by byte like the values.
  */
 import type { ByteReader } from '../../bytes/reader.js';
 import { ByteWriter } from '../../bytes/writer.js';
@@ -10,7 +10,7 @@ const ESCAPED_ZERO = 0xff;
 const ESCAPED_FF = 0x00;
 const MAX_SIGNED_BYTES = 10;
 
-/** A count: one byte says how many follow, then the number without leading zeros, big end first. */
+/** An unsigned number: one length byte, then the number in big-endian order without leading zeros. */
 export function writeUnsigned(writer: ByteWriter, value: number): void {
   const digits: number[] = [];
   for (let rest = value; rest > 0; rest = Math.floor(rest / 256)) digits.unshift(rest % 256);
@@ -48,14 +48,14 @@ export function readString(reader: ByteReader, what: string): Uint8Array {
     const next = reader.u8(what);
     if (byte === 0x00 && next === SEPARATOR) return value.take();
     if (next !== (byte === 0x00 ? ESCAPED_ZERO : ESCAPED_FF))
-      throw reader.corrupt(`${what} has a wrong escape`);
+      throw reader.corrupt(`${what} has an invalid escape`);
     value.u8(byte);
   }
 }
 
 /**
- * A signed number in n bytes, n from 1 to 10: two's complement, big end first, its top n bits flipped. The
- * leading bits are then n times the sign (1 for numbers from 0 on) before the first other one.
+ * A signed number in n bytes, n from 1 to 10: big-endian two's complement with its top n bits flipped. The encoding
+ * then starts with n copies of the sign bit (1 for non-negative numbers).
  */
 export function writeSigned(writer: ByteWriter, value: bigint): void {
   const magnitude = value < 0n ? ~value : value;

@@ -1,7 +1,6 @@
 /**
- * Which elements of one region of a tensor are found where in another: contiguous runs, in ascending order on
- * both sides. This is all there is to resharding: a slice that was saved is one region, a slice that is wanted
- * another.
+ * The common elements of two regions of a tensor, as contiguous runs in ascending order on both sides. Resharding is
+ * based on this: a saved slice is one region, a requested slice the other.
  */
 import type { Box } from './slice.js';
 
@@ -23,7 +22,7 @@ export function* sharedRuns(source: Box, target: Box): Generator<Run> {
     starts.push(start);
     lengths.push(end - start);
   }
-  // Trailing dimensions that both regions hold whole belong to one run, and so does the one before them.
+  // Trailing dimensions that both regions cover completely belong to one run, and so does the one before them.
   let inner = rank - 1;
   while (inner > 0 && lengths[inner] === source.lengths[inner] && lengths[inner] === target.lengths[inner])
     inner--;

@@ -1,7 +1,7 @@
 /**
- * Writes one data file of a bundle as a stream: the bytes of the tensors one behind the other, unaligned, as
- * TensorFlow does. Large chunks are passed on as they are, small ones are gathered, so no tensor is copied
- * whole; the checksums are taken as the bytes go by, in pieces that do not hold up the event loop.
+ * Writes one data file of a bundle as a stream: the bytes of the tensors consecutively and unaligned, as TensorFlow
+ * does. Large chunks are written without a copy, small ones are buffered; checksums are computed on the fly, in steps
+ * that do not block the event loop.
  */
 import { createHash } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
@@ -13,32 +13,32 @@ import { dtypeName, elementBytes } from './dtypes.js';
 import { boxOf, elementCount, isWhole, type TensorSlice } from './slice.js';
 import { stringsHead } from './string-layout.js';
 
-/** Takes bytes in order. It is done with a chunk when its promise resolves; the next comes only then. */
+/** Receives bytes in order. The next chunk is passed only after the promise of the previous one resolves. */
 export interface ByteSink {
   write(chunk: Uint8Array): Promise<void> | void;
 }
 
 export interface ShardTensor {
   readonly dtype: DataType;
-  /** Of the whole tensor, also when only a slice of it is written. */
+  /** The shape of the complete tensor, also if only a slice is written. */
   readonly shape: readonly number[];
-  readonly slice?: TensorSlice | undefined;
+  readonly slice?: TensorSlice;
 }
 
 export type ByteChunks = Uint8Array | Iterable<Uint8Array> | AsyncIterable<Uint8Array>;
 
 export interface FinishedShard {
   readonly size: number;
-  /** In hexadecimal, if it was asked for. */
+  /** In hexadecimal, if requested. */
   readonly sha256: string | undefined;
-  /** Of this shard alone: one data file. */
+  /** The index of this shard: one data file. */
   readonly index: BundleIndex;
 }
 
-/** Chunks up to this size are gathered; larger ones go to the sink as they are. */
+/** Chunks up to this size are buffered; larger ones go directly to the sink. */
 const GATHER_BYTES = 1 << 20;
 const SMALL_BYTES = 64 << 10;
-/** The most that is checksummed in one go: about a millisecond. */
+/** The maximum to checksum in one step: about a millisecond. */
 const STEP_BYTES = 4 << 20;
 
 export class BundleShardWriter {
@@ -59,7 +59,7 @@ export class BundleShardWriter {
   async add(name: string, tensor: ShardTensor, data: ByteChunks): Promise<void> {
     const each = elementBytes(tensor.dtype);
     if (each === undefined)
-      throw invalid(`${name}: ${dtypeName(tensor.dtype)} has no plain bytes to be saved`);
+      throw invalid(`${name}: tensors of ${dtypeName(tensor.dtype)} cannot be saved as bytes`);
     const expected = each * elementCount(boxOf(tensor.shape, tensor.slice).lengths);
     await this.#exclusively(name, async () => {
       const offset = this.#size;
@@ -68,7 +68,7 @@ export class BundleShardWriter {
         crc = await this.#write(chunk, crc);
       if (this.#size - offset !== expected) {
         throw invalid(
-          `${name} (${dtypeName(tensor.dtype)}, [${tensor.shape}]) has ${expected} bytes, ${this.#size - offset} were given`,
+          `${name} (${dtypeName(tensor.dtype)}, [${tensor.shape}]) has ${expected} bytes; got ${this.#size - offset}`,
         );
       }
       this.#record(name, tensor, offset, crc);
@@ -82,9 +82,7 @@ export class BundleShardWriter {
   ): Promise<void> {
     const expected = elementCount(boxOf(tensor.shape, tensor.slice).lengths);
     if (values.length !== expected) {
-      throw invalid(
-        `${name} (string, [${tensor.shape}]) has ${expected} elements, ${values.length} were given`,
-      );
+      throw invalid(`${name} (string, [${tensor.shape}]) has ${expected} elements; got ${values.length}`);
     }
     await this.#exclusively(name, async () => {
       const offset = this.#size;
@@ -107,15 +105,16 @@ export class BundleShardWriter {
     };
   }
 
-  /** One call at a time, and none after a failure: bytes of a torn tensor may be in the file. */
+  /** One call at a time, and none after a failure: the file may contain a partial tensor. */
   async #exclusively(name: string | undefined, work: () => Promise<void>): Promise<void> {
     if (this.#state !== 'open') {
-      const reason = this.#state === 'busy' ? 'an earlier call has not ended' : `it is ${this.#state}`;
-      throw invalid(`the shard can not be written to: ${reason}`, {
-        hint: 'await each call; drop a writer that failed',
+      const reason = this.#state === 'busy' ? 'an earlier call has not completed' : `it is ${this.#state}`;
+      throw invalid(`the shard cannot be written to: ${reason}`, {
+        hint: 'await each call; discard a writer that failed',
       });
     }
-    if (name === '' || name?.startsWith('\0')) throw invalid('the name of a saved tensor may not be empty');
+    if (name === '' || name?.startsWith('\0'))
+      throw invalid('the name of a saved tensor must not be empty or start with a zero byte');
     this.#state = 'busy';
     try {
       await work();
@@ -133,7 +132,7 @@ export class BundleShardWriter {
     this.#tensors.set(name, combine(this.#tensors.get(name), { name, dtype, shape, pieces: [piece] }));
   }
 
-  /** Passes bytes on and gives their crc, continued from `crc`. While the sink writes, the next step is checked. */
+  /** Writes bytes and returns their crc, continued from `crc`. Checksums the next step while the sink writes. */
   async #write(chunk: Uint8Array, crc: number): Promise<number> {
     if (chunk.length <= SMALL_BYTES) {
       await this.#gather(chunk);
@@ -161,7 +160,7 @@ export class BundleShardWriter {
     return crc32c(bytes, crc);
   }
 
-  /** The sink's write as a promise whose failure is seen where it is awaited, and not before. */
+  /** The sink's write as a promise whose failure surfaces only where it is awaited. */
   #send(bytes: Uint8Array): Promise<void> {
     const writing = (async () => this.#sink.write(bytes))();
     writing.catch(() => undefined);

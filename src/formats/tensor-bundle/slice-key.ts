@@ -1,6 +1,6 @@
 /**
- * The key under which a slice of a tensor stands in the index: it begins with a zero byte, which no name of a
- * tensor does, so that all slices come before all names.
+ * The index key of a slice of a tensor: it begins with a zero byte, which no tensor name does, so that all slices sort
+ * before all names.
  */
 import type { ByteReader } from '../../bytes/reader.js';
 import { ByteWriter } from '../../bytes/writer.js';
@@ -32,16 +32,16 @@ export function encodeSliceKey(name: string, slice: TensorSlice): Uint8Array {
 
 export function decodeSliceKey(reader: ByteReader): { name: string; slice: TensorSlice } {
   if (readUnsigned(reader, 'the start of a slice key') !== 0)
-    throw reader.corrupt('a slice key starts wrongly');
+    throw reader.corrupt('a slice key has an invalid start');
   const name = Buffer.from(readString(reader, 'the name in a slice key')).toString('utf8');
   const rank = readUnsigned(reader, 'the rank in a slice key');
-  if (rank === 0 || rank > MAX_RANK) throw reader.corrupt(`a slice of rank ${rank} is not possible`);
+  if (rank === 0 || rank > MAX_RANK) throw reader.corrupt(`a slice has the invalid rank ${rank}`);
   const slice: Extent[] = [];
   for (let dimension = 0; dimension < rank; dimension++) {
     const start = Number(readSigned(reader, 'a start in a slice key'));
     const length = Number(readSigned(reader, 'a length in a slice key'));
     slice.push(length < 0 ? 'all' : { start, length });
   }
-  if (reader.remaining > 0) throw reader.corrupt('a slice key goes on behind its end');
+  if (reader.remaining > 0) throw reader.corrupt('a slice key has extra bytes at the end');
   return { name, slice };
 }

@@ -1,5 +1,5 @@
 /**
- * A slice of a tensor, as partitioned variables are saved: per dimension all of it, or a start and a length.
+ * A slice of a tensor, as saved for partitioned variables: per dimension all of it, or a start and a length.
  *
  * `all` and an extent that happens to cover the dimension mean the same region but are written differently, so
  * a slice is kept as it was found.
@@ -9,7 +9,7 @@ import { invalid, type ShoalError } from '../../errors/errors.js';
 export type Extent = 'all' | { readonly start: number; readonly length: number };
 export type TensorSlice = readonly Extent[];
 
-/** A region of a tensor with every dimension spelled out. */
+/** A region of a tensor with explicit bounds in every dimension. */
 export interface Box {
   readonly starts: readonly number[];
   readonly lengths: readonly number[];
@@ -19,7 +19,7 @@ export function elementCount(shape: readonly number[]): number {
   return shape.reduce((product, size) => product * size, 1);
 }
 
-/** The region of a slice, or of the whole tensor when there is none. */
+/** The region of a slice, or of the complete tensor without a slice. */
 export function boxOf(shape: readonly number[], slice?: TensorSlice): Box {
   if (slice === undefined) return { starts: shape.map(() => 0), lengths: shape };
   if (slice.length !== shape.length) {
@@ -57,14 +57,14 @@ export function formatSlice(slice: TensorSlice): string {
   return slice.map((extent) => (extent === 'all' ? '-' : `${extent.start},${extent.length}`)).join(':');
 }
 
-/** What SaveV2 and RestoreV2 take for a slice: `30 2 0,10:-`; an empty text stands for a whole tensor. */
+/** The slice format of SaveV2 and RestoreV2: `30 2 0,10:-`; an empty string means the complete tensor. */
 export function formatShapeAndSlice(shape: readonly number[], slice: TensorSlice): string {
   return [...shape, formatSlice(slice)].join(' ');
 }
 
 export function parseShapeAndSlice(text: string): { shape: number[]; slice: TensorSlice } {
   const wrong = (): ShoalError =>
-    invalid(`"${text}" is not a shape and a slice`, { hint: 'it should read like "30 2 0,10:-"' });
+    invalid(`"${text}" is not a shape and a slice`, { hint: 'the format is "30 2 0,10:-"' });
   const words = text.split(' ');
   const spec = words.pop();
   if (!spec || words.length === 0) throw wrong();

@@ -1,5 +1,5 @@
 /**
- * How a data file holds a tensor of strings:
+ * The layout of a string tensor in a data file:
  *
  *   varint length of each · masked crc32c of the lengths · the bytes of all
  *
@@ -25,7 +25,7 @@ function storedCrc(crc: number): Uint8Array {
   return new ByteWriter(4).fixed32(maskCrc(crc)).take();
 }
 
-/** What comes before the strings' bytes, and the crc up to there, to be continued over the bytes. */
+/** The header before the strings' bytes, and its crc, to be continued over the bytes. */
 export function stringsHead(lengths: readonly number[]): { head: Uint8Array; crc32c: number } {
   const crc = lengthsCrc(lengths);
   const stored = storedCrc(crc);
@@ -41,21 +41,22 @@ export function decodeStrings(
   source: string,
 ): { values: Uint8Array[]; crc32c: number } {
   const reader = new ByteReader(bytes, source);
-  if (count > bytes.length) throw reader.corrupt(`${bytes.length} bytes can not hold ${count} strings`);
+  if (count > bytes.length) throw reader.corrupt(`${bytes.length} bytes cannot hold ${count} strings`);
   if (count === 0 && bytes.length === 0) return { values: [], crc32c: 0 };
   const lengths: number[] = [];
   let total = 0;
   for (let i = 0; i < count; i++) {
     const length = reader.varint('the length of a string');
     total += length;
-    if (total > bytes.length) throw reader.corrupt('the strings are longer than what holds them');
+    if (total > bytes.length) throw reader.corrupt('the strings are longer than the piece');
     lengths.push(length);
   }
   const crc = lengthsCrc(lengths);
   if (unmaskCrc(reader.fixed32('the checksum of the lengths')) !== crc) {
     throw reader.corrupt('the lengths of the strings do not match their checksum');
   }
-  if (reader.remaining !== total) throw reader.corrupt(`${reader.remaining} bytes are left for ${total}`);
+  if (reader.remaining !== total)
+    throw reader.corrupt(`${reader.remaining} bytes are left for ${total} bytes of strings`);
   const tail = bytes.subarray(reader.offset);
   const values = lengths.map((length) => reader.take(length));
   return { values, crc32c: crc32c(tail, crc32c(storedCrc(crc), crc)) };

@@ -88,7 +88,7 @@ describe('the order-preserving code', () => {
     expect(encode(2n ** 63n - 1n)).toHaveLength(10);
   });
 
-  test('keeps the order of signed numbers and gives them back', () => {
+  test('keeps the order of signed numbers and round-trips', () => {
     fc.assert(
       fc.property(INT64, INT64, (a, b) => {
         expect(readSigned(new ByteReader(encode(a), 'test'), 'a number')).toBe(a);
@@ -97,7 +97,7 @@ describe('the order-preserving code', () => {
     );
   });
 
-  test('gives back counts', () => {
+  test('round-trips unsigned numbers', () => {
     fc.assert(
       fc.property(fc.maxSafeNat(), (value) => {
         const writer = new ByteWriter();
@@ -107,7 +107,7 @@ describe('the order-preserving code', () => {
     );
   });
 
-  test('gives back the name and slice of a key', () => {
+  test('round-trips the name and slice of a key', () => {
     const extent = fc.oneof(
       fc.constant('all' as const),
       fc.record({ start: fc.maxSafeNat(), length: fc.maxSafeNat() }),
@@ -145,7 +145,7 @@ describe('slices', () => {
     .array(fc.nat(6), { minLength: 0, maxLength: 4 })
     .chain((shape) => fc.record({ shape: fc.constant(shape), a: boxIn(shape), b: boxIn(shape) }));
 
-  test('share the elements that lie in both, run by run in order', () => {
+  test('share their common elements as ordered runs', () => {
     fc.assert(
       fc.property(boxes, ({ shape, a, b }) => {
         const whole = floats(elementCount(shape));
@@ -191,7 +191,7 @@ function cutOut(whole: Float32Array, shape: readonly number[], box: Box): Float3
 }
 
 describe('a bundle', () => {
-  test('gives any slice of a tensor that was saved in any grid of slices', async () => {
+  test('reads any slice of a tensor saved in any grid of slices', async () => {
     const cuts = fc.uniqueArray(fc.integer({ min: 1, max: 6 }), { maxLength: 3 });
     const cases = fc.record({ rows: cuts, columns: cuts, wanted: boxIn([7, 7]), verify: fc.boolean() });
     await fc.assert(
@@ -227,7 +227,7 @@ describe('a bundle', () => {
     );
   }
 
-  test('is the same however the bytes are cut into chunks', async () => {
+  test('does not depend on how the bytes are split into chunks', async () => {
     const data = bytesOf(floats(100_000));
     const whole = await bundle((writer) => writer.add('t', { dtype: FLOAT, shape: [100_000] }, data));
     for (const step of [1000, 70_000, 399_999]) {
@@ -243,7 +243,7 @@ describe('a bundle', () => {
     }
   });
 
-  test('larger than a chunk is read in bounded reads, straight into the given memory', async () => {
+  test('larger than a chunk is read in bounded reads, directly into the target', async () => {
     const count = 5_000_000;
     const data = floats(count);
     const { files } = await bundle((writer) =>
@@ -256,7 +256,7 @@ describe('a bundle', () => {
     expect(Math.max(...files.reads.map(([, length]) => length))).toBeLessThanOrEqual(8 << 20);
   });
 
-  test('reads only the wanted ranges when it is not to verify', async () => {
+  test('reads only the requested ranges without verification', async () => {
     const { files } = await bundle((writer) =>
       writer.add('t', { dtype: FLOAT, shape: [1000, 100] }, bytesOf(floats(100_000))),
     );
@@ -266,7 +266,7 @@ describe('a bundle', () => {
     expect(files.reads).toEqual([[dataFile('m', 0, 1), 2000]]);
   });
 
-  test('refuses a tensor whose bytes are not those of its checksum', async () => {
+  test('rejects a tensor that does not match its checksum', async () => {
     const { files } = await bundle((writer) =>
       writer.add('t', { dtype: FLOAT, shape: [10] }, bytesOf(floats(10))),
     );
@@ -276,7 +276,7 @@ describe('a bundle', () => {
     await expect(reader.verify('t')).rejects.toThrow(/checksum/);
   });
 
-  test('refuses a data file that is too short before it allocates', async () => {
+  test('rejects a truncated data file before it allocates', async () => {
     const { files } = await bundle((writer) =>
       writer.add('t', { dtype: FLOAT, shape: [10] }, bytesOf(floats(10))),
     );
@@ -286,20 +286,20 @@ describe('a bundle', () => {
     );
   });
 
-  test('names similar tensors when one is not there', async () => {
+  test('lists similar names for a missing tensor', async () => {
     const { files } = await bundle((writer) =>
       writer.add('model/w', { dtype: FLOAT, shape: [] }, bytesOf(floats(1))),
     );
     const reader = await BundleReader.open(files, 'm');
-    await expect(reader.read('w')).rejects.toThrow(/holds no tensor named w\n.*model\/w/);
+    await expect(reader.read('w')).rejects.toThrow(/has no tensor named w\n.*model\/w/);
   });
 
-  test('that lacks a slice says so instead of giving rubbish', async () => {
+  test('with a missing slice is an error', async () => {
     const { files } = await bundle((writer) =>
       writer.add('t', { dtype: FLOAT, shape: [4], slice: [{ start: 0, length: 2 }] }, bytesOf(floats(2))),
     );
     const reader = await BundleReader.open(files, 'm');
-    await expect(reader.read('t')).rejects.toThrow(/slices of t do not make up/);
+    await expect(reader.read('t')).rejects.toThrow(/slices of t do not cover/);
     expect(floatsOf(await reader.read('t', { slice: [{ start: 0, length: 2 }] }))).toEqual(floats(2));
   });
 
@@ -311,15 +311,15 @@ describe('a bundle', () => {
     await expect(bundle(slice, slice)).rejects.toThrow(/t is saved twice/);
   });
 
-  test('refuses bytes that are too few or too many, and is of no use after', async () => {
+  test('rejects too few or too many bytes, and all later calls', async () => {
     const writer = new BundleShardWriter({ write: () => undefined });
     await expect(writer.add('t', { dtype: FLOAT, shape: [3] }, new Uint8Array(11))).rejects.toThrow(
-      /has 12 bytes, 11 were given/,
+      /has 12 bytes; got 11/,
     );
     await expect(writer.finish()).rejects.toThrow(/it is broken/);
   });
 
-  test('passes on the error of its sink', async () => {
+  test('propagates the error of its sink', async () => {
     const full = new ShoalError('SHOAL_NO_SPACE', 'the disk is full');
     const writer = new BundleShardWriter({
       write: () => {
@@ -364,7 +364,7 @@ describe('an index', () => {
     return files.files.get(indexFile('m'))!;
   }
 
-  test('is read as it was written', async () => {
+  test('round-trips', async () => {
     const bytes = await goodIndex();
     const index = readIndexFile(bytes, 'm.index');
     expect(index.shards).toBe(2);
@@ -448,7 +448,7 @@ describe('strings', () => {
   });
 });
 
-test('the names of data files are made and parsed', () => {
+test('formats and parses the names of data files', () => {
   expect(dataFile('dir/model.ckpt-7', 1, 12)).toBe('dir/model.ckpt-7.data-00001-of-00012');
   expect(parseDataFile('dir/model.ckpt-7.data-00001-of-00012')).toEqual({
     prefix: 'dir/model.ckpt-7',
@@ -456,5 +456,5 @@ test('the names of data files are made and parsed', () => {
     shards: 12,
   });
   expect(parseDataFile('model.ckpt-7.index')).toBeUndefined();
-  expect(() => dataFile('m', 2, 2)).toThrow(/no shard 2 of 2/);
+  expect(() => dataFile('m', 2, 2)).toThrow(/invalid shard 2 of 2/);
 });

@@ -1,26 +1,25 @@
 /**
- * Finds the records in a stream of bytes that comes in chunks of any size. No I/O: bytes are pushed in, records
- * come out, as views of the chunks where they lie within one.
+ * Decodes records from chunks of any size. No I/O: bytes are pushed in, records come out, as views if they are within
+ * one chunk.
  *
- * Memory is bounded by the chunks that a record spans; a length is believed only when its checksum is right.
+ * Memory is bounded by the chunks that a record spans; a length is used only if its checksum matches.
  */
 import { crc32c, maskCrc } from '../../bytes/crc32c.js';
 import { ShoalError } from '../../errors/errors.js';
 import { FOOTER_BYTES, HEADER_BYTES } from './record.js';
 
 export interface DecoderOptions {
-  /** What the bytes are, for error messages: the name of the file. */
+  /** The name of the file, for error messages. */
   readonly source: string;
   /**
-   * What to do about a record whose data does not match its checksum: stop with an error (the default), or
-   * leave it out and count it. A length that does not match its checksum always stops: nobody knows where the
-   * next record begins.
+   * For a record whose data does not match its checksum: throw, or skip and count it. Default: 'throw'. A length that
+   * does not match its checksum always throws, because the start of the next record is unknown.
    */
-  readonly onCorrupt?: 'throw' | 'skip' | undefined;
-  /** Take a stream that ends within a record for ended before it, as a file has that is being written. */
-  readonly allowPartialEnd?: boolean | undefined;
-  /** A longer record is taken for corrupt. */
-  readonly maxRecordBytes?: number | undefined;
+  readonly onCorrupt?: 'throw' | 'skip';
+  /** Ignores an incomplete record at the end, as in a file that is being written. Default: false. */
+  readonly allowPartialEnd?: boolean;
+  /** A longer record is treated as corrupt. */
+  readonly maxRecordBytes?: number;
 }
 
 export interface DecodedRecord {
@@ -39,9 +38,9 @@ export class RecordDecoder {
   #chunks: Uint8Array[] = [];
   /** The bytes in the chunks. */
   #held = 0;
-  /** How many bytes must be held before it is worth looking again. */
+  /** The number of buffered bytes needed to continue decoding. */
   #wanted = HEADER_BYTES;
-  /** The offset in the stream of the first byte held. */
+  /** The stream offset of the first buffered byte. */
   #offset = 0;
   #skipped = 0;
 
@@ -52,17 +51,17 @@ export class RecordDecoder {
     this.#maxRecordBytes = options.maxRecordBytes ?? DEFAULT_MAX_RECORD_BYTES;
   }
 
-  /** The records that were left out because they were corrupt. */
+  /** The number of corrupt records that were skipped. */
   get skipped(): number {
     return this.#skipped;
   }
 
-  /** The offset behind the last whole record. */
+  /** The offset after the last complete record. */
   get offset(): number {
     return this.#offset;
   }
 
-  /** Takes a chunk, which is kept and may not change any more; gives the records that are whole with it. */
+  /** Adds a chunk, which must not change afterwards; returns the records completed by it. */
   *push(chunk: Uint8Array): Generator<DecodedRecord> {
     this.#chunks.push(chunk);
     this.#held += chunk.length;
@@ -102,7 +101,7 @@ export class RecordDecoder {
     }
   }
 
-  /** To be called when the stream has ended. */
+  /** Call this at the end of the stream. */
   end(): void {
     if (this.#held === 0 || this.#allowPartialEnd) return;
     if (this.#skip && this.#held >= HEADER_BYTES) {
@@ -118,7 +117,7 @@ export class RecordDecoder {
     }
     const length = view.getUint32(at, true) + view.getUint32(at + 4, true) * 2 ** 32;
     if (length > this.#maxRecordBytes) {
-      throw this.#corrupt(at, `a record of ${length} bytes is longer than ${this.#maxRecordBytes} allows`);
+      throw this.#corrupt(at, `a record of ${length} bytes exceeds maxRecordBytes (${this.#maxRecordBytes})`);
     }
     return length;
   }
@@ -128,7 +127,7 @@ export class RecordDecoder {
       hint:
         way === 'skip'
           ? "pass onCorrupt: 'skip' to leave such records out"
-          : 'is it a TFRecord file, and is its compression the one that was given?',
+          : 'check that it is a TFRecord file with the given compression',
     });
   }
 }

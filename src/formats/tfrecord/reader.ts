@@ -1,6 +1,6 @@
 /**
- * Reads the records of TFRecord files or streams, one by one or in batches (the records of one chunk), in
- * bounded memory. Batches spare the cost of a promise for each record.
+ * Reads the records of TFRecord files or streams in bounded memory, one by one or in batches (the records of one
+ * chunk). Batches avoid the cost of a promise per record.
  */
 import { createReadStream } from 'node:fs';
 import { PassThrough, pipeline, Readable } from 'node:stream';
@@ -12,13 +12,13 @@ import { type DecodedRecord, type DecoderOptions, RecordDecoder } from './decode
 const CHUNK_BYTES = 256 << 10;
 
 export interface TFRecordReadOptions extends Partial<DecoderOptions> {
-  readonly compression?: Compression | undefined;
-  /** Is told how many records were left out as corrupt, when the end is reached and there were any. */
+  readonly compression?: Compression;
+  /** Called at the end with the number of skipped corrupt records, if any. */
   readonly onSkipped?: ((count: number) => void) | undefined;
-  readonly signal?: AbortSignal | undefined;
+  readonly signal?: AbortSignal;
 }
 
-/** A path, or bytes as they come. */
+/** A path, or a stream of bytes. */
 export type TFRecordSource = string | AsyncIterable<Uint8Array>;
 
 export async function* readTFRecordBatches(
@@ -57,7 +57,7 @@ async function* chunksOf(
       : Readable.from(source);
   const last =
     compression === 'none' ? new PassThrough({ highWaterMark: CHUNK_BYTES }) : decompressor(compression);
-  // The pipeline destroys both when either fails; the error shows up in the iteration below.
+  // The pipeline destroys both if either fails; the error surfaces in the iteration below.
   pipeline(raw, last, () => undefined);
   try {
     for await (const chunk of last) yield chunk as Uint8Array;
@@ -76,12 +76,12 @@ function readError(cause: unknown, name: string, compression: Compression): unkn
   if (code?.startsWith('Z_') || code === 'ERR_STREAM_PREMATURE_CLOSE') {
     return new ShoalError(
       'SHOAL_CORRUPT',
-      `${name} can not be decompressed as ${compression}: ${messageOf(cause)}`,
+      `${name} cannot be decompressed as ${compression}: ${messageOf(cause)}`,
       {
-        hint: 'the file is cut off or damaged, or was written with another compression',
+        hint: 'the file is truncated or corrupt, or has another compression',
         cause,
       },
     );
   }
-  return new ShoalError('SHOAL_UNREACHABLE', `${name} can not be read: ${messageOf(cause)}`, { cause });
+  return new ShoalError('SHOAL_UNREACHABLE', `${name} cannot be read: ${messageOf(cause)}`, { cause });
 }

@@ -8,7 +8,7 @@ import { crc32c, maskCrc } from '../../bytes/crc32c.js';
 export const HEADER_BYTES = 12;
 export const FOOTER_BYTES = 4;
 
-/** Puts a framed record at `offset` of `target`, which has room for it, and gives the offset behind it. */
+/** Writes a framed record at `offset` of `target`, which must be large enough; returns the offset after it. */
 export function putRecord(target: Uint8Array, offset: number, data: Uint8Array): number {
   const view = new DataView(target.buffer, target.byteOffset, target.byteLength);
   const { length } = data;

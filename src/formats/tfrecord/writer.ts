@@ -1,6 +1,6 @@
 /**
- * Writes TFRecord files. Records are gathered to chunks of some 100 KB, so that neither a system call nor a
- * promise is paid for each; a write waits only when the disk (or the compressor) is behind.
+ * Writes TFRecord files. Records are buffered in chunks of about 100 KB, which avoids a system call and a promise per
+ * record; a write waits only if the disk (or the compressor) is slower.
  */
 import { createWriteStream } from 'node:fs';
 import { PassThrough, type Transform, type Writable } from 'node:stream';
@@ -12,9 +12,9 @@ import { FOOTER_BYTES, HEADER_BYTES, putRecord } from './record.js';
 const GATHER_BYTES = 256 << 10;
 
 export interface TFRecordWriteOptions {
-  readonly compression?: Compression | undefined;
-  /** Of zlib, 0 to 9. */
-  readonly level?: number | undefined;
+  readonly compression?: Compression;
+  /** The zlib compression level, 0 to 9. */
+  readonly level?: number;
 }
 
 export class TFRecordWriter {
@@ -27,7 +27,7 @@ export class TFRecordWriter {
   #closed = false;
   #records = 0;
 
-  /** @param target a path, which is overwritten, or a stream, which is ended by close(). */
+  /** @param target a path, which is overwritten, or a stream, which close() ends. */
   constructor(target: string | Writable, options: TFRecordWriteOptions = {}) {
     this.#name = typeof target === 'string' ? target : 'the stream';
     const compression = options.compression ?? 'none';
@@ -36,16 +36,16 @@ export class TFRecordWriter {
     this.#done = pipeline(this.#input, output).catch((cause: unknown) => {
       const full = (cause as NodeJS.ErrnoException).code === 'ENOSPC';
       const code = full ? 'SHOAL_NO_SPACE' : 'SHOAL_UNREACHABLE';
-      this.#failed = new ShoalError(code, `${this.#name} can not be written: ${messageOf(cause)}`, { cause });
+      this.#failed = new ShoalError(code, `${this.#name} cannot be written: ${messageOf(cause)}`, { cause });
     });
   }
 
-  /** How many records have been written. */
+  /** The number of records written. */
   get records(): number {
     return this.#records;
   }
 
-  /** Appends a record; its bytes are copied. Await it: it waits when the target is slower than the caller. */
+  /** Appends a record; its bytes are copied. Await it for backpressure. */
   async write(data: Uint8Array): Promise<void> {
     if (this.#closed) throw new ShoalError('SHOAL_DISPOSED', `${this.#name} is closed`);
     if (this.#failed) throw this.#failed;
@@ -83,7 +83,7 @@ export class TFRecordWriter {
   async #drain(): Promise<void> {
     if (this.#used === 0) return;
     const chunk = this.#buffer.subarray(0, this.#used);
-    // The stream keeps the chunk for as long as it needs it.
+    // The stream owns the chunk from here on.
     this.#buffer = Buffer.allocUnsafeSlow(GATHER_BYTES);
     this.#used = 0;
     await this.#send(chunk);

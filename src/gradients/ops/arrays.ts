@@ -129,9 +129,13 @@ const imagePatches = firstOnly((op, grad) => {
 });
 
 function preventGradient(op: Operation): never {
-  throw new ShoalError('SHOAL_NO_GRADIENT', `A gradient through ${op} was ruled out: ${op.attr('message')}`, {
-    op: op.name,
-  });
+  throw new ShoalError(
+    'SHOAL_NO_GRADIENT',
+    `PreventGradient forbids a gradient through ${op}: ${op.attr('message')}`,
+    {
+      op: op.name,
+    },
+  );
 }
 
 /** Ops whose result does not depend smoothly on anything. */

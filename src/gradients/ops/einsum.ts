@@ -39,7 +39,7 @@ function operandGradient(
   if (own.includes(ELLIPSIS) && !result.includes(ELLIPSIS)) {
     throw new ShoalError('SHOAL_NO_GRADIENT', `Einsum '${op.name}' sums over an ellipsis`, {
       op: op.name,
-      hint: 'Give the summed axes labels of their own.',
+      hint: 'Use explicit labels for the summed axes.',
     });
   }
   const unique = [...new Set(own)];

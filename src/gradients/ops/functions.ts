@@ -32,9 +32,9 @@ const REPEATABLE: ReadonlySet<string> = new Set([
 export function repeatableFunctions(op: Operation): readonly GraphFunction[] {
   const functions = functionsOfOp(op);
   if (!functions) {
-    throw new ShoalError('SHOAL_NO_GRADIENT', `The functions behind ${op} are not known`, {
+    throw new ShoalError('SHOAL_NO_GRADIENT', `The functions called by ${op} are unknown`, {
       op: op.name,
-      hint: 'Gradients go through cond, while and calls that were built here, not through imported ones.',
+      hint: 'Only cond, while and function calls built in this process can be differentiated, not imported ones.',
     });
   }
   for (const fn of functions) checkRepeatable(op, fn);
@@ -46,10 +46,10 @@ function checkRepeatable(op: Operation, fn: GraphFunction): void {
     if (fn.body.opDef(inner.type).isStateful && !REPEATABLE.has(inner.type)) {
       throw new ShoalError(
         'SHOAL_NO_GRADIENT',
-        `There is no gradient through ${op}: within it ${inner} would give something else when it runs again`,
+        `No gradient through ${op}: the gradient runs its body again, and ${inner} would give a different result`,
         {
           op: op.name,
-          hint: 'Move random draws and changes of state out of the body, or use stateless random ops.',
+          hint: 'Move random ops and state changes out of the body, or use stateless random ops.',
         },
       );
     }

@@ -84,7 +84,9 @@ const cross: GradientFunction = (op, [grad], { needed }) => {
 
 /** Only values that the decomposition did not give itself are asked for anew. */
 export function unsupported(op: Operation, why: string): ShoalError {
-  return new ShoalError('SHOAL_NO_GRADIENT', `The gradient of ${op} is not known: ${why}`, { op: op.name });
+  return new ShoalError('SHOAL_NO_GRADIENT', `The gradient of ${op} is not supported: ${why}`, {
+    op: op.name,
+  });
 }
 
 export const linalgGradients: GradientTable = {

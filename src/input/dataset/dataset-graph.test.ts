@@ -110,7 +110,7 @@ describe('is refused:', () => {
           .batch(2)
           .filter((n) => n.less(3n)),
       ),
-    ).toThrow(/one truth value/);
+    ).toThrow(/boolean scalar/);
   });
 
   test('the concatenation of different elements', () => {

@@ -1,9 +1,9 @@
 /**
- * A dataset of the graph: a chain of TensorFlow's dataset ops. Nothing runs when it is built; elements are
- * made by TensorFlow's threads when an iterator asks, and never pass through JavaScript.
+ * A dataset in the graph: a chain of TensorFlow's dataset ops. Nothing runs when it is built; TensorFlow's threads
+ * produce elements when an iterator requests them. Elements never pass through JavaScript.
  *
- * Functions given to `map` and its kin are traced once into graph functions. They take one element in the
- * structure that it has (`({ x, y }) => …`) and may use outputs of the graph around them.
+ * Functions given to `map` and similar methods are traced once into graph functions. They take one element in its
+ * structure (`({ x, y }) => …`) and may capture outputs of the surrounding graph.
  */
 import { invalid } from '../../errors/errors.js';
 import type { Output } from '../../graph/operation.js';
@@ -32,26 +32,26 @@ import {
   unbatched,
 } from './structure.js';
 
-/** How many calls run at once; 'auto' leaves it to TensorFlow. */
+/** How many calls run concurrently; 'auto' lets TensorFlow decide. */
 export type Parallel = number | 'auto';
 
 export interface ParallelOptions {
-  readonly parallel?: Parallel | undefined;
-  /** false lets elements overtake each other, which can be faster; the order is kept otherwise. */
-  readonly deterministic?: boolean | undefined;
+  readonly parallel?: Parallel;
+  /** Whether to keep the order of elements; default: true. false can be faster. */
+  readonly deterministic?: boolean;
 }
 
 export interface InterleaveOptions extends ParallelOptions {
-  /** How many inner datasets are read in turn. */
-  readonly cycle?: number | 'auto' | undefined;
-  /** How many elements are taken from one before it is the next one's turn. */
-  readonly block?: number | undefined;
+  /** How many inner datasets are interleaved; default: 'auto'. */
+  readonly cycle?: number | 'auto';
+  /** How many consecutive elements are taken from one inner dataset; default: 1. */
+  readonly block?: number;
 }
 
 export interface ShuffleOptions {
-  readonly seed?: number | undefined;
-  /** false gives the same order each time that the dataset is gone through. */
-  readonly reshuffleEachIteration?: boolean | undefined;
+  readonly seed?: number;
+  /** Whether each iteration has another order; default: true. */
+  readonly reshuffleEachIteration?: boolean;
 }
 
 const AUTO = -1;
@@ -67,22 +67,22 @@ const order = (deterministic: boolean | undefined): string =>
 
 function positive(value: number, what: string): number {
   if (!Number.isSafeInteger(value) || value < 1) {
-    throw invalid(`${what} must be a whole number from 1, it is ${value}`);
+    throw invalid(`${what} must be an integer of at least 1; got ${value}`);
   }
   return value;
 }
 
-/** A number that is known before the graph runs. */
+/** The number, if it is known before the graph runs. */
 const known = (value: number | bigint | Output): number | undefined =>
   typeof value === 'object' ? undefined : Number(value);
 
 const other = (name: string): Change => ({ kind: 'other', name });
 
 export class Dataset<T = unknown> {
-  /** The dataset as TensorFlow has it. */
+  /** The variant tensor of TensorFlow's dataset. */
   readonly variant: Output<'variant'>;
   readonly spec: Spec;
-  /** How it was made of files, where it was. */
+  /** How the dataset is made from files, if it is. */
   readonly recipe: Recipe | undefined;
 
   constructor(variant: Output<'variant'>, spec: Spec, recipe?: Recipe) {
@@ -91,12 +91,12 @@ export class Dataset<T = unknown> {
     this.recipe = recipe;
   }
 
-  /** The element's structure, types and shapes, for people. */
+  /** The structure, types and shapes of the elements. */
   toString(): string {
     return `Dataset of ${describe(this.spec)}`;
   }
 
-  /** Each element by the element that `fn` makes of it. */
+  /** Maps each element through `fn`. */
   map<const U>(fn: (element: T) => U, options: ParallelOptions = {}): Dataset<ElementOf<U>> {
     return this.#within(() => {
       const { f, captures, spec } = traceMap(this.spec, fn, 'dataset_map');
@@ -130,7 +130,7 @@ export class Dataset<T = unknown> {
     });
   }
 
-  /** The elements of the datasets that `fn` makes of each element, one dataset after the other. */
+  /** Maps each element to a dataset and concatenates these. */
   flatMap<U>(fn: (element: T) => Dataset<U>): Dataset<U> {
     return this.#within(() => {
       const { f, captures, spec } = traceDatasetFunction(this.spec, fn, 'dataset_flat_map');
@@ -139,7 +139,7 @@ export class Dataset<T = unknown> {
     });
   }
 
-  /** The elements of several datasets at a time that `fn` makes, in turn; with `parallel` read ahead. */
+  /** Maps each element to a dataset and interleaves these; with `parallel`, reads ahead. */
   interleave<U>(fn: (element: T) => Dataset<U>, options: InterleaveOptions = {}): Dataset<U> {
     return this.#within(() => {
       const { f, captures, spec } = traceDatasetFunction(this.spec, fn, 'dataset_interleave');
@@ -168,7 +168,7 @@ export class Dataset<T = unknown> {
     });
   }
 
-  /** Draws at random from a buffer of so many elements. */
+  /** Shuffles: draws elements at random from a buffer of this size. */
   shuffle(buffer: number | bigint | Output<'int64'>, options: ShuffleOptions = {}): Dataset<T> {
     return this.#within(() => {
       const { seed, seed2 } = opSeeds(options.seed);
@@ -183,7 +183,7 @@ export class Dataset<T = unknown> {
     });
   }
 
-  /** So many times over; for ever without a count. */
+  /** Repeats the dataset; default: forever. */
   repeat(count: number | bigint | Output<'int64'> = -1): Dataset<T> {
     const times = known(count);
     return this.#unary((attrs) => raw.repeatDataset(this.variant, int64(count), attrs), {
@@ -204,7 +204,7 @@ export class Dataset<T = unknown> {
   shard(shards: number, index: number): Dataset<T> {
     positive(shards, 'The number of shards');
     if (!Number.isSafeInteger(index) || index < 0 || index >= shards) {
-      throw invalid(`There are ${shards} shards, numbered from 0; there is no shard ${index}`);
+      throw invalid(`The shard index must be in [0, ${shards}): there is no shard ${index}`);
     }
     return this.#unary(
       (attrs) => raw.shardDataset(this.variant, int64(shards), int64(index), attrs),
@@ -212,37 +212,37 @@ export class Dataset<T = unknown> {
     );
   }
 
-  /** Makes so many elements ahead of their use. */
+  /** Produces up to this many elements ahead of their use. */
   prefetch(buffer: Parallel = 'auto'): Dataset<T> {
     return this.#unary((attrs) => raw.prefetchDataset(this.variant, calls(buffer), attrs), {
       kind: 'prefetch',
     });
   }
 
-  /** Keeps the elements in memory the first time through, or in a file, and reads them from there later. */
+  /** Caches the elements of the first iteration in memory, or in a file, for later iterations. */
   cache(filename = ''): Dataset<T> {
     return this.#unary((attrs) => raw.cacheDataset(this.variant, filename, attrs), other('cache'));
   }
 
-  /** Leaves out elements that came before. */
+  /** Drops duplicates. */
   unique(): Dataset<T> {
     return this.#unary((attrs) => raw.uniqueDataset(this.variant, attrs), other('unique'));
   }
 
-  /** Leaves out elements whose making fails. */
+  /** Drops elements whose computation fails. */
   ignoreErrors(): Dataset<T> {
     return this.#unary((attrs) => raw.ignoreErrorsDataset(this.variant, attrs), other('ignoreErrors'));
   }
 
   concatenate(next: Dataset<T>): Dataset<T> {
     return this.#within(() => {
-      const spec = common(this.spec, next.spec, 'Datasets that are concatenated');
+      const spec = common(this.spec, next.spec, 'Concatenated datasets');
       const variant = raw.concatenateDataset(this.variant, next.variant, typesOf(spec));
       return this.#made<T>(variant, spec, other('concatenate'));
     });
   }
 
-  /** So many elements at a time, stacked along a first dimension. The last batch may be smaller. */
+  /** Stacks this many consecutive elements along a new first dimension. The last batch may be smaller. */
   batch(
     size: number,
     options: ParallelOptions & { readonly dropRemainder?: boolean | undefined } = {},
@@ -267,7 +267,7 @@ export class Dataset<T = unknown> {
     });
   }
 
-  /** Batches of elements of different sizes, each padded to the largest or to the sizes given. */
+  /** Batches elements of different sizes, padded to the largest or to the given shapes. */
   paddedBatch(size: number, options: PaddedBatchOptions = {}): Dataset<T> {
     return this.#within(() => {
       const { shapes, paddedShapes, paddingValues } = padding(this.spec, options);
@@ -290,7 +290,7 @@ export class Dataset<T = unknown> {
     });
   }
 
-  /** The parts of each element along its first dimension, one by one. */
+  /** Splits each element along its first dimension into elements. */
   unbatch(): Dataset<T> {
     return this.#within(() => {
       const spec = unbatched(this.spec);
@@ -332,14 +332,14 @@ export class Dataset<T = unknown> {
     });
   }
 
-  /** What `change` makes of this dataset: for steps that are shared between pipelines. */
+  /** Applies `change` to this dataset, for steps that pipelines share. */
   apply<U>(change: (dataset: this) => U): U {
     return change(this);
   }
 
   /**
-   * An iterator that `tf.tablesInitializer()`, and so every managed session, starts. Running its
-   * `initializer` again starts over.
+   * An iterator that `tf.tablesInitializer()`, and so every managed session, initializes. Running its `initializer`
+   * again restarts it.
    */
   iterator(options: IteratorOptions = {}): DatasetIterator<T> {
     return this.#within(() =>
@@ -347,12 +347,12 @@ export class Dataset<T = unknown> {
     );
   }
 
-  /** An iterator that starts when its `initializer` is run. */
+  /** An iterator that is initialized by running its `initializer`. */
   makeInitializableIterator(options: IteratorOptions = {}): DatasetIterator<T> {
     return this.iterator({ addToInitializers: false, ...options });
   }
 
-  /** An iterator that needs no initializer and can't start over. The dataset may use constants only. */
+  /** An iterator that needs no initializer and cannot restart. The dataset may use only constants. */
   makeOneShotIterator(options: Pick<IteratorOptions, 'sharedName' | 'name'> = {}): DatasetIterator<T> {
     return this.#within(() => oneShotIterator<T>(this.variant, this.spec, options));
   }
@@ -374,7 +374,7 @@ export class Dataset<T = unknown> {
     return this.#within(() => this.#same(make(this.#types), change));
   }
 
-  /** In the dataset's graph, or in that of the function which is being traced. */
+  /** Runs `body` in the dataset's graph, or in that of the function being traced. */
   #within<R>(body: () => R): R {
     const here = () => onWorker(body);
     return activeScope() ? here() : this.variant.graph.asDefault(here);

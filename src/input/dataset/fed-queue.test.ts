@@ -95,7 +95,7 @@ describe('a queue that is fed', () => {
 test('what says that a session was lost is told from other errors', () => {
   expect(InputLost.of(new ShoalError('SHOAL_TF_UNAVAILABLE', 'gone'))).toMatchObject({
     code: 'SHOAL_TF_UNAVAILABLE',
-    message: 'The input has lost its session: gone',
+    message: 'The session of the input was lost: gone',
   });
   expect(InputLost.of(new ShoalError('SHOAL_TF_CANCELLED', 'closed'))).toBeUndefined();
   expect(InputLost.of(new Error('else'))).toBeUndefined();

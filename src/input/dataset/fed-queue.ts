@@ -1,9 +1,8 @@
 /**
- * The way from JavaScript into a dataset: a queue on the worker, filled by runs outside of the training steps.
+ * Feeds JavaScript records into a dataset: a queue on the worker, filled by runs outside of the training steps.
  *
- * A marker after the last record ends the dataset, not the queue: whoever goes through the dataset again waits
- * for the next pass. There is one producer, which looks for room before it adds, so no run waits in TensorFlow
- * for a consumer and holds a thread.
+ * A marker after the last record ends the dataset, not the queue: another iteration waits for the next pass. The single
+ * producer checks for free capacity before it enqueues, so no run blocks a thread in TensorFlow.
  */
 import { sleep, withDeadline } from '../../async/deadline.js';
 import { invalid, isShoalError, type ShoalCode, ShoalError } from '../../errors/errors.js';
@@ -28,43 +27,43 @@ export interface Runner {
       readonly onBegun?: (returned: Promise<void>) => void;
     },
   ): Promise<unknown>;
-  /** TensorFlow's session of the moment, where this is one after another. */
+  /** The current TensorFlow session, if this is a sequence of sessions. */
   now?(): Runner | undefined;
 }
 
 type Placed = Runner & { readonly server?: unknown; readonly target?: string };
 
 export interface FedQueueOptions {
-  readonly capacity?: number | undefined;
-  readonly name?: string | undefined;
-  /** How seldom a full queue is looked at: each look is a run. 10 ms unless told. */
-  readonly longestPauseMs?: number | undefined;
+  readonly capacity?: number;
+  readonly name?: string;
+  /** The longest interval between polls of a full queue, each of which is a run; default: 10 ms. */
+  readonly longestPauseMs?: number;
 }
 
 const FOREVER = 2n ** 62n;
-/** Room for marks of an end beyond what records may take. */
+/** Extra capacity for end markers. */
 const MARKERS = 64;
-/** A session over a cluster may wait for others; to end a wait is not worth that. */
+/** A session over a cluster may wait for other tasks; a marker is not worth a longer wait. */
 const MARK_MS = 2000;
-/** How long a run that was given up may go on before a new pass is refused. */
+/** How long an abandoned run may take to return before a new pass fails. */
 const RETURN_MS = 30_000;
 const PAUSES_MS = [1, 1, 2, 2, 5, 10, 20, 40, 80];
 
 export class FedQueue<T> {
-  /** Ends where a marker is. */
+  /** Ends at each marker. */
   readonly dataset: Dataset<T>;
   readonly spec: Spec;
   readonly capacity: number;
   readonly #leaves: readonly LeafSpec[];
   readonly #longestPauseMs: number;
-  /** Whether records have one size and go in by many at a time. */
+  /** Whether all records have one size and are enqueued in batches. */
   readonly #stacks: boolean;
   readonly #placeholders: readonly Output[];
   readonly #enqueue: Operation;
   readonly #size: Output<'int32'>;
   readonly #closeOp: Operation;
   readonly #dequeue: readonly Output[];
-  /** Runs that add or take, given up or not: what they do belongs to the pass of then. */
+  /** Running enqueues and dequeues, including abandoned ones; they belong to the pass in which they began. */
   readonly #underWay = new Set<Promise<void>>();
   #pass = 0;
 
@@ -72,12 +71,12 @@ export class FedQueue<T> {
     const { capacity = 1024, name = 'fed_queue', longestPauseMs = 10 } = options;
     this.#longestPauseMs = longestPauseMs;
     if (!Number.isSafeInteger(capacity) || capacity < 1)
-      throw invalid(`The capacity of a queue must be a whole number from 1, it is ${capacity}`);
+      throw invalid(`The capacity of a queue must be an integer of at least 1; got ${capacity}`);
     this.spec = spec;
     this.capacity = capacity;
     const leaves = leavesOf(spec);
     if (leaves.some(({ kind }) => kind === 'sparse'))
-      throw invalid(`Sparse tensors can't be fed record by record: ${describe(spec)}`);
+      throw invalid(`Sparse tensors cannot be fed record by record: ${describe(spec)}`);
     this.#leaves = [...leaves, { kind: 'tensor', dtype: 'bool', shape: [] }];
     this.#stacks = leaves.every(({ shape }) => isFullyDefined(shape));
     const types = this.#leaves.map(({ dtype }) => dtype);
@@ -122,7 +121,7 @@ export class FedQueue<T> {
           .map((output, i) => shaped(output, this.#leaves[i])),
       'fed_queue_read',
     );
-    // Cardinality is not preserved: a queue that is closed ends the dataset.
+    // Cardinality is not preserved: a closed queue ends the dataset.
     const variant = raw.mapDataset(turns, captures, { f, ...typesOf(whole), preserveCardinality: false });
     const more = new Dataset<Output[]>(variant, whole).takeWhile((parts) => parts.at(-1) as Output<'bool'>);
     const values = traceMap(whole, (parts: Output[]) => parts.slice(0, -1), 'fed_queue_values');
@@ -130,7 +129,7 @@ export class FedQueue<T> {
     return new Dataset<T>(raw.mapDataset(more.variant, values.captures, attrs), this.spec);
   }
 
-  /** Adds records, each with its tensors in the order of the spec's leaves; waits for room. */
+  /** Adds records, each with its tensors in the order of the spec's leaves; waits for free capacity. */
   async push(
     session: Runner,
     records: readonly (readonly TensorLike[])[],
@@ -167,22 +166,21 @@ export class FedQueue<T> {
   }
 
   /**
-   * Ends whoever waits for an element, before the session or the iterator goes: a dataset that waits in a dequeue when it
-   * is taken away crashes the process. A session in this process takes its queue with it, which is closed. A server
-   * outlives its sessions, and a queue that was closed there would stay closed: there, and in a pause, the dataset comes
-   * to an end.
+   * Unblocks waiting consumers before the session or the iterator is destroyed: destroying a dataset that waits in a
+   * dequeue crashes the process. The queue of a local session is closed, since it ends with the session. A server
+   * outlives its sessions and would keep a closed queue: there, and in a pause, an end marker is added instead.
    */
   async release(
     session: Runner,
     pass = this.#pass,
     { isPause = false }: { readonly isPause?: boolean | undefined } = {},
   ): Promise<void> {
-    // Sessions of a cluster are released as they go, and others wait in the next; so do those of a later pass.
+    // A later session or a later pass has its own consumers, which must not be ended.
     const now: Placed | undefined = session.now ? session.now() : session;
     if (!now || pass !== this.#pass) return;
     const isOutlived = now.server !== undefined || (now.target ?? '') !== '';
     await (isOutlived || isPause ? this.#mark(now) : this.close(now)).catch(() => {
-      // The session is closed already: nobody waits in it any more.
+      // The session is already closed and has no consumers.
     });
   }
 
@@ -193,19 +191,20 @@ export class FedQueue<T> {
   }
 
   /**
-   * Begins a pass: throws away what is queued, and what an earlier pass still brings. Nobody may be reading. Gives the
-   * pass, for its release.
+   * Begins a pass: discards queued records and those that an earlier pass still adds. There must be no reader. Returns
+   * the number of the pass, for its release.
    */
   async begin(session: Runner, signal?: AbortSignal): Promise<number> {
     this.#pass += 1;
     const pass = this.#pass;
-    await withDeadline(Promise.all(this.#underWay), `What was fed to '${this.#enqueue.name}' before`, {
+    await withDeadline(Promise.all(this.#underWay), `Waiting for earlier feeds of '${this.#enqueue.name}'`, {
       timeoutMs: RETURN_MS,
       signal,
     });
     for (;;) {
       const queued = await this.#queued(session, signal);
-      if (pass !== this.#pass) throw new ShoalError('SHOAL_ABORTED', 'Another pass has begun');
+      if (pass !== this.#pass)
+        throw new ShoalError('SHOAL_ABORTED', `Another pass of '${this.#enqueue.name}' has begun`);
       if (queued === 0) return pass;
       await session.run([...this.#dequeue], { onBegun: this.#onBegun, ...(signal ? { signal } : {}) });
     }
@@ -255,24 +254,24 @@ export class FedQueue<T> {
 
 const LOST: readonly ShoalCode[] = ['SHOAL_TF_UNAVAILABLE', 'SHOAL_TF_ABORTED', 'SHOAL_TF_DEADLINE_EXCEEDED'];
 
-/** The session was lost: the queue stays, and whoever opens the next one begins anew. */
+/** The session was lost. The queue remains; the next session begins a new pass. */
 export class InputLost extends ShoalError {
-  /** The error of a run, if it says that. */
+  /** Converts the error of a run, if the session was lost. */
   static of(error: unknown): InputLost | undefined {
     if (!isShoalError(error) || !LOST.includes(error.code)) return undefined;
-    return new InputLost(error.code, `The input has lost its session: ${error.message}`, { cause: error });
+    return new InputLost(error.code, `The session of the input was lost: ${error.message}`, { cause: error });
   }
 }
 
 /**
- * Strings that outlive the run. Long strings of a tensor that is fed lie in one block of memory, and an op that
- * copies elements, as a queue does, would keep pointers into it.
+ * Copies strings so that they outlive the run. Long strings of a fed tensor share one block of memory, and an op that
+ * copies elements, such as a queue, would keep pointers into it.
  */
 const ownStrings = (fed: Output): Output => raw.stringJoin([fed]);
 
 const shaped = (output: Output, leaf: LeafSpec | undefined): Output => output.setShape(leaf?.shape ?? null);
 
-/** Records of one size as one tensor. */
+/** Stacks records of one size into one tensor. */
 function stack(values: readonly TensorLike[], { dtype, shape }: LeafSpec): Tensor {
   const each = shape as Shape;
   const whole = [values.length, ...each];

@@ -1,4 +1,4 @@
-/** Functions of elements, traced as graph functions for the dataset ops that call them. */
+/** Traces functions of elements into graph functions for dataset ops. */
 import { invalid } from '../../errors/errors.js';
 import { finishFunction, type GraphFunction, traceBody } from '../../graph/function.js';
 import type { Output } from '../../graph/operation.js';
@@ -6,7 +6,7 @@ import { asOutput, type Operand } from '../../ops/build.js';
 import type { Dataset } from './dataset.js';
 import { flatten, type Spec, typesOf, unflatten } from './structure.js';
 
-/** Dataset ops take captured tensors apart from the function. */
+/** Dataset ops take the captured tensors separately from the function. */
 export interface ElementFunction {
   readonly f: GraphFunction;
   readonly captures: readonly Output[];
@@ -17,7 +17,7 @@ const specsOf = (input: Spec) => {
   return outputTypes.map((dtype, i) => ({ dtype, shape: outputShapes[i] ?? null }));
 };
 
-/** From an element to an element of another structure, which is found by tracing. */
+/** A function from an element to another element, whose structure is found by tracing. */
 export function traceMap(
   input: Spec,
   fn: (element: never) => unknown,
@@ -34,7 +34,7 @@ export function traceMap(
   return { f, captures: f.captures, spec: spec as Spec };
 }
 
-/** From an element to a scalar truth value. */
+/** A function from an element to a boolean scalar. */
 export function tracePredicate(
   input: Spec,
   fn: (element: never) => Operand<'bool'>,
@@ -43,7 +43,7 @@ export function tracePredicate(
   const traced = traceBody(specsOf(input), (...args) => {
     const holds = asOutput((fn as (element: unknown) => Operand<'bool'>)(unflatten(input, args)), 'bool');
     if (holds.rank !== null && holds.rank !== 0) {
-      throw invalid(`The predicate of ${name} must give one truth value for an element, not ${holds}`);
+      throw invalid(`The predicate of ${name} must return a boolean scalar, not ${holds}`);
     }
     return holds;
   });
@@ -51,7 +51,7 @@ export function tracePredicate(
   return { f, captures: f.captures };
 }
 
-/** From an element to a dataset. */
+/** A function from an element to a dataset. */
 export function traceDatasetFunction(
   input: Spec,
   fn: (element: never) => Dataset<unknown>,

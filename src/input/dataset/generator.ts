@@ -1,6 +1,6 @@
 /**
- * Records made in JavaScript, for small data: whatever iterates, sync or async, becomes a dataset. Every record
- * passes through JavaScript and a queue, some 10 to 100 µs each; large data belongs into files.
+ * Datasets of records made in JavaScript by any sync or async iterable, for small data. Every record passes through
+ * JavaScript and a queue, about 10 to 100 µs each; large data belongs in files.
  */
 import { invalid, isShoalError } from '../../errors/errors.js';
 import { currentGraph, type Graph } from '../../graph/graph.js';
@@ -12,10 +12,10 @@ import type { Dataset } from './dataset.js';
 import { FedQueue, InputLost, type Runner } from './fed-queue.js';
 import { leavesOf, type Spec } from './structure.js';
 
-/** The collection of what must be started beside a session for datasets to have records. */
+/** The collection of feeders that must run alongside a session to supply datasets with records. */
 export const INPUT_FEEDERS = 'input_feeders';
 
-/** What records are made of: types and shapes in any nesting. A shape left out is that of a scalar. */
+/** The types and shapes of records, in any nesting. Default shape: scalar. */
 export type ElementTypes =
   | { readonly dtype: DType; readonly shape?: PartialShape | undefined }
   | readonly ElementTypes[]
@@ -25,7 +25,7 @@ type ElementFor<E> = E extends { readonly dtype: infer D }
   ? Output<D & DType>
   : { -readonly [K in keyof E]: ElementFor<E[K]> };
 
-/** What a tensor of a record may be given as. Not followed into nested arrays, which the compiler would do for ever. */
+/** The accepted values for a tensor of a record. Nested arrays are not typed: the compiler would recurse forever. */
 type RecordValue = number | bigint | boolean | string | ArrayBufferView | Tensor | readonly unknown[];
 
 type RecordFor<E> = E extends { readonly dtype: DType }
@@ -34,26 +34,26 @@ type RecordFor<E> = E extends { readonly dtype: DType }
 
 export interface GeneratorOptions<E extends ElementTypes> {
   readonly element: E;
-  /** How many records may wait in the queue. */
-  readonly capacity?: number | undefined;
-  readonly name?: string | undefined;
+  /** How many records the queue holds; default: 1024. */
+  readonly capacity?: number;
+  readonly name?: string;
 }
 
 type Source<R> = () => Iterable<R> | AsyncIterable<R>;
 
-/** What a feeder asks of whoever stops loops together. */
+/** Tells a feeder when to stop. */
 export interface StopToken {
   shouldStop(): boolean;
-  /** Whether a feeder that stops is to begin again in the same session: its queue stays open. */
+  /** Whether the feeder will restart in the same session: its queue stays open. */
   readonly isPause?: boolean;
-  /** Is given what a feeder does before its first record: nobody may read until that has ended. */
+  /** Receives the promise of a feeder's setup: records must not be read until it settles. */
   readonly onBegin?: (begun: Promise<unknown>) => void;
 }
 
 /**
- * A dataset of the records that `source` gives. It is called for each pass through the dataset, and a little
- * ahead: as soon as the records of a pass are queued, those of the next are asked for. After the loss of a ps a session
- * that trains begins a pass anew, as it does with files.
+ * A dataset of the records from `source`. It is called for each pass through the dataset, slightly ahead: once the
+ * records of a pass are queued, those of the next are requested. After the loss of a ps a training session restarts the
+ * pass, as it does with files.
  */
 export function generator<const E extends ElementTypes>(
   source: Source<RecordFor<E>>,
@@ -84,10 +84,10 @@ function specOf(element: ElementTypes): Spec {
 }
 
 const CHUNK = 64;
-/** Errors of a run that say that the session was closed. */
+/** Errors of a run in a closed session. */
 const CLOSED = ['SHOAL_TF_CANCELLED', 'SHOAL_DISPOSED', 'SHOAL_ABORTED'] as const;
 
-/** Moves records from a source into a queue until it is told to stop. */
+/** Moves records from a source into a queue until stopped. */
 export class Feeder {
   readonly name: string;
   readonly #queue: FedQueue<unknown>;
@@ -100,8 +100,8 @@ export class Feeder {
   }
 
   /**
-   * Starts the loop, as queue runners start theirs, before the first step. It ends when all stop or the session
-   * is closed.
+   * Starts the loop, like a queue runner, before the first step. It ends on a stop request or when the session is
+   * closed.
    */
   createThreads(
     session: Runner,
@@ -110,7 +110,7 @@ export class Feeder {
     return [this.#loop(session, coordinator, coordinator.signal)];
   }
 
-  /** Ends whoever waits for a record. */
+  /** Unblocks consumers that wait for a record. */
   release(session: Runner): Promise<void> {
     return this.#queue.release(session);
   }
@@ -118,7 +118,7 @@ export class Feeder {
   async #loop(session: Runner, stop: StopToken, signal?: AbortSignal): Promise<void> {
     let pass: number | undefined;
     try {
-      // A server keeps its queues: what an earlier session left is of a pass that nobody goes on with.
+      // A server keeps its queues: records of an earlier session belong to an abandoned pass.
       const begun = queued(this.#queue.begin(session, signal));
       stop.onBegin?.(begun);
       pass = await begun;
@@ -132,7 +132,7 @@ export class Feeder {
       if (stop.shouldStop() || (isQueue && CLOSED.some((code) => isShoalError(error, code)))) return;
       const lost = isQueue ? InputLost.of(error) : undefined;
       if (lost) throw lost;
-      // The consumers wait for records that will not come. Whoever started this knows why before they end.
+      // Ends the waiting consumers. The error is thrown first, so the caller knows why.
       this.#queue.close(session).catch(() => undefined);
       throw error;
     } finally {
@@ -141,7 +141,7 @@ export class Feeder {
     }
   }
 
-  /** Whether the source came to its end. */
+  /** Returns whether the source ended. */
   async #pass(session: Runner, stop: StopToken, signal?: AbortSignal): Promise<boolean> {
     const leaves = leavesOf(this.#queue.spec).length;
     let held: TensorLike[][] = [];
@@ -156,7 +156,7 @@ export class Feeder {
     try {
       for (;;) {
         const next = iterator.next();
-        // A source that makes one wait does not keep back what it gave before.
+        // Records are flushed while the source makes us wait.
         const result = next instanceof Promise && held.length > 0 ? await soonOr(next, flush) : await next;
         if (stop.shouldStop()) return false;
         if (result.done) break;
@@ -171,7 +171,7 @@ export class Feeder {
   }
 }
 
-/** What a queue's run failed with, as against the source, which may throw anything. */
+/** Marks an error of a queue's run, as opposed to one thrown by the source. */
 class QueueError extends Error {}
 
 async function queued<T>(work: Promise<T>): Promise<T> {
@@ -182,13 +182,13 @@ async function queued<T>(work: Promise<T>): Promise<T> {
   }
 }
 
-/** The result; if it is not there by the next turn of the event loop, `meanwhile` is done first. */
+/** Awaits the result; if it is not available by the next event loop turn, runs `meanwhile` first. */
 async function soonOr<R>(next: Promise<R>, meanwhile: () => Promise<void>): Promise<R> {
   const late = Symbol('late');
   const turn = new Promise<typeof late>((resolve) => setImmediate(() => resolve(late)));
   const first = await Promise.race([next, turn]);
   if (first !== late) return first as R;
-  // If the source fails meanwhile, its error is met below.
+  // An error of the source is thrown below.
   next.catch(() => undefined);
   await meanwhile();
   return await next;
@@ -214,22 +214,22 @@ function valuesOf(spec: Spec, record: unknown, expected: number): TensorLike[] {
   return values;
 }
 
-/** The feeders of a graph at work. */
+/** The running feeders of a graph. */
 export interface Feeding {
-  /** Resolves when records may be read: what an earlier pass left is gone. */
+  /** Resolves when records may be read: leftovers of an earlier pass are discarded. */
   readonly begun: Promise<unknown>;
   /** Resolves when all have stopped; rejects with the first error. */
   readonly done: Promise<void>;
-  /** `isPause`: others begin in the same session. */
+  /** `isPause`: feeders will restart in the same session. */
   stop(options?: { readonly isPause?: boolean }): Promise<void>;
 }
 
-/** What moves records beside a session until it is told to stop. */
+/** Moves records alongside a session until stopped. */
 export interface FeederLike {
   createThreads(session: Runner, stop: StopToken & { readonly signal: AbortSignal }): Promise<void>[];
 }
 
-/** Starts feeders, those of the graph unless told, where no managed session does it. */
+/** Starts feeders (default: those of the graph) where no managed session does. */
 export function startFeeders(
   session: Runner & { readonly graph?: Graph },
   only?: readonly FeederLike[],
@@ -245,7 +245,7 @@ export function startFeeders(
   const feeders = only ?? (session.graph ?? currentGraph()).getCollection<FeederLike>(INPUT_FEEDERS);
   const loops = feeders.flatMap((feeder) => feeder.createThreads(session, token));
   const done = Promise.all(loops).then(() => undefined);
-  // Who wants to know of an error awaits `done` or `stop`.
+  // Callers see errors through `done` or `stop`.
   done.catch(() => undefined);
   return {
     begun: Promise.allSettled(begun),

@@ -1,9 +1,9 @@
 /**
- * An iterator over a dataset: a resource on the worker, which holds the place reached. A run that needs
- * `getNext()` moves it on; at the end such a run fails with OUT_OF_RANGE.
+ * An iterator over a dataset: a resource on the worker that holds the current position. A run that needs `getNext()`
+ * advances it; at the end such a run fails with OUT_OF_RANGE.
  *
- * The resource belongs to the server under its shared name: a further session of the same server finds the
- * iterator where the session before left it.
+ * The server owns the resource by its shared name: a later session of the same server continues at the position of the
+ * earlier one.
  */
 import { invalid } from '../../errors/errors.js';
 import type { Operation, Output } from '../../graph/operation.js';
@@ -13,14 +13,14 @@ import { GraphKeys } from '../../variables/collections.js';
 import { describe, type Spec, typesOf, unflatten } from './structure.js';
 
 export interface IteratorOptions {
-  readonly name?: string | undefined;
-  /** The name of the resource; that of the op when left out. */
-  readonly sharedName?: string | undefined;
-  /** Has `tf.tablesInitializer()` start the iterator. */
-  readonly addToInitializers?: boolean | undefined;
+  readonly name?: string;
+  /** The name of the resource; default: the name of the op. */
+  readonly sharedName?: string;
+  /** Whether `tf.tablesInitializer()` initializes the iterator. */
+  readonly addToInitializers?: boolean;
 }
 
-/** The collection of the iterators of a graph that begin anew by their initializers. */
+/** The collection of a graph's initializable iterators. */
 export const ITERATORS = 'iterators';
 
 export class DatasetIterator<T = unknown> {
@@ -34,7 +34,7 @@ export class DatasetIterator<T = unknown> {
     this.#initializer = initializer;
   }
 
-  /** The op that puts the iterator at the beginning. */
+  /** The op that moves the iterator to the beginning. */
   get initializer(): Operation {
     if (!this.#initializer) {
       throw invalid(`'${this.handle.op.name}' is a one-shot iterator, which needs no initializer`);
@@ -42,7 +42,7 @@ export class DatasetIterator<T = unknown> {
     return this.#initializer;
   }
 
-  /** Outputs for the next element. Each call makes an op that takes one: call it once for a step. */
+  /** Outputs of the next element. Each call creates an op that consumes one: call it once per step. */
   getNext(options: { readonly name?: string } = {}): T {
     const { graph, op } = this.handle;
     const scope = { ...scopeOf(graph), devices: [op.device], colocation: undefined };

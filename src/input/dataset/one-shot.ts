@@ -25,17 +25,18 @@ export function oneShotIterator<T>(
   return new DatasetIterator<T>(handle, spec);
 }
 
-/** What is fed or lives elsewhere does not fit into a function without arguments. */
+/** Ops that are fed or hold state elsewhere cannot be part of a function without arguments. */
 const FORBIDDEN = /^(Placeholder.*|VarHandleOp|.*QueueV2|IteratorV2|.*HashTable.*V2)$/;
 
-/** A function without arguments that makes the dataset anew. */
+/** A function without arguments that creates the dataset. */
 function factoryOf(variant: Output<'variant'>): FunctionRef {
   const { graph } = variant;
-  if (graph instanceof FunctionGraph) throw invalid('A one-shot iterator is made outside of functions');
+  if (graph instanceof FunctionGraph)
+    throw invalid('A one-shot iterator cannot be created inside a function');
   const ops = ancestors(variant.op);
   const wrong = ops.find(({ type }) => FORBIDDEN.test(type));
   if (wrong) {
-    throw invalid(`A one-shot iterator can't be made of a dataset that uses ${wrong}`, {
+    throw invalid(`A one-shot iterator cannot use a dataset that depends on ${wrong}`, {
       hint: 'Use dataset.iterator() and run its initializer.',
     });
   }

@@ -1,4 +1,4 @@
-/** How elements of different sizes become one batch. */
+/** Padding of elements of different sizes to one batch. */
 import { invalid } from '../../errors/errors.js';
 import type { PartialShape } from '../../tensor/shape.js';
 import { Tensor } from '../../tensor/tensor.js';
@@ -6,22 +6,25 @@ import { describe, type LeafSpec, leavesOf, type Spec } from './structure.js';
 
 export interface PaddedBatchOptions {
   /**
-   * The shape of each tensor of an element after padding, in the order of the element's tensors; null for a
-   * size means the largest in the batch. Without it all sizes that are not known are padded.
+   * The shape of each tensor of an element after padding, in the order of the element's tensors; null for a dimension
+   * means the largest in the batch. Default: all unknown dimensions are padded.
    */
-  readonly paddedShapes?: readonly PartialShape[] | undefined;
-  /** What fills the gaps, one for each tensor; 0, '' or false by default. */
-  readonly paddingValues?: readonly (number | bigint | string | boolean)[] | undefined;
-  readonly dropRemainder?: boolean | undefined;
+  readonly paddedShapes?: readonly PartialShape[];
+  /** The padding value of each tensor; default: 0, '' or false. */
+  readonly paddingValues?: readonly (number | bigint | string | boolean)[];
+  readonly dropRemainder?: boolean;
 }
 
 export function padding(spec: Spec, options: PaddedBatchOptions) {
   const leaves = leavesOf(spec);
   const shapes = leaves.map((leaf, i) => {
     if (leaf.kind === 'sparse')
-      throw invalid(`Sparse tensors can't be padded: ${describe(spec)}. Use batch, or toDense.`);
+      throw invalid(`Sparse tensors cannot be padded: ${describe(spec)}. Use batch, or toDense.`);
     const shape = options.paddedShapes ? options.paddedShapes[i] : leaf.shape;
-    if (!shape) throw invalid(`paddedBatch must be told the shape of tensor ${i} of ${describe(spec)}`);
+    if (!shape)
+      throw invalid(
+        `paddedBatch needs paddedShapes: the rank of tensor ${i} of ${describe(spec)} is unknown`,
+      );
     return shape;
   });
   return {

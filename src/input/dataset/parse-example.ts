@@ -1,4 +1,4 @@
-/** From serialized tf.train.Example messages to tensors, by TensorFlow's own parser. */
+/** Parses serialized tf.train.Example messages with TensorFlow's parser. */
 import { invalid } from '../../errors/errors.js';
 import { currentGraph } from '../../graph/graph.js';
 import type { Output } from '../../graph/operation.js';
@@ -18,7 +18,7 @@ export interface FixedLenFeature<D extends FeatureType = FeatureType> {
   readonly kind: 'fixed';
   readonly dtype: D;
   readonly shape: Shape;
-  readonly defaultValue?: TensorLike | undefined;
+  readonly defaultValue?: TensorLike;
 }
 
 /** Any number of values, as a SparseTensor. */
@@ -32,7 +32,7 @@ export interface FixedLenSequenceFeature<D extends FeatureType = FeatureType> {
   readonly kind: 'sequence';
   readonly dtype: D;
   readonly shape: Shape;
-  readonly defaultValue?: TensorLike | undefined;
+  readonly defaultValue?: TensorLike;
 }
 
 export type Feature = FixedLenFeature | VarLenFeature | FixedLenSequenceFeature;
@@ -66,7 +66,7 @@ export function fixedLenSequenceFeature<D extends FeatureType>(
   return { kind: 'sequence', dtype, shape, defaultValue };
 }
 
-/** The features in the order of their names' bytes, as TensorFlow's parser gives them. */
+/** The features in byte order of their names, as TensorFlow's parser returns them. */
 export interface FeaturePlan {
   readonly sparse: readonly { readonly key: string; readonly dtype: FeatureType }[];
   readonly dense: readonly {
@@ -79,7 +79,7 @@ export interface FeaturePlan {
 
 export function planFeatures(features: Features): FeaturePlan {
   const names = Object.keys(features).sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
-  if (names.length === 0) throw invalid('parseExample is given no features');
+  if (names.length === 0) throw invalid('parseExample needs at least one feature');
   const sparse: FeaturePlan['sparse'][number][] = [];
   const dense: FeaturePlan['dense'][number][] = [];
   for (const key of names) {
@@ -94,7 +94,7 @@ export function planFeatures(features: Features): FeaturePlan {
   return { sparse, dense };
 }
 
-/** No elements: the feature must be there. A sequence may be missing; it is padded with zeros or ''. */
+/** An empty default means that the feature is required. A sequence is optional, padded with zeros or ''. */
 function defaultOf(key: string, feature: FixedLenFeature | FixedLenSequenceFeature): Tensor {
   const { dtype, defaultValue, shape } = feature;
   if (defaultValue === undefined && feature.kind === 'fixed') return Tensor.of([], { dtype, shape: [0] });
@@ -164,7 +164,7 @@ export function parseExample<const F extends Features>(
   return results as ParsedFeatures<F>;
 }
 
-/** What a dataset of parsed batches holds; its entries in the order of the parser's results. */
+/** The spec of a dataset of parsed batches, in the order of the parser's results. */
 export function parsedSpec({ sparse, dense }: FeaturePlan, batch: number | null): Spec {
   const leaves = new Map<string, LeafSpec>([
     ...sparse.map(({ key, dtype }) => [key, { kind: 'sparse', dtype, shape: [batch, null] }] as const),

@@ -1,14 +1,14 @@
 /**
- * Where input ops go: onto the CPU of the worker that builds the graph, whatever waits or stands around the
- * place where they are made. A replica device setter puts what holds state on a ps; the state of an input
- * pipeline (iterators, queues, readers, epoch counters) belongs to one worker alone.
+ * Places input ops on the CPU of the worker that builds the graph, independent of the surrounding scope. A replica
+ * device setter puts stateful ops on a ps, but the state of an input pipeline (iterators, queues, readers, epoch
+ * counters) belongs to one worker.
  */
 import { mergeDevices, resolveDevice } from '../../graph/device.js';
 import { FunctionGraph } from '../../graph/function.js';
 import { currentGraph } from '../../graph/graph.js';
 import { inScope, scopeOf } from '../../graph/scope.js';
 
-/** Runs `body` with its ops, and the variables that it makes, on the worker's CPU. */
+/** Runs `body` with its ops and variables placed on the worker's CPU. */
 export function onWorker<T>(body: () => T): T {
   const graph = currentGraph();
   // The body of a function runs where its caller is.

@@ -1,8 +1,8 @@
 /**
- * How a dataset was made of files: the files, and what was done with their records. Datasets keep it, so that a job can
- * make the same of ranges of the files that are leased to its workers.
+ * How a dataset is made from files: the files and the transformations of their records. Datasets keep it so that a job
+ * can apply the same transformations to file ranges that are leased to its workers.
  *
- * Not everything can be done with a range as with the whole: `pipelineOf` says what it is that can't.
+ * Some transformations give another result on ranges than on all records: `pipelineOf` reports these.
  */
 
 import type { Dataset, ParallelOptions } from './dataset.js';
@@ -22,23 +22,23 @@ export type Change =
       readonly dropRemainder: boolean;
       readonly again: (dataset: Dataset) => Dataset;
     }
-  /** The buffer is undefined where it is made in the graph. */
+  /** The buffer is undefined if the graph computes it. */
   | {
       readonly kind: 'shuffle';
       readonly buffer: number | undefined;
       readonly seed: number | undefined;
       readonly isFixed: boolean;
     }
-  /** null: for ever; undefined: as the graph says. */
+  /** null: forever; undefined: the graph computes it. */
   | { readonly kind: 'repeat'; readonly times: number | null | undefined }
   | { readonly kind: 'prefetch' }
   | { readonly kind: 'other'; readonly name: string };
 
-/** What can't be cut into ranges of records, and why. Names of files may become files of records. */
+/** A source that cannot be split into ranges of records, and why. File names may become files of records. */
 export interface NoRecords {
   readonly why: string;
-  readonly names?: readonly string[] | undefined;
-  readonly isShuffled?: boolean | undefined;
+  readonly names?: readonly string[];
+  readonly isShuffled?: boolean;
 }
 
 export interface Recipe {
@@ -48,19 +48,19 @@ export interface Recipe {
 
 type Each = Change & { readonly kind: 'map' | 'parse' };
 
-/** A recipe that works on ranges: records, one by one; batches of them; batches, one by one. */
+/** A recipe that works on ranges: transformations of records, batching, transformations of batches. */
 export interface Pipeline {
   readonly files: RecordFiles;
   readonly records: readonly Each[];
   readonly batch: Change & { readonly kind: 'batch' };
   readonly batches: readonly Each[];
-  /** null: for ever. */
+  /** null: forever. */
   readonly epochs: number | null;
   readonly shuffle: number | undefined;
   readonly seed: number | undefined;
 }
 
-/** The pipeline of a recipe; or a text, what of it can't be done with ranges of files. */
+/** The pipeline of a recipe; or the reason why it cannot work on ranges. */
 export function pipelineOf({ files, changes }: Recipe): Pipeline | string {
   if ('why' in files) return files.why;
   const records: Each[] = [];
@@ -81,13 +81,13 @@ export function pipelineOf({ files, changes }: Recipe): Pipeline | string {
         break;
       case 'shuffle':
         if (batch) return 'it shuffles batches; records are shuffled before batch()';
-        if (change.buffer === undefined) return 'the buffer of its shuffle() is made in the graph';
+        if (change.buffer === undefined) return 'the graph computes the buffer size of its shuffle()';
         if (change.isFixed) return 'its shuffle() keeps one order (reshuffleEachIteration: false)';
         shuffle = Math.max(shuffle ?? 0, change.buffer);
         seed = change.seed ?? seed;
         break;
       case 'repeat':
-        if (change.times === undefined) return 'the count of its repeat() is made in the graph';
+        if (change.times === undefined) return 'the graph computes the count of its repeat()';
         if (change.times === 0) return 'it is repeated 0 times';
         epochs = epochs === null || change.times === null ? null : epochs * change.times;
         break;
@@ -95,10 +95,10 @@ export function pipelineOf({ files, changes }: Recipe): Pipeline | string {
         break;
       case 'other':
         return change.name === 'shard'
-          ? 'it takes its own part by shard()'
-          : `what ${change.name}() gives of a range is not what it gives of all`;
+          ? 'it selects its own part with shard()'
+          : `${change.name}() gives other results on ranges than on all records`;
     }
   }
-  if (!batch) return 'it gives single records: batch() is missing';
+  if (!batch) return 'it produces single records: batch() is missing';
   return { files, records, batch, batches, epochs, shuffle, seed };
 }

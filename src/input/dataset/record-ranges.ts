@@ -7,48 +7,48 @@ export interface Shard {
   readonly file: string;
   readonly offset: number;
   readonly records: number;
-  /** Its bytes, where the format needs them to read it. */
-  readonly bytes?: number | undefined;
-  /** The bytes of the whole file. */
-  readonly size?: number | undefined;
+  /** Its length in bytes, if the format needs it. */
+  readonly bytes?: number;
+  /** The size of the file in bytes. */
+  readonly size?: number;
 }
 
-/** Where records lie, in the graph. */
+/** A range of records, in the graph. */
 export interface RangeElement {
   readonly file: Output<'string'>;
   readonly offset: Output<'int64'>;
   readonly records: Output<'int64'>;
 }
 
-/** The same with its bytes, and those that follow it in the file; of a file that is read as a whole both are 0. */
+/** Includes the bytes of the range and those behind it in the file; both are 0 if the whole file is read. */
 export interface ByteRange extends RangeElement {
   readonly bytes: Output<'int64'>;
   readonly behind: Output<'int64'>;
 }
 
 export interface RangeScanOptions {
-  /** The most records in a range. */
+  /** The maximum number of records per range. */
   readonly rangeRecords: number;
-  readonly signal?: AbortSignal | undefined;
+  readonly signal?: AbortSignal;
 }
 
 export interface ScannedRanges {
   /** In order; none overlaps another. */
   readonly ranges: readonly Shard[];
-  /** Why the file is one range, where that does not depend on its size. */
-  readonly whole?: string | undefined;
+  /** Why the file cannot be split, if so. */
+  readonly whole?: string;
 }
 
-/** What is to be known of a format to lease its records. */
+/** How to read and scan ranges of a file format. */
 export interface RangeFormat<T = unknown> {
-  /** The records of a range; what comes behind them is not looked at. */
+  /** The records of a range, possibly followed by others that are ignored. */
   read(range: ByteRange): Dataset<T>;
   scan(file: string, options: RangeScanOptions): Promise<ScannedRanges>;
 }
 
 export interface RecordFiles<T = unknown> extends RangeFormat<T> {
-  /** Names or patterns. */
+  /** File names or patterns. */
   readonly names: readonly string[];
-  /** Whether the files come in another order each time. */
+  /** Whether the files are shuffled. */
   readonly isShuffled: boolean;
 }

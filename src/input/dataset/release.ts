@@ -1,6 +1,6 @@
 /**
- * The end of a graph's input in a session of a server. The threads of its datasets run functions of the session, and
- * outlive it: they are to be ended first, or they crash the process.
+ * Ends a graph's input before the session of a server is closed. The threads of its datasets run functions of the
+ * session: if they outlive it, they crash the process.
  */
 import { ShoalError } from '../../errors/errors.js';
 import type { Graph } from '../../graph/graph.js';
@@ -16,9 +16,9 @@ interface Releasable {
 
 const AT_MOST_MS = 5000;
 
-/** The input of a graph, which must be whole, in sessions that follow one another. */
+/** The input of a complete graph, over consecutive sessions. */
 export class InputRelease {
-  /** Ends the input before its session goes; undefined where there is none. */
+  /** Ends the input before its session is closed; undefined if the graph has no input. */
   readonly beforeClose: ((session: Runner) => Promise<void>) | undefined;
   #times = 0;
 
@@ -32,7 +32,7 @@ export class InputRelease {
       });
   }
 
-  /** How often the input has gone with its session: what reads it is to begin anew since. */
+  /** How often the input was released: its readers must restart after each. */
   readonly times = (): number => this.#times;
 }
 
@@ -49,7 +49,7 @@ function releaseOf(graph: Graph): InputRelease['beforeClose'] {
     const signal = AbortSignal.timeout(AT_MOST_MS);
     for (const feeder of feeders) await feeder.release?.(session);
     await session.run(destroy, { signal }).catch((error: unknown) => {
-      // A session that can do nothing any more has no threads that could.
+      // A dead session has no running threads.
       if (!(error instanceof ShoalError)) throw error;
     });
   };

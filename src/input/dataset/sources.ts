@@ -1,4 +1,4 @@
-/** Datasets out of values: arrays, ranges, other datasets side by side. */
+/** Datasets from arrays, ranges and zipped datasets. */
 
 import { invalid } from '../../errors/errors.js';
 import { currentGraph } from '../../graph/graph.js';
@@ -22,11 +22,11 @@ export type Values =
   | readonly Values[]
   | { readonly [key: string]: Values };
 
-/** In the current scope, on the worker. */
+/** Builds ops in the current scope, on the worker. */
 export const building = <T>(body: () => T): T =>
   activeScope() ? onWorker(body) : currentGraph().asDefault(() => onWorker(body));
 
-/** One element: the values as they are. They become constants of the graph. */
+/** A dataset of one element, the given values. They become constants of the graph. */
 export function fromTensors<const V extends Values>(values: V): Dataset<ElementOf<V>> {
   return building(() => {
     const { spec, components } = flatten(values);
@@ -36,8 +36,8 @@ export function fromTensors<const V extends Values>(values: V): Dataset<ElementO
 }
 
 /**
- * An element for each row of the values. They become constants of the graph, which holds 2 GB at most and is
- * sent to every task: for what fits in memory easily.
+ * A dataset with one element per row of the values. They become constants of the graph, which is limited to 2 GB and
+ * sent to every task: use it for small data only.
  */
 export function fromTensorSlices<const V extends Values>(values: V): Dataset<ElementOf<V>> {
   return building(() => {
@@ -47,7 +47,7 @@ export function fromTensorSlices<const V extends Values>(values: V): Dataset<Ele
   });
 }
 
-/** Whole numbers (int64) from 0, or from `start`, up to but not including `stop`. */
+/** Integers (int64) in [start, stop); default start: 0. */
 export function range(stop: number | bigint): Dataset<Output<'int64'>>;
 export function range(
   start: number | bigint,
@@ -68,7 +68,7 @@ export function range(
 
 type Zipped<S> = { -readonly [K in keyof S]: S[K] extends Dataset<infer T> ? T : Zipped<S[K]> };
 
-/** Elements of several datasets side by side, in the structure in which the datasets are given. */
+/** Combines the elements of several datasets, in the structure in which the datasets are given. */
 export function zip<const S extends object>(datasets: S): Dataset<Zipped<S>> {
   const found: Dataset[] = [];
   const visit = (part: unknown): Spec => {
@@ -82,7 +82,7 @@ export function zip<const S extends object>(datasets: S): Dataset<Zipped<S>> {
     return { kind: 'record', entries: Object.entries(part).map(([key, item]) => [key, visit(item)]) };
   };
   const spec = visit(datasets);
-  if (found.length === 0) throw invalid('zip is given no dataset');
+  if (found.length === 0) throw invalid('zip needs at least one dataset');
   const make = () =>
     new Dataset<Zipped<S>>(
       raw.zipDataset(

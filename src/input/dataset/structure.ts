@@ -1,6 +1,6 @@
 /**
- * What the elements of a dataset look like: outputs and sparse tensors in any nesting of arrays and plain
- * objects. TensorFlow's datasets hold flat lists of tensors; a Spec says how to go there and back.
+ * The structure of dataset elements: outputs and sparse tensors in any nesting of arrays and plain objects.
+ * TensorFlow's datasets hold flat lists of tensors; a Spec describes the conversion.
  *
  * A sparse tensor travels as one variant tensor, of shape [3] by itself and [n, 3] in a batch of n.
  */
@@ -16,7 +16,7 @@ import type { TensorLike } from '../../tensor/tensor.js';
 export interface LeafSpec {
   readonly kind: 'tensor' | 'sparse';
   readonly dtype: DType;
-  /** Of a sparse tensor: of the whole that it stands for. */
+  /** For a sparse tensor, its dense shape. */
   readonly shape: PartialShape;
 }
 
@@ -25,7 +25,7 @@ export type Spec =
   | { readonly kind: 'list'; readonly items: readonly Spec[] }
   | { readonly kind: 'record'; readonly entries: readonly (readonly [string, Spec])[] };
 
-/** The element that a structure given by the user becomes: whatever stands for an output is one. */
+/** The element type of a structure given by the user: everything convertible to an output is an output. */
 export type ElementOf<U> =
   U extends SparseTensor<infer D>
     ? SparseTensor<D>
@@ -52,7 +52,7 @@ export function mapLeaves(spec: Spec, change: (leaf: LeafSpec) => LeafSpec): Spe
   return change(spec);
 }
 
-/** The attributes that every dataset op wants. */
+/** The type attributes of dataset ops. */
 export function typesOf(spec: Spec): { outputTypes: DType[]; outputShapes: PartialShape[] } {
   const leaves = leavesOf(spec);
   return {
@@ -66,7 +66,7 @@ export interface Flat {
   readonly components: readonly Output[];
 }
 
-/** Takes a structure apart. Literals become constants; an array is a list unless it holds literals only. */
+/** Flattens a structure. Literals become constants; an array is a list unless it contains only literals. */
 export function flatten(value: unknown): Flat {
   const components: Output[] = [];
   const spec = visit(value, (leaf) => {
@@ -81,7 +81,7 @@ export function flatten(value: unknown): Flat {
   return { spec, components };
 }
 
-/** The same for a structure of batches, cut along their first dimension; the spec is that of one slice. */
+/** Flattens a structure of batches; the spec describes one slice along the first dimension. */
 export function flattenSlices(value: unknown): Flat {
   const components: Output[] = [];
   const spec = visit(value, (leaf) => {
@@ -91,7 +91,7 @@ export function flattenSlices(value: unknown): Flat {
     }
     const output = asOutput(leaf);
     if (output.rank === 0) {
-      throw invalid(`${output} is a single value; slices are taken along a first dimension`, {
+      throw invalid(`${output} is a scalar and cannot be sliced along a first dimension`, {
         hint: 'Use tf.data.fromTensors for a dataset of one element.',
       });
     }
@@ -114,10 +114,10 @@ function visit(value: unknown, leaf: (value: SparseTensor | TensorLike | OutputL
   if (Array.isArray(value)) return { kind: 'list', items: value.map((item) => visit(item, leaf)) };
   if (typeof value === 'object' && value !== null) {
     const entries = Object.entries(value);
-    if (entries.length === 0) throw invalid('An element of a dataset is an object without entries');
+    if (entries.length === 0) throw invalid('An element of a dataset contains an empty object');
     return { kind: 'record', entries: entries.map(([key, item]) => [key, visit(item, leaf)] as const) };
   }
-  throw invalid(`An element of a dataset holds ${String(value)}, which is no tensor`);
+  throw invalid(`An element of a dataset contains ${String(value)}, which is not a tensor`);
 }
 
 /** A number, string, tensor or typed array, or nested arrays of the first two. */
@@ -134,7 +134,7 @@ function isPlain(value: unknown): boolean {
 const isTensor = (value: unknown): boolean =>
   typeof value === 'object' && value !== null && 'toArray' in value && 'dtype' in value;
 
-/** Puts a flat list of tensors back together. */
+/** Rebuilds the structure from a flat list of tensors. */
 export function unflatten(spec: Spec, components: readonly Output[]): unknown {
   let next = 0;
   const build = (part: Spec): unknown => {
@@ -158,24 +158,24 @@ function deserialize({ dtype, shape }: LeafSpec, variant: Output): SparseTensor 
   return new SparseTensor({ indices: sparseIndices, values: sparseValues, denseShape: sparseShape });
 }
 
-/** With a dimension in front. */
+/** Adds a first dimension. */
 export const batched = (spec: Spec, size: number | null): Spec =>
   mapLeaves(spec, (leaf) => ({ ...leaf, shape: leaf.shape && [size, ...leaf.shape] }));
 
-/** Without the first dimension. */
+/** Removes the first dimension. */
 export const unbatched = (spec: Spec): Spec =>
   mapLeaves(spec, (leaf) => {
     if (leaf.shape?.length === 0)
-      throw invalid(`An element without a first dimension (${leaf.dtype}) has no parts`);
+      throw invalid(`unbatch needs a first dimension, but an element has a ${leaf.dtype} scalar`);
     return { ...leaf, shape: leaf.shape?.slice(1) ?? null };
   });
 
-/** What holds of both: an error where they differ in more than sizes. */
+/** The common spec of both; an error if they differ in more than shapes. */
 export function common(a: Spec, b: Spec, what: string): Spec {
   const [left, right] = [leavesOf(a), leavesOf(b)];
   const same = left.length === right.length && left.every((leaf, i) => sameKind(leaf, right[i] as LeafSpec));
   if (!same || outline(a) !== outline(b)) {
-    throw invalid(`${what} must have elements of one structure: ${describe(a)} and ${describe(b)} differ`);
+    throw invalid(`${what} must have the same element structure: ${describe(a)} and ${describe(b)} differ`);
   }
   let next = 0;
   return mapLeaves(a, (leaf) => ({ ...leaf, shape: commonShape(leaf.shape, right[next++]?.shape ?? null) }));
@@ -188,7 +188,7 @@ function commonShape(a: PartialShape, b: PartialShape): PartialShape {
   return a.map((dim, i) => (dim === b[i] ? dim : null));
 }
 
-/** The nesting alone. */
+/** The nesting without types. */
 function outline(spec: Spec): string {
   if (spec.kind === 'list') return `[${spec.items.map(outline).join()}]`;
   if (spec.kind === 'record') return `{${spec.entries.map(([k, v]) => `${k}:${outline(v)}`).join()}}`;

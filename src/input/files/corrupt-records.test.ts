@@ -8,6 +8,7 @@ import { TFRecordWriter } from '../../formats/tfrecord/writer.js';
 import { Graph } from '../../graph/graph.js';
 import * as data from '../data.js';
 import { drain } from '../testing/drain.js';
+import { explainDataLoss } from './corrupt-records.js';
 import { scanFile } from './record-scan.js';
 
 let folder: string;
@@ -132,7 +133,7 @@ describe('an error of a run', () => {
   async function explained(make: () => ReturnType<typeof data.tfRecord>): Promise<unknown> {
     const graph = new Graph();
     const error = await drain(graph, () => make().batch(2)).catch((caught: unknown) => caught);
-    return data.explainDataLoss(error, { graph });
+    return explainDataLoss(error, { graph });
   }
 
   test.each([
@@ -158,6 +159,6 @@ describe('an error of a run', () => {
 
   test('about something else is left as it is', async () => {
     const error = new Error('another');
-    expect(await data.explainDataLoss(error, { graph: new Graph() })).toBe(error);
+    expect(await explainDataLoss(error, { graph: new Graph() })).toBe(error);
   });
 });

@@ -1,6 +1,6 @@
 /**
- * Corrupt TFRecord files. TensorFlow stops at a corrupt record and says at which byte, but not of which file;
- * `explainDataLoss` finds the file. To go on without such records, files are scanned before they are read.
+ * Corrupt TFRecord files. TensorFlow stops at a corrupt record and reports the byte offset, but not the file;
+ * `explainDataLoss` finds the file. To skip such records, scan the files before reading them.
  */
 import { isShoalError, ShoalError } from '../../errors/errors.js';
 import type { Compression } from '../../formats/tfrecord/compression.js';
@@ -16,11 +16,11 @@ const RECORD_FILES = 'record_files';
 
 interface RecordFiles {
   readonly names: readonly string[];
-  /** undefined: names alone are known. */
+  /** undefined: unknown. */
   readonly compression: Compression | undefined;
 }
 
-/** Notes what a graph reads, so that an error can be explained. */
+/** Records which files a graph reads, to explain errors. */
 export function noteRecordFiles(files: RecordFiles, graph: Graph = currentGraph()): void {
   let outer = graph;
   while (outer instanceof FunctionGraph) outer = outer.outer;
@@ -29,7 +29,7 @@ export function noteRecordFiles(files: RecordFiles, graph: Graph = currentGraph(
 
 export const isPattern = (name: string): boolean => /[*?[]/.test(name);
 
-/** The files that names and patterns stand for, sorted, as TensorFlow would find them. */
+/** Expands names and patterns to files, sorted, as TensorFlow does. */
 export async function matchFiles(source: string | readonly string[]): Promise<string[]> {
   const names = typeof source === 'string' ? [source] : [...source];
   if (!names.some(isPattern)) return names;
@@ -44,28 +44,28 @@ export async function matchFiles(source: string | readonly string[]): Promise<st
   return files;
 }
 
-/** What a scan found; `tf.data.tfRecord(scan)` reads the records that are whole. */
+/** The result of a scan; `tf.data.tfRecord(scan)` reads the intact records. */
 export interface TFRecordScan {
   readonly files: readonly FileScan[];
   readonly compression: Compression;
   /** How many records can be read. */
   readonly records: number;
-  /** How many are left out: corrupt ones, and those of compressed files that lie behind one. */
+  /** How many are skipped: corrupt ones, and those behind one in a compressed file. */
   readonly skipped: number;
   readonly corrupt: readonly CorruptPlace[];
 }
 
 export interface ScanFilesOptions extends ScanOptions {
-  /** 'stop' throws at the first file with a corrupt record; 'skip', the default, leaves such records out. */
-  readonly onCorrupt?: 'stop' | 'skip' | undefined;
+  /** 'stop' throws at the first file with a corrupt record; 'skip' omits such records. Default: 'skip'. */
+  readonly onCorrupt?: 'stop' | 'skip';
 }
 
 export const isScan = (source: unknown): source is TFRecordScan =>
   typeof source === 'object' && source !== null && 'files' in source && 'skipped' in source;
 
 /**
- * Goes through all records of the files and checks them: one read of everything before the first step. A length
- * that is corrupt counts as one record, however much was lost until the next frame.
+ * Reads and checks all records of the files. A corrupt length counts as one record, however much is lost until the next
+ * frame.
  */
 export async function scanTFRecords(
   source: string | readonly string[],
@@ -94,13 +94,13 @@ export function corruptError({ file, offset, reason }: CorruptPlace, cause?: unk
   return new ShoalError('SHOAL_CORRUPT', `${file}: ${reason}, at byte ${offset}`, {
     ...details,
     cause,
-    hint: 'To leave corrupt records out: tf.data.tfRecord(await tf.data.scanTFRecords(files)).',
+    hint: 'To skip corrupt records: tf.data.tfRecord(await tf.data.scanTFRecords(files)).',
   });
 }
 
 /**
- * An error of a run, with the file and the offset if it is TensorFlow's about a corrupt record of a TFRecord file
- * that the graph reads; any other as it is. The files are scanned, on this machine.
+ * Adds the file and offset to TensorFlow's error about a corrupt record of a TFRecord file that the graph reads;
+ * returns other errors unchanged. Scans the files on this machine.
  */
 export async function explainDataLoss(
   error: unknown,
@@ -111,13 +111,15 @@ export async function explainDataLoss(
   const names = [...new Set(noted.flatMap((one) => one.names))];
   if (names.length === 0) return error;
   const kinds = new Set(noted.flatMap(({ compression }) => (compression ? [compression] : [])));
-  const told = /record at (\d+)/.exec(error.message)?.[1];
+  const reported = /record at (\d+)/.exec(error.message)?.[1];
   let other: CorruptPlace | undefined;
   for (const compression of kinds) {
     for (const file of await matchFiles(names)) {
       const scan = await scanFile(file, { compression, signal: options.signal });
-      // TensorFlow tells the byte of the frame, or that of the data behind its header of 12 bytes.
-      const same = scan.corrupt.find(({ offset }) => told === String(offset) || told === String(offset + 12));
+      // TensorFlow reports the offset of the frame, or of the data behind its 12-byte header.
+      const same = scan.corrupt.find(({ offset }) =>
+        [offset, offset + 12].some((at) => reported === String(at)),
+      );
       if (same) return corruptError(same, error);
       other ??= scan.corrupt[0];
     }

@@ -1,4 +1,4 @@
-/** The rows of CSV files, their fields parsed by TensorFlow. */
+/** Rows of CSV files, parsed by TensorFlow. */
 import { invalid } from '../../errors/errors.js';
 import type { Output } from '../../graph/operation.js';
 import * as raw from '../../ops/generated/index.js';
@@ -20,23 +20,23 @@ import { scanCsv } from './text-scan.js';
 
 export type ColumnType = 'float32' | 'float64' | 'int32' | 'int64' | 'string';
 
-/** A column by its type, or with a value for fields that are empty; without one they are an error. */
+/** The type of a column, optionally with a default for empty fields; without one they are an error. */
 export type Column = ColumnType | { readonly dtype: ColumnType; readonly default: number | bigint | string };
 
 export type Columns = Readonly<Record<string, Column>>;
 
 export interface CsvOptions<C extends Columns> extends ReadOptions {
-  /** All columns of the files, in their order. */
+  /** All columns of the files, in order. */
   readonly columns: C;
-  /** Those to keep, when not all are wanted. */
-  readonly select?: readonly (keyof C & string)[] | undefined;
-  /** Whether the first line of each file is to be left out. */
-  readonly header?: boolean | undefined;
-  readonly delimiter?: string | undefined;
-  /** Whether a field may stand in double quotes. */
-  readonly quotes?: boolean | undefined;
-  /** What stands for a value that is not there, besides nothing at all. */
-  readonly naValue?: string | undefined;
+  /** The columns to keep; default: all. */
+  readonly select?: readonly (keyof C & string)[];
+  /** Whether to skip the first line of each file; default: false. */
+  readonly header?: boolean;
+  readonly delimiter?: string;
+  /** Whether fields may be in double quotes; default: true. */
+  readonly quotes?: boolean;
+  /** The text of a missing value, in addition to the empty field. */
+  readonly naValue?: string;
 }
 
 type TypeOf<K> = K extends { readonly dtype: infer D extends DType } ? D : K extends DType ? K : never;
@@ -45,10 +45,11 @@ export type Row<C extends Columns> = { -readonly [K in keyof C]: Output<TypeOf<C
 
 export function csv<const C extends Columns>(source: FileSource, options: CsvOptions<C>): Dataset<Row<C>> {
   const names = Object.keys(options.columns);
-  if (names.length === 0) throw invalid('csv is given no columns');
+  if (names.length === 0) throw invalid('csv needs at least one column');
   const chosen = options.select ? names.filter((name) => options.select?.includes(name)) : names;
   const unknown = options.select?.find((name) => !names.includes(name));
-  if (unknown !== undefined) throw invalid(`There is no column '${unknown}'; there are ${names.join(', ')}`);
+  if (unknown !== undefined)
+    throw invalid(`There is no column '${unknown}'; the columns are ${names.join(', ')}`);
   const types = chosen.map((name) => {
     const column = options.columns[name] as Column;
     return typeof column === 'string' ? column : column.dtype;
@@ -93,8 +94,8 @@ export function csv<const C extends Columns>(source: FileSource, options: CsvOpt
   return readFiles(source, rowsIn, options.parallelFiles, {
     read: (range) => {
       if (!isPlain(options)) return rowsIn(vectorOf(range.file));
-      const { whole, cut } = oneOf(range);
-      const rows = textOf(cut, range, bufferSize(options)).flatMap((text) => {
+      const { whole, part } = wholeOrPart(range);
+      const rows = textOf(part, range, bufferSize(options)).flatMap((text) => {
         const lines = firstOf(linesOf(text), range.records);
         const { outputShapes } = typesOf(spec);
         return new Dataset<Row<C>>(raw.tensorSliceDataset(decode(lines), { outputShapes }), spec);
@@ -105,11 +106,11 @@ export function csv<const C extends Columns>(source: FileSource, options: CsvOpt
   });
 }
 
-/** The file for who reads it from end to end, or for who reads a range of it. */
-function oneOf({ file, bytes }: ByteRange): { whole: Output<'string'>; cut: Output<'string'> } {
-  const isCut = raw.cast(raw.greater(bytes, Tensor.of(0n)), { dstT: 'int64' });
+/** The file name for the reader of whole files or for the reader of ranges; the other gets none. */
+function wholeOrPart({ file, bytes }: ByteRange): { whole: Output<'string'>; part: Output<'string'> } {
+  const isPart = raw.cast(raw.greater(bytes, Tensor.of(0n)), { dstT: 'int64' });
   const names = (count: Output<'int64'>) => firstOf(vectorOf(file), count);
-  return { whole: names(raw.sub(Tensor.of(1n), isCut) as Output<'int64'>), cut: names(isCut) };
+  return { whole: names(raw.sub(Tensor.of(1n), isPart) as Output<'int64'>), part: names(isPart) };
 }
 
 const firstOf = (vector: Output<'string'>, count: Output<'int64'>): Output<'string'> =>

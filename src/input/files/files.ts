@@ -1,4 +1,4 @@
-/** Datasets of what is in files. Files are read by TensorFlow, on the worker's own disk. */
+/** Datasets of file contents. TensorFlow reads the files from the worker's disk. */
 import { invalid } from '../../errors/errors.js';
 import type { Compression } from '../../formats/tfrecord/compression.js';
 import type { Output } from '../../graph/operation.js';
@@ -21,28 +21,28 @@ import { equalRecords, linesOf, textOf, vectorOf } from './record-files.js';
 import { scanFile } from './record-scan.js';
 import { COMPRESSED, scanFixed, scanLines } from './text-scan.js';
 
-/** Names, of which those with `*`, `?` or `[` are patterns; or names made in the graph. */
+/** Names (patterns if they contain `*`, `?` or `[`), or names computed in the graph. */
 export type FileSource = string | readonly string[] | Output<'string'> | Dataset<Output<'string'>>;
 
 export interface FilesOptions {
-  /** In another order each time; by name otherwise. */
-  readonly shuffle?: boolean | undefined;
-  readonly seed?: number | undefined;
+  /** Whether to shuffle the files for each iteration; default: false, sorted by name. */
+  readonly shuffle?: boolean;
+  readonly seed?: number;
 }
 
 export interface ReadOptions {
-  readonly compression?: Compression | undefined;
-  /** The size of the read buffer, in bytes. */
-  readonly bufferSize?: number | undefined;
-  /** How many files are read at once; one after the other when left out. */
-  readonly parallelFiles?: Parallel | undefined;
+  readonly compression?: Compression;
+  /** The size of the read buffer in bytes; default: 256 KiB. */
+  readonly bufferSize?: number;
+  /** How many files are read concurrently; default: one after the other. */
+  readonly parallelFiles?: Parallel;
 }
 
-const NAMES = 'it is made of names of files, not of records: tf.data.tfRecord(files) and its like are';
+const NAMES = 'it contains file names, not records: use tf.data.tfRecord(files) or similar';
 const STRING: Spec = { kind: 'tensor', dtype: 'string', shape: [] };
 const DEFAULT_BUFFER = 256 << 10;
 
-/** The names of the files that match; an error when the dataset is started and none does. */
+/** The names of the matching files. Iteration fails if none matches. */
 export function files(
   source: string | readonly string[],
   options: FilesOptions = {},
@@ -66,7 +66,7 @@ export function files(
   });
 }
 
-/** A vector of names, patterns replaced by what they match, sorted. */
+/** A vector of names, with patterns replaced by the sorted matches. */
 export function fileNames(names: readonly string[]): Output<'string'> {
   const vector = Tensor.of([...names], { dtype: 'string', shape: [names.length] });
   if (!names.some(isPattern)) return asOutput(vector) as Output<'string'>;
@@ -76,7 +76,7 @@ export function fileNames(names: readonly string[]): Output<'string'> {
   return raw.identity(matches, { controlInputs: [check] }) as Output<'string'>;
 }
 
-/** A dataset of the contents of each file, one file after the other or several at once. */
+/** A dataset of the contents of files, read one after the other or concurrently. */
 export function readFiles<T>(
   source: FileSource,
   read: (files: Output<'string'>) => Dataset<T>,
@@ -89,12 +89,12 @@ export function readFiles<T>(
 export const withRecipe = <T>({ variant, spec }: Dataset<T>, recipe: Recipe): Dataset<T> =>
   new Dataset<T>(variant, spec, recipe);
 
-/** How the records of these files are made, as far as it is known before the graph runs. */
+/** The recipe of the records of these files, as far as it is known before the graph runs. */
 export function recipeOf(source: FileSource, format: RangeFormat): Recipe {
   const named = namesIn(source);
   const isRemote = named?.names.some((name) => /^[a-z][a-z0-9+.-]+:\/\//i.test(name));
-  if (!named) return { files: { why: 'the names of its files are made in the graph' }, changes: [] };
-  if (isRemote) return { files: { why: 'its files are on no disk' }, changes: [] };
+  if (!named) return { files: { why: 'the graph computes its file names' }, changes: [] };
+  if (isRemote) return { files: { why: 'its files are not on a local disk' }, changes: [] };
   return { files: { ...format, ...named }, changes: [] };
 }
 
@@ -122,7 +122,7 @@ function readAll<T>(
         )
       : (source as Dataset<Output<'string'>>);
     const [leaf] = leavesOf(dataset.spec);
-    if (leaf?.dtype !== 'string') throw invalid(`${dataset} does not hold the names of files`);
+    if (leaf?.dtype !== 'string') throw invalid(`${dataset} does not contain file names`);
     if (parallel === undefined) return dataset.flatMap(read);
     return dataset.interleave(read, { cycle: parallel, parallel });
   });
@@ -135,13 +135,13 @@ function toNames(source: string | readonly string[] | Output<'string'>): Output<
   return fileNames(source);
 }
 
-/** As TensorFlow's reading ops want it. */
+/** The compression name of TensorFlow's reader ops. */
 export const compressionName = (compression: Compression = 'none'): string =>
   compression === 'none' ? '' : compression.toUpperCase();
 
 export const bufferSize = (options: ReadOptions) => int64(options.bufferSize ?? DEFAULT_BUFFER);
 
-/** The lines of text files, without their ends. */
+/** The lines of text files, without line ends. */
 export function textLines(source: FileSource, options: ReadOptions = {}): Dataset<Output<'string'>> {
   return readFiles(source, (names) => linesIn(names, options), options.parallelFiles, {
     read: (range) => linesOfRange(range, options),
@@ -152,7 +152,7 @@ export function textLines(source: FileSource, options: ReadOptions = {}): Datase
 const linesIn = (names: Output<'string'>, options: ReadOptions): Dataset<Output<'string'>> =>
   new Dataset(raw.textLineDataset(names, compressionName(options.compression), bufferSize(options)), STRING);
 
-/** The lines of a range, and an empty one behind them where the last has an end. */
+/** The lines of a range, followed by an empty one if the last ends with a newline. */
 export function linesOfRange(range: ByteRange, options: ReadOptions): Dataset<Output<'string'>> {
   const names = vectorOf(range.file);
   if (!isPlain(options)) return linesIn(names, options);
@@ -165,17 +165,17 @@ export const isPlain = ({ compression = 'none' }: ReadOptions): boolean => compr
 
 export interface FixedLengthOptions extends ReadOptions {
   readonly recordBytes: number;
-  /** Bytes to leave out at the beginning of each file. */
-  readonly headerBytes?: number | undefined;
-  /** Bytes to leave out at its end. */
-  readonly footerBytes?: number | undefined;
+  /** Bytes to skip at the beginning of each file; default: 0. */
+  readonly headerBytes?: number;
+  /** Bytes to skip at its end; default: 0. */
+  readonly footerBytes?: number;
 }
 
-/** The records of files in which all records have the same length, as strings. */
+/** The records of files with records of fixed length, as strings. */
 export function fixedLength(source: FileSource, options: FixedLengthOptions): Dataset<Output<'string'>> {
   const { recordBytes, headerBytes = 0, footerBytes = 0 } = options;
   if (!Number.isSafeInteger(recordBytes) || recordBytes < 1)
-    throw invalid(`recordBytes must be a whole number from 1, it is ${recordBytes}`);
+    throw invalid(`recordBytes must be an integer of at least 1; got ${recordBytes}`);
   const read = (names: Output<'string'>): Dataset<Output<'string'>> =>
     new Dataset(
       raw.fixedLengthRecordDatasetV2(
@@ -202,14 +202,14 @@ export function fixedLength(source: FileSource, options: FixedLengthOptions): Da
 export interface TFRecordOptions extends ReadOptions {}
 
 /**
- * The records of TFRecord files, as strings. A corrupt record stops the run that meets it; given a scan of the
- * files (`await tf.data.scanTFRecords(files)`), such records are left out.
+ * The records of TFRecord files, as strings. A corrupt record fails the run that reads it. Given a scan of the files
+ * (`await tf.data.scanTFRecords(files)`), corrupt records are skipped.
  */
 export function tfRecord(
   source: FileSource | TFRecordScan,
   options: TFRecordOptions = {},
 ): Dataset<Output<'string'>> {
-  if (isScan(source)) return wholeRecords(source, options);
+  if (isScan(source)) return intactRecords(source, options);
   return building(() => {
     const names = typeof source === 'string' ? [source] : Array.isArray(source) ? (source as string[]) : [];
     noteRecordFiles({ names, compression: options.compression ?? 'none' });
@@ -220,7 +220,7 @@ export function tfRecord(
   });
 }
 
-/** The ranges of a TFRecord file, of which lengths alone are looked at. */
+/** The ranges of a TFRecord file, found by the record lengths only. */
 async function scanRecords(
   file: string,
   { rangeRecords, compression = 'none', signal }: RangeScanOptions & Pick<ReadOptions, 'compression'>,
@@ -232,13 +232,13 @@ async function scanRecords(
   return compression === 'none' ? { ranges } : { ranges, whole: COMPRESSED };
 }
 
-/** The records that a scan found whole. */
-function wholeRecords(scan: TFRecordScan, options: TFRecordOptions): Dataset<Output<'string'>> {
+/** The intact records of a scan. */
+function intactRecords(scan: TFRecordScan, options: TFRecordOptions): Dataset<Output<'string'>> {
   const { compression } = scan;
   if (options.compression !== undefined && options.compression !== compression)
-    throw invalid(`The files were scanned as ${compression}, they are to be read as ${options.compression}`);
+    throw invalid(`The files were scanned with compression '${compression}', not '${options.compression}'`);
   const ranges = scan.files.flatMap((file) => file.ranges);
-  if (ranges.length === 0) throw invalid('The scan found no record that is whole');
+  if (ranges.length === 0) throw invalid('The scan found no intact record');
   const read = { ...options, compression };
   const places = fromTensorSlices({
     file: Tensor.of(ranges.map(({ file }) => file)),
@@ -252,13 +252,13 @@ function wholeRecords(scan: TFRecordScan, options: TFRecordOptions): Dataset<Out
     : places.interleave(recordsIn, { cycle: parallel, parallel });
 }
 
-/** The records of one range. Compressed files can be read from their beginning only. */
+/** The records of one range. Compressed files can only be read from the beginning. */
 export function recordsOfRange(range: RangeElement, options: TFRecordOptions): Dataset<Output<'string'>> {
   const offsets = isPlain(options) ? vectorOf(range.offset) : undefined;
   return recordsOf(vectorOf(range.file), options, offsets).take(range.records);
 }
 
-/** The records of these very files; each from its offset on, which only works in a function of a dataset. */
+/** The records of these files, each from its offset; offsets only work inside a dataset function. */
 export function recordsOf(
   names: Output<'string'>,
   options: TFRecordOptions,
@@ -266,7 +266,7 @@ export function recordsOf(
 ): Dataset<Output<'string'>> {
   const compression = compressionName(options.compression);
   const buffer = bufferSize(options);
-  // TensorFlow fails to write the second version down when it optimizes a pipeline; functions it leaves alone.
+  // TensorFlow fails to serialize the V2 op when it optimizes a pipeline; it does not optimize functions.
   const variant = offsets
     ? raw.tfRecordDatasetV2(names, compression, buffer, offsets)
     : raw.tfRecordDataset(names, compression, buffer);

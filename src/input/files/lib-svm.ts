@@ -1,4 +1,4 @@
-/** LibSVM files: a line is a label and `index:value` pairs; what follows a # is a comment, qid is left out. */
+/** LibSVM files: a line is a label and `index:value` pairs; `#` begins a comment, qid is ignored. */
 import { invalid } from '../../errors/errors.js';
 import type { Output } from '../../graph/operation.js';
 import { SparseTensor } from '../../layers/sparse-tensor.js';
@@ -11,10 +11,10 @@ import { type FileSource, linesOfRange, type ReadOptions, recipeOf, textLines, w
 import { scanLines } from './text-scan.js';
 
 export interface LibSvmOptions extends ReadOptions, ParallelOptions {
-  /** How many features there are: the size of the sparse tensor. */
+  /** The number of features: the size of the sparse tensor. */
   readonly features: number;
-  /** Whether the files number features from 1, as LibSVM does; from 0 when left out. */
-  readonly oneBased?: boolean | undefined;
+  /** Whether feature indices begin at 1, as in LibSVM; default: false, they begin at 0. */
+  readonly oneBased?: boolean;
 }
 
 export interface LibSvmRow {
@@ -26,7 +26,7 @@ export interface LibSvmRow {
 export function libSvm(source: FileSource, options: LibSvmOptions): Dataset<LibSvmRow> {
   const { features, oneBased = false } = options;
   if (!Number.isSafeInteger(features) || features < 1)
-    throw invalid(`features must be a whole number from 1, it is ${features}`);
+    throw invalid(`features must be an integer of at least 1; got ${features}`);
   const rowsOf = (lines: Dataset<Output<'string'>>) =>
     lines
       .map((line) => raw.regexReplace(line, '#.*|\\bqid:\\S+', ''))
@@ -43,7 +43,7 @@ export function libSvm(source: FileSource, options: LibSvmOptions): Dataset<LibS
   return withRecipe(rowsOf(textLines(source, options)), recipe);
 }
 
-/** As the filter of rows says it, of bytes as characters. */
+/** Equals the filter of rows above, on bytes as latin1 characters. */
 const isBlank = (line: string): boolean =>
   !/[^\t\f\r ]/.test(line.replace(/\r/g, '').replace(/#.*|\bqid:[^\t\f\r ]+/g, ''));
 

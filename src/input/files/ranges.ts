@@ -1,14 +1,14 @@
-/** Sets of whole numbers as sorted ranges that neither touch nor overlap: which records of a lease are consumed. */
+/** Sets of integers as sorted, disjoint ranges [from, to): the consumed records of a lease. */
 export interface Range {
   readonly from: number;
-  /** One past the last. */
+  /** Exclusive. */
   readonly to: number;
 }
 
 export const sizeOfRanges = (ranges: readonly Range[]): number =>
   ranges.reduce((sum, { from, to }) => sum + to - from, 0);
 
-/** The set with one more range in it. */
+/** Adds a range to the set. */
 export function withRange(ranges: readonly Range[], { from, to }: Range): readonly Range[] {
   if (from >= to) return ranges;
   const near = ranges.filter((one) => one.from <= to && from <= one.to);
@@ -19,7 +19,7 @@ export function withRange(ranges: readonly Range[], { from, to }: Range): readon
   return [...ranges.filter((one) => !near.includes(one)), joined].sort((a, b) => a.from - b.from);
 }
 
-/** What a range has besides the set. */
+/** The range minus the set. */
 export function without({ from, to }: Range, ranges: readonly Range[]): readonly Range[] {
   const ends = [...ranges.map((one) => one.from), to];
   const starts = [from, ...ranges.map((one) => one.to)];

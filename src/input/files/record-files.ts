@@ -1,6 +1,6 @@
 /**
- * Files of records whose ranges can be found and read, whatever their format. The chief scans them, every worker reads
- * ranges of them; a file that can't be entered in its middle is one range.
+ * Reads ranges of record files of any format. The chief scans the files, workers read ranges of them; a file that can
+ * only be read from the beginning is one range.
  */
 
 import type { Output } from '../../graph/operation.js';
@@ -15,7 +15,7 @@ const STRING: Spec = { kind: 'tensor', dtype: 'string', shape: [] };
 
 export const vectorOf = <D extends DType>(scalar: Output<D>) => reshape(scalar, [1]) as Output<D>;
 
-/** Records of one length between two places of a plain file. */
+/** Records of fixed length in a range of an uncompressed file. */
 export function equalRecords(
   names: Output<'string'>,
   range: ByteRange,
@@ -30,8 +30,8 @@ export function equalRecords(
 }
 
 /**
- * The text of a range of a plain file, whole: one element. Ranges of text are small for that reason. Where there are no
- * names the range may be empty, which TensorFlow would not hear of.
+ * The text of a range of an uncompressed file as one element, so ranges of text must be small. Without names the range
+ * may be empty, but TensorFlow requires a length of at least 1.
  */
 export const textOf = (
   names: Output<'string'>,
@@ -40,7 +40,7 @@ export const textOf = (
 ): Dataset<Output<'string'>> =>
   equalRecords(names, range, raw.maximum(range.bytes, int64(1)) as Output<'int64'>, buffer);
 
-/** The lines of a text: one more than it has records if it ends with the end of a line. */
+/** The lines of a text; the last is empty if the text ends with a newline. */
 export function linesOf(text: Output<'string'>): Output<'string'> {
   return raw.stringSplitV2(vectorOf(raw.regexReplace(text, '\r', '')), '\n').values as Output<'string'>;
 }

@@ -1,9 +1,9 @@
 /**
- * Finds where the records of TFRecord files lie, and which are corrupt, without TensorFlow: for reading ranges of
- * files, for leaving corrupt records out, and for saying where a file is broken.
+ * Finds the offsets of records in TFRecord files, and corrupt ones, without TensorFlow: to read ranges of files, to
+ * skip corrupt records, and to report where a file is damaged.
  *
- * Plain files are gone through frame by frame; without `verify` the data of a record is stepped over. Behind a
- * length that does not match its checksum the scan looks for the next frame whose length does.
+ * Uncompressed files are scanned frame by frame; without `verify` the data of a record is skipped. After a length with
+ * a wrong checksum the scan searches for the next frame with a correct one.
  */
 import { type FileHandle, open } from 'node:fs/promises';
 import { throwIfAborted } from '../../async/deadline.js';
@@ -13,38 +13,38 @@ import type { Compression } from '../../formats/tfrecord/compression.js';
 import { readTFRecordBatches } from '../../formats/tfrecord/reader.js';
 import { FOOTER_BYTES, HEADER_BYTES } from '../../formats/tfrecord/record.js';
 
-/** Records that follow each other in a file. */
+/** Consecutive records of a file. */
 export interface RecordRange {
   readonly file: string;
-  /** Where the frame of the first begins. */
+  /** The offset of the first record's frame. */
   readonly offset: number;
   readonly records: number;
 }
 
 export interface CorruptPlace {
   readonly file: string;
-  /** Where the frame begins; in a compressed file, in what it holds. */
+  /** The offset of the frame; for a compressed file, in the decompressed data. */
   readonly offset: number;
   readonly reason: string;
 }
 
 export interface FileScan {
   readonly file: string;
-  /** In order; none overlaps another or holds a corrupt record. */
+  /** In order, disjoint and without corrupt records. */
   readonly ranges: readonly RecordRange[];
   readonly records: number;
   readonly corrupt: readonly CorruptPlace[];
-  /** Records that were found whole but can't be reached: those behind a corrupt one in a compressed file. */
+  /** Intact records that cannot be read: those behind a corrupt one in a compressed file. */
   readonly unreachable: number;
 }
 
 export interface ScanOptions {
-  readonly compression?: Compression | undefined;
-  /** Whether data is checked too, which means to read all of it; true when left out. */
-  readonly verify?: boolean | undefined;
-  /** The most records in a range; no bound when left out. */
-  readonly rangeRecords?: number | undefined;
-  readonly signal?: AbortSignal | undefined;
+  readonly compression?: Compression;
+  /** Whether to read and check all data, not only lengths; default: true. */
+  readonly verify?: boolean;
+  /** The maximum number of records per range; default: unlimited. */
+  readonly rangeRecords?: number;
+  readonly signal?: AbortSignal;
 }
 
 const WINDOW_BYTES = 1 << 20;
@@ -63,12 +63,12 @@ export async function scanFile(file: string, options: ScanOptions = {}): Promise
   }
 }
 
-/** The error for a file that is not there or does not let itself be read. */
+/** The error for a missing or unreadable file. */
 export function unreadable(file: string, cause: unknown): ShoalError {
   const missing = (cause as NodeJS.ErrnoException).code === 'ENOENT';
   return new ShoalError(
     missing ? 'SHOAL_NOT_FOUND' : 'SHOAL_UNREACHABLE',
-    missing ? `there is no file ${file}` : `${file} can not be read: ${messageOf(cause)}`,
+    missing ? `there is no file ${file}` : `${file} cannot be read: ${messageOf(cause)}`,
     { cause },
   );
 }
@@ -95,13 +95,13 @@ class Ranges {
   }
 
   add(offset: number): void {
-    if (this.#records >= this.#most) this.cut();
+    if (this.#records >= this.#most) this.split();
     if (this.#records === 0) this.#offset = offset;
     this.#records += 1;
   }
 
-  /** What comes next does not join on. */
-  cut(): void {
+  /** Ends the current range. */
+  split(): void {
     if (this.#records > 0)
       this.found.push({ file: this.#file, offset: this.#offset, records: this.#records });
     this.#records = 0;
@@ -129,7 +129,7 @@ async function scanPlain(file: string, window: Window, options: ScanOptions): Pr
     const length = window.lengthAt(at);
     if (length === undefined) {
       corrupt.push({ file, offset: at, reason: LENGTH });
-      ranges.cut();
+      ranges.split();
       at = await nextFrame(window, at + 1, signal);
       continue;
     }
@@ -145,22 +145,22 @@ async function scanPlain(file: string, window: Window, options: ScanOptions): Pr
     if (!verify || window.dataMatches(at, length)) ranges.add(at);
     else {
       corrupt.push({ file, offset: at, reason: DATA });
-      ranges.cut();
+      ranges.split();
     }
     at = end;
   }
-  ranges.cut();
+  ranges.split();
   return { file, ranges: ranges.found, records: ranges.records, corrupt, unreachable: 0 };
 }
 
-/** The next place whose length matches its checksum, or the end of the file. */
+/** The next offset with a correct length checksum, or the end of the file. */
 async function nextFrame(window: Window, from: number, signal?: AbortSignal): Promise<number> {
   for (let at = from; at + HEADER_BYTES + FOOTER_BYTES <= window.size; at++) {
     if (!window.holds(at, HEADER_BYTES)) {
       throwIfAborted('looking for the next record', signal);
       await window.load(at, HEADER_BYTES);
     }
-    // Nearly all places fail by a length that the file has no room for, before any checksum is made.
+    // Nearly all offsets have a length beyond the end of the file, which is cheaper to check than the checksum.
     const length = window.rawLengthAt(at);
     if (at + HEADER_BYTES + length + FOOTER_BYTES > window.size) continue;
     if (window.lengthAt(at) !== undefined) return at;
@@ -168,7 +168,7 @@ async function nextFrame(window: Window, from: number, signal?: AbortSignal): Pr
   return window.size;
 }
 
-/** A part of a file in memory. */
+/** A section of a file in memory. */
 class Window {
   readonly size: number;
   readonly #handle: FileHandle;
@@ -202,7 +202,7 @@ class Window {
         this.#end,
       );
       if (bytesRead === 0)
-        throw new ShoalError('SHOAL_CORRUPT', 'a file became shorter while it was scanned');
+        throw new ShoalError('SHOAL_CORRUPT', 'the file became shorter while it was scanned');
       this.#end += bytesRead;
     }
   }
@@ -212,7 +212,7 @@ class Window {
     return this.#view.getUint32(place, true) + this.#view.getUint32(place + 4, true) * 2 ** 32;
   }
 
-  /** The length of the record there; undefined if it does not match its checksum. */
+  /** The length of the record at an offset; undefined if its checksum is wrong. */
   lengthAt(at: number): number | undefined {
     const place = at - this.#start;
     const known = this.#view.getUint32(place + 8, true);
@@ -227,7 +227,7 @@ class Window {
   }
 }
 
-/** Compressed files are read from their beginning only: what is behind a corrupt record can't be reached. */
+/** Compressed files can only be read from the beginning: records behind a corrupt one are unreachable. */
 async function scanCompressed(file: string, options: ScanOptions): Promise<FileScan> {
   const { compression, rangeRecords, signal } = options;
   const ranges = new Ranges(file, rangeRecords);
@@ -247,6 +247,6 @@ async function scanCompressed(file: string, options: ScanOptions): Promise<FileS
     if (!isShoalError(error, 'SHOAL_CORRUPT')) throw error;
     corrupt.push({ file, offset: expected, reason: error.message.split('\n')[0] as string });
   }
-  ranges.cut();
+  ranges.split();
   return { file, ranges: ranges.found, records: ranges.records, corrupt, unreachable };
 }

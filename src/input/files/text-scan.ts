@@ -1,6 +1,6 @@
 /**
- * Finds ranges of records in files of lines, CSV and records of one length, without TensorFlow. Ranges of text are bounded
- * in bytes too: TensorFlow reads one in a piece.
+ * Finds ranges of records in text, CSV and fixed-length files, without TensorFlow. Ranges of text are also limited in
+ * bytes: TensorFlow reads each as one string.
  */
 import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
@@ -18,16 +18,16 @@ const RETURN = 13;
 const QUOTE = 34;
 
 export const COMPRESSED = 'it is compressed';
-const LINES_IN_RECORDS = 'records of it have ends of lines in them';
+const LINES_IN_RECORDS = 'some of its records contain newlines';
 
-/** The bytes of a file as it is or as it was before its compression. */
+/** The bytes of a file, decompressed. */
 async function* bytesOf(
   file: string,
   compression: Compression,
   signal: AbortSignal | undefined,
 ): AsyncGenerator<Buffer> {
   const last = compression === 'none' ? new PassThrough() : decompressor(compression);
-  // Either's error shows up in the iteration below.
+  // Errors of both streams appear in the iteration below.
   pipeline(createReadStream(file, { highWaterMark: CHUNK_BYTES }), last, () => {});
   try {
     for await (const chunk of last) {
@@ -39,8 +39,8 @@ async function* bytesOf(
   }
 }
 
-/** Cuts a file into ranges as the ends of its records become known. */
-class Cutter {
+/** Splits a file into ranges at the ends of its records. */
+class RangeSplitter {
   readonly #ranges: { offset: number; bytes: number; records: number }[] = [];
   readonly #most: number;
   #begin: number;
@@ -52,7 +52,7 @@ class Cutter {
     this.#begin = begin;
   }
 
-  /** What was before is of no record. */
+  /** Skips the bytes before the offset. */
   beginAt(offset: number): void {
     this.#begin = offset;
   }
@@ -60,10 +60,10 @@ class Cutter {
   record(end: number): void {
     this.#records += 1;
     this.#all += 1;
-    if (this.#records >= this.#most || end - this.#begin >= MOST_BYTES) this.#cut(end);
+    if (this.#records >= this.#most || end - this.#begin >= MOST_BYTES) this.#split(end);
   }
 
-  #cut(end: number): void {
+  #split(end: number): void {
     if (this.#records > 0)
       this.#ranges.push({ offset: this.#begin, bytes: end - this.#begin, records: this.#records });
     this.#begin = end;
@@ -71,30 +71,30 @@ class Cutter {
   }
 
   ranges(file: string, size: number): Shard[] {
-    this.#cut(size);
+    this.#split(size);
     return this.#ranges.map((range) => ({ file, ...range }));
   }
 
-  /** All records as one range, to be read by what reads whole files. */
+  /** All records as one range, for a reader of whole files. */
   whole(file: string): Shard[] {
     return this.#all === 0 ? [] : [{ file, offset: 0, records: this.#all }];
   }
 }
 
 export interface LineScanOptions extends RangeScanOptions {
-  readonly compression?: Compression | undefined;
-  /** Whether a line is a record; each is when left out. Bytes are told as characters of their numbers. */
+  readonly compression?: Compression;
+  /** Whether a line, decoded as latin1, is a record; default: every line is. */
   readonly isRecord?: ((line: string) => boolean) | undefined;
 }
 
 /** Files whose records are lines. */
 export async function scanLines(file: string, options: LineScanOptions): Promise<ScannedRanges> {
   const { compression = 'none', isRecord, rangeRecords, signal } = options;
-  const cutter = new Cutter(rangeRecords);
+  const splitter = new RangeSplitter(rangeRecords);
   let rest: Buffer[] = [];
   let size = 0;
   const line = (end: number, parts: readonly Buffer[]) => {
-    if (!isRecord || isRecord(Buffer.concat(parts).toString('latin1'))) cutter.record(end);
+    if (!isRecord || isRecord(Buffer.concat(parts).toString('latin1'))) splitter.record(end);
   };
   for await (const chunk of bytesOf(file, compression, signal)) {
     let from = 0;
@@ -108,25 +108,25 @@ export async function scanLines(file: string, options: LineScanOptions): Promise
   }
   if (rest.length > 0) line(size, rest);
   return compression === 'none'
-    ? { ranges: cutter.ranges(file, size) }
-    : { ranges: cutter.whole(file), whole: COMPRESSED };
+    ? { ranges: splitter.ranges(file, size) }
+    : { ranges: splitter.whole(file), whole: COMPRESSED };
 }
 
 export interface CsvScanOptions extends RangeScanOptions {
-  readonly compression?: Compression | undefined;
+  readonly compression?: Compression;
   readonly header: boolean;
   readonly delimiter: string;
   readonly quotes: boolean;
 }
 
-/** Where in a record of CSV a byte is. */
+/** The parser state within a CSV record. */
 type Place = 'field' | 'begin' | 'quoted' | 'quote';
 
-/** CSV files. One with a record of several lines is one range: TensorFlow takes ranges apart by lines. */
+/** CSV files. A file with a multi-line record is one range: TensorFlow splits ranges by lines. */
 export async function scanCsv(file: string, options: CsvScanOptions): Promise<ScannedRanges> {
   const { compression = 'none', header, quotes, rangeRecords, signal } = options;
   const delimiter = options.delimiter.charCodeAt(0);
-  const cutter = new Cutter(rangeRecords);
+  const splitter = new RangeSplitter(rangeRecords);
   let place: Place = 'begin';
   let isHeader = header;
   let isLines = true;
@@ -137,8 +137,8 @@ export async function scanCsv(file: string, options: CsvScanOptions): Promise<Sc
   const end = (at: number) => {
     ended = at;
     place = 'begin';
-    if (isHeader) cutter.beginAt(at);
-    else cutter.record(at);
+    if (isHeader) splitter.beginAt(at);
+    else splitter.record(at);
     isHeader = false;
   };
   const take = (byte: number, after: number) => {
@@ -162,20 +162,20 @@ export async function scanCsv(file: string, options: CsvScanOptions): Promise<Sc
     size += chunk.length;
   }
   if (ended < size) end(size);
-  if (compression !== 'none') return { ranges: cutter.whole(file), whole: COMPRESSED };
+  if (compression !== 'none') return { ranges: splitter.whole(file), whole: COMPRESSED };
   return isLines
-    ? { ranges: cutter.ranges(file, size) }
-    : { ranges: cutter.whole(file), whole: LINES_IN_RECORDS };
+    ? { ranges: splitter.ranges(file, size) }
+    : { ranges: splitter.whole(file), whole: LINES_IN_RECORDS };
 }
 
 export interface FixedScanOptions extends RangeScanOptions {
-  readonly compression?: Compression | undefined;
+  readonly compression?: Compression;
   readonly recordBytes: number;
   readonly headerBytes: number;
   readonly footerBytes: number;
 }
 
-/** Files of records of one length. */
+/** Files of fixed-length records. */
 export async function scanFixed(file: string, options: FixedScanOptions): Promise<ScannedRanges> {
   const { compression = 'none', recordBytes, headerBytes, footerBytes, rangeRecords, signal } = options;
   const size = await sizeOf(file, compression, signal);
@@ -183,7 +183,7 @@ export async function scanFixed(file: string, options: FixedScanOptions): Promis
   if (!Number.isInteger(records) || records < 0) {
     throw new ShoalError(
       'SHOAL_CORRUPT',
-      `${file}: ${size} bytes are not ${headerBytes}, whole records of ${recordBytes}, and ${footerBytes}`,
+      `${file}: ${size} bytes are not a header of ${headerBytes}, records of ${recordBytes} and a footer of ${footerBytes}`,
     );
   }
   if (compression !== 'none') {
@@ -210,7 +210,7 @@ async function sizeOf(
     try {
       return (await stat(file)).size;
     } catch {
-      // Reading says what is the matter.
+      // Reading below gives the error.
     }
   }
   for await (const chunk of bytesOf(file, compression, signal)) size += chunk.length;

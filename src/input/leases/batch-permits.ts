@@ -1,7 +1,9 @@
-/** BatchPermits for the batches that are on their way to a session: who has one need not wait for its batch for long. */
+/**
+ * Permits for the batches that are being fed to a session: the holder of a permit gets its batch soon.
+ */
 import { throwIfAborted } from '../../async/deadline.js';
 
-/** The right to take one batch. It is void when the input has begun anew since. */
+/** The right to take one batch. It is void after the input has restarted. */
 export interface BatchPermit {
   readonly isValid: boolean;
 }

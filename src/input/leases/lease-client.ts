@@ -1,10 +1,13 @@
-/** A worker at the chief's desk: keeps its leaseSession, asks until there is an answer, and says when it is to begin anew. */
+/**
+ * A worker's client of the chief's lease server: holds the lease session, repeats requests until they are answered, and
+ * reports when the worker must restart its input.
+ */
 import { ShoalError } from '../../errors/errors.js';
 import type { LeaseEndpoint } from './lease-server.js';
 import type { Lease } from './ledger.js';
 import type { LeaseSource } from './ledger-host.js';
 
-/** How long a question waits at the desk before it is asked again. */
+/** How long a request waits at the server before it is repeated. */
 const WAIT_MS = 10_000;
 
 export class LeaseClient implements LeaseSource {
@@ -13,8 +16,8 @@ export class LeaseClient implements LeaseSource {
   #leaseSession: string | undefined;
   #turn = 0;
 
-  constructor(desk: LeaseEndpoint, signal: AbortSignal) {
-    this.#server = desk;
+  constructor(server: LeaseEndpoint, signal: AbortSignal) {
+    this.#server = server;
     this.#signal = signal;
   }
 
@@ -45,6 +48,6 @@ export class LeaseClient implements LeaseSource {
   }
 }
 
-/** As TensorFlow says it when a step is to be made again after a recovery. */
+/** The code of TensorFlow's error for a step that must be repeated after a recovery. */
 const voidLeases = (worker: string): ShoalError =>
-  new ShoalError('SHOAL_TF_ABORTED', `The leases of ${worker} are void: it is to begin anew`);
+  new ShoalError('SHOAL_TF_ABORTED', `The leases of ${worker} are void: it must restart its input`);

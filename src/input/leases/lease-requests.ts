@@ -1,4 +1,7 @@
-/** The desk over the agents: the chief's answers, and a worker's questions, asked until the chief is there to answer. */
+/**
+ * The lease protocol between tasks: the chief's handlers, and a worker's requests, which are repeated until the chief
+ * answers.
+ */
 import * as v from 'valibot';
 import { backoffMs } from '../../async/backoff.js';
 import { sleep, throwIfAborted } from '../../async/deadline.js';
@@ -12,7 +15,7 @@ const BEGIN = 'input-begin';
 const NEXT = 'input-next';
 const DONE = 'input-done';
 
-/** No answer takes longer: a connection that is silent for long looks dead. */
+/** Limits the time to answer: a connection that is idle for longer looks dead. */
 const MAX_WAIT_MS = 30_000;
 const UNKNOWN_MS = 200;
 
@@ -48,12 +51,12 @@ const AnswerSchema = v.variant('type', [
   v.object({ type: v.picklist(['wait', 'end', 'void']) }),
 ]);
 
-/** Lets the other tasks come to the desk; gives the function that ends it. */
-export function serveLeases(task: ClusterTask, desk: LeaseServer): () => void {
+/** Registers the handlers for other tasks; returns the function that removes them. */
+export function serveLeases(task: ClusterTask, server: LeaseServer): () => void {
   const ends = [
     task.onRequest(BEGIN, async (payload, { from, signal }) => {
       const { waitMs } = checked(BeginSchema, payload, 'request');
-      // Who is not known to be there would not be asked to rest for a cut.
+      // A worker that is not a known member would not be paused for a checkpoint.
       const member = task.member(from.task);
       if (member?.status !== 'alive' || member.incarnation !== from.incarnation) {
         await sleep(UNKNOWN_MS, signal);
@@ -61,18 +64,18 @@ export function serveLeases(task: ClusterTask, desk: LeaseServer): () => void {
       }
       const soon = AbortSignal.any([signal, AbortSignal.timeout(waitMs)]);
       try {
-        return await desk.beginIncarnation(from.task, from.incarnation, soon);
+        return await server.beginIncarnation(from.task, from.incarnation, soon);
       } catch (error) {
-        // Not yet: the caller asks again.
+        // Timed out: the caller repeats the request.
         if (soon.aborted) return null;
         throw error;
       }
     }),
     task.onRequest(NEXT, (payload, { from, signal }) =>
-      desk.next(from.task, checked(NextSchema, payload, 'request'), signal),
+      server.next(from.task, checked(NextSchema, payload, 'request'), signal),
     ),
     task.onRequest(DONE, (payload, { from }) =>
-      desk.done(from.task, checked(DoneSchema, payload, 'request')),
+      server.done(from.task, checked(DoneSchema, payload, 'request')),
     ),
   ];
   return () => {
@@ -80,26 +83,26 @@ export function serveLeases(task: ClusterTask, desk: LeaseServer): () => void {
   };
 }
 
-export interface RemoteDeskOptions {
+export interface RemoteLeaseServerOptions {
   readonly log: (line: string) => void;
-  /** How long the chief may be away before this worker gives up. */
-  readonly patienceMs?: number | undefined;
+  /** How long the chief may be unreachable before this worker fails; default: 300 s. */
+  readonly patienceMs?: number;
 }
 
 const BEGIN_WAIT_MS = 10_000;
 const CALL_MS = 10_000;
-const SAY_MS = 10_000;
+const LOG_EVERY_MS = 10_000;
 
-/** The chief leaves when training is over. */
+/** The chief has left, which means that training is over. */
 const OVER = Symbol('over');
 
-/** The chief's desk as another task sees it. */
-export class RemoteDesk implements LeaseEndpoint {
+/** The chief's lease server, called from another task. */
+export class RemoteLeaseServer implements LeaseEndpoint {
   readonly #task: ClusterTask;
   readonly #chief: TaskId;
-  readonly #options: RemoteDeskOptions;
+  readonly #options: RemoteLeaseServerOptions;
 
-  constructor(task: ClusterTask, chief: TaskId, options: RemoteDeskOptions) {
+  constructor(task: ClusterTask, chief: TaskId, options: RemoteLeaseServerOptions) {
     this.#task = task;
     this.#chief = chief;
     this.#options = options;
@@ -123,28 +126,32 @@ export class RemoteDesk implements LeaseEndpoint {
     return answer === OVER || checked(v.boolean(), answer, 'answer');
   }
 
-  /** Asks until there is an answer, or the chief has said good-bye. All of these may be asked twice. */
+  /** Repeats a request, all of which are idempotent, until it is answered or the chief has left. */
   async #ask(name: string, payload: object, timeoutMs: number, signal?: AbortSignal): Promise<unknown> {
     const { log, patienceMs = 300_000 } = this.#options;
     const begun = performance.now();
-    let said = 0;
+    let loggedAt = 0;
     for (let attempt = 0; ; attempt++) {
-      throwIfAborted('A question to the chief', signal);
+      throwIfAborted('A request to the chief', signal);
       try {
         return await this.#task.request(this.#chief, name, payload, { timeoutMs, signal });
       } catch (error) {
-        if (signal?.aborted || !mayPass(error)) throw error;
+        if (signal?.aborted || !isTransient(error)) throw error;
         if (this.#task.member(this.#chief)?.status === 'left') return OVER;
         const elapsed = performance.now() - begun;
         if (elapsed > patienceMs) {
-          throw new ShoalError('SHOAL_TIMEOUT', `${this.#chief} gave no leases within ${patienceMs} ms`, {
-            cause: error,
-            hint: 'Look whether the chief runs, and at what it says.',
-          });
+          throw new ShoalError(
+            'SHOAL_TIMEOUT',
+            `${this.#chief} did not answer ${name} within ${patienceMs} ms`,
+            {
+              cause: error,
+              hint: 'Check that the chief is running, and its log.',
+            },
+          );
         }
-        if (elapsed - said > SAY_MS || attempt === 1) {
-          said = elapsed;
-          log(`waiting for leases of ${this.#chief}: ${firstLineOf(error)}`);
+        if (elapsed - loggedAt > LOG_EVERY_MS || attempt === 1) {
+          loggedAt = elapsed;
+          log(`waiting for leases from ${this.#chief}: ${firstLineOf(error)}`);
         }
         await sleep(backoffMs(attempt, { baseMs: 50, maxMs: 1000 }), signal);
       }
@@ -152,8 +159,8 @@ export class RemoteDesk implements LeaseEndpoint {
   }
 }
 
-/** A chief that is away, or on its way in. */
-const mayPass = (error: unknown): boolean =>
+/** The chief is unreachable or still starting. */
+const isTransient = (error: unknown): boolean =>
   isShoalError(error, 'SHOAL_UNREACHABLE') ||
   isShoalError(error, 'SHOAL_TIMEOUT') ||
   isShoalError(error, 'SHOAL_NOT_FOUND') ||

@@ -1,11 +1,11 @@
-/** Workers at the chief's desk, over real agents; and what the desk makes of the marks that a dead worker left. */
+/** Workers at the chief's server, over real agents; and what the server makes of the marks that a dead worker left. */
 import { afterEach, describe, expect, test } from 'vitest';
 import { ClusterSpec } from '../../cluster/spec/cluster-spec.js';
 import { taskId } from '../../cluster/spec/task-id.js';
 import { type ClusterTask, joinCluster } from '../../cluster/task/cluster-task.js';
 import { choosePorts } from '../../job/launcher/ports.js';
 import { LeaseClient } from './lease-client.js';
-import { RemoteDesk, serveLeases } from './lease-requests.js';
+import { RemoteLeaseServer, serveLeases } from './lease-requests.js';
 import { LeaseServer, type LeaseServerOptions, type Marks } from './lease-server.js';
 import type { Lease } from './ledger.js';
 import { LedgerHost } from './ledger-host.js';
@@ -22,22 +22,22 @@ const hostOf = (...sizes: number[]) =>
     shuffleShards: false,
   });
 
-function deskOf(host: LedgerHost, options: Partial<LeaseServerOptions> = {}): LeaseServer {
-  const desk = new LeaseServer({
+function serverOf(host: LedgerHost, options: Partial<LeaseServerOptions> = {}): LeaseServer {
+  const server = new LeaseServer({
     host,
     workers: () => [],
-    life: 'a',
+    sessionPrefix: 'a',
     signal: never,
     log: ignore,
     ...options,
   });
-  desk.resume();
-  return desk;
+  server.resume();
+  return server;
 }
 
 const rangeOf = (lease: Lease | undefined) => lease && `${lease.file} ${lease.from}–${lease.to}`;
 
-describe('a worker far from the desk', () => {
+describe('a worker far from the server', () => {
   const tasks: ClusterTask[] = [];
   afterEach(async () => {
     for (const task of tasks.splice(0)) await task.leave();
@@ -63,12 +63,12 @@ describe('a worker far from the desk', () => {
   }
 
   const tenantOf = (task: ClusterTask) =>
-    new LeaseClient(new RemoteDesk(task, CHIEF, { log: ignore }), never);
+    new LeaseClient(new RemoteLeaseServer(task, CHIEF, { log: ignore }), never);
 
   test('gets leases, reports, and hears of the end', async () => {
     const { chief, other } = await pair();
     const host = hostOf(4, 4);
-    serveLeases(chief, deskOf(host));
+    serveLeases(chief, serverOf(host));
     const client = tenantOf(other);
     await client.begin(OTHER);
     const first = (await client.next(OTHER, [])) as Lease;
@@ -80,20 +80,20 @@ describe('a worker far from the desk', () => {
     expect(host.isOver).toBe(true);
   });
 
-  test('begins anew after all went back, and gets what is left of the cut', async () => {
+  test('begins anew after all went back, and gets what is left of the snapshot', async () => {
     const { chief, other } = await pair();
     const host = hostOf(4);
-    const desk = deskOf(host);
-    serveLeases(chief, desk);
+    const server = serverOf(host);
+    serveLeases(chief, server);
     const client = tenantOf(other);
     await client.begin(OTHER);
     const lease = (await client.next(OTHER, [])) as Lease;
     await client.done(OTHER, lease.id, 1, 0);
-    const cut = desk.cut();
+    const snapshot = server.snapshot();
     await client.done(OTHER, lease.id, 3, 1);
-    await desk.pause();
-    host.restore(cut);
-    desk.resume();
+    await server.pause();
+    host.restore(snapshot);
+    server.resume();
     await expect(client.done(OTHER, lease.id, 4, 3)).rejects.toMatchObject({ code: 'SHOAL_TF_ABORTED' });
     await expect(client.next(OTHER, [lease.id])).rejects.toThrow(/void/);
     await client.begin(OTHER);
@@ -104,15 +104,17 @@ describe('a worker far from the desk', () => {
     const { chief, other } = await pair();
     const client = tenantOf(other);
     const begun = client.begin(OTHER);
-    await expect(other.request(CHIEF, 'input-begin', { waitMs: 1 })).rejects.toThrow(/knows no request/);
-    serveLeases(chief, deskOf(hostOf(4)));
+    await expect(other.request(CHIEF, 'input-begin', { waitMs: 1 })).rejects.toThrow(
+      /no handler for request/,
+    );
+    serveLeases(chief, serverOf(hostOf(4)));
     await begun;
     expect(rangeOf(await client.next(OTHER, []))).toBe('f0 0–4');
   });
 
   test('is over when the chief has said good-bye', async () => {
     const { chief, other } = await pair();
-    serveLeases(chief, deskOf(hostOf(4)));
+    serveLeases(chief, serverOf(hostOf(4)));
     const client = tenantOf(other);
     await client.begin(OTHER);
     await chief.leave();
@@ -120,7 +122,7 @@ describe('a worker far from the desk', () => {
   });
 });
 
-/** The ps as far as the desk knows them: who may step, and what the last steps were. */
+/** The ps as far as the server knows them: who may step, and what the last steps were. */
 class Ps implements Marks {
   readonly closed = new Set<string>();
   last: LastSteps = { applied: [], partial: [] };
@@ -142,66 +144,66 @@ class Ps implements Marks {
 describe('the leases of a worker that is lost', () => {
   async function withLease(ps: Ps, rewind?: (why: string) => Promise<void>) {
     const host = hostOf(10);
-    const desk = deskOf(host, { marks: ps, rewind });
-    const client = new LeaseClient(desk, never);
+    const server = serverOf(host, { marks: ps, rewind });
+    const client = new LeaseClient(server, never);
     await client.begin('w0');
     const lease = (await client.next('w0', [])) as Lease;
     await client.done('w0', lease.id, 2, 0);
-    return { host, desk, lease };
+    return { host, server, lease };
   }
 
-  const nextFor = async (desk: LeaseServer, worker: string) => {
-    const client = new LeaseClient(desk, never);
+  const nextFor = async (server: LeaseServer, worker: string) => {
+    const client = new LeaseClient(server, never);
     await client.begin(worker);
     return rangeOf(await client.next(worker, []));
   };
 
   test('go on behind a step that was applied and not reported', async () => {
     const ps = new Ps();
-    const { desk, lease } = await withLease(ps);
+    const { server, lease } = await withLease(ps);
     ps.last = { applied: [{ lease: lease.id, from: 2, to: 4 }], partial: [] };
-    desk.lost('w0', 1);
-    expect(() => desk.cut()).toThrow(/not known yet what w0 consumed/);
-    await desk.settled();
-    expect(desk.cut().consumed).toBe(4);
-    expect(await nextFor(desk, 'w1')).toBe('f0 4–10');
+    server.lost('w0', 1);
+    expect(() => server.snapshot()).toThrow(/not known yet what input w0 consumed/);
+    await server.settled();
+    expect(server.snapshot().consumed).toBe(4);
+    expect(await nextFor(server, 'w1')).toBe('f0 4–10');
   });
 
   test('are looked at before another life of it gets any', async () => {
     const ps = new Ps();
-    const { desk, lease } = await withLease(ps);
+    const { server, lease } = await withLease(ps);
     ps.last = { applied: [{ lease: lease.id, from: 2, to: 4 }], partial: [] };
-    expect(await nextFor(desk, 'w0')).toBe('f0 4–10');
+    expect(await nextFor(server, 'w0')).toBe('f0 4–10');
     // The loss of the first life is told of late, and does not touch the second.
-    await desk.beginIncarnation('w0', 5);
-    desk.lost('w0', 4);
-    await desk.settled();
+    await server.beginIncarnation('w0', 5);
+    server.lost('w0', 4);
+    await server.settled();
     expect(ps.closed.has('w0')).toBe(false);
   });
 
-  test('go back with all else when a step was applied in part', async () => {
+  test('go back with all else when a step was partially applied', async () => {
     const ps = new Ps();
     const reasons: string[] = [];
-    const { host, desk, lease } = await withLease(ps, async (why) => {
+    const { host, server, lease } = await withLease(ps, async (why) => {
       reasons.push(why);
-      await desk.pause();
+      await server.pause();
       host.reset();
-      desk.resume();
+      server.resume();
     });
     ps.last = { applied: [], partial: [{ lease: lease.id, from: 2, to: 4 }] };
-    desk.lost('w0', 1);
-    await desk.settled();
+    server.lost('w0', 1);
+    await server.settled();
     expect(reasons).toHaveLength(1);
     expect(host.state.consumed).toBe(0);
-    expect(await nextFor(desk, 'w1')).toBe('f0 0–10');
+    expect(await nextFor(server, 'w1')).toBe('f0 0–10');
   });
 
   test('count such a step as consumed where nothing can go back', async () => {
     const ps = new Ps();
-    const { desk, lease } = await withLease(ps);
+    const { server, lease } = await withLease(ps);
     ps.last = { applied: [], partial: [{ lease: lease.id, from: 2, to: 4 }] };
-    desk.lost('w0', 1);
-    await desk.settled();
-    expect(await nextFor(desk, 'w1')).toBe('f0 4–10');
+    server.lost('w0', 1);
+    await server.settled();
+    expect(await nextFor(server, 'w1')).toBe('f0 4–10');
   });
 });

@@ -1,10 +1,10 @@
 /**
- * The chief's desk for data shards: workers come for leases and report what they consumed; the ledger behind it is told
- * of a lost worker only when it is known what became of its last steps.
+ * The chief's server of data shard leases: workers request leases and report what they consumed. It passes the loss of
+ * a worker to the ledger only after it knows the outcome of the worker's last steps.
  *
- * A worker begins, and has a leaseSession from then on. The leaseSession ends when it is lost, when it begins anew, and when all go
- * back to a checkpoint; whoever comes with one that has ended is sent to begin anew. Where there are ps, steps of an
- * ended leaseSession are rejected there too: see step-marks.
+ * A worker begins a lease session. It ends when the worker is lost, when it begins another one, and when all tasks
+ * restore a checkpoint. A request with an ended session is answered `void`: the worker must begin again. The ps also
+ * reject steps of an ended session: see step-marks.
  */
 import { backoffMs } from '../../async/backoff.js';
 import { sleep } from '../../async/deadline.js';
@@ -15,16 +15,16 @@ import type { LastSteps, Mark } from './step-marks.js';
 
 export type NextAnswer =
   | { readonly type: 'lease'; readonly lease: Lease }
-  /** There is none at this moment. */
+  /** No lease is available now. */
   | { readonly type: 'wait' }
-  /** There will be none any more. */
+  /** There are no more leases. */
   | { readonly type: 'end' }
-  /** The worker is to begin anew. */
+  /** The worker must begin a new session. */
   | { readonly type: 'void' };
 
 export interface NextQuestion {
   readonly leaseSession: string;
-  /** Grows with each question: one that was overtaken is not answered. */
+  /** Grows with each request: an outdated one gets no lease. */
   readonly turn: number;
   readonly holding: readonly number[];
   readonly waitMs: number;
@@ -37,35 +37,35 @@ export interface DoneReport {
   readonly upTo: number;
 }
 
-/** What a worker asks of the desk, near or far. */
+/** The lease server as workers use it, locally or remotely. */
 export interface LeaseEndpoint {
   begin(worker: string, signal?: AbortSignal): Promise<string>;
   next(worker: string, question: NextQuestion, signal?: AbortSignal): Promise<NextAnswer>;
-  /** Whether the report counts; if not the worker is to begin anew. */
+  /** Whether the report was accepted; if not, the worker must begin a new session. */
   done(worker: string, report: DoneReport, signal?: AbortSignal): Promise<boolean>;
 }
 
-/** The part of the marks on the ps that the desk needs. */
+/** The part of the marks on the ps that the server needs. */
 export interface Marks {
   open(worker: string, above: number, signal?: AbortSignal): Promise<void>;
-  /** Rejects steps of these workers; resolves when no step that was admitted before is being applied any more. */
+  /** Rejects steps of these workers; resolves when all previously admitted steps have been applied. */
   close(workers: readonly string[], signal?: AbortSignal): Promise<void>;
   lastSteps(worker: string, held: readonly number[], signal?: AbortSignal): Promise<LastSteps>;
 }
 
 export interface LeaseServerOptions {
   readonly host: LedgerHost;
-  /** None where a worker that dies takes the model with it. */
-  readonly marks?: Marks | undefined;
-  /** All whose steps may be under way, whether they came here or to an earlier chief. */
+  /** Absent if the model is lost with its worker. */
+  readonly marks?: Marks;
+  /** All workers that may have running steps, including those of an earlier chief. */
   readonly workers: () => readonly string[];
   /**
-   * Brings model and ledger back to one moment, when a lost worker's step was applied in part. Without it such a step
-   * counts as consumed.
+   * Restores a consistent state of model and ledger after a lost worker's step was partially applied. Default: such a
+   * step counts as consumed.
    */
   readonly rewind?: ((why: string) => Promise<void>) | undefined;
-  /** Tells sessions of this desk from those of an earlier chief's. */
-  readonly life: string;
+  /** Distinguishes sessions of this server from those of an earlier chief. */
+  readonly sessionPrefix: string;
   readonly signal: AbortSignal;
   readonly log: (line: string) => void;
 }
@@ -79,11 +79,11 @@ interface LeaseSession {
 export class LeaseServer implements LeaseEndpoint {
   readonly #options: LeaseServerOptions;
   readonly #sessions = new Map<string, LeaseSession>();
-  /** Workers of which it is not known what became of their last steps. */
+  /** Lost workers whose last steps are being determined. */
   readonly #settling = new Map<string, Promise<void>>();
   readonly #wakes = new Set<() => void>();
   #count = 0;
-  /** Counts pauses: what was begun before one does not count after it. */
+  /** Counts pauses: work begun before a pause is void after it. */
   #era = 0;
   #isOpen = false;
 
@@ -91,7 +91,7 @@ export class LeaseServer implements LeaseEndpoint {
     this.#options = options;
   }
 
-  /** Ends all sessions: nothing is given out, and no step applied, until `resume`. */
+  /** Ends all sessions: no lease is granted and no step applied until `resume`. */
   async pause(): Promise<void> {
     const { marks, workers, signal } = this.#options;
     this.#isOpen = false;
@@ -115,7 +115,7 @@ export class LeaseServer implements LeaseEndpoint {
     return this.beginIncarnation(worker, 0, signal);
   }
 
-  /** @param incarnation the worker's: the loss of an earlier one does not end what follows. */
+  /** @param incarnation of the worker: the loss of an earlier incarnation does not end this session. */
   async beginIncarnation(worker: string, incarnation: number, signal?: AbortSignal): Promise<string> {
     const { host, marks } = this.#options;
     for (;;) {
@@ -128,7 +128,7 @@ export class LeaseServer implements LeaseEndpoint {
       await marks?.open(worker, host.lastLease, this.#options.signal);
       if (era !== this.#era) continue;
       this.#count += 1;
-      const name = `${this.#options.life}.${this.#count}`;
+      const name = `${this.#options.sessionPrefix}.${this.#count}`;
       this.#sessions.set(worker, { name, incarnation, turn: 0 });
       return name;
     }
@@ -138,7 +138,7 @@ export class LeaseServer implements LeaseEndpoint {
     const { host } = this.#options;
     const leaseSession = this.#sessions.get(worker);
     if (!leaseSession || leaseSession.name !== question.leaseSession) return { type: 'void' };
-    // Its holding list is of the past: to act on it would take back what was given since.
+    // Its holding list is outdated: applying it would take back later leases.
     if (question.turn <= leaseSession.turn) return { type: 'wait' };
     leaseSession.turn = question.turn;
     let lease: Lease | undefined;
@@ -162,18 +162,19 @@ export class LeaseServer implements LeaseEndpoint {
     return true;
   }
 
-  /** A worker is dead or has left: what it did not consume goes to others. */
+  /** A worker is dead or has left: its unconsumed records are reassigned. */
   lost(worker: string, incarnation: number): void {
     const leaseSession = this.#sessions.get(worker);
     if (leaseSession && leaseSession.incarnation > incarnation) return;
     this.#sessions.delete(worker);
     this.#wake();
     this.#settle(worker).catch((error: unknown) => {
-      if (!this.#options.signal.aborted) this.#options.log(`the leases of ${worker}: ${messageOf(error)}`);
+      if (!this.#options.signal.aborted)
+        this.#options.log(`the leases of ${worker} could not be reassigned: ${messageOf(error)}`);
     });
   }
 
-  /** Finds out what a worker's last steps did, and takes its leases back. One at a time for each worker. */
+  /** Determines the outcome of a worker's last steps and takes its leases back. One at a time per worker. */
   #settle(worker: string): Promise<void> {
     const known = this.#settling.get(worker);
     if (known) return known;
@@ -197,8 +198,9 @@ export class LeaseServer implements LeaseEndpoint {
         await this.#judge(worker, steps);
         break;
       } catch (error) {
-        // A ps is away. When it is back all go to a checkpoint, and these leases are void.
-        if (attempt === 0) log(`the last steps of ${worker} are not known yet: ${firstLineOf(error)}`);
+        // A ps is unreachable. When it returns all tasks restore a checkpoint, and these leases are void.
+        if (attempt === 0)
+          log(`the outcome of the last steps of ${worker} is not known yet: ${firstLineOf(error)}`);
         await sleep(backoffMs(attempt, { baseMs: 100, maxMs: 2000 }), signal);
       }
     }
@@ -210,7 +212,7 @@ export class LeaseServer implements LeaseEndpoint {
     const consumed = (mark: Mark) => host.done(worker, mark.lease, mark.to, mark.from);
     for (const mark of applied) consumed(mark);
     if (partial.length === 0) return;
-    const what = `${partial.length} of the last steps of ${worker} were applied in part`;
+    const what = `${partial.length} of the last steps of ${worker} were partially applied`;
     if (rewind) {
       await rewind(what);
       return;
@@ -219,36 +221,38 @@ export class LeaseServer implements LeaseEndpoint {
     for (const mark of partial) consumed(mark);
   }
 
-  /** Resolves when it is known of all lost workers what they consumed. */
+  /** Resolves when it is known what all lost workers consumed. */
   settled(signal?: AbortSignal): Promise<void> {
     return this.#until(() => this.#settling.size === 0, signal);
   }
 
-  /** The ledger for a checkpoint, while all workers rest. */
-  cut(): LedgerSnapshot {
+  /** The ledger for a checkpoint; all workers must be paused. */
+  snapshot(): LedgerSnapshot {
     if (this.#settling.size > 0 || !this.#isOpen) {
       const whom = [...this.#settling.keys()].join(', ');
       throw new ShoalError(
         'SHOAL_ABORTED',
-        whom === '' ? 'The input goes back to a checkpoint' : `It is not known yet what ${whom} consumed`,
-        { hint: 'The next checkpoint will have it.' },
+        whom === ''
+          ? 'The input is being restored from a checkpoint'
+          : `It is not known yet what input ${whom} consumed`,
+        { hint: 'The next checkpoint will include it.' },
       );
     }
-    return this.#options.host.cut();
+    return this.#options.host.snapshot();
   }
 
   #wake(): void {
     for (const wake of [...this.#wakes]) wake();
   }
 
-  /** Waits for something that a wake may bring about; for `ms` at most. */
-  #until(isSo: () => boolean, signal?: AbortSignal, ms?: number): Promise<void> {
+  /** Waits until the condition holds, checking it on each wake; at most `ms`. */
+  #until(condition: () => boolean, signal?: AbortSignal, ms?: number): Promise<void> {
     const signals = [this.#options.signal, ...(signal ? [signal] : [])];
     return new Promise((resolve, reject) => {
       let timer: NodeJS.Timeout | undefined;
       const look = () => {
         const aborted = signals.find((one) => one.aborted);
-        if (!aborted && !isSo()) return;
+        if (!aborted && !condition()) return;
         end(aborted);
       };
       const end = (aborted?: AbortSignal) => {

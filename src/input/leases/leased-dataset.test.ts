@@ -150,9 +150,7 @@ describe('the records of leased ranges are those of the files', () => {
     const { batches, planned } = await leased(make);
     expect(batches).toEqual(await whole(make));
     expect(planned.plan.shards).toHaveLength(1);
-    expect(planned.notes).toEqual([
-      '1 of the files as one shard each: records of it have ends of lines in them',
-    ]);
+    expect(planned.notes).toEqual(['1 files are one shard each: some of its records contain newlines']);
   });
 });
 
@@ -198,7 +196,7 @@ describe('what is done with a dataset', () => {
     const { planned, batches } = await leased(() => lines().batch(3, { dropRemainder: true }));
     expect(batches.every(([first]) => (first as unknown[]).length === 3)).toBe(true);
     expect(inColumns(batches)).toHaveLength(15);
-    expect(planned.notes).toEqual(['2 records are left out by dropRemainder']);
+    expect(planned.notes).toEqual(['dropRemainder skips 2 records']);
   });
 
   test.each<[string, () => Dataset<Fetched>, RegExp]>([

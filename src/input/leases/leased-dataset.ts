@@ -1,6 +1,6 @@
 /**
- * A dataset of record files as the leased input of a job: what was done with the records of all files is done with those
- * of the ranges that the chief leases to this worker.
+ * A dataset of record files as the leased input of a job: what was done with the records of all files is done with
+ * those of the ranges that the chief leases to this worker.
  */
 import { stat } from 'node:fs/promises';
 import { invalid } from '../../errors/errors.js';
@@ -9,10 +9,10 @@ import type { Dataset } from '../dataset/dataset.js';
 import { type Change, type Pipeline, pipelineOf } from '../dataset/recipe.js';
 import type { ByteRange, Shard } from '../dataset/record-ranges.js';
 import { matchFiles } from '../files/corrupt-records.js';
-import { cutFairly, type LeasableInput, type PlannedInput, type PlanOptions } from './sharded-files.js';
+import { type LeasableInput, type PlannedInput, type PlanOptions, splitFairly } from './sharded-files.js';
 import { type ShardBatches, ShardInput } from './shards.js';
 
-/** The dataset as leased input; or a text, why it can't be. Undefined: it is not made of files at all. */
+/** The dataset as leased input, or the reason why it cannot be. Undefined: it is not made from files. */
 export function leasable<T>(
   dataset: Dataset<T>,
   options: LeasedDatasetOptions = {},
@@ -23,10 +23,10 @@ export function leasable<T>(
 }
 
 export interface LeasedDatasetOptions {
-  /** Rules the order of records where the dataset has no seed of its own. */
-  readonly seed?: number | undefined;
-  /** The most records in a shard: some batches. */
-  readonly recordsPerShard?: number | undefined;
+  /** Seed for the order of records if the dataset has none. */
+  readonly seed?: number;
+  /** The maximum number of records per shard; default: by the number of workers. */
+  readonly recordsPerShard?: number;
 }
 
 type Each = Change & { readonly kind: 'map' | 'parse' };
@@ -55,20 +55,20 @@ export class LeasedDataset<T = unknown> implements LeasableInput<T> {
 
   async plan({ signal, workers = 1 }: PlanOptions = {}): Promise<PlannedInput> {
     const { files, batch, epochs, shuffle } = this.#pipeline;
-    const { recordsPerShard: told } = this.#options;
+    const { recordsPerShard: given } = this.#options;
     const names = await matchFiles(files.names);
-    const cut = (most: number) => this.#cut(names, most, signal);
-    const made = await (told === undefined ? cutFairly(batch.size, workers, cut) : cut(told));
+    const split = (most: number) => this.#split(names, most, signal);
+    const made = await (given === undefined ? splitFairly(batch.size, workers, split) : split(given));
     const { shards, reasons, leftOut } = made;
-    if (shards.length === 0) throw invalid(`There are no records in ${files.names.join(', ')}`);
-    const notes = [...reasons].map(([why, count]) => `${count} of the files as one shard each: ${why}`);
-    if (leftOut > 0) notes.push(`${leftOut} records are left out by dropRemainder`);
+    if (shards.length === 0) throw invalid(`No records found in ${files.names.join(', ')}`);
+    const notes = [...reasons].map(([why, count]) => `${count} files are one shard each: ${why}`);
+    if (leftOut > 0) notes.push(`dropRemainder skips ${leftOut} records`);
     const shuffleShards = shuffle !== undefined || files.isShuffled;
     const seed = this.#pipeline.seed ?? this.#options.seed ?? 0;
     return { plan: { shards, epochs, seed, shuffleShards }, notes };
   }
 
-  async #cut(names: readonly string[], rangeRecords: number, signal: AbortSignal | undefined) {
+  async #split(names: readonly string[], rangeRecords: number, signal: AbortSignal | undefined) {
     const { files, batch } = this.#pipeline;
     const shards: Shard[] = [];
     const reasons = new Map<string, number>();
@@ -97,6 +97,6 @@ function batchesBy(batches: ShardBatches<unknown>, change: Each): ShardBatches<u
   return batches.map(change.fn as (element: unknown) => unknown, change.options);
 }
 
-/** A record is known by its place. */
+/** Records are identified by position, so their order must be deterministic. */
 const inOrder = ({ options }: Each) =>
   options.parallel === undefined ? {} : { parallel: options.parallel, deterministic: true };

@@ -1,6 +1,6 @@
 /**
- * The ledger at work on the chief: carries out what the reducer says. Whoever brings workers' messages calls
- * `next`, `done` and `begin`; membership calls `lost`; checkpoints call `cut`, recovery `restore`.
+ * Runs the ledger on the chief: carries out the effects of the reducer. The lease server calls `next`, `done` and
+ * `begin` for workers; membership calls `lost`, checkpoints call `snapshot`, recovery calls `restore`.
  */
 import { stat } from 'node:fs/promises';
 import { ShoalError } from '../../errors/errors.js';
@@ -24,30 +24,30 @@ import {
   snapshotOf,
 } from './ledger.js';
 
-/** Where a worker gets leases: the chief's ledger, near or far. */
+/** Where a worker gets leases: the chief's ledger, local or remote. */
 export interface LeaseSource {
-  /** The worker begins anew: what it held and did not consume is given back. */
+  /** The worker restarts its input: the unconsumed rest of its leases is given back. */
   begin(worker: string): void | Promise<void>;
   /**
-   * The next lease; undefined when all is over. May take as long as other workers hold what is left. `holding` are
-   * the leases that the worker has and whose end it has not reported: any other is taken back, so that the question
-   * may be repeated when an answer was lost.
+   * The next lease; undefined at the end of the input. May wait as long as other workers hold the remaining leases.
+   * `holding` lists the worker's unfinished leases: any other is taken back, so a request can be repeated after a lost
+   * answer.
    */
   next(worker: string, holding: readonly number[]): Promise<Lease | undefined>;
-  /** A completed step has consumed the records of a lease up to a place; from another one on, or from its beginning. */
+  /** A completed step has consumed the records [from, upTo) of a lease; default from: the beginning of the lease. */
   done(worker: string, lease: number, upTo: number, from?: number): void | Promise<void>;
 }
 
 export interface PlanShardsOptions {
-  /** The most records in a shard; a multiple of the batch size spares small batches. */
-  readonly recordsPerShard?: number | undefined;
-  readonly compression?: Compression | undefined;
+  /** The maximum number of records per shard; a multiple of the batch size avoids small batches. */
+  readonly recordsPerShard?: number;
+  readonly compression?: Compression;
   /**
-   * Whether all data is read and checked first, and corrupt records left out. Without it only lengths are looked
-   * at, and a record whose data is corrupt stops the step that meets it.
+   * Whether to read and check all data first and skip corrupt records; default: false, only lengths are checked, and a
+   * record with corrupt data fails the step that reads it.
    */
-  readonly verify?: boolean | undefined;
-  readonly signal?: AbortSignal | undefined;
+  readonly verify?: boolean;
+  readonly signal?: AbortSignal;
 }
 
 export interface PlannedShards {
@@ -58,7 +58,7 @@ export interface PlannedShards {
 
 const DEFAULT_RECORDS = 10_000;
 
-/** Cuts TFRecord files into shards. A compressed file is one shard: it can't be entered in its middle. */
+/** Splits TFRecord files into shards. A compressed file is one shard: it can only be read from the beginning. */
 export async function planShards(
   source: string | readonly string[],
   options: PlanShardsOptions = {},
@@ -76,17 +76,17 @@ export async function planShards(
   const [first] = corrupt;
   if (first && !verify) {
     throw new ShoalError('SHOAL_CORRUPT', `${first.file}: ${first.reason}, at byte ${first.offset}`, {
-      hint: 'With verify: true corrupt records are left out.',
+      hint: 'With verify: true corrupt records are skipped.',
     });
   }
   return { shards, corrupt, records: shards.reduce((sum, { records }) => sum + records, 0) };
 }
 
 export interface LedgerHostOptions {
-  /** Is told what happens, for logs and metrics. */
+  /** Called for each effect, for logs and metrics. */
   readonly onEffect?: ((effect: LedgerEffect) => void) | undefined;
-  /** That of the first leases, where an earlier ledger may have given out some too. */
-  readonly generation?: number | undefined;
+  /** The generation of the first leases, if an earlier ledger may have granted some. */
+  readonly generation?: number;
 }
 
 type Answer = (lease: Lease | undefined) => void;
@@ -94,7 +94,7 @@ type Answer = (lease: Lease | undefined) => void;
 export class LedgerHost implements LeaseSource {
   #state: LedgerState;
   readonly #onEffect: (effect: LedgerEffect) => void;
-  /** Workers whose question waits for its answer. */
+  /** Pending requests of workers. */
   readonly #asking = new Map<string, Answer[]>();
   #finished = false;
 
@@ -103,9 +103,9 @@ export class LedgerHost implements LeaseSource {
     this.#onEffect = options.onEffect ?? (() => {});
   }
 
-  /** Goes on where a checkpoint was made. */
-  static fromCut(cut: LedgerSnapshot, options: LedgerHostOptions = {}): LedgerHost {
-    return new LedgerHost(restoreLedger(cut), options);
+  /** Continues from a checkpoint. */
+  static fromSnapshot(snapshot: LedgerSnapshot, options: LedgerHostOptions = {}): LedgerHost {
+    return new LedgerHost(restoreLedger(snapshot), options);
   }
 
   get state(): LedgerState {
@@ -116,7 +116,7 @@ export class LedgerHost implements LeaseSource {
     return isOver(this.#state);
   }
 
-  /** Whether nobody is given anything any more. */
+  /** Whether no more leases are granted. */
   get isFinished(): boolean {
     return this.#finished;
   }
@@ -130,7 +130,7 @@ export class LedgerHost implements LeaseSource {
     return new Promise((resolve) => {
       const asking = this.#asking.get(worker) ?? [];
       this.#asking.set(worker, [...asking, resolve]);
-      // A worker that asks again before it was answered has given up the first question.
+      // A repeated request of a worker replaces its first one.
       for (const answer of asking) answer(undefined);
       if (asking.length > 0) this.#asking.set(worker, [resolve]);
       this.#happen({ type: 'ask', worker, holding });
@@ -146,7 +146,7 @@ export class LedgerHost implements LeaseSource {
     return this.#state.leases.filter((lease) => lease.worker === worker).map(({ id }) => id);
   }
 
-  /** No lease that was given out has a higher id, and all others will. */
+  /** The highest id of the granted leases; later ones have higher ids. */
   get lastLease(): number {
     return lastLease(this.#state);
   }
@@ -157,22 +157,22 @@ export class LedgerHost implements LeaseSource {
     this.#answer(worker, undefined);
   }
 
-  /** For the checkpoint: all workers must be parked, and their reports in. */
-  cut(): LedgerSnapshot {
+  /** For a checkpoint: all workers must be paused, and their reports must have arrived. */
+  snapshot(): LedgerSnapshot {
     return snapshotOf(this.#state);
   }
 
-  /** Goes back to a checkpoint. Who waited is sent away and has to begin anew. */
-  restore(cut: LedgerSnapshot): void {
-    this.#replace(restoreLedger(cut, generationOf(this.#state)));
+  /** Returns to a checkpoint. Waiting workers are answered and must begin again. */
+  restore(snapshot: LedgerSnapshot): void {
+    this.#replace(restoreLedger(snapshot, generationOf(this.#state)));
   }
 
-  /** Goes back to the beginning of its plan. */
+  /** Returns to the beginning of the plan. */
   reset(): void {
     this.#replace(newLedger(this.#state.plan, generationOf(this.#state) + 1));
   }
 
-  /** Tells all who wait, now and later, that there is nothing more for them. */
+  /** Answers all pending and future requests with the end of the input. */
   finish(): void {
     this.#finished = true;
     for (const worker of [...this.#asking.keys()]) this.#answer(worker, undefined);

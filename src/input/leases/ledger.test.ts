@@ -15,9 +15,9 @@ import {
   snapshotOf,
 } from './ledger.js';
 
-const folder = fileURLToPath(new URL('../testing/stories/', import.meta.url));
+const folder = fileURLToPath(new URL('../testing/transcripts/', import.meta.url));
 
-describe('ledger stories', () => {
+describe('ledger transcripts', () => {
   test.each(readdirSync(folder))('%s', async (name) => {
     await expect(play(readFileSync(folder + name, 'utf8'))).toMatchFileSnapshot(folder + name);
   });
@@ -29,12 +29,12 @@ class World {
   /** How often each record of each epoch is in the model. */
   counts = new Map<string, number>();
   readonly held = new Map<string, { lease: Lease; at: number }[]>();
-  #cut: { ledger: string; counts: Map<string, number> };
+  #snapshot: { ledger: string; counts: Map<string, number> };
 
   constructor(sizes: readonly number[], epochs: number) {
     const shards = sizes.map((records, i) => ({ file: `f${i}`, offset: 0, records }));
     this.state = newLedger({ shards, epochs, seed: 3, shuffleShards: true });
-    this.#cut = this.#take();
+    this.#snapshot = this.#take();
   }
 
   happen(event: LedgerEvent): void {
@@ -69,8 +69,8 @@ class World {
     this.happen({ type: 'lost', worker });
   }
 
-  cut(): void {
-    this.#cut = this.#take();
+  snapshot(): void {
+    this.#snapshot = this.#take();
   }
 
   #take() {
@@ -78,8 +78,8 @@ class World {
   }
 
   restore(): void {
-    this.state = restoreLedger(JSON.parse(this.#cut.ledger) as LedgerSnapshot, this.state.generation);
-    this.counts = new Map(this.#cut.counts);
+    this.state = restoreLedger(JSON.parse(this.#snapshot.ledger) as LedgerSnapshot, this.state.generation);
+    this.counts = new Map(this.#snapshot.counts);
     this.held.clear();
   }
 }
@@ -102,7 +102,7 @@ const action = fc.oneof(
     weight: 2,
     arbitrary: fc.tuple(fc.constant('lose' as const), fc.constantFrom(...WORKERS), fc.constant(0)),
   },
-  { weight: 1, arbitrary: fc.tuple(fc.constant('cut' as const), fc.constant(''), fc.constant(0)) },
+  { weight: 1, arbitrary: fc.tuple(fc.constant('snapshot' as const), fc.constant(''), fc.constant(0)) },
   { weight: 1, arbitrary: fc.tuple(fc.constant('restore' as const), fc.constant(''), fc.constant(0)) },
 );
 
@@ -119,7 +119,7 @@ test('every record of every epoch is once in the state that survives, whatever d
           if (what === 'step') world.step(worker, records);
           else if (what === 'ask') world.happen({ type: 'ask', worker });
           else if (what === 'lose') world.lose(worker);
-          else if (what === 'cut') world.cut();
+          else if (what === 'snapshot') world.snapshot();
           else world.restore();
           expect(Math.max(0, ...world.counts.values())).toBeLessThanOrEqual(1);
           expect(world.state.consumed).toBe(world.counts.size);
@@ -136,10 +136,10 @@ test('every record of every epoch is once in the state that survives, whatever d
   );
 });
 
-test('a cut is JSON', () => {
+test('a snapshot is JSON', () => {
   const world = new World([3, 4], 2);
   world.step('w0', 1);
   world.step('w0', 2);
-  const cut = snapshotOf(world.state);
-  expect(JSON.parse(JSON.stringify(cut))).toEqual(cut);
+  const snapshot = snapshotOf(world.state);
+  expect(JSON.parse(JSON.stringify(snapshot))).toEqual(snapshot);
 });

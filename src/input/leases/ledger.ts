@@ -1,14 +1,14 @@
 /**
  * The chief's ledger of data shards, as a pure reducer: `reduce(state, event)` gives the next state and the effects
- * to carry out. It knows of every record how far it has come: not handed out, leased to a worker, consumed.
+ * to carry out. It tracks every record: not leased, leased to a worker, or consumed.
  *
- * A shard is a range of a file. A worker goes through it in one fixed order (shuffled by a seed that the lease
- * tells), so a record is known by its place in that order. A lease is for the places from one to another; a worker
- * reports those that its completed steps have consumed, never what it has merely read ahead. When it dies, what is
- * left of its leases goes to others; where several steps were under way that may be more than one piece.
+ * A shard is a range of a file. A worker reads it in one fixed order (shuffled by the seed in the lease), so a record
+ * is identified by its position in that order. A lease covers the positions [from, to). A worker reports the positions
+ * consumed by completed steps, not records read ahead. When it dies, the rest of its leases is reassigned; with several
+ * steps in flight the rest may be more than one range.
  *
- * Epochs do not wait for each other: while the last shards of one are still out, those of the next are leased. Each
- * epoch holds every record once, whoever consumed it and whenever.
+ * Epochs overlap: while the last shards of one are still leased, those of the next are granted. Each epoch contains
+ * every record exactly once.
  */
 
 import * as v from 'valibot';
@@ -17,9 +17,9 @@ import type { Shard } from '../dataset/record-ranges.js';
 import { type Range, sizeOfRanges, without, withRange } from '../files/ranges.js';
 import { shardSeed, shuffledOrder } from './shard-order.js';
 
-/** A shard, or what is left of it, in the hands of a worker. */
+/** A shard, or the rest of one, leased to a worker. */
 export interface Lease {
-  /** Unique in the life of a job, and growing. */
+  /** Unique within a job, and increasing. */
   readonly id: number;
   readonly worker: string;
   readonly epoch: number;
@@ -27,19 +27,18 @@ export interface Lease {
   readonly shard: number;
   readonly file: string;
   readonly offset: number;
-  /** Of the whole shard. */
+  /** The records of the complete shard. */
   readonly records: number;
-  readonly bytes?: number | undefined;
-  readonly size?: number | undefined;
-  /** The lease is for the records from this place in the shard's order on, */
+  readonly bytes?: number;
+  readonly size?: number;
+  /** The lease covers the positions [from, to) in the shard's order. */
   readonly from: number;
-  /** up to this one, which is not of it. */
   readonly to: number;
-  /** Of the shard's order in this epoch. */
+  /** The seed of the shard's order in this epoch. */
   readonly seed: number;
 }
 
-/** What is to be handed out (again): some records of a shard. */
+/** Records of a shard to be leased (again). */
 interface Part extends Range {
   readonly epoch: number;
   readonly shard: number;
@@ -48,17 +47,17 @@ interface Part extends Range {
 interface OpenLease extends Part {
   readonly id: number;
   readonly worker: string;
-  /** What of it is consumed. */
+  /** The consumed positions. */
   readonly consumed: readonly Range[];
 }
 
 export interface LedgerPlan {
   readonly shards: readonly Shard[];
-  /** null: for ever. */
+  /** null: forever. */
   readonly epochs: number | null;
-  /** Rules the order of shards and of the records in them. */
+  /** Seed of the order of shards and of the records in them. */
   readonly seed: number;
-  /** Whether shards come in another order in each epoch. */
+  /** Whether each epoch shuffles the shards. */
   readonly shuffleShards: boolean;
 }
 
@@ -66,42 +65,42 @@ export interface LedgerState {
   readonly plan: LedgerPlan;
   /** Counts restores; leases of earlier generations are void. */
   readonly generation: number;
-  /** The epoch that is being handed out. */
+  /** The epoch that is being leased. */
   readonly epoch: number;
-  /** Its shards in their order, and the next one's place there. */
+  /** Its shards in order, and the index of the next one. */
   readonly order: readonly number[];
   readonly next: number;
-  /** Given back, to be leased before anything else. */
+  /** Returned parts, to be leased before anything else. */
   readonly returned: readonly Part[];
   readonly leases: readonly OpenLease[];
   readonly granted: number;
-  /** Workers that asked when there was nothing to lease. */
+  /** Workers with a pending request. */
   readonly waiting: readonly string[];
-  /** The records not yet consumed of each epoch that was begun and is not over. */
+  /** The number of unconsumed records of each unfinished epoch. */
   readonly open: readonly { readonly epoch: number; readonly records: number }[];
   /** Records consumed, over all epochs. */
   readonly consumed: number;
 }
 
 export type LedgerEvent =
-  /** A worker wants a lease. What it does not say it holds, it never got: an answer was lost on the way. */
+  /** A worker requests a lease. Leases that it does not list were lost with an answer, and are taken back. */
   | { readonly type: 'ask'; readonly worker: string; readonly holding?: readonly number[] | undefined }
-  /** Completed steps of a worker have consumed a lease up to a place; from another one on, or from its beginning. */
+  /** Completed steps of a worker have consumed [from, upTo) of a lease; default from: its beginning. */
   | {
       readonly type: 'ack';
       readonly worker: string;
       readonly lease: number;
-      readonly from?: number | undefined;
+      readonly from?: number;
       readonly upTo: number;
     }
-  /** A worker is dead or has left: what it held goes to others. */
+  /** A worker is dead or has left: its leases are reassigned. */
   | { readonly type: 'lost'; readonly worker: string };
 
 export type LedgerEffect =
   | { readonly type: 'grant'; readonly worker: string; readonly lease: Lease }
-  /** There may be something later: the answer to the worker waits. */
+  /** No lease is available now: the worker's request stays pending. */
   | { readonly type: 'wait'; readonly worker: string }
-  /** There is nothing left and never will be. */
+  /** There are no more leases. */
   | { readonly type: 'end'; readonly worker: string }
   | { readonly type: 'refuse'; readonly worker: string; readonly lease: number; readonly why: string }
   | { readonly type: 'epoch-over'; readonly epoch: number }
@@ -112,23 +111,25 @@ export interface LedgerStep {
   readonly effects: readonly LedgerEffect[];
 }
 
-/** Lease ids of one generation come before those of the next; both together are exact numbers. */
+/** Lease ids of one generation are below those of the next; all are safe integers. */
 export const IDS_PER_GENERATION = 2 ** 20;
 
-/** The highest id of a lease that was given out, or lower ones were all there were before. */
+/** An upper bound of the ids of all granted leases. */
 export const lastLease = ({ generation, granted }: LedgerState): number =>
   generation * IDS_PER_GENERATION + granted;
 
-/** The generation of the last lease: that of the ledger, unless it gave out very many. */
+/** The generation of the last lease: that of the ledger, unless it granted very many. */
 export const generationOf = (state: LedgerState): number => Math.floor(lastLease(state) / IDS_PER_GENERATION);
 
-/** @param generation the first: higher than any that was in use where workers may hold leases of an earlier ledger. */
+/** @param generation must be above that of any earlier ledger whose leases workers may hold. */
 export function newLedger(plan: LedgerPlan, generation = 0): LedgerState {
   const { shards, epochs } = plan;
   if (shards.length === 0 || shards.some(({ records }) => !Number.isSafeInteger(records) || records < 1))
     throw invalid('A ledger needs shards, each with at least one record');
   if (epochs !== null && (!Number.isSafeInteger(epochs) || epochs < 1))
-    throw invalid(`The number of epochs must be a whole number from 1, or null for ever; it is ${epochs}`);
+    throw invalid(
+      `The number of epochs must be an integer of at least 1, or null for forever; got ${epochs}`,
+    );
   return beginEpoch(
     {
       plan,
@@ -161,7 +162,7 @@ function beginEpoch(state: LedgerState, epoch: number): LedgerState {
 /** Whether every record of every epoch has been consumed. */
 export const isOver = (state: LedgerState): boolean => state.open.length === 0 && !hasMore(state);
 
-/** Whether shards are left that were never handed out. */
+/** Whether there are shards that were never leased. */
 const hasMore = ({ plan, epoch, next }: LedgerState): boolean =>
   next < plan.shards.length || plan.epochs === null || epoch + 1 < plan.epochs;
 
@@ -194,14 +195,14 @@ function ack(state: LedgerState, event: LedgerEvent & { readonly type: 'ack' }):
     const old = Math.floor(lease / IDS_PER_GENERATION) < state.generation;
     return refuse(old ? 'the lease is from before a restore' : 'no such lease is open');
   }
-  if (held.worker !== worker) return refuse(`the lease is ${held.worker}'s`);
+  if (held.worker !== worker) return refuse(`the lease belongs to ${held.worker}`);
   const { from = held.from } = event;
   const isInside = held.from <= from && from <= upTo && upTo <= held.to;
   if (!Number.isSafeInteger(from) || !Number.isSafeInteger(upTo) || !isInside)
-    return refuse(`it is for the records ${held.from}–${held.to}, not ${from}–${upTo}`);
+    return refuse(`it covers the records [${held.from}, ${held.to}), not [${from}, ${upTo})`);
   const consumed = withRange(held.consumed, { from, to: upTo });
   const grown = sizeOfRanges(consumed) - sizeOfRanges(held.consumed);
-  // Reports may overtake each other, or come twice.
+  // Reports may be reordered or duplicated.
   if (grown === 0) return { state, effects: [] };
   const leases =
     sizeOfRanges(consumed) === held.to - held.from
@@ -210,7 +211,7 @@ function ack(state: LedgerState, event: LedgerEvent & { readonly type: 'ack' }):
   return consume({ ...state, leases }, held.epoch, grown);
 }
 
-/** Takes records off their epoch's count. */
+/** Subtracts records from their epoch's count. */
 function consume(state: LedgerState, epoch: number, records: number): LedgerStep {
   const left = state.open.map((one) =>
     one.epoch === epoch ? { ...one, records: one.records - records } : one,
@@ -231,9 +232,9 @@ function lost(before: LedgerState, worker: string): LedgerStep {
   return { state: { ...state, waiting: state.waiting.filter((name) => name !== worker) }, effects: [] };
 }
 
-/** Takes a worker's leases back, but for some. */
-function reclaim(state: LedgerState, worker: string, but: readonly number[]): LedgerState {
-  const isTaken = (lease: OpenLease) => lease.worker === worker && !but.includes(lease.id);
+/** Takes back a worker's leases except those in `keep`. */
+function reclaim(state: LedgerState, worker: string, keep: readonly number[]): LedgerState {
+  const isTaken = (lease: OpenLease) => lease.worker === worker && !keep.includes(lease.id);
   const taken = state.leases.filter(isTaken);
   if (taken.length === 0) return state;
   return {
@@ -251,7 +252,7 @@ const remainders = (lease: OpenLease): Part[] =>
     to,
   }));
 
-/** Answers the workers that wait, as far as there is something to say. */
+/** Grants leases to waiting workers, or reports the end to them. */
 function serve({ state: before, effects: made }: LedgerStep): LedgerStep {
   let state = before;
   const effects = [...made];
@@ -270,7 +271,7 @@ function serve({ state: before, effects: made }: LedgerStep): LedgerStep {
   return { state, effects };
 }
 
-/** What is to be leased next: what came back first, else the next shard of the epoch, else of the next epoch. */
+/** The next part to lease: a returned one, else the next shard of the epoch, else of the next epoch. */
 function takePart(state: LedgerState): { readonly state: LedgerState; readonly taken: Part } | undefined {
   const [first, ...returned] = state.returned;
   if (first) return { state: { ...state, returned }, taken: first };
@@ -288,7 +289,7 @@ function leaseOf(plan: LedgerPlan, { id, worker, epoch, shard, from, to }: OpenL
 
 const Count = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
 
-const CutSchema = v.object({
+const SnapshotSchema = v.object({
   version: v.literal(1),
   plan: v.object({
     shards: v.pipe(
@@ -314,7 +315,7 @@ const CutSchema = v.object({
   consumed: Count,
 });
 
-/** The ledger as a checkpoint keeps it, for JSON: what is consumed, and by what plan. */
+/** The ledger in a checkpoint, as JSON. */
 export interface LedgerSnapshot {
   readonly version: 1;
   readonly plan: LedgerPlan;
@@ -325,20 +326,23 @@ export interface LedgerSnapshot {
   readonly consumed: number;
 }
 
-/** The ledger that a checkpoint holds; undefined where it holds none. */
-export function parseLedgerCut(value: unknown): LedgerSnapshot | undefined {
+/** Parses the ledger of a checkpoint; undefined if it has none. */
+export function parseLedgerSnapshot(value: unknown): LedgerSnapshot | undefined {
   if (value === null || value === undefined) return undefined;
-  const { success, output, issues } = v.safeParse(CutSchema, value);
+  const { success, output, issues } = v.safeParse(SnapshotSchema, value);
   const { plan, next, returned } = (success ? output : undefined) ?? {};
-  const isWhole = (part: Part) => part.to <= ((plan?.shards[part.shard] as Shard | undefined)?.records ?? -1);
-  if (!success || !returned?.every(isWhole) || (next as number) > (plan?.shards.length as number)) {
-    const why = issues ? `${v.getDotPath(issues[0])}: ${issues[0].message}` : 'its parts are of other shards';
-    throw new ShoalError('SHOAL_CORRUPT', `The ledger in the checkpoint can't be read: ${why}`);
+  const isInShard = (part: Part) =>
+    part.to <= ((plan?.shards[part.shard] as Shard | undefined)?.records ?? -1);
+  if (!success || !returned?.every(isInShard) || (next as number) > (plan?.shards.length as number)) {
+    const why = issues
+      ? `${v.getDotPath(issues[0])}: ${issues[0].message}`
+      : 'its parts do not match its shards';
+    throw new ShoalError('SHOAL_CORRUPT', `The ledger in the checkpoint cannot be read: ${why}`);
   }
   return output;
 }
 
-/** The state of this instant. Leases that are out are kept as what they have left. */
+/** A snapshot of the state. Open leases are saved as their unconsumed parts. */
 export function snapshotOf(state: LedgerState): LedgerSnapshot {
   const { plan, epoch, next, consumed } = state;
   const returned = [...state.returned, ...state.leases.flatMap(remainders)];
@@ -346,11 +350,11 @@ export function snapshotOf(state: LedgerState): LedgerSnapshot {
 }
 
 /**
- * The ledger at a cut. Leases given out since then, or before, are void. `generation` is the highest that was in
- * use, where more than one restore goes back to the same cut.
+ * Restores the ledger from a snapshot. All leases granted so far are void. `generation` is the highest one in use, if
+ * several restores use the same snapshot.
  */
-export function restoreLedger(cut: LedgerSnapshot, generation = cut.generation): LedgerState {
-  const { plan, epoch, next, returned, consumed } = cut;
+export function restoreLedger(snapshot: LedgerSnapshot, generation = snapshot.generation): LedgerState {
+  const { plan, epoch, next, returned, consumed } = snapshot;
   const sizeOf = (shard: number) => (plan.shards[shard] as Shard).records;
   const order = shuffledOrder(plan, epoch);
   const left = new Map<number, number>();
@@ -359,7 +363,7 @@ export function restoreLedger(cut: LedgerSnapshot, generation = cut.generation):
   for (const shard of order.slice(next)) count(epoch, sizeOf(shard));
   return {
     plan,
-    generation: Math.max(generation, cut.generation) + 1,
+    generation: Math.max(generation, snapshot.generation) + 1,
     epoch,
     order,
     next,

@@ -1,7 +1,7 @@
 /** The order of shards in an epoch and of records in a shard: the same for the same seed, on every machine. */
 import type { LedgerPlan } from './ledger.js';
 
-/** A well mixed 32-bit number of three. */
+/** A 32-bit hash of the three numbers. */
 export function shardSeed(seed: number, epoch: number, shard: number): number {
   let hash = seed | 0;
   for (const value of [epoch + 1, shard + 1]) {
@@ -10,11 +10,11 @@ export function shardSeed(seed: number, epoch: number, shard: number): number {
     hash = Math.imul(hash, 0x85ebca77);
     hash ^= hash >>> 13;
   }
-  // TensorFlow takes two zeros for no seed at all.
+  // TensorFlow treats two zeros as no seed.
   return hash >>> 0 || 1;
 }
 
-/** The numbers of the shards, shuffled anew for each epoch if the plan says so. */
+/** The shard numbers, shuffled for each epoch if the plan says so. */
 export function shuffledOrder(plan: LedgerPlan, epoch: number): number[] {
   const order = plan.shards.map((_, shard) => shard);
   if (!plan.shuffleShards) return order;

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import type { Shard } from '../dataset/record-ranges.js';
 import type { LedgerPlan, LedgerSnapshot } from './ledger.js';
-import { adoptCut, cutFairly } from './sharded-files.js';
+import { adoptSnapshot, splitFairly } from './sharded-files.js';
 
 const shard = (file: string, offset: number, records: number, size = 100): Shard => ({
   file,
@@ -21,52 +21,55 @@ const snapshotOf = (...shards: Shard[]): LedgerSnapshot => ({
   consumed: 4,
 });
 
-describe('a cut', () => {
-  test('keeps its shards where the same files are cut otherwise, without a word', () => {
-    const { cut, notice } = adoptCut(
+describe('a snapshot', () => {
+  test('keeps its shards when the same files are split differently, without a notice', () => {
+    const { snapshot, notice } = adoptSnapshot(
       snapshotOf(shard('a', 0, 6), shard('a', 60, 4)),
       planOf(shard('a', 0, 2), shard('a', 20, 8)),
     );
     expect(notice).toBeUndefined();
-    expect(cut.plan.shards).toEqual([shard('a', 0, 6), shard('a', 60, 4)]);
-    expect(cut.plan.epochs).toBe(2);
+    expect(snapshot.plan.shards).toEqual([shard('a', 0, 6), shard('a', 60, 4)]);
+    expect(snapshot.plan.epochs).toBe(2);
   });
 
   test('follows files that were moved', () => {
-    const { cut, notice } = adoptCut(
+    const { snapshot, notice } = adoptSnapshot(
       snapshotOf(shard('/old/a', 0, 6), shard('/old/b', 0, 4)),
       planOf(shard('/new/a', 0, 6), shard('/new/b', 0, 4)),
     );
     expect(notice).toBeUndefined();
-    expect(cut.plan.shards.map(({ file }) => file)).toEqual(['/new/a', '/new/b']);
+    expect(snapshot.plan.shards.map(({ file }) => file)).toEqual(['/new/a', '/new/b']);
   });
 
   test('of a file that has grown reads what it had, and says so', () => {
-    const { cut, notice } = adoptCut(snapshotOf(shard('a', 0, 6, 100)), planOf(shard('a', 0, 9, 150)));
-    expect(notice).toMatch(/not those of the checkpoint/);
-    expect(cut.plan.shards).toEqual([shard('a', 0, 6, 150)]);
+    const { snapshot, notice } = adoptSnapshot(
+      snapshotOf(shard('a', 0, 6, 100)),
+      planOf(shard('a', 0, 9, 150)),
+    );
+    expect(notice).toMatch(/differ from those of the checkpoint/);
+    expect(snapshot.plan.shards).toEqual([shard('a', 0, 6, 150)]);
   });
 });
 
 describe('shards for several workers', () => {
-  const cut = async (most: number) => ({
+  const split = async (most: number) => ({
     shards: Array.from({ length: Math.ceil(1000 / most) }, (_, i) =>
       shard('a', i, Math.min(most, 1000 - i * most)),
     ),
   });
 
   test('are four for each at least, of whole batches', async () => {
-    const { shards } = await cutFairly(10, 3, cut);
+    const { shards } = await splitFairly(10, 3, split);
     expect(shards.length).toBeGreaterThanOrEqual(12);
     expect(shards[0]?.records).toBe(80);
   });
 
   test('are no smaller than a batch', async () => {
-    const { shards } = await cutFairly(400, 3, cut);
+    const { shards } = await splitFairly(400, 3, split);
     expect(shards.map(({ records }) => records)).toEqual([400, 400, 200]);
   });
 
   test('are large for one alone', async () => {
-    expect((await cutFairly(10, 1, cut)).shards).toHaveLength(1);
+    expect((await splitFairly(10, 1, split)).shards).toHaveLength(1);
   });
 });

@@ -1,6 +1,6 @@
 /**
- * Files of records as the input of a job on a cluster: `tf.data.shards({ files, batchSize, parse })`. The chief cuts
- * them into shards and leases these to the workers; every worker must see the files under the same paths.
+ * Record files as the input of a job on a cluster: `tf.data.shards({ files, batchSize, parse })`. The chief splits them
+ * into shards and leases these to the workers; every worker must have the files at the same paths.
  */
 import { invalid } from '../../errors/errors.js';
 import type { Output } from '../../graph/operation.js';
@@ -19,14 +19,14 @@ interface Common extends ShardOptions, Pick<PlanShardsOptions, 'compression' | '
   /** Names or patterns of TFRecord files. */
   readonly files: string | readonly string[];
   readonly batchSize: number;
-  /** How often every record is used; 1 unless told, null for ever. */
-  readonly epochs?: number | null | undefined;
-  /** Rules the order of shards and of the records in them, which `shuffle` asks for. */
-  readonly seed?: number | undefined;
-  /** Batches that are parsed at once. */
-  readonly parallel?: Parallel | undefined;
-  /** Batches that wait, parsed; 2 unless told. */
-  readonly prefetch?: Parallel | undefined;
+  /** How often every record is used; null: forever. Default: 1. */
+  readonly epochs?: number | null;
+  /** Seed of the order of shards and records, if `shuffle` is set; default: 0. */
+  readonly seed?: number;
+  /** How many batches are parsed concurrently; default: 2. */
+  readonly parallel?: Parallel;
+  /** How many parsed batches are prefetched; default: 2. */
+  readonly prefetch?: Parallel;
 }
 
 export interface ShardedFilesOptions<T> extends Common {
@@ -34,14 +34,14 @@ export interface ShardedFilesOptions<T> extends Common {
   readonly parse: Parse<T>;
 }
 
-/** A shard is worth the question for it, and small against what there is. */
+/** Large enough to amortize a lease request, small compared to the dataset. */
 const RECORDS_PER_SHARD = 10_000;
 
-/** How many records a shard has unless told: whole batches. */
+/** The default number of records per shard: a multiple of the batch size. */
 const recordsPerShard = (batchSize: number): number =>
   Math.max(1, Math.round(RECORDS_PER_SHARD / batchSize)) * batchSize;
 
-/** What the chief leases, and what a person should know of it. */
+/** The plan of the chief's ledger, and notes for the log. */
 export interface PlannedInput {
   readonly plan: LedgerPlan;
   readonly notes: readonly string[];
@@ -51,32 +51,34 @@ export interface PlannedInput {
 export interface LeasableInput<T = unknown> {
   /** The input ops, in the current graph. */
   build(): { readonly input: ShardInput; readonly value: T; readonly position: Output<'int64'> };
-  /** Goes through the files, which must be there. */
+  /** Scans the files, which must exist. */
   plan(options?: PlanOptions): Promise<PlannedInput>;
 }
 
 export interface PlanOptions {
-  /** Who shares the records; 1 unless told. */
-  readonly workers?: number | undefined;
-  readonly signal?: AbortSignal | undefined;
+  /** How many workers share the records; default: 1. */
+  readonly workers?: number;
+  readonly signal?: AbortSignal;
 }
 
-/** So many shards for each worker at least, if the records suffice: who is slow does not keep the others waiting long. */
+/**
+ * The minimum number of shards per worker, if there are enough records: it limits the wait for slow workers.
+ */
 const SHARDS_PER_WORKER = 4;
 
-/** Cuts files into shards of a size that all workers have some of them. */
-export async function cutFairly<P extends { readonly shards: readonly Shard[] }>(
+/** Splits files into shards small enough for all workers to get some. */
+export async function splitFairly<P extends { readonly shards: readonly Shard[] }>(
   batchSize: number,
   workers: number,
-  cut: (recordsPerShard: number) => Promise<P>,
+  split: (recordsPerShard: number) => Promise<P>,
 ): Promise<P> {
   const most = recordsPerShard(batchSize);
-  const large = await cut(most);
+  const large = await split(most);
   const wanted = SHARDS_PER_WORKER * workers;
   if (workers === 1 || large.shards.length >= wanted) return large;
   const records = large.shards.reduce((sum, shard) => sum + shard.records, 0);
   const fair = Math.max(1, Math.floor(records / wanted / batchSize)) * batchSize;
-  return fair < most ? cut(fair) : large;
+  return fair < most ? split(fair) : large;
 }
 
 export function shards<const F extends Features>(
@@ -96,7 +98,7 @@ export class ShardedFiles<T = unknown> implements LeasableInput<T> {
     const { batchSize, recordsPerShard: most = 1 } = options;
     for (const [name, value] of Object.entries({ batchSize, recordsPerShard: most })) {
       if (!Number.isSafeInteger(value) || value < 1)
-        throw invalid(`${name} of shards must be a whole number from 1; it is ${value}`);
+        throw invalid(`${name} of shards must be an integer of at least 1; got ${value}`);
     }
     this.options = options;
   }
@@ -113,7 +115,7 @@ export class ShardedFiles<T = unknown> implements LeasableInput<T> {
     return { input, value: value as T, position };
   }
 
-  /** The same records for one reader alone, in the order of the files, once. */
+  /** The same records for a single reader, in file order, once. */
   dataset(): Dataset<T> {
     const { files, batchSize, parse, compression, parallel = 2 } = this.options;
     const batches = tfRecord(files, { compression }).batch(batchSize);
@@ -126,43 +128,43 @@ export class ShardedFiles<T = unknown> implements LeasableInput<T> {
 
   async plan({ signal, workers = 1 }: PlanOptions = {}): Promise<PlannedInput> {
     const { files, batchSize, epochs = 1, seed = 0, shuffle, compression, verify } = this.options;
-    const { recordsPerShard: told } = this.options;
-    const cut = (most: number) => planShards(files, { recordsPerShard: most, compression, verify, signal });
-    const planned = await (told === undefined ? cutFairly(batchSize, workers, cut) : cut(told));
+    const { recordsPerShard: given } = this.options;
+    const split = (most: number) => planShards(files, { recordsPerShard: most, compression, verify, signal });
+    const planned = await (given === undefined ? splitFairly(batchSize, workers, split) : split(given));
     const { shards: found, corrupt } = planned;
-    const notes = corrupt.length > 0 ? [`${corrupt.length} corrupt records are left out`] : [];
+    const notes = corrupt.length > 0 ? [`${corrupt.length} corrupt records are skipped`] : [];
     return { plan: { shards: found, epochs, seed, shuffleShards: shuffle !== undefined }, notes };
   }
 }
 
 /**
- * A cut for a plan that was made since. Files may have been moved, there may be more epochs, and the same files may be
- * cut otherwise, as for another number of workers; what is left is read as it was planned then. `notice` tells what a
- * person should know.
+ * Adapts a snapshot to a newer plan. Files may have been moved, there may be more epochs, and the same files may be
+ * split differently, e.g. for another number of workers; the remaining shards are read as planned in the snapshot.
+ * `notice` is for the log.
  */
-export function adoptCut(
-  cut: LedgerSnapshot,
+export function adoptSnapshot(
+  snapshot: LedgerSnapshot,
   plan: LedgerPlan,
-): { readonly cut: LedgerSnapshot; readonly notice: string | undefined } {
+): { readonly snapshot: LedgerSnapshot; readonly notice: string | undefined } {
   const { epochs } = plan;
-  const then = recordsByFile(cut.plan.shards);
+  const then = recordsByFile(snapshot.plan.shards);
   const now = recordsByFile(plan.shards);
   const isSame = then.length === now.length && then.every(([, records], i) => records === now[i]?.[1]);
   const places = new Map(then.map(([file], i) => [file, (isSame ? now[i]?.[0] : file) ?? file]));
   const sizes = new Map(plan.shards.map(({ file, size }) => [file, size]));
-  const kept = cut.plan.shards.map((shard) => {
+  const kept = snapshot.plan.shards.map((shard) => {
     const file = places.get(shard.file) as string;
     return { ...shard, file, size: sizes.get(file) ?? shard.size };
   });
   return {
-    cut: { ...cut, plan: { ...cut.plan, shards: kept, epochs } },
+    snapshot: { ...snapshot, plan: { ...snapshot.plan, shards: kept, epochs } },
     notice: isSame
       ? undefined
-      : 'the files are not those of the checkpoint; what it has left is read as it was planned then',
+      : 'the files differ from those of the checkpoint; its remaining shards are read as planned then',
   };
 }
 
-/** The files in their order, and how many records each has. */
+/** The files in order, with their record counts. */
 function recordsByFile(shards: readonly Shard[]): (readonly [file: string, records: number])[] {
   const counts = new Map<string, number>();
   for (const { file, records } of shards) counts.set(file, (counts.get(file) ?? 0) + records);

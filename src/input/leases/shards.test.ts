@@ -134,14 +134,14 @@ describe('shards', () => {
     expect(sorted(seen)).toEqual(ALL);
   });
 
-  test('go back to a cut with everything else', async () => {
+  test('go back to a snapshot with everything else', async () => {
     const host = await hostOf(1);
     const first = await Worker.start('w0', host, { shuffle: 4 });
     const kept: number[] = [];
     for (let i = 0; i < 4; i++) kept.push(...((await first.step()) ?? []));
-    const cut = JSON.parse(JSON.stringify(host.cut())) as LedgerSnapshot;
+    const snapshot = JSON.parse(JSON.stringify(host.snapshot())) as LedgerSnapshot;
     for (let i = 0; i < 6; i++) await first.step();
-    host.restore(cut);
+    host.restore(snapshot);
     await first.stop();
     const second = await Worker.start('w0', host, { shuffle: 4 });
     await second.run(kept);

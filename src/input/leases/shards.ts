@@ -1,15 +1,15 @@
 /**
- * The worker's side of data shards: a dataset over the leases that the chief's ledger gives, read by TensorFlow.
- * JavaScript sees leases and counts, never records.
+ * The worker's side of data shards: a dataset over the leases from the chief's ledger, read by TensorFlow. JavaScript
+ * sees leases and counts, never records.
  *
- * Every batch carries its position: the lease, and which of its records it holds. A step that fetches the position
- * along with its update knows, when it has completed, what it consumed; `completed` reports that. What was merely
- * read ahead is not reported, and is leased again if this worker dies.
+ * Every batch has a position: the lease and the range of its records. A step fetches the position along with its
+ * update; `completed` then reports what it consumed. Records read ahead are not reported, and are leased again if this
+ * worker dies.
  *
- * A step that asks `admit` first never waits for a lease inside of TensorFlow, where it would hold up a cut.
+ * A step that calls `admit` first never waits for a lease inside TensorFlow, where it would delay a checkpoint.
  *
- * A batch never spans two leases: it would wait for a lease that the ledger can't give before the batch is
- * consumed. The last batch of a lease may therefore be smaller.
+ * A batch never spans two leases: it would wait for a lease that the ledger cannot grant before the batch is consumed.
+ * The last batch of a lease may therefore be smaller.
  */
 import { stat } from 'node:fs/promises';
 import { invalid, isShoalError, ShoalError } from '../../errors/errors.js';
@@ -54,7 +54,7 @@ const LEASE: Spec = {
   ],
 };
 
-/** A batch, its lease, and which records of the shard it has: from one place up to another. */
+/** A batch with the records [from, upTo) of a lease. */
 interface Placed<T> {
   readonly lease: Output<'int64'>;
   readonly from: Output<'int64'>;
@@ -63,23 +63,23 @@ interface Placed<T> {
 }
 
 export interface ShardOptions extends Pick<TFRecordOptions, 'compression' | 'bufferSize'> {
-  /** Draws records at random from a buffer of this many within each shard; in file order when left out. */
-  readonly shuffle?: number | undefined;
-  /** How many leases wait while one is read; more of them bridge a slow ledger. */
-  readonly leasesAhead?: number | undefined;
-  readonly name?: string | undefined;
+  /** The size of the shuffle buffer within each shard; default: file order. */
+  readonly shuffle?: number;
+  /** How many leases are requested ahead, to hide the latency of the ledger; default: 2. */
+  readonly leasesAhead?: number;
+  readonly name?: string;
 }
 
-/** How batches are made of ranges. */
+/** How batches are made from ranges. */
 export interface BatchMaking<T, U> {
   readonly size: number;
-  /** All records of a range, in one order. */
+  /** All records of a range, in a fixed order. */
   readonly read: (range: ByteRange) => Dataset<T>;
-  /** Makes a batch of each `size` records; of those at the end a smaller one. */
+  /** Batches `size` records at a time; the last batch may be smaller. */
   readonly batch: (records: Dataset<T>) => Dataset<U>;
 }
 
-/** What starts and stops together with a session. */
+/** The stop request of the session. */
 interface Stop {
   shouldStop(): boolean;
   readonly signal?: AbortSignal;
@@ -89,13 +89,13 @@ export class ShardInput {
   readonly name: string;
   readonly #queue: FedQueue<LeaseElement>;
   readonly #options: ShardOptions;
-  /** The leases that are not consumed, with the records that they have left. */
+  /** The unconsumed leases, with the number of their remaining records. */
   readonly #held = new Map<number, number>();
   readonly #files = new Set<string>();
   #permits = new BatchPermits();
-  #stepsByTickets = false;
+  #usesPermits = false;
   #batchSize = 1;
-  /** Whether this reads TFRecord files by itself, whose corrupt records can be explained. */
+  /** Whether this reads TFRecord files, whose corrupt records can be explained. */
   #isRecordFiles = false;
   #from: { readonly source: LeaseSource; readonly worker: string } | undefined;
 
@@ -103,17 +103,17 @@ export class ShardInput {
     this.name = options.name ?? 'shards';
     this.#options = options;
     const capacity = options.leasesAhead ?? 2;
-    // Who is told of a lease has others to read: there is time.
+    // Slow polling suffices: the worker still has other leases to read.
     this.#queue = new FedQueue<LeaseElement>(LEASE, { capacity, name: this.name, longestPauseMs: 80 });
     this.#queue.dataset.variant.graph.addToCollection(INPUT_FEEDERS, this);
   }
 
-  /** Says where leases come from, before the session starts. */
+  /** Sets the source of leases; call it before the session starts. */
   connect(source: LeaseSource, worker: string): void {
     this.#from = { source, worker };
   }
 
-  /** Serialized records, so many at a time. */
+  /** Batches of serialized records. */
   batch(size: number): ShardBatches<Output<'string'>> {
     this.#isRecordFiles = true;
     return this.batches({
@@ -132,8 +132,8 @@ export class ShardInput {
   }
 
   /**
-   * Asks for leases until all is over, as a feeder of the graph. A session that is made anew begins anew: its
-   * iterators are to be initialized first.
+   * Requests leases until the end of the input, as a feeder of the graph. A new session restarts the input: its
+   * iterators must be initialized first.
    */
   createThreads(session: Runner, stop: Stop): Promise<void>[] {
     if (!this.#from) {
@@ -178,9 +178,9 @@ export class ShardInput {
         isShoalError(error, 'SHOAL_DISPOSED')
       )
         return;
-      // Who asks for a permit hears of it, and knows whether the input is to begin anew.
+      // `admit` throws the error; its caller decides whether to restart the input.
       permits.fail(error);
-      if (this.#stepsByTickets) return;
+      if (this.#usesPermits) return;
       const lost = InputLost.of(error);
       if (!lost) this.#queue.close(session).catch(() => undefined);
       throw lost ?? error;
@@ -189,12 +189,14 @@ export class ShardInput {
     }
   }
 
-  /** Ends whoever waits for a lease inside of TensorFlow. */
+  /** Unblocks consumers that wait for a lease inside TensorFlow. */
   release(session: Runner): Promise<void> {
     return this.#queue.release(session);
   }
 
-  /** A file is looked at when it comes first: whether it is the chief's, and for an error about a corrupt record of it. */
+  /**
+   * Checks a file on first use against the chief's, and records it to explain errors about corrupt records.
+   */
   async #look({ file, size }: Lease, worker: string): Promise<void> {
     if (this.#files.has(file)) return;
     await checkFile(file, size, worker);
@@ -205,15 +207,15 @@ export class ShardInput {
   }
 
   /**
-   * Waits until there is a batch for one more step; undefined when the input is at its end. Fails when leases can't be
-   * had, or not go on: then the session is to be made ready again, and this input with it.
+   * Waits for the permit of one step; undefined at the end of the input. Throws if leases cannot be obtained or are
+   * void: then the session and this input must be restarted.
    */
   admit(signal?: AbortSignal): Promise<BatchPermit | undefined> {
-    this.#stepsByTickets = true;
+    this.#usesPermits = true;
     return this.#permits.take(signal);
   }
 
-  /** Whoever waits for a batch hears that something is to be done first. */
+  /** Makes waiting and future calls of `admit` throw. */
   fail(error: unknown): void {
     this.#permits.fail(error);
   }
@@ -223,7 +225,7 @@ export class ShardInput {
     if (!this.#from) return;
     const [lease, from, upTo] = Array.from(position.data, Number) as [number, number, number];
     const left = this.#held.get(lease);
-    // A step of before this input began anew: what became of it has been looked at.
+    // A step from before a restart of this input: its outcome is already known.
     if (left === undefined) return;
     await this.#from.source.done(this.#from.worker, lease, upTo, from);
     const now = (this.#held.get(lease) ?? 0) - (upTo - from);
@@ -232,7 +234,7 @@ export class ShardInput {
   }
 }
 
-/** Leases are of the chief's files: others under the same paths would give other records, or none. */
+/** The worker's file must have the size of the chief's: a different file would give other records. */
 async function checkFile(file: string, size: number | undefined, worker: string): Promise<void> {
   if (size === undefined) return;
   const found = await stat(file).catch(() => undefined);
@@ -241,14 +243,14 @@ async function checkFile(file: string, size: number | undefined, worker: string)
     'SHOAL_CONFIG',
     found
       ? `${file} has ${found.size} bytes on ${worker} and ${size} on the chief`
-      : `${file} is not there on ${worker}, or can't be read`,
+      : `${file} does not exist on ${worker}, or cannot be read`,
     {
-      hint: "Leased files must be the same on all machines; train: { input: 'whole' } lets every worker read its own.",
+      hint: "Leased files must be the same on all machines; with train: { input: 'whole' } every worker reads its own.",
     },
   );
 }
 
-/** The answer, or undefined when a stop comes first. */
+/** The answer, or undefined if the stop is requested first. */
 async function unlessStopped<T>(answer: Promise<T>, { signal }: Stop): Promise<T | undefined> {
   if (!signal) return answer;
   let stopped = () => {};
@@ -276,7 +278,7 @@ const leaseValues = ({ id, file, offset, records, bytes = 0, size = 0, from, to,
   BigInt(seed),
 ];
 
-/** The batches of a lease with their places. Nothing is done for a single record but to read it. */
+/** The batches of a lease with their positions. Single records are only read, not processed. */
 function batchesOf<T, U>(
   lease: LeaseElement,
   { size, read, batch }: BatchMaking<T, U>,
@@ -298,7 +300,7 @@ function batchesOf<T, U>(
   }) as unknown as Dataset<Placed<U>>;
 }
 
-/** In the one order that the lease's seed gives. */
+/** Shuffles in the fixed order of the lease's seed. */
 function shuffled<T>(dataset: Dataset<T>, buffer: number, seed: Output<'int64'>): Dataset<T> {
   const attrs = { reshuffleEachIteration: false, ...typesOf(dataset.spec) };
   return new Dataset<T>(
@@ -356,7 +358,7 @@ export class ShardIterator<T> {
     return this.inner.initializer;
   }
 
-  /** The next batch, and its position (int64 [3]: the lease, and its records from one count up to another). */
+  /** The next batch and its position (int64 [3]: lease, from, upTo). */
   getNext(options: { readonly name?: string } = {}): { value: T; position: Output<'int64'> } {
     const { lease, from, upTo, value } = this.inner.getNext(options);
     const position = stack([lease, from, upTo]) as Output<'int64'>;

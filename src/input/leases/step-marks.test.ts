@@ -1,6 +1,6 @@
 /**
- * Steps on a real ps that are delayed at a chosen point, while the chief closes the fence: what the ledger counts is what the
- * model has, however long the step takes from its check to its mark, or from its mark to its last update.
+ * Steps on a real ps that are delayed at a chosen point, while the chief closes the fence: what the ledger counts is
+ * what the model has, however long the step takes from its check to its mark, or from its mark to its last update.
  */
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { sleep } from '../../async/deadline.js';
@@ -48,17 +48,17 @@ const open = (graph: Graph) =>
 type DelayedMark = 'begun' | 'ended';
 
 /**
- * A step that adds 1 to `sum`, and stops on the ps just before it writes a mark, until `release` is run. `reached` returns
- * when it is there.
+ * A step that adds 1 to `sum`, and stops on the ps just before it writes a mark, until `release` is run. `reached`
+ * returns when it is there.
  */
 function delayedStep(before: DelayedMark, name: string) {
   const source = new Graph();
   const names = source.device(PS, () =>
     source.asDefault(() => {
       const position = placeholder({ dtype: 'int64', shape: [3], name: 'position' });
-      const lane = placeholder({ dtype: 'int64', shape: [], name: 'lane' });
+      const slot = placeholder({ dtype: 'int64', shape: [], name: 'slot' });
       const sum = variable('sum', { shape: [], initializer: 0 });
-      const guard = new StepMarks(WORKER, position, lane);
+      const guard = new StepMarks(WORKER, position, slot);
       const train = new GradientDescentOptimizer(1).minimize(sum.toOutput().neg(), { guard });
       const queue = (kind: string) =>
         raw.fifoQueueV2({ componentTypes: ['int64'], shapes: [[]], sharedName: `${name}/${kind}` });
@@ -99,7 +99,7 @@ function delayedStep(before: DelayedMark, name: string) {
   return {
     graph,
     position: graph.output('position:0'),
-    lane: graph.output('lane:0'),
+    slot: graph.output('slot:0'),
     sum: graph.output(names.sum),
     train: op(names.train),
     init: op(names.init),
@@ -110,7 +110,7 @@ function delayedStep(before: DelayedMark, name: string) {
 
 let session: Session;
 let keeper: MarkKeeper;
-let desk: LeaseServer;
+let server: LeaseServer;
 let host: LedgerHost;
 let lines: string[];
 let parts: ReturnType<typeof delayedStep>;
@@ -127,22 +127,22 @@ async function begin(before: DelayedMark): Promise<void> {
   parts = delayedStep(before, `delayed-${before}`);
   session = open(parts.graph);
   keeper = new MarkKeeper(open, [PS], 1);
-  desk = new LeaseServer({
+  server = new LeaseServer({
     host,
     marks: keeper,
     workers: () => [WORKER],
-    life: 'a',
+    sessionPrefix: 'a',
     signal: new AbortController().signal,
     log: (line) => lines.push(line),
   });
-  desk.resume();
+  server.resume();
   await session.run(parts.init);
-  const leaseSession = await desk.begin(WORKER);
-  const answer = await desk.next(WORKER, { leaseSession, turn: 1, holding: [], waitMs: 10_000 });
+  const leaseSession = await server.begin(WORKER);
+  const answer = await server.next(WORKER, { leaseSession, turn: 1, holding: [], waitMs: 10_000 });
   const { lease } = answer as { lease: Lease };
   const feeds = new Map([
     [parts.position, Tensor.of(BigInt64Array.of(BigInt(lease.id), 0n, 2n))],
-    [parts.lane, Tensor.of(0n)],
+    [parts.slot, Tensor.of(0n)],
   ]);
   step = session.run(parts.train, { feeds, timeoutMs: 60_000 });
   step.catch(() => {});
@@ -177,18 +177,18 @@ async function release(): Promise<boolean> {
 describe('a step that is delayed on the ps while its worker is lost', { timeout: 120_000 }, () => {
   test('after the check of its lease is counted exactly if it is applied', async () => {
     await begin('begun');
-    desk.lost(WORKER, 1);
+    server.lost(WORKER, 1);
     await sleep(DELAY_MS);
     const isApplied = await release();
-    await desk.settled();
+    await server.settled();
     expect({ isApplied, consumed: host.state.consumed }).toEqual({ isApplied: true, consumed: 2 });
   });
 
   test('after the check of its lease, and aborted there, leaves the lock and nothing else', async () => {
     await begin('begun');
-    desk.lost(WORKER, 1);
+    server.lost(WORKER, 1);
     await session.close();
-    await desk.settled(AbortSignal.timeout(30_000));
+    await server.settled(AbortSignal.timeout(30_000));
     await using reader = open(parts.graph);
     const applied = ((await reader.run(parts.sum)) as Tensor).number();
     expect({ applied, consumed: host.state.consumed }).toEqual({ applied: 0, consumed: 0 });
@@ -196,10 +196,10 @@ describe('a step that is delayed on the ps while its worker is lost', { timeout:
 
   test('amid its updates is waited for, and is not taken for one that was applied in part', async () => {
     await begin('ended');
-    desk.lost(WORKER, 1);
-    expect(await isSettled(desk.settled())).toBe(false);
+    server.lost(WORKER, 1);
+    expect(await isSettled(server.settled())).toBe(false);
     expect(await release()).toBe(true);
-    await desk.settled();
+    await server.settled();
     expect(host.state.consumed).toBe(2);
     expect(lines).toEqual([]);
   });
@@ -210,7 +210,7 @@ test.each(['begun', 'ended'] as const)(
   { timeout: 120_000 },
   async (before) => {
     await begin(before);
-    const paused = desk.pause();
+    const paused = server.pause();
     expect(await isSettled(paused)).toBe(false);
     expect(await release()).toBe(true);
     await paused;

@@ -1,13 +1,13 @@
 /**
- * What a step of a worker leaves on each ps that it updates, so that the chief can tell, when the worker is lost,
- * whether its last step was applied there: a mark when it begins to be applied, and one when it has been.
+ * Marks that a worker's step writes on each ps that it updates: one before and one after the update. If the worker is
+ * lost, they tell the chief whether its last step was applied there.
  *
- * The updates of a ps wait until everything that they need from the worker is there; then the ps checks whether the
- * step's lease is valid, marks, updates, and marks again, waiting for nobody. So a worker that dies leaves a ps
- * with the whole of a step or nothing of it, and one that was given up while it slept is rejected.
+ * The updates of a ps wait until all their inputs from the worker have arrived; then the ps checks whether the step's
+ * lease is valid, marks, updates, and marks again, without waiting for other tasks. So a worker that dies leaves all of
+ * a step on a ps or nothing, and a frozen worker that was declared lost is rejected.
  *
- * Check and first mark are one critical section of a mutex on the ps, and so is the chief's write of the fence. When the
- * fence is closed every step that passed the check has its mark, and no other step will have one.
+ * Check and first mark are one critical section of a mutex on the ps, and so is the chief's write of the fence. When
+ * the fence is closed every step that passed the check has its mark, and no other step will have one.
  */
 import { isDeepStrictEqual } from 'node:util';
 import { backoffMs } from '../../async/backoff.js';
@@ -24,23 +24,23 @@ import { Tensor } from '../../tensor/tensor.js';
 import type { Variable } from '../../variables/variable.js';
 import type { Range } from '../files/ranges.js';
 
-/** What a step says when its lease does not count any more. */
+/** The error of a step whose lease is void. */
 const VOID = 'the lease of this step is void';
-/** Above any lease: nobody is let in. */
+/** Above any lease: no step is admitted. */
 const CLOSED = 2n ** 62n;
 
-/** Whether a step was turned away by a ps: its worker is to begin anew. */
+/** Whether a ps rejected the step: its worker must restart its input. */
 export const isVoidStep = (error: unknown): boolean =>
   isShoalError(error, 'SHOAL_TF_INVALID_ARGUMENT') && error.message.includes(VOID);
 
-/** What a ps knows of the step of one lane: its lease and the records of it. */
+/** The last step of one in-flight slot: its lease and records. */
 export interface Mark extends Range {
   readonly lease: number;
 }
 
 type Pair = readonly [Gradient, Variable];
 type Scalar = Output<'int64'>;
-type Place = readonly [lease: Scalar, from: Scalar, to: Scalar, lane: Scalar];
+type Place = readonly [lease: Scalar, from: Scalar, to: Scalar, slot: Scalar];
 
 const PS = /^\/job:ps(?:\/replica:\d+)?\/task:(\d+)/;
 
@@ -48,19 +48,19 @@ const PS = /^\/job:ps(?:\/replica:\d+)?\/task:(\d+)/;
 export class StepMarks implements UpdateGuard {
   readonly #worker: string;
   readonly #position: Output<'int64'>;
-  readonly #lane: Output<'int64'>;
-  /** On each device: lease, from, to and lane, as they came there. */
+  readonly #slot: Output<'int64'>;
+  /** On each device: lease, from, to and slot, as received there. */
   readonly #places = new Map<string, Place>();
   #devices: readonly (string | undefined)[] = [];
 
   /**
    * @param position of the batch: lease, from, to.
-   * @param lane which of the steps under way at once this is.
+   * @param slot the in-flight slot of the step.
    */
-  constructor(worker: string, position: Output<'int64'>, lane: Output<'int64'>) {
+  constructor(worker: string, position: Output<'int64'>, slot: Output<'int64'>) {
     this.#worker = worker;
     this.#position = position;
-    this.#lane = lane;
+    this.#slot = slot;
   }
 
   /** The devices with marks. */
@@ -70,7 +70,7 @@ export class StepMarks implements UpdateGuard {
 
   admit(pairs: readonly Pair[]): readonly Pair[] {
     const { graph } = this.#position;
-    const told = raw.concatV2([this.#position, raw.expandDims(this.#lane, int(0))], int(0), {
+    const mark = raw.concatV2([this.#position, raw.expandDims(this.#slot, int(0))], int(0), {
       name: 'step_mark',
     }) as Output<'int64'>;
     this.#devices = pairs.map(([, { device }]) => PS.exec(device)?.[0]);
@@ -80,7 +80,7 @@ export class StepMarks implements UpdateGuard {
       const members = [...pairs.keys()].filter((i) => this.#devices[i] === device);
       const own = members.map((i) => pairs[i] as Pair);
       onDevice(graph, device, () => {
-        const { gradients, place } = this.#gate(graph, own, told);
+        const { gradients, place } = this.#gate(graph, own, mark);
         for (const [k, i] of members.entries()) admitted[i] = [gradients[k] as Gradient, (own[k] as Pair)[1]];
         this.#places.set(device, place);
       });
@@ -88,16 +88,16 @@ export class StepMarks implements UpdateGuard {
     return admitted;
   }
 
-  /** Lets the gradients of one ps by when all are there and the lease counts. */
-  #gate(graph: Graph, pairs: readonly Pair[], told: Output<'int64'>) {
+  /** Passes the gradients of one ps on when all have arrived and the lease is valid. */
+  #gate(graph: Graph, pairs: readonly Pair[], mark: Output<'int64'>) {
     const arrived = pairs.map(([gradient]) => eachTensor(gradient, (tensor) => raw.identity(tensor)));
-    const came = graph.controlDependencies(arrived.flatMap(tensorsOf), () => raw.identity(told));
+    const came = graph.controlDependencies(arrived.flatMap(tensorsOf), () => raw.identity(mark));
     const place = raw.unpack(came, { num: 4 }) as unknown as Place;
     const { section, unlock } = lock(graph, this.#worker, [came]);
     const isValid = graph.controlDependencies([section], () =>
       raw.greater(place[0], raw.readVariableOp(handleOf(this.#worker, 'fence'), { dtype: 'int64' })),
     );
-    // A rejected step writes its mark to the row that nobody reads: the lock is released in the same way.
+    // A rejected step writes its mark to an unused row, so that the lock is released in the same way.
     const row = raw.selectV2(isValid, rowOf(place), constant(Tensor.of(REJECTED))) as Scalar;
     const unlocked = unlock([this.#mark('begun', place, row)]);
     const checked = graph.controlDependencies([unlocked], () => raw.assert(isValid, [constant(VOID)]));
@@ -124,13 +124,13 @@ export class StepMarks implements UpdateGuard {
   }
 }
 
-/** The row of the marks of rejected steps; that of a lane is the lane's number plus one. */
+/** The row of rejected steps; that of a slot is its number plus one. */
 const REJECTED = 0n;
-const rowOf = ([, , , lane]: Place): Scalar => raw.addV2(lane, constant(Tensor.of(1n))) as Scalar;
+const rowOf = ([, , , slot]: Place): Scalar => raw.addV2(slot, constant(Tensor.of(1n))) as Scalar;
 
 type Kind = 'fence' | 'begun' | 'ended';
 
-/** A variable of the ps that is in no collection: neither saved nor given first values by whoever finds none. */
+/** A variable of the ps outside of all collections: it is neither saved nor initialized by sessions. */
 const handleOf = (worker: string, kind: Kind): Output<'resource'> =>
   raw.varHandleOp({
     dtype: 'int64',
@@ -142,8 +142,8 @@ const sharedName = (worker: string, kind: Kind | 'mutex'): string =>
   `input_marks/${worker.replace(/^\/job:|\/task/g, '')}/${kind}`;
 
 /**
- * A critical section of a worker on the device of the scope: what depends on `section` and is given to `unlock` is done while
- * nobody else is in one. A run that is aborted inside leaves it too.
+ * A critical section of a worker on the device of the scope, for ops that depend on `section` and are given to
+ * `unlock`. An aborted run leaves it too.
  */
 function lock(graph: Graph, worker: string, after: readonly Output[] = []) {
   const mutex = raw.mutexV2({ sharedName: sharedName(worker, 'mutex') });
@@ -175,11 +175,11 @@ interface Ops {
   readonly ended: readonly Output<'int64'>[];
 }
 
-/** What became of the last steps of a worker. */
+/** The outcome of the last steps of a worker. */
 export interface LastSteps {
   /** Steps that all ps have applied. */
   readonly applied: readonly Mark[];
-  /** Steps that some have applied and others have not, or not wholly, as far as can be told. */
+  /** Steps that may be only partially applied. */
   readonly partial: readonly Mark[];
 }
 
@@ -189,10 +189,9 @@ export type MarkSession = Pick<Session, 'run' | 'close'>;
 export interface MarkKeeperOptions {
   readonly log?: ((line: string) => void) | undefined;
   /**
-   * How long a step that a ps has begun to apply may take there; default: 60 s. One that has not ended by then failed on
-   * the way: it counts as applied in part.
+   * How long a ps may take to apply a step; default: 60 s. A step that takes longer counts as partially applied.
    */
-  readonly applyTimeoutMs?: number | undefined;
+  readonly applyTimeoutMs?: number;
 }
 
 const POLL = { baseMs: 5, maxMs: 250 };
@@ -202,19 +201,19 @@ export class MarkKeeper implements AsyncDisposable {
   readonly #graph = new Graph();
   readonly #session: MarkSession;
   readonly #devices: readonly string[];
-  readonly #lanes: number;
+  readonly #slots: number;
   readonly #options: MarkKeeperOptions;
   readonly #ops = new Map<string, Ops>();
 
-  /** @param lanes how many steps a worker has under way at once. */
+  /** @param slots how many steps a worker has in flight. */
   constructor(
     open: (graph: Graph) => MarkSession,
     devices: readonly string[],
-    lanes: number,
+    slots: number,
     options: MarkKeeperOptions = {},
   ) {
     this.#devices = devices;
-    this.#lanes = lanes;
+    this.#slots = slots;
     this.#options = options;
     this.#session = open(this.#graph);
   }
@@ -230,7 +229,7 @@ export class MarkKeeper implements AsyncDisposable {
       const clear = (kind: Kind) =>
         raw.assignVariableOp(
           handleOf(worker, kind),
-          constant(Tensor.zeros([Number(REJECTED) + 1 + this.#lanes, 3], 'int64')),
+          constant(Tensor.zeros([Number(REJECTED) + 1 + this.#slots, 3], 'int64')),
         );
       const locked = (build: () => Operation[]): Operation => {
         const { section, unlock } = lock(graph, worker);
@@ -250,14 +249,14 @@ export class MarkKeeper implements AsyncDisposable {
     return made;
   }
 
-  /** Admits steps whose leases have higher ids. Nothing of the worker may be under way. */
+  /** Admits steps whose lease ids are above `above`. The worker must have no step in flight. */
   async open(worker: string, above: number, signal?: AbortSignal): Promise<void> {
     const { open, fenceValue } = this.#opsOf(worker);
     const feeds = new Map([[fenceValue, Tensor.of(BigInt(above))]]);
     await this.#session.run(open, { ...within(signal), feeds });
   }
 
-  /** Rejects steps of these workers; resolves when no step that was admitted before is being applied any more. */
+  /** Rejects steps of these workers; resolves when all previously admitted steps have been applied. */
   async close(workers: readonly string[], signal?: AbortSignal): Promise<void> {
     await Promise.all(
       workers.map(async (worker) => {
@@ -267,42 +266,42 @@ export class MarkKeeper implements AsyncDisposable {
     );
   }
 
-  /** Resolves when every ps has applied what it has begun. The fence is closed: nothing else begins. */
+  /** Resolves when every ps has applied the steps it began. The fence is closed: no other step begins. */
   async #applied(worker: string, signal?: AbortSignal): Promise<void> {
     const { isOpened, begun, ended } = this.#opsOf(worker);
     const { log, applyTimeoutMs = 60_000 } = this.#options;
-    // A ps that was started anew since the worker was admitted has applied nothing of it.
+    // A ps that restarted after the worker was admitted has applied nothing of it.
     const opened = await this.#session.run(isOpened, within(signal));
     const known = [...opened.keys()].filter((i) => opened[i]?.toArray());
     const deadline = performance.now() + applyTimeoutMs;
     for (let attempt = 0; known.length > 0; attempt++) {
       const fetches = known.flatMap((i) => [begun[i], ended[i]] as [Output<'int64'>, Output<'int64'>]);
-      const tables = (await this.#session.run(fetches, within(signal))).map(lanesOf);
+      const tables = (await this.#session.run(fetches, within(signal))).map(slotMarks);
       const waiting = known.filter((_, k) => !isDeepStrictEqual(tables[2 * k], tables[2 * k + 1]));
       if (waiting.length === 0) return;
       if (performance.now() > deadline) {
         const where = waiting.map((i) => this.#devices[i]).join(', ');
-        log?.(`a step of ${worker} has begun on ${where} and has not ended within ${applyTimeoutMs} ms`);
+        log?.(`a step of ${worker} was not applied on ${where} within ${applyTimeoutMs} ms`);
         return;
       }
       await sleep(backoffMs(attempt, POLL), signal);
     }
   }
 
-  /** Looks at the steps of leases that a worker holds. It must have been closed. */
+  /** The outcome of steps of leases that a worker holds. The worker must have been closed. */
   async lastSteps(worker: string, held: readonly number[], signal?: AbortSignal): Promise<LastSteps> {
     const { begun, ended } = this.#opsOf(worker);
-    const tables = (await this.#session.run([...begun, ...ended], within(signal))).map(lanesOf);
+    const tables = (await this.#session.run([...begun, ...ended], within(signal))).map(slotMarks);
     const applied: Mark[] = [];
     const partial: Mark[] = [];
-    for (let lane = 0; lane < this.#lanes; lane++) {
-      const rows = tables.map((table) => table[lane] as Mark);
+    for (let slot = 0; slot < this.#slots; slot++) {
+      const rows = tables.map((table) => table[slot] as Mark);
       const [first] = rows as [Mark];
       const isSame = rows.every((row) => row.lease === first.lease && row.from === first.from);
       const own = rows.filter(({ lease }) => held.includes(lease));
       if (own.length === 0) continue;
       if (isSame) applied.push(first);
-      // Of two positions the later one is the step in doubt.
+      // Of two positions the later one is the partially applied step.
       else partial.push(own.reduce((a, b) => ((a.lease - b.lease || a.from - b.from) < 0 ? b : a)));
     }
     return { applied, partial };
@@ -310,14 +309,14 @@ export class MarkKeeper implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#session.close().catch(() => {
-      // Nothing of it is needed any more, and a ps that was lost may keep it from ending.
+      // Ignored: a lost ps may prevent the close.
     });
   }
 }
 
 const within = (signal: AbortSignal | undefined) => ({ timeoutMs: 30_000, ...(signal ? { signal } : {}) });
 
-function lanesOf(table: Tensor): Mark[] {
+function slotMarks(table: Tensor): Mark[] {
   const [, ...rows] = table.toArray() as bigint[][];
   return rows.map(([lease, from, to]) => ({ lease: Number(lease), from: Number(from), to: Number(to) }));
 }

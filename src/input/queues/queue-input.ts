@@ -1,7 +1,6 @@
 /**
- * The input functions of TensorFlow 1: names of files through a queue, records in batches through another. Their
- * queue runners are in the graph's collection; who makes the session starts them. Datasets do the same in fewer
- * runs; this is for programs that are written this way.
+ * The input functions of TensorFlow 1: a queue of file names and a queue of batches. Their queue runners are in the
+ * graph's collection and started with the session. Datasets need fewer runs; use this for existing programs.
  */
 import { invalid } from '../../errors/errors.js';
 import { currentGraph } from '../../graph/graph.js';
@@ -20,7 +19,7 @@ import { batched, type ElementOf, flatten, flattenSlices, unflatten } from '../d
 import { fifoQueue, paddingFifoQueue, type Queue, randomShuffleQueue } from './queue.js';
 import { addQueueRunner, QueueRunner } from './queue-runner.js';
 
-/** The files that match when the local variables are initialized, in a local variable. */
+/** A local variable with the files that match when it is initialized. */
 export function matchFilenamesOnce(
   pattern: string | readonly string[],
   options: { readonly name?: string } = {},
@@ -39,14 +38,14 @@ export function matchFilenamesOnce(
 }
 
 export interface StringInputProducerOptions {
-  /** How often all strings come; for ever when left out. The count is a local variable. */
-  readonly numEpochs?: number | undefined;
-  /** In random order within each epoch, true when left out. */
-  readonly shuffle?: boolean | undefined;
-  readonly seed?: number | undefined;
-  readonly capacity?: number | undefined;
-  readonly sharedName?: string | undefined;
-  readonly name?: string | undefined;
+  /** How often all strings are produced; default: forever. The count is a local variable. */
+  readonly numEpochs?: number;
+  /** Whether to shuffle within each epoch; default: true. */
+  readonly shuffle?: boolean;
+  readonly seed?: number;
+  readonly capacity?: number;
+  readonly sharedName?: string;
+  readonly name?: string;
 }
 
 /** A queue of strings, usually names of files. */
@@ -56,7 +55,7 @@ export function stringInputProducer(
 ): Queue {
   const { numEpochs, shuffle = true, seed, capacity = 32, sharedName, name = 'input_producer' } = options;
   if (numEpochs !== undefined && (!Number.isSafeInteger(numEpochs) || numEpochs < 1))
-    throw invalid(`numEpochs must be a whole number from 1, it is ${numEpochs}`);
+    throw invalid(`numEpochs must be an integer of at least 1; got ${numEpochs}`);
   return building(() =>
     currentGraph().nameScope(name, () => {
       let values = nonEmpty(strings);
@@ -70,7 +69,7 @@ export function stringInputProducer(
 }
 
 function nonEmpty(strings: Operand<'string'> | readonly string[]): Output<'string'> {
-  const message = 'stringInputProducer is given no strings';
+  const message = 'stringInputProducer needs at least one string';
   if (Array.isArray(strings) && strings.length === 0) throw invalid(message);
   const values = asOutput(strings as Operand<'string'>, 'string');
   if (!isOutputLike(strings)) return values;
@@ -78,7 +77,7 @@ function nonEmpty(strings: Operand<'string'> | readonly string[]): Output<'strin
   return raw.identity(values, { controlInputs: [check] }) as Output<'string'>;
 }
 
-/** The same values, but OUT_OF_RANGE after so many reads. */
+/** Passes the values through, and fails with OUT_OF_RANGE after this many reads. */
 export function limitEpochs<T extends Output>(values: T, numEpochs: number): T {
   const epochs = newVariable(Tensor.of(0n), {
     name: 'limit_epochs/epochs',
@@ -91,20 +90,20 @@ export function limitEpochs<T extends Output>(values: T, numEpochs: number): T {
 
 export interface BatchOptions {
   readonly batchSize: number;
-  /** How many loops fill the queue. */
-  readonly numThreads?: number | undefined;
-  readonly capacity?: number | undefined;
-  /** Whether each tensor is a batch of examples already, of any size. */
-  readonly enqueueMany?: boolean | undefined;
-  /** Of one example, in the order of the tensors, where the graph does not know them. */
-  readonly shapes?: readonly PartialShape[] | undefined;
-  /** Whether the last batch may be smaller. */
-  readonly allowSmallerFinalBatch?: boolean | undefined;
-  readonly sharedName?: string | undefined;
-  readonly name?: string | undefined;
+  /** How many loops fill the queue; default: 1. */
+  readonly numThreads?: number;
+  readonly capacity?: number;
+  /** Whether each tensor is already a batch of examples; default: false. */
+  readonly enqueueMany?: boolean;
+  /** The shapes of one example, in the order of the tensors; default: as known to the graph. */
+  readonly shapes?: readonly PartialShape[];
+  /** Whether the last batch may be smaller; default: false. */
+  readonly allowSmallerFinalBatch?: boolean;
+  readonly sharedName?: string;
+  readonly name?: string;
 }
 
-/** Examples in batches, in the order in which they are read. */
+/** Batches of examples in the order in which they are read. */
 export function batch<const T>(
   tensors: T,
   options: BatchOptions & {
@@ -117,13 +116,13 @@ export function batch<const T>(
   return throughQueue(tensors, { ...options, name }, (common) => make({ ...common, capacity, sharedName }));
 }
 
-/** Examples in batches, drawn at random from at least `minAfterDequeue` that wait. */
+/** Batches of examples drawn at random from a queue of at least `minAfterDequeue`. */
 export function shuffleBatch<const T>(
   tensors: T,
   options: BatchOptions & {
     readonly capacity: number;
     readonly minAfterDequeue: number;
-    readonly seed?: number | undefined;
+    readonly seed?: number;
   },
 ): ElementOf<T> {
   const { capacity, minAfterDequeue, seed, sharedName, name = 'shuffle_batch' } = options;
@@ -133,15 +132,17 @@ export function shuffleBatch<const T>(
 }
 
 export interface PrefetchQueueOptions {
-  /** How many elements are kept ready. */
-  readonly capacity?: number | undefined;
-  /** How many loops make them. */
-  readonly numThreads?: number | undefined;
-  readonly sharedName?: string | undefined;
-  readonly name?: string | undefined;
+  /** How many elements are prefetched; default: 4. */
+  readonly capacity?: number;
+  /** How many loops produce them; default: 1. */
+  readonly numThreads?: number;
+  readonly sharedName?: string;
+  readonly name?: string;
 }
 
-/** The same elements, made ahead in loops of their own: no step waits for what they take to be made, parsing above all. */
+/**
+ * The same elements, made ahead in loops of their own: no step waits for what they take to be made, parsing above all.
+ */
 export function prefetchQueue<const T>(tensors: T, options: PrefetchQueueOptions = {}): ElementOf<T> {
   const { capacity = 4, numThreads = 1, sharedName, name = 'prefetch_queue' } = options;
   checkThreads(numThreads);
@@ -157,10 +158,10 @@ export function prefetchQueue<const T>(tensors: T, options: PrefetchQueueOptions
 
 function checkThreads(numThreads: number): void {
   if (!Number.isSafeInteger(numThreads) || numThreads < 1)
-    throw invalid(`numThreads must be a whole number from 1, it is ${numThreads}`);
+    throw invalid(`numThreads must be an integer of at least 1; got ${numThreads}`);
 }
 
-/** One op, run by several loops: each run makes and enqueues elements of its own. */
+/** One op, run by several loops. */
 function addFillers(queue: Queue, op: Operation, numThreads: number): void {
   addQueueRunner(new QueueRunner({ queue, enqueueOps: Array.from({ length: numThreads }, () => op) }));
 }
@@ -190,8 +191,8 @@ function throughQueue<T>(
 function shapeOf(output: Output, many: boolean, given: PartialShape | undefined, i: number): PartialShape {
   const shape = given ?? (many ? (output.shape?.slice(1) ?? null) : output.shape);
   if (shape === null)
-    throw invalid(`The shape of tensor ${i} (${output}) must be known for it to be put into batches`, {
-      hint: 'Give `shapes`, or setShape on the tensor.',
+    throw invalid(`The shape of tensor ${i} (${output}) must be known to batch it`, {
+      hint: 'Set `shapes`, or call setShape on the tensor.',
     });
   return shape;
 }

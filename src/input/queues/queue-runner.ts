@@ -1,9 +1,9 @@
 /**
- * Keeps a queue filled: loops beside the training loop, each of which runs one enqueue op again and again. The last
- * that meets the end of its input closes the queue.
+ * Keeps a queue filled by loops alongside the training loop, each of which repeats one enqueue op. The last loop that
+ * reaches the end of its input closes the queue.
  *
- * A loop waits in TensorFlow while its queue is full, and holds a thread of the pool meanwhile. If all threads were
- * held that way no step could run and make room, so more loops than the pool bears are refused.
+ * A loop blocks a thread of the pool while its queue is full. If all threads were blocked, no step could run and drain
+ * the queue, so too many loops for the pool are an error.
  */
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { threadPool } from '../../async/thread-pool.js';
@@ -14,7 +14,7 @@ import { QueueRunnerDefSchema } from '../../proto/generated/model_pb.js';
 import { GraphKeys } from '../../variables/collections.js';
 import type { Queue } from './queue.js';
 
-/** What stops loops together, as the train room's Coordinator does. */
+/** Stops loops together, as tf.train's Coordinator does. */
 export interface LoopCoordinator {
   shouldStop(): boolean;
   requestStop(error?: unknown): void;
@@ -32,12 +32,12 @@ export interface QueueRunnerParts {
   readonly enqueueOps: readonly Operation[];
   readonly closeOp?: Operation;
   readonly cancelOp?: Operation;
-  /** Errors that mean the end of the input. */
+  /** Errors that mean the end of the input; default: OUT_OF_RANGE. */
   readonly queueClosedCodes?: readonly ShoalCode[];
 }
 
 const POLL_MS = 50;
-/** Threads left for the steps, and for the ops that end the loops. */
+/** Threads reserved for the steps and for the ops that end the loops. */
 const SPARE_THREADS = 3;
 
 export class QueueRunner {
@@ -54,7 +54,7 @@ export class QueueRunner {
     this.queue = made ? queue.handle.op : queue;
     const need = (op: Operation | undefined, make: (queue: Queue) => Operation): Operation => {
       if (op) return op;
-      if (!made) throw invalid('A queue runner of a bare op needs closeOp and cancelOp');
+      if (!made) throw invalid('A queue runner of a queue op needs closeOp and cancelOp');
       return make(queue);
     };
     this.enqueueOps = parts.enqueueOps;
@@ -68,8 +68,8 @@ export class QueueRunner {
   }
 
   /**
-   * Starts the loops. They end at the end of the input, or when a stop is requested; an error is given to the
-   * coordinator, so the promises only tell of the end.
+   * Starts the loops. They end at the end of the input or on a stop request. Errors go to the coordinator; the promises
+   * never reject.
    */
   createThreads(session: QueueSession, coordinator: LoopCoordinator): Promise<void>[] {
     const { size } = threadPool();
@@ -82,7 +82,7 @@ export class QueueRunner {
       throw new ShoalError(
         'SHOAL_UNSUPPORTED',
         `The graph's queue runners have ${loopCount} loops; the thread pool has ${size} threads`,
-        { hint: 'Start Node with UV_THREADPOOL_SIZE=64, or give the queues fewer threads.' },
+        { hint: 'Start Node with UV_THREADPOOL_SIZE=64, or use fewer threads for the queues.' },
       );
     }
     let running = this.enqueueOps.length;
@@ -118,7 +118,7 @@ export class QueueRunner {
     }
   }
 
-  /** Loops that wait for room are woken when all stop. */
+  /** Wakes loops that wait for a full queue when a stop is requested. */
   async #cancelOnStop(
     session: QueueSession,
     coordinator: LoopCoordinator,
@@ -126,7 +126,7 @@ export class QueueRunner {
   ): Promise<void> {
     await stopOrEnd(coordinator, ended);
     if (ended.aborted) return;
-    // A session that is closed already has ended the loops itself.
+    // A closed session has already ended the loops.
     await session.run(this.cancelOp).catch(() => undefined);
   }
 
@@ -144,7 +144,7 @@ export class QueueRunner {
     );
   }
 
-  /** From a MetaGraphDef whose nodes are in the graph, under the prefix. */
+  /** From a MetaGraphDef whose nodes were imported into the graph with the prefix. */
   static fromCollectionBytes(bytes: Uint8Array, graph: Graph = currentGraph(), prefix = ''): QueueRunner {
     const def = fromBinary(QueueRunnerDefSchema, bytes);
     const op = (name: string) => graph.operation(prefix + name);
@@ -163,7 +163,7 @@ export class QueueRunner {
 
 function codeNumber(code: ShoalCode): number {
   const number = TF_CODE_NAMES.indexOf(code.replace(/^SHOAL_TF_/, '') as (typeof TF_CODE_NAMES)[number]);
-  if (number < 0) throw invalid(`${code} is not a code of TensorFlow's`);
+  if (number < 0) throw invalid(`${code} is not an error code of TensorFlow`);
   return number;
 }
 
@@ -181,7 +181,7 @@ function stopOrEnd(coordinator: LoopCoordinator, ended: AbortSignal): Promise<vo
   });
 }
 
-/** Has whoever starts a graph's queue runners start this one. */
+/** Adds the runner to the graph's collection of queue runners. */
 export function addQueueRunner(runner: QueueRunner): QueueRunner {
   runner.queue.graph.addToCollection(GraphKeys.queueRunners, runner);
   return runner;

@@ -1,4 +1,4 @@
-/** Queues of the graph, as TensorFlow 1's input pipelines use them. A queue lives on the worker. */
+/** Queues of the graph, as in TensorFlow 1's input pipelines. They are placed on the worker. */
 import { invalid } from '../../errors/errors.js';
 import type { Operation, Output } from '../../graph/operation.js';
 import { inScope, scopeOf } from '../../graph/scope.js';
@@ -13,17 +13,17 @@ import { building } from '../dataset/sources.js';
 export interface QueueOptions {
   readonly capacity: number;
   readonly dtypes: readonly DType[];
-  /** Of one element; needed to take out many at once. */
-  readonly shapes?: readonly PartialShape[] | undefined;
-  /** Workers' queues are their own unless they share a name and a device. */
-  readonly sharedName?: string | undefined;
-  readonly name?: string | undefined;
+  /** The shapes of one element; required to dequeue many. */
+  readonly shapes?: readonly PartialShape[];
+  /** Queues with the same name and device are shared between sessions. */
+  readonly sharedName?: string;
+  readonly name?: string;
 }
 
 export interface RandomShuffleQueueOptions extends QueueOptions {
-  /** How many elements stay in the queue to draw from, until it is closed. */
+  /** How many elements remain in the queue after a dequeue, until it is closed. */
   readonly minAfterDequeue: number;
-  readonly seed?: number | undefined;
+  readonly seed?: number;
 }
 
 export class Queue {
@@ -85,7 +85,7 @@ export class Queue {
     );
   }
 
-  /** No more elements come in; those inside can be taken out. */
+  /** Closes the queue for new elements; the queued ones can still be dequeued. */
   close(options: { readonly cancelPendingEnqueues?: boolean; readonly name?: string } = {}): Operation {
     return this.#here(() => raw.queueCloseV2(this.handle, options));
   }
@@ -99,13 +99,13 @@ export class Queue {
     if (!Array.isArray(components) || components.length !== this.dtypes.length) {
       throw invalid(`An element of queue '${this.name}' has ${this.dtypes.length} tensors`);
     }
-    // A queue keeps elements beyond the run, and strings that were fed are gone with it: these are its own.
+    // A queue keeps elements beyond the run, but fed strings are freed with it: copies are enqueued.
     return (components as readonly Operand[]).map((component, i) =>
       this.dtypes[i] === 'string' ? raw.stringJoin([asOutput(component, 'string')]) : component,
     );
   }
 
-  /** Where the queue is. */
+  /** Builds ops on the queue's device. */
   #here<T>(body: () => T): T {
     const { graph, op } = this.handle;
     return inScope({ ...scopeOf(graph), devices: [op.device], colocation: undefined }, body);

@@ -1,5 +1,12 @@
 /** The classic queue input: what TensorFlow 1 has under tf.train and tf, by the same names. */
-export { fifoQueue, paddingFifoQueue, Queue, type QueueOptions, randomShuffleQueue } from './queue.js';
+export {
+  fifoQueue,
+  paddingFifoQueue,
+  Queue,
+  type QueueOptions,
+  type RandomShuffleQueueOptions,
+  randomShuffleQueue,
+} from './queue.js';
 export {
   type BatchOptions,
   batch,
@@ -11,5 +18,11 @@ export {
   shuffleBatch,
   stringInputProducer,
 } from './queue-input.js';
-export { addQueueRunner, type LoopCoordinator, QueueRunner } from './queue-runner.js';
+export {
+  addQueueRunner,
+  type LoopCoordinator,
+  QueueRunner,
+  type QueueRunnerParts,
+  type QueueSession,
+} from './queue-runner.js';
 export { TextLineReader, TFRecordReader, WholeFileReader } from './readers.js';

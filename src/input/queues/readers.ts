@@ -1,4 +1,4 @@
-/** Readers of TensorFlow 1: they take names of files from a queue and give what is in them, one piece at a time. */
+/** Readers of TensorFlow 1: they take file names from a queue and return the records of the files. */
 
 import type { Compression } from '../../formats/tfrecord/compression.js';
 import type { Output } from '../../graph/operation.js';
@@ -10,7 +10,7 @@ import { compressionName } from '../files/files.js';
 import type { Queue } from './queue.js';
 
 interface ReaderOptions {
-  readonly name?: string | undefined;
+  readonly name?: string;
 }
 
 class Reader {
@@ -20,7 +20,7 @@ class Reader {
     this.handle = building(make);
   }
 
-  /** The next piece, and a key that says where it comes from. */
+  /** The next record, and a key that identifies its origin. */
   read(
     queue: Queue,
     options: { readonly name?: string } = {},
@@ -28,7 +28,7 @@ class Reader {
     return this.#here(() => raw.readerReadV2(this.handle, queue.handle, options));
   }
 
-  /** Up to so many pieces: fewer runs for the same records. */
+  /** Up to `count` records: fewer runs for the same records. */
   readUpTo(
     queue: Queue,
     count: number,

@@ -1,4 +1,6 @@
-/** Files of records that each hold their number, which counts through all files: who reads them can be checked by it. */
+/**
+ * Writes files of records numbered across all files, to check what a reader consumes.
+ */
 import { join } from 'node:path';
 import { encodeExample } from '../../formats/example/encode.js';
 import { TFRecordWriter } from '../../formats/tfrecord/writer.js';

@@ -1,6 +1,6 @@
 /**
- * Plays a story of a ledger: lines that begin with `>` are what happens, `#` is for the reader, and the rest is what
- * the ledger does about it. A story passes when the text comes out as it went in.
+ * Runs a transcript of a ledger: `>` lines are events, `#` lines are comments, the rest are the effects. A transcript
+ * passes if the output equals the input.
  */
 import {
   IDS_PER_GENERATION,
@@ -14,7 +14,7 @@ import {
   snapshotOf,
 } from '../leases/ledger.js';
 
-function told(effect: LedgerEffect): string {
+function effectText(effect: LedgerEffect): string {
   switch (effect.type) {
     case 'grant': {
       const { id, epoch, file, from, to } = effect.lease;
@@ -23,7 +23,7 @@ function told(effect: LedgerEffect): string {
     case 'wait':
       return `${effect.worker} waits`;
     case 'end':
-      return `${effect.worker} is told that all is over`;
+      return `${effect.worker} reaches the end`;
     case 'refuse':
       return `${effect.worker} is refused, lease ${idText(effect.lease)}: ${effect.why}`;
     case 'epoch-over':
@@ -52,12 +52,12 @@ const placesOf = (text: string): { from?: number; upTo: number } => {
 export function play(script: string): string {
   const out: string[] = [];
   let state: LedgerState | undefined;
-  let cut: string | undefined;
+  let snapshot: string | undefined;
   const happen = (event: LedgerEvent) => {
-    if (!state) throw new Error('a story begins with > ledger');
+    if (!state) throw new Error('a transcript begins with > ledger');
     const step = reduce(state, event);
     state = step.state;
-    for (const effect of step.effects) out.push(`     ${told(effect)}`);
+    for (const effect of step.effects) out.push(`     ${effectText(effect)}`);
   };
   for (const line of script.split('\n')) {
     if (line.startsWith('#') || line.trim() === '') out.push(line);
@@ -90,11 +90,11 @@ export function play(script: string): string {
       case 'lost':
         happen({ type: 'lost', worker: first });
         break;
-      case 'cut':
-        cut = JSON.stringify(snapshotOf(state as LedgerState));
+      case 'snapshot':
+        snapshot = JSON.stringify(snapshotOf(state as LedgerState));
         break;
       case 'restore':
-        state = restoreLedger(JSON.parse(cut as string) as LedgerSnapshot, state?.generation);
+        state = restoreLedger(JSON.parse(snapshot as string) as LedgerSnapshot, state?.generation);
         break;
       case 'count': {
         const { consumed, open } = state as LedgerState;
@@ -103,7 +103,7 @@ export function play(script: string): string {
         break;
       }
       default:
-        throw new Error(`a story knows no ${verb}`);
+        throw new Error(`unknown event in the transcript: ${verb}`);
     }
   }
   return out.join('\n');

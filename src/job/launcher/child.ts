@@ -1,7 +1,6 @@
 /**
- * One task as a child process: in a process group of its own, so that Ctrl-C reaches only the launcher and what
- * the task itself started goes with it; with a channel to the launcher, whose closing tells it that the
- * launcher is gone.
+ * One task as a child process. It has its own process group, so that Ctrl-C reaches only the launcher and the task's
+ * own children can be killed with it, and an IPC channel, whose end shows the task that the launcher died.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { ShoalError } from '../../errors/errors.js';
@@ -9,11 +8,11 @@ import { readLines } from './lines.js';
 import type { Ending } from './policy.js';
 import type { Side } from './screen.js';
 
-/** Tells a task that a launcher started it; see launcher-watch.ts. */
+/** Set in the environment of tasks that a launcher started; see launcher-watch.ts. */
 export const LAUNCHER_VARIABLE = 'SHOAL_LAUNCHER';
 
 const KEPT_LINES = 20;
-/** How long to wait for the last lines of a process that has ended. */
+/** How long to wait for the last lines of a process that ended. */
 const LAST_LINES_MS = 1000;
 
 export interface ChildCommand {
@@ -24,14 +23,14 @@ export interface ChildCommand {
 export interface ChildOptions extends ChildCommand {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly onLine: (line: string, side: Side) => void;
-  /** Asked after each chunk: where it gives a promise, the task's output waits for it. */
+  /** Called after each chunk; the task's output is paused until the returned promise resolves. */
   readonly congestion?: (side: Side) => Promise<void> | undefined;
 }
 
 export class TaskChild {
   readonly pid: number;
   readonly startedAt = performance.now();
-  /** Settles when the process has ended and its output is read; never rejects. */
+  /** Resolves when the process has ended and its output has been read; never rejects. */
   readonly ended: Promise<Ending>;
   readonly #child: ChildProcess;
   readonly #kept: string[] = [];
@@ -44,10 +43,10 @@ export class TaskChild {
     });
     const { pid } = this.#child;
     if (pid === undefined) {
-      // The reason comes with an event that nobody waits for after this.
+      // Without a listener the event that follows would be an uncaught error.
       this.#child.once('error', () => {});
       throw new ShoalError('SHOAL_UNSUPPORTED', `cannot start ${options.command}`, {
-        hint: 'is the number of processes of this user limited?',
+        hint: 'check the process limit of this user (ulimit -u)',
       });
     }
     this.pid = pid;
@@ -81,18 +80,18 @@ export class TaskChild {
     return performance.now() - this.startedAt;
   }
 
-  /** Asks the task to finish. */
+  /** Requests a graceful stop. */
   stop(): void {
     if (this.alive) this.#child.kill('SIGTERM');
   }
 
-  /** Ends the task and everything that it started, at once. */
+  /** Kills the task and its children. */
   kill(): void {
     try {
       process.kill(-this.pid, 'SIGKILL');
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
-      // macOS says EPERM of a group in which only a zombie is left.
+      // macOS returns EPERM for a group that contains only a zombie.
       if (code !== 'ESRCH' && code !== 'EPERM') throw error;
     }
   }
@@ -102,7 +101,7 @@ export class TaskChild {
       this.#child.once('exit', (code, signal) => done({ code, signal }));
       this.#child.once('error', () => done({ code: 1, signal: null }));
     });
-    // What the task started and left behind would hold its output open.
+    // Children that outlive the task would keep its output open.
     this.kill();
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<void>((done) => {

@@ -1,4 +1,4 @@
-/** The file that keeps two launchers out of one directory. */
+/** The file that locks a directory against a second launcher. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -15,13 +15,13 @@ afterEach(() => rmSync(dir, { recursive: true }));
 
 const write = (launcher: number) => writeClusterFile(dir, { job: 'mnist', launcher, token: '', agents: [] });
 
-it('names a cluster whose launcher runs', () => {
+it('describes a cluster whose launcher runs, and locks its directory', () => {
   write(process.pid);
   expect(readClusterFile(dir)).toMatchObject({ job: 'mnist', launcher: process.pid });
-  expect(() => claimDirectory(dir)).toThrow(/job mnist runs in .* already/);
+  expect(() => claimDirectory(dir)).toThrow(/job mnist already runs in /);
 });
 
-it('is of no account when its launcher is gone', async () => {
+it('is ignored when its launcher has ended', async () => {
   const child = spawn('true');
   await once(child, 'close');
   write(child.pid!);
@@ -30,12 +30,12 @@ it('is of no account when its launcher is gone', async () => {
 });
 
 it.runIf(process.platform === 'linux')(
-  'is of no account when another process has the number of its launcher',
+  'is ignored when another process has the pid of its launcher',
   async () => {
     const child = spawn('sleep', ['60']);
     await once(child, 'spawn');
     try {
-      // The file says when this process started, which is another one.
+      // The file contains the start time of this process, not of the child.
       write(child.pid!);
       expect(JSON.parse(readFileSync(join(dir, 'cluster.json'), 'utf8')).startTicks).toMatch(/^\d+$/);
       expect(readClusterFile(dir)).toBeUndefined();
@@ -46,7 +46,7 @@ it.runIf(process.platform === 'linux')(
   },
 );
 
-it('is of no account when it is no such file', () => {
+it('is ignored when it is malformed', () => {
   writeFileSync(join(dir, 'cluster.json'), '{');
   expect(readClusterFile(dir)).toBeUndefined();
 });

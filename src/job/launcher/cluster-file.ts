@@ -1,7 +1,7 @@
 /**
- * `cluster.json` in the directory of a local cluster: where its agents are and the token they ask for, so that
- * `shoal status` finds a cluster that runs. Only its owner can read it. It also keeps two launchers out of one
- * directory.
+ * `cluster.json` in the directory of a local cluster: the addresses of its agents and their token, so that
+ * `shoal status` finds a running cluster. Only its owner can read it. It also locks the directory against a second
+ * launcher.
  */
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -13,17 +13,17 @@ const NAME = 'cluster.json';
 const Schema = v.object({
   job: v.string(),
   launcher: v.pipe(v.number(), v.safeInteger(), v.minValue(1)),
-  /** When that process started: its number may be given to another one. */
+  /** When the launcher started: its pid may be reused. */
   startedMs: v.optional(v.number()),
-  /** The same as the kernel counts it, where it does. */
+  /** The launcher's start time in the kernel's clock ticks, on Linux. */
   startTicks: v.optional(v.string()),
   token: v.string(),
-  /** The chief's agent first, then the ps: they know the steps of all. None for a job that trains in one process. */
+  /** The chief's agent first, then the ps: they know the steps of all tasks. Empty for a job in one process. */
   agents: v.array(v.string()),
 });
 export type ClusterFile = v.InferOutput<typeof Schema>;
 
-/** The cluster that runs in this directory, if one does. */
+/** The cluster that runs in this directory, if any. */
 export function readClusterFile(dir: string): ClusterFile | undefined {
   let text: string;
   try {
@@ -34,21 +34,21 @@ export function readClusterFile(dir: string): ClusterFile | undefined {
     throw new ShoalError('SHOAL_CONFIG', `cannot read ${join(dir, NAME)}`, { cause: error });
   }
   const parsed = v.safeParse(v.pipe(v.string(), v.parseJson(), Schema), text);
-  // A launcher that was killed leaves the file of a cluster that is gone.
+  // A launcher that was killed leaves its file behind.
   return parsed.success && isRunning(parsed.output) ? parsed.output : undefined;
 }
 
-/** Claims the directory. */
+/** Throws if another cluster runs in the directory. */
 export function claimDirectory(dir: string): void {
   const other = readClusterFile(dir);
   if (other === undefined) return;
-  // In a container that was started again, the process that left the file may have had the number of this one.
+  // After the restart of a container, the process that left the file may have had the pid of this one.
   if (other.launcher === process.pid && other.startedMs !== performance.timeOrigin) return;
   throw new ShoalError(
     'SHOAL_CONFIG',
-    `job ${other.job} runs in ${dir} already, launched by process ${other.launcher}`,
+    `job ${other.job} already runs in ${dir}, launched by process ${other.launcher}`,
     {
-      hint: `stop that one, or name another directory with --dir; if process ${other.launcher} is no shoal, remove ${join(dir, NAME)}`,
+      hint: `stop it, or choose another directory with --dir; if process ${other.launcher} is not shoal, remove ${join(dir, NAME)}`,
     },
   );
 }
@@ -76,7 +76,7 @@ function isRunning({ launcher, startTicks }: ClusterFile): boolean {
   return startTicks === undefined || now === undefined || now === startTicks;
 }
 
-/** When a process started, on Linux: the 22nd value of its line, counted behind its name, which may hold anything. */
+/** When a process started, on Linux: field 22 of its stat line. The command in field 2 may contain spaces. */
 function startOf(pid: number): string | undefined {
   try {
     const line = readFileSync(`/proc/${pid}/stat`, 'utf8');

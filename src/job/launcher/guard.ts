@@ -1,7 +1,7 @@
 /**
- * Nothing outlives the launcher. Each task watches its channel to the launcher and dies with it; a task that
- * is stopped or stuck cannot watch anything. So a small shell holds the list of process groups, and when its
- * input ends, which the death of the launcher brings about however it dies, it kills what is still listed.
+ * Kills all tasks when the launcher dies. Each task watches its channel to the launcher and exits with it, but a task
+ * that is stopped or blocked cannot. So a small shell keeps the list of process groups. When its input ends, which
+ * happens however the launcher dies, it kills the groups that are still listed.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 
@@ -25,11 +25,11 @@ export class Guard {
   readonly #ended: Promise<void>;
 
   constructor() {
-    // In a session of its own: Ctrl-C in a terminal goes to the whole group of the launcher.
+    // In its own session: Ctrl-C in a terminal signals every process in the launcher's group.
     this.#shell = spawn('/bin/sh', ['-c', SCRIPT], { stdio: ['pipe', 'ignore', 'ignore'], detached: true });
     this.#ended = new Promise((done) => {
       this.#shell.once('exit', () => done());
-      // Without a shell the tasks still watch their channels; a guard that was killed guards no more.
+      // Without a shell the tasks still watch their channels.
       this.#shell.once('error', () => done());
     });
     this.#shell.stdin?.on('error', () => {});

@@ -1,4 +1,4 @@
-/** The rope between a task and its launcher, with real processes. */
+/** A task that watches its launcher, with real processes. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { afterEach, expect, test } from 'vitest';
 import { LAUNCHER_VARIABLE } from './child.js';
@@ -23,19 +23,19 @@ function start(program: string, variable: string | undefined) {
   return { child, ended, up: new Promise((done) => child.stdout!.once('data', done)) };
 }
 
-test('a task dies when its launcher lets go', async () => {
+test('a task dies when its launcher disconnects', async () => {
   const { child, ended, up } = start('setInterval(() => {}, 1000);', '1');
   await up;
   child.disconnect();
   expect(await ended).toBe('SIGKILL');
 });
 
-test('a task that is done is not held by the rope', async () => {
+test('the watch does not keep a finished task alive', async () => {
   const { ended } = start('', '1');
   expect(await ended).toBe(0);
 });
 
-test('a process that no launcher started lives on', async () => {
+test('a process that no launcher started keeps running', async () => {
   const { child, ended, up } = start('setTimeout(() => process.exit(7), 300);', undefined);
   await up;
   child.disconnect();

@@ -1,13 +1,13 @@
-/** The task's end of the rope: a task that a launcher started dies when the launcher is gone. */
+/** Ends a task when the launcher that started it dies. */
 import { LAUNCHER_VARIABLE } from './child.js';
 
 /**
- * Call it before anything that takes time. Ends the process at once, without the cluster's farewells: all the
- * other tasks end in the same moment.
+ * Call it before anything that takes time. Kills the process without sending leave messages: all other tasks end at
+ * the same time.
  */
 export function dieWithLauncher(): void {
   if (process.env[LAUNCHER_VARIABLE] === undefined) return;
-  // A process that the job starts is not a task of the launcher.
+  // Not inherited: a process that the job starts is not a task of the launcher.
   delete process.env[LAUNCHER_VARIABLE];
   const end = () => process.kill(process.pid, 'SIGKILL');
   if (process.connected !== true) {
@@ -15,6 +15,6 @@ export function dieWithLauncher(): void {
     return;
   }
   process.once('disconnect', end);
-  // The rope alone keeps no task alive that is done.
+  // The channel must not keep a finished task alive.
   process.channel?.unref();
 }

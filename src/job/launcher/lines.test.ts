@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { LineSplitter } from './lines.js';
 
-test('lines come out whole however the bytes are cut', () => {
+test('lines are complete however the bytes are split into chunks', () => {
   const line = fc.string({ unit: 'grapheme' }).map((text) => text.replace(/[\r\n]/g, ''));
   fc.assert(
     fc.property(
@@ -24,7 +24,7 @@ test('lines come out whole however the bytes are cut', () => {
   );
 });
 
-test('what follows the last line end is a line', () => {
+test('text after the last newline is a line', () => {
   const taken: string[] = [];
   const splitter = new LineSplitter((one) => taken.push(one));
   splitter.push(Buffer.from('a\r\nb'));
@@ -32,7 +32,7 @@ test('what follows the last line end is a line', () => {
   expect(taken).toEqual(['a', 'b']);
 });
 
-test('a line without end goes out in pieces', () => {
+test('a line longer than the limit is split', () => {
   const taken: string[] = [];
   const splitter = new LineSplitter((one) => taken.push(one));
   for (let i = 0; i < 3; i++) splitter.push(Buffer.alloc(1 << 20, 'x'));

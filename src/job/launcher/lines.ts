@@ -1,9 +1,9 @@
-/** Cuts a stream of bytes into whole lines, however its chunks fall, and never holds more than one long line. */
+/** Splits a stream of bytes into lines, with bounded memory. */
 import type { Readable } from 'node:stream';
 import { StringDecoder } from 'node:string_decoder';
 
-/** A longer line goes out in pieces: a program that writes no line ends must not fill the memory. */
-const LONGEST = 1 << 20;
+/** Longer lines are split: a program that writes no newlines must not fill the memory. */
+const MAX_LINE_CHARS = 1 << 20;
 
 export class LineSplitter {
   readonly #decoder = new StringDecoder('utf8');
@@ -15,28 +15,28 @@ export class LineSplitter {
   }
 
   push(chunk: Buffer): void {
-    this.#cut(this.#rest + this.#decoder.write(chunk));
-    while (this.#rest.length > LONGEST) {
-      this.#take(this.#rest.slice(0, LONGEST));
-      this.#rest = this.#rest.slice(LONGEST);
+    this.#split(this.#rest + this.#decoder.write(chunk));
+    while (this.#rest.length > MAX_LINE_CHARS) {
+      this.#take(this.#rest.slice(0, MAX_LINE_CHARS));
+      this.#rest = this.#rest.slice(MAX_LINE_CHARS);
     }
   }
 
-  /** The stream has ended: what is left is a line, too. */
+  /** Emits the rest, which has no newline, as a line. */
   end(): void {
-    this.#cut(this.#rest + this.#decoder.end());
+    this.#split(this.#rest + this.#decoder.end());
     if (this.#rest !== '') this.#take(this.#rest);
     this.#rest = '';
   }
 
-  #cut(text: string): void {
+  #split(text: string): void {
     const lines = text.split('\n');
     this.#rest = lines.pop() ?? '';
     for (const line of lines) this.#take(line.endsWith('\r') ? line.slice(0, -1) : line);
   }
 }
 
-/** Hands each line of a stream to `take`; the promise ends with the stream. */
+/** Calls `take` with each line of a stream; resolves when the stream ends. */
 export function readLines(stream: Readable, take: (line: string) => void): Promise<void> {
   const splitter = new LineSplitter(take);
   stream.on('data', (chunk: Buffer) => splitter.push(chunk));
@@ -50,7 +50,7 @@ export function readLines(stream: Readable, take: (line: string) => void): Promi
     };
     stream.once('end', end);
     stream.once('close', end);
-    // A pipe that breaks has no more lines; that its process is gone is noticed elsewhere.
+    // A broken pipe has no more lines; the end of its process is handled elsewhere.
     stream.once('error', end);
   });
 }

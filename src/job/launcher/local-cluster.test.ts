@@ -1,4 +1,4 @@
-/** The local cluster as real processes: order, signals, restarts, and that nothing is left behind. */
+/** The local cluster with real processes: order, signals, restarts, and no processes left behind. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -66,8 +66,8 @@ function launch(plans: Plans, options: Partial<LocalClusterOptions> = {}) {
   return { output, ended, stop: () => stop.abort() };
 }
 
-/** The same with a launcher that is a process of its own. */
-function launchApart(plans: Plans, options: Partial<LocalClusterOptions> = {}) {
+/** Like `launch`, with the launcher in a separate process. */
+function launchSeparately(plans: Plans, options: Partial<LocalClusterOptions> = {}) {
   const given = JSON.stringify({ dir: join(scratch, 'cluster'), ...options });
   const child = spawn(process.execPath, ['--import', 'tsx', LAUNCH, given], {
     env: environment(plans),
@@ -78,7 +78,7 @@ function launchApart(plans: Plans, options: Partial<LocalClusterOptions> = {}) {
   return { child, ended };
 }
 
-/** What the stand-ins noted, in the order in which it happened. */
+/** The events that the fake tasks recorded, in order. */
 const journal = (): string[] =>
   existsSync(join(scratch, 'journal'))
     ? readFileSync(join(scratch, 'journal'), 'utf8').trim().split('\n')
@@ -93,7 +93,7 @@ const pidOf = (name: string) =>
       .split(' ')[2],
   );
 
-/** A zombie that nobody has fetched yet counts as gone. */
+/** A zombie counts as dead. */
 function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);
@@ -132,12 +132,12 @@ describe('a local cluster', () => {
     await nothingLeft();
   });
 
-  test('gives every task a directory of its own', async () => {
+  test('gives every task its own directory', async () => {
     await launch({ 'worker-0': { exitAfterMs: 1 }, 'worker-1': { exitAfterMs: 1 } }, { workers: 2 }).ended;
     expect(readdirSync(join(scratch, 'cluster')).sort()).toEqual(['ps-0', 'worker-0', 'worker-1']);
   });
 
-  test('names every line by its task and keeps lines whole', async () => {
+  test('prefixes every line with its task and keeps lines complete', async () => {
     const say = ['first', 'ünïcode ✓', ''];
     const { ended, output } = launch(
       { 'worker-0': { say, complain: ['on the other side'], flood: 70_000, exitAfterMs: 200 } },
@@ -169,7 +169,7 @@ describe('a local cluster', () => {
     await nothingLeft();
   });
 
-  test('leaves a file for its owner alone that tells the agents, until it ends', async () => {
+  test('writes a file with its agents that only its owner can read, and removes it at the end', async () => {
     const { stop, ended } = launch({});
     await allUp(2);
     const dir = join(scratch, 'cluster');
@@ -180,7 +180,7 @@ describe('a local cluster', () => {
     expect(existsSync(join(dir, 'cluster.json'))).toBe(false);
   });
 
-  test('is refused in the directory of another that runs', async () => {
+  test('is refused in the directory of a running cluster', async () => {
     const first = launch({});
     await allUp(2);
     await expect(launch({}).ended).rejects.toThrow(`launched by process ${process.pid}`);
@@ -188,8 +188,8 @@ describe('a local cluster', () => {
     expect(await first.ended).toBe(130);
   });
 
-  test('takes over the directory of one that was killed', async () => {
-    const first = launchApart({});
+  test('starts in the directory of a cluster that was killed', async () => {
+    const first = launchSeparately({});
     await allUp(2);
     first.child.kill('SIGKILL');
     await first.ended;
@@ -199,7 +199,7 @@ describe('a local cluster', () => {
 });
 
 describe('an evaluator', () => {
-  test('is told of by all, and waited for when the workers are done', async () => {
+  test('has an address in the cluster, and the launcher waits for it when the workers are done', async () => {
     const { ended, output } = launch(
       { 'worker-0': { company: 3, exitAfterMs: 1 }, 'evaluator-0': { company: 3, exitAfterMs: 1000 } },
       { evaluator: true },
@@ -211,7 +211,7 @@ describe('an evaluator', () => {
     await nothingLeft();
   });
 
-  test('that fails does not end the training, but is what the whole ends with', async () => {
+  test('that fails does not end the training, but determines the exit code', async () => {
     const { ended, output } = launch(
       {
         'worker-0': { company: 3, exitAfterMs: 1500 },
@@ -221,7 +221,9 @@ describe('an evaluator', () => {
     );
     expect(await ended).toBe(9);
     expect(output.stderr).toMatch(/evaluator 0 exited with 9; its last lines:\n.*\n.*│ {3}the reason/);
-    expect(output.stdout).toMatch(/evaluator 0 is given up; training goes on\n[\s\S]*all workers are done/);
+    expect(output.stdout).toMatch(
+      /evaluator 0 is not restarted; training continues\n[\s\S]*all workers are done/,
+    );
     expect(noted('told')).toEqual(['ps-0']);
   });
 
@@ -239,7 +241,7 @@ describe('stopping', () => {
   test.each(['SIGINT', 'SIGTERM'] as const)(
     '%s stops workers, then the chief, then the ps',
     async (signal) => {
-      const { child, ended } = launchApart({}, { ps: 2, workers: 3 });
+      const { child, ended } = launchSeparately({}, { ps: 2, workers: 3 });
       await allUp(5);
       child.kill(signal);
       expect(await ended).toBe(130);
@@ -255,8 +257,8 @@ describe('stopping', () => {
     },
   );
 
-  test('a second signal ends all at once', async () => {
-    const { child, ended } = launchApart(
+  test('a second signal kills all tasks', async () => {
+    const { child, ended } = launchSeparately(
       { 'worker-0': { stubborn: true }, 'worker-1': { stubborn: true } },
       { workers: 2, graceMs: 600_000 },
     );
@@ -287,15 +289,15 @@ describe('stopping', () => {
     await nothingLeft();
   });
 
-  test('what a task has started goes with the task', async () => {
+  test('the children of a task end with the task', async () => {
     const { ended } = launch({ 'worker-0': { offspring: true, exitAfterMs: 200 } }, {});
     expect(await ended).toBe(0);
     expect(noted('offspring')).toHaveLength(1);
     await nothingLeft();
   });
 
-  test('a launcher that is killed takes all tasks along, a frozen one too', async () => {
-    const { child, ended } = launchApart({ 'worker-0': { offspring: true } }, { ps: 2 });
+  test('all tasks end with a launcher that is killed, even a frozen one', async () => {
+    const { child, ended } = launchSeparately({ 'worker-0': { offspring: true } }, { ps: 2 });
     await allUp(3);
     process.kill(pidOf('ps-1'), 'SIGSTOP');
     child.kill('SIGKILL');
@@ -305,7 +307,7 @@ describe('stopping', () => {
 });
 
 describe('a task that dies', () => {
-  test('is relaunched at another port, and the others are told of no new process', async () => {
+  test('is restarted at another port, and the others keep running', async () => {
     const { stop, ended, output } = launch({}, { ps: 2 });
     await allUp(3);
     const others = [pidOf('ps-0'), pidOf('worker-0')];
@@ -317,14 +319,14 @@ describe('a task that dies', () => {
     );
     expect(addresses.map(({ isAgain }) => isAgain)).toEqual([false, true]);
     expect(addresses[0].address).not.toBe(addresses[1].address);
-    expect(output.stdout).toContain('ps 1 was ended by SIGKILL; relaunch 1 of at most 3');
+    expect(output.stdout).toContain('ps 1 was killed by SIGKILL; restart 1 of at most 3');
     expect([pidOf('ps-0'), pidOf('worker-0')]).toEqual(others);
     stop();
     expect(await ended).toBe(130);
     await nothingLeft();
   });
 
-  test('finds an empty directory when --wipe asks for it', async () => {
+  test('is restarted with an empty directory with --wipe', async () => {
     const { stop, ended, output } = launch({}, { wipe: true });
     await allUp(2);
     writeFileSync(join(scratch, 'cluster/ps-0/shard'), 'bytes');
@@ -336,20 +338,20 @@ describe('a task that dies', () => {
     expect(output.stdout.match(/"isAgain":true/)).toBeNull();
   });
 
-  test('is relaunched when it asks to be tried elsewhere', async () => {
+  test('is restarted when it exits with the code for a retry', async () => {
     const { ended, output } = launch(
       { 'worker-0': { exitAfterMs: 1, exitCode: 75, again: { exitAfterMs: 1 } } },
       {},
     );
     expect(await ended).toBe(0);
-    expect(output.stdout).toContain('worker 0 exited with 75; relaunch 1');
+    expect(output.stdout).toContain('worker 0 exited with 75; restart 1');
   });
 
-  test('is given up after so many relaunches, with its code', async () => {
+  test('fails the cluster with its code after the allowed restarts', async () => {
     const { ended, output } = launch({ 'worker-0': { exitAfterMs: 1, exitCode: 75 } }, { maxRestarts: 2 });
     expect(await ended).toBe(75);
     expect(noted('up').filter((name) => name === 'worker-0')).toHaveLength(3);
-    expect(output.stderr).toContain('relaunched 2 times in vain');
+    expect(output.stderr).toContain('it failed again after 2 restarts');
   });
 
   test('ends the cluster when restarts are off', async () => {

@@ -1,10 +1,10 @@
 /**
- * A cluster on this machine: one process per task, each with a directory of its own, as if each were a machine.
+ * A cluster on this machine: one process per task, each with its own directory, as if each were a separate machine.
  *
- *   start all → tend each (relaunch it when it dies) → the workers are done, or one failed, or a signal came
- *   → stop in order: workers, chief, ps → nothing left
+ *   start all → supervise each (restart it when it dies) → the workers are done, or one failed, or a signal arrived
+ *   → stop gracefully: workers, chief, ps → no process is left
  *
- * An evaluator is waited for when the workers are done; that it fails does not end the training of the others.
+ * When the workers are done, the launcher waits for the evaluator. If the evaluator fails, training continues.
  */
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, rmSync } from 'node:fs';
@@ -28,32 +28,32 @@ export interface LocalClusterOptions {
   readonly name: string;
   readonly ps: number;
   readonly workers: number;
-  /** Whether a task of its own evaluates the checkpoints. */
-  readonly evaluator?: boolean | undefined;
-  /** Each task lives in a directory of its own in here. */
+  /** Whether a separate task evaluates the checkpoints. */
+  readonly evaluator?: boolean;
+  /** The parent of the tasks' directories. */
   readonly dir: string;
   readonly host: string;
-  /** How a task is started; who it is stands in TF_CONFIG. */
+  /** The command of a task, which reads its role from TF_CONFIG. */
   readonly entry: (taskDir: string) => ChildCommand;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly screen: Screen;
-  /** Stop in order. */
+  /** Stop gracefully. */
   readonly stop: AbortSignal;
-  /** Stop at once. */
+  /** Kill all tasks. */
   readonly kill: AbortSignal;
-  /** Relaunches in a row of one task; 0 for none. */
+  /** Consecutive restarts of one task before it has failed; 0 for none. */
   readonly maxRestarts: number;
-  /** Relaunch with an empty directory, as on another machine. */
+  /** Restart with an empty directory, as on another machine. */
   readonly wipe: boolean;
   /** How long a task may take to stop. */
   readonly graceMs: number;
-  readonly lastStep?: number | undefined;
+  readonly lastStep?: number;
   readonly backoff?: { readonly baseMs: number; readonly maxMs: number };
   readonly steadyMs?: number;
 }
 
-/** A place in the cluster; processes come and go on it. */
-interface Seat {
+/** A task and its current process. */
+interface LocalTask {
   readonly job: 'ps' | 'worker' | 'evaluator';
   readonly index: number;
   readonly label: string;
@@ -64,14 +64,14 @@ interface Seat {
   restarts: number;
 }
 
-type Failure = Extract<Verdict, { kind: 'failed' }> & { readonly seat: Seat };
+type Failure = Extract<Verdict, { kind: 'failed' }> & { readonly task: LocalTask };
 
 const LAUNCHER = 'shoal';
-/** A ps leaves as soon as the workers have said good-bye, which is a little before their processes end. */
+/** A ps exits after the leave messages of the workers, which is shortly before their processes end. */
 const LEAVE_MS = 3000;
 
-/** What the launcher decides itself must not come in from outside. */
-const RULED = [
+/** Variables that tasks must not inherit: the launcher sets these options itself. */
+const NOT_INHERITED = [
   'SHOAL_CONFIG',
   'SHOAL_LISTEN',
   'SHOAL_TF_PORT',
@@ -79,17 +79,17 @@ const RULED = [
   'SHOAL_CLUSTER_TOKEN_FILE',
 ] as const;
 
-/** Runs the cluster to its end and gives the exit code of the whole. */
+/** Runs the cluster to its end and returns the exit code. */
 export async function runLocalCluster(options: LocalClusterOptions): Promise<number> {
   claimDirectory(options.dir);
   const { ps, workers, evaluator = false } = options;
-  const places = [
+  const roles = [
     ...Array.from({ length: ps }, (_, index) => ({ job: 'ps', index }) as const),
     ...Array.from({ length: workers }, (_, index) => ({ job: 'worker', index }) as const),
     ...(evaluator ? [{ job: 'evaluator', index: 0 } as const] : []),
   ];
-  const ports = await choosePorts(options.host, places.length);
-  const seats = places.map(({ job, index }, position): Seat => {
+  const ports = await choosePorts(options.host, roles.length);
+  const tasks = roles.map(({ job, index }, position): LocalTask => {
     const port = ports[position]!;
     return {
       job,
@@ -102,45 +102,45 @@ export async function runLocalCluster(options: LocalClusterOptions): Promise<num
       restarts: 0,
     };
   });
-  for (const { dir } of seats) requireDirectory(dir, '--dir');
-  return new LocalCluster(options, seats).run();
+  for (const { dir } of tasks) requireDirectory(dir, '--dir');
+  return new LocalCluster(options, tasks).run();
 }
 
 class LocalCluster {
   readonly #options: LocalClusterOptions;
-  readonly #seats: readonly Seat[];
+  readonly #tasks: readonly LocalTask[];
   readonly #token = randomBytes(32).toString('base64url');
   readonly #guard = new Guard();
-  /** Fires when nothing is to be launched any more. */
+  /** Aborted when no more tasks may be started. */
   readonly #ending = new AbortController();
 
-  constructor(options: LocalClusterOptions, seats: readonly Seat[]) {
+  constructor(options: LocalClusterOptions, tasks: readonly LocalTask[]) {
     this.#options = options;
-    this.#seats = seats;
+    this.#tasks = tasks;
   }
 
   async run(): Promise<number> {
     const { screen, kill, dir } = this.#options;
-    screen.expect([LAUNCHER, ...this.#seats.map(({ label }) => label)]);
+    screen.expect([LAUNCHER, ...this.#tasks.map(({ label }) => label)]);
     const killAll = () => {
-      for (const { child } of this.#seats) child?.kill();
+      for (const { child } of this.#tasks) child?.kill();
     };
     kill.addEventListener('abort', killAll);
     const progress = this.#progress();
     try {
-      this.#say(`job ${this.#options.name}, tasks in ${dir}`);
-      const tended = this.#seats.map((seat) => this.#tend(seat));
+      this.#log(`job ${this.#options.name}, tasks in ${dir}`);
+      const supervised = this.#tasks.map((task) => this.#supervise(task));
       this.#writeFile();
       progress.start();
-      const code = await this.#outcome(tended);
+      const code = await this.#outcome(supervised);
       this.#ending.abort();
-      await this.#stopInOrder();
-      await Promise.all(tended.map((one) => one.catch(() => {})));
+      await this.#stopGracefully();
+      await Promise.all(supervised.map((one) => one.catch(() => {})));
       return code;
     } finally {
       this.#ending.abort();
       killAll();
-      await Promise.all(this.#seats.map(({ child }) => child?.ended));
+      await Promise.all(this.#tasks.map(({ child }) => child?.ended));
       kill.removeEventListener('abort', killAll);
       await progress.stop();
       await this.#guard.close();
@@ -149,19 +149,20 @@ class LocalCluster {
     }
   }
 
-  /** Waits for the first of: all workers and the evaluator done, a task failed for good, a request to stop. */
-  async #outcome(tended: readonly Promise<Verdict>[]): Promise<number> {
+  /** Waits for the first of: all workers and the evaluator done, a task failed permanently, a request to stop. */
+  async #outcome(supervised: readonly Promise<Verdict>[]): Promise<number> {
     const { stop, screen } = this.#options;
-    const of = (job: Seat['job']) => tended.filter((_, position) => this.#seats[position]!.job === job);
+    const of = (job: LocalTask['job']) =>
+      supervised.filter((_, position) => this.#tasks[position]!.job === job);
     const failure = new Promise<Failure>((fail, broken) => {
-      tended.forEach((one, position) => {
-        const seat = this.#seats[position]!;
+      supervised.forEach((one, position) => {
+        const task = this.#tasks[position]!;
         one.then((verdict) => {
           if (verdict.kind !== 'failed') return;
-          if (seat.job !== 'evaluator') fail({ ...verdict, seat });
+          if (task.job !== 'evaluator') fail({ ...verdict, task });
           else if (!this.#ending.signal.aborted) {
-            this.#report({ ...verdict, seat });
-            this.#say(`${seat.label} is given up; training goes on`);
+            this.#report({ ...verdict, task });
+            this.#log(`${task.label} is not restarted; training continues`);
           }
         }, broken);
       });
@@ -172,19 +173,19 @@ class LocalCluster {
     });
     const allDone = async (): Promise<number | Failure> => {
       const verdicts = await Promise.all(of('worker'));
-      // A failure among them is told by the failure itself.
+      // `failure` reports the worker that failed.
       if (!verdicts.every(({ kind }) => kind === 'finished')) return failure;
-      this.#say('all workers are done');
-      const [evaluator] = this.#seats.filter(({ job }) => job === 'evaluator');
+      this.#log('all workers are done');
+      const [evaluator] = this.#tasks.filter(({ job }) => job === 'evaluator');
       if (evaluator?.child?.alive)
-        this.#say(`waiting for ${evaluator.label}: it has the last checkpoint to see`);
+        this.#log(`waiting for ${evaluator.label}: it evaluates the last checkpoint`);
       const [verdict] = await Promise.all(of('evaluator'));
       return verdict?.kind === 'failed' ? verdict.code : EXIT.done;
     };
     const end = await Promise.race([stopped, failure, allDone()]);
     screen.status('');
     if (end === 'stopped') {
-      this.#say('stopping: workers first, then the chief, then the ps; once more stops at once');
+      this.#log('stopping: workers first, then the chief, then the ps; a second signal kills them');
       return EXIT.interrupted;
     }
     if (typeof end === 'number') return end;
@@ -192,117 +193,117 @@ class LocalCluster {
     return end.code;
   }
 
-  /** Keeps a task running until it is finished, has failed for good, or nothing is to run any more. */
-  async #tend(seat: Seat): Promise<Verdict> {
+  /** Keeps a task running until it has finished, has failed permanently, or the cluster stops. */
+  async #supervise(task: LocalTask): Promise<Verdict> {
     const { maxRestarts, wipe, host, steadyMs = 30_000 } = this.#options;
     const backoff = this.#options.backoff ?? { baseMs: 250, maxMs: 10_000 };
     for (;;) {
-      const child = this.#launch(seat);
+      const child = this.#launch(task);
       const ending = await child.ended;
       this.#guard.release(child.pid);
       const { uptimeMs } = child;
-      if (uptimeMs >= steadyMs) seat.restarts = 0;
-      const life = { job: seat.job, ending, uptimeMs, restarts: seat.restarts };
-      const verdict = judgeEnding(life, { maxRestarts, steadyMs });
+      if (uptimeMs >= steadyMs) task.restarts = 0;
+      const run = { job: task.job, ending, uptimeMs, restarts: task.restarts };
+      const verdict = judgeEnding(run, { maxRestarts, steadyMs });
       if (this.#ending.signal.aborted || verdict.kind !== 'restart') return verdict;
-      const waitMs = ending.code === EXIT.done ? LEAVE_MS : backoffMs(seat.restarts, backoff);
+      const waitMs = ending.code === EXIT.done ? LEAVE_MS : backoffMs(task.restarts, backoff);
       try {
         await sleep(waitMs, this.#ending.signal);
       } catch {
         return verdict;
       }
-      seat.restarts++;
-      const again = `relaunch ${seat.restarts} of at most ${maxRestarts}`;
-      this.#say(`${seat.label} ${verdict.why}; ${again}${wipe ? ', with an empty directory' : ''}`);
-      const taken = this.#seats.map(({ port }) => port);
-      seat.port = (await choosePorts(host, 1, { avoid: taken }))[0]!;
-      seat.address = formatAddress({ host, port: seat.port });
-      if (wipe) rmSync(seat.dir, { recursive: true, force: true });
+      task.restarts++;
+      const again = `restart ${task.restarts} of at most ${maxRestarts}`;
+      this.#log(`${task.label} ${verdict.why}; ${again}${wipe ? ', with an empty directory' : ''}`);
+      const taken = this.#tasks.map(({ port }) => port);
+      task.port = (await choosePorts(host, 1, { avoid: taken }))[0]!;
+      task.address = formatAddress({ host, port: task.port });
+      if (wipe) rmSync(task.dir, { recursive: true, force: true });
       if (this.#ending.signal.aborted) return verdict;
       this.#writeFile();
     }
   }
 
-  #launch(seat: Seat): TaskChild {
+  #launch(task: LocalTask): TaskChild {
     const { entry, screen } = this.#options;
-    mkdirSync(seat.dir, { recursive: true });
+    mkdirSync(task.dir, { recursive: true });
     const child = new TaskChild({
-      ...entry(seat.dir),
-      env: this.#environment(seat),
-      onLine: (line, side) => screen.line(seat.label, line, side),
+      ...entry(task.dir),
+      env: this.#environment(task),
+      onLine: (line, side) => screen.line(task.label, line, side),
       congestion: (side) => screen.congestion(side),
     });
     this.#guard.watch(child.pid);
-    seat.child = child;
-    const chief = seat.job === 'worker' && seat.index === 0 ? ' (chief)' : '';
-    this.#say(`${seat.label}${chief} is process ${child.pid}, agent ${seat.address}`);
+    task.child = child;
+    const chief = task.job === 'worker' && task.index === 0 ? ' (chief)' : '';
+    this.#log(`${task.label}${chief} is process ${child.pid}, agent ${task.address}`);
     if (this.#options.kill.aborted) child.kill();
     return child;
   }
 
-  #environment(seat: Seat): Readonly<Record<string, string | undefined>> {
-    const addresses = (job: Seat['job']) =>
-      this.#seats.filter((other) => other.job === job).map(({ address }) => address);
+  #environment(task: LocalTask): Readonly<Record<string, string | undefined>> {
+    const addresses = (job: LocalTask['job']) =>
+      this.#tasks.filter((other) => other.job === job).map(({ address }) => address);
     const cluster = {
       ps: addresses('ps'),
       worker: addresses('worker'),
       ...(this.#options.evaluator && { evaluator: addresses('evaluator') }),
     };
     const env: Record<string, string | undefined> = { ...this.#options.env };
-    for (const name of RULED) delete env[name];
+    for (const name of NOT_INHERITED) delete env[name];
     return {
       ...env,
-      TF_CONFIG: JSON.stringify({ cluster, task: { type: seat.job, index: seat.index } }),
+      TF_CONFIG: JSON.stringify({ cluster, task: { type: task.job, index: task.index } }),
       SHOAL_CLUSTER_NAME: this.#options.name,
       SHOAL_CLUSTER_TOKEN: this.#token,
     };
   }
 
   /**
-   * Who is asked to stop at the same time; the chief saves while the ps are there, and after the workers. The evaluator
-   * holds nothing that anybody waits for.
+   * The tasks in the order in which they stop: the chief saves after the workers have stopped, and while the ps still
+   * run. No task depends on the evaluator.
    */
-  #phases(): readonly (readonly Seat[])[] {
-    const isChief = ({ job, index }: Seat) => job === 'worker' && index === 0;
+  #phases(): readonly (readonly LocalTask[])[] {
+    const isChief = ({ job, index }: LocalTask) => job === 'worker' && index === 0;
     return [
-      this.#seats.filter((seat) => seat.job !== 'ps' && !isChief(seat)),
-      this.#seats.filter(isChief),
-      this.#seats.filter((seat) => seat.job === 'ps'),
+      this.#tasks.filter((task) => task.job !== 'ps' && !isChief(task)),
+      this.#tasks.filter(isChief),
+      this.#tasks.filter((task) => task.job === 'ps'),
     ];
   }
 
-  async #stopInOrder(): Promise<void> {
+  async #stopGracefully(): Promise<void> {
     const { graceMs, kill } = this.#options;
     for (const phase of this.#phases()) {
       const running = phase.filter(({ child }) => child?.alive);
       if (running.length === 0) continue;
       for (const { child } of running) child!.stop();
       const ended = Promise.all(running.map(({ child }) => child!.ended));
-      const enough = new AbortController();
+      const stopWaiting = new AbortController();
       const late = await Promise.race([
         ended.then(() => false),
-        sleep(graceMs, AbortSignal.any([kill, enough.signal])).then(
+        sleep(graceMs, AbortSignal.any([kill, stopWaiting.signal])).then(
           () => true,
           () => true,
         ),
       ]);
-      // A timer that nobody waits for would hold the launcher.
-      enough.abort();
+      // A pending timer would keep the launcher alive.
+      stopWaiting.abort();
       if (!late) continue;
       for (const { child, label } of running) {
         if (!child!.alive) continue;
-        if (!kill.aborted) this.#say(`${label} did not stop within ${graceMs / 1000} s: killed`);
+        if (!kill.aborted) this.#log(`${label} did not stop within ${graceMs / 1000} s: killed`);
         child!.kill();
       }
       await ended;
     }
   }
 
-  /** The last lines of the task that failed, where its own were long scrolled away. */
-  #report({ seat, why }: Failure): void {
+  /** Repeats the last lines of the failed task, which other output may have scrolled away. */
+  #report({ task, why }: Failure): void {
     const { screen } = this.#options;
-    screen.line(LAUNCHER, `${seat.label} ${why}; its last lines:`, 'stderr');
-    const lines = seat.child?.lastLines ?? [];
+    screen.line(LAUNCHER, `${task.label} ${why}; its last lines:`, 'stderr');
+    const lines = task.child?.lastLines ?? [];
     for (const line of lines) screen.line(LAUNCHER, `  ${line}`, 'stderr');
     if (lines.length === 0) screen.line(LAUNCHER, '  (it wrote nothing)', 'stderr');
   }
@@ -310,19 +311,19 @@ class LocalCluster {
   #progress(): Progress {
     const { screen, lastStep } = this.#options;
     return new Progress({
-      addresses: () => this.#agents((seat) => seat.child?.alive === true),
+      addresses: () => this.#agents((task) => task.child?.alive === true),
       security: tokenSecurity(this.#token),
       lastStep,
       everyMs: screen.live ? 1000 : 10_000,
-      onLine: (line) => (screen.live ? screen.status(line) : this.#say(line)),
+      onLine: (line) => (screen.live ? screen.status(line) : this.#log(line)),
       tasks: () => ({
-        alive: this.#seats.filter(({ child }) => child?.alive).length,
-        all: this.#seats.length,
+        alive: this.#tasks.filter(({ child }) => child?.alive).length,
+        all: this.#tasks.length,
       }),
     });
   }
 
-  #agents(which: (seat: Seat) => boolean): readonly string[] {
+  #agents(which: (task: LocalTask) => boolean): readonly string[] {
     const [, chief = [], ps = []] = this.#phases();
     return [...chief, ...ps].filter(which).map(({ address }) => address);
   }
@@ -333,11 +334,11 @@ class LocalCluster {
       const agents = this.#agents(() => true);
       writeClusterFile(dir, { job: name, launcher: process.pid, token: this.#token, agents: [...agents] });
     } catch (error) {
-      this.#say(`shoal status will not find this cluster: ${messageOf(error)}`);
+      this.#log(`cannot write cluster.json, so shoal status will not find this cluster: ${messageOf(error)}`);
     }
   }
 
-  #say(line: string): void {
+  #log(line: string): void {
     this.#options.screen.line(LAUNCHER, line);
   }
 }

@@ -1,4 +1,4 @@
-/** What the end of a task's process means for the cluster. Pure: the launcher acts on the verdict. */
+/** Decides what follows from the end of a task's process. Pure: the launcher acts on the verdict. */
 import { constants } from 'node:os';
 import { EXIT } from '../../errors/exit-codes.js';
 
@@ -7,18 +7,18 @@ export interface Ending {
   readonly signal: NodeJS.Signals | null;
 }
 
-export interface Life {
+export interface EndedRun {
   readonly job: string;
   readonly ending: Ending;
   readonly uptimeMs: number;
-  /** Relaunches of this task so far that did not lead to a steady life. */
+  /** Consecutive restarts of this task, none of which ran for `steadyMs`. */
   readonly restarts: number;
 }
 
 export interface RestartRules {
-  /** Relaunches in a row before the cluster gives up; 0 for none. */
+  /** Consecutive restarts before the task has failed; 0 for none. */
   readonly maxRestarts: number;
-  /** A life of this length is steady: it was not the program's first steps that failed. */
+  /** An error sooner than this after the start is treated as a bug in the program. */
   readonly steadyMs: number;
 }
 
@@ -27,22 +27,22 @@ export type Verdict =
   | { readonly kind: 'restart'; readonly why: string }
   | { readonly kind: 'failed'; readonly code: number; readonly why: string };
 
-export function judgeEnding({ job, ending, uptimeMs, restarts }: Life, rules: RestartRules): Verdict {
+export function judgeEnding({ job, ending, uptimeMs, restarts }: EndedRun, rules: RestartRules): Verdict {
   const why = describeEnding(ending);
   const code = exitCodeOf(ending);
   if (code === EXIT.done && job !== 'ps') return { kind: 'finished' };
   const died =
     ending.signal !== null ||
-    // A ps is never done before the launcher says so.
+    // A ps that the launcher did not stop has died.
     code === EXIT.done ||
     code === EXIT.retry ||
     code === EXIT.interrupted ||
-    // An error soon after the start is one of the program: it would come again.
+    // An error soon after the start would recur.
     (code !== EXIT.usage && code !== EXIT.superseded && uptimeMs >= rules.steadyMs);
   if (!died) return { kind: 'failed', code, why };
   if (restarts < rules.maxRestarts) return { kind: 'restart', why };
-  const given = rules.maxRestarts === 0 ? 'restarts are off' : `relaunched ${restarts} times in vain`;
-  return { kind: 'failed', code: code === EXIT.done ? EXIT.error : code, why: `${why}; ${given}` };
+  const detail = rules.maxRestarts === 0 ? 'restarts are off' : `it failed again after ${restarts} restarts`;
+  return { kind: 'failed', code: code === EXIT.done ? EXIT.error : code, why: `${why}; ${detail}` };
 }
 
 export function exitCodeOf({ code, signal }: Ending): number {
@@ -51,5 +51,5 @@ export function exitCodeOf({ code, signal }: Ending): number {
 }
 
 export function describeEnding({ code, signal }: Ending): string {
-  return signal === null ? `exited with ${code ?? 'no code'}` : `was ended by ${signal}`;
+  return signal === null ? `exited with ${code ?? 'no code'}` : `was killed by ${signal}`;
 }

@@ -2,13 +2,13 @@ import { createServer } from 'node:net';
 import { expect, test } from 'vitest';
 import { choosePorts } from './ports.js';
 
-/** Draws the given numbers one after the other, then the last again and again. */
+/** Returns the given numbers in order, then repeats the last. */
 const draws = (...values: readonly number[]) => {
   let at = 0;
   return () => values[Math.min(at++, values.length - 1)]!;
 };
 
-test('ports are different, and below those that the system hands out', async () => {
+test('ports are distinct, and below the ephemeral range', async () => {
   const ports = await choosePorts('127.0.0.1', 20);
   expect(new Set(ports).size).toBe(20);
   for (const port of ports) {
@@ -17,7 +17,7 @@ test('ports are different, and below those that the system hands out', async () 
   }
 });
 
-test('a port that is in use or to be avoided is passed over', async () => {
+test('skips a port that is in use or to be avoided', async () => {
   const [taken, avoided] = await choosePorts('127.0.0.1', 2);
   const share = (port: number) => (port - 20_000) / 12_768 + 1e-6;
   const server = createServer();
@@ -31,13 +31,13 @@ test('a port that is in use or to be avoided is passed over', async () => {
   }
 });
 
-test('where every draw is in use the system chooses', async () => {
+test('lets the system choose if every drawn port is in use', async () => {
   const [first] = await choosePorts('127.0.0.1', 1);
   const always = () => (first! - 20_000) / 12_768 + 1e-6;
   const [one, other] = await choosePorts('127.0.0.1', 2, { random: always });
   expect(one).not.toBe(other);
 });
 
-test('a host that is not this machine is refused by name', async () => {
+test('refuses an address of another machine', async () => {
   await expect(choosePorts('192.0.2.1', 1)).rejects.toThrow('cannot listen on 192.0.2.1');
 });

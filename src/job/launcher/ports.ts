@@ -1,19 +1,18 @@
 /**
- * Ports for the agents of a local cluster. The specification names every address before any task listens, so
- * a port is chosen by binding it, and let go again for the task to bind. Two things keep the gap harmless:
- * - ports are drawn below the range from which systems hand out ports on their own, so that no connection
- *   and no server on port 0 is given one of them meanwhile;
- * - a task that finds its port taken all the same exits with 75, and is started again at another.
+ * Ports for the agents of a local cluster. The cluster specification contains every address before any task listens, so
+ * a port is chosen by binding it, and released for the task to bind. Two measures against a race for the port:
+ * - ports are below the ephemeral range, so the system does not assign them to connections or to servers on port 0;
+ * - a task whose port is in use nevertheless exits with 75, and is restarted at another port.
  */
 import { type AddressInfo, createServer, type Server } from 'node:net';
 import { messageOf, ShoalError } from '../../errors/errors.js';
 
-/** Linux hands out ports from 32768 on, macOS from 49152 on. */
+/** The ephemeral range starts at 32768 on Linux and at 49152 on macOS. */
 const LOWEST = 20_000;
 const HIGHEST = 32_767;
 const DRAWS = 32;
 
-/** So many different ports that nobody listens on at the moment. */
+/** Chooses `count` distinct ports that are not in use. */
 export async function choosePorts(
   host: string,
   count: number,
@@ -21,7 +20,7 @@ export async function choosePorts(
 ): Promise<number[]> {
   const held: Server[] = [];
   try {
-    // All are held until the last is found: no port can come out twice.
+    // All are held until the last is found, so no port is chosen twice.
     while (held.length < count) held.push(await hold(host, random, avoid));
     return held.map((server) => (server.address() as AddressInfo).port);
   } finally {
@@ -54,7 +53,7 @@ function bind(host: string, port: number): Promise<Server> {
 
 function unusable(host: string, cause: unknown): ShoalError {
   return new ShoalError('SHOAL_CONFIG', `cannot listen on ${host}: ${messageOf(cause)}`, {
-    hint: 'name an address of this machine: --host 127.0.0.1',
+    hint: 'pass an address of this machine: --host 127.0.0.1',
     cause,
   });
 }

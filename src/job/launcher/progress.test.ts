@@ -1,19 +1,19 @@
 import { expect, test } from 'vitest';
 import { progressLine, rate } from './progress.js';
 
-test('the rate is that between two looks', () => {
+test('the rate is computed from two samples', () => {
   expect(rate({ step: 100, at: 0 }, { step: 300, at: 500 })).toBe(400);
 });
 
-test('there is no rate before the second look', () => {
+test('there is no rate before the second sample', () => {
   expect(rate(undefined, { step: 300, at: 500 })).toBeUndefined();
 });
 
-test('there is no rate where a recovery took steps back', () => {
+test('there is no rate after a recovery to an earlier step', () => {
   expect(rate({ step: 300, at: 0 }, { step: 100, at: 500 })).toBeUndefined();
 });
 
-test('the line tells the step, the rate and the tasks', () => {
+test('the line shows the step, the rate and the tasks', () => {
   const tasks = { alive: 4, all: 5 };
   expect(progressLine(12_345, 411.6, tasks, 50_000)).toBe(
     'step 12,345 of 50,000 · 412 steps/s · 4 of 5 tasks alive',

@@ -1,18 +1,17 @@
-/** Where training is, asked of the agents from time to time and put into one line. */
-
+/** Queries the agents for the global step periodically and formats it as one line. */
 import { sleep } from '../../async/deadline.js';
 import { askStatus } from '../../cluster/agent/status.js';
 import type { Security } from '../../cluster/spec/security.js';
 import { isShoalError } from '../../errors/errors.js';
 
 export interface ProgressOptions {
-  /** The agents that can be asked at the moment, best first. */
+  /** The agents that currently run, preferred ones first. */
   readonly addresses: () => readonly string[];
   readonly security: Security;
-  readonly lastStep?: number | undefined;
+  readonly lastStep?: number;
   readonly everyMs: number;
   readonly onLine: (line: string) => void;
-  /** How many tasks run, of how many. */
+  /** The number of running tasks and of all tasks. */
   readonly tasks: () => { readonly alive: number; readonly all: number };
   readonly now?: () => number;
 }
@@ -38,7 +37,7 @@ export function progressLine(
   return parts.join(' · ');
 }
 
-/** The rate between two looks; none where steps went back, which a recovery does. */
+/** Steps per second between two samples; undefined after a recovery to an earlier step. */
 export function rate(before: Sample | undefined, after: Sample): number | undefined {
   if (before === undefined || after.step < before.step || after.at <= before.at) return undefined;
   return ((after.step - before.step) * 1000) / (after.at - before.at);
@@ -81,7 +80,7 @@ export class Progress {
     }
   }
 
-  /** The furthest step that anybody knows of; undefined where nobody answers or nobody has stepped. */
+  /** The highest step that any task reports; undefined if no agent answers or no task has made a step. */
   async #step(): Promise<number | undefined> {
     const addresses = this.#options.addresses();
     if (addresses.length === 0) return undefined;
@@ -96,7 +95,7 @@ export class Progress {
       const steps = members.flatMap(({ step }) => (step === null ? [] : [step]));
       return steps.length === 0 ? undefined : Math.max(...steps);
     } catch (error) {
-      // Tasks that start or recover do not answer; the next look will tell.
+      // Tasks that start or recover do not answer.
       if (isShoalError(error)) return undefined;
       throw error;
     }

@@ -20,33 +20,33 @@ describe('a screen', () => {
     expect(written).toEqual(['ps 0      │ hello\n']);
   });
 
-  test('takes the status line away for a log line and puts it back', () => {
+  test('erases the status line for a log line and redraws it', () => {
     const { screen, written } = make({ isTTY: true, env: { NO_COLOR: '1' } });
     screen.status('step 1');
     screen.line('ps 0', 'hello');
     expect(written).toEqual(['\r\x1b[2Kstep 1', '\r\x1b[2K', 'ps 0 │ hello\n', 'step 1']);
   });
 
-  test('keeps the status line within the width of the terminal', () => {
+  test('truncates the status line to the width of the terminal', () => {
     const { screen, written } = make({ isTTY: true, columns: 5 });
     screen.status('step 123456');
     expect(written).toEqual(['\r\x1b[2Kstep']);
   });
 
-  test('shows the status line on a terminal that does not know its width', () => {
+  test('shows the status line on a terminal of unknown width', () => {
     const { screen, written } = make({ isTTY: true, columns: 0 });
     screen.status('step 1');
     expect(written).toEqual(['\r\x1b[2Kstep 1']);
   });
 
-  test('has no status line where there is no terminal', () => {
+  test('shows no status line without a terminal', () => {
     const { screen, written } = make();
     screen.status('step 1');
     screen.close();
     expect(written).toEqual([]);
   });
 
-  test('ends the colour that a task has left switched on', () => {
+  test('resets a colour that a task has left on', () => {
     const { screen, written } = make({ isTTY: true });
     screen.line('ps 0', '\x1b[31mred');
     expect(written[0]).toBe('\x1b[36mps 0 │\x1b[0m \x1b[31mred\x1b[0m\n');

@@ -1,12 +1,12 @@
 /**
- * What a person sees of a local cluster: the lines of all tasks, each whole and behind its task's name, and on
- * a terminal one status line that stays at the bottom.
+ * The output of a local cluster: complete lines of all tasks, each prefixed with its task's name, and on a terminal one
+ * status line at the bottom.
  */
 
 export interface ScreenStream {
   write(text: string): boolean;
-  readonly isTTY?: boolean | undefined;
-  readonly columns?: number | undefined;
+  readonly isTTY?: boolean;
+  readonly columns?: number;
   readonly writableNeedDrain?: boolean;
   once?(event: 'drain', listener: () => void): unknown;
 }
@@ -19,12 +19,12 @@ export interface ScreenOptions {
 
 export type Side = 'stdout' | 'stderr';
 
-/** Which tasks get which colour; all are readable on dark and on light ground. */
+/** ANSI colours of the task names, readable on dark and on light backgrounds. */
 const COLOURS = [36, 32, 33, 35, 34, 96, 92, 93, 95, 94] as const;
 const ERASE_LINE = '\r\x1b[2K';
 const RESET = '\x1b[0m';
 
-/** As https://no-color.org asks: any value of NO_COLOR turns colours off. */
+/** Follows https://no-color.org: any value of NO_COLOR turns colours off. */
 export function wantsColour(
   stream: ScreenStream,
   env: Readonly<Record<string, string | undefined>> = {},
@@ -46,12 +46,12 @@ export class Screen {
     this.#env = env;
   }
 
-  /** Whether there is a terminal to keep a status line on. */
+  /** Whether there is a terminal for a status line. */
   get live(): boolean {
     return this.#out.stderr.isTTY === true && this.#env.TERM !== 'dumb';
   }
 
-  /** Makes the names known before the first line, so that all lines align. */
+  /** Registers the names before the first line, so that all lines are aligned. */
   expect(labels: readonly string[]): void {
     for (const label of labels) {
       if (!this.#labels.has(label)) this.#labels.set(label, this.#labels.size);
@@ -68,27 +68,27 @@ export class Screen {
       return;
     }
     const colour = COLOURS[this.#labels.get(label)! % COLOURS.length];
-    // A task that leaves a colour switched on must not paint the lines of the others.
+    // A colour that a task leaves on must not affect other lines.
     const reset = text.includes('\x1b') ? RESET : '';
     this.#write(out, `\x1b[${colour}m${name}${RESET} ${text}${reset}\n`);
   }
 
-  /** Sets the line at the bottom; nothing where there is no terminal. */
+  /** Sets the line at the bottom; does nothing without a terminal. */
   status(text: string): void {
     if (!this.live) return;
     const { stderr } = this.#out;
-    // A terminal that does not know its width says 0.
+    // A terminal of unknown width reports 0 columns.
     this.#status = text.slice(0, (stderr.columns || 80) - 1);
     stderr.write(`${ERASE_LINE}${this.#status}`);
   }
 
-  /** Leaves the terminal without a status line. */
+  /** Erases the status line. */
   close(): void {
     if (this.#status !== '') this.#out.stderr.write(ERASE_LINE);
     this.#status = '';
   }
 
-  /** Undefined when what was written has gone out; else a promise for when it has. */
+  /** A promise for the drain of the stream; undefined if it is not congested. */
   congestion(side: Side): Promise<void> | undefined {
     const out = this.#out[side];
     if (out.writableNeedDrain !== true || out.once === undefined) return undefined;

@@ -1,10 +1,10 @@
-/** Turns the signals of a terminal into two requests: the first asks to stop in order, the second at once. */
+/** Turns signals into two requests: the first asks for a graceful stop, the second for an immediate one. */
 import { setMaxListeners } from 'node:events';
 
 export interface StopSignals {
   readonly stop: AbortSignal;
   readonly kill: AbortSignal;
-  /** Gives the signals back to their usual meaning. */
+  /** Removes the signal handlers. */
   dispose(): void;
 }
 
@@ -13,7 +13,7 @@ const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 export function stopSignals(onRequest: (name: string, count: number) => void = () => {}): StopSignals {
   const stop = new AbortController();
   const kill = new AbortController();
-  // All that a task has under way listens to them.
+  // Every pending operation of a task adds a listener.
   setMaxListeners(0, stop.signal, kill.signal);
   let count = 0;
   const handle = (name: NodeJS.Signals) => {

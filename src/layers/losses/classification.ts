@@ -1,4 +1,4 @@
-/** Losses of classes: cross entropies and hinge. */
+/** Classification losses: cross entropies and hinge. */
 import { invalid } from '../../errors/errors.js';
 import type { Output } from '../../graph/operation.js';
 import { asOutput, type Operand } from '../../ops/build.js';
@@ -15,8 +15,8 @@ import { lossScope } from './loss-scope.js';
 import { checkSameShape, type LossOptions, toRank } from './weighted.js';
 
 export interface SmoothedLossOptions extends LossOptions {
-  /** How far labels are moved towards uncertainty, from 0 to 1. */
-  readonly labelSmoothing?: number | undefined;
+  /** How far labels are moved towards a uniform distribution, in [0, 1]. Default: 0. */
+  readonly labelSmoothing?: number;
 }
 
 /** Cross entropy of one-hot (or probability) labels [batch, classes] and logits of the same shape. */
@@ -32,7 +32,7 @@ export function softmaxCrossEntropy(
     if (smoothing === 0) return softmaxCrossEntropyWithLogits(raw.stopGradient(y), x);
     const classes = x.shape?.at(-1);
     if (classes === undefined || classes === null) {
-      throw invalid(`Label smoothing needs to know the number of classes of ${x}`);
+      throw invalid(`Label smoothing needs logits with a known number of classes; got ${x}`);
     }
     const smooth = add(mul(y, 1 - smoothing), smoothing / classes);
     return softmaxCrossEntropyWithLogits(raw.stopGradient(smooth), x);
@@ -51,13 +51,15 @@ export function sparseSoftmaxCrossEntropy(
     const given = integers('Labels of sparseSoftmaxCrossEntropy', labels);
     const y = toRank(given, x.rank === null ? null : x.rank - 1);
     if (x.rank !== null && y.rank !== null && y.rank !== x.rank - 1) {
-      throw invalid(`sparseSoftmaxCrossEntropy: labels ${given} must have one axis less than logits ${x}`);
+      throw invalid(
+        `sparseSoftmaxCrossEntropy: labels ${given} must have one dimension less than logits ${x}`,
+      );
     }
     return sparseSoftmaxCrossEntropyWithLogits(y, x);
   });
 }
 
-/** Cross entropy of independent yes/no labels and logits of the same shape. */
+/** Cross entropy of independent binary labels and logits of the same shape. */
 export function sigmoidCrossEntropy(
   labels: Operand,
   logits: Operand,
@@ -83,7 +85,7 @@ export function hinge(labels: Operand, logits: Operand, options: LossOptions = {
   });
 }
 
-/** Cross entropy of labels and probabilities, kept off the logarithm of 0 by `epsilon`. */
+/** Cross entropy of labels and probabilities; `epsilon` avoids the logarithm of 0. */
 export function log(
   labels: Operand,
   predictions: Operand,
@@ -100,7 +102,7 @@ export function log(
   });
 }
 
-/** Weights [batch, 1] where [batch] is meant, and the other way round. */
+/** Converts weights [batch, 1] to [batch] or back, to match the losses. */
 function fitWeights(weights: Operand | undefined, logits: Output): Operand | undefined {
   if (weights === undefined || typeof weights === 'number') return weights;
   return toRank(asOutput(weights), logits.rank === null ? null : logits.rank - 1);
@@ -108,5 +110,5 @@ function fitWeights(weights: Operand | undefined, logits: Output): Operand | und
 
 function checkSmoothing(smoothing = 0): number {
   if (smoothing >= 0 && smoothing <= 1) return smoothing;
-  throw invalid(`labelSmoothing must be from 0 to 1, it is ${smoothing}`);
+  throw invalid(`labelSmoothing must be in [0, 1]; got ${smoothing}`);
 }

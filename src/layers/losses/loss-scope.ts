@@ -1,10 +1,10 @@
-/** The frame of a loss: its name scope, its weights, its reduction. */
+/** The common part of all losses: name scope, weights, reduction. */
 import type { Output } from '../../graph/operation.js';
 import { asOutput, type Operand } from '../../ops/build.js';
 import { graphFor } from '../graph-for.js';
 import { checkReduction, computeWeightedLoss, type LossOptions } from './weighted.js';
 
-/** The losses of each element made under a name of their own, then weighted and summed up. */
+/** Builds the element losses in a name scope, then weights and reduces them. */
 export function lossScope(
   name: string,
   predictions: Operand,

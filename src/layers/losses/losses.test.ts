@@ -1,4 +1,4 @@
-/** Every loss with weights, reductions and smoothing: values and gradients as Python TensorFlow's. */
+/** Every loss with weights, reductions and smoothing: values and gradients match Python TensorFlow's. */
 import { beforeAll, describe, expect, it } from 'vitest';
 import { isShoalError } from '../../errors/errors.js';
 import { gradients } from '../../gradients/index.js';
@@ -42,7 +42,7 @@ const oneHot = [
   [0, 1, 0],
 ];
 
-/** Labels and predictions that suit each loss, and weights for its elements. */
+/** Valid labels and predictions for each loss, and weights for its elements. */
 const INPUTS: Record<LossName, { labels: unknown; predictions: unknown; perElement: boolean }> = {
   softmaxCrossEntropy: { labels: oneHot, predictions: logits, perElement: false },
   sparseSoftmaxCrossEntropy: { labels: [1, 0, 2, 1], predictions: logits, perElement: false },
@@ -66,7 +66,7 @@ const cases: Case[] = Object.entries(INPUTS).flatMap(([name, { labels, predictio
   const perExample = [0.5, 0, 2, 1.5];
   const weights = perElement ? perExample.map((weight) => [weight]) : perExample;
   return [
-    make('as it comes', {}),
+    make('with defaults', {}),
     ...REDUCTIONS.map((reduction) => make(`weighted, ${reduction}`, { weights, reduction })),
     make('with one weight', { weights: 3 }),
     make('with weight 0', { weights: 0 }),
@@ -152,7 +152,7 @@ describe('losses as TensorFlow computes them', () => {
 });
 
 describe('the total loss', () => {
-  it('adds the losses and the penalties on weights', async () => {
+  it('adds the losses and the weight penalties', async () => {
     using graph = new Graph();
     await graph.asDefault(async () => {
       const x = constant([[1, 2]]);
@@ -174,16 +174,16 @@ describe('the total loss', () => {
     });
   });
 
-  it('is an error where there are no losses', () => {
+  it('is an error without losses', () => {
     using graph = new Graph();
-    expect(() => losses.getTotalLoss({ graph })).toThrow(/no losses to sum up/);
+    expect(() => losses.getTotalLoss({ graph })).toThrow(/has no losses/);
   });
 
-  it('refuses a loss that was not summed up', () => {
+  it('rejects a loss that is not a scalar', () => {
     using graph = new Graph();
     graph.asDefault(() => losses.meanSquared([1, 2], [3, 4], { reduction: 'none' }));
     expect(() => losses.getTotalLoss({ graph })).toThrow(
-      /is among the losses, but is no scalar.*\n.*collection: null/,
+      /is in the collection of losses but is not a scalar.*\n.*collection: null/,
     );
   });
 });
@@ -200,10 +200,10 @@ describe('bad input to a loss', () => {
     throw new Error('no error was thrown');
   };
 
-  it('names the known reductions when one is unknown', () => {
+  it('lists the valid reductions for an unknown one', () => {
     const error = failure(() => losses.meanSquared([1], [2], { reduction: 'average' as never }));
     expect(error.message).toBe(
-      "Reduction 'average' is not known; there are none, sum, mean, sumOverBatchSize, sumByNonzeroWeights",
+      "Unknown reduction 'average'; use one of none, sum, mean, sumOverBatchSize, sumByNonzeroWeights",
     );
   });
 
@@ -218,18 +218,18 @@ describe('bad input to a loss', () => {
     expect(error.message).toMatch(/'guess:0'/);
   });
 
-  it('shows both shapes when weights do not fit', () => {
+  it('shows both shapes if weights do not broadcast', () => {
     const error = failure(() => losses.meanSquared([[1, 2]], [[3, 4]], { weights: [1, 2, 3] }));
     expect(error.message).toMatch(/Weights of shape \[3\] do not broadcast to losses of shape \[1, 2\]/);
   });
 
-  it('refuses labels that are no class numbers, and says how to convert them', () => {
+  it('rejects labels that are not integers, with a hint how to convert them', () => {
     const error = failure(() => losses.sparseSoftmaxCrossEntropy(constant([1.5]), [[1, 2]]));
-    expect(error.message).toMatch(/Labels .* are int32 or int64; .* is float32\n.*cast\('int64'\)/);
+    expect(error.message).toMatch(/Labels .* must be int32 or int64; .* is float32\n.*cast\('int64'\)/);
   });
 
-  it('refuses smoothing outside of 0 to 1', () => {
+  it('rejects smoothing outside [0, 1]', () => {
     const error = failure(() => losses.sigmoidCrossEntropy([1], [2], { labelSmoothing: 1.5 }));
-    expect(error.message).toMatch(/labelSmoothing must be from 0 to 1, it is 1.5/);
+    expect(error.message).toMatch(/labelSmoothing must be in \[0, 1\]; got 1.5/);
   });
 });

@@ -1,4 +1,4 @@
-/** Losses of numbers. */
+/** Regression losses. */
 import { invalid } from '../../errors/errors.js';
 import type { Output } from '../../graph/operation.js';
 import type { Operand } from '../../ops/build.js';
@@ -27,14 +27,14 @@ export const absoluteDifference = regression('absoluteDifference', 'absolute_dif
 );
 
 export interface HuberOptions extends LossOptions {
-  /** From where on the loss grows in a straight line. */
-  readonly delta?: number | undefined;
+  /** The error from which on the loss is linear. Default: 1. */
+  readonly delta?: number;
 }
 
-/** Half the square up to `delta`, a straight line beyond. */
+/** Half the squared error up to `delta`, linear beyond. */
 export function huber(labels: Operand, predictions: Operand, options: HuberOptions = {}): Output {
   const { delta = 1, ...rest } = options;
-  if (!(delta > 0)) throw invalid(`The delta of a Huber loss must be above 0, it is ${delta}`);
+  if (!(delta > 0)) throw invalid(`The delta of a Huber loss must be above 0; got ${delta}`);
   const rule: Rule = (y, p) => {
     const error = abs(sub(p, y));
     const quadratic = minimum(error, delta);

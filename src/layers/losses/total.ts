@@ -1,4 +1,4 @@
-/** What an optimizer minimizes: all losses of the graph together. */
+/** The total loss of a graph, which an optimizer minimizes. */
 import { invalid } from '../../errors/errors.js';
 import { currentGraph, type Graph } from '../../graph/graph.js';
 import type { Output } from '../../graph/operation.js';
@@ -10,12 +10,12 @@ export const getLosses = (graph: Graph = currentGraph()): Output[] => graph.getC
 export const getRegularizationLosses = (graph: Graph = currentGraph()): Output[] =>
   graph.getCollection(GraphKeys.regularizationLosses);
 
-/** Adds a loss of your own to what `getTotalLoss` sums up. */
+/** Adds a loss to the collection that `getTotalLoss` sums. */
 export function addLoss(loss: Output, collection: string = GraphKeys.losses): void {
   loss.graph.addToCollection(collection, loss);
 }
 
-/** The sum of the penalties on weights; undefined when there are none. */
+/** The sum of the weight penalties; undefined if there are none. */
 export function getRegularizationLoss(graph: Graph = currentGraph()): Output | undefined {
   const losses = getRegularizationLosses(graph);
   return losses.length === 0
@@ -24,24 +24,25 @@ export function getRegularizationLoss(graph: Graph = currentGraph()): Output | u
 }
 
 export interface TotalLossOptions {
-  readonly graph?: Graph | undefined;
-  readonly addRegularizationLosses?: boolean | undefined;
-  readonly name?: string | undefined;
+  readonly graph?: Graph;
+  /** Default: true. */
+  readonly addRegularizationLosses?: boolean;
+  readonly name?: string;
 }
 
-/** The sum of the losses in the collection, and of the penalties on weights unless told otherwise. */
+/** The sum of the losses in the collection and of the weight penalties. */
 export function getTotalLoss(options: TotalLossOptions = {}): Output {
   const { graph = currentGraph(), addRegularizationLosses = true, name = 'total_loss' } = options;
   const losses = getLosses(graph);
   if (addRegularizationLosses) losses.push(...getRegularizationLosses(graph));
   if (losses.length === 0) {
-    throw invalid('The graph has no losses to sum up', {
-      hint: 'Functions of tf.losses add theirs; add one of your own with tf.losses.addLoss(loss).',
+    throw invalid('The graph has no losses', {
+      hint: 'Use the functions of tf.losses, or add a custom loss with tf.losses.addLoss(loss).',
     });
   }
   const vector = losses.find((loss) => loss.rank !== null && loss.rank !== 0);
   if (vector) {
-    throw invalid(`${vector} is among the losses, but is no scalar`, {
+    throw invalid(`${vector} is in the collection of losses but is not a scalar`, {
       hint: "A loss with reduction 'none' belongs in no collection: give it { collection: null }.",
     });
   }

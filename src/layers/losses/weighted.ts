@@ -1,4 +1,4 @@
-/** From one loss for each element to the loss: weights, and how to sum up. TensorFlow 1's rules. */
+/** Weights and reduces element losses to a scalar loss, by TensorFlow 1's rules. */
 import { invalid } from '../../errors/errors.js';
 import type { Output } from '../../graph/operation.js';
 import { expandDims, size, squeeze } from '../../ops/arrays.js';
@@ -10,20 +10,21 @@ import { GraphKeys } from '../../variables/collections.js';
 import { graphFor } from '../graph-for.js';
 
 /**
- * `none`: no sum, a loss for each element. `sum`. `mean`: by the sum of the weights. `sumOverBatchSize`: by
- * the number of elements. `sumByNonzeroWeights`: by the number of elements whose weight is not 0.
+ * `none`: no reduction. `sum`: the weighted sum. `mean`: the sum divided by the sum of the weights.
+ * `sumOverBatchSize`: divided by the number of elements. `sumByNonzeroWeights`: by the number of nonzero weights.
  */
 export type Reduction = 'none' | 'sum' | 'mean' | 'sumOverBatchSize' | 'sumByNonzeroWeights';
 
 const REDUCTIONS: readonly Reduction[] = ['none', 'sum', 'mean', 'sumOverBatchSize', 'sumByNonzeroWeights'];
 
 export interface LossOptions {
-  /** One number, or numbers with the axes of the losses, each of the same size or of size 1. */
-  readonly weights?: Operand | undefined;
-  readonly reduction?: Reduction | undefined;
-  /** Where the loss is added; null for nowhere. */
-  readonly collection?: string | null | undefined;
-  readonly name?: string | undefined;
+  /** A scalar, or a tensor of the losses' rank whose sizes equal the losses' or are 1. Default: 1. */
+  readonly weights?: Operand;
+  /** Default: 'sumByNonzeroWeights'. */
+  readonly reduction?: Reduction;
+  /** The collection to add the loss to; null for none. Default: the collection of losses. */
+  readonly collection?: string | null;
+  readonly name?: string;
 }
 
 /** The weighted loss, added to the collection of losses. */
@@ -66,10 +67,10 @@ const count = (losses: Output): Output => cast(size(losses), 'float32');
 
 export function checkReduction(reduction: string): void {
   if ((REDUCTIONS as readonly string[]).includes(reduction)) return;
-  throw invalid(`Reduction '${reduction}' is not known; there are ${REDUCTIONS.join(', ')}`);
+  throw invalid(`Unknown reduction '${reduction}'; use one of ${REDUCTIONS.join(', ')}`);
 }
 
-/** Weights are one number, or have the axes of the losses, each as long or 1. */
+/** Weights must be a scalar, or have the losses' rank with sizes equal to the losses' or 1. */
 function checkWeights(weights: Output, losses: Output): void {
   const [own, theirs] = [weights.shape, losses.shape];
   if (own === null || theirs === null || own.length === 0) return;
@@ -80,14 +81,14 @@ function checkWeights(weights: Output, losses: Output): void {
     `Weights of shape ${formatShape(own)} do not broadcast to losses of shape ${formatShape(theirs)}`,
     {
       op: losses.op.name,
-      hint: 'Give one number, or as many axes as the losses have, each of the same size or of size 1.',
+      hint: 'Pass a scalar, or a tensor of the same rank as the losses with equal sizes or size 1.',
     },
   );
 }
 
 const compatible = (a: number | null, b: number | null): boolean => a === null || b === null || a === b;
 
-/** Labels and predictions must have one shape, as far as the graph knows. */
+/** Labels and predictions must have the same static shape. */
 export function checkSameShape(loss: string, labels: Output, predictions: Output): void {
   if (shapesAgree(labels.shape, predictions.shape)) return;
   throw invalid(
@@ -99,7 +100,7 @@ export function checkSameShape(loss: string, labels: Output, predictions: Output
 export const shapesAgree = (a: PartialShape, b: PartialShape): boolean =>
   a === null || b === null || (a.length === b.length && a.every((dim, i) => compatible(dim, b[i] ?? null)));
 
-/** Drops or adds a last axis of size 1 so that `x` has `rank` axes; as it is where that would not do. */
+/** Removes or adds a last axis of size 1 so that `x` has rank `rank`; returns `x` if that is not possible. */
 export function toRank(x: Output, rank: number | null): Output {
   if (x.rank === null || rank === null) return x;
   if (x.rank === rank + 1 && (x.shape?.at(-1) ?? 1) === 1) return squeeze(x, [-1]);

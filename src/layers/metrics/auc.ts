@@ -1,6 +1,6 @@
 /**
- * The area under a curve of a classifier, estimated from counts at fixed thresholds, as TensorFlow 1 does it:
- * the same thresholds, the same epsilons, the same ways to sum up.
+ * Area under the ROC or precision-recall curve, estimated from counts at fixed thresholds as in TensorFlow 1: same
+ * thresholds, epsilons and summation methods.
  */
 import { invalid } from '../../errors/errors.js';
 import type { Output } from '../../graph/operation.js';
@@ -37,16 +37,17 @@ const CURVES: readonly Curve[] = ['ROC', 'PR'];
 const METHODS: readonly SummationMethod[] = ['trapezoidal', 'carefulInterpolation', 'minoring', 'majoring'];
 
 export interface AucOptions extends MetricOptions {
-  readonly curve?: Curve | undefined;
-  /** How many thresholds, evenly spread over [0, 1]. */
-  readonly numThresholds?: number | undefined;
-  /** The thresholds themselves, between 0 and 1; the ends are added. */
-  readonly thresholds?: readonly number[] | undefined;
-  /** For a precision-recall curve 'carefulInterpolation' is the sound choice. */
-  readonly summationMethod?: SummationMethod | undefined;
+  /** Default: 'ROC'. */
+  readonly curve?: Curve;
+  /** The number of thresholds, evenly spaced over [0, 1]. Default: 200. */
+  readonly numThresholds?: number;
+  /** Explicit thresholds between 0 and 1; the end points are added. */
+  readonly thresholds?: readonly number[];
+  /** Default: 'trapezoidal'. Use 'carefulInterpolation' for a precision-recall curve. */
+  readonly summationMethod?: SummationMethod;
 }
 
-/** Keeps the end thresholds clear of predictions of exactly 0 and 1. */
+/** Moves the end thresholds just outside [0, 1], so that predictions of exactly 0 and 1 are counted. */
 const END_MARGIN = 1e-7;
 const EPSILON = 1e-6;
 
@@ -58,12 +59,12 @@ interface Counts {
   readonly tn: Output;
 }
 
-/** Predictions are probabilities, labels true or false (or 1 or 0). */
+/** Predictions are probabilities; labels are booleans, or 0 and 1. */
 export function auc(labels: Operand, predictions: Operand, options: AucOptions = {}): Metric {
   const { curve = 'ROC', summationMethod = 'trapezoidal' } = options;
-  if (!CURVES.includes(curve)) throw invalid(`Curve '${curve}' is not known; there are ${CURVES.join(', ')}`);
+  if (!CURVES.includes(curve)) throw invalid(`Unknown curve '${curve}'; use one of ${CURVES.join(', ')}`);
   if (!METHODS.includes(summationMethod)) {
-    throw invalid(`Summation method '${summationMethod}' is not known; there are ${METHODS.join(', ')}`);
+    throw invalid(`Unknown summation method '${summationMethod}'; use one of ${METHODS.join(', ')}`);
   }
   const thresholds = thresholdsOf(options);
   const batch = aligned('auc', labels, predictions, options.weights);
@@ -93,7 +94,7 @@ export function auc(labels: Operand, predictions: Operand, options: AucOptions =
 
 function thresholdsOf({ thresholds, numThresholds = 200 }: AucOptions): number[] {
   if (thresholds === undefined && !(Number.isSafeInteger(numThresholds) && numThresholds >= 2)) {
-    throw invalid(`numThresholds must be a whole number from 2, it is ${numThresholds}`);
+    throw invalid(`numThresholds must be an integer of at least 2; got ${numThresholds}`);
   }
   const between = thresholds
     ? [...thresholds].sort((a, b) => a - b)
@@ -120,7 +121,7 @@ function countBatch(
   const isTrue = cast(reshape(labels, [-1, 1]), 'float32');
   const trues = mul(isTrue, factors);
   const falses = mul(sub(1, isTrue), factors);
-  // [thresholds, examples] times a column of weights: each product is one count for each threshold.
+  // [thresholds, examples] times a column of weights gives one count per threshold.
   const limits = reshape(constant([...thresholds]), [-1, 1]);
   const above = cast(greater(reshape(predictions, [1, -1]), limits), 'float32');
   const below = sub(1, above);
@@ -160,8 +161,8 @@ function area(
 }
 
 /**
- * The area under precision and recall when true positives grow in a straight line between two thresholds
- * (Davis and Goadrich, 2006): precision is then (a + b·P) / P in the number P of positive predictions.
+ * The area under the precision-recall curve if true positives grow linearly between two thresholds (Davis and
+ * Goadrich, 2006): precision is then (a + b·P) / P for P positive predictions.
  */
 function interpolatedArea(
   { tp, fp, fn }: Counts,

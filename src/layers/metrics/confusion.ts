@@ -1,24 +1,24 @@
-/** Precision and recall of yes/no predictions. */
+/** Precision and recall of binary predictions. */
 import type { Output } from '../../graph/operation.js';
 import type { Operand } from '../../ops/build.js';
 import { add, cast, divNoNan, logicalAnd, logicalNot, mul, sum } from '../../ops/math.js';
 import { aligned, type Metric, type MetricOptions, metric } from './metric.js';
 
-/** Of those predicted to be true, how many are; 0 while none is predicted. */
+/** The fraction of positive predictions that are correct; 0 without positive predictions. */
 export function precision(labels: Operand, predictions: Operand, options: MetricOptions = {}): Metric {
   return share('precision', 'false_positives', labels, predictions, options, (y, p) =>
     logicalAnd(logicalNot(y), p),
   );
 }
 
-/** Of those that are true, how many are predicted; 0 while none is. */
+/** The fraction of positive labels that are predicted; 0 without positive labels. */
 export function recall(labels: Operand, predictions: Operand, options: MetricOptions = {}): Metric {
   return share('recall', 'false_negatives', labels, predictions, options, (y, p) =>
     logicalAnd(y, logicalNot(p)),
   );
 }
 
-/** True positives by true positives and one kind of mistake. */
+/** True positives / (true positives + false positives or negatives). */
 function share(
   title: string,
   mistakes: string,

@@ -1,4 +1,4 @@
-/** Means over batches: of any values, of right answers, of squared errors. */
+/** Means over batches: of values, of correct predictions, of squared errors. */
 import type { Output } from '../../graph/operation.js';
 import { size } from '../../ops/arrays.js';
 import { asOutput, type Operand } from '../../ops/build.js';
@@ -10,7 +10,7 @@ export function mean(values: Operand, options: MetricOptions = {}): Metric {
   return weightedMean('mean', options.name, asOutput(values), options.weights);
 }
 
-/** How often predictions equal labels. */
+/** The fraction of predictions that equal their labels. */
 export function accuracy(labels: Operand, predictions: Operand, options: MetricOptions = {}): Metric {
   const batch = aligned('accuracy', labels, predictions, options.weights);
   const p = cast(batch.predictions, batch.labels.dtype);

@@ -23,20 +23,20 @@ import { checkSameShape, toRank } from '../losses/weighted.js';
 export interface Metric {
   /** The metric over all batches so far. */
   readonly value: Output;
-  /** Adds the batch, and gives the metric after that. */
+  /** Adds the batch and returns the updated metric. */
   readonly updateOp: Output;
-  /** Sets the counters back to 0. */
+  /** Resets the counters to 0. */
   readonly reset: Operation;
   readonly variables: readonly Variable[];
 }
 
 export interface MetricOptions {
-  /** Numbers that broadcast to the values: 0 leaves one out. */
-  readonly weights?: Operand | undefined;
-  readonly name?: string | undefined;
+  /** Broadcast to the values; 0 excludes a value. Default: 1. */
+  readonly weights?: Operand;
+  readonly name?: string;
 }
 
-/** The counters of a metric that is being made. */
+/** The counters of a metric under construction. */
 export class Counters {
   readonly #variables: Variable[] = [];
 
@@ -56,7 +56,7 @@ export class Counters {
   }
 }
 
-/** Builds a metric: counters, what a batch adds to each, and the value of counters. */
+/** Builds a metric from its counters, the additions of a batch, and the value computed from the counters. */
 export function metric(
   defaultName: string,
   name: string | undefined,
@@ -89,7 +89,7 @@ export function metric(
   });
 }
 
-/** Labels and predictions of one shape, weights of as many axes: a last axis of size 1 may be left out. */
+/** Labels, predictions and weights of the same rank: a last axis of size 1 may be missing in some. */
 export function aligned(
   title: string,
   labels: Operand,
@@ -103,18 +103,18 @@ export function aligned(
   return { labels: shortY, predictions: shortP, weights: fitWeights(weights, shortP) };
 }
 
-/** Drops a last axis of size 1 where the other has one axis less. */
+/** Removes a last axis of size 1 if the other has one axis less. */
 function squeezeTo(x: Output, rank: number | null): Output {
   if (x.rank === null || rank === null || x.rank !== rank + 1) return x;
   return (x.shape?.at(-1) ?? 1) === 1 ? squeeze(x, [-1]) : x;
 }
 
-/** Weights as float32 with the axes of the values. */
+/** Weights as float32, with the rank of the values. */
 export function fitWeights(weights: Operand | undefined, values: Output): Output | undefined {
   if (weights === undefined) return undefined;
   return toRank(cast(weights, 'float32'), values.rank);
 }
 
-/** Weights stretched to the shape of the values. */
+/** Weights broadcast to the shape of the values. */
 export const broadcastWeights = (weights: Output, values: Output): Output =>
   mul(raw.onesLike(cast(values, 'float32')), weights);

@@ -1,4 +1,4 @@
-/** Streaming metrics over several batches: values, and the names of the counters, as Python TensorFlow's. */
+/** Streaming metrics over several batches: values and counter names match Python TensorFlow's. */
 import { beforeAll, describe, expect, it } from 'vitest';
 import { Graph } from '../../graph/graph.js';
 import type { Output } from '../../graph/operation.js';
@@ -192,7 +192,7 @@ describe('metrics of a graph', () => {
     });
   });
 
-  it('fail the run when auc is given what is no probability', async () => {
+  it('fail the run if a prediction for auc is outside [0, 1]', async () => {
     using graph = new Graph();
     await graph.asDefault(async () => {
       const { updateOp } = metrics.auc([1, 0], [0.5, 2]);
@@ -202,12 +202,12 @@ describe('metrics of a graph', () => {
     });
   });
 
-  it('refuse an unknown curve and an unknown way to sum up, and name the known ones', () => {
+  it('reject an unknown curve or summation method, and list the valid ones', () => {
     using graph = new Graph();
     graph.asDefault(() => {
-      expect(() => metrics.auc([1], [1], { curve: 'roc' as never })).toThrow(/there are ROC, PR/);
+      expect(() => metrics.auc([1], [1], { curve: 'roc' as never })).toThrow(/use one of ROC, PR/);
       expect(() => metrics.auc([1], [1], { summationMethod: 'simpson' as never })).toThrow(
-        /there are trapezoidal, carefulInterpolation, minoring, majoring/,
+        /use one of trapezoidal, carefulInterpolation, minoring, majoring/,
       );
     });
   });

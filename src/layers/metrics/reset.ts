@@ -1,11 +1,11 @@
-/** Starts all metrics of a graph again. */
+/** Resets all metrics of a graph. */
 import { currentGraph, type Graph } from '../../graph/graph.js';
 import type { Operation } from '../../graph/operation.js';
 import { GraphKeys } from '../../variables/collections.js';
 import { variablesInitializer } from '../../variables/initialize.js';
 import type { Variable } from '../../variables/variable.js';
 
-/** An op that sets the counters of every metric of the graph back to 0. */
+/** An op that resets the counters of all metrics of the graph to 0. */
 export function resetMetrics(graph: Graph = currentGraph()): Operation {
   const counters = graph.getCollection<Variable>(GraphKeys.metricVariables);
   return graph.asDefault(() => variablesInitializer(counters, 'reset_metrics'));

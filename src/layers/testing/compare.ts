@@ -1,4 +1,4 @@
-/** Numbers for tests, and how close two computations of them must be. */
+/** Numbers for tests, and comparison within a tolerance. */
 import { expect } from 'vitest';
 
 type Nested = number | readonly Nested[];
@@ -9,7 +9,7 @@ const flat = (value: unknown): number[] =>
 const shapeOf = (value: unknown): number[] =>
   Array.isArray(value) ? [value.length, ...(value.length > 0 ? shapeOf(value[0]) : [])] : [];
 
-/** The same shape, and each number within `relative` of the larger, or of `floor` where both are small. */
+/** Same shape, and each number within `relative` times the larger of the two and `floor`. */
 export function expectClose(actual: unknown, expected: unknown, relative = 1e-6, floor = 1e-6): void {
   expect(shapeOf(actual)).toEqual(shapeOf(expected));
   const [a, b] = [flat(actual), flat(expected)];
@@ -23,12 +23,12 @@ export function expectClose(actual: unknown, expected: unknown, relative = 1e-6,
   });
 }
 
-/** Reproducible numbers in [low, high), by a linear congruence. */
+/** Reproducible numbers in [low, high), from a linear congruential generator. */
 export function numbers(seed: number, low = -1, high = 1): () => number {
   let state = seed >>> 0;
   return () => {
     state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    // Float32 values travel through JSON unchanged.
+    // Float32 values pass through JSON unchanged.
     return Math.fround(low + ((high - low) * state) / 2 ** 32);
   };
 }

@@ -1,4 +1,4 @@
-"""Embedding lookups of TensorFlow 1 with their gradients by the parts of the table. Cases come as JSON."""
+"""Embedding lookups of TensorFlow 1 and their gradients per partition. Reads cases as JSON."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""What TensorFlow computes for each layer: the result, gradients by input and weights, moving averages."""
+"""TensorFlow's result for each layer: output, gradients of input and weights, moving averages."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""Losses of TensorFlow 1 and their gradients by the predictions. Cases come as JSON on the standard input."""
+"""Losses of TensorFlow 1 and the gradients of the predictions. Reads cases as JSON from stdin."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""Streaming metrics of TensorFlow 1: for each batch the update and then the value. Cases come as JSON."""
+"""Streaming metrics of TensorFlow 1: for each batch the update, then the value. Reads cases as JSON."""
 
 import json
 import sys

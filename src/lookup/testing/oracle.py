@@ -1,4 +1,4 @@
-"""The ids that TensorFlow gives to words inside and outside of a vocabulary."""
+"""TensorFlow's ids for words inside and outside a vocabulary."""
 import json
 import sys
 

@@ -1,4 +1,4 @@
-/** Comparing nested numbers, element by element. */
+/** Element-wise comparison of nested numbers. */
 
 export function flatNumbers(value: unknown): number[] {
   if (Array.isArray(value)) return value.flatMap(flatNumbers);
@@ -6,8 +6,8 @@ export function flatNumbers(value: unknown): number[] {
 }
 
 /**
- * The worst relative difference of two nestings of numbers. Differences are taken relative to the larger of
- * the element and `floor`: an element that is the small rest of larger ones carries their rounding.
+ * The largest relative difference of two nested arrays, relative to the larger of the element and `floor`: an
+ * element that results from cancellation carries the rounding errors of its larger operands.
  */
 export function relativeError(ours: unknown, theirs: unknown, floor = 0): number {
   const [a, b] = [flatNumbers(ours), flatNumbers(theirs)];

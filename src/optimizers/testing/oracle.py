@@ -1,4 +1,4 @@
-"""Runs training cases with Python TensorFlow: cases as JSON on stdin, what came of them as JSON on stdout."""
+"""Runs training cases with Python TensorFlow: cases as JSON on stdin, results as JSON on stdout."""
 import json
 import sys
 
@@ -10,7 +10,7 @@ v1.enable_resource_variables()
 
 
 def floats(value):
-    """Nested lists; what JSON has no number for goes as text."""
+    """Nested lists; non-finite numbers become strings."""
     def plain(x):
         if isinstance(x, list):
             return [plain(one) for one in x]
@@ -19,7 +19,7 @@ def floats(value):
 
 
 def gradients_case(case):
-    """A dense and a sparse variable, trained by one of TensorFlow 1's optimizers."""
+    """Trains a dense and a sparse variable with one of TensorFlow 1's optimizers."""
     data = case["data"]
     with tf.Graph().as_default():
         dtype = tf.as_dtype(case.get("dtype", "float32"))
@@ -46,7 +46,7 @@ def gradients_case(case):
 
 
 def keras_case(case):
-    """The same by an optimizer of Keras, eagerly.
+    """The same with a Keras optimizer, eagerly.
 
     Keras squares the rows of a sparse gradient one by one, also where a row repeats, so its second moments
     depend on how a gradient is written down. It is given dense gradients here, whose rows are summed.
@@ -70,7 +70,7 @@ def keras_case(case):
 
 
 def names_case(case):
-    """What the variables of a model are called, and where the parts lie."""
+    """The names of a model's variables, and the slices of partitions."""
     with tf.Graph().as_default():
         w = v1.get_variable("w", [4, 2])
         p = v1.get_variable("p", [5, 2], partitioner=v1.fixed_size_partitioner(2))
@@ -107,7 +107,7 @@ def schedule_case(case):
 
 
 def clip_case(case):
-    """One way of clipping; a list of [values, ids] stands for indexed slices."""
+    """Clips gradients; a list [values, ids] represents IndexedSlices."""
     with tf.Graph().as_default(), v1.Session() as session:
         given = [None if g is None else
                  tf.IndexedSlices(tf.constant(g["values"], tf.float32), tf.constant(g["ids"]), tf.constant([9, 2]))

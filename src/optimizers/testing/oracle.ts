@@ -1,4 +1,4 @@
-/** Asks Python TensorFlow: cases in, by name, what came of them out. One process answers them all. */
+/** Runs all cases, by name, in one Python TensorFlow process. */
 import { askPython } from '../../../test/python.js';
 
 /** Python's import of TensorFlow alone takes a minute on a busy machine. */

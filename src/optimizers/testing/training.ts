@@ -16,7 +16,7 @@ export interface Batch {
   readonly y: Matrix;
   readonly u: Matrix;
   readonly z: Matrix;
-  /** Rows of the table; some come several times. */
+  /** Rows of the table; some repeat. */
   readonly ids: number[];
 }
 
@@ -27,7 +27,7 @@ export interface TrainingData {
   readonly batches: readonly Batch[];
 }
 
-/** Numbers that are the same everywhere: a small generator instead of Math.random. */
+/** Reproducible numbers from a small generator. */
 export function trainingData(steps: number, seed = 1): TrainingData {
   let state = seed;
   const next = () => {

@@ -1,4 +1,4 @@
-/** Blobs as files below one directory: look up, read ranges, list, remove. Writing is in disk-writer.ts and publish.ts. */
+/** Blobs as files below one directory: stat, read, list, remove. See disk-writer.ts and publish.ts for writing. */
 import { type BigIntStats, constants } from 'node:fs';
 import { type FileHandle, lstat, open, readdir, rm, rmdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -40,11 +40,11 @@ export async function openBlob(
   { direct = false }: { readonly direct?: boolean } = {},
 ): Promise<OpenBlob> {
   const path = await locate(root, name);
-  // Not blocking: a pipe that somebody left there would else wait for its writer.
+  // Nonblocking: opening a named pipe would otherwise wait for a writer.
   const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
   let file: FileHandle | undefined;
   try {
-    // Past the page cache, where the file system lets one: else as any other.
+    // Bypasses the page cache if the file system supports that.
     if (direct && constants.O_DIRECT !== undefined)
       file = await open(path, flags | constants.O_DIRECT).catch(() => undefined);
     file ??= await open(path, flags);
@@ -60,11 +60,11 @@ export async function openBlob(
 }
 
 export async function statBlob(root: string, name: BlobName): Promise<DiskBlob> {
-  return lookAt(await locate(root, name), name);
+  return statPath(await locate(root, name), name);
 }
 
-/** A blob whose path is known to be a good one. */
-async function lookAt(path: string, name: BlobName): Promise<DiskBlob> {
+/** The same for a path that was checked. */
+async function statPath(path: string, name: BlobName): Promise<DiskBlob> {
   const stat = await lstat(path, { bigint: true }).catch((error: unknown) => {
     throw MISSING.has(codeOf(error)) ? notFound(name, error) : error;
   });
@@ -77,7 +77,7 @@ function infoOf(name: BlobName, { size, mtimeMs, mtimeNs, ino }: BigIntStats): D
   return { name, size: Number(size), modifiedMs: Number(mtimeMs), etag };
 }
 
-/** The bytes of an open file from `start` up to `end`, in chunks of bounded size, read a little ahead. */
+/** The bytes `[start, end)` of an open file, in chunks, with some read-ahead. */
 export async function* readRange(
   file: FileHandle,
   start: number,
@@ -91,7 +91,7 @@ export async function* readRange(
       throwIfAborted('reading a blob', signal);
       for (; ahead.length < READS_AHEAD && next < end; next += CHUNK_BYTES) {
         const chunk = readFully(file, next, Math.min(CHUNK_BYTES, end - next));
-        // Awaited in its turn, or left behind when the reader stops.
+        // Awaited later, or abandoned when the reader stops.
         chunk.catch(() => {});
         ahead.push(chunk);
       }
@@ -109,7 +109,7 @@ async function readFully(file: FileHandle, position: number, size: number): Prom
   return buffer;
 }
 
-/** Size and crc32c as they are read from the disk. */
+/** Size and crc32c, computed from the disk. */
 export async function digestBlob(root: string, name: BlobName, signal?: AbortSignal): Promise<BlobDigest> {
   const { file, size } = await openBlob(root, name);
   try {
@@ -119,7 +119,7 @@ export async function digestBlob(root: string, name: BlobName, signal?: AbortSig
   }
 }
 
-/** Removes a blob and the directories that this leaves empty; tells whether it was there. */
+/** Removes a blob and the directories that this leaves empty; returns whether it existed. */
 export async function removeBlob(root: string, name: BlobName): Promise<boolean> {
   const path = await locate(root, name);
   try {
@@ -129,7 +129,7 @@ export async function removeBlob(root: string, name: BlobName): Promise<boolean>
     throw error;
   }
   for (let parent = dirname(path); parent.length > root.length; parent = dirname(parent)) {
-    // Not empty, or removed by somebody else: either way there is nothing left to tidy.
+    // Not empty, or removed by another process.
     if (
       await rmdir(parent).then(
         () => false,
@@ -144,11 +144,11 @@ export async function removeBlob(root: string, name: BlobName): Promise<boolean>
 export interface ListOptions {
   readonly prefix?: string;
   /** Continue after this name. */
-  readonly after?: string | undefined;
+  readonly after?: string;
   readonly limit?: number;
 }
 
-/** Blobs whose names begin with the prefix, directory by directory in order of their parts. */
+/** Blobs whose names begin with the prefix, ordered by the parts of their names. */
 export async function* eachBlob(
   root: string,
   prefix = '',
@@ -158,8 +158,8 @@ export async function* eachBlob(
   if (start !== undefined) await locate(root, start);
   for await (const name of walk(root, start ?? '', skip)) {
     if (!name.startsWith(prefix) || (after !== undefined && compareNames(name, after) <= 0)) continue;
-    // A file that went away between the two looks is as good as never seen.
-    const info = await lookAt(join(root, name), name).catch((error: unknown) => {
+    // The file may have been removed meanwhile.
+    const info = await statPath(join(root, name), name).catch((error: unknown) => {
       if (!isShoalError(error, 'SHOAL_NOT_FOUND')) throw error;
       return undefined;
     });
@@ -167,7 +167,7 @@ export async function* eachBlob(
   }
 }
 
-/** The same, a page at a time. */
+/** One page of the same. */
 export async function listBlobs(root: string, { prefix = '', after, limit = 1000 }: ListOptions) {
   const blobs: DiskBlob[] = [];
   for await (const blob of eachBlob(root, prefix, { after })) {
@@ -202,7 +202,7 @@ async function* walk(
   }
 }
 
-/** Whether a file that lies in the root could have been put there under its name. */
+/** Whether the path of a file in the root is a valid blob name. */
 function isName(name: string): boolean {
   try {
     blobName(name);

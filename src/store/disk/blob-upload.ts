@@ -1,8 +1,7 @@
 /**
- * Blobs that come over the network. Bytes are appended to a partial file under an upload id; `publish` checks
- * the size and the crc32c of the whole and then moves it into place, so a blob is there whole or not at all. An upload that
- * was cut goes on at the offset that was reached, also after this process has died and was started again. One that ends in
- * good order leaves no upload behind.
+ * Blobs received over the network. Bytes are appended to a partial file under an upload id; `publish` verifies size and
+ * crc32c and moves the file into place atomically. An interrupted upload resumes at its offset, also after this process
+ * crashed and restarted. A graceful shutdown removes all partial files.
  */
 import { createHash } from 'node:crypto';
 import { constants } from 'node:fs';
@@ -16,7 +15,7 @@ import type { BlobDigest } from '../store.js';
 import { type DiskBlob, digestBlob, readRange, statBlob } from './blob-disk.js';
 import { DiskWriter } from './disk-writer.js';
 import {
-  checkRoom,
+  checkFreeSpace,
   isNoSpace,
   makeDirectory,
   moveIntoPlace,
@@ -28,20 +27,20 @@ import {
 export const UPLOAD_ID = /^[A-Za-z0-9_-]{8,64}$/;
 
 interface Upload {
-  /** Of what has arrived. */
+  /** Of the bytes received so far. */
   crc32c: number;
   offset: number;
-  /** Whether a request holds the file. */
+  /** Whether a request uses the file. */
   busy: boolean;
-  /** Ends that request, when another takes over. */
+  /** Aborts that request when another takes over. */
   stop: AbortController;
-  /** Settles when that request has let go of the file. */
+  /** Resolves when that request has released the file. */
   idle: Promise<void>;
 }
 
 export interface AppendOptions {
-  /** The size that the blob will have: room for it is checked at the start. */
-  readonly size?: number | undefined;
+  /** The size of the complete blob: free space is checked first. */
+  readonly size?: number;
   readonly maxBytes?: number;
 }
 
@@ -49,7 +48,7 @@ export type Publication = BlobDigest & { readonly ifAbsent?: boolean };
 
 export type Published = { readonly published: true; readonly blob: DiskBlob } | { readonly published: false };
 
-/** Uploads whose sum is kept in memory; for more than these it is computed again from the file. */
+/** How many uploads keep their sum in memory; for others it is recomputed from the file. */
 const MAX_REMEMBERED = 1024;
 const GRACE_MS = 1000;
 
@@ -63,12 +62,12 @@ export class Uploads {
   }
 
   #partial(name: BlobName, id: string): string {
-    if (!UPLOAD_ID.test(id)) throw invalid('an upload id has 8 to 64 letters, digits, - or _');
+    if (!UPLOAD_ID.test(id)) throw invalid('an upload id must have 8 to 64 letters, digits, - or _');
     const key = createHash('sha256').update(`${id}\n${name}`).digest('hex');
     return join(this.#root, RESERVED, `${key}.part`);
   }
 
-  /** How much of an upload has arrived. */
+  /** The bytes of an upload received so far. */
   async offset(name: BlobName, id: string): Promise<number> {
     const path = this.#partial(name, id);
     const active = this.#active.get(path);
@@ -76,18 +75,18 @@ export class Uploads {
     return (await lstat(path).catch(() => undefined))?.size ?? 0;
   }
 
-  /** The same for somebody who is about to go on: first ends whoever still writes, so that it stands still. */
+  /** The same for a caller that will resume the upload: first aborts a request that is still writing. */
   async settledOffset(name: BlobName, id: string): Promise<number> {
     const path = this.#partial(name, id);
-    // A connection that was cut ends by itself as soon as what it brought is written.
+    // The request of a broken connection ends by itself once its bytes are written.
     await Promise.race([this.#active.get(path)?.idle, delay(GRACE_MS, undefined, { ref: false })]);
     await this.#free(path);
     return this.offset(name, id);
   }
 
   /**
-   * Appends bytes from `offset` on, which must be what `offset()` tells, or 0 to begin again. When the
-   * source fails, what came before stays. Another append to the same upload ends this one.
+   * Appends bytes at `offset`, which must equal `offset()`, or be 0 to start over. Bytes received before a failure of
+   * the source are kept. Another append to the same upload aborts this one.
    */
   async append(
     name: BlobName,
@@ -102,14 +101,14 @@ export class Uploads {
     let writer: DiskWriter | undefined;
     try {
       if (offset !== upload.offset) {
-        throw invalid(`upload of ${name} stands at ${upload.offset}, not at ${offset}`, {
-          hint: 'ask for its offset and go on from there',
+        throw invalid(`the upload of ${name} is at offset ${upload.offset}, not ${offset}`, {
+          hint: 'get its offset and resume from there',
         });
       }
-      await checkRoom(this.#root, name, options.size === undefined ? 0 : options.size - offset);
+      await checkFreeSpace(this.#root, name, options.size === undefined ? 0 : options.size - offset);
       file = await open(path, constants.O_WRONLY | constants.O_CREAT | constants.O_NOFOLLOW, 0o600);
       await file.truncate(offset);
-      // One write at a time: after a crash the length of the file is what can be relied on.
+      // One write at a time: after a crash, all bytes up to the length of the file are valid.
       writer = new DiskWriter(file, { position: offset, crc32c: upload.crc32c, depth: 1, keeps: true });
       const { maxBytes = Number.MAX_SAFE_INTEGER } = options;
       const end = Math.min(options.size ?? maxBytes, maxBytes);
@@ -123,7 +122,7 @@ export class Uploads {
       await writer.drain();
       return upload.offset;
     } catch (error) {
-      // What had come before a fault of the source is kept.
+      // Bytes received before a failure of the source are kept.
       await writer?.drain().catch(() => {});
       if (writer?.failed || isNoSpace(error)) {
         this.#active.delete(path);
@@ -136,7 +135,7 @@ export class Uploads {
     }
   }
 
-  /** The blob that an earlier publication of this upload made; undefined where there is still something to publish. */
+  /** The blob, if this upload was already published. */
   async published(
     name: BlobName,
     id: string,
@@ -150,7 +149,7 @@ export class Uploads {
     return isDone ? statBlob(this.#root, name) : undefined;
   }
 
-  /** Makes the upload a blob. Done twice, it succeeds twice. */
+  /** Publishes the upload as a blob. Idempotent. */
   async publish(name: BlobName, id: string, publication: Publication): Promise<Published> {
     const { size, crc32c, ifAbsent = false } = publication;
     const path = this.#partial(name, id);
@@ -162,11 +161,11 @@ export class Uploads {
         if (upload.offset >= size) await rm(path, { force: true });
         throw new ShoalError(
           'SHOAL_CORRUPT',
-          `upload of ${name} is not what was meant: expected ${size} bytes with crc32c ${crc32c}, found ${upload.offset} with ${upload.crc32c}`,
+          `the upload of ${name} is corrupt: expected ${size} bytes with crc32c ${crc32c}, found ${upload.offset} with ${upload.crc32c}`,
           { hint: 'send it again' },
         );
       }
-      // An empty blob never had bytes to append.
+      // Nothing has created the file of an empty blob yet.
       const file = await open(path, constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW, 0o600);
       try {
         await file.datasync();
@@ -190,7 +189,7 @@ export class Uploads {
     await rm(path, { force: true });
   }
 
-  /** Removes the files of uploads that nobody has touched for a while; gives how many. */
+  /** Removes the files of uploads without recent activity; returns how many. */
   sweep(olderThanMs: number, now = Date.now()): Promise<number> {
     return sweepPartials(this.#root, olderThanMs, now, (path, file) => {
       if (!UPLOAD_FILE.test(file) || this.#active.get(path)?.busy === true) return false;
@@ -199,7 +198,7 @@ export class Uploads {
     });
   }
 
-  /** Ends the uploads under way and removes what has come of them, and of those that were cut. */
+  /** Aborts uploads in progress and removes all partial files. */
   async close(): Promise<void> {
     this.#isClosed = true;
     await Promise.all(
@@ -212,15 +211,15 @@ export class Uploads {
     this.#active.clear();
   }
 
-  /** Ends whoever holds the upload. */
+  /** Aborts the request that uses the upload. */
   async #free(path: string): Promise<void> {
     for (let held = this.#active.get(path); held?.busy; held = this.#active.get(path)) {
-      held.stop.abort(new ShoalError('SHOAL_ABORTED', 'another request goes on with this upload'));
+      held.stop.abort(new ShoalError('SHOAL_ABORTED', 'another request has taken over this upload'));
       await held.idle;
     }
   }
 
-  /** Ends whoever holds the upload, then holds it. */
+  /** Aborts the request that uses the upload, then acquires it. */
   async #take(path: string, offset: number): Promise<{ upload: Upload; release: () => void }> {
     await this.#free(path);
     if (this.#isClosed) throw closed();
@@ -266,7 +265,7 @@ export class Uploads {
   }
 }
 
-const closed = () => new ShoalError('SHOAL_ABORTED', 'this task takes no more blobs: it is ending');
+const closed = () => new ShoalError('SHOAL_ABORTED', 'this task is shutting down and accepts no more blobs');
 
 function withResolvers(): { promise: Promise<void>; resolve: () => void } {
   let resolve = () => {};
@@ -276,7 +275,7 @@ function withResolvers(): { promise: Promise<void>; resolve: () => void } {
   return { promise, resolve };
 }
 
-/** Recovers offset and sum from the partial file of an earlier process. */
+/** Restores offset and sum from the partial file of an earlier process. */
 async function recover(path: string, upload: Upload): Promise<void> {
   const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW).catch(() => undefined);
   if (file === undefined) return;

@@ -8,7 +8,7 @@ import { alignedBlocks } from './aligned.js';
 import { DirectWriter, openDirect } from './direct-writer.js';
 import { DirectoryStore } from './directory-store.js';
 
-describe('files written past the page cache', () => {
+describe('files written with direct I/O', () => {
   let folder: string;
   beforeEach(() => {
     folder = mkdtempSync(join(tmpdir(), 'shoal-direct-'));
@@ -16,12 +16,12 @@ describe('files written past the page cache', () => {
   afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
   it.each([1, 4095, 4096, 4097, (4 << 20) - 1, 4 << 20, (13 << 20) + 77])(
-    'have the bytes that were taken in, %i of them, in chunks of any size',
+    'contain the %i bytes that were written, in chunks of any size',
     async (size) => {
       const bytes = randomBytes(size);
       const path = join(folder, 'x');
       const file = await openDirect(path);
-      // A file system without such writes: nothing of the attempt is left.
+      // Without support for direct I/O no file remains.
       if (!file) return expect(existsSync(path)).toBe(false);
       const writer = new DirectWriter(file, { readBack: true });
       for (let at = 0, step = 1; at < size; at += step, step = Math.min(step * 3, 3_000_000)) {
@@ -37,16 +37,16 @@ describe('files written past the page cache', () => {
   );
 
   it.each([
-    ['as they lie in the file', 64],
-    ['anyhow', 4000],
-  ])('take chunks that lie in memory %s, for as long as they last', async (_, place) => {
+    ['as in the file', 64],
+    ['differently', 4000],
+  ])('take chunks that are aligned %s, while they are valid', async (_, place) => {
     const memory = alignedBlocks(3, 4 << 20).map((block) => block.subarray(place));
     const parts: Buffer[] = [];
     const source = async function* () {
       parts.push(randomBytes(64));
       yield parts[0]!;
       for (let i = 0; i < 40; i++) {
-        // Nobody may look at the chunk before the last one any more.
+        // The chunk before the previous one must not be read any more.
         const [chunk, gone] = [memory[i % 3]!, memory[(i + 1) % 3]!];
         gone.fill(0xee);
         const size = i === 39 ? 5000 : i % 7 === 3 ? 1 << 20 : (4 << 20) - 4096;
@@ -67,7 +67,7 @@ describe('files written past the page cache', () => {
     expect(readFileSync(path).equals(bytes)).toBe(true);
   });
 
-  it('are what a store puts when it knows size and sum', async () => {
+  it('are used by a store that knows size and sum', async () => {
     const store = new DirectoryStore(folder);
     const bytes = randomBytes((20 << 20) + 5);
     const put = await store.put(
@@ -82,7 +82,7 @@ describe('files written past the page cache', () => {
     expect(await store.digest('big')).toMatchObject({ size: bytes.length, crc32c: crc32c(bytes) });
   });
 
-  it('are not kept when the disk does not give back what was taken in', async () => {
+  it('are removed when they read back differently', async () => {
     const store = new DirectoryStore(folder);
     const put = store.put('big', randomBytes(20 << 20), {
       size: 20 << 20,

@@ -1,35 +1,34 @@
 /**
- * Writes a stream to a file past the page cache (O_DIRECT), and no memory is claimed for the cache. The disk takes whole
- * sectors, from memory that begins at a page. Large chunks that lie in memory as they will lie in the file, and that stay
- * there for a while, go straight from there. The rest is copied into blocks that the disk takes; the last one is filled
- * up, and the file cut to its length.
+ * Writes a stream to a file with O_DIRECT, bypassing the page cache. Direct writes need complete sectors in aligned
+ * memory. Large chunks whose alignment matches their position in the file are written without a copy if they stay valid
+ * long enough. The rest is copied into aligned blocks; the last one is padded, and the file truncated to its length.
  *
- * With `readBack` all that was written is read from the disk again and summed, stretch by stretch: reads and writes in
- * turns are faster than reads among writes.
+ * With `readBack` all bytes are read from the disk again and summed, 64 MiB at a time: alternating long reads and
+ * writes is faster than mixing them.
  */
 import { constants } from 'node:fs';
 import { type FileHandle, open, rm } from 'node:fs/promises';
 import { slices } from '../sources.js';
-import { alignedBlocks, giveBlock, placeInSector, SECTOR, takeBlock } from './aligned.js';
+import { alignedBlocks, giveBlock, offsetInSector, SECTOR, takeBlock } from './aligned.js';
 import { codeOf } from './blob-disk.js';
 import { sumRange } from './read-back.js';
 
-/** Four of these, which make one block, are under way at once: in less time and memory than larger ones. */
+/** Four pieces, which make one block, are written concurrently: faster and with less memory than larger ones. */
 const PIECE_BYTES = 1 << 20;
 const AT_ONCE = 4;
-/** Less than this is copied. */
-const STRAIGHT_BYTES = 256 << 10;
-/** So much is written before it is read back. */
-const STRETCH_BYTES = 64 << 20;
+/** Shorter ranges are copied. */
+const MIN_UNCOPIED_BYTES = 256 << 10;
+/** Bytes written between two read-backs. */
+const READ_BACK_BYTES = 64 << 20;
 
-/** Opens a new file for direct writes; undefined where that is not possible. */
+/** Opens a new file for direct writes; undefined if the file system does not support them. */
 export async function openDirect(path: string): Promise<FileHandle | undefined> {
   if (constants.O_DIRECT === undefined) return undefined;
   const flags = constants.O_RDWR | constants.O_CREAT | constants.O_EXCL | constants.O_DIRECT;
   let file: FileHandle | undefined;
   try {
     file = await open(path, flags, 0o666);
-    // Some file systems let one open a file in this way, and refuse the first write.
+    // Some file systems accept the open and refuse the first write.
     await file.write(alignedBlocks(1, SECTOR)[0]!, 0, SECTOR, 0);
     return file;
   } catch (error) {
@@ -42,8 +41,8 @@ export async function openDirect(path: string): Promise<FileHandle | undefined> 
 
 export interface DirectWriterOptions {
   readonly readBack: boolean;
-  /** Whether a chunk stays as it is until the next but one is written. */
-  readonly lasting?: boolean | undefined;
+  /** Whether a chunk stays valid until the chunk after the next one is written; default: false. */
+  readonly lasting?: boolean;
 }
 
 export class DirectWriter {
@@ -53,12 +52,12 @@ export class DirectWriter {
   readonly #free: Uint8Array[] = [...slices(this.#block, PIECE_BYTES)];
   readonly #busy = new Set<Promise<void>>();
   readonly #again: Uint8Array | undefined;
-  /** The piece that is being filled. */
+  /** The piece being filled. */
   #piece: Uint8Array | undefined;
   #filled = 0;
-  /** Where it will be. */
+  /** The position of the current piece in the file. */
   #start = 0;
-  /** Up to here it was read back. */
+  /** The end of what was read back. */
   #readTo = 0;
   #crc = 0;
   #fault: { readonly error: unknown } | undefined;
@@ -69,54 +68,54 @@ export class DirectWriter {
     this.#again = readBack ? takeBlock() : undefined;
   }
 
-  /** One past the last byte taken in. */
+  /** The number of bytes written so far. */
   get position(): number {
     return this.#start + this.#filled;
   }
 
-  /** The crc32c of everything as the disk gave it back, after `sync`; undefined unless that was asked for. */
+  /** The crc32c of the bytes read back, after `sync`; undefined without `readBack`. */
   async readBack(): Promise<number | undefined> {
     return this.#again && this.#crc;
   }
 
-  /** Takes a chunk. Resolves when there is room for another. */
+  /** Writes a chunk. Resolves when it can accept another. */
   async write(chunk: Uint8Array): Promise<void> {
-    const ofOthers = [...this.#busy];
-    const [head, straight] = this.#split(chunk);
+    const earlier = [...this.#busy];
+    const [head, uncopied] = this.#split(chunk);
     await this.#copy(chunk.subarray(0, head));
-    if (straight > 0 && this.#filled > 0) this.#sendPiece();
-    for (const piece of slices(chunk.subarray(head, head + straight), PIECE_BYTES)) {
+    if (uncopied > 0 && this.#filled > 0) this.#sendPiece();
+    for (const piece of slices(chunk.subarray(head, head + uncopied), PIECE_BYTES)) {
       while (this.#busy.size >= AT_ONCE) await Promise.race(this.#busy);
       this.#throwFault();
       this.#send(piece);
     }
-    await this.#copy(chunk.subarray(head + straight));
-    await Promise.all(ofOthers);
+    await this.#copy(chunk.subarray(head + uncopied));
+    await Promise.all(earlier);
     this.#throwFault();
-    if (this.#start - this.#readTo >= STRETCH_BYTES) await this.#readUpTo(this.#start);
+    if (this.#start - this.#readTo >= READ_BACK_BYTES) await this.#readUpTo(this.#start);
   }
 
-  /** Resolves when everything is on the disk, and was read back if that was asked for. It is of no more use then. */
+  /** Resolves when all bytes are on the disk, and read back if requested. The writer cannot be used afterwards. */
   async sync(): Promise<void> {
     const size = this.position;
     if (this.#filled > 0) this.#sendPiece();
     await Promise.all(this.#busy);
     this.#throwFault();
     if (size % SECTOR !== 0) await this.#file.truncate(size);
-    // What is read comes from the disk already: the flush is of its own memory, and of where the file lies.
+    // The data is on the disk already: this flushes the disk's own cache and the file's metadata.
     await Promise.all([this.#file.datasync(), this.#readUpTo(size)]);
     giveBlock(this.#block);
     if (this.#again) giveBlock(this.#again);
     this.#free.length = 0;
   }
 
-  /** How much of a chunk is copied before the first byte that goes straight to the disk, and how many do. */
+  /** The lengths of a chunk's first copied part and of the uncopied part after it. */
   #split(chunk: Uint8Array): readonly [number, number] {
-    const place = this.#lasting ? placeInSector(chunk) : undefined;
-    if (place === undefined || place !== this.position % SECTOR) return [0, 0];
-    const head = (SECTOR - place) % SECTOR;
-    const straight = Math.floor((chunk.byteLength - head) / SECTOR) * SECTOR;
-    return straight >= STRAIGHT_BYTES ? [head, straight] : [0, 0];
+    const offset = this.#lasting ? offsetInSector(chunk) : undefined;
+    if (offset === undefined || offset !== this.position % SECTOR) return [0, 0];
+    const head = (SECTOR - offset) % SECTOR;
+    const uncopied = Math.floor((chunk.byteLength - head) / SECTOR) * SECTOR;
+    return uncopied >= MIN_UNCOPIED_BYTES ? [head, uncopied] : [0, 0];
   }
 
   async #copy(bytes: Uint8Array): Promise<void> {
@@ -141,7 +140,7 @@ export class DirectWriter {
     this.#send(piece.subarray(0, size), filled, () => this.#free.push(piece));
   }
 
-  /** Begins to write whole sectors, of which so many bytes count. */
+  /** Starts writing complete sectors; `bytes` excludes the padding. */
   #send(sectors: Uint8Array, bytes = sectors.byteLength, whenDone = () => {}): void {
     const work = this.#put(sectors, this.#start)
       .catch((error: unknown) => {
@@ -159,7 +158,7 @@ export class DirectWriter {
     const size = sectors.byteLength;
     for (let at = 0; at < size; ) {
       const { bytesWritten } = await this.#file.write(sectors, at, size - at, start + at);
-      // A disk that is all but full may take a part that is not a whole number of sectors; what follows then fails.
+      // A nearly full disk may write part of a sector; the next write then fails.
       at += bytesWritten - (bytesWritten % SECTOR);
       if (bytesWritten < SECTOR) throw noSpaceLeft();
     }

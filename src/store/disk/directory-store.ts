@@ -1,7 +1,7 @@
 /**
- * A store in one directory, on a local disk or on NFS. A blob is written to a file of its own under a name that
- * nobody looks at, sent to the disk, and then given its name: by rename, or by link where it must not replace
- * another, which of several writers succeeds for one, on whatever machines they are.
+ * A store in one directory, on a local disk or on NFS. A blob is written to a temporary file, flushed, and then moved
+ * into place: by rename, or by link for `ifAbsent`, which succeeds for exactly one of several writers, also across
+ * machines.
  */
 import { randomUUID } from 'node:crypto';
 import { constants } from 'node:fs';
@@ -31,7 +31,7 @@ import { codeOf, digestBlob, eachBlob, openBlob, readRange, removeBlob, statBlob
 import { DirectWriter, openDirect } from './direct-writer.js';
 import { DiskWriter } from './disk-writer.js';
 import {
-  checkRoom,
+  checkFreeSpace,
   isNoSpace,
   makeDirectory,
   moveIntoPlace,
@@ -42,21 +42,20 @@ import {
 import { fillFrom } from './read-back.js';
 import { tooFew } from './read-into.js';
 
-/** A blob that is whole and on the disk, but has no name. */
+/** A blob that is complete and durable, but not published. */
 export interface StagedBlob extends BlobDigest {
-  /** Whether it was read back. */
   readonly isReadBack: boolean;
-  /** Gives it its name; false when `ifAbsent` found a blob. */
+  /** Publishes the blob; false when `ifAbsent` found an existing one. */
   commit(ifAbsent?: boolean): Promise<boolean>;
   discard(): Promise<void>;
 }
 
-/** What is larger and summed already goes past the page cache. */
+/** Larger blobs with a known sum bypass the page cache. */
 const DIRECT_BYTES = 16 << 20;
 const STALL_MS = 60_000;
 const SWEEP_AFTER_MS = 3_600_000;
-/** How long a failed put waits for its own traces to go; a disk that hangs keeps them for the sweeper. */
-const TIDY_MS = 5000;
+/** How long a failed put waits for its cleanup; on a disk that hangs, the sweep does it later. */
+const CLEANUP_MS = 5000;
 
 export class DirectoryStore implements Store {
   readonly kind = 'file';
@@ -84,7 +83,7 @@ export class DirectoryStore implements Store {
     return { published, size: written, crc32c, places: [HERE], shortfall: 0, readBack };
   }
 
-  /** Writes a blob without giving it its name. */
+  /** Writes a blob without publishing it. */
   async stage(
     name: string,
     chunks: AsyncIterable<Uint8Array>,
@@ -100,7 +99,7 @@ export class DirectoryStore implements Store {
     this.#writing.add(path);
     try {
       await soon(makeDirectory(folder, 0o700));
-      await checkRoom(this.root, named, size ?? 0);
+      await checkFreeSpace(this.root, named, size ?? 0);
       const isLarge = (size ?? 0) >= DIRECT_BYTES && crc32c !== undefined;
       file = isLarge ? await openDirect(path) : undefined;
       const isDirect = file !== undefined;
@@ -111,7 +110,7 @@ export class DirectoryStore implements Store {
         : new DiskWriter(file, { sums: crc32c === undefined, readBack });
       for await (const chunk of guarded(chunks, what, { signal, timeoutMs })) await soon(writer.write(chunk));
       if (size !== undefined && writer.position !== size) {
-        throw new ShoalError('SHOAL_CORRUPT', `blob ${name} has ${writer.position} bytes, not ${size}`);
+        throw new ShoalError('SHOAL_CORRUPT', `blob ${name} has ${writer.position} bytes, expected ${size}`);
       }
       await soon(writer.sync());
       const sum = crc32c?.() ?? (writer instanceof DiskWriter ? writer.crc32c : 0);
@@ -120,7 +119,7 @@ export class DirectoryStore implements Store {
       await file.close();
       return this.#staged(named, path, { size: writer.position, crc32c: sum, isReadBack: readBack });
     } catch (error) {
-      await this.#tidy(path, file);
+      await this.#cleanUp(path, file);
       throw isNoSpace(error) ? noSpace(name, error) : error;
     }
   }
@@ -132,25 +131,24 @@ export class DirectoryStore implements Store {
         try {
           return await moveIntoPlace(this.root, name, path, ifAbsent);
         } catch (error) {
-          await this.#tidy(path);
+          await this.#cleanUp(path);
           throw error;
         } finally {
           this.#writing.delete(path);
         }
       },
-      discard: () => this.#tidy(path),
+      discard: () => this.#cleanUp(path),
     };
   }
 
-  async #tidy(path: string, file?: FileHandle): Promise<void> {
-    const tidied = (async () => {
+  async #cleanUp(path: string, file?: FileHandle): Promise<void> {
+    const cleaned = (async () => {
       await rm(path, { force: true });
       this.#writing.delete(path);
       await file?.close();
     })();
-    // The fault that led here is told; what is left over is for the sweeper.
-    tidied.catch(() => {});
-    await Promise.race([tidied.catch(() => {}), delay(TIDY_MS, undefined, { ref: false })]);
+    // The original error is reported; the sweep removes what remains.
+    await Promise.race([cleaned.catch(() => {}), delay(CLEANUP_MS, undefined, { ref: false })]);
   }
 
   async *read(name: string, options: ReadOptions = {}): AsyncGenerator<Uint8Array> {
@@ -162,7 +160,7 @@ export class DirectoryStore implements Store {
       const what = `reading blob ${name} of ${this.url}`;
       yield* guarded(readRange(file, start, end, signal), what, { signal, timeoutMs });
     } finally {
-      // Waits for reads under way: on a disk that hangs, for ever.
+      // Not awaited: on a disk that hangs, pending reads never end.
       file.close().catch(() => {});
     }
   }
@@ -176,7 +174,7 @@ export class DirectoryStore implements Store {
       });
     try {
       refusePlace(this.url, options.place, HERE);
-      // Some file systems let one open a file for direct reads, and refuse them.
+      // Some file systems accept opening a file for direct reads and refuse the reads.
       const isRefused =
         !isAligned(into, start) ||
         (await fill(true).catch((error: unknown) => {
@@ -189,7 +187,7 @@ export class DirectoryStore implements Store {
     }
   }
 
-  /** Tells of the reading itself, which goes on when the wait for it is given up. */
+  /** `onBegun` receives the read itself, which continues when the wait for it is aborted. */
   async #fill(
     name: string,
     into: Uint8Array,
@@ -250,24 +248,23 @@ export class DirectoryStore implements Store {
   }
 
   async sweep({ olderThanMs = SWEEP_AFTER_MS }: { readonly olderThanMs?: number | undefined } = {}) {
-    // An agent in this process may remember how far an upload has come: those it sweeps itself.
-    const mayGo = (path: string, file: string) => !this.#writing.has(path) && !UPLOAD_FILE.test(file);
-    return sweepPartials(this.root, olderThanMs, Date.now(), mayGo);
+    // An agent in this process tracks the uploads and sweeps them itself.
+    const mayRemove = (path: string, file: string) => !this.#writing.has(path) && !UPLOAD_FILE.test(file);
+    return sweepPartials(this.root, olderThanMs, Date.now(), mayRemove);
   }
 
   async close(): Promise<void> {}
 }
 
-/** The store of an address such as `file:/a/directory`. */
+/** The store of a URL such as `file:/a/directory`. */
 export function openFileStore(url: string): DirectoryStore {
   const [, path] = /^file:(.+)$/.exec(url) ?? [];
   if (path !== undefined) return new DirectoryStore(path);
-  throw invalid(`${JSON.stringify(url)} is not a store`, {
+  throw invalid(`${JSON.stringify(url)} is not a store URL`, {
     hint: 'Stores are `peers:` (the disks of all tasks) and `file:/a/directory`.',
   });
 }
 
-/** What a place does not give back was not saved. */
 export function readBackMismatch(name: string, place: string): ShoalError {
   return new ShoalError('SHOAL_CORRUPT', `blob ${name} at ${place} does not read back as it was written`, {
     hint: 'Its disk or memory may be failing.',

@@ -1,7 +1,7 @@
 /**
- * Writes a stream to a file at the speed of its disk. Small chunks are gathered and written together, large ones are not
- * copied, and what is written is sent to the disk while more is written: a flush at the end alone would leave the disk
- * idle before it, and dirty memory without bound.
+ * Writes a stream to a file at the speed of its disk. Small chunks are combined, large ones are not copied, and data is
+ * flushed while more is written: a single flush at the end would leave the disk idle before it, and the amount of dirty
+ * memory unbounded.
  */
 import type { FileHandle } from 'node:fs/promises';
 import { crc32c } from '../../bytes/crc32c.js';
@@ -9,27 +9,27 @@ import { slices } from '../sources.js';
 import { ReadBack } from './read-back.js';
 
 export interface DiskWriterOptions {
-  /** Where the first byte goes. */
+  /** The position of the first byte; default: 0. */
   readonly position?: number;
-  /** The crc32c of what stands before it. */
+  /** The crc32c of the bytes before it; default: 0. */
   readonly crc32c?: number;
-  /** Whether to sum what is taken in: true unless told. */
+  /** Whether to compute the crc32c; default: true. */
   readonly sums?: boolean;
-  /** Whether to read everything back, right behind the writing; the file must begin here and be open for that. */
+  /** Whether to read the bytes back while writing. Needs position 0 and a readable file. Default: false. */
   readonly readBack?: boolean;
-  /** Writes under way at once. With one, the file never has a hole, whatever happens. */
+  /** Concurrent writes; with 1 the file never has a gap. Default: 4. */
   readonly depth?: number;
-  /** Whether chunks stay as they are until `drain`: then writing goes on while the next ones are made. */
+  /** Whether chunks stay valid until `drain`, so that `write` need not wait for the disk; default: false. */
   readonly keeps?: boolean;
 }
 
-/** Smaller chunks wait for others, to be written with one call. */
+/** Smaller chunks are combined into one write. */
 const GATHER_BYTES = 1 << 20;
 const MAX_PIECES = 256;
-/** Larger chunks are written in parts, so that the sum of one does not hold up everything else. */
+/** Larger chunks are split, so that summing one does not block the event loop for long. */
 const MAX_WRITE = 4 << 20;
 const FLUSH_BYTES = 32 << 20;
-/** More than this is not written ahead of the disk. */
+/** The most bytes written and not yet flushed. */
 const MAX_UNFLUSHED = 8 * FLUSH_BYTES;
 
 export class DiskWriter {
@@ -38,7 +38,7 @@ export class DiskWriter {
   readonly #sums: boolean;
   readonly #keeps: boolean;
   readonly #writes = new Set<Promise<void>>();
-  /** Writes in the order of their places: those before the first that is not done are in the file. */
+  /** Writes in the order of their positions: all before the first unfinished one are in the file. */
   readonly #inOrder: { readonly end: number; isDone: boolean }[] = [];
   readonly #readBack: ReadBack | undefined;
   #pieces: Uint8Array[] = [];
@@ -68,22 +68,22 @@ export class DiskWriter {
     this.#readBack = readBack ? new ReadBack(file) : undefined;
   }
 
-  /** One past the last byte taken in. */
+  /** The end of the bytes written so far. */
   get position(): number {
     return this.#position;
   }
 
-  /** The crc32c of everything taken in, if that is summed. */
+  /** The crc32c of the bytes written so far, with `sums`. */
   get crc32c(): number {
     return this.#crc;
   }
 
-  /** Whether the disk refused something: then the file is not what was taken in. */
+  /** Whether a write failed: then the file is incomplete. */
   get failed(): boolean {
     return this.#fault !== undefined;
   }
 
-  /** Takes a chunk. Resolves when there is room for another. */
+  /** Writes a chunk. Resolves when it can accept another. */
   async write(chunk: Uint8Array): Promise<void> {
     for (const piece of slices(chunk, MAX_WRITE)) {
       this.#throwFault();
@@ -92,14 +92,14 @@ export class DiskWriter {
       this.#gathered += piece.byteLength;
       this.#position += piece.byteLength;
       if (this.#gathered >= GATHER_BYTES || this.#pieces.length >= MAX_PIECES) await this.#send();
-      // Beside the write that was just begun.
+      // Runs while the write is in progress.
       if (this.#sums) this.#crc = crc32c(piece, this.#crc);
     }
     if (!this.#keeps) await Promise.all(this.#writes);
     this.#throwFault();
   }
 
-  /** Resolves when everything is in the file. */
+  /** Resolves when all bytes are in the file. */
   async drain(): Promise<void> {
     if (this.#pieces.length > 0) await this.#send();
     await Promise.all(this.#writes);
@@ -107,18 +107,18 @@ export class DiskWriter {
     this.#throwFault();
   }
 
-  /** Resolves when everything is on the disk. */
+  /** Resolves when all bytes are on the disk. */
   async sync(): Promise<void> {
     await this.drain();
     await this.#file.datasync();
   }
 
-  /** The crc32c of everything as the file gives it back, after `drain` or `sync`; undefined unless that was asked for. */
+  /** The crc32c of the bytes read back, after `drain` or `sync`; undefined without `readBack`. */
   async readBack(): Promise<number | undefined> {
     return this.#readBack?.end();
   }
 
-  /** Begins to write what was gathered, as soon as there is room for another write. */
+  /** Starts writing the gathered chunks, once fewer than `depth` writes are in progress. */
   async #send(): Promise<void> {
     while (this.#writes.size >= this.#depth) await Promise.race(this.#writes);
     while (this.#flush !== undefined && this.#written - this.#flushed > MAX_UNFLUSHED) await this.#flush;
@@ -180,7 +180,7 @@ async function writeAll(file: FileHandle, pieces: readonly Uint8Array[], positio
   }
 }
 
-/** What is left of the pieces when the first bytes are gone. */
+/** The pieces without their first `bytes` bytes. */
 function dropped(pieces: readonly Uint8Array[], bytes: number): readonly Uint8Array[] {
   let left = bytes;
   for (const [index, piece] of pieces.entries()) {

@@ -1,4 +1,4 @@
-/** The last step of writing a blob: a file that is whole and on the disk gets its name, in one instant. */
+/** The last step of writing a blob: a complete, durable file is moved into place atomically. */
 import { constants } from 'node:fs';
 import { link, lstat, mkdir, open, readdir, rename, rm, statfs } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -6,7 +6,7 @@ import { invalid, messageOf, ShoalError } from '../../errors/errors.js';
 import { type BlobName, locate, RESERVED } from '../blob-names.js';
 import { codeOf } from './blob-disk.js';
 
-/** A directory may be tidied away by a remover between its making and its use, but not for ever. */
+/** A concurrent removal may delete the empty directory before it is used. */
 const ATTEMPTS = 20;
 
 export function isNoSpace(error: unknown): boolean {
@@ -14,21 +14,21 @@ export function isNoSpace(error: unknown): boolean {
 }
 
 export function noSpace(name: string, cause: unknown): ShoalError {
-  return new ShoalError('SHOAL_NO_SPACE', `no room for blob ${name}: ${messageOf(cause)}`, {
-    hint: 'free some space on the disk of this task, or keep fewer checkpoints',
+  return new ShoalError('SHOAL_NO_SPACE', `no space for blob ${name}: ${messageOf(cause)}`, {
+    hint: 'free disk space on this task, or keep fewer checkpoints',
     cause,
   });
 }
 
-export async function checkRoom(root: string, name: BlobName, bytes: number): Promise<void> {
+export async function checkFreeSpace(root: string, name: BlobName, bytes: number): Promise<void> {
   if (bytes <= 0) return;
   const { bavail, bsize } = await statfs(root);
-  if (bavail * bsize < bytes) throw noSpace(name, `${bytes} bytes are to come, ${bavail * bsize} are free`);
+  if (bavail * bsize < bytes) throw noSpace(name, `${bytes} bytes needed, ${bavail * bsize} free`);
 }
 
 /**
- * Gives the file `partial` its name. False when `ifAbsent` found a blob: of several writers the link of one
- * succeeds. The partial file is gone afterwards, whether it was published or not.
+ * Moves the file `partial` into place. False when `ifAbsent` found an existing blob: the link of only one writer
+ * succeeds. The partial file is removed in both cases.
  */
 export async function moveIntoPlace(
   root: string,
@@ -65,7 +65,7 @@ async function linkOnce(partial: string, path: string): Promise<boolean> {
     return true;
   } catch (error) {
     if (codeOf(error) !== 'EEXIST') throw error;
-    // Over NFS the answer to a link that was made may be lost, and the repeated call fails; the count tells.
+    // Over NFS the reply to a successful link may be lost, and the retry fails; the link count shows the success.
     return (await lstat(partial)).nlink > 1;
   }
 }
@@ -74,14 +74,14 @@ async function exists(path: string): Promise<boolean> {
   return (await lstat(path).catch(() => undefined)) !== undefined;
 }
 
-/** Makes a directory with its parents, so that they last through a power cut. */
+/** Creates a directory and its parents durably. */
 export async function makeDirectory(path: string, mode?: number): Promise<void> {
   const first = await mkdir(path, { recursive: true, ...(mode !== undefined && { mode }) });
   if (first === undefined) return;
   for (let at = path; at.length >= first.length; at = dirname(at)) await syncDirectory(dirname(at));
 }
 
-/** Makes a rename last through a power cut. */
+/** Makes a rename durable. */
 async function syncDirectory(path: string): Promise<void> {
   const directory = await open(path, constants.O_RDONLY);
   try {
@@ -91,22 +91,22 @@ async function syncDirectory(path: string): Promise<void> {
   }
 }
 
-/** The name of the unfinished file of an upload, which goes on where it was when its process is started again. */
+/** The names of the partial files of uploads, which resume after a restart. */
 export const UPLOAD_FILE = /^[0-9a-f]{64}\.part$/;
 
-/** Removes files that were begun and not touched for a while, if `mayGo` lets them go; tells how many. */
+/** Removes partial files without recent changes if `mayRemove` allows it; returns how many. */
 export async function sweepPartials(
   root: string,
   olderThanMs: number,
   now: number,
-  mayGo: (path: string, file: string) => boolean,
+  mayRemove: (path: string, file: string) => boolean,
 ): Promise<number> {
   const folder = join(root, RESERVED);
   let swept = 0;
   for (const file of await readdir(folder).catch(() => [])) {
     const path = join(folder, file);
     const stat = await lstat(path).catch(() => undefined);
-    if (stat === undefined || now - stat.mtimeMs < olderThanMs || !mayGo(path, file)) continue;
+    if (stat === undefined || now - stat.mtimeMs < olderThanMs || !mayRemove(path, file)) continue;
     await rm(path, { force: true });
     swept++;
   }

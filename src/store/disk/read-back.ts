@@ -1,6 +1,6 @@
 /**
- * Sums a file while it is read, in bounded memory: other pieces are read while one is summed. A file that is
- * being written can be followed in this way, right behind its writer, so that reading it back costs no time of its own.
+ * Sums a file in bounded memory: one piece is summed while others are read. ReadBack follows the writer of a file, so
+ * that reading the file back takes no extra time.
  */
 import type { FileHandle } from 'node:fs/promises';
 import { throwIfAborted } from '../../async/deadline.js';
@@ -8,18 +8,18 @@ import { crc32c } from '../../bytes/crc32c.js';
 import { ShoalError } from '../../errors/errors.js';
 import { SECTOR } from './aligned.js';
 
-/** Small enough to stay in the cache of a core between being read and being summed. */
+/** Fits the CPU cache between reading and summing. */
 const PIECE_BYTES = 512 << 10;
 
 export interface SumOptions {
-  /** The crc32c of what stands before. */
-  readonly seed?: number | undefined;
-  readonly signal?: AbortSignal | undefined;
-  /** Where to read to, as many pieces at once; of a file that is open for direct reads, whole sectors. */
-  readonly memory?: readonly Uint8Array[] | undefined;
+  /** The crc32c of the bytes before `start`; default: 0. */
+  readonly seed?: number;
+  readonly signal?: AbortSignal;
+  /** The buffers of the concurrent reads; direct reads need aligned ones. Default: two of 512 KiB. */
+  readonly memory?: readonly Uint8Array[];
 }
 
-/** The crc32c of the bytes from `start` up to `end`, which may grow meanwhile. */
+/** The crc32c of the bytes `[start, end())`; the end may grow meanwhile. */
 export async function sumRange(
   file: FileHandle,
   start: number,
@@ -33,7 +33,7 @@ export async function sumRange(
       const into = memory[turn % memory.length]!;
       const size = Math.min(into.byteLength, end() - next);
       const read = fillFrom(file, next, into, size).then(() => into.subarray(0, size));
-      // Awaited in its turn.
+      // Awaited later.
       read.catch(() => {});
       reads.push(read);
       next += size;
@@ -49,12 +49,12 @@ export async function sumRange(
     }
     return { crc32c: crc, end: at };
   } finally {
-    // The memory may be of other use then, and the file be closed.
+    // The caller may then reuse the memory and close the file.
     await Promise.allSettled(reads);
   }
 }
 
-/** Fills a buffer, or as many of its bytes as are wanted, with those of a file from a position on; by whole sectors. */
+/** Fills the first `size` bytes of a buffer from a position in a file. Reads complete sectors. */
 export async function fillFrom(
   file: FileHandle,
   position: number,
@@ -64,12 +64,12 @@ export async function fillFrom(
   for (let done = 0; done < size; ) {
     const wanted = Math.min(buffer.byteLength - done, Math.ceil((size - done) / SECTOR) * SECTOR);
     const { bytesRead } = await file.read(buffer, done, wanted, position + done);
-    if (bytesRead === 0) throw new ShoalError('SHOAL_CORRUPT', 'a blob became shorter while it was read');
+    if (bytesRead === 0) throw new ShoalError('SHOAL_CORRUPT', 'the blob was truncated while being read');
     done += bytesRead;
   }
 }
 
-/** Follows the writer of a file from its first byte on. */
+/** Sums a file from its first byte on while it is written. */
 export class ReadBack {
   readonly #file: FileHandle;
   #goal = 0;
@@ -82,13 +82,13 @@ export class ReadBack {
     this.#file = file;
   }
 
-  /** Says that all bytes up to here are in the file. */
+  /** Reports that all bytes before `position` are in the file. */
   reach(position: number): void {
     this.#goal = Math.max(this.#goal, position);
     if (this.#fault === undefined) this.#running ??= this.#run();
   }
 
-  /** The sum of all that was reached, when it has been read. */
+  /** Resolves with the sum of all reported bytes. */
   async end(): Promise<number> {
     await this.#running;
     if (this.#fault !== undefined) throw this.#fault.error;

@@ -1,4 +1,4 @@
-/** Reads a range of a blob to memory that the caller has, without a detour where the store knows how. */
+/** Reads a range of a blob into the caller's memory, without a copy in stores that support it. */
 import { ShoalError } from '../../errors/errors.js';
 import type { ReadIntoOptions, Store } from '../store.js';
 
@@ -13,7 +13,7 @@ export async function readInto(
   await copyInto(store.read(name, { ...others, start, end: start + into.byteLength }), into, onIdle);
 }
 
-/** Takes just as many bytes as there is room for. */
+/** Copies chunks into memory; fails unless they fill it exactly. */
 export async function copyInto(
   chunks: AsyncIterable<Uint8Array>,
   into: Uint8Array,
@@ -33,9 +33,9 @@ export async function copyInto(
 }
 
 export function tooFew(found: number, wanted: number): ShoalError {
-  return new ShoalError('SHOAL_CORRUPT', `it gave ${found} bytes instead of ${wanted}`);
+  return new ShoalError('SHOAL_CORRUPT', `the blob has ${found} bytes in the range instead of ${wanted}`);
 }
 
 function tooMany(wanted: number): ShoalError {
-  return new ShoalError('SHOAL_CORRUPT', `it gave more bytes than the ${wanted} that were asked for`);
+  return new ShoalError('SHOAL_CORRUPT', `the read returned more than the ${wanted} requested bytes`);
 }

@@ -5,7 +5,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-it('sweeps at once and every hour until it is stopped, whether or not a sweep fails', async () => {
+it('sweeps now and every hour until it is stopped, whether or not a sweep fails', async () => {
   vi.useFakeTimers();
   const lines: string[] = [];
   const calls: boolean[] = [];
@@ -18,8 +18,8 @@ it('sweeps at once and every hour until it is stopped, whether or not a sweep fa
   await vi.advanceTimersByTimeAsync(2 * SWEEP_EVERY_MS);
   expect(calls).toEqual([true, false, false]);
   expect(lines).toEqual([
-    'removed 3 unfinished files that earlier writers had left',
-    'unfinished files could not be removed: the disk hangs',
+    'removed 3 unfinished files of earlier writers',
+    'cannot remove unfinished files: the disk hangs',
   ]);
   stop();
   await vi.advanceTimersByTimeAsync(2 * SWEEP_EVERY_MS);

@@ -1,4 +1,4 @@
-/** Unfinished files that crashed or interrupted writers have left: removed at the start, and every hour. */
+/** Removes unfinished files of crashed or interrupted writers, at the start and every hour. */
 import { messageOf } from '../../errors/errors.js';
 import type { Store } from '../store.js';
 
@@ -6,7 +6,7 @@ export const SWEEP_EVERY_MS = 3_600_000;
 
 export type Log = ((line: string) => void) | undefined;
 
-/** Sweeps at once and every hour until the function that it gives is called. */
+/** Sweeps now and every hour; returns the function that stops it. */
 export function sweepHourly(sweep: (isFirst: boolean) => Promise<number>, log: Log): () => void {
   const run = (isFirst: boolean) => report(sweep(isFirst), log);
   run(true);
@@ -15,19 +15,19 @@ export function sweepHourly(sweep: (isFirst: boolean) => Promise<number>, log: L
 }
 
 /**
- * Sweeps a store that only this process writes to: what is older than the process was left by an earlier one. In any other
- * store somebody may be writing, and only what nobody has touched for an hour goes.
+ * Sweeps a store that only this process writes to: files older than the process belong to an earlier one. Other stores
+ * may have concurrent writers, so only files that are an hour old are removed there.
  */
 export function sweepOwn(store: Pick<Store, 'sweep'>): Promise<number> {
   return store.sweep({ olderThanMs: Date.now() - performance.timeOrigin });
 }
 
-/** Nobody waits for a sweep, and that it fails ends nothing. */
+/** Logs the outcome of a sweep. A failure has no other effect. */
 export function report(swept: Promise<number>, log: Log): void {
   swept.then(
     (count) => {
-      if (count > 0) log?.(`removed ${count} unfinished files that earlier writers had left`);
+      if (count > 0) log?.(`removed ${count} unfinished files of earlier writers`);
     },
-    (error: unknown) => log?.(`unfinished files could not be removed: ${messageOf(error)}`),
+    (error: unknown) => log?.(`cannot remove unfinished files: ${messageOf(error)}`),
   );
 }

@@ -1,4 +1,4 @@
-/** A directory as the blobs of a task: what its agent would serve, without the agent. */
+/** A local directory with the interface of a task's blobs. */
 
 import type { DirectoryStore } from '../disk/directory-store.js';
 import type { PeerBlobs } from './peers.js';

@@ -46,7 +46,7 @@ describeStore('outside', async () => {
 describe('from outside', () => {
   const holders = (name: string) => PLACES.filter((place) => existsSync(join(folder, place, name)));
 
-  it('blobs find homes at different tasks, each with its replica', async () => {
+  it('blobs are stored on different tasks, each with a replica', async () => {
     const store = storeOver(folder);
     const homes = new Set<string>();
     for (let i = 0; i < 12; i++) {
@@ -59,7 +59,7 @@ describe('from outside', () => {
     expect([...homes].sort()).toEqual(PLACES);
   });
 
-  it('a task that fails to take a blob is passed over for another', async () => {
+  it('a task that fails to store a blob is replaced by another', async () => {
     const store = storeOver(folder, (place, blobs) =>
       place === 'a'
         ? { ...blobs, write: () => Promise.reject(new ShoalError('SHOAL_UNREACHABLE', 'away')) }
@@ -71,7 +71,7 @@ describe('from outside', () => {
     }
   });
 
-  it('a copy is made where it is asked for, of one that is there', async () => {
+  it('a copy is made at the given place', async () => {
     const store = storeOver(folder);
     writeFileSync(join(folder, 'c', 'only'), 'here');
     await store.copy('only', 'a');

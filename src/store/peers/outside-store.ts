@@ -1,6 +1,6 @@
 /**
- * The disks of all tasks as somebody sees them who is none of the tasks: an operator with a terminal. It speaks for one
- * task after the other, so that what it puts lies as if a task had put it, and each blob has another home.
+ * The disks of all tasks, for an operator outside the cluster. It writes each blob as if one of the tasks had, a
+ * different one for each blob.
  */
 import { isShoalError, ShoalError } from '../../errors/errors.js';
 import type { BlobSource, PutOptions, PutResult } from '../store.js';
@@ -10,10 +10,10 @@ import { remoteDisk } from './remote-disk.js';
 
 export interface OutsideStoreOptions {
   readonly places: Pick<Peers, 'members' | 'blobs'>;
-  /** The place that is asked first. */
+  /** The place to read from first. */
   readonly nearest: string;
-  /** Copies beside the first one. */
-  readonly replicas?: number | undefined;
+  /** The number of additional copies; default: 1. */
+  readonly replicas?: number;
 }
 
 export class OutsideStore extends PeersStore {
@@ -35,15 +35,15 @@ export class OutsideStore extends PeersStore {
       try {
         return await new PeersStore(seenFrom(this.#options, place)).put(name, source, options);
       } catch (error) {
-        if (!isOfThePlace(error) || options.signal?.aborted) throw error;
+        if (!isPlaceFailure(error) || options.signal?.aborted) throw error;
         problem = error;
       }
     }
-    throw problem ?? new ShoalError('SHOAL_UNREACHABLE', `no task can take blob ${name}`);
+    throw problem ?? new ShoalError('SHOAL_UNREACHABLE', `no task is alive to store blob ${name}`);
   }
 }
 
-function isOfThePlace(error: unknown): boolean {
+function isPlaceFailure(error: unknown): boolean {
   return ['SHOAL_UNREACHABLE', 'SHOAL_TIMEOUT', 'SHOAL_NO_SPACE'].some(
     (code) => isShoalError(error) && error.code === code,
   );

@@ -1,10 +1,10 @@
 /**
- * The disks of all tasks as one store. A blob lies on the disk of the task that put it and on others, on other
- * hosts where there are any; whoever looks for it asks everybody. Nothing keeps a record of what lies where:
- * the disks are the record, so a task that comes back with an empty one tells no lies.
+ * The disks of all tasks as one store. A blob is stored on the disk of the task that put it, with replicas on other
+ * tasks, on other hosts if there are any. A lookup asks all tasks. There is no index that could be out of date: a task
+ * that restarts with an empty disk simply has no blobs.
  *
- * A name that is put again replaces the copies that can be reached. One on a task that was away stays as it
- * was: what a reader must be sure of it checks by a sum that it has from elsewhere.
+ * A repeated put replaces the reachable copies. A copy on an unreachable task stays stale, so readers that need a
+ * specific content verify its checksum.
  */
 import { isShoalError, messageOf, ShoalError } from '../../errors/errors.js';
 import { isCopyFault } from '../../errors/system-error.js';
@@ -39,7 +39,7 @@ import {
 } from './peers.js';
 import { spread } from './spread.js';
 
-/** What the store wants of the disk of the task for which it speaks. */
+/** The operations that the store needs of its own task's disk. */
 export type OwnDisk = Pick<
   DirectoryStore,
   'stage' | 'put' | 'read' | 'stat' | 'digest' | 'list' | 'remove' | 'sweep' | 'close'
@@ -48,10 +48,10 @@ export type OwnDisk = Pick<
 
 export interface PeersStoreOptions {
   readonly peers: Peers;
-  /** The disk of this task: the directory that its agent serves. */
+  /** The directory that this task's agent serves. */
   readonly directory: OwnDisk;
-  /** Copies on other tasks. */
-  readonly replicas?: number | undefined;
+  /** The number of copies on other tasks; default: 1. */
+  readonly replicas?: number;
   readonly log?: ((line: string) => void) | undefined;
 }
 
@@ -65,7 +65,7 @@ interface Holder {
   readonly blob: PeerBlob;
 }
 
-/** A question to everybody does not wait long for one of them. */
+/** The timeout per task of a request to all tasks. */
 const ASK_MS = 5000;
 const AWAY: ReadonlySet<string> = new Set([
   'SHOAL_UNREACHABLE',
@@ -127,14 +127,14 @@ export class PeersStore implements Store {
     const parts = { peers: this.#peers, directory: this.#directory, chosen, spare, wanted };
     const result = await spread(parts, name, source, options);
     const stale = (await before).filter(({ place }) => !result.places.includes(place));
-    // Copies of what this blob replaced. One that cannot be removed is as one that could not be reached.
+    // Old copies of the replaced blob. One that cannot be removed is treated like one on an unreachable task.
     await Promise.allSettled(stale.map(({ place }) => this.#at(place).remove(name, { timeoutMs: ASK_MS })));
     return result;
   }
 
   /**
-   * Puts the first copy where everybody who wants that name puts it first: there, one of them succeeds. Tells
-   * the place, or undefined when the name is taken. Two who disagree about who is alive may both succeed.
+   * Writes the first copy to the place that all writers of that name try first: there only one succeeds. Returns the
+   * place, or undefined when the name is taken. Writers that disagree about which tasks are alive may both succeed.
    */
   async #claim(
     name: string,
@@ -176,7 +176,7 @@ export class PeersStore implements Store {
     await copyInto(this.read(name, { start, end, place, signal, timeoutMs }), into, onIdle);
   }
 
-  /** The nearest copy, and the next where that ends too soon. */
+  /** Reads the nearest copy, and continues with the next one after a failure. */
   async *#readAnywhere(
     name: string,
     options: ReadOptions & { readonly start: number },
@@ -207,8 +207,8 @@ export class PeersStore implements Store {
       const away = this.#peers.members().filter(({ alive }) => !alive);
       throw away.length === 0
         ? notFound(name)
-        : new ShoalError('SHOAL_NOT_FOUND', `no task that answers has a blob ${name}`, {
-            hint: `these do not answer: ${away.map(({ place }) => place).join(', ')}`,
+        : new ShoalError('SHOAL_NOT_FOUND', `no reachable task has blob ${name}`, {
+            hint: `unreachable tasks: ${away.map(({ place }) => place).join(', ')}`,
           });
     }
     const [first] = failures;
@@ -220,7 +220,7 @@ export class PeersStore implements Store {
     });
   }
 
-  /** Where to read, in the order of trying: here, those who say that they have it, those who seem to be away. */
+  /** The places to try in order: this task, the tasks that report a copy, the tasks that seem unreachable. */
   async *#copies(
     name: string,
     options: StoreCallOptions,
@@ -256,7 +256,7 @@ export class PeersStore implements Store {
     return { ...pick(nearest.blob), places: same.map((holder) => holder.place) };
   }
 
-  /** Without a place: of the nearest copy that answers. */
+  /** Without a place: the digest of the nearest copy. */
   async digest(name: string, options: PlaceOptions = {}): Promise<BlobDigest> {
     const { signal, timeoutMs, place = (await this.locate(name, options))[0] } = options;
     if (place === undefined) throw notFound(name);
@@ -272,10 +272,10 @@ export class PeersStore implements Store {
     };
     for (const { place, alive } of this.#peers.members())
       if (!alive && place !== this.self) options.onUnanswered?.(place);
-    const faults = await this.#everybody(options, async (place, blobs, bounds) => {
+    const faults = await this.#askEveryone(options, async (place, blobs, bounds) => {
       for await (const blob of blobs.list(prefix, bounds)) note(place, blob);
     });
-    this.#passOver(faults, `listing ${prefix}`, found.size > 0);
+    this.#skip(faults, `listing ${prefix}`, found.size > 0);
     for (const unordered of found.values()) {
       const holders = this.#nearestFirst(unordered);
       const { blob } = holders[0]!;
@@ -291,7 +291,7 @@ export class PeersStore implements Store {
       if (place === this.self) checkOwn(this.#peers, name);
       return this.#at(place).remove(name, options);
     }
-    // The others first: what one of them refuses must not be done here either.
+    // The others first: if one of them refuses, the own copy must stay too.
     const remove: Ask = (_, blobs, bounds) => blobs.remove(name, bounds);
     const faults = await this.#askAll(
       this.#others().map((other) => other.place),
@@ -299,11 +299,7 @@ export class PeersStore implements Store {
       remove,
     );
     checkOwn(this.#peers, name);
-    this.#passOver(
-      [...faults, ...(await this.#askAll([this.self], options, remove))],
-      `removing ${name}`,
-      false,
-    );
+    this.#skip([...faults, ...(await this.#askAll([this.self], options, remove))], `removing ${name}`, false);
   }
 
   async copy(name: string, to: string, options: CopyOptions = {}): Promise<void> {
@@ -325,7 +321,7 @@ export class PeersStore implements Store {
     await this.#at(to).write(name, source, { signal, timeoutMs, size });
   }
 
-  /** Of this task's own disk: the others see to theirs. */
+  /** Sweeps this task's own disk; the others sweep theirs. */
   sweep(options: { readonly olderThanMs?: number | undefined } = {}): Promise<number> {
     return this.#directory.sweep(options);
   }
@@ -343,18 +339,18 @@ export class PeersStore implements Store {
     return place === this.self ? directoryBlobs(this.#directory) : this.#peers.blobs(place);
   }
 
-  /** Who has the blob, the nearest first. */
+  /** The places with the blob, nearest first. */
   async #holders(name: string, options: StoreCallOptions): Promise<readonly Holder[]> {
     const found: Holder[] = [];
-    const faults = await this.#everybody(options, async (place, blobs, bounds) => {
+    const faults = await this.#askEveryone(options, async (place, blobs, bounds) => {
       const blob = await blobs.stat(name, bounds);
       if (blob !== undefined) found.push({ place, blob });
     });
-    this.#passOver(faults, `looking for ${name}`, found.length > 0);
+    this.#skip(faults, `looking for ${name}`, found.length > 0);
     return this.#nearestFirst(found);
   }
 
-  /** This task, then those who have had it for the shortest time. */
+  /** This task first, then the most recently written copies. */
   #nearestFirst(holders: readonly Holder[]): readonly Holder[] {
     const own = ({ place }: Holder) => Number(place === this.self);
     return [...holders].sort(
@@ -363,10 +359,10 @@ export class PeersStore implements Store {
   }
 
   /**
-   * Asks this task and all others at once. Who is away, or does not answer soon, is passed over; places whose disk fails
-   * are returned.
+   * Asks all tasks, this one included, concurrently. Skips tasks that are unreachable or too slow; returns the places
+   * whose disk fails.
    */
-  #everybody(options: AskOptions, ask: Ask): Promise<readonly PlaceFault[]> {
+  #askEveryone(options: AskOptions, ask: Ask): Promise<readonly PlaceFault[]> {
     return this.#askAll([this.self, ...this.#others().map(({ place }) => place)], options, ask);
   }
 
@@ -379,7 +375,7 @@ export class PeersStore implements Store {
           await ask(place, this.#at(place), bounds);
         } catch (error) {
           if (place !== this.self && isAway(error)) {
-            // A task that keeps no blobs has answered.
+            // A task without blobs has answered.
             if (!isShoalError(error, 'SHOAL_NOT_FOUND')) options.onUnanswered?.(place);
             return;
           }
@@ -391,11 +387,10 @@ export class PeersStore implements Store {
     return faults;
   }
 
-  /** A disk that fails is passed over where others have an answer; else its failure is the answer. */
-  #passOver(faults: readonly PlaceFault[], what: string, hasOthers: boolean): void {
+  /** Logs failing disks if other places answered; otherwise throws the first failure. */
+  #skip(faults: readonly PlaceFault[], what: string, hasOthers: boolean): void {
     if (faults[0] && !hasOthers) throw faults[0].error;
-    for (const { place, error } of faults)
-      this.#log?.(`${what}: ${place} is passed over: ${messageOf(error)}`);
+    for (const { place, error } of faults) this.#log?.(`${what}: skipped ${place}: ${messageOf(error)}`);
   }
 }
 
@@ -406,7 +401,7 @@ function askBounds({ signal, timeoutMs = ASK_MS }: StoreCallOptions): StoreCallO
   return { signal, timeoutMs: Math.min(timeoutMs, ASK_MS) };
 }
 
-/** Whether a failure says no more than that a task cannot be asked at the moment. */
+/** Whether a failure only means that a task cannot be asked right now. */
 function isAway(error: unknown): boolean {
   return isShoalError(error) && AWAY.has(error.code);
 }

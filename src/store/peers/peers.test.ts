@@ -13,7 +13,7 @@ const candidates = (members: readonly PeerMember[], name = 'logs/model.ckpt-1/da
   return replicaCandidates(peers, name).map(({ place }) => place);
 };
 
-describe('who gets a replica', () => {
+describe('the first candidate for a replica', () => {
   const others = [member('ps/1', { turn: 2 }), member('worker/1'), member('worker/2')];
 
   it('is a worker first, then the chief, then another ps', () => {
@@ -26,7 +26,7 @@ describe('who gets a replica', () => {
     expect(candidates([member('ps/0'), chief])).toEqual(['worker/0']);
   });
 
-  it('is the chief before somebody on the same host', () => {
+  it('is the chief rather than a task on the same host', () => {
     const chief = member('worker/0', { turn: 1 });
     const near = member('worker/1', { host: 'ps/0' });
     expect(candidates([member('ps/0'), chief, near])[0]).toBe('worker/0');

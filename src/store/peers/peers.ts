@@ -1,14 +1,13 @@
 /**
- * The other tasks as the peers store sees them: who there is, on which host, and how to reach their blobs. The
- * cluster gives this; the store knows nothing else of it.
+ * The interface between the peers store and the cluster: the other tasks, their hosts and their blobs.
  */
 import { createHash } from 'node:crypto';
 import { type ErrorDetails, ShoalError } from '../../errors/errors.js';
 import type { BlobDigest, BlobSource, OrderedBy, StoreCallOptions } from '../store.js';
 
 /**
- * A task does not let the caller write or delete: the caller has been replaced, or has no right to it. What one task refuses
- * is not tried at another.
+ * A task refuses a write or delete, because the caller has been replaced or has no permission. Not retried at another
+ * task.
  */
 export class PeerRefusal extends ShoalError {
   override readonly name = 'PeerRefusal';
@@ -19,13 +18,12 @@ export class PeerRefusal extends ShoalError {
 }
 
 export interface PeerMember {
-  /** The name of the task as a place: `ps/0`. */
+  /** The place name of the task: `ps/0`. */
   readonly place: string;
-  /** Tasks with the same host are lost together. */
+  /** Tasks on the same host fail together. */
   readonly host: string;
-  /** Whether it is worth asking. */
   readonly alive: boolean;
-  /** Who is asked to hold replicas: those with the lowest number first, 0 unless told. */
+  /** The priority for replicas, lowest first; default: 0. */
   readonly turn?: number;
 }
 
@@ -36,17 +34,17 @@ export interface PeerBlob {
 }
 
 export interface PeerWriteOptions extends StoreCallOptions {
-  readonly size?: number | undefined;
-  readonly ifAbsent?: boolean | undefined;
+  readonly size?: number;
+  readonly ifAbsent?: boolean;
   readonly crc32c?: (() => number | Promise<number>) | undefined;
-  readonly orderedBy?: OrderedBy | undefined;
+  readonly orderedBy?: OrderedBy;
 }
 
 export interface PeerReadOptions extends StoreCallOptions {
-  readonly start?: number | undefined;
-  readonly end?: number | undefined;
-  /** How often it is tried while no byte moves. */
-  readonly attempts?: number | undefined;
+  readonly start?: number;
+  readonly end?: number;
+  /** Consecutive attempts without progress before the read fails. */
+  readonly attempts?: number;
 }
 
 /** The blobs of one task, as its agent serves them. */
@@ -68,11 +66,11 @@ export interface Peers {
   readonly self: string;
   /** Every task that has not left, this one included. */
   members(): readonly PeerMember[];
-  /** The blobs of another task, wherever it lives at the moment. */
+  /** The blobs of another task at its current address. */
   blobs(place: string): PeerBlobs;
   /**
-   * Why this task may not write or delete on its own disk, as far as it knows: it has been replaced, or the task whose
-   * order it carries out has. Undefined when it may.
+   * Why this task may not write or delete on its own disk, as far as it knows: it, or the task whose order it executes,
+   * has been replaced. Undefined when allowed.
    */
   refusal?(orderedBy?: OrderedBy): string | undefined;
 }
@@ -80,10 +78,10 @@ export interface Peers {
 /** Throws when this task may not write or delete on its own disk. */
 export function checkOwn(peers: Peers, name: string, orderedBy?: OrderedBy): void {
   const why = peers.refusal?.(orderedBy);
-  if (why !== undefined) throw new PeerRefusal(`${peers.self} may not change blob ${name}: ${why}`);
+  if (why !== undefined) throw new PeerRefusal(`${peers.self} cannot change blob ${name}: ${why}`);
 }
 
-/** Places in an order that is the same wherever it is computed, and another for each key. */
+/** Rendezvous hashing: orders places the same way on every task, differently for each key. */
 export function ranked<M extends { readonly place: string }>(
   key: string,
   members: readonly M[],
@@ -96,9 +94,9 @@ export function ranked<M extends { readonly place: string }>(
 }
 
 /**
- * Who is to hold replicas, best first: tasks on hosts of their own, then further tasks of those hosts; tasks of
- * this host only where there is no other. All blobs of one folder and task go the same way, so that a lost host
- * takes few pairs of them with it.
+ * Candidates for replicas, best first: one task of each other host, then the other tasks of those hosts; tasks of this
+ * host only if there is no other host. All blobs of one folder and task share an order, so that losing two hosts
+ * affects few blobs.
  */
 export function replicaCandidates(peers: Peers, name: string): readonly PeerMember[] {
   const members = peers.members();

@@ -1,9 +1,9 @@
 /**
- * The disk of one task, and no other: where the shards of an export are collected. A ps writes to it through the agent of
- * that task; the task itself, and a ps on the same machine that sees the directory, directly.
+ * The disk of a single task: where the shards of an export are collected. A ps writes to it through the agent of that
+ * task; the task itself, and a ps on the same machine that can access the directory, write directly.
  *
- * Whether a ps sees it is found out by a mark: a file in the directory with a random content, which the address of the store
- * tells. Only who can write to the directory can put it there.
+ * A marker file shows whether a ps can access the directory: its random content is part of the store's URL. Only a
+ * process that can write to the directory can create it.
  */
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -18,22 +18,22 @@ const SCHEME = 'place:';
 
 export interface PlaceStoreOptions {
   readonly peers: Peers;
-  /** The task whose disk it is: `worker/1`. */
+  /** The task that owns the disk: `worker/1`. */
   readonly place: string;
   /** The disk of this task. */
   readonly directory: DirectoryStore;
-  readonly mark?: PlaceMark | undefined;
+  readonly mark?: PlaceMark;
 }
 
 export interface PlaceMark {
-  /** The directory of the place's blobs, as the place itself names it. */
+  /** The path of the place's blobs on its own machine. */
   readonly directory: string;
-  /** A file in it. */
+  /** The marker file's path in the directory. */
   readonly file: string;
   readonly content: string;
 }
 
-/** Marks a directory of blobs; the mark is a blob too, and is removed as such. */
+/** Creates the marker file in a blob directory. It is a blob too, and removed as one. */
 export async function markPlace(directory: string, file: string): Promise<PlaceMark> {
   const content = randomBytes(16).toString('hex');
   const path = join(directory, file);
@@ -74,7 +74,7 @@ export class PlaceStore extends PeersStore {
 export const placeUrl = (place: string, mark?: PlaceMark): string =>
   SCHEME + place + (mark ? `?${new URLSearchParams({ ...mark })}` : '');
 
-/** The place of such an address, and its mark; undefined for the address of another store. */
+/** The place and mark in the URL of a place store; undefined for other URLs. */
 export function placeOfUrl(
   url: string,
 ): { readonly place: string; readonly mark: PlaceMark | undefined } | undefined {

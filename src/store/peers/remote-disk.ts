@@ -1,10 +1,10 @@
-/** The disk of another task, through its agent, for a store that acts in the place of that task. */
+/** The disk of another task through its agent, for a store that acts as that task. */
 import { ShoalError } from '../../errors/errors.js';
 import type { BlobSource } from '../store.js';
 import type { PeerBlobs } from './peers.js';
 import type { OwnDisk } from './peers-store.js';
 
-/** What is staged there has its name at once; discarding it removes it. */
+/** Staging publishes the blob immediately; discarding removes it. */
 export function remoteDisk(blobs: PeerBlobs, place: string): OwnDisk {
   const here = <B extends object>(blob: B) => ({ ...blob, places: [place] });
   return {
@@ -13,7 +13,7 @@ export function remoteDisk(blobs: PeerBlobs, place: string): OwnDisk {
       shortfall: 0,
     }),
     stage: async (name, chunks, { size, signal, timeoutMs, crc32c, orderedBy } = {}) => {
-      const source = onePass(chunks, `the way to ${place} broke while blob ${name} was sent there`);
+      const source = onePass(chunks, `the connection to ${place} broke while sending blob ${name}`);
       const digest = await blobs.write(name, source, { size, signal, timeoutMs, crc32c, orderedBy });
       return { ...digest, isReadBack: false, commit: async () => true, discard: () => blobs.remove(name) };
     },
@@ -27,13 +27,13 @@ export function remoteDisk(blobs: PeerBlobs, place: string): OwnDisk {
       for await (const blob of blobs.list(prefix)) yield here(blob);
     },
     remove: (name, options) => blobs.remove(name, options),
-    // The task sees to its own disk.
+    // The task sweeps its own disk.
     sweep: async () => 0,
     close: async () => {},
   };
 }
 
-/** Chunks that are there once, as a source: whoever asks for them again must begin with another put. */
+/** A source of chunks that can be read once: a retry needs another put. */
 function onePass(chunks: AsyncIterable<Uint8Array>, why: string): BlobSource {
   let isTaken = false;
   return (offset) => {

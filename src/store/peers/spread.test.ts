@@ -4,7 +4,7 @@ import { ShoalError } from '../../errors/errors.js';
 import type { PeerBlobs, Peers } from './peers.js';
 import { spread } from './spread.js';
 
-it('ends when the own disk refuses a blob that others have taken in already', {
+it('fails when the own disk refuses a blob that others have already stored', {
   timeout: 20_000,
 }, async () => {
   let taken = 0;

@@ -1,7 +1,7 @@
 /**
- * One blob to several disks at the same time: written here, streamed to others, each in a pass of its own over the
- * source. It gets its name here last, when it is decided that it is there: if a source fails, nobody else can hold it, or
- * one of the others refuses it, no copy stays.
+ * Writes one blob to several disks concurrently: to the own disk and to those of other tasks, each in its own pass over
+ * the source. The own copy is published last, as the commit: if the source fails, no other task can store the blob, or
+ * one refuses it, no copy remains.
  */
 import { throwIfAborted } from '../../async/deadline.js';
 import { crc32c } from '../../bytes/crc32c.js';
@@ -15,11 +15,11 @@ import { WatchedSource } from './watched-source.js';
 export interface Spreading {
   readonly peers: Peers;
   readonly directory: Pick<DirectoryStore, 'stage'>;
-  /** Who gets a copy. */
+  /** The tasks that get a copy. */
   readonly chosen: readonly PeerMember[];
-  /** Who stands in for one of them that fails. */
+  /** Substitutes for tasks that fail. */
   readonly spare: readonly PeerMember[];
-  /** How many copies elsewhere are wanted. */
+  /** The requested number of copies on other tasks. */
   readonly wanted: number;
 }
 
@@ -54,9 +54,9 @@ export async function spread(
       await peers.blobs(place).write(name, pass.open, {
         size,
         signal: anyOf(signal, pass.signal),
-        // The pass is given up first, and says why.
+        // The pass times out first, with a more specific error.
         timeoutMs: 2 * timeoutMs,
-        crc32c: () => pass.waitFor(sum.whole),
+        crc32c: () => pass.waitFor(sum.complete),
         orderedBy,
       });
       return place;
@@ -85,7 +85,7 @@ export async function spread(
   const held = async () => (await copies).filter((place) => place !== undefined);
   const undo = async () => {
     const gone = (await held()).map((place) => peers.blobs(place).remove(name, { timeoutMs: UNDO_MS }));
-    // The fault that led here is told. A copy that cannot be taken back has no manifest that names it.
+    // The original error is reported. No manifest refers to a copy that cannot be removed.
     await Promise.allSettled(gone);
   };
 
@@ -124,9 +124,9 @@ export async function spread(
   }
 }
 
-/** The crc32c of one pass, of use to everybody who sends the same bytes. */
+/** The crc32c of one pass, shared by all that send the same bytes. */
 class Sum {
-  readonly whole: Promise<number>;
+  readonly complete: Promise<number>;
   soFar = 0;
   readonly #known: (() => number) | undefined;
   #settle: { readonly resolve: (crc: number) => void; readonly reject: (error: unknown) => void };
@@ -134,13 +134,13 @@ class Sum {
   constructor(known: (() => number) | undefined) {
     this.#known = known;
     this.#settle = { resolve: () => {}, reject: () => {} };
-    this.whole = new Promise((resolve, reject) => {
+    this.complete = new Promise((resolve, reject) => {
       this.#settle = { resolve, reject };
     });
-    this.whole.catch(() => {});
+    this.complete.catch(() => {});
   }
 
-  /** There will be none: the pass was not made, or not to its end. */
+  /** The pass did not complete, so there is no sum. */
   fail(error: unknown): void {
     this.#settle.reject(error);
   }
@@ -156,7 +156,7 @@ class Sum {
       this.soFar = this.#known?.() ?? this.soFar;
       this.#settle.resolve(this.soFar);
     } finally {
-      this.fail(new ShoalError('SHOAL_ABORTED', 'the pass over the source was given up'));
+      this.fail(new ShoalError('SHOAL_ABORTED', 'reading the source was aborted'));
     }
   }
 }
@@ -170,9 +170,9 @@ function noReplica(name: string, failures: readonly Failure[]): ShoalError {
   const isFull = failures.every(({ error }) => isShoalError(error, 'SHOAL_NO_SPACE'));
   return new ShoalError(
     isFull ? 'SHOAL_NO_SPACE' : 'SHOAL_UNREACHABLE',
-    `blob ${name} got no copy on another task: ${why}`,
+    `blob ${name} has no copy on another task: ${why}`,
     {
-      hint: 'a blob on one disk alone would be lost with it: see to the tasks named here, or ask for no replicas',
+      hint: 'a blob on a single disk would be lost with it: fix the tasks named here, or set replicas to 0',
       cause: failures[0]?.error,
     },
   );

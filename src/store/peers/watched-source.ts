@@ -1,6 +1,6 @@
 /**
- * A source whose taker is watched: one that takes nothing for too long is given up. Waiting for the source itself is no
- * fault of the taker; the time between, and after the end, is the taker's.
+ * A source that aborts a stalled reader: one that requests no chunk for too long. Time spent waiting for the source
+ * itself does not count; the time between chunks and after the end does.
  */
 import { ShoalError } from '../../errors/errors.js';
 import { slices } from '../sources.js';
@@ -19,18 +19,18 @@ export class WatchedSource {
     this.#expect();
   }
 
-  /** Fires when the taker is given up. */
+  /** Fires when the reader has stalled. */
   get signal(): AbortSignal {
     return this.#stop.signal;
   }
 
-  /** The taker is done, well or not. */
+  /** The reader has ended, successfully or not. */
   close(): void {
     this.#closed = true;
     clearTimeout(this.#timer);
   }
 
-  /** A wait that is no fault of the taker. */
+  /** Waits without counting the time as a stall of the reader. */
   async waitFor<T>(what: Promise<T>): Promise<T> {
     clearTimeout(this.#timer);
     try {
@@ -57,12 +57,14 @@ export class WatchedSource {
     }
   }
 
-  /** Gives the taker up unless something happens in time. */
+  /** Aborts the reader unless it makes progress in time. */
   #expect(): void {
     clearTimeout(this.#timer);
     if (this.#closed) return;
     this.#timer = setTimeout(() => {
-      this.#stop.abort(new ShoalError('SHOAL_TIMEOUT', `it took nothing for ${this.#stallMs} ms`));
+      this.#stop.abort(
+        new ShoalError('SHOAL_TIMEOUT', `the receiver made no progress for ${this.#stallMs} ms`),
+      );
     }, this.#stallMs);
   }
 }

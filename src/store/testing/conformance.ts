@@ -1,4 +1,4 @@
-/** What every store must do, as tests: called with a way to make one. */
+/** Conformance tests for stores. */
 import { randomBytes } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { crc32c } from '../../bytes/crc32c.js';
@@ -6,9 +6,9 @@ import type { BlobInfo, BlobSource, ReadOptions, Store } from '../store.js';
 
 export interface StoreUnderTest {
   readonly store: Store;
-  /** Another hand on the same blobs, as another process would have it. */
+  /** Another instance over the same blobs, as in another process. */
   readonly other: Store;
-  /** What an unfinished put may have left where nobody looks. */
+  /** The number of temporary files. */
   leftovers(): number;
   close(): Promise<void>;
 }
@@ -52,7 +52,7 @@ export function describeStore(kind: string, make: () => Promise<StoreUnderTest>)
       expect(made.leftovers()).toBe(0);
     };
 
-    it('gives back what it was given, of any size, from memory and from a stream', async () => {
+    it('returns what was put, of any size, from memory and from a stream', async () => {
       for (const size of [0, 1, 65_536, 3_000_001]) {
         const bytes = randomBytes(size);
         const fromMemory = await store.put(`dir/memory-${size}`, bytes);
@@ -67,7 +67,7 @@ export function describeStore(kind: string, make: () => Promise<StoreUnderTest>)
       expect(made.leftovers()).toBe(0);
     });
 
-    it('takes a large blob in chunks of any size', async () => {
+    it('accepts a large blob in chunks of any size', async () => {
       const bytes = randomBytes(64 << 20);
       const steps = [7, 4096, 100_000, 1 << 20, 9_000_000];
       const source: BlobSource = async function* (offset) {
@@ -89,7 +89,7 @@ export function describeStore(kind: string, make: () => Promise<StoreUnderTest>)
       expect({ size, crc32c: found }).toEqual({ size: bytes.byteLength, crc32c: sum });
     });
 
-    it('believes the sum that the source tells', async () => {
+    it('uses the sum that the source provides', async () => {
       const bytes = randomBytes(5_000_000);
       const sum = crc32c(bytes);
       const result = await store.put('summed', chunksOf(bytes), { crc32c: () => sum });
@@ -97,7 +97,7 @@ export function describeStore(kind: string, make: () => Promise<StoreUnderTest>)
       expect((await readAll(made.other, 'summed')).equals(bytes)).toBe(true);
     });
 
-    it('gives any range, and refuses one outside', async () => {
+    it('reads any range, and refuses one outside the blob', async () => {
       const bytes = randomBytes(2_500_000);
       await store.put('r', bytes);
       for (const reader of [store, made.other]) {
@@ -128,7 +128,7 @@ export function describeStore(kind: string, make: () => Promise<StoreUnderTest>)
       expect(Buffer.concat(halves).equals(bytes)).toBe(true);
     });
 
-    it('tells of a blob what it is, and of one that is not there that it is not', async () => {
+    it('reports the properties of a blob, and that a missing blob is missing', async () => {
       const before = Date.now();
       await store.put('a/b', randomBytes(77));
       const info = await store.stat('a/b');
@@ -144,7 +144,7 @@ export function describeStore(kind: string, make: () => Promise<StoreUnderTest>)
       }
     });
 
-    it('replaces a blob in one instant: a reader sees the one or the other', async () => {
+    it('replaces a blob atomically', async () => {
       const old = Buffer.alloc(3_000_000, 1);
       await store.put('swap', old);
       const reading = store.read('swap')[Symbol.asyncIterator]();
@@ -167,25 +167,22 @@ export function describeStore(kind: string, make: () => Promise<StoreUnderTest>)
     it.each([
       ['a small', 3000, 1 << 20],
       ['a large', 3_000_000, 24 << 20],
-    ])(
-      'takes %s chunk before it asks for the next, which comes in the same memory',
-      async (_, step, size) => {
-        const bytes = randomBytes(size);
-        const source: BlobSource = async function* (offset) {
-          const memory = Buffer.alloc(step);
-          for (let at = offset; at < size; at += step) {
-            const length = bytes.copy(memory, 0, at, at + step);
-            yield memory.subarray(0, length);
-            memory.fill(0);
-          }
-        };
-        await store.put('reused', source, { size });
-        expect((await readAll(store, 'reused')).equals(bytes)).toBe(true);
-        const known = { size, crc32c: () => crc32c(bytes), readBack: true };
-        await store.put('known', source, known);
-        expect((await readAll(made.other, 'known')).equals(bytes)).toBe(true);
-      },
-    );
+    ])('consumes %s chunk before it requests the next, which reuses the memory', async (_, step, size) => {
+      const bytes = randomBytes(size);
+      const source: BlobSource = async function* (offset) {
+        const memory = Buffer.alloc(step);
+        for (let at = offset; at < size; at += step) {
+          const length = bytes.copy(memory, 0, at, at + step);
+          yield memory.subarray(0, length);
+          memory.fill(0);
+        }
+      };
+      await store.put('reused', source, { size });
+      expect((await readAll(store, 'reused')).equals(bytes)).toBe(true);
+      const known = { size, crc32c: () => crc32c(bytes), readBack: true };
+      await store.put('known', source, known);
+      expect((await readAll(made.other, 'known')).equals(bytes)).toBe(true);
+    });
 
     it('lists by prefix, each name once', async () => {
       const all = ['a.b', 'a/1', 'a/2/x', 'a/2/y', 'a2', 'b/1'];
@@ -199,7 +196,7 @@ export function describeStore(kind: string, make: () => Promise<StoreUnderTest>)
       expect(info).toMatchObject({ name: 'b/1', size: 3, places: await store.locate('b/1') });
     });
 
-    it('removes a blob, and one that is not there', async () => {
+    it('removes a blob, and accepts the removal of a missing one', async () => {
       await store.put('x/y', Buffer.from('1'));
       await store.put('x/z', Buffer.from('2'));
       await store.remove('x/y');
@@ -211,7 +208,7 @@ export function describeStore(kind: string, make: () => Promise<StoreUnderTest>)
       expect((await readAll(store, 'x/y')).toString()).toBe('3');
     });
 
-    it('does not replace a blob when that is not wanted', async () => {
+    it('does not replace an existing blob with ifAbsent', async () => {
       expect((await store.put('once', Buffer.from('first'), { ifAbsent: true })).published).toBe(true);
       const second = await made.other.put('once', Buffer.from('second'), { ifAbsent: true });
       expect(second).toMatchObject({ published: false, size: 6, crc32c: crc32c(Buffer.from('second')) });
@@ -233,7 +230,7 @@ export function describeStore(kind: string, make: () => Promise<StoreUnderTest>)
       expect(made.leftovers()).toBe(0);
     });
 
-    it('shows nothing of a blob whose source fails, with the fault of the source', async () => {
+    it('publishes nothing when the source fails, and reports its error', async () => {
       const broken: BlobSource = async function* () {
         yield randomBytes(3_000_000);
         throw new Error('the source died');
@@ -242,7 +239,7 @@ export function describeStore(kind: string, make: () => Promise<StoreUnderTest>)
       await isAbsent('broken');
     });
 
-    it('shows nothing of a blob that is shorter or longer than it was told', async () => {
+    it('publishes nothing when the size differs from the given one', async () => {
       for (const size of [999, 1001]) {
         await expect(store.put('short', chunksOf(randomBytes(1000)), { size })).rejects.toMatchObject({
           code: expect.stringMatching(/^SHOAL_(CORRUPT|INVALID_ARGUMENT)$/),
@@ -251,7 +248,7 @@ export function describeStore(kind: string, make: () => Promise<StoreUnderTest>)
       }
     });
 
-    it('shows nothing of a blob whose put was aborted, and does not wait for a source that hangs', async () => {
+    it('publishes nothing when a put is aborted, and does not wait for a source that hangs', async () => {
       const controller = new AbortController();
       const hanging: BlobSource = async function* () {
         yield randomBytes(3_000_000);
@@ -267,7 +264,7 @@ export function describeStore(kind: string, make: () => Promise<StoreUnderTest>)
       await isAbsent('aborted');
     });
 
-    it('gives up a source in which nothing moves', async () => {
+    it('times out on a source without progress', async () => {
       const hanging: BlobSource = async function* () {
         yield randomBytes(1000);
         await new Promise(() => {});
@@ -278,7 +275,7 @@ export function describeStore(kind: string, make: () => Promise<StoreUnderTest>)
       await isAbsent('stuck');
     });
 
-    it('ends a read by its signal', async () => {
+    it('aborts a read by its signal', async () => {
       await store.put('long', randomBytes(8_000_000));
       const controller = new AbortController();
       const reading = async () => {
@@ -300,7 +297,7 @@ export function describeStore(kind: string, make: () => Promise<StoreUnderTest>)
       'a%2fb',
       'a\0b',
       '.shoal-uploads/x',
-    ])('has no name %j', async (name) => {
+    ])('refuses the name %j', async (name) => {
       const refused = { code: 'SHOAL_INVALID_ARGUMENT' };
       await expect(store.put(name, Buffer.from('x'))).rejects.toMatchObject(refused);
       await expect(store.put(name, Buffer.from('x'), { ifAbsent: true })).rejects.toMatchObject(refused);
@@ -311,11 +308,11 @@ export function describeStore(kind: string, make: () => Promise<StoreUnderTest>)
       await expect(store.digest(name)).rejects.toMatchObject(refused);
     });
 
-    it('has no folder outside itself', async () => {
+    it('refuses a folder outside the root', async () => {
       await expect(listed(store, '../')).rejects.toMatchObject({ code: 'SHOAL_INVALID_ARGUMENT' });
     });
 
-    it('sweeps nothing that is being written', async () => {
+    it('does not sweep blobs being written', async () => {
       const gate = withResolvers();
       const slow: BlobSource = async function* () {
         yield Buffer.alloc(1000, 1);

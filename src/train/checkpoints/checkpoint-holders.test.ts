@@ -6,7 +6,7 @@ import { CheckpointHolders, type HoldersOptions } from './checkpoint-holders.js'
 const CHIEF = taskId('chief', 0);
 const [PS, WORKER] = [taskId('ps', 0), taskId('worker', 0)];
 
-/** The holders of a cluster of three, of which some are not alive. */
+/** The holders of a cluster of three tasks with these statuses; default: alive. */
 function holders(statuses: Partial<Record<TaskId, Status>> = {}): CheckpointHolders {
   const tasks = [CHIEF, PS, WORKER];
   const members = tasks.map(
@@ -27,17 +27,17 @@ function holders(statuses: Partial<Record<TaskId, Status>> = {}): CheckpointHold
 }
 
 describe('a wait for the places of a checkpoint', () => {
-  it('passes over places that name no task, as of a checkpoint that one process saved', async () => {
+  it('ignores places that name no task, as of a checkpoint saved by one process', async () => {
     expect(await holders().wait(['here', 'ps/0'], { why: 'x' })).toBe(false);
   });
 });
 
-it('a survey lacks those that are gone or did not answer, and not those that left', () => {
+it('a survey lacks tasks that are dead or did not answer, but not those that left', () => {
   expect(holders({ [PS]: 'dead' }).missingFrom({ unanswered: ['worker/0'] })).toEqual([PS, WORKER]);
   expect(holders({ [WORKER]: 'left' }).missingFrom({ unanswered: [] })).toEqual([]);
 });
 
-it('one that left is waited for where a file of a checkpoint is at its place', async () => {
+it('a task that left is waited for if its place holds a file of the checkpoint', async () => {
   const begun = performance.now();
   expect(await holders({ [WORKER]: 'left' }).wait(['worker/0'], { why: 'x' })).toBe(false);
   expect(performance.now() - begun).toBeGreaterThan(40);

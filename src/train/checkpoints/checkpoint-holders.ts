@@ -1,10 +1,10 @@
 /**
- * The tasks on whose disks checkpoints may be, as a restore waits for them. Which checkpoint is the newest is known when all
- * tasks have answered; and a checkpoint is not given up while a task that holds it is on its way back. Every wait of one
- * restore ends by the same deadline. A task that was waited for in vain is not waited for again until it has been back: one
- * that is gone for good delays one restore and no more.
+ * The tasks whose disks may hold checkpoints, and how a restore waits for them. The newest checkpoint is known only
+ * when all tasks have answered, and a restore waits for a task that holds it before it uses an older one. All waits of
+ * one restore share a deadline. A task that missed the deadline is not waited for again until it has come back, so a
+ * task that is gone for good delays only one restore.
  *
- * The tasks that are waited for need nothing of the one that waits: their agents serve blobs from their start on.
+ * This cannot deadlock: the agents of the other tasks serve blobs from their start.
  */
 import { sleep } from '../../async/deadline.js';
 import type { Survey } from '../../checkpoint/catalog.js';
@@ -25,13 +25,13 @@ export interface HoldersOptions {
 
 const POLL_MS = 250;
 const ASK_MS = 3000;
-/** A wait that is over sooner is not logged. */
+/** Shorter waits are not logged. */
 const QUIET_MS = 3000;
 const PROGRESS_MS = 10_000;
 
 export class CheckpointHolders {
   readonly #options: HoldersOptions;
-  /** Tasks that were waited for in vain, and the incarnation that was known of each. */
+  /** Tasks that missed a deadline, and the last known incarnation of each. */
   readonly #givenUp = new Map<TaskId, number | undefined>();
   #deadline = 0;
 
@@ -39,14 +39,14 @@ export class CheckpointHolders {
     this.#options = options;
   }
 
-  /** A restore begins: its waits end `waitMs` from here. */
+  /** A restore begins: its waits end after `waitMs`. */
   begin(): void {
     this.#deadline = performance.now() + this.#options.waitMs;
   }
 
   /**
-   * The tasks whose checkpoints a survey may lack: those that are not there, and those that did not answer it. An evaluator
-   * holds nothing that others do not have. One that left gracefully is not expected back; where it has the only copy of a
+   * The tasks whose checkpoints a survey may lack: those that are not alive, and those that did not answer. An
+   * evaluator never holds the only copy. A task that left gracefully is not expected back; if it has the only copy of a
    * file, `wait` waits for it.
    */
   missingFrom({ unanswered }: Pick<Survey, 'unanswered'>): readonly TaskId[] {
@@ -61,16 +61,16 @@ export class CheckpointHolders {
     );
   }
 
-  /** Takes note of who answered a survey. True: one of the others has not been waited for. */
-  isWorthWaiting(survey: Pick<Survey, 'unanswered'>): boolean {
+  /** Records which tasks answered a survey; returns whether any other task is still worth waiting for. */
+  shouldWait(survey: Pick<Survey, 'unanswered'>): boolean {
     const missing = this.missingFrom(survey);
     for (const task of this.#givenUp.keys())
       if (this.#isAlive(task) && !missing.includes(task)) this.#givenUp.delete(task);
     return missing.some((task) => !this.#isGivenUp(task));
   }
 
-  /** Waits for the tasks that are missing from a survey. Those that do not answer by the deadline are given up. */
-  async everybody(survey: Pick<Survey, 'unanswered'>, signal: AbortSignal | undefined): Promise<void> {
+  /** Waits until the tasks missing from a survey answer, or the deadline passes. */
+  async waitForMissing(survey: Pick<Survey, 'unanswered'>, signal: AbortSignal | undefined): Promise<void> {
     const { server, log } = this.#options;
     if (this.#leftMs <= 0) return this.#giveUp(this.missingFrom(survey));
     const absent = () => this.missingFrom({ unanswered: [] });
@@ -86,16 +86,16 @@ export class CheckpointHolders {
       if (!isShoalError(error, 'SHOAL_TIMEOUT')) throw error;
       this.#giveUp(absent());
     }
-    const why = 'it is not known which checkpoint is the newest';
+    const why = 'the newest checkpoint is not known';
     while (await this.wait(survey.unanswered, { why, signal }));
   }
 
   readonly wait: HolderWait = async (places, { why, signal }) => {
     const { log, waitMs } = this.#options;
     const begun = performance.now();
-    const before = await this.#unanswering(places);
+    const before = await this.#unreachable(places);
     let now = before;
-    for (let saidMs = QUIET_MS - PROGRESS_MS; now.length === before.length; ) {
+    for (let loggedMs = QUIET_MS - PROGRESS_MS; now.length === before.length; ) {
       if (before.length === 0) return false;
       if (this.#leftMs <= 0) {
         log(`${why}: ${before.join(', ')} did not come back within ${Math.round(waitMs / 1000)} s`);
@@ -103,19 +103,19 @@ export class CheckpointHolders {
         return false;
       }
       const elapsedMs = performance.now() - begun;
-      if (elapsedMs >= saidMs + PROGRESS_MS) {
-        saidMs = elapsedMs;
+      if (elapsedMs >= loggedMs + PROGRESS_MS) {
+        loggedMs = elapsedMs;
         log(`${why}; waiting for ${now.join(', ')} (${Math.round(this.#leftMs / 1000)} s left)`);
       }
       await sleep(Math.min(POLL_MS, this.#leftMs), signal);
-      const still = new Set(await this.#unanswering(places));
+      const still = new Set(await this.#unreachable(places));
       now = before.filter((task) => still.has(task));
     }
     return true;
   };
 
-  /** Tasks at those places that are away, or do not answer although nobody has noticed yet that they are. */
-  async #unanswering(places: readonly string[]): Promise<readonly TaskId[]> {
+  /** The tasks at these places that are not alive, or do not answer. */
+  async #unreachable(places: readonly string[]): Promise<readonly TaskId[]> {
     const { server, store } = this.#options;
     const known = new Map(
       [...server.spec.tasks.map(({ id }) => id), ...server.task.members().map(({ task }) => task)].map(
@@ -125,7 +125,7 @@ export class CheckpointHolders {
     const each = await Promise.all(
       places.map(async (place) => {
         const task = known.get(place);
-        // One that is no part of the cluster any more will not come; a checkpoint of one process names no task at all.
+        // A task that is no longer part of the cluster will not come; a checkpoint of one process names no task.
         if (task === undefined || task === server.task.task || this.#isGivenUp(task)) return [];
         if (!this.#isAlive(task)) return [task];
         const answers = await store.stat('any-blob', { place, timeoutMs: ASK_MS }).then(

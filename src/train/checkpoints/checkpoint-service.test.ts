@@ -52,66 +52,66 @@ afterAll(async () => {
 });
 
 const gate = () => checkpointServiceOf(worker)!.gate;
-const park = (token: string) => chief.task.order(WORKER, 'train-park', { leaseMs: 60_000, token });
+const pause = (token: string) => chief.task.order(WORKER, 'train-pause', { leaseMs: 60_000, token });
 const resume = (token: string) => chief.task.order(WORKER, 'train-resume', { token });
 
-it('removes what an earlier process of the task was writing, and nothing of this one', async () => {
+it('removes unfinished files of an earlier process of the task, and none of this one', async () => {
   const partials = join(folder, 'chief-0', RESERVED);
   expect(existsSync(partials)).toBe(true);
   await vi.waitFor(() => expect(readdirSync(partials)).toEqual(['young.part']), { timeout: 30_000 });
 });
 
-describe('the park of a worker', () => {
+describe('the pause of a worker', () => {
   beforeEach(() => gate().resume());
   const { signal } = new AbortController();
 
-  it('rests both the chief itself and others, and ends', async () => {
-    const { parking } = checkpointServiceOf(chief)!;
-    expect(parking.workers()).toEqual([CHIEF, WORKER]);
-    for (const name of parking.workers()) await parking.park(name, { leaseMs: 60_000, signal });
-    expect([checkpointServiceOf(chief)!.gate.parked, gate().parked]).toEqual([true, true]);
-    for (const name of parking.workers()) await parking.resume(name);
-    expect([checkpointServiceOf(chief)!.gate.parked, gate().parked]).toEqual([false, false]);
+  it('pauses and resumes both the chief and other workers', async () => {
+    const { pauseControl } = checkpointServiceOf(chief)!;
+    expect(pauseControl.workers()).toEqual([CHIEF, WORKER]);
+    for (const name of pauseControl.workers()) await pauseControl.pause(name, { leaseMs: 60_000, signal });
+    expect([checkpointServiceOf(chief)!.gate.paused, gate().paused]).toEqual([true, true]);
+    for (const name of pauseControl.workers()) await pauseControl.resume(name);
+    expect([checkpointServiceOf(chief)!.gate.paused, gate().paused]).toEqual([false, false]);
   });
 
-  it('is not ended by the end of an earlier one that comes late', async () => {
-    await park('first');
+  it('is not ended by a late resume of an earlier one', async () => {
+    await pause('first');
     await resume('first');
-    await park('second');
+    await pause('second');
     await resume('first');
-    expect(gate().parked).toBe(true);
+    expect(gate().paused).toBe(true);
     await resume('second');
-    expect(gate().parked).toBe(false);
+    expect(gate().paused).toBe(false);
   });
 
-  it('does not begin when its end came first', async () => {
-    await resume('hurried');
-    await expect(park('hurried')).rejects.toMatchObject({ code: 'SHOAL_ABORTED' });
-    expect(gate().parked).toBe(false);
+  it('does not begin when its resume arrived first', async () => {
+    await resume('early');
+    await expect(pause('early')).rejects.toMatchObject({ code: 'SHOAL_ABORTED' });
+    expect(gate().paused).toBe(false);
   });
 
-  it('waits for the step that is under way', async () => {
+  it('waits for the running step', async () => {
     await gate().enter();
-    let rests = false;
-    const parked = park('waiting').then(() => {
-      rests = true;
+    let isPaused = false;
+    const paused = pause('waiting').then(() => {
+      isPaused = true;
     });
     await new Promise((resolve) => setTimeout(resolve, 200));
-    expect(rests).toBe(false);
+    expect(isPaused).toBe(false);
     gate().leave();
-    await parked;
+    await paused;
     await resume('waiting');
   });
 
-  it('is over when the lease is over', async () => {
-    await chief.task.order(WORKER, 'train-park', { leaseMs: 100, token: 'short' });
+  it('ends when the lease expires', async () => {
+    await chief.task.order(WORKER, 'train-pause', { leaseMs: 100, token: 'short' });
     await new Promise((resolve) => setTimeout(resolve, 400));
-    expect(gate().parked).toBe(false);
+    expect(gate().paused).toBe(false);
   });
 });
 
 describe('the chief', () => {
-  // Last: afterwards this chief counts as replaced.
+  // Must be the last test: afterwards this chief counts as replaced.
   it('is confirmed by the others until one of them knows of a successor', async () => {
     const { confirmChief } = checkpointServiceOf(chief)!;
     await confirmChief();

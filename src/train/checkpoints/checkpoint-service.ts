@@ -1,17 +1,18 @@
 /**
- * The part of a task in the checkpoints of its cluster. Every task keeps blobs for the others; a task that holds
- * variables snapshots, writes and restores them when the chief orders it; a worker rests at a step boundary when the
- * chief asks. The chief's saver finds all of them through here.
+ * The checkpoint service of a task. Every task stores blobs for the others. A task that holds variables takes snapshots
+ * of them, writes and restores them on the chief's orders. A worker pauses between steps when the chief requests it.
+ * The chief's saver reaches all tasks through its own service.
  */
 import { resolve } from 'node:path';
 import * as v from 'valibot';
+import { serialQueue } from '../../async/serial-queue.js';
 import { newAttempt } from '../../checkpoint/names.js';
-import type { Parking, SaveContext, Watch } from '../../checkpoint/save.js';
+import type { PauseControl, SaveContext, Watch } from '../../checkpoint/save.js';
 import { RemoteOwner, type ShardOwner } from '../../checkpoint/shard-owner.js';
 import { ShardService } from '../../checkpoint/shard-service.js';
 import { ServerVariables } from '../../checkpoint/variable-access.js';
 import { checked } from '../../cluster/agent/wire.js';
-import { isThere } from '../../cluster/membership/types.js';
+import { isPresent } from '../../cluster/membership/types.js';
 import type { Server } from '../../cluster/runtime/server.js';
 import { isTaskId, type TaskId, trains } from '../../cluster/spec/task-id.js';
 import { peersOf } from '../../cluster/task/peers.js';
@@ -26,46 +27,42 @@ import { SilentWorkers } from '../recovery/silent-workers.js';
 import { StepGate } from '../recovery/step-gate.js';
 import { VariableGatherer } from './gather-variables.js';
 
-export interface PlaneOptions {
+export interface CheckpointServiceOptions {
   /** The directory whose blobs the agent serves. */
   readonly directory: string;
-  /** Copies of every shard on other hosts. */
-  readonly replicas?: number | undefined;
+  /** The number of copies of every shard on other hosts; default: 1. */
+  readonly replicas?: number;
   readonly log?: ((line: string) => void) | undefined;
 }
 
 const CONFIRM = 'checkpoint-confirm';
-/** A task that takes longer to answer is left out: it may be gone. */
+/** A task that takes longer to answer may be gone and is ignored. */
 const CONFIRM_MS = 2000;
-const PARK = 'train-park';
+const PAUSE = 'train-pause';
 const RESUME = 'train-resume';
 const Token = v.pipe(v.string(), v.maxLength(100));
-const ParkSchema = v.object({ leaseMs: v.number(), atStep: v.optional(v.number()), token: Token });
+const PauseSchema = v.object({ leaseMs: v.number(), atStep: v.optional(v.number()), token: Token });
 const ResumeSchema = v.object({ token: Token });
-/** Parks that were ended, remembered for orders that come late. */
+/** The number of ended pauses to remember, for orders that arrive late. */
 const REMEMBERED = 100;
 
-// One service for each server of this process, found by whoever has the server.
-const planes = new WeakMap<Server, CheckpointService>();
+// The service of each server of this process.
+const services = new WeakMap<Server, CheckpointService>();
 
 export function checkpointServiceOf(server: Server): CheckpointService | undefined {
-  return planes.get(server);
+  return services.get(server);
 }
 
 export class CheckpointService {
   readonly directory: string;
-  /** Where this task's training steps rest for a cut. */
+  /** Pauses the training steps of this task for a snapshot. */
   readonly gate = new StepGate();
-  /** How training ends, here and elsewhere. */
+  /** Coordinates the end of training with the other tasks. */
   readonly lastSteps: LastSteps;
-  /**
-   * Steps of synchronous training wait for each other: they rest at a step that all will reach, this many beyond the one
-   * that the chief has seen. Undefined for asynchronous training.
-   */
-  pauseAheadSteps: number | undefined;
-  /** Ends the making of synchronous steps; given by who makes them, on the chief. */
-  stopSteps: (() => Promise<void>) | undefined;
-  #isStill = false;
+  /** Undefined for asynchronous training. */
+  #pauseAheadSteps: number | undefined;
+  #stopSteps: (() => Promise<void>) | undefined;
+  #hasStoppedUpdates = false;
   #stopSweeping = () => {};
   readonly #server: Server;
   readonly #service: ShardService;
@@ -74,13 +71,13 @@ export class CheckpointService {
   readonly #access: ServerVariables;
   readonly #silent: SilentWorkers;
   readonly #log: (line: string) => void;
-  /** The last park that each worker was asked for, by the chief. */
+  /** On the chief: the token of the last pause requested from each worker. */
   readonly #tokens = new Map<string, string>();
-  /** The park of this task's gate, and those that were ended. */
-  #parkedBy: string | undefined;
+  /** The token of the current pause of this task, and those of ended pauses. */
+  #pausedBy: string | undefined;
   readonly #ended = new Set<string>();
 
-  private constructor(server: Server, options: PlaneOptions) {
+  private constructor(server: Server, options: CheckpointServiceOptions) {
     this.#server = server;
     this.directory = resolve(options.directory);
     this.#replicas = options.replicas ?? 1;
@@ -102,19 +99,19 @@ export class CheckpointService {
     });
   }
 
-  /** Makes a task take part. Each server once. */
-  static attach(server: Server, options: PlaneOptions): CheckpointService {
-    const known = planes.get(server);
+  /** Attaches a service to a server; returns the existing one if there is one. */
+  static attach(server: Server, options: CheckpointServiceOptions): CheckpointService {
+    const known = services.get(server);
     if (known) return known;
     const service = new CheckpointService(server, options);
     service.#service.serve(server.task);
     server.task.onOrder(CONFIRM, () => null);
-    server.task.onOrder(PARK, async (payload) => {
-      await service.#park(checked(ParkSchema, payload, 'order'));
+    server.task.onOrder(PAUSE, async (payload) => {
+      await service.#pause(checked(PauseSchema, payload, 'order'));
       return null;
     });
     server.task.onOrder(RESUME, (payload) => service.#resume(checked(ResumeSchema, payload, 'order').token));
-    planes.set(server, service);
+    services.set(server, service);
     const sweep = async (isFirst: boolean) => {
       const count = await (isFirst ? sweepOwn(service.store()) : service.store().sweep());
       return count + (await service.gatherer.sweep());
@@ -123,30 +120,43 @@ export class CheckpointService {
     return service;
   }
 
-  async #park({ leaseMs, atStep, token }: v.InferOutput<typeof ParkSchema>): Promise<void> {
-    // Orders may overtake each other: who was told to go on is not held by a park that comes after.
-    if (this.#ended.has(token)) throw new ShoalError('SHOAL_ABORTED', 'This park was ended before it came');
-    if (this.lastSteps.isOver) return;
-    this.#parkedBy = token;
-    await this.gate.park({ leaseMs, ...(atStep === undefined ? {} : { atStep }) });
+  /**
+   * Steps of synchronous training wait for each other, so all workers pause at the same step: this many after the last
+   * one that the chief has seen.
+   */
+  pauseAhead(steps: number): void {
+    this.#pauseAheadSteps = steps;
   }
 
-  /** Ends one park and no other: one that comes late does not let steps into the next cut. */
+  /** Sets how `stopUpdates` stops synchronous steps. */
+  stopStepsBy(stop: () => Promise<void>): void {
+    this.#stopSteps = stop;
+  }
+
+  async #pause({ leaseMs, atStep, token }: v.InferOutput<typeof PauseSchema>): Promise<void> {
+    // Orders may be reordered: a pause that arrives after its resume must not block steps.
+    if (this.#ended.has(token)) throw new ShoalError('SHOAL_ABORTED', 'The pause was ended before it began');
+    if (this.lastSteps.isOver) return;
+    this.#pausedBy = token;
+    await this.gate.pause({ leaseMs, ...(atStep === undefined ? {} : { atStep }) });
+  }
+
+  /** Ends this pause only: a late order must not let steps run during the next snapshot. */
   #resume(token: string): void {
     this.#ended.add(token);
     for (const old of this.#ended) {
       if (this.#ended.size <= REMEMBERED) break;
       this.#ended.delete(old);
     }
-    if (this.#parkedBy === token) this.gate.resume();
+    if (this.#pausedBy === token) this.gate.resume();
   }
 
-  /** A store by its address: `peers:`, `file:` and a directory, or `place:` and one task. */
+  /** Opens a store by its URL: `peers:`, `file:DIRECTORY`, or `place:` for the disk of one task. */
   store(url = 'peers:'): Store {
     const known = this.#stores.get(url);
     if (known) return known;
     const place = placeOfUrl(url);
-    // Each export has an address of its own, and holds nothing open.
+    // The URL differs for each export, and the store holds nothing open.
     if (place) {
       const directory = new DirectoryStore(this.directory);
       return new PlaceStore({ directory, peers: peersOf(this.#server.task), ...place });
@@ -171,7 +181,7 @@ export class CheckpointService {
   readonly owner = (name: string): ShardOwner =>
     name === this.#server.task.task ? this.#service : new RemoteOwner(this.#server.task, name as TaskId);
 
-  /** The task that holds what is on a device; this one where the device names none. */
+  /** The task of a device; default: this task. */
   ownerOf(device: string): TaskId {
     const match = /\/job:([^/]+)(?:\/replica:\d+)?\/task:(\d+)/.exec(device);
     const id = match ? `/job:${match[1]}/task:${match[2]}` : '';
@@ -182,30 +192,25 @@ export class CheckpointService {
     return this.#server.task.identity;
   }
 
-  /** Brings the values of variables to the disk of this task, for exports. */
+  /** Copies the values of variables to the disk of this task, for exports. */
   readonly gatherer: VariableGatherer;
 
-  /** What every save needs, be it of a checkpoint or of an export. */
+  /** The context of every save, of a checkpoint or an export. */
   get saving(): Omit<SaveContext, 'store' | 'namespace' | 'now' | 'log'> {
-    const { owner, parking, watch, inTurn, chief } = this;
-    return { owner, parking, watch, inTurn, chief };
+    const { owner, pauseControl, watch, inTurn, chief } = this;
+    return { owner, pauseControl, watch, inTurn, chief };
   }
 
-  #lastInTurn: Promise<unknown> = Promise.resolve();
-  /** One save after another. */
-  readonly inTurn = <T>(work: () => Promise<T>): Promise<T> => {
-    const mine = this.#lastInTurn.then(work);
-    this.#lastInTurn = mine.catch(() => undefined);
-    return mine;
-  };
+  /** Runs saves one after another. */
+  readonly inTurn = serialQueue();
 
   /**
-   * Rejects with SHOAL_FORBIDDEN when a task that answers has heard of a successor of this chief. The answer may be out of
-   * date as soon as it is here: it makes the time in which a replaced chief can do harm short, not zero.
+   * Rejects with SHOAL_FORBIDDEN if a task that answers knows a successor of this chief. The answer may be outdated
+   * when it arrives: this shortens the time in which a replaced chief can do damage, but does not remove it.
    */
   readonly confirmChief = async (): Promise<void> => {
     const { task } = this.#server;
-    const others = task.members().filter((member) => member.task !== task.task && isThere(member.status));
+    const others = task.members().filter((member) => member.task !== task.task && isPresent(member.status));
     const asked = await Promise.allSettled(
       others.map((member) => task.order(member.task, CONFIRM, null, { timeoutMs: CONFIRM_MS })),
     );
@@ -214,24 +219,24 @@ export class CheckpointService {
     }
   };
 
-  readonly parking: Parking = {
-    pauseMs: () => this.gate.times.pauseMs,
+  readonly pauseControl: PauseControl = {
+    pauseTimeoutMs: () => this.gate.times.pauseMs,
     workers: () =>
-      this.#isStill
+      this.#hasStoppedUpdates
         ? []
         : this.#server.task
             .members()
-            .filter(({ task, status }) => trains(task) && (isThere(status) || this.#silent.has(task)))
+            .filter(({ task, status }) => trains(task) && (isPresent(status) || this.#silent.has(task)))
             .map(({ task }) => task),
     check: async ({ signal }) => {
-      if (!this.#isStill) await this.#silent.allUnheard(signal, this.#log);
+      if (!this.#hasStoppedUpdates) await this.#silent.allUnreachable(signal, this.#log);
     },
-    park: async (worker, { leaseMs, signal }) => {
+    pause: async (worker, { leaseMs, signal }) => {
       const { signal: over, abort } = linked(signal);
       try {
         const silent = this.#silent
-          .falls(worker, over)
-          .then(() => this.#silent.unheard(worker, over, this.#log));
+          .becomesSilent(worker, over)
+          .then(() => this.#silent.unreachable(worker, over, this.#log));
         const asked = this.#ask(worker, leaseMs, over).catch((error: unknown) => {
           if (!this.#silent.has(worker)) throw error;
           return silent;
@@ -248,30 +253,30 @@ export class CheckpointService {
     },
   };
 
-  /** Asks a worker to rest, and waits until it does. */
+  /** Requests a pause from a worker, and waits until it has paused. */
   async #ask(worker: string, leaseMs: number, signal: AbortSignal): Promise<void> {
     const seen = this.gate.seenStep;
-    const atStep = this.pauseAheadSteps === undefined ? undefined : (seen ?? 0) + this.pauseAheadSteps;
+    const atStep = this.#pauseAheadSteps === undefined ? undefined : (seen ?? 0) + this.#pauseAheadSteps;
     const token = newAttempt();
     this.#tokens.set(worker, token);
     const request = { leaseMs, token, ...(atStep === undefined ? {} : { atStep }) };
-    if (worker === this.#server.task.task) return this.#park(request);
+    if (worker === this.#server.task.task) return this.#pause(request);
     try {
-      await this.#server.task.order(worker as TaskId, PARK, request, { timeoutMs: leaseMs, signal });
+      await this.#server.task.order(worker as TaskId, PAUSE, request, { timeoutMs: leaseMs, signal });
     } catch (error) {
-      // A task that has no such order is on its way in or out: it does not train.
+      // A task that does not know this order is starting or leaving: it does not train.
       if (!isShoalError(error, 'SHOAL_NOT_FOUND')) throw error;
     }
   }
 
   /**
-   * Before the last checkpoint. The steps of synchronous training are made by the chief alone: when it makes none any more,
-   * nobody changes a variable, and nobody could come to rest at a later step.
+   * Called before the last checkpoint. In synchronous training only the chief updates variables. Once it has stopped,
+   * there is nothing to pause, and no worker could reach a later step to pause at.
    */
   async stopUpdates(): Promise<void> {
-    if (this.pauseAheadSteps === undefined) return;
-    await this.stopSteps?.();
-    this.#isStill = true;
+    if (this.#pauseAheadSteps === undefined) return;
+    await this.#stopSteps?.();
+    this.#hasStoppedUpdates = true;
   }
 
   readonly watch: Watch = (listener) =>
@@ -293,7 +298,7 @@ export class CheckpointService {
   }
 }
 
-/** A signal that fires with another, or when it is told to. */
+/** A signal that aborts with another one, or when `abort` is called. */
 function linked(signal: AbortSignal): { readonly signal: AbortSignal; readonly abort: () => void } {
   const own = new AbortController();
   return { signal: AbortSignal.any([signal, own.signal]), abort: () => own.abort() };

@@ -1,6 +1,6 @@
 /**
- * The checkpoint that a training directory names and the store does not have, as after training with Python's TensorFlow:
- * when it is to be restored, and how it comes into the store.
+ * A checkpoint that a training directory names but the store does not have, as after training with Python's TensorFlow:
+ * when it is restored, and how it is imported into the store.
  */
 import { join } from 'node:path';
 import type { Survey } from '../../checkpoint/catalog.js';
@@ -13,13 +13,13 @@ import type { Store } from '../../store/store.js';
 
 export interface DirectoryOptions {
   readonly directory: string;
-  readonly job?: string | undefined;
+  readonly job?: string;
   readonly log?: ((line: string) => void) | undefined;
 }
 
 /**
- * The checkpoint that the directory names, where it is to be restored: the store has none, or somebody else has trained in
- * this directory since Shoal saved its newest.
+ * The checkpoint that the directory names, if it must be restored: the store has none, or another program has trained
+ * in this directory since Shoal saved its newest.
  */
 export async function checkpointInDirectory(
   { manifests, unreadable }: Pick<Survey, 'manifests' | 'unreadable'>,
@@ -28,15 +28,15 @@ export async function checkpointInDirectory(
   const [newest] = manifests;
   if (!newest) return unreadable.length > 0 ? undefined : namedCheckpoint(directory, job);
   const found = await namedCheckpoint(directory).catch((error: unknown) => {
-    log?.(`${messageOf(error)}; the newest checkpoint is ${newest.prefix} of the store`);
+    log?.(`${messageOf(error)}; using ${newest.prefix}, the newest checkpoint of the store`);
     return undefined;
   });
-  // In a directory in which Shoal has shown nothing yet, the file may be from long before: the store's is the newer one.
+  // If Shoal has not written to the directory yet, its file may be old: the store's checkpoint is newer.
   if (!found || found.isShown || !found.hasView || found.modifiedMs <= newest.savedAtMs) return undefined;
   return manifests.some(({ prefix }) => prefix === found.name) ? undefined : found;
 }
 
-/** The import stays until retention removes it: it can be restored when the directory's disk is lost. */
+/** The import stays until retention removes it, so it can be restored after the loss of the directory's disk. */
 export async function restoreFromDirectory(
   found: NamedCheckpoint,
   parts: {
@@ -60,25 +60,27 @@ export async function restoreFromDirectory(
   } catch (error) {
     await checkpoints
       .remove(imported)
-      .catch((failure: unknown) => log?.(`the import could not be removed: ${messageOf(failure)}`));
+      .catch((failure: unknown) =>
+        log?.(`the import of ${found.path} could not be removed: ${messageOf(failure)}`),
+      );
     throw error;
   }
 }
 
-/** Codes that say that a checkpoint's files are missing or damaged. */
+/** Error codes of missing or damaged checkpoint files. */
 const UNREADABLE: ReadonlySet<ShoalCode> = new Set<ShoalCode>([
   'SHOAL_NOT_FOUND',
   'SHOAL_CORRUPT',
   'SHOAL_UNSUPPORTED',
 ]);
 
-/** Training that starts over beside a checkpoint is never what was meant. */
+/** Training must not silently restart from initial values while a checkpoint exists. */
 function unreadable(directory: string, { name, isShown }: NamedCheckpoint, cause: unknown): ShoalError {
   const state = join(directory, 'checkpoint');
-  // One that Shoal saved may be on the disks of tasks that are still to come.
+  // A checkpoint that Shoal saved may be on the disks of tasks that have not started yet.
   return new ShoalError(
     isShown ? 'SHOAL_UNREACHABLE' : 'SHOAL_CORRUPT',
-    `The newest checkpoint of ${directory} is ${name}, which can not be read: ${messageOf(cause)}`,
+    `The newest checkpoint of ${directory} is ${name}, which cannot be read: ${messageOf(cause)}`,
     {
       cause,
       hint: isShown

@@ -1,9 +1,9 @@
 /**
- * Brings the values of variables, all of one instant, from the tasks that hold them to the disk of this task, as a tensor
- * bundle: what an export needs. It is a save whose store is the disk of the task that asks, so it pauses the workers, takes
- * a snapshot, and streams and verifies the shards as every save does. No value passes through the memory of this task.
+ * Copies a consistent snapshot of variables from the tasks that hold them to the disk of this task, as a tensor bundle,
+ * for an export. It is a save whose store is the disk of the requesting task: it pauses the workers, takes a snapshot,
+ * and streams and verifies the shards as every save does. No value passes through the memory of this task.
  *
- * Only the chief can order it. Any other task asks the chief.
+ * Only the chief can order it. Other tasks send a request to the chief.
  */
 
 import { copyFile, link, open } from 'node:fs/promises';
@@ -17,7 +17,7 @@ import { type SaveContext, save } from '../../checkpoint/save.js';
 import { type SavedVariable, SavedVariableSchema } from '../../checkpoint/saved-variable.js';
 import { PeerError } from '../../cluster/agent/http-peer.js';
 import { checked } from '../../cluster/agent/wire.js';
-import { isThere } from '../../cluster/membership/types.js';
+import { isPresent } from '../../cluster/membership/types.js';
 import type { Server } from '../../cluster/runtime/server.js';
 import type { TaskId } from '../../cluster/spec/task-id.js';
 import { placeOf } from '../../cluster/task/peers.js';
@@ -28,16 +28,16 @@ import { markPlace, placeUrl } from '../../store/peers/place-store.js';
 import type { Store } from '../../store/store.js';
 
 const GATHER = 'variables-gather';
-/** The blobs on their way to an export, in a folder each. No namespace of checkpoints can have a +, so none is taken for one. */
+/** The blobs of running exports, in a folder each. The + prevents collisions with the namespaces of checkpoints. */
 const FOLDER = '+exports';
 const BASENAME = 'variables';
-/** When blobs are looked for again after an export failed: a write under way then may publish one later. */
+/** Delays of further sweeps after a failed export: a write that is still running may publish a blob later. */
 const SWEEP_AGAIN_MS = [2_000, 60_000];
 
 const Text = v.pipe(v.string(), v.minLength(1), v.maxLength(4096));
 const OrderSchema = v.object({
   place: Text,
-  /** By which a ps on the same machine finds out that it sees the disk. */
+  /** Lets a ps on the same machine detect that it shares the disk. */
   mark: v.object({ directory: Text, file: Text, content: Text }),
   namespace: v.pipe(Text, v.regex(/^\+exports\/[a-z0-9-]+$/, 'expected a folder of exports')),
   consistency: v.picklist(['consistent', 'relaxed']),
@@ -47,14 +47,14 @@ const GatheredSchema = v.object({ manifest: ManifestSchema });
 type Order = v.InferOutput<typeof OrderSchema>;
 
 export interface GatherRequest {
-  /** What each task holds, by task. */
+  /** The variables of each task. */
   readonly variables: ReadonlyMap<string, readonly SavedVariable[]>;
-  /** Where the files go: `PREFIX.index` and `PREFIX.data-0000i-of-0000n`. It exists. */
+  /** An existing directory for `PREFIX.index` and `PREFIX.data-0000i-of-0000n`. */
   readonly directory: string;
   readonly prefix: string;
-  /** Default: `cut`, all values of one instant. */
-  readonly consistency?: ConsistencyOption | undefined;
-  readonly signal?: AbortSignal | undefined;
+  /** Default: `consistent`. */
+  readonly consistency?: ConsistencyOption;
+  readonly signal?: AbortSignal;
   readonly onProgress?: ((bytes: number) => void) | undefined;
 }
 
@@ -63,16 +63,16 @@ export interface GathererOptions {
   /** The directory whose blobs the agent serves. */
   readonly directory: string;
   readonly openStore: (url: string) => Store;
-  /** What every save of this task needs, if it is the chief. */
+  /** The context of every save of this task; used on the chief. */
   readonly saving: () => Omit<SaveContext, 'store' | 'namespace' | 'now' | 'log'>;
   readonly log: (line: string) => void;
 }
 
 export class VariableGatherer {
   readonly #options: GathererOptions;
-  /** The folders of exports that are under way in this process. */
+  /** The folders of running exports of this process. */
   readonly #live = new Set<string>();
-  /** The tasks whose exports the chief is carrying out, once for each export. */
+  /** On the chief: the requesting task of each running export. */
   readonly #exporters = new Map<symbol, TaskId>();
 
   constructor(options: GathererOptions) {
@@ -80,8 +80,8 @@ export class VariableGatherer {
     const { server } = options;
     onLongRequest(server.task, GATHER, async (payload, { signal, onProgress, orderedBy }) => {
       if (!server.isChief) {
-        throw new ShoalError('SHOAL_ABORTED', `${server.task.task} is not the chief`, {
-          hint: 'Try again: another chief has just taken over.',
+        throw new ShoalError('SHOAL_ABORTED', `${server.task.task} is no longer the chief`, {
+          hint: 'Retry: another chief has just taken over.',
         });
       }
       const order = checked(OrderSchema, payload, `request ${GATHER}`);
@@ -100,12 +100,12 @@ export class VariableGatherer {
     });
   }
 
-  /** The other tasks whose exports this one is carrying out. */
+  /** The other tasks whose exports this task is carrying out. */
   get exporters(): readonly TaskId[] {
     return [...new Set(this.#exporters.values())];
   }
 
-  /** Resolves when the files are in the directory, flushed. After a failure the directory may hold a part of them. */
+  /** Resolves when the files are in the directory and flushed. After a failure the directory may hold some of them. */
   async gather(request: GatherRequest): Promise<void> {
     const { variables, directory, prefix, signal } = request;
     const { server } = this.#options;
@@ -130,13 +130,13 @@ export class VariableGatherer {
       });
       for (const { file } of manifest.files) {
         const target = join(directory, prefix + file.slice(manifest.prefix.length));
-        await takeOut(join(own.root, fileBlob(namespace, manifest, file)), target);
+        await linkOrCopy(join(own.root, fileBlob(namespace, manifest, file)), target);
       }
       isDone = true;
     } finally {
       this.#live.delete(namespace);
       await this.#sweep(own).catch(() => {
-        // The next export removes what is left.
+        // The next export removes remaining blobs.
       });
       await own.close();
       if (!isDone) this.#sweepLater();
@@ -169,7 +169,7 @@ export class VariableGatherer {
     const { task } = this.#options.server;
     const { chief } = task;
     const status = chief && task.member(chief)?.status;
-    if (chief === undefined || status === undefined || !isThere(status)) {
+    if (chief === undefined || status === undefined || !isPresent(status)) {
       const name = chief === undefined ? '' : ` (${chief})`;
       const why = status === 'left' ? `the chief${name} has left the cluster` : `there is no chief${name}`;
       throw noChief(task.task, why);
@@ -181,14 +181,14 @@ export class VariableGatherer {
       const now = task.member(chief)?.status;
       const name = `the chief (${chief})`;
       if (now === 'left') throw noChief(task.task, `${name} left meanwhile`, error);
-      if (now === undefined || !isThere(now)) throw noChief(task.task, `${name} was lost meanwhile`, error);
-      // It may be lost, but not for long enough to be sure.
+      if (now === undefined || !isPresent(now)) throw noChief(task.task, `${name} was lost meanwhile`, error);
+      // The chief may be lost, but the membership has not detected it yet.
       if (error instanceof PeerError) throw noChief(task.task, `${name} does not answer`, error);
       throw error;
     }
   }
 
-  /** Removes the blobs that exports of an earlier process of this task have left. Returns how many. */
+  /** Removes the blobs that exports of earlier processes of this task left behind; returns their number. */
   async sweep(): Promise<number> {
     const own = new DirectoryStore(this.#options.directory);
     try {
@@ -203,7 +203,7 @@ export class VariableGatherer {
     for (const ms of SWEEP_AGAIN_MS) setTimeout(() => report(this.sweep(), log), ms).unref();
   }
 
-  /** Only blobs of exports under way in this process stay. */
+  /** Keeps only the blobs of running exports of this process. */
   async #sweep(own: DirectoryStore): Promise<number> {
     let count = 0;
     for await (const { name } of own.list(`${FOLDER}/`)) {
@@ -216,7 +216,7 @@ export class VariableGatherer {
   }
 }
 
-/** Whoever writes to it reports it; the disk is always that of the task which exports. */
+/** The error comes from the task that writes, but the full disk is that of the exporting task. */
 const noSpace = (task: TaskId, cause: ShoalError): ShoalError =>
   new ShoalError(
     'SHOAL_NO_SPACE',
@@ -228,7 +228,7 @@ const noSpace = (task: TaskId, cause: ShoalError): ShoalError =>
     },
   );
 
-/** The chief alone can pause the workers for a snapshot. */
+/** Only the chief can pause the workers for a snapshot. */
 const noChief = (task: TaskId, why: string, cause?: unknown): ShoalError =>
   new ShoalError('SHOAL_UNREACHABLE', `${task} could not export: ${why}`, {
     task,
@@ -236,8 +236,8 @@ const noChief = (task: TaskId, why: string, cause?: unknown): ShoalError =>
     hint: 'Every export is carried out by the chief: export while it runs, or let the chief export.',
   });
 
-/** Gives a blob another name outside of the store; where that is another file system, a copy. */
-async function takeOut(blob: string, target: string): Promise<void> {
+/** Links a blob to a path outside of the store, or copies it to another file system. */
+async function linkOrCopy(blob: string, target: string): Promise<void> {
   try {
     await link(blob, target);
   } catch (error) {

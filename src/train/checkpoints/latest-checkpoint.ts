@@ -1,4 +1,4 @@
-/** Finds checkpoints on this disk. */
+/** Finds checkpoints on the local disk. */
 import { readFile, stat } from 'node:fs/promises';
 import { isAbsolute, join } from 'node:path';
 import { ShoalError } from '../../errors/errors.js';
@@ -8,7 +8,7 @@ import {
 } from '../../formats/checkpoint-state/checkpoint-state.js';
 import { indexFile } from '../../formats/tensor-bundle/naming.js';
 
-/** TensorFlow's `latest_checkpoint`: what the file `checkpoint` of a directory names. */
+/** TensorFlow's `latest_checkpoint`: the checkpoint that the file `checkpoint` of a directory names. */
 export async function latestCheckpoint(
   directory: string,
   latestFilename = CHECKPOINT_STATE_FILE,
@@ -26,7 +26,7 @@ export async function latestCheckpoint(
   return isAbsolute(modelCheckpointPath) ? modelCheckpointPath : join(directory, modelCheckpointPath);
 }
 
-/** The checkpoint that a path stands for: itself, the newest of a directory, or the variables of a SavedModel. */
+/** Resolves a path to a checkpoint: the path itself, the newest of a directory, or the variables of a SavedModel. */
 export async function findCheckpoint(path: string): Promise<string> {
   const exists = async (file: string) => (await stat(file).catch(() => undefined)) !== undefined;
   if (await exists(indexFile(path))) return path;
@@ -35,6 +35,6 @@ export async function findCheckpoint(path: string): Promise<string> {
   const latest = (await exists(path)) ? await latestCheckpoint(path) : undefined;
   if (latest !== undefined) return latest;
   throw new ShoalError('SHOAL_NOT_FOUND', `There is no checkpoint at ${path}`, {
-    hint: 'Give a checkpoint (dir/model.ckpt-500), a directory with a `checkpoint` file, or a SavedModel, on this disk (of a cluster: on the chief’s).',
+    hint: 'Pass a checkpoint (dir/model.ckpt-500), a directory with a `checkpoint` file, or a SavedModel, on the local disk (of a cluster: on the disk of the chief).',
   });
 }

@@ -1,6 +1,6 @@
 /**
- * Saves for those who must not fail with it: a save that fails is spoken of, counted, and due again after a while
- * that grows. It knows which step was saved last.
+ * Saves without failing its caller: a save that fails is logged, counted, and retried after an increasing delay. It
+ * knows which step was saved last.
  */
 import { dirname } from 'node:path';
 import { backoffMs } from '../../async/backoff.js';
@@ -11,29 +11,33 @@ import { getGlobalStep } from '../../variables/global-step.js';
 import type { SaverLike, TrainingRunner } from '../recovery/training-runner.js';
 import { checkpointServiceOf } from './checkpoint-service.js';
 
-export interface CarefulSaverOptions {
-  /** Asked for at each save: a saver may be made late. */
+export interface RetryingSaverOptions {
+  /** Called at each save: a saver may be created late. */
   readonly saver: () => SaverLike;
   /** `dir/model.ckpt`. */
   readonly path: string;
+  /** The name of the checkpoint in log lines; default: `path`. */
+  readonly label?: string;
   readonly log: (line: string) => void;
-  readonly writer?: FileWriter | undefined;
+  readonly writer?: FileWriter;
   readonly now?: (() => number) | undefined;
 }
 
 const RETRY = { baseMs: 1000, maxMs: 60_000 };
-/** How long the chief waits for the last steps of the others. */
-const LAST_MS = 20_000;
 const LAST_RETRY = { baseMs: 200, maxMs: 5_000 };
+/** The minimum time that the chief waits for the last steps of the other workers. */
+const LAST_STEPS_MS = 20_000;
+const READ_MS = 30_000;
 
 export class RetryingSaver {
-  readonly #options: CarefulSaverOptions;
+  readonly #options: RetryingSaverOptions;
   readonly #now: () => number;
   #savedStep: number | undefined;
   #failures = 0;
-  #retryAt = 0;
+  #failure: unknown;
+  #retryAt: number | undefined;
 
-  constructor(options: CarefulSaverOptions) {
+  constructor(options: RetryingSaverOptions) {
     this.#options = options;
     this.#now = options.now ?? (() => performance.now());
   }
@@ -43,21 +47,22 @@ export class RetryingSaver {
     return this.#savedStep;
   }
 
-  get hasFailed(): boolean {
-    return this.#failures > 0;
+  /** The checkpoint of this step was restored. */
+  restored(step: number): void {
+    this.#savedStep = step;
   }
 
-  /** Whether a save that failed is to be tried again at this moment. */
-  get isRetryDue(): boolean {
-    return this.hasFailed && this.#now() >= this.#retryAt;
+  /** The error of the last save that failed. */
+  get failure(): unknown {
+    return this.#failure;
   }
 
-  /** How long until then. */
-  get retryInMs(): number {
-    return Math.max(0, this.#retryAt - this.#now());
+  /** The time until a failed save is retried; undefined if the last one succeeded. */
+  get retryInMs(): number | undefined {
+    return this.#retryAt === undefined ? undefined : Math.max(0, this.#retryAt - this.#now());
   }
 
-  /** Looks whether the state at this step is a checkpoint already, as after a restore. */
+  /** Checks whether this step is already saved, as after a restore. */
   async findSaved(session: TrainingRunner, step: number): Promise<boolean> {
     const { saver, path, log } = this.#options;
     try {
@@ -69,71 +74,108 @@ export class RetryingSaver {
     return this.#savedStep === step;
   }
 
-  /** Tries once; gives whether a checkpoint was committed. */
+  /** Tries once; returns whether a checkpoint was committed. */
   async save(session: TrainingRunner, step: number, { mayHide = false } = {}): Promise<boolean> {
-    const { saver, path, log, writer } = this.#options;
+    const { saver, path, label = path, log, writer } = this.#options;
+    const { recoveryGuard, input } = session;
+    const begun = performance.now();
     try {
-      // Synchronous steps rest at a step that is counted from here.
+      // Synchronous training pauses a number of steps after this one.
       const service = session.server && checkpointServiceOf(session.server);
       service?.gate.saw(step);
-      const { recoveryGuard, input } = session;
       const write = async (signal?: AbortSignal) => {
         await input?.settled(signal);
         return saver().save(session, path, { mayHide, ...(signal && { signal }) });
       };
       const saved = await (recoveryGuard ? recoveryGuard.during('A save', write) : write());
       this.#failures = 0;
+      this.#retryAt = undefined;
       this.#savedStep = stepOf(saved) ?? step;
       writer?.addSessionLog('checkpoint', this.#savedStep, { checkpointPath: saved });
-      log(`saved ${saved}`);
+      const secs = (performance.now() - begun) / 1000;
+      log(`saved ${label}${saved.slice(saved.lastIndexOf('-'))} in ${secs.toFixed(1)} s`);
       return true;
     } catch (error) {
       const waitMs = backoffMs(this.#failures, RETRY);
-      this.#failures += 1;
       this.#retryAt = this.#now() + waitMs;
+      this.#failure = error;
+      if (recoveryGuard?.isStable === false) {
+        log(`the save of step ${step} was abandoned: the cluster is being recovered`);
+        return false;
+      }
+      this.#failures += 1;
       log(
-        `SAVING the checkpoint of step ${step} FAILED (${this.#failures} in a row): ${messageOf(error)}; training goes on, the next try is in ${Math.ceil(waitMs / 1000)} s`,
+        `SAVING the checkpoint of step ${step} FAILED (${this.#failures} in a row): ${messageOf(error)}; training continues, the next try is in ${Math.ceil(waitMs / 1000)} s`,
       );
       return false;
     }
   }
 
-  /** The step that is there when the other workers have made theirs. */
-  async lastStep(session: TrainingRunner, told: number): Promise<number> {
-    const service = session.server && checkpointServiceOf(session.server);
-    const globalStep = getGlobalStep(session.graph);
-    if (!service || !globalStep) return told;
-    await service.lastSteps.ofOthers({ timeoutMs: LAST_MS, log: this.#options.log });
-    await service.stopUpdates();
-    return (await session.run(globalStep.toOutput(), { timeoutMs: 30_000 })).number();
+  /** Saves the last step, unless it is saved already: retries, then logs the failure in capitals. */
+  async saveLast(session: TrainingRunner, step: number | undefined, attempts = 3): Promise<boolean> {
+    if (step !== undefined && step === this.#savedStep) {
+      await this.#tidy(session);
+      return true;
+    }
+    for (let attempt = 0; attempt < attempts; attempt++) {
+      if (attempt > 0) await sleep(backoffMs(attempt, LAST_RETRY));
+      // No later save can use another name, so the last attempt may write to the store only.
+      const mayHide = attempt + 1 === attempts;
+      if (await this.save(session, step ?? this.#savedStep ?? 0, { mayHide })) return true;
+    }
+    const newest = this.#savedStep === undefined ? 'an earlier run, if any' : `step ${this.#savedStep}`;
+    const what = step === undefined ? '' : `, of step ${step},`;
+    this.#options.log(`THE LAST CHECKPOINT${what} COULD NOT BE SAVED; the newest is of ${newest}`);
+    return false;
   }
 
-  /** What a save would have removed. */
+  /** Removes old checkpoints, as a save would have. */
   async #tidy(session: TrainingRunner): Promise<void> {
     const { saver, path, log } = this.#options;
     await saver()
       .tidy?.(session, dirname(path))
       .catch((error: unknown) => log(`old checkpoints could not be removed: ${messageOf(error)}`));
   }
+}
 
-  /** Saves the checkpoint of the last step, unless it is saved already: several tries, then a loud line. */
-  async saveLast(session: TrainingRunner, step: number, attempts = 3): Promise<boolean> {
-    for (let attempt = 0; step !== this.#savedStep && attempt < attempts; attempt++) {
-      if (attempt > 0) await sleep(backoffMs(attempt, LAST_RETRY));
-      // No later save would have another name: in the store alone is better than not at all.
-      if (await this.save(session, step, { mayHide: attempt + 1 === attempts })) return true;
-    }
-    if (step === this.#savedStep) {
-      await this.#tidy(session);
-      return true;
-    }
-    const newest = this.#savedStep === undefined ? 'an earlier run, if any' : `step ${this.#savedStep}`;
-    this.#options.log(`THE LAST CHECKPOINT, of step ${step}, COULD NOT BE SAVED; the newest is of ${newest}`);
-    return false;
+export interface LastStepOptions {
+  /** Default: true. */
+  readonly waitForOthers?: boolean;
+  readonly log: (line: string) => void;
+}
+
+/** Waits for the last steps of the other workers and stops updates. */
+export async function waitForLastSteps(
+  { server }: TrainingRunner,
+  { waitForOthers = true, log }: LastStepOptions,
+): Promise<void> {
+  const service = server && checkpointServiceOf(server);
+  if (!service) return;
+  if (waitForOthers) {
+    // Assumes that the steps of the others take as long as those of this task.
+    const timeoutMs = Math.max(LAST_STEPS_MS, service.gate.times.pauseMs);
+    await service.lastSteps.ofOthers({ timeoutMs, log });
+  }
+  await service.stopUpdates();
+}
+
+/** The global step after training has ended; undefined if it cannot be read. `seen`: the last one seen by this task. */
+export async function readLastStep(
+  session: TrainingRunner,
+  seen: number,
+  log: (line: string) => void,
+): Promise<number | undefined> {
+  const globalStep = session.server && getGlobalStep(session.graph);
+  if (!globalStep) return seen;
+  try {
+    return (await session.run(globalStep.toOutput(), { timeoutMs: READ_MS })).number();
+  } catch (error) {
+    log(`the last step could not be read: ${messageOf(error)}; saving it again`);
+    return undefined;
   }
 }
 
-/** The step that a checkpoint is of: others may have trained on between the look at the step and the cut. */
+/** The step in a checkpoint path. Other workers may have trained between the read of the step and the snapshot. */
 function stepOf(path: string): number | undefined {
   const [, digits] = /-(\d+)$/.exec(path) ?? [];
   return digits === undefined ? undefined : Number(digits);

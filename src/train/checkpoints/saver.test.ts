@@ -23,7 +23,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(dir, { recursive: true, force: true }));
 
-/** Variables of several types, a table in parts, an optimizer's slots and a global step. */
+/** Variables of several types, a partitioned table, optimizer slots and a global step. */
 function model(parts: number) {
   const graph = new Graph();
   return graph.asDefault(() => {
@@ -54,7 +54,7 @@ async function values(session: Session, graph: Graph): Promise<Record<string, un
 }
 
 describe('a saver in one process', () => {
-  test('takes a checkpoint whose manifest is damaged for an error, not for none', async () => {
+  test('reports a damaged manifest as an error, not as no checkpoint', async () => {
     const one = model(1);
     await using session = await Session.create({ graph: one.graph });
     await session.run(one.init);
@@ -69,7 +69,7 @@ describe('a saver in one process', () => {
     });
   });
 
-  test('saves what Python TensorFlow reads bit for bit, and restores it into another partitioning', async () => {
+  test('saves what Python TensorFlow reads bit for bit, and restores it with another partitioning', async () => {
     const one = model(3);
     await using session = await Session.create({ graph: one.graph });
     await session.run(one.init);
@@ -125,7 +125,7 @@ describe('a saver in one process', () => {
     expect((await readdir(dir)).filter((name) => name.includes('@'))).toEqual([]);
   });
 
-  test('keeps the newest, names them in the checkpoint file, and leaves nothing of the others', async () => {
+  test('keeps the newest checkpoints, lists them in the checkpoint file, and removes all files of the others', async () => {
     const { graph, init, trainOp } = model(1);
     await using session = await Session.create({ graph });
     await session.run(init);
@@ -140,7 +140,7 @@ describe('a saver in one process', () => {
     expect(await readFile(join(dir, 'checkpoint'), 'utf8')).toContain('model.ckpt-4');
   });
 
-  test('removes unfinished files that nobody has touched for an hour, and no others', async () => {
+  test('removes unfinished files older than an hour, and no others', async () => {
     const partials = join(dir, '.shoal-uploads');
     await mkdir(partials);
     for (const name of ['old.part', 'young.part']) await writeFile(join(partials, name), 'half');
@@ -154,7 +154,7 @@ describe('a saver in one process', () => {
     });
   });
 
-  test('refuses a checkpoint without a variable, unless a part is asked for', async () => {
+  test('rejects a checkpoint that lacks a variable, unless strict is false or varList omits it', async () => {
     const { graph, init, w } = model(1);
     await using session = await Session.create({ graph });
     await session.run(init);
@@ -168,7 +168,7 @@ describe('a saver in one process', () => {
     expect((await session.run(w.toOutput())).data.some((x) => x !== 0)).toBe(true);
   });
 
-  test('says which checkpoints there are when one is asked for that is not', async () => {
+  test('lists the existing checkpoints when the requested one does not exist', async () => {
     const { graph, init } = model(1);
     await using session = await Session.create({ graph });
     await session.run(init);
@@ -176,13 +176,13 @@ describe('a saver in one process', () => {
     await saver.save(session, join(dir, 'model.ckpt'), { globalStep: 7 });
     await expect(saver.restore(session, join(dir, 'model.ckpt-8'))).rejects.toMatchObject({
       code: 'SHOAL_NOT_FOUND',
-      hint: 'There are model.ckpt-7.',
+      hint: 'The directory contains model.ckpt-7.',
     });
   });
 });
 
-describe('a directory with files of others', () => {
-  /** A folder that nobody can read, whoever runs this: the path of what is in it is longer than the system takes. */
+describe('a directory with foreign files', () => {
+  /** A folder that even root cannot read: the paths in it exceed the limit of the system. */
   function makeUnreadable(folder: string): void {
     const deep = Array.from({ length: 10 }, () => 'x'.repeat(250)).join('/');
     execFileSync('sh', [
@@ -193,7 +193,7 @@ describe('a directory with files of others', () => {
     ]);
   }
 
-  test('is not searched: folders that can not be read do no harm', async () => {
+  test('is not searched: unreadable folders do no harm', async () => {
     const folder = join(dir, 'private');
     makeUnreadable(folder);
     try {
@@ -212,7 +212,7 @@ describe('a directory with files of others', () => {
     }
   });
 
-  test('keeps them, however old and with whatever names', async () => {
+  test('keeps them, regardless of age and name', async () => {
     const { graph, init } = model(1);
     await using session = await Session.create({ graph });
     await session.run(init);
@@ -227,13 +227,13 @@ describe('a directory with files of others', () => {
   });
 });
 
-test('a save to the name of files that Shoal did not write fails, and leaves them as they are', async () => {
+test('a save over files that Shoal did not write fails, and leaves them unchanged', async () => {
   const { graph, init, trainOp } = model(1);
   await using session = await Session.create({ graph });
   await session.run(init);
   const [one, two] = [join(dir, 'one'), join(dir, 'two')];
   await new Saver().save(session, join(one, 'model.ckpt'), { globalStep: 5 });
-  // A copy of the files alone, without what Shoal keeps beside them.
+  // A copy of the checkpoint files only, without the metadata of Shoal.
   await cp(one, two, { recursive: true, filter: (path) => !/manifests|@|\.shoal/.test(path) });
   const before = await readdir(two);
   const data = join(two, 'model.ckpt-5.data-00000-of-00001');

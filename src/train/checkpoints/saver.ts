@@ -1,9 +1,8 @@
 /**
- * TensorFlow 1's Saver. In one process it writes a directory that TensorFlow reads. On a cluster each ps writes its own
- * shard to its own disk and to another one; nothing but metadata passes through here.
+ * TensorFlow 1's Saver. In one process it writes a directory that TensorFlow reads. On a cluster each ps writes its
+ * shard to its own disk and to that of another task; only metadata passes through this task.
  *
- * Shards follow the tasks that hold the variables, so `sharded` changes nothing: it is taken for the sake of programs
- * that have it.
+ * Checkpoints always have one shard per task that holds variables. `sharded` is accepted for compatibility only.
  */
 
 import { basename, dirname, join, normalize, resolve } from 'node:path';
@@ -36,71 +35,80 @@ export type VarList =
   | Readonly<Record<string, Variable | PartitionedVariable | readonly Variable[]>>;
 
 export interface SaverOptions {
-  /** What is saved and restored: a list, or by the names in the checkpoint. All global variables unless told. */
-  readonly varList?: VarList | undefined;
-  /** The newest that stay; 0 keeps all. 5 unless told. */
-  readonly maxToKeep?: number | undefined;
-  readonly keepCheckpointEveryNHours?: number | undefined;
-  readonly sharded?: boolean | undefined;
-  /** `consistent` (default): workers pause, all values are of one moment. `relaxed`: as in TensorFlow, without a pause. */
-  readonly consistency?: ConsistencyOption | undefined;
-  /** How long workers may take to pause at the end of a step; default: derived from the durations of recent steps. */
-  readonly pauseTimeoutSecs?: number | undefined;
-  /** Where checkpoints are kept: `peers:` (default), or `file:` and a directory that all tasks see. */
-  readonly store?: string | undefined;
-  /** In one process, where `peers:` keeps them. Default: the directory that is saved to. */
-  readonly blobs?: string | undefined;
-  /** The name of the job among the blobs. Default: made of the directory on a cluster, none in one process. */
-  readonly namespace?: string | undefined;
-  /** The job that saves: it is written into every checkpoint, and one of another job is not restored. */
-  readonly job?: string | undefined;
+  /** The variables to save and restore: a list, or by their names in the checkpoint. Default: all global variables. */
+  readonly varList?: VarList;
+  /** The number of newest checkpoints to keep; 0 keeps all. Default: 5. */
+  readonly maxToKeep?: number;
+  /** Additionally keeps one checkpoint per this many hours for good. Default: none. */
+  readonly keepCheckpointEveryNHours?: number;
+  /** Has no effect: shards follow the tasks that hold the variables. */
+  readonly sharded?: boolean;
   /**
-   * How long a restore waits for tasks that are away: for all of them, as long as it is not known which checkpoint is the
-   * newest, and for those that hold the newest. Default: 120,000.
+   * `consistent` (default): workers pause, all values are of one moment. `relaxed`: as in TensorFlow, without a pause.
    */
-  readonly waitMs?: number | undefined;
-  /** Whether variables that a checkpoint does not have are an error. */
-  readonly strict?: boolean | undefined;
-  readonly writeMetaGraph?: boolean | undefined;
-  /** A save that is asked for while one runs waits for it, or is left out. */
-  readonly whenBusy?: WhenBusy | undefined;
+  readonly consistency?: ConsistencyOption;
+  /** How long workers may take to pause at the end of a step; default: derived from the durations of recent steps. */
+  readonly pauseTimeoutSecs?: number;
+  /** Where checkpoints are kept: `peers:` (default), or `file:` and a directory that all tasks see. */
+  readonly store?: string;
+  /** In one process: the directory of the `peers:` store. Default: the directory that is saved to. */
+  readonly blobs?: string;
+  /** The prefix of blob names. Default: derived from the directory on a cluster, none in one process. */
+  readonly namespace?: string;
+  /** The name of the job, written into every checkpoint. Checkpoints of another job are not restored. */
+  readonly job?: string;
+  /**
+   * How long a restore waits for missing tasks: for all of them until the newest checkpoint is known, then for those
+   * that hold it. Default: 120,000.
+   */
+  readonly waitMs?: number;
+  /** Whether variables that a checkpoint does not have are an error. Default: true. */
+  readonly strict?: boolean;
+  /** Whether a `.meta` file is written with each checkpoint. Default: true. */
+  readonly writeMetaGraph?: boolean;
+  /** Whether a save that is requested during another one waits for it or is skipped. Default: 'queue'. */
+  readonly whenBusy?: WhenBusy;
   readonly log?: ((line: string) => void) | undefined;
   readonly onProgress?: ((progress: SaveProgress) => void) | undefined;
-  /** The state of the input that belongs to a checkpoint; asked for while the workers rest. The session's unless told. */
+  /**
+   * The state of the input that belongs to a checkpoint; read while the workers are paused. Default: that of the
+   * session.
+   */
   readonly input?: (() => unknown) | undefined;
 }
 
 interface CallOptions {
-  readonly signal?: AbortSignal | undefined;
+  readonly signal?: AbortSignal;
 }
 
 export interface RestoreOptions extends CallOptions {
   /** Variables that have no value: the tasks that hold them are restored after all others. */
-  readonly missing?: readonly Variable[] | undefined;
+  readonly missing?: readonly Variable[];
 }
 
 export interface SaveOptions extends CallOptions {
-  /** Its number is put behind the path; the step in the graph at the moment of the cut unless told. */
-  readonly globalStep?: number | undefined;
+  /** The number appended to the path. Default: the global step of the snapshot. */
+  readonly globalStep?: number;
   /** See `SaverLike.save`. */
-  readonly mayHide?: boolean | undefined;
+  readonly mayHide?: boolean;
 }
 
-interface Home {
+/** The checkpoints of a directory, as seen by one session. */
+interface Context {
   readonly checkpoints: Checkpoints;
-  /** None where all checkpoints are in one place. */
-  readonly holders?: CheckpointHolders | undefined;
+  /** Undefined if all checkpoints are in one place. */
+  readonly holders?: CheckpointHolders;
   readonly variables: ReadonlyMap<string, readonly SavedVariable[]>;
   readonly namespace: string;
 }
 
 const DEFAULTS = { maxToKeep: 5, store: 'peers:', waitMs: 120_000 } as const;
-/** The owner of all variables where there is no cluster. */
-const ALONE = 'this process';
+/** The owner of all variables without a cluster. */
+const LOCAL_OWNER = 'this process';
 
 export class Saver implements SaverLike {
   readonly #options: SaverOptions;
-  readonly #homes = new WeakMap<object, Map<string, Home>>();
+  readonly #contexts = new WeakMap<object, Map<string, Context>>();
   readonly #metaGraphs = new MetaGraphs();
   #last: readonly string[] = [];
   #pinned: ReadonlySet<string> = new Set();
@@ -108,11 +116,11 @@ export class Saver implements SaverLike {
   constructor(options: SaverOptions = {}) {
     const { maxToKeep = DEFAULTS.maxToKeep } = options;
     if (!Number.isInteger(maxToKeep) || maxToKeep < 0)
-      throw invalid(`maxToKeep must be a whole number from 0; it is ${maxToKeep}`);
+      throw invalid(`maxToKeep must be an integer of at least 0; it is ${maxToKeep}`);
     this.#options = options;
   }
 
-  /** The paths of those that are kept, oldest first, as far as this saver has seen. */
+  /** The paths of the kept checkpoints, oldest first, as of the last save of this saver. */
   get lastCheckpoints(): readonly string[] {
     return this.#last;
   }
@@ -121,10 +129,10 @@ export class Saver implements SaverLike {
   async save(session: TrainingRunner, path: string, options: SaveOptions = {}): Promise<string> {
     const { signal, globalStep, mayHide } = options;
     const { writeMetaGraph = true, whenBusy = 'queue' } = this.#options;
-    const { checkpoints, variables } = this.#home(session, dirname(path));
-    if (variables.size === 0) throw invalid('There is no variable to be saved in this graph');
+    const { checkpoints, variables } = this.#context(session, dirname(path));
+    if (variables.size === 0) throw invalid('The graph has no variables to save');
     const { input: kept } = session;
-    const { onProgress, pauseTimeoutSecs, input = kept && (() => kept.cut()) } = this.#options;
+    const { onProgress, pauseTimeoutSecs, input = kept && (() => kept.snapshot()) } = this.#options;
     const outcome = await checkpoints.save(
       {
         variables,
@@ -136,33 +144,33 @@ export class Saver implements SaverLike {
         signal,
         onProgress,
         input,
-        parkMs: pauseTimeoutSecs === undefined ? undefined : pauseTimeoutSecs * 1000,
+        pauseTimeoutMs: pauseTimeoutSecs === undefined ? undefined : pauseTimeoutSecs * 1000,
       },
       whenBusy,
     );
     if (outcome === undefined)
-      throw new ShoalError('SHOAL_ABORTED', 'A checkpoint is being saved; this one was left out');
+      throw new ShoalError('SHOAL_ABORTED', `${path} was not saved: another save is running`);
     if (outcome.shortfall > 0) {
       this.#options.log?.(
-        `${outcome.manifest.prefix} has ${outcome.shortfall} replicas too few: no other task could take them`,
+        `${outcome.manifest.prefix} lacks ${outcome.shortfall} replicas: no other task could store them`,
       );
     }
     this.#remember(checkpoints.kept ?? (await checkpoints.list()), dirname(path));
     return join(dirname(path), outcome.manifest.prefix);
   }
 
-  /** Gives the variables their values from the checkpoint at `path`, or from a directory's newest. */
+  /** Restores the variables from the checkpoint at `path`. */
   async restore(session: TrainingRunner, path: string, options: RestoreOptions = {}): Promise<RestoreReport> {
     const { signal } = options;
     const { strict } = this.#options;
-    const { checkpoints, holders, variables, namespace } = this.#home(session, dirname(path));
+    const { checkpoints, holders, variables, namespace } = this.#context(session, dirname(path));
     holders?.begin();
     const { manifests, unreadable } = await checkpoints.survey({ signal });
     const wanted = manifests.filter(({ prefix }) => prefix === basename(path));
     const last = ownersOf(session, options.missing);
     const request = { variables, strict, signal, last, readsInput: this.#readsInput(session) };
     if (wanted[0]) return checkpoints.restore(wanted[0], request);
-    // TensorFlow's own, on this disk: it goes through the store, where every owner reads its part.
+    // A checkpoint of TensorFlow on the local disk: imported into the store, from which every ps reads its part.
     const store = this.#storeOf(session, dirname(path));
     const imported = await pushCheckpoint(store, namespace, path, { signal }).catch((error: unknown) => {
       if (!isShoalError(error, 'SHOAL_NOT_FOUND')) throw error;
@@ -170,8 +178,8 @@ export class Saver implements SaverLike {
         cause: error,
         hint: [
           manifests.length > 0
-            ? `There are ${manifests.map(({ prefix }) => prefix).join(', ')}.`
-            : 'There is none that can be read in its directory.',
+            ? `The directory contains ${manifests.map(({ prefix }) => prefix).join(', ')}.`
+            : 'Its directory contains no readable checkpoint.',
           ...unreadable.map(({ error }) => error.message),
         ].join(' '),
       });
@@ -184,15 +192,15 @@ export class Saver implements SaverLike {
   }
 
   /**
-   * Restores the newest checkpoint that can be, passing over damaged ones; undefined when there is none at all. Where only
-   * the directory has one, as after training with Python's TensorFlow, that one is imported and restored.
+   * Restores the newest readable checkpoint and skips damaged ones; undefined if there is no checkpoint. A checkpoint
+   * that only the directory has, as after training with Python's TensorFlow, is imported and restored.
    */
   async restoreNewest(
     session: TrainingRunner,
     directory: string,
     options: RestoreOptions = {},
   ): Promise<RestoreReport | undefined> {
-    const { checkpoints, variables, namespace } = this.#home(session, directory);
+    const { checkpoints, variables, namespace } = this.#context(session, directory);
     const { strict, log, job } = this.#options;
     const { signal, missing } = options;
     const survey = await this.#surveyAll(session, directory, options);
@@ -206,11 +214,13 @@ export class Saver implements SaverLike {
     if (report)
       await checkpoints
         .updateView()
-        .catch((error: unknown) => log?.(`${directory} could not be updated: ${messageOf(error)}`));
+        .catch((error: unknown) =>
+          log?.(`the checkpoint files in ${directory} could not be updated: ${messageOf(error)}`),
+        );
     return report;
   }
 
-  /** The path of the newest committed checkpoint, wherever its bytes are. That none of them can be read is an error. */
+  /** The path of the newest committed checkpoint, wherever its bytes are. Fails if none of them is readable. */
   async latest(
     session: TrainingRunner,
     directory: string,
@@ -226,35 +236,35 @@ export class Saver implements SaverLike {
   }
 
   /**
-   * All checkpoints, the newest included. It may be on a disk whose task is still on its way, or does not answer: which one
-   * is the newest, and that there is none, is known when all tasks have answered. Else a cluster that comes up slowly would
-   * continue from an old checkpoint, or begin again from first values.
+   * All checkpoints, including the newest. It may be on the disk of a task that has not started yet, so the newest one,
+   * or that there is none, is known only when all tasks have answered. Otherwise a cluster that starts slowly would
+   * continue from an old checkpoint, or restart from initial values.
    */
   async #surveyAll(session: TrainingRunner, directory: string, { signal }: CallOptions): Promise<Survey> {
-    const { checkpoints, holders } = this.#home(session, directory);
+    const { checkpoints, holders } = this.#context(session, directory);
     holders?.begin();
     let survey = await checkpoints.survey({ signal });
-    while (!checkpoints.hasNewest(survey) && holders?.isWorthWaiting(survey)) {
-      await holders.everybody(survey, signal);
+    while (!checkpoints.hasNewest(survey) && holders?.shouldWait(survey)) {
+      await holders.waitForMissing(survey, signal);
       survey = await checkpoints.survey({ signal });
     }
     if (checkpoints.hasNewest(survey)) return survey;
     const missing = holders?.missingFrom(survey) ?? [];
     if (missing.length === 0) checkpoints.settleNewest(survey);
-    else if (survey.manifests.length + survey.unreadable.length === 0) throw this.#unheard(missing);
+    else if (survey.manifests.length + survey.unreadable.length === 0) throw this.#noAnswer(missing);
     else {
       this.#options.log?.(
-        `NOT ALL TASKS ARE THERE: ${missing.join(', ')} may hold a newer checkpoint than those that were found; continuing without`,
+        `TASKS ARE MISSING: ${missing.join(', ')} may hold a newer checkpoint than those found; continuing without them`,
       );
     }
     return survey;
   }
 
-  #unheard(absent: readonly string[]): ShoalError {
+  #noAnswer(absent: readonly string[]): ShoalError {
     const { waitMs = DEFAULTS.waitMs } = this.#options;
     return new ShoalError(
       'SHOAL_TIMEOUT',
-      `No checkpoint was found, and ${absent.join(', ')} did not come within ${waitMs} ms: it is not known whether there is one`,
+      `No checkpoint was found, but ${absent.join(', ')} may hold one and did not answer within ${waitMs} ms`,
       { hint: 'Start the missing tasks, or check their addresses, the network and the credentials.' },
     );
   }
@@ -265,15 +275,15 @@ export class Saver implements SaverLike {
 
   /** Newest first. */
   list(session: TrainingRunner, directory: string): Promise<readonly Manifest[]> {
-    return this.#home(session, directory).checkpoints.list();
+    return this.#context(session, directory).checkpoints.list();
   }
 
-  /** Removes what is not to be kept, if no save has done so: for who finds that there is nothing to be saved. */
+  /** Removes old checkpoints, if no save has done so. */
   async tidy(session: TrainingRunner, directory: string): Promise<void> {
-    await this.#home(session, directory).checkpoints.tidy();
+    await this.#context(session, directory).checkpoints.tidy();
   }
 
-  /** Checkpoints that stay whatever their age, by path or prefix. */
+  /** Protects checkpoints from removal, by path or prefix. */
   async pin(session: TrainingRunner, paths: readonly string[]): Promise<void> {
     const pinned = new Set<string>();
     for (const path of paths) {
@@ -294,19 +304,19 @@ export class Saver implements SaverLike {
     return store === 'peers:' ? new DirectoryStore(blobs) : openFileStore(store);
   }
 
-  /** The checkpoints of a directory through a session: found once, then kept with the session. */
-  #home(session: TrainingRunner, directory: string): Home {
+  /** Cached per session and directory. */
+  #context(session: TrainingRunner, directory: string): Context {
     const key = session.server ?? session;
-    const homes = this.#homes.get(key) ?? new Map<string, Home>();
-    this.#homes.set(key, homes);
-    const known = homes.get(directory);
+    const contexts = this.#contexts.get(key) ?? new Map<string, Context>();
+    this.#contexts.set(key, contexts);
+    const known = contexts.get(directory);
     if (known) return known;
-    const home = this.#makeHome(session, directory);
-    homes.set(directory, home);
-    return home;
+    const context = this.#openContext(session, directory);
+    contexts.set(directory, context);
+    return context;
   }
 
-  #makeHome(session: TrainingRunner, directory: string): Home {
+  #openContext(session: TrainingRunner, directory: string): Context {
     const { server, graph } = session;
     const named = namedVariables(graph, this.#options.varList);
     const saver = this;
@@ -335,16 +345,16 @@ export class Saver implements SaverLike {
         ...common,
         namespace,
         owner: () => service,
-        // A life is a process: what an earlier one left is told from what this one is at.
+        // One incarnation per process, to distinguish the files of earlier processes.
         chief: { task: '', incarnation: Math.floor(performance.timeOrigin) },
         roots: [root],
       });
       const saved = named.map(({ variable, key }) => savedVariable(variable, key));
-      return { checkpoints, namespace, variables: new Map(saved.length > 0 ? [[ALONE, saved]] : []) };
+      return { checkpoints, namespace, variables: new Map(saved.length > 0 ? [[LOCAL_OWNER, saved]] : []) };
     }
     const service = checkpointServiceOf(server);
     if (!service) {
-      throw invalid('This server takes no part in checkpoints', {
+      throw invalid('This server has no checkpoint service', {
         hint: 'Start it with Server.start of shoal/train, or attach a CheckpointService.',
       });
     }
@@ -358,12 +368,12 @@ export class Saver implements SaverLike {
       ...common,
       ...service.saving,
       waitForHolders: holders?.wait,
-      // It may take a higher incarnation while it runs.
+      // The incarnation may increase while the task runs.
       get chief() {
         return service.chief;
       },
       namespace,
-      // The agents guard the disks of the tasks; a directory that all tasks share has nobody to guard it.
+      // Agents reject a replaced chief; a directory that all tasks share has no agent.
       ...(store.kind === 'peers' ? {} : { confirmChief: service.confirmChief }),
       roots: [store instanceof DirectoryStore ? store.root : service.directory],
     });
@@ -379,7 +389,7 @@ export class Saver implements SaverLike {
   }
 }
 
-/** A name for a directory that is the same on every machine: relative, without dots. */
+/** A namespace for a directory that is the same on every machine: relative, without dots. */
 export function namespaceOf(directory: string): string {
   const parts = normalize(directory)
     .split(/[\\/]+/)
@@ -396,7 +406,7 @@ async function readStep(session: TrainingRunner, signal: AbortSignal | undefined
   ).number();
 }
 
-/** The variables and the names that they have in a checkpoint; parts share that of their whole. */
+/** The variables and their names in a checkpoint. Partitions share the name of the full variable. */
 export function namedVariables(
   graph: Graph,
   list: VarList | undefined,
@@ -412,8 +422,8 @@ export function namedVariables(
 }
 
 /**
- * Who sees values in the variables of a task that came back empty may begin to train: such tasks are restored last, when
- * the others are back at the checkpoint.
+ * A worker may begin to train when all variables have values, so tasks that came back without values are restored last,
+ * after all others.
  */
 function ownersOf(
   { server }: TrainingRunner,

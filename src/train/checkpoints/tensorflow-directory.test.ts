@@ -1,4 +1,4 @@
-/** Directories in which Python's TensorFlow has trained: training continues from there, and its files stay. */
+/** Directories in which Python's TensorFlow has trained: training continues from its checkpoint, and its files stay. */
 import { createHash } from 'node:crypto';
 import { appendFileSync, cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -28,7 +28,7 @@ const python = <T>(request: object) => askPython<T>(PYTHON, request);
 const look = (directory: string) => python<Look>({ do: 'look', directory });
 
 let space: Workspace;
-/** Where TensorFlow has made 15 steps, and what `w` was after them. */
+/** A directory after 15 steps of TensorFlow, and the value of `w`. */
 let trained: string;
 let trainedW: number[];
 let directory: string;
@@ -48,7 +48,7 @@ beforeEach(() => {
   lines.length = 0;
 });
 
-/** The sums of TensorFlow's own files. */
+/** The checksums of TensorFlow's files. */
 function sums(): Record<string, string> {
   const files = readdirSync(directory).filter((file) =>
     /^model\.ckpt-(5|10|15)\.(index|meta|data-)/.test(file),
@@ -62,14 +62,14 @@ function sums(): Record<string, string> {
 
 const trainWithPython = (directory: string, steps: number) =>
   python<{ step: number; w: number[] }>({ do: 'train', directory, steps });
-/** As if TensorFlow had trained in this directory: it writes absolute paths. */
+/** Makes a copy look as if TensorFlow had trained there: it writes absolute paths. */
 function copyTrained(): void {
   cpSync(trained, directory, { recursive: true });
   const state = join(directory, 'checkpoint');
   writeFileSync(state, readFileSync(state, 'utf8').replaceAll(trained, directory));
 }
 
-/** Trains to a step; gives the step that training began from. */
+/** Trains to a step; returns the step that training started from. */
 async function monitored(lastStep: number, maxToKeep = 5): Promise<number> {
   const { graph, trainOp, globalStep } = smallModel();
   let first = Number.NaN;
@@ -102,9 +102,9 @@ describe('a directory in which TensorFlow has trained', () => {
     expect(all).toEqual(['model.ckpt-5', 'model.ckpt-10', 'model.ckpt-15', 'model.ckpt-27', 'model.ckpt-31']);
     expect(values['model.ckpt-15']?.w).toEqual(trainedW);
     expect(values['model.ckpt-31']?.global_step).toBe(31);
-    // What Shoal itself no longer keeps is gone.
+    // Old checkpoints of Shoal are removed.
     expect(readdirSync(directory).filter((file) => /ckpt-(19|23)\b/.test(file))).toEqual([]);
-    // The next run continues from Shoal's own, and the one before it is TensorFlow's no longer.
+    // The next run continues from Shoal's checkpoint, not from TensorFlow's.
     expect(await monitored(33, 2)).toBe(31);
     expect(sums()).toEqual(before);
   });
@@ -151,7 +151,7 @@ describe('a directory in which TensorFlow has trained', () => {
     expect(all).toContain('model.ckpt-15');
   });
 
-  test('is not written over by a checkpoint of the same name', async () => {
+  test('is not overwritten by a checkpoint of the same name', async () => {
     copyTrained();
     const before = sums();
     writeFileSync(join(directory, 'checkpoint'), 'model_checkpoint_path: "model.ckpt-5"\n');
@@ -170,7 +170,7 @@ describe('a directory in which TensorFlow has trained', () => {
     await saver.save(session, path, { globalStep: 10, mayHide: true });
     expect(sums()).toEqual(before);
     expect(lines.join('\n')).toMatch(
-      /does not show model\.ckpt-10: files of that name, which Shoal did not write/,
+      /does not show model\.ckpt-10: it has files of that name that Shoal did not write/,
     );
     await saver.save(session, join(directory, 'model.ckpt'));
     expect((await look(directory)).latest).toBe(join(directory, 'model.ckpt-8'));
@@ -181,7 +181,7 @@ describe('a directory in which TensorFlow has trained', () => {
     ['whose index is gone', () => rmSync(join(directory, 'model.ckpt-15.index'))],
     ['whose index is damaged', () => writeFileSync(join(directory, 'model.ckpt-15.index'), 'x')],
     ['whose `checkpoint` file is damaged', () => appendFileSync(join(directory, 'checkpoint'), '{{{')],
-  ])('and a checkpoint %s is refused: nothing starts over', async (_, damage) => {
+  ])('and a checkpoint %s is rejected: training does not restart from initial values', async (_, damage) => {
     copyTrained();
     damage();
     const before = readdirSync(directory).sort();
@@ -194,7 +194,7 @@ describe('a directory in which TensorFlow has trained', () => {
   });
 });
 
-test('the directory shows other checkpoints where one is damaged', async () => {
+test('the directory lists the other checkpoints if one is damaged', async () => {
   await monitored(9);
   const blob = readdirSync(directory).find((file) => file.startsWith('model.ckpt-8@')) as string;
   writeFileSync(join(directory, blob, 'model.ckpt-8.index'), 'torn');

@@ -1,4 +1,4 @@
-/** Variables that begin with values of a checkpoint or of a SavedModel. */
+/** Variables that start with the values of a checkpoint or a SavedModel. */
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Graph } from '../../graph/graph.js';
@@ -63,7 +63,7 @@ const W = [
   [9, 10],
 ];
 
-test('a scope is taken from another, the parts of a variable from one tensor; the rest is initialized', async () => {
+test('a scope maps to another one, partitions to one tensor; other variables are initialized', async () => {
   for (const path of [saved, join(saved, '..')]) {
     const { graph, fetches } = model({ 'old/': 'new/' }, path);
     await using session = await MonitoredTrainingSession({ graph, log: () => {} });
@@ -83,7 +83,7 @@ test('names and variables are mapped one by one; a plain session applies them af
   expect(values.map((value) => value.toArray())).toEqual([W, [0.5, 0.25], [7]]);
 });
 
-test('a checkpoint of the job itself comes before', async () => {
+test('a checkpoint of the job itself takes precedence', async () => {
   const checkpointDir = space.path();
   const first = model({ 'old/': 'new/' });
   const change = first.graph.asDefault(() => [first.b.assign([9, 9]), first.globalStep.assignAdd(1)]);
@@ -100,7 +100,7 @@ test('a checkpoint of the job itself comes before', async () => {
   expect((await session.run(second.b)).toArray()).toEqual([9, 9]);
 });
 
-test('what does not fit is named', async () => {
+test('errors name the variable that does not fit', async () => {
   expect(() => model({ 'old/w': 'nothing' })).toThrow(/no variable 'nothing'/);
   expect(() => model({ 'old/': 'nowhere/' })).toThrow(/no variables in the scope/);
   expect(() => model({ 'old/': 'other' })).toThrow(/is a scope/);

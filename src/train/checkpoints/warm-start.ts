@@ -1,8 +1,8 @@
 /**
- * TensorFlow 1's init_from_checkpoint: variables begin with values of a checkpoint or a SavedModel instead of those of
- * their initializers. Which variables is settled when it is called; files are read by the chief alone, when it gives first
- * values because the job has no checkpoint of its own. On a cluster every owner gets its part through the store, so no
- * other task needs to see the chief's disk.
+ * TensorFlow 1's init_from_checkpoint: variables start with the values of a checkpoint or a SavedModel instead of those
+ * of their initializers. The call selects the variables. Only the chief reads the files, when it initializes variables
+ * because the job has no checkpoint of its own. On a cluster every ps gets its part through the store, so no other task
+ * needs access to the chief's disk.
  */
 import { basename, dirname } from 'node:path';
 import { newAttempt } from '../../checkpoint/names.js';
@@ -24,14 +24,14 @@ import { findCheckpoint } from './latest-checkpoint.js';
 import { Saver } from './saver.js';
 
 /**
- * From names in the checkpoint to variables, or their names. A name that ends with a slash is a scope: all variables of
- * the one scope are taken from the other. `/` is the root.
+ * From names in the checkpoint to variables, or their names. A name that ends with a slash is a scope, and maps all
+ * variables of the scope. `/` is the root.
  */
 export type AssignmentMap = Readonly<Record<string, string | Variable | PartitionedVariable>>;
 
 interface WarmStart {
   readonly path: string;
-  /** The variables of this graph by their names in the checkpoint; several are parts, or share a value. */
+  /** Variables of this graph by their names in the checkpoint; several per name are partitions, or share a value. */
   readonly variables: ReadonlyMap<string, readonly Variable[]>;
 }
 
@@ -72,11 +72,11 @@ function pairs(graph: Graph, from: string, to: AssignmentMap[string]): [name: st
   return found.map((variable) => [source + nameOf(variable).slice(target.length), variable]);
 }
 
-/** Gives the registered variables their values; resolves with those that it has given one. */
+/** Assigns the checkpoint values to the registered variables; resolves with these variables. */
 export async function applyWarmStarts(
   runner: TrainingRunner,
   options: {
-    readonly signal?: AbortSignal | undefined;
+    readonly signal?: AbortSignal;
     readonly log?: ((line: string) => void) | undefined;
   } = {},
 ): Promise<ReadonlySet<Variable>> {
@@ -89,7 +89,7 @@ export async function applyWarmStarts(
     for (const [name, own] of variables)
       for (const variable of own) checkFits(bundle, prefix, name, variable);
     if (runner.server) {
-      // A name of its own: nothing that was stored before is taken for these files.
+      // A unique namespace: no stored blob is mistaken for these files.
       const namespace = `warm-start-${newAttempt()}`;
       const saver = new Saver({ varList: Object.fromEntries(variables), namespace, log: options.log });
       await saver.restore(runner, prefix, { signal: options.signal });

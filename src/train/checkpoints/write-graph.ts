@@ -1,4 +1,4 @@
-/** Writes a graph into a directory, as text unless told: what people look at, and `import_graph_def` reads. */
+/** Writes the GraphDef of a graph, as text by default, to be read by people and by `import_graph_def`. */
 import { randomBytes } from 'node:crypto';
 import { mkdir, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -7,7 +7,7 @@ import type { Graph } from '../../graph/graph.js';
 import { GraphDefSchema } from '../../proto/generated/graph_pb.js';
 import { textFormat } from '../../proto/text-format.js';
 
-/** Gives the path of the file, which is there whole or not at all. */
+/** Writes the file atomically; returns its path. */
 export async function writeGraph(
   graph: Graph,
   directory: string,

@@ -1,38 +1,42 @@
-/** One run with hooks: what they ask for goes into the same run, and they see its values. */
+/** A run with hooks: their fetches and feeds are part of the run, and they get its values. */
 import { invalid } from '../../errors/errors.js';
 import type { Graph } from '../../graph/graph.js';
 import { Output } from '../../graph/operation.js';
 import type { RunMetadata } from '../../proto/generated/config_pb.js';
 import type { Feeds } from '../../session/feeds.js';
-import type { Fetches } from '../../session/fetches.js';
+import type { Fetches, FetchResult } from '../../session/fetches.js';
 import type { RunOptions } from '../../session/session.js';
 import type { Tensor, TensorLike } from '../../tensor/tensor.js';
 import type { SessionRunArgs, SessionRunContext, SessionRunHook } from '../hooks/session-run-hook.js';
-import type { AdmittedRun } from '../leases/leased-input.js';
+import { type AdmittedRun, Overtaken } from '../leases/leased-input.js';
 import type { RecoverableSession } from '../recovery/recoverable-session.js';
 
 export interface HookedRun {
   readonly hooks: readonly SessionRunHook[];
   readonly context: SessionRunContext;
-  readonly options: Pick<RunOptions, 'feeds' | 'targets' | 'timeoutMs' | 'onMetadata'>;
+  readonly options?: Pick<RunOptions, 'feeds' | 'targets' | 'timeoutMs' | 'onMetadata'>;
   readonly session: RecoverableSession;
-  /** Where the input is leased: its batch for this run. */
-  readonly admit?: ((fetches: Fetches) => Promise<AdmittedRun | undefined>) | undefined;
+  /** Cancels the wait of a hook that admits runs. */
+  readonly signal: AbortSignal;
 }
 
-export async function runWithHooks(run: HookedRun, fetches: Fetches): Promise<unknown> {
-  const { hooks, context, options, session } = run;
-  const wanted: (SessionRunArgs | undefined)[] = [];
-  for (const hook of hooks) wanted.push((await hook.beforeRun?.(context)) ?? undefined);
-  const feeds = joinFeeds(session.graph, options.feeds, wanted);
-  const trace = wanted.some((args) => args?.trace) || options.onMetadata !== undefined;
+/** One attempt of a training step, with its hooks. */
+export async function runWithHooks<const F extends Fetches>(
+  run: HookedRun,
+  fetches: F,
+): Promise<FetchResult<F>> {
+  const { hooks, context, options = {}, session } = run;
+  const requested: (SessionRunArgs | undefined)[] = [];
+  for (const hook of hooks) requested.push((await hook.beforeRun?.(context)) ?? undefined);
+  const all = { caller: fetches as Fetches, hooks: requested.map((args) => args?.fetches) };
+  const admitted = await admit(run, all);
+  const feeds = joinFeeds(session.graph, options.feeds, [...requested, admitted]);
+  const trace = requested.some((args) => args?.trace) || options.onMetadata !== undefined;
   let metadata: RunMetadata | undefined;
   const onMetadata = (given: RunMetadata) => {
     metadata = given;
   };
   const runOptions = { ...options, ...(feeds ? { feeds } : {}), ...(trace ? { onMetadata } : {}) };
-  const all = { caller: fetches, hooks: wanted.map((args) => args?.fetches) };
-  const admitted = await run.admit?.(all);
   const values = (await (admitted
     ? runAdmitted(session, all, runOptions, admitted)
     : session.attempt(all, runOptions))) as { caller: unknown; hooks: unknown[] };
@@ -40,7 +44,30 @@ export async function runWithHooks(run: HookedRun, fetches: Fetches): Promise<un
   for (const [i, hook] of hooks.entries()) {
     await hook.afterRun?.(context, { results: values.hooks[i], metadata });
   }
-  return values.caller;
+  return values.caller as FetchResult<F>;
+}
+
+/** Retries a training step after each loss that the session recovers from. */
+export async function persist<T>(
+  session: RecoverableSession,
+  step: () => Promise<T>,
+  options: RunOptions = {},
+): Promise<T> {
+  for (;;) {
+    try {
+      return await step();
+    } catch (error) {
+      if (!(error instanceof Overtaken)) await session.recover(error, options);
+    }
+  }
+}
+
+async function admit({ hooks, signal }: HookedRun, all: Fetches): Promise<AdmittedRun | undefined> {
+  for (const hook of hooks) {
+    const admitted = await hook.admitRun?.(all, signal);
+    if (admitted) return admitted;
+  }
+  return undefined;
 }
 
 async function runAdmitted(
@@ -58,13 +85,13 @@ async function runAdmitted(
   return (result as { all: unknown }).all;
 }
 
-/** The feeds of all; one tensor is fed by one of them only. */
+/** Merges the feeds. A tensor that is fed twice is an error. */
 function joinFeeds(
   graph: Graph,
   own: Feeds | undefined,
-  wanted: readonly (SessionRunArgs | undefined)[],
+  requested: readonly ({ readonly feeds?: Feeds | undefined } | undefined)[],
 ): Feeds | undefined {
-  const others = wanted.flatMap((args) => (args?.feeds ? [args.feeds] : []));
+  const others = requested.flatMap((args) => (args?.feeds ? [args.feeds] : []));
   if (others.length === 0) return own;
   const joined = new Map<Output, TensorLike>();
   for (const feeds of own ? [own, ...others] : others) {

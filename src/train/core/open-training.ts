@@ -1,110 +1,133 @@
 /**
- * A session for training, over a cluster or in this process, whose variables come to have values by themselves: the
- * chief restores the newest checkpoint or gives first values, the others wait. What monitored sessions and
- * supervisors stand on.
+ * Opens training for a task, on a cluster or in this process: the session, the input, the values of variables (the
+ * chief restores the newest checkpoint or initializes them, other tasks wait), recovery after a loss, and the hooks.
+ * Jobs, monitored sessions and supervisors are built on it.
  */
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import { create } from '@bufbuild/protobuf';
 import type { Server } from '../../cluster/runtime/server.js';
+import { invalid } from '../../errors/errors.js';
 import type { Graph } from '../../graph/graph.js';
 import { InputRelease } from '../../input/dataset/release.js';
 import { isVoidStep } from '../../input/leases/step-marks.js';
 import { ConfigProtoSchema } from '../../proto/generated/config_pb.js';
 import type { Fetches } from '../../session/fetches.js';
 import { type RunOptions, Session } from '../../session/session.js';
-import type { Variable } from '../../variables/variable.js';
 import { checkpointServiceOf } from '../checkpoints/checkpoint-service.js';
 import { applyWarmStarts } from '../checkpoints/warm-start.js';
+import type { SessionRunHook } from '../hooks/session-run-hook.js';
 import { Feeders } from '../leases/feeders.js';
 import { LeasedInput } from '../leases/leased-input.js';
-import type { ShardParts } from '../leases/shard-parts.js';
-import { isRecoverable, RecoverableSession } from '../recovery/recoverable-session.js';
+import type { Coordinator } from '../recovery/coordinator.js';
+import {
+  isRecoverable,
+  type RecoverableOptions,
+  RecoverableSession,
+} from '../recovery/recoverable-session.js';
 import { RecoveryGuard } from '../recovery/recovery-guard.js';
 import { StepGate } from '../recovery/step-gate.js';
 import type { TrainingRunner } from '../recovery/training-runner.js';
-import type { Scaffold } from './scaffold.js';
+import { persist } from './hooked-run.js';
 
 export interface PlaceOptions {
-  /** This task's server in the cluster; none: all in this process. */
-  readonly server?: Server | undefined;
-  /** The address of a TensorFlow server to run on, where there is no cluster of Shoal's. */
-  readonly master?: string | undefined;
+  /** This task's server in the cluster; default: none, everything runs in this process. */
+  readonly server?: Server;
+  /** The address of a TensorFlow server to run on, for programs without a Shoal cluster. */
+  readonly master?: string;
   readonly config?: MessageInitShape<typeof ConfigProtoSchema>;
-  /** How long the others may take to be there and to give values, at the start and after a loss. */
+  /** How long to wait for the other tasks, at the start and after a loss; default: 7200. */
   readonly maxWaitSecs?: number;
-  /** How long one step may take before it is given up and the cluster is looked at. */
+  /** The limit of one step: when it is reached the step is abandoned and the cluster is checked; default: 600. */
   readonly stepTimeoutSecs?: number;
-  /** Where steps rest for a cut; on a cluster that of the server when none is given. */
+  /** Where steps pause for a consistent snapshot; default: the server's. */
   readonly gate?: StepGate;
-  /** Called before the first wait, for services that answer orders meanwhile. What it gives is disposed at the end. */
+  /** Called before the first wait, to start services that must respond during it. The result is disposed at the end. */
   readonly onOpen?: (place: TrainingPlace) => Disposable | AsyncDisposable | undefined;
 }
 
 export interface TrainingPlace {
-  /** The session itself: its runs do not recover, and are no training steps. */
+  /** The underlying session: its runs do not recover, and are not training steps. */
   readonly runner: TrainingRunner;
   readonly gate: StepGate | undefined;
   readonly server: Server | undefined;
   readonly isChief: boolean;
 }
 
-export interface OpenTrainingOptions extends PlaceOptions {
+/** How variables get their values. */
+export type TrainingValues = Pick<
+  RecoverableOptions,
+  'restore' | 'initialize' | 'localInit' | 'readyOp' | 'readyForLocalInitOp'
+>;
+
+export interface OpenTrainingOptions extends Omit<PlaceOptions, 'maxWaitSecs' | 'stepTimeoutSecs'> {
   readonly graph: Graph;
   readonly isChief: boolean;
-  readonly scaffold: Scaffold;
-  readonly checkpointDir?: string | undefined;
+  readonly hooks?: readonly SessionRunHook[];
+  /** Passed to the hooks; stopped when a source of records fails. */
+  readonly coordinator: Coordinator;
+  readonly values: (runner: TrainingRunner) => TrainingValues;
+  /** Default: 300 s. */
+  readonly maxWaitMs?: number;
+  /** Default: derived from the durations of recent steps. */
+  readonly stepMs?: number;
+  /** The minimum of the derived limit; default: 60 s. */
+  readonly stepFloorMs?: number;
+  /** Whether a step needs all workers, not only the ps; default: true. */
+  readonly needsWorkers?: boolean;
   readonly signal: AbortSignal;
   readonly log: (line: string) => void;
-  /** Where the input is leased. */
-  readonly shards?: ShardParts | undefined;
-  readonly onReady: (place: TrainingPlace, again: boolean) => Promise<void> | void;
-  /** A source of records has failed, which ends training. */
-  readonly onInputError: (error: unknown) => void;
+  /** Called when all variables have values, before the hooks: at the start, and `again` after each recovery. */
+  readonly onReady?: (again: boolean) => Promise<void> | void;
 }
 
 export interface OpenedTraining extends TrainingPlace, AsyncDisposable {
   readonly session: RecoverableSession;
-  /** Runs that no park holds and no readiness delays, but which survive the loss of a ps: for the input. */
+  /** Runs that ignore pauses and do not wait for readiness, but survive the loss of a ps: for the input. */
   readonly background: TrainingRunner;
+  /**
+   * Runs that read the variables between two steps: for saves and exports. On a cluster it is the runner, because saves
+   * and exports pause the workers themselves.
+   */
+  readonly betweenSteps: TrainingRunner;
+  readonly recoveryGuard: RecoveryGuard;
   readonly leased: LeasedInput | undefined;
   /**
-   * This task makes no more steps: reports it, and may stay for what others still do (see LastSteps). From then on the
-   * process runs only as long as it has other work.
+   * Reports that this task makes no more steps. With `stay` it waits for the work of other tasks (see LastSteps). From
+   * then on the process runs only as long as it has other work.
    */
   finish(options: { readonly stay: boolean; readonly signal?: AbortSignal | undefined }): Promise<void>;
 }
 
 export async function openTraining(options: OpenTrainingOptions): Promise<OpenedTraining> {
-  const { graph, server, isChief, scaffold, shards, signal, log, onReady } = options;
-  const { maxWaitSecs = 7200, stepTimeoutSecs = 600 } = options;
+  const { graph, server, isChief, hooks = [], coordinator, signal, log } = options;
   const recoveryGuard = new RecoveryGuard();
   const inputRelease = new InputRelease(graph);
   const { runner: plain, close } = await openRunner(options, recoveryGuard, inputRelease);
-  const leased = shards && (await leasing(options, shards, plain, recoveryGuard).catch(closing(close)));
-  const feeders = Feeders.of(plain, { log, onError: options.onInputError });
+  const leased = await openLeases(options, plain, recoveryGuard).catch(closing(close));
+  const onError = (error: unknown) => coordinator.requestStop(error);
+  const feeders = Feeders.of(plain, { log, onError });
   const runner: TrainingRunner = leased ? { ...plain, input: leased.checkpointed } : plain;
-  const gate = options.gate ?? (server && (checkpointServiceOf(server)?.gate ?? new StepGate()));
+  const service = server && checkpointServiceOf(server);
+  const gate = options.gate ?? (server && (service?.gate ?? new StepGate()));
   const place: TrainingPlace = { runner, gate, server, isChief };
-  const { localInit, ...initialize } = initializers(scaffold, runner);
-  const warmStart = () => applyWarmStarts(runner, { signal, log });
-  const values = { restore: restorer(options, runner), ...initialize };
+  const { restore, initialize, ...values } = options.values(runner);
   const session = new RecoverableSession({
     runner,
     graph,
     isChief,
     signal,
     log,
-    recoveryMs: maxWaitSecs * 1000,
-    // A step in this process waits for nobody who could be lost.
-    stepMs: server ? stepTimeoutSecs * 1000 : Number.POSITIVE_INFINITY,
-    isComplete: () => server?.isComplete() ?? true,
+    recoveryMs: options.maxWaitMs,
+    // A step in this process depends on no task that could be lost.
+    stepMs: server ? options.stepMs : Number.POSITIVE_INFINITY,
+    stepFloorMs: options.stepFloorMs,
+    isComplete: () => server?.isComplete({ workers: options.needsWorkers ?? true }) ?? true,
     isRecoverable: server ? (error) => isRecoverable(error) || isVoidStep(error) : () => false,
-    ...(gate ? { gate } : {}),
-    ...(leased?.values(values) ?? values),
-    localInit,
-    warmStart,
-    readyForLocalInitOp: scaffold.readyForLocalInitOp,
-    readyOp: scaffold.readyOp,
+    isAlone: !server,
+    gate,
+    ...values,
+    ...(leased?.values({ restore, initialize }) ?? { restore, initialize }),
+    warmStart: () => applyWarmStarts(runner, { signal, log }),
     inputReleases: inputRelease.times,
     onLost: async () => {
       await recoveryGuard.suspend(log);
@@ -115,22 +138,24 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
       await leased?.ready();
       await feeders?.begin();
       recoveryGuard.resume();
-      await onReady(place, again);
+      await options.onReady?.(again);
+      for (const hook of hooks) await hook.afterCreateSession?.(runner, coordinator);
     },
   });
   const services = options.onOpen?.(place);
-  const lastSteps = server && checkpointServiceOf(server)?.lastSteps;
-  await lastSteps?.begin();
-  // Steps that pause for a checkpoint wait for a message alone, which keeps no process running.
+  await service?.lastSteps.begin();
+  // Paused steps wait only for a message, which does not keep the process alive.
   const release = server?.keepProcess();
   return {
     ...place,
     session,
+    recoveryGuard,
     leased,
-    background: { ...place.runner, run: persistent(runner, session) },
+    background: { ...runner, run: persistent(runner, session) },
+    betweenSteps: server || !gate ? runner : betweenSteps(runner, gate),
     async finish({ stay, signal: stop }) {
       try {
-        await lastSteps?.finish({ stay, signal: stop, log });
+        await service?.lastSteps.finish({ stay, signal: stop, log });
       } finally {
         release?.();
       }
@@ -150,13 +175,21 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
   };
 }
 
-const leasing = (
-  { isChief, signal, log }: OpenTrainingOptions,
-  shards: ShardParts,
+/** Opens the leased input of the hook that has one. */
+async function openLeases(
+  { hooks = [], isChief, signal, log }: OpenTrainingOptions,
   runner: TrainingRunner,
   recoveryGuard: RecoveryGuard,
-): Promise<LeasedInput> =>
-  LeasedInput.open({ shards, runner, isChief, lanes: 1, recoveryGuard, signal, log });
+): Promise<LeasedInput | undefined> {
+  const [hook, ...others] = hooks.filter(({ shards }) => shards !== undefined);
+  if (others.length > 0)
+    throw invalid('A session can have only one ShardsHook: its checkpoints contain one ledger');
+  if (!hook?.shards) return undefined;
+  const { shards, slots = 1 } = hook;
+  const leased = await LeasedInput.open({ shards, runner, isChief, slots, recoveryGuard, signal, log });
+  hook.inputOpened?.(leased);
+  return leased;
+}
 
 const closing = (close: () => Promise<void>) => async (error: unknown) => {
   await close();
@@ -168,10 +201,10 @@ async function openRunner(
   recoveryGuard: RecoveryGuard,
   { beforeClose }: InputRelease,
 ): Promise<{ runner: TrainingRunner; close: () => Promise<void> }> {
-  const { graph, server, master, config, maxWaitSecs = 7200, signal, log } = options;
+  const { graph, server, master, config, maxWaitMs, signal, log } = options;
   if (server) {
     const session = server.session(graph, {
-      waitMs: maxWaitSecs * 1000,
+      ...(maxWaitMs === undefined ? {} : { waitMs: maxWaitMs }),
       onProgress: log,
       keepsProcess: false,
       beforeClose,
@@ -191,44 +224,28 @@ async function openRunner(
   return { runner: { graph, run }, close: () => session.close({ timeoutMs: 30_000 }) };
 }
 
-/** The newest checkpoint, where there is one. That it can't be read is an error, never a fresh start. */
-function restorer({ scaffold, checkpointDir, signal, log }: OpenTrainingOptions, runner: TrainingRunner) {
-  return async (missing: readonly Variable[], again: boolean): Promise<boolean> => {
-    const { saver } = scaffold;
-    if (!saver || checkpointDir === undefined) return false;
-    const path = await saver.latest(runner, checkpointDir, { signal });
-    if (path === undefined) return false;
-    log(`restoring ${path}${again && missing.length > 0 ? `: ${missing.length} variables were lost` : ''}`);
-    const report = await (saver.restoreNewest
-      ? saver.restoreNewest(runner, checkpointDir, { signal, missing })
-      : saver.restore(runner, path, { signal, missing }));
-    if (saver.restoreNewest && !report) return false;
-    runner.input?.restored((report as { input?: unknown } | undefined)?.input);
-    return true;
-  };
-}
-
-function initializers(scaffold: Scaffold, runner: TrainingRunner) {
-  const { initOp, initFn, initFeedDict, localInitOp, localInitFeedDict } = scaffold;
-  const feeding = (feeds: RunOptions['feeds']): RunOptions => (feeds ? { feeds } : {});
-  const initialize = async (missing: readonly Variable[]) => {
-    await runner.run(initOp ?? missing.map(({ initializer }) => initializer), feeding(initFeedDict));
-    await initFn?.(scaffold, runner);
-  };
-  const localInit = async () => {
-    if (localInitOp) await runner.run(localInitOp, feeding(localInitFeedDict));
-  };
-  return { ...(initOp || initFn || initFeedDict ? { initialize } : {}), localInit };
-}
-
 function persistent(runner: TrainingRunner, session: RecoverableSession): TrainingRunner['run'] {
-  return async <const F extends Fetches>(fetches: F, options: RunOptions = {}) => {
-    for (;;) {
+  return <const F extends Fetches>(fetches: F, options: RunOptions = {}) =>
+    persist(session, () => runner.run(fetches, options), options);
+}
+
+/** Longer than any step: the pause ends only with `resume`. */
+const PAUSE_MS = 2 ** 31 - 1;
+
+/** Runs one at a time, while no step is in flight. */
+function betweenSteps(runner: TrainingRunner, gate: StepGate): TrainingRunner {
+  let last: Promise<unknown> = Promise.resolve();
+  const run: TrainingRunner['run'] = (fetches, options) => {
+    const next = last.then(async () => {
+      await gate.pause({ leaseMs: PAUSE_MS });
       try {
         return await runner.run(fetches, options);
-      } catch (error) {
-        await session.recover(error, options);
+      } finally {
+        gate.resume();
       }
-    }
+    });
+    last = next.catch(() => undefined);
+    return next;
   };
+  return { ...runner, run };
 }

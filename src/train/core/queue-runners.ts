@@ -1,10 +1,10 @@
-/** Starts the queue runners of a graph: they fill its queues in the background until the input ends or all stop. */
+/** Starts the queue runners of a graph, which fill its queues until the input ends or training stops. */
 import { currentGraph } from '../../graph/graph.js';
 import { GraphKeys } from '../../variables/collections.js';
 import type { Coordinator } from '../recovery/coordinator.js';
 import type { TrainingRunner } from '../recovery/training-runner.js';
 
-/** What this needs of a queue runner: it starts its loops and gives their ends. */
+/** `createThreads` starts the loops of the runner and returns their promises. */
 export interface QueueRunnerLike {
   readonly name?: string;
   createThreads(session: TrainingRunner, coordinator: Coordinator): readonly Promise<unknown>[];
@@ -12,12 +12,12 @@ export interface QueueRunnerLike {
 
 export interface StartQueueRunnersOptions {
   readonly coordinator: Coordinator;
-  /** Which runners; those of the graph's collection when left out. */
+  /** Default: those of the graph's collection. */
   readonly queueRunners?: readonly QueueRunnerLike[];
   readonly collection?: string;
 }
 
-/** Gives the loops that were started; the coordinator joins them too. */
+/** Returns the loops that were started; the coordinator joins them too. */
 export function startQueueRunners(
   session: TrainingRunner,
   { coordinator, queueRunners, collection = GraphKeys.queueRunners }: StartQueueRunnersOptions,

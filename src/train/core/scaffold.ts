@@ -1,4 +1,4 @@
-/** The ops around a model that a training session needs; what is not given is taken from the graph or left to defaults. */
+/** The ops around a model that a training session needs; those not given come from the graph or from defaults. */
 import { invalid } from '../../errors/errors.js';
 import type { Graph } from '../../graph/graph.js';
 import type { Operation, Output } from '../../graph/operation.js';
@@ -10,15 +10,15 @@ import type { SummaryOp } from '../hooks/summary-saver.js';
 import type { SaverLike, TrainingRunner } from '../recovery/training-runner.js';
 
 export interface ScaffoldOptions {
-  /** Gives global variables their first values; their own initializers do when it is left out. */
+  /** Initializes the global variables. Default: their own initializers. */
   readonly initOp?: Operation;
   readonly initFeedDict?: Feeds;
-  /** Called by the chief after the first values were given, not after a restore. */
+  /** Called by the chief after initialization, not after a restore. */
   readonly initFn?: (scaffold: Scaffold, session: TrainingRunner) => void | Promise<void>;
-  /** Gives the names of what is not ready: empty when training may begin. */
+  /** Returns the names of variables that are not ready: empty when training may start. */
   readonly readyOp?: Output<'string'>;
   readonly readyForLocalInitOp?: Output<'string'>;
-  /** What every task runs for itself: tables when it is left out. */
+  /** Run by every task for itself. Default: the initializers of tables. */
   readonly localInitOp?: Operation;
   readonly localInitFeedDict?: Feeds;
   readonly summaryOp?: SummaryOp;
@@ -72,7 +72,7 @@ export class Scaffold {
     return this.#saver;
   }
 
-  /** Completes what was not given, when the graph is whole. */
+  /** Fills in what was not given. Call it when the graph is complete. */
   finalize(graph: Graph, makeSaver?: (graph: Graph) => SaverLike): this {
     this.#initOp ??= only<Operation>(graph, GraphKeys.initOp, 'initOp');
     this.#readyOp ??= only<Output<'string'>>(graph, GraphKeys.readyOp, 'readyOp');
@@ -86,12 +86,12 @@ export class Scaffold {
   }
 }
 
-/** The item of a collection that should have one at most. */
+/** The single item of a collection, or undefined. */
 function only<T>(graph: Graph, collection: string, option: string): T | undefined {
   const [item, ...others] = graph.getCollection<T>(collection);
   if (others.length > 0) {
     throw invalid(`The graph's collection '${collection}' has ${others.length + 1} items`, {
-      hint: `Say which one to use: new Scaffold({ ${option} }).`,
+      hint: `Choose one: new Scaffold({ ${option} }).`,
     });
   }
   return item;

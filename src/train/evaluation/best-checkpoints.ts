@@ -1,7 +1,7 @@
 /**
- * Keeps the checkpoints that a metric says are the best, whatever their age. They are pinned with the saver that made
- * them, or copied to a directory of their own where another process rules over the originals. A file tells which they
- * are, so that a process that is started again knows what there is to beat.
+ * Keeps the checkpoints with the best values of a metric, whatever their age. They are pinned in the saver that created
+ * them, or copied to a separate directory if another process manages the originals. A file lists them, so that a
+ * restarted process compares with the earlier ones.
  */
 import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -10,23 +10,23 @@ import { isBetter, type Mode } from '../hooks/metric-comparison.js';
 import type { SaverLike, TrainingRunner } from '../recovery/training-runner.js';
 import type { Results } from './evaluate.js';
 
-/** Which checkpoint is better. */
+/** Which checkpoints are the best. */
 export interface BestPolicy {
   readonly metric: string;
   readonly mode: Mode;
-  /** How much better it must be to count. */
+  /** The smallest change that counts as an improvement. Default: 0. */
   readonly minDelta?: number;
-  /** How many of the best to keep. */
+  /** How many of the best to keep. Default: 1. */
   readonly keep?: number;
 }
 
 export interface BestCheckpointsOptions {
   readonly policy: BestPolicy;
-  /** Makes the checkpoints, and pins them unless they are copied. */
+  /** Saves the checkpoints, and pins them unless they are copied. */
   readonly saver: SaverLike;
-  /** Where `best.json` goes, and copies. */
+  /** The directory of `best.json` and of copies. */
   readonly directory: string;
-  /** Whether to save a copy below the directory instead of pinning; the saver's own `maxToKeep` is for those. */
+  /** Saves a copy to the directory instead of pinning; the saver's `maxToKeep` limits the copies. Default: false. */
   readonly copy?: boolean;
   readonly log?: (line: string) => void;
 }
@@ -45,7 +45,7 @@ export class BestCheckpoints {
 
   constructor(options: BestCheckpointsOptions) {
     if (!options.copy && !options.saver.pin) {
-      throw invalid('This saver can not pin checkpoints: they can only be copied: { copy: true }');
+      throw invalid('This saver cannot pin checkpoints: use { copy: true }');
     }
     this.#options = options;
   }
@@ -55,12 +55,12 @@ export class BestCheckpoints {
     return this.#best ?? [];
   }
 
-  /** Pins what an earlier process found best, before anything removes it. */
+  /** Pins the best checkpoints of an earlier process before they can be removed. */
   async recall(session: TrainingRunner): Promise<void> {
     await this.#load(session);
   }
 
-  /** Keeps the state of the session if it is among the best; `path` names or makes its checkpoint. */
+  /** Keeps the state of the session if it is among the best; `path` returns or saves its checkpoint. */
   async consider(
     session: TrainingRunner,
     { step, results, path }: { step: number; results: Results; path: () => Promise<string> },
@@ -69,7 +69,7 @@ export class BestCheckpoints {
     const { metric, mode, minDelta = 0, keep = 1 } = policy;
     const value = results[metric];
     if (value === undefined) {
-      throw invalid(`There is no metric '${metric}': there are ${Object.keys(results).join(', ')}`);
+      throw invalid(`There is no metric '${metric}'; the metrics are ${Object.keys(results).join(', ')}`);
     }
     const known = await this.#load(session);
     const worst = known.length < keep ? undefined : known.at(-1);
@@ -81,7 +81,7 @@ export class BestCheckpoints {
       .slice(0, keep);
     await this.#pin(session);
     await this.#write();
-    log?.(`the best ${metric} so far: ${value}, of step ${step}; kept as ${kept}`);
+    log?.(`new best ${metric}: ${value} at step ${step}; kept as ${kept}`);
     return true;
   }
 
@@ -108,7 +108,7 @@ export class BestCheckpoints {
       );
   }
 
-  /** Whole or not at all. */
+  /** Atomic: a reader sees the old file or the new one. */
   async #write(): Promise<void> {
     const { directory } = this.#options;
     await mkdir(directory, { recursive: true });

@@ -1,6 +1,6 @@
 /**
- * The checkpoints of a running job for a process that trains nothing: it finds them through the cluster, wherever their
- * bytes are, and restores them into a session of its own. It writes nothing of them and removes none.
+ * Read-only access to the checkpoints of a running job, for a process that does not train: it finds them through the
+ * cluster, wherever their bytes are, and restores them into its own session.
  */
 import { basename, join } from 'node:path';
 import { listCheckpoints } from '../../checkpoint/catalog.js';
@@ -18,8 +18,8 @@ export interface CheckpointSourceOptions {
   readonly store: Store;
   /** The name of the job among the blobs of the store. */
   readonly namespace: string;
-  /** What is restored; all global variables of the session's graph unless told. */
-  readonly variables?: readonly Variable[] | undefined;
+  /** The variables to restore. Default: all global variables of the session's graph. */
+  readonly variables?: readonly Variable[];
   readonly log?: ((line: string) => void) | undefined;
 }
 
@@ -50,7 +50,7 @@ export class CheckpointSource implements SaverLike {
     const { store, namespace, log } = this.#options;
     const manifest = (await this.#list(signal)).find(({ prefix }) => prefix === basename(path));
     if (!manifest) {
-      throw new ShoalError('SHOAL_NOT_FOUND', `There is no checkpoint ${basename(path)} any more`);
+      throw new ShoalError('SHOAL_NOT_FOUND', `Checkpoint ${basename(path)} no longer exists`);
     }
     const saved = this.#variables(session).map((variable) =>
       savedVariable(variable, variable.sliceInfo?.fullName ?? variable.name),
@@ -63,7 +63,7 @@ export class CheckpointSource implements SaverLike {
   }
 
   save(): Promise<string> {
-    return Promise.reject(invalid('Who reads the checkpoints of a job saves none of them'));
+    return Promise.reject(invalid('A CheckpointSource is read-only: it cannot save'));
   }
 
   #list(signal: AbortSignal | undefined) {

@@ -1,25 +1,25 @@
-/** One evaluation: the metrics of a graph over batches of its input, with the variables as they are. */
+/** One evaluation: the metrics of a graph over batches of its input, with the current values of the variables. */
 import { invalid, isShoalError } from '../../errors/errors.js';
 import type { Operation, Output } from '../../graph/operation.js';
 import type { Feeds } from '../../session/feeds.js';
 import type { RunOptions } from '../../session/session.js';
 import type { TrainingRunner } from '../recovery/training-runner.js';
 
-/** As `tf.metrics` makes them. */
+/** A metric as `tf.metrics` returns it. */
 export interface StreamingMetric {
   readonly value: Output;
   readonly updateOp: Output | Operation;
-  /** Sets the counters back to 0. */
+  /** Resets the counters to 0. */
   readonly reset?: Operation;
 }
 
 export interface Evaluation {
   readonly metrics: Readonly<Record<string, StreamingMetric>>;
-  /** How many batches; until the end of the input when left out. */
+  /** The number of batches. Default: until the end of the input. */
   readonly batches?: number;
-  /** Starts the input, run before the first batch. */
+  /** Initializes the input; run before the first batch. */
   readonly initOp?: Operation;
-  /** What each batch is fed with. */
+  /** Returns the feeds of each batch. */
   readonly feeds?: (batch: number) => Feeds;
 }
 
@@ -49,7 +49,7 @@ export async function evaluate(
   }
   if (done === 0) {
     throw invalid('The input of the evaluation has no batch', {
-      hint: 'An input that was read to its end must be started again: give its initializer as initOp.',
+      hint: 'An input that was read to its end must be restarted: pass its initializer as initOp.',
     });
   }
   const values = await session.run(

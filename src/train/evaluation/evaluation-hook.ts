@@ -1,4 +1,4 @@
-/** Evaluates within the training process, every so many steps or seconds: metrics as summaries, the best kept. */
+/** Evaluates in the training process every so many steps or seconds: writes summaries, keeps the best checkpoints. */
 import type { Output } from '../../graph/operation.js';
 import type { FileWriter } from '../../summary/file-writer.js';
 import type { Tensor } from '../../tensor/tensor.js';
@@ -17,13 +17,13 @@ import { describeResults, type Evaluation, evaluate, type Results } from './eval
 
 export interface EvaluationHookOptions {
   readonly evaluation: Evaluation;
-  readonly everySteps?: number | undefined;
-  readonly everySecs?: number | undefined;
-  /** Where the event file goes: a directory beside that of training, so that TensorBoard shows both curves. */
-  readonly outputDir?: string | undefined;
-  /** Whether to evaluate once more at the end. */
+  readonly everySteps?: number;
+  readonly everySecs?: number;
+  /** The directory of the event file. Use one beside that of training, so that TensorBoard shows both curves. */
+  readonly outputDir?: string;
+  /** Whether to evaluate once more at the end. Default: true. */
   readonly atEnd?: boolean;
-  /** Keeps the best checkpoint: by which metric, and whose checkpoints. */
+  /** Keeps the best checkpoints. Default: none. */
   readonly best?: { readonly policy: BestPolicy; readonly saver: SaverLike; readonly checkpointDir: string };
   readonly onResults?: (results: Results, step: number) => void;
   readonly now?: () => number;
@@ -46,7 +46,7 @@ export class EvaluationHook extends SessionRunHook<Tensor<'int64'>> {
     this.#timer = new SecondOrStepTimer({ everySecs, everySteps, now });
   }
 
-  /** What the last evaluation found: for an EarlyStoppingHook, for example. */
+  /** The results of the last evaluation, for example for an EarlyStoppingHook. */
   get latest(): Results | undefined {
     return this.#latest?.results;
   }

@@ -1,4 +1,4 @@
-/** Evaluation in one process: within training, and of checkpoints that another session has saved. */
+/** Evaluation in one process: during training, and of checkpoints that another session saved. */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -54,7 +54,7 @@ async function train(
 }
 
 describe('evaluate', () => {
-  it('goes over the input to its end, from its beginning each time', async () => {
+  it('reads the input from start to end each time', async () => {
     const graph = new Graph();
     const { metric, initOp } = graph.asDefault(() => {
       const values = raw.tensorSliceDataset([Tensor.of([1, 2, 6])], { outputShapes: [[]] });
@@ -104,7 +104,7 @@ describe('EvaluationHook', () => {
     const written = await scalarsIn(outputDir, 'loss');
     expect(written.map(([step]) => step)).toEqual([4, 8, 10]);
     expect(hook.latest?.loss).toBeCloseTo(written.at(-1)?.[1] as number, 6);
-    // The loss falls, so the greatest is that of the first evaluation: it stays, although one is to be kept only.
+    // The loss falls, so the maximum is that of the first evaluation: it stays, although only one is kept.
     const [best] = JSON.parse(await readFile(join(checkpointDir, 'best.json'), 'utf8')) as [{ step: number }];
     expect(best.step).toBe(4);
     await using session = Session.open({ graph: model.graph });
@@ -112,7 +112,7 @@ describe('EvaluationHook', () => {
     expect((await session.run(model.globalStep)).number()).toBe(4);
   });
 
-  it('keeps the best of an earlier process before it has evaluated anything itself', async () => {
+  it('keeps the best checkpoint of an earlier process before its first evaluation', async () => {
     const checkpointDir = space.path();
     const run = (lastStep: number, everySteps: number) => {
       const model = withMetric();
@@ -135,7 +135,7 @@ describe('EvaluationHook', () => {
     );
   });
 
-  it('tells an early stopping hook when to end', async () => {
+  it('provides the metric of an early stopping hook', async () => {
     const model = withMetric();
     const evaluation = new EvaluationHook({ evaluation: model.evaluation, everySteps: 2 });
     const stopping = new EarlyStoppingHook({
@@ -162,7 +162,7 @@ describe('EvaluationHook', () => {
 });
 
 describe('an evaluator', () => {
-  it('evaluates checkpoints as they come, and keeps a copy of the best', async () => {
+  it('evaluates new checkpoints, and keeps a copy of the best', async () => {
     const [checkpointDir, outputDir, directory] = [space.path(), space.path(), space.path()];
     const watching = withMetric();
     await using session = Session.open({ graph: watching.graph });
@@ -199,7 +199,7 @@ describe('an evaluator', () => {
     await new Saver().restore(session, join(directory, 'model.ckpt-9'));
   });
 
-  it('ends when no checkpoint comes, or by its signal', async () => {
+  it('ends after a time without a new checkpoint, or by its signal', async () => {
     const model = withMetric();
     await using session = Session.open({ graph: model.graph });
     const common = {
@@ -218,7 +218,7 @@ describe('an evaluator', () => {
 });
 
 describe('the best checkpoints', () => {
-  it('are remembered by the next process, and never those that are not a number', async () => {
+  it('are remembered by the next process, and never include NaN', async () => {
     const directory = space.path();
     const pinned: (readonly string[])[] = [];
     const saver = Object.assign(new Saver(), {
@@ -241,6 +241,6 @@ describe('the best checkpoints', () => {
     expect(pinned.at(-1)).toEqual(['c-5', 'c-2']);
     await expect(
       other.consider(session, { step: 6, results: { loss: 1 }, path: async () => 'x' }),
-    ).rejects.toThrow(/no metric 'auc': there are loss/);
+    ).rejects.toThrow(/no metric 'auc'; the metrics are loss/);
   });
 });

@@ -1,7 +1,6 @@
 /**
- * A process that evaluates what others train: it watches for the newest checkpoint, restores it into a session of its
- * own, and writes the metrics as summaries. It ends at the last step, by its signal, or when no checkpoint has come
- * for a while.
+ * Evaluates the checkpoints of other tasks: polls for the newest checkpoint, restores it into its own session, and
+ * writes the metrics as summaries. It ends at the last step, by its signal, or after a time without a new checkpoint.
  */
 import { sleep } from '../../async/deadline.js';
 import { isShoalError, messageOf, ShoalError } from '../../errors/errors.js';
@@ -14,24 +13,25 @@ import { BestCheckpoints, type BestPolicy } from './best-checkpoints.js';
 import { describeResults, type Evaluation, evaluate, type Results } from './evaluate.js';
 
 export interface EvaluatorOptions {
-  /** The session to restore into. Nobody else may train in it. */
+  /** The session to restore into. It must not be used for training. */
   readonly session: TrainingRunner;
   readonly saver: SaverLike;
   readonly checkpointDir: string;
   readonly evaluation: Evaluation;
-  readonly outputDir?: string | undefined;
-  /** How often to look for a checkpoint. */
+  readonly outputDir?: string;
+  /** Seconds between polls for a checkpoint. Default: 10. */
   readonly pollSecs?: number;
-  /** How long none may come before the evaluator ends. */
+  /** Ends after this many seconds without a new checkpoint. Default: 3600. */
   readonly timeoutSecs?: number;
-  /** Ends when a checkpoint of this step, or a later one, was evaluated. */
+  /** Ends after a checkpoint of this step or a later one. Default: none. */
   readonly lastStep?: number;
+  /** Default: unlimited. */
   readonly maxEvaluations?: number;
-  /** Whether no checkpoint can come any more: the newest is evaluated then, and that is the end. */
+  /** Whether training is over: then the newest checkpoint is evaluated, and the evaluator ends. */
   readonly isOver?: () => boolean;
-  /** Copies the best checkpoint to a directory: the saver of the training process rules over the originals. */
+  /** Copies the best checkpoints to a directory: the training process removes the originals. */
   readonly best?: { readonly policy: BestPolicy; readonly saver: SaverLike; readonly directory: string };
-  /** Called while the session holds the checkpoint; the next one waits for it. */
+  /** Called while the session holds the checkpoint, and awaited before the next one is restored. */
   readonly onResults?: (results: Results, step: number) => void | Promise<void>;
   readonly signal?: AbortSignal;
   readonly log?: (line: string) => void;
@@ -43,7 +43,7 @@ export interface EvaluatorOutcome {
   readonly step: number | undefined;
 }
 
-/** Evaluates one checkpoint after the other. */
+/** Evaluates checkpoints, one after the other. */
 export async function evaluateRepeatedly(options: EvaluatorOptions): Promise<EvaluatorOutcome> {
   const { signal, pollSecs = 10, timeoutSecs = 3600, maxEvaluations = Number.POSITIVE_INFINITY } = options;
   const { lastStep = Number.POSITIVE_INFINITY, log = (line: string) => console.error(line) } = options;
@@ -51,10 +51,10 @@ export async function evaluateRepeatedly(options: EvaluatorOptions): Promise<Eva
   const best = options.best && new BestCheckpoints({ ...options.best, copy: true, log });
   let outcome: EvaluatorOutcome = { evaluations: 0, results: undefined, step: undefined };
   let seen: string | undefined;
-  let lastNews = performance.now();
-  let vain = 0;
+  let lastSuccess = performance.now();
+  let failedAttempts = 0;
   while (!signal?.aborted && outcome.evaluations < maxEvaluations) {
-    // Asked first: a checkpoint that came meanwhile is seen below.
+    // Checked first: a checkpoint that appears meanwhile is found below.
     const isOver = options.isOver?.() ?? false;
     const path = await newest(options, log);
     if (path !== undefined && path !== seen) {
@@ -62,8 +62,8 @@ export async function evaluateRepeatedly(options: EvaluatorOptions): Promise<Eva
       if (signal?.aborted) break;
       if (found) {
         seen = path;
-        vain = 0;
-        lastNews = performance.now();
+        failedAttempts = 0;
+        lastSuccess = performance.now();
         outcome = { evaluations: outcome.evaluations + 1, ...found };
         await publish(found, options, writers, best, log);
         if (found.step >= lastStep) break;
@@ -71,25 +71,25 @@ export async function evaluateRepeatedly(options: EvaluatorOptions): Promise<Eva
       }
     }
     if (isOver && path === seen) break;
-    // What cannot be read when nobody writes any more will not be readable later.
-    if (isOver && ++vain >= LAST_TRIES) throw unread(path);
-    if (performance.now() - lastNews > timeoutSecs * 1000) {
-      log(`no checkpoint has come for ${timeoutSecs} s: the evaluation ends`);
+    // After the end of training nothing repairs a checkpoint that cannot be read.
+    if (isOver && ++failedAttempts >= LAST_ATTEMPTS) throw lastCheckpointUnreadable(path);
+    if (performance.now() - lastSuccess > timeoutSecs * 1000) {
+      log(`no new checkpoint for ${timeoutSecs} s: stopping the evaluation`);
       break;
     }
     await sleep(pollSecs * 1000, signal).catch(() => {
-      // The loop looks at the signal.
+      // The loop checks the signal.
     });
   }
   return outcome;
 }
 
-/** How often the last checkpoint is tried. */
-const LAST_TRIES = 5;
+/** Attempts to read the last checkpoint. */
+const LAST_ATTEMPTS = 5;
 
-const unread = (path: string | undefined) =>
+const lastCheckpointUnreadable = (path: string | undefined) =>
   new ShoalError('SHOAL_NOT_FOUND', `The last checkpoint${path ? `, ${path},` : ''} could not be evaluated`, {
-    hint: 'What went wrong stands above. Are the tasks that hold its files still there?',
+    hint: 'The log lines above name the cause. Check that the tasks that hold its files are running.',
   });
 
 interface Found {
@@ -110,7 +110,7 @@ async function newest(
   }
 }
 
-/** A checkpoint may be swept away while it is read: that is no error, a newer one is there then. */
+/** A checkpoint may be removed while it is read: that is not an error, because a newer one exists. */
 async function tryCheckpoint(
   path: string,
   { saver, session, evaluation, signal }: EvaluatorOptions,
@@ -128,11 +128,11 @@ async function tryCheckpoint(
   if (!globalStep) throw new ShoalError('SHOAL_INVALID_ARGUMENT', 'An evaluator needs a global step');
   try {
     await session.run(
-      graph.asDefault(() => prepared(session)),
+      graph.asDefault(() => initOpsOf(session)),
       within,
     );
     const step = (await session.run(globalStep)).number();
-    const results = await fed(session, log, () => evaluate(session, evaluation, within));
+    const results = await whileFed(session, log, () => evaluate(session, evaluation, within));
     return { step, results, path };
   } catch (error) {
     if (signal?.aborted && isShoalError(error)) return undefined;
@@ -140,8 +140,8 @@ async function tryCheckpoint(
   }
 }
 
-/** Evaluates while what JavaScript makes of the input is fed to it, from its beginning. */
-async function fed<T>(
+/** Runs `work` while JavaScript sources feed the input from its beginning. */
+async function whileFed<T>(
   session: TrainingRunner,
   log: (line: string) => void,
   work: () => Promise<T>,
@@ -151,24 +151,24 @@ async function fed<T>(
   await feeders?.begin();
   const [done] = await Promise.allSettled([work()]);
   await feeders?.stop({ isPause: true });
-  // Metrics of an input that broke off are no metrics, and an error that follows from it says less.
+  // Metrics of an incomplete input are invalid, and the error of the source is the cause of later ones.
   if (failures.length > 0) throw failures[0];
   if (done.status === 'rejected') throw done.reason;
   return done.value;
 }
 
-const preparations = new WeakMap<object, ReturnType<typeof makePreparation>>();
+const initOps = new WeakMap<object, ReturnType<typeof makeInitOps>>();
 
-/** Ops are made once for a graph, however often they are run. */
-function prepared({ graph }: TrainingRunner) {
-  const known = preparations.get(graph);
+/** Creates the ops once per graph. */
+function initOpsOf({ graph }: TrainingRunner) {
+  const known = initOps.get(graph);
   if (known) return known;
-  const made = makePreparation(graph);
-  preparations.set(graph, made);
+  const made = makeInitOps(graph);
+  initOps.set(graph, made);
   return made;
 }
 
-const makePreparation = (graph: TrainingRunner['graph']) => [
+const makeInitOps = (graph: TrainingRunner['graph']) => [
   localVariablesInitializer(graph),
   tablesInitializer(graph),
 ];

@@ -1,4 +1,4 @@
-/** Evaluations whose input is made in JavaScript: each one goes through it from its beginning. */
+/** Evaluations whose input comes from JavaScript: each reads it from its beginning. */
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { generator } from '../../input/dataset/generator.js';
 import { mean } from '../../layers/metrics/index.js';
@@ -46,18 +46,18 @@ async function means(
   return found;
 }
 
-it('to its end', async () => {
+it('evaluates the input to its end', async () => {
   expect(await means(() => [1, 2, 3, 4, 5, 6], { times: 4 })).toEqual([3.5, 3.5, 3.5, 3.5]);
 });
 
-it('for a number of batches, be it endless', async () => {
+it('evaluates a number of batches of an endless input', async () => {
   const endless = function* () {
     for (let i = 0; ; i++) yield i;
   };
   expect(await means(endless, { times: 4, batches: 3 })).toEqual([1, 1, 1, 1]);
 });
 
-it('whose source fails are errors, not metrics of what came before', async () => {
+it('fails if the source fails, without metrics of earlier records', async () => {
   const failing = function* () {
     yield 1;
     throw new Error('the source is broken');

@@ -1,4 +1,4 @@
-/** Evaluation while training: within it, or beside it. */
+/** Evaluation during training: in the training process, or in a separate one. */
 export {
   type BestCheckpoint,
   BestCheckpoints,

@@ -1,8 +1,8 @@
 /**
- * Saves checkpoints: one at the start, others by seconds or steps, the last at the end. A save that fails is spoken
- * of and tried again, and training goes on meanwhile: it is never the end of it.
+ * Saves checkpoints: at the start, every so many seconds or steps, and at the end. A failed save is logged and retried;
+ * it never stops training.
  *
- * In the background the loop does not wait for a save; one begins only when the one before has ended.
+ * With `background`, training does not wait for a save; a save starts only after the previous one has ended.
  */
 import { invalid, messageOf } from '../../errors/errors.js';
 import type { Graph } from '../../graph/graph.js';
@@ -11,7 +11,7 @@ import type { FileWriter } from '../../summary/file-writer.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import { GraphKeys } from '../../variables/collections.js';
 import { exportMetaGraph } from '../../variables/meta-graph.js';
-import { RetryingSaver } from '../checkpoints/retrying-saver.js';
+import { RetryingSaver, readLastStep, waitForLastSteps } from '../checkpoints/retrying-saver.js';
 import { writeGraph } from '../checkpoints/write-graph.js';
 import type { Coordinator } from '../recovery/coordinator.js';
 import type { SaverLike, TrainingRunner } from '../recovery/training-runner.js';
@@ -25,28 +25,28 @@ import {
 } from './session-run-hook.js';
 import { SecondOrStepTimer } from './timer.js';
 
-/** Who is told of checkpoints. */
+/** Called before and after each save. */
 export interface CheckpointSaverListener {
   begin?(): void | Promise<void>;
   beforeSave?(session: TrainingRunner, globalStep: number): void | Promise<void>;
-  /** `true` asks for the end of training. */
-  // biome-ignore lint/suspicious/noConfusingVoidType: a listener that wants nothing returns nothing
+  /** `true` requests the end of training. */
+  // biome-ignore lint/suspicious/noConfusingVoidType: a listener without a result returns nothing
   afterSave?(session: TrainingRunner, globalStep: number): boolean | void | Promise<boolean | void>;
   end?(session: TrainingRunner, globalStep: number): void | Promise<void>;
 }
 
 export interface CheckpointSaverOptions {
   readonly checkpointDir: string;
-  readonly saveSecs?: number | null | undefined;
-  readonly saveSteps?: number | null | undefined;
-  /** Given, or that of the scaffold, or the one in the graph's collection of savers. */
-  readonly saver?: SaverLike | undefined;
+  readonly saveSecs?: number | null;
+  readonly saveSteps?: number | null;
+  /** Default: the scaffold's, or the one in the graph's collection of savers. */
+  readonly saver?: SaverLike;
   readonly scaffold?: { readonly saver?: SaverLike | undefined } | undefined;
   readonly checkpointBasename?: string;
   readonly listeners?: readonly CheckpointSaverListener[];
-  /** Whether training goes on while a checkpoint is written. */
+  /** Whether training continues while a checkpoint is written. Default: false. */
   readonly background?: boolean;
-  /** How often the last save is tried. */
+  /** Attempts of the last save. */
   readonly lastAttempts?: number;
   readonly now?: () => number;
 }
@@ -95,21 +95,21 @@ export class CheckpointSaverHook extends SessionRunHook<Tensor<'int64'>> {
 
   override async afterCreateSession(session: TrainingRunner, coordinator: Coordinator): Promise<void> {
     this.#coordinator = coordinator;
-    // That there is none is the caller's mistake, not a save that fails.
+    // A missing saver is the caller's mistake: it throws here, and is not retried like a failed save.
     this.#saver();
     if (!this.#hasGraph) {
       this.#hasGraph = true;
       this.#writer.addGraph(this.#graph);
       this.#writer.addMetaGraph(exportMetaGraph({ graph: this.#graph }));
-      // It is there for people: training does not end for the want of it.
+      // The file is informational: training continues without it.
       await writeGraph(this.#graph, this.#options.checkpointDir).catch((error: unknown) =>
-        this.#log(`the graph could not be written: ${messageOf(error)}`),
+        this.#log(`graph.pbtxt could not be written: ${messageOf(error)}`),
       );
     }
     if (this.#saving) return;
     const step = await readStep(session, this.#step);
     this.#timer.update(step);
-    // What was just restored is a checkpoint already.
+    // A state that was just restored is a checkpoint already.
     if (!(await this.#retrying.findSaved(session, step))) await this.#begin(session, step);
   }
 
@@ -128,15 +128,18 @@ export class CheckpointSaverHook extends SessionRunHook<Tensor<'int64'>> {
 
   override async end(session: TrainingRunner): Promise<void> {
     await this.#saving;
-    const step = await this.#retrying.lastStep(session, await readStep(session, this.#step));
-    const isDue = step !== this.savedStep;
+    const seen = await readStep(session, this.#step);
+    await waitForLastSteps(session, { log: this.#log });
+    const last = await readLastStep(session, seen, this.#log);
+    const step = last ?? seen;
+    const isDue = last === undefined || last !== this.savedStep;
     if (isDue) for (const listener of this.#listeners) await listener.beforeSave?.(session, step);
-    const saved = await this.#retrying.saveLast(session, step, this.#options.lastAttempts);
+    const saved = await this.#retrying.saveLast(session, last, this.#options.lastAttempts);
     if (isDue && saved) await this.#notifySaved(session, step);
     for (const listener of this.#listeners) await listener.end?.(session, step);
   }
 
-  /** Saves, or begins to where it is done in the background; gives whether training is to end. */
+  /** Saves, or starts a save in the background. Returns whether a listener requests the end of training. */
   async #begin(session: TrainingRunner, step: number): Promise<boolean> {
     if (!this.#options.background) return this.#save(session, step);
     this.#saving = this.#save(session, step)
@@ -144,7 +147,7 @@ export class CheckpointSaverHook extends SessionRunHook<Tensor<'int64'>> {
         (stop) => {
           if (stop) this.#coordinator?.requestStop();
         },
-        // A listener has failed: that is the user's own code, and nobody awaits this.
+        // A listener has failed. Nothing awaits this promise, so the coordinator keeps the error.
         (error: unknown) => this.#coordinator?.requestStop(error),
       )
       .finally(() => {
@@ -158,7 +161,7 @@ export class CheckpointSaverHook extends SessionRunHook<Tensor<'int64'>> {
     return (await this.#retrying.save(session, step)) && this.#notifySaved(session, step);
   }
 
-  /** Gives whether a listener asks for the end. */
+  /** Returns whether a listener requests the end of training. */
   async #notifySaved(session: TrainingRunner, step: number): Promise<boolean> {
     let stop = false;
     for (const listener of this.#listeners) {
@@ -168,7 +171,8 @@ export class CheckpointSaverHook extends SessionRunHook<Tensor<'int64'>> {
   }
 
   #isDue(step: number): boolean {
-    return this.#retrying.hasFailed ? this.#retrying.isRetryDue : this.#timer.shouldTriggerForStep(step);
+    const { retryInMs } = this.#retrying;
+    return retryInMs === undefined ? this.#timer.shouldTriggerForStep(step) : retryInMs === 0;
   }
 
   #saver(): SaverLike {
@@ -178,11 +182,11 @@ export class CheckpointSaverHook extends SessionRunHook<Tensor<'int64'>> {
     const [only, ...others] = this.#graph.getCollection<SaverLike>(GraphKeys.savers);
     if (!only) {
       throw invalid('CheckpointSaverHook has no saver', {
-        hint: 'Give it one, or a scaffold with one, or add one to the graph: { saver: new Saver() }.',
+        hint: 'Pass { saver: new Saver() } or a scaffold with a saver, or add a saver to the graph.',
       });
     }
     if (others.length > 0)
-      throw invalid('The graph has several savers: tell CheckpointSaverHook which: { saver }');
+      throw invalid('The graph has several savers: pass one to CheckpointSaverHook: { saver }');
     return only;
   }
 }

@@ -1,4 +1,4 @@
-/** The trace of one run as Chrome's trace viewer (and Perfetto) reads it: a process for a device, a row for a thread. */
+/** Converts the trace of a run to the format of Chrome's trace viewer and Perfetto: device → process, thread → row. */
 import type { NodeExecStats, StepStats } from '../../proto/generated/config_pb.js';
 
 export interface TraceEvent {
@@ -26,7 +26,7 @@ export function chromeTrace(stats: StepStats): { readonly traceEvents: readonly 
 
 function nodeEvent(node: NodeExecStats, pid: number): TraceEvent {
   const { nodeName, timelineLabel, threadId } = node;
-  // A label reads `name = Type(inputs)`, and may be missing.
+  // The label is `name = Type(inputs)`, or empty.
   const [, type, inputs] = /= (\w+)\((.*)\)/s.exec(timelineLabel) ?? [];
   const bytes = node.memory.reduce((sum, { totalBytes }) => sum + Number(totalBytes), 0);
   return {
@@ -36,7 +36,7 @@ function nodeEvent(node: NodeExecStats, pid: number): TraceEvent {
     name: type ?? nodeName.replace(/^.*\//, ''),
     cat: 'Op',
     ts: Number(node.allStartMicros),
-    // The viewer does not show what has no length.
+    // The viewer does not show events of length 0.
     dur: Math.max(1, Number(node.allEndRelMicros)),
     args: {
       name: nodeName,

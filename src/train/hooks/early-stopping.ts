@@ -1,7 +1,7 @@
 /**
- * Ends training when a metric has not become better for a while. The chief watches it and raises a flag beside the
- * global step; the hook of every worker sees the flag and stops too. The flag is no part of checkpoints: a job that
- * is started again with other settings trains on.
+ * Stops training when a metric has not improved for a number of steps. The chief watches the metric and sets a flag on
+ * the device of the global step; the hook of every worker reads the flag and stops too. Checkpoints do not contain the
+ * flag: a job that is restarted with other settings continues training.
  */
 import { invalid } from '../../errors/errors.js';
 import type { Operation, Output, OutputLike } from '../../graph/operation.js';
@@ -21,16 +21,16 @@ import {
 } from './session-run-hook.js';
 
 export interface EarlyStoppingOptions {
-  /** A tensor of the run, or what an evaluation has found last. */
+  /** A tensor that each run fetches, or a function that returns the latest value, for example of an evaluation. */
   readonly metric: OutputLike | string | (() => number | undefined);
   readonly mode?: Mode;
-  /** How many steps the metric may stay without becoming better. */
+  /** Training stops after this many steps without an improvement. */
   readonly maxStepsWithoutImprovement: number;
-  /** How much better it must be to count. */
+  /** The smallest change that counts as an improvement. Default: 0. */
   readonly minDelta?: number;
-  /** Training does not end before this step. */
+  /** Training does not stop before this step. Default: 0. */
   readonly minSteps?: number;
-  /** Whether this task watches the metric; the others only look at the flag. */
+  /** Whether this task watches the metric; other tasks only read the flag. Default: true. */
   readonly isChief?: boolean;
 }
 
@@ -96,7 +96,7 @@ export class EarlyStoppingHook extends SessionRunHook<Results> {
     this.#over = true;
     const { value: best, step } = this.#best as { value: number; step: number };
     this.#log(
-      `no better than ${best}, of step ${step}, for ${results.step.number() - step} steps: training ends`,
+      `no improvement on ${best}, of step ${step}, for ${results.step.number() - step} steps: stopping training`,
     );
     await context.session.run(this.#raise);
     context.requestStop();
@@ -104,7 +104,7 @@ export class EarlyStoppingHook extends SessionRunHook<Results> {
 
   #isOver(value: number, step: number): boolean {
     const { mode = 'min', minDelta = 0, minSteps = 0, maxStepsWithoutImprovement } = this.#options;
-    // After a restore the step may lie before that of the best value: count from there.
+    // After a restore the step may be before that of the best value: count from the restored step.
     if (this.#best && step < this.#best.step) this.#best = { ...this.#best, step };
     if (!this.#best || isBetter(value, this.#best.value, mode, minDelta)) {
       this.#best = { value, step };

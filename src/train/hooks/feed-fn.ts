@@ -1,4 +1,4 @@
-/** Feeds every run with what a function gives. */
+/** Feeds every run with the result of a function. */
 import type { Feeds } from '../../session/feeds.js';
 import { type SessionRunArgs, SessionRunHook } from './session-run-hook.js';
 

@@ -15,7 +15,7 @@ export class FinalOpsHook<const F extends Fetches> extends SessionRunHook {
     this.#feeds = feeds;
   }
 
-  /** What the ops gave; undefined before the end. */
+  /** The values of the ops; undefined before the end. */
   get finalOpsValues(): FetchResult<F> | undefined {
     return this.#values;
   }

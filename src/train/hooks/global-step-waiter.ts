@@ -1,4 +1,4 @@
-/** Lets a worker begin only when the global step is far enough: workers start one after the other. */
+/** Delays the first step of a worker until the global step has reached a value, so that workers start one by one. */
 import { sleep } from '../../async/deadline.js';
 import type { Output } from '../../graph/operation.js';
 import { globalStepRead, readStep } from './global-step.js';
@@ -24,14 +24,14 @@ export class GlobalStepWaiterHook extends SessionRunHook {
   }
 
   override async beforeRun({ session, signal }: SessionRunContext): Promise<void> {
-    let told: number | undefined;
+    let logged: number | undefined;
     while (!this.#hasStarted) {
       const step = await readStep(session, this.#step);
       this.#hasStarted = step >= this.#waitUntilStep;
       if (this.#hasStarted) return;
-      if (told === undefined || step - told > 1000) {
+      if (logged === undefined || step - logged > 1000) {
         this.#log(`waiting for global step ${this.#waitUntilStep} before the first step; it is ${step}`);
-        told = step;
+        logged = step;
       }
       await sleep(this.#pollMs, signal);
     }

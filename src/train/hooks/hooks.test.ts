@@ -43,7 +43,7 @@ interface Trained {
   readonly lines: readonly string[];
 }
 
-/** Trains with hooks until one of them ends it. */
+/** Trains until a hook requests the stop. */
 async function train(
   model: SmallModel,
   hooks: readonly SessionRunHook[],
@@ -77,7 +77,7 @@ describe('SecondOrStepTimer', () => {
     expect(timer.update(9)?.steps).toBe(4);
   });
 
-  it('triggers by the clock that it was given, never twice for a step', () => {
+  it('triggers by the given clock, and once per step at most', () => {
     let now = 0;
     const timer = new SecondOrStepTimer({ everySecs: 2, now: () => now });
     timer.update(1);
@@ -89,14 +89,14 @@ describe('SecondOrStepTimer', () => {
     expect(timer.update(3)).toEqual({ secs: 2, steps: 2 });
   });
 
-  it('triggers when a restore has taken the step far back', () => {
+  it('triggers when a restore has moved the step far back', () => {
     const timer = new SecondOrStepTimer({ everySteps: 10 });
     timer.update(100);
     expect(timer.shouldTriggerForStep(95)).toBe(false);
     expect(timer.shouldTriggerForStep(50)).toBe(true);
   });
 
-  it('takes seconds or steps, one of them, above 0', () => {
+  it('takes either seconds or steps, above 0', () => {
     expect(() => new SecondOrStepTimer({})).toThrow(/either/);
     expect(() => new SecondOrStepTimer({ everySecs: 1, everySteps: 1 })).toThrow(/not both/);
     expect(() => new SecondOrStepTimer({ everySteps: 0 })).toThrow(/above 0/);
@@ -104,13 +104,13 @@ describe('SecondOrStepTimer', () => {
 });
 
 describe('StopAtStepHook', () => {
-  it('ends after so many steps more', async () => {
+  it('stops after numSteps more steps', async () => {
     expect((await train(smallModel(), [new StopAtStepHook({ numSteps: 4 })])).runs).toBe(4);
   });
 
-  it('takes one of both', () => {
-    expect(() => new StopAtStepHook({})).toThrow(/one of them/);
-    expect(() => new StopAtStepHook({ lastStep: 1.5 })).toThrow(/whole number/);
+  it('takes exactly one of numSteps and lastStep', () => {
+    expect(() => new StopAtStepHook({})).toThrow(/exactly one/);
+    expect(() => new StopAtStepHook({ lastStep: 1.5 })).toThrow(/integer/);
   });
 });
 
@@ -135,7 +135,7 @@ describe('CheckpointSaverHook', () => {
     expect(hook.savedStep).toBe(6);
   });
 
-  it('tries a save again that failed, says so, and never ends training', async () => {
+  it('logs and retries a failed save, and never stops training', async () => {
     const model = smallModel();
     const saver = new JsonSaver(model.graph);
     saver.failures = 2;
@@ -153,11 +153,11 @@ describe('CheckpointSaverHook', () => {
     });
     expect(runs).toBe(6);
     expect(lines.filter((line) => /SAVING .* FAILED/.test(line))).toHaveLength(2);
-    // The first try was at step 0, the second after at least a second, the third after up to two more.
+    // The first attempt is at step 0, the second after at least a second, the third after up to two more.
     expect(stepsOf(saver.saved)).toEqual([2, 6]);
   });
 
-  it('says aloud that the last checkpoint could not be saved', async () => {
+  it('logs that the last checkpoint could not be saved', async () => {
     const model = smallModel();
     const saver = new JsonSaver(model.graph);
     saver.failures = 100;
@@ -171,7 +171,7 @@ describe('CheckpointSaverHook', () => {
     expect(lines.at(-1)).toMatch(/THE LAST CHECKPOINT, of step 2, COULD NOT BE SAVED/);
   });
 
-  it('tells its listeners, who may end training', async () => {
+  it('calls its listeners, which may stop training', async () => {
     const model = smallModel();
     const saver = new JsonSaver(model.graph);
     const calls: string[] = [];
@@ -195,7 +195,7 @@ describe('CheckpointSaverHook', () => {
     expect(calls).toEqual(['begin', ...around, 'end 4']);
   });
 
-  it('in the background does not hold training up, and has ended when training has', async () => {
+  it('in the background does not delay training, and ends before training does', async () => {
     const model = smallModel();
     const saver = new JsonSaver(model.graph);
     let release = () => {};
@@ -216,7 +216,7 @@ describe('CheckpointSaverHook', () => {
         if (++runs === 8) release();
       },
     });
-    // The first save was held up for seven steps, and no other began meanwhile.
+    // The first save was delayed for seven steps, and no other started meanwhile.
     expect(stepsOf(saver.saved)[0]).toBeGreaterThanOrEqual(7);
     expect(stepsOf(saver.saved).at(-1)).toBe(8);
   });
@@ -256,7 +256,7 @@ describe('LoggingTensorHook', () => {
     expect(said[2]).toMatch(/^step = 4, /);
   });
 
-  it('takes names, and another form', async () => {
+  it('takes tensor names, and a formatter', async () => {
     const model = smallModel();
     const said: string[] = [];
     const hook = new LoggingTensorHook({
@@ -282,14 +282,14 @@ describe('NanTensorHook', () => {
     await expect(train(model, [new NanTensorHook(model.nan), stopAt(9)])).rejects.toThrow(/has diverged/);
   });
 
-  it('ends training where it is told to', async () => {
+  it('stops training with failOnNanLoss: false', async () => {
     const model = diverging();
     const { runs, lines } = await train(model, [
       new NanTensorHook(model.nan, { failOnNanLoss: false }),
       stopAt(9),
     ]);
     expect(runs).toBeLessThan(9);
-    expect(lines.at(-1)).toMatch(/training ends/);
+    expect(lines.at(-1)).toMatch(/stopping training/);
   });
 });
 
@@ -316,7 +316,7 @@ describe('GlobalStepWaiterHook', () => {
 });
 
 describe('FinalOpsHook', () => {
-  it('keeps what its ops give at the end', async () => {
+  it('keeps the values of its ops at the end', async () => {
     const model = smallModel();
     const hook = new FinalOpsHook({ step: model.globalStep });
     expect(hook.finalOpsValues).toBeUndefined();
@@ -362,19 +362,19 @@ describe('ProfilerHook', () => {
 });
 
 describe('EarlyStoppingHook', () => {
-  it('ends training when the metric has not become better for so many steps', async () => {
+  it('stops training when the metric has not improved for a number of steps', async () => {
     const model = smallModel();
     const values = [5, 4, 4, 4, 3, 3, 3, 3, 3, 3, 3];
     let at = 0;
     const hook = new EarlyStoppingHook({ metric: () => values[at++], maxStepsWithoutImprovement: 4 });
     const { runs, lines } = await train(model, [hook, stopAt(50)]);
     expect(hook.best?.value).toBe(3);
-    // The step that a run sees may be of before or after its own update.
+    // The step that a run reads may be from before or after its own update.
     expect(Math.abs(runs - 9)).toBeLessThanOrEqual(1);
-    expect(lines.at(-1)).toMatch(/no better than 3, of step \d, for \d steps: training ends/);
+    expect(lines.at(-1)).toMatch(/no improvement on 3, of step \d, for \d steps: stopping training/);
   });
 
-  it('watches a tensor, in either direction, not before a step', async () => {
+  it('watches a tensor, in either direction, and does not stop before minSteps', async () => {
     const model = smallModel();
     const falling = model.graph.asDefault(() => cast(model.globalStep, 'float32').neg());
     const metric = falling as Output;

@@ -16,13 +16,13 @@ export type Watched = OutputLike | string;
 export type TensorsByTag = Readonly<Record<string, Tensor>>;
 
 export interface LoggingTensorOptions {
-  /** By tag, or a list: then the names are the tags. */
+  /** Tensors by tag, or a list of tensors whose names are the tags. */
   readonly tensors: Readonly<Record<string, Watched>> | readonly Watched[];
-  readonly everyNIter?: number | undefined;
-  readonly everyNSecs?: number | undefined;
+  readonly everyNIter?: number;
+  readonly everyNSecs?: number;
   readonly atEnd?: boolean;
   readonly formatter?: (values: TensorsByTag) => string;
-  /** Where to; the session's log when left out. */
+  /** Default: the session's log. */
   readonly log?: (line: string) => void;
   readonly now?: () => number;
 }
@@ -31,7 +31,7 @@ export class LoggingTensorHook extends SessionRunHook<TensorsByTag> {
   readonly #options: LoggingTensorOptions;
   readonly #timer: SecondOrStepTimer | undefined;
   readonly #fetches: Readonly<Record<string, Watched>>;
-  readonly #asked = new WeakSet<SessionRunContext>();
+  readonly #requested = new WeakSet<SessionRunContext>();
   #runs = 0;
   #log!: (line: string) => void;
 
@@ -58,20 +58,20 @@ export class LoggingTensorHook extends SessionRunHook<TensorsByTag> {
 
   override beforeRun(context: SessionRunContext): SessionRunArgs | undefined {
     if (!this.#timer?.shouldTriggerForStep(this.#runs)) return undefined;
-    this.#asked.add(context);
+    this.#requested.add(context);
     return { fetches: this.#fetches };
   }
 
   override afterRun(context: SessionRunContext, { results }: SessionRunValues<TensorsByTag>): void {
-    if (this.#asked.has(context)) this.#say(results);
+    if (this.#requested.has(context)) this.#logValues(results);
     this.#runs += 1;
   }
 
   override async end(session: TrainingRunner): Promise<void> {
-    if (this.#options.atEnd) this.#say((await session.run(this.#fetches as object)) as TensorsByTag);
+    if (this.#options.atEnd) this.#logValues((await session.run(this.#fetches as object)) as TensorsByTag);
   }
 
-  #say(values: TensorsByTag): void {
+  #logValues(values: TensorsByTag): void {
     const elapsed = this.#timer?.update(this.#runs);
     const { formatter } = this.#options;
     if (formatter) {

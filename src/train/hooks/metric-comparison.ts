@@ -1,7 +1,7 @@
-/** Which of two values of a metric is the better one. */
+/** Comparison of two values of a metric. */
 export type Mode = 'min' | 'max';
 
-/** Not a number is never better, and anything is better than it. */
+/** NaN is never better, and any number is better than NaN. */
 export function isBetter(value: number, than: number, mode: Mode, minDelta = 0): boolean {
   if (Number.isNaN(value)) return false;
   if (Number.isNaN(than)) return true;

@@ -1,4 +1,4 @@
-/** Watches a loss: when it is not a number any more training fails, or just ends. */
+/** Fails or stops training when the loss is NaN. */
 import { ShoalError } from '../../errors/errors.js';
 import type { OutputLike } from '../../graph/operation.js';
 import type { Tensor } from '../../tensor/tensor.js';
@@ -36,13 +36,13 @@ export class NanTensorHook extends SessionRunHook<Tensor> {
     const values = [results.toArray()].flat(Number.POSITIVE_INFINITY) as unknown[];
     if (!values.some(Number.isNaN)) return;
     const name = typeof this.#loss === 'string' ? this.#loss : this.#loss.toOutput().name;
-    const message = `${name} is not a number: the model has diverged`;
+    const message = `${name} is NaN: the model has diverged`;
     if (this.#failOnNanLoss) {
       throw new ShoalError('SHOAL_NAN', message, {
-        hint: 'Lower the learning rate, clip the gradients, or look at the input.',
+        hint: 'Lower the learning rate, clip the gradients, or check the input.',
       });
     }
-    this.#log(`${message}; training ends`);
+    this.#log(`${message}; stopping training`);
     context.requestStop();
   }
 }

@@ -1,4 +1,4 @@
-/** Traces a run now and then: `timeline-N.json` for Chrome's trace viewer, and the trace for TensorBoard. */
+/** Traces a run every so many steps or seconds: `timeline-N.json` for Chrome's trace viewer, and for TensorBoard. */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Output } from '../../graph/operation.js';
@@ -16,8 +16,8 @@ import {
 import { SecondOrStepTimer } from './timer.js';
 
 export interface ProfilerOptions {
-  readonly saveSteps?: number | undefined;
-  readonly saveSecs?: number | undefined;
+  readonly saveSteps?: number;
+  readonly saveSecs?: number;
   readonly outputDir?: string;
   readonly now?: () => number;
 }
@@ -25,7 +25,7 @@ export interface ProfilerOptions {
 export class ProfilerHook extends SessionRunHook<Tensor<'int64'>> {
   readonly #outputDir: string;
   readonly #timer: SecondOrStepTimer;
-  readonly #asked = new WeakSet<SessionRunContext>();
+  readonly #requested = new WeakSet<SessionRunContext>();
   #step!: Output<'int64'>;
   #writer!: FileWriter;
   #log!: (line: string) => void;
@@ -44,10 +44,10 @@ export class ProfilerHook extends SessionRunHook<Tensor<'int64'>> {
     this.#nextStep = undefined;
   }
 
-  /** The first run is never traced: it has the costs of a beginning. */
+  /** The first run is never traced: it includes one-time initialization. */
   override beforeRun(context: SessionRunContext): SessionRunArgs {
     const isDue = this.#nextStep !== undefined && this.#timer.shouldTriggerForStep(this.#nextStep);
-    if (isDue) this.#asked.add(context);
+    if (isDue) this.#requested.add(context);
     return { fetches: this.#step, trace: isDue };
   }
 
@@ -55,14 +55,14 @@ export class ProfilerHook extends SessionRunHook<Tensor<'int64'>> {
     let step = values.results.number() + 1;
     if (this.#nextStep === undefined) this.#timer.update(step - 1);
     const { metadata } = values;
-    if (this.#asked.has(context) && metadata) {
+    if (this.#requested.has(context) && metadata) {
       step = await readStep(context.session, this.#step);
       this.#timer.update(step);
       if (metadata.stepStats) {
         const path = join(this.#outputDir, `timeline-${step}.json`);
         await mkdir(this.#outputDir, { recursive: true });
         await writeFile(path, JSON.stringify(chromeTrace(metadata.stepStats)));
-        this.#log(`saved the trace of step ${step} into ${path}`);
+        this.#log(`saved the trace of step ${step} to ${path}`);
       }
       this.#writer.addRunMetadata(metadata, `step_${step}`, step);
     }

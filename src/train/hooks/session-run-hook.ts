@@ -1,6 +1,6 @@
 /**
- * What may take part in a monitored session: a hook adds fetches and feeds to each run, sees their values, and may
- * ask for an end. A hook has any of these methods, as an object or as a class that extends this one.
+ * Hooks of a monitored session: a hook adds fetches and feeds to each run, gets their values, and may request a stop.
+ * A hook implements any of these methods, as an object or as a subclass.
  *
  *   begin → afterCreateSession → (beforeRun → afterRun)* → end
  *
@@ -11,38 +11,40 @@ import type { Graph } from '../../graph/graph.js';
 import type { RunMetadata } from '../../proto/generated/config_pb.js';
 import type { Feeds } from '../../session/feeds.js';
 import type { Fetches } from '../../session/fetches.js';
+import type { AdmittedRun, LeasedInput } from '../leases/leased-input.js';
+import type { ShardParts } from '../leases/shard-parts.js';
 import type { Coordinator } from '../recovery/coordinator.js';
 import type { TrainingRunner } from '../recovery/training-runner.js';
 import type { SummaryWriters } from './summary-writers.js';
 
-/** What a hook is given before the graph is used: it may still add to it. */
+/** Passed to `begin`, which may still add to the graph. */
 export interface HookSetup {
   readonly graph: Graph;
   readonly writers: SummaryWriters;
   readonly log: (line: string) => void;
 }
 
-/** What a hook wants of the run that follows. */
+/** What a hook adds to the run that follows. */
 export interface SessionRunArgs {
   readonly fetches?: Fetches;
   readonly feeds?: Feeds;
-  /** Asks TensorFlow for a trace of the run. */
+  /** Requests a trace of the run from TensorFlow. */
   readonly trace?: boolean;
 }
 
 export interface SessionRunValues<R = unknown> {
-  /** The values of what the hook asked for, in the same nesting; undefined if it asked for nothing. */
+  /** The values of the hook's fetches, in the same nesting; undefined if it had none. */
   readonly results: R;
-  /** The trace, where any hook asked for one. */
+  /** The trace, if any hook requested one. */
   readonly metadata: RunMetadata | undefined;
 }
 
-/** One run, from `beforeRun` to `afterRun`. Several may be under way at once. */
+/** One run, from `beforeRun` to `afterRun`. Several may be in flight. */
 export class SessionRunContext {
-  /** The session itself: its runs call no hooks and are no training steps. */
+  /** The underlying session: its runs call no hooks and are not training steps. */
   readonly session: TrainingRunner;
   readonly originalArgs: SessionRunArgs;
-  /** Fires when training is to end. */
+  /** Aborted when training is to stop. */
   readonly signal: AbortSignal;
   #stopRequested = false;
 
@@ -56,7 +58,7 @@ export class SessionRunContext {
     return this.#stopRequested;
   }
 
-  /** Ends training after this run. */
+  /** Stops training after this run. */
   requestStop(): void {
     this.#stopRequested = true;
   }
@@ -67,8 +69,16 @@ type MaybePromise<T> = T | Promise<T>;
 export class SessionRunHook<R = unknown> {
   begin?(setup: HookSetup): MaybePromise<void>;
   afterCreateSession?(session: TrainingRunner, coordinator: Coordinator): MaybePromise<void>;
-  // biome-ignore lint/suspicious/noConfusingVoidType: a hook that wants nothing returns nothing
+  // biome-ignore lint/suspicious/noConfusingVoidType: a hook without fetches returns nothing
   beforeRun?(context: SessionRunContext): MaybePromise<SessionRunArgs | undefined | void>;
   afterRun?(context: SessionRunContext, values: SessionRunValues<R>): MaybePromise<void>;
   end?(session: TrainingRunner): MaybePromise<void>;
+  /** Leased input that the session opens for this hook. @internal */
+  readonly shards?: ShardParts;
+  /** The maximum number of runs in flight that use it. @internal */
+  readonly slots?: number;
+  /** Called when the leased input is open. @internal */
+  inputOpened?(leased: LeasedInput): void;
+  /** Acquires what a run needs before it starts; called after `beforeRun`. @internal */
+  admitRun?(fetches: Fetches, signal: AbortSignal): MaybePromise<AdmittedRun | undefined>;
 }

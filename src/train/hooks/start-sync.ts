@@ -1,7 +1,7 @@
 /**
- * The chief's preparations before it makes synchronous steps. A chief that died, or that lost its session, may have taken the
- * gradients of one ps and not of another, or have made a step and handed out no tokens: every worker would then wait for a
- * token for ever. So whoever starts after an earlier start drops what was given, and has all workers give again.
+ * Prepares synchronous steps on the chief. A chief that died or lost its session may have taken the gradients of one ps
+ * and not of another, or may have applied a step without issuing tokens: every worker would then wait for a token
+ * forever. So a restarted chief discards the gradients that were sent, and all workers send theirs again.
  */
 import { backoffMs } from '../../async/backoff.js';
 import { sleep } from '../../async/deadline.js';
@@ -10,7 +10,7 @@ import type { SyncReplicasOptimizer } from '../../optimizers/sync-replicas.js';
 import type { Runner } from '../recovery/recoverable-session.js';
 
 export interface StartSyncOptions {
-  readonly signal?: AbortSignal | undefined;
+  readonly signal?: AbortSignal;
   readonly log?: ((line: string) => void) | undefined;
 }
 
@@ -31,15 +31,15 @@ export async function startSync(
     await runner.run([markStartedOp], options);
     return;
   }
-  log?.('synchronous steps were made here before: all workers compute the gradients of this step again');
+  log?.('synchronous training was started before: all workers compute the gradients of this step again');
   for (let attempt = 1; ; attempt++) {
     try {
       await runner.run([restartOp], options);
       return;
     } catch (error) {
-      // The run of an earlier chief may still wait for gradients: TensorFlow serves those who wait in their order.
+      // The run of an earlier chief may still wait for gradients, and TensorFlow serves waiting runs in order.
       if (attempt === ATTEMPTS || !isShoalError(error, 'SHOAL_TF_DEADLINE_EXCEEDED')) throw error;
-      log?.(`the accumulators could not be cleared: ${firstLineOf(error)}; trying again`);
+      log?.(`the gradient accumulators could not be cleared: ${firstLineOf(error)}; retrying`);
       await sleep(backoffMs(attempt, RETRY), signal);
     }
   }

@@ -1,4 +1,4 @@
-/** Tells how many steps per second all workers make together: in the log, and as the summary `global_step/sec`. */
+/** Reports the steps per second of all workers together: in the log, and as the summary `global_step/sec`. */
 import type { Output } from '../../graph/operation.js';
 import type { FileWriter } from '../../summary/file-writer.js';
 import type { Tensor } from '../../tensor/tensor.js';
@@ -14,11 +14,11 @@ import {
 import { type Elapsed, SecondOrStepTimer } from './timer.js';
 
 export interface StepCounterOptions {
-  /** 100 unless seconds are given. */
-  readonly everyNSteps?: number | undefined;
-  readonly everyNSecs?: number | undefined;
-  readonly outputDir?: string | undefined;
-  readonly summaryWriter?: FileWriter | undefined;
+  /** Default: 100, or none if `everyNSecs` is set. */
+  readonly everyNSteps?: number;
+  readonly everyNSecs?: number;
+  readonly outputDir?: string;
+  readonly summaryWriter?: FileWriter;
   readonly now?: () => number;
 }
 
@@ -30,7 +30,7 @@ export class StepCounterHook extends SessionRunHook<Tensor<'int64'>> {
   #writer: FileWriter | undefined;
   #log!: (line: string) => void;
   #lastSeen: number | undefined;
-  #standsStill = 0;
+  #unchangedRuns = 0;
 
   constructor(options: StepCounterOptions = {}) {
     super();
@@ -60,14 +60,14 @@ export class StepCounterHook extends SessionRunHook<Tensor<'int64'>> {
         if (elapsed) this.#record(elapsed, step);
       }
     }
-    if (seen === this.#lastSeen && ++this.#standsStill === 5) {
-      this.#log(`the global step stays at ${seen}: does minimize get it? { globalStep }`);
+    if (seen === this.#lastSeen && ++this.#unchangedRuns === 5) {
+      this.#log(`the global step is still ${seen}: pass it to minimize: { globalStep }`);
     }
     this.#lastSeen = seen;
   }
 
   #record({ steps, secs }: Elapsed, step: number): void {
-    // After a restore the step is behind where it was: that is no speed.
+    // After a restore the step is lower than before, so there is no rate.
     if (steps <= 0 || secs <= 0) return;
     this.#writer?.addScalar(this.#tag, steps / secs, step);
     this.#log(`${this.#tag}: ${(steps / secs).toPrecision(4)}`);

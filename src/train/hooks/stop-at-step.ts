@@ -1,6 +1,6 @@
 /**
- * Ends training at a step: `lastStep` of all runs, or after `numSteps` more than there are at the start. Where that
- * step is reached already, nothing is run.
+ * Stops training at a global step: `lastStep`, or `numSteps` after the step at the start. If that step is reached
+ * already, nothing runs.
  */
 import { invalid } from '../../errors/errors.js';
 import type { Output } from '../../graph/operation.js';
@@ -29,11 +29,11 @@ export class StopAtStepHook extends SessionRunHook<Tensor<'int64'>> {
   constructor({ numSteps, lastStep }: StopAtStepOptions) {
     super();
     if ((numSteps === undefined) === (lastStep === undefined)) {
-      throw invalid('StopAtStepHook takes numSteps or lastStep, one of them');
+      throw invalid('StopAtStepHook needs exactly one of numSteps and lastStep');
     }
     for (const value of [numSteps, lastStep]) {
       if (value !== undefined && !Number.isSafeInteger(value)) {
-        throw invalid(`StopAtStepHook takes a whole number of steps, not ${value}`);
+        throw invalid(`numSteps and lastStep of StopAtStepHook must be integers, not ${value}`);
       }
     }
     this.#numSteps = numSteps;
@@ -56,7 +56,7 @@ export class StopAtStepHook extends SessionRunHook<Tensor<'int64'>> {
 
   override async afterRun(context: SessionRunContext, values: SessionRunValues<Tensor<'int64'>>) {
     const lastStep = this.#lastStep as number;
-    // The value may be of before this run's update: look again only where it could make the difference.
+    // The value may be from before this run's update: read it again only where that makes a difference.
     if (values.results.number() + 1 < lastStep) return;
     if ((await readStep(context.session, this.#step)) >= lastStep) context.requestStop();
   }

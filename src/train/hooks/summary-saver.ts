@@ -1,4 +1,4 @@
-/** Writes summaries into the event file, by steps or seconds; the first step's always. */
+/** Writes summaries to the event file: of the first step, then every so many steps or seconds. */
 import { invalid } from '../../errors/errors.js';
 import type { Output } from '../../graph/operation.js';
 import type { FileWriter } from '../../summary/file-writer.js';
@@ -16,12 +16,12 @@ import { SecondOrStepTimer } from './timer.js';
 export type SummaryOp = Output<'string'> | readonly Output<'string'>[];
 
 export interface SummarySaverOptions {
-  readonly saveSteps?: number | null | undefined;
-  readonly saveSecs?: number | null | undefined;
-  readonly outputDir?: string | undefined;
-  readonly summaryWriter?: FileWriter | undefined;
-  /** Given, or that of the scaffold. */
-  readonly summaryOp?: SummaryOp | undefined;
+  readonly saveSteps?: number | null;
+  readonly saveSecs?: number | null;
+  readonly outputDir?: string;
+  readonly summaryWriter?: FileWriter;
+  /** Default: the scaffold's. */
+  readonly summaryOp?: SummaryOp;
   readonly scaffold?: { readonly summaryOp?: SummaryOp | undefined } | undefined;
   readonly now?: () => number;
 }
@@ -37,7 +37,7 @@ export class SummarySaverHook extends SessionRunHook<Results> {
   #step!: Output<'int64'>;
   #writer: FileWriter | undefined;
   #nextStep: number | undefined;
-  readonly #asked = new WeakSet<SessionRunContext>();
+  readonly #requested = new WeakSet<SessionRunContext>();
 
   constructor(options: SummarySaverOptions) {
     super();
@@ -59,7 +59,7 @@ export class SummarySaverHook extends SessionRunHook<Results> {
   override beforeRun(context: SessionRunContext): SessionRunArgs {
     const isDue = this.#nextStep === undefined || this.#timer.shouldTriggerForStep(this.#nextStep);
     if (!isDue) return { fetches: { globalStep: this.#step } };
-    this.#asked.add(context);
+    this.#requested.add(context);
     const op = this.#options.summaryOp ?? this.#options.scaffold?.summaryOp;
     const summaries = op === undefined ? [] : [op].flat();
     return { fetches: { globalStep: this.#step, summaries } };
@@ -68,15 +68,15 @@ export class SummarySaverHook extends SessionRunHook<Results> {
   override async afterRun(context: SessionRunContext, { results }: SessionRunValues<Results>) {
     const writer = this.#writer;
     if (!writer) return;
-    if (!this.#asked.has(context)) {
-      // The value may be of before this run's update: look again only where it could make the difference.
+    if (!this.#requested.has(context)) {
+      // The value may be from before this run's update: read it again only where that makes a difference.
       const atMost = results.globalStep.number() + 2;
       const mayBeDue = this.#timer.shouldTriggerForStep(atMost);
       this.#nextStep = mayBeDue ? (await readStep(context.session, this.#step)) + 1 : atMost;
       return;
     }
     const step = await readStep(context.session, this.#step);
-    // TensorBoard drops what an earlier run wrote of later steps.
+    // TensorBoard then drops the later steps that an earlier run wrote.
     if (this.#nextStep === undefined) writer.addSessionLog('start', step);
     this.#timer.update(step);
     for (const summary of results.summaries ?? []) writer.addSummary(summary, step);

@@ -1,4 +1,4 @@
-/** The event files of a training session: one writer for a directory, however many hooks write there. */
+/** The event files of a training session: one writer per directory, shared by all hooks. */
 import { FileWriter, type FileWriterOptions } from '../../summary/file-writer.js';
 
 export class SummaryWriters implements AsyncDisposable {
@@ -17,7 +17,7 @@ export class SummaryWriters implements AsyncDisposable {
     return made;
   }
 
-  /** Closes all. What a disk refused is thrown when all are closed. */
+  /** Closes all writers, then throws the first write error. */
   async close(): Promise<void> {
     const ends = await Promise.allSettled([...this.#writers.values()].map((writer) => writer.close()));
     this.#writers.clear();

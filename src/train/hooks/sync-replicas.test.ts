@@ -30,7 +30,7 @@ function replica(target: number) {
 }
 
 describe('SyncReplicasHook', () => {
-  it('trains as one process does on the joined batch', async () => {
+  it('trains like one process on the combined batch', async () => {
     const { target: master } = TensorFlowServer.start({ host: '127.0.0.1', port: 0 });
     const train = async (index: number) => {
       const { graph, optimizer, trainOp, w } = replica(TARGETS[index] as number);

@@ -1,6 +1,6 @@
 /**
- * Synchronous training in a monitored session. Every worker begins at the step where the others are; the chief makes
- * the steps of what the workers give, in the background, and gives a token more when a worker is lost.
+ * Synchronous training in a monitored session. Every worker starts at the step of the others. The chief applies the
+ * gradients of the workers in the background, and issues one more token when a worker is lost.
  */
 import { sleep } from '../../async/deadline.js';
 import { parseTaskId } from '../../cluster/spec/task-id.js';
@@ -13,20 +13,27 @@ import type { TrainingRunner } from '../recovery/training-runner.js';
 import { type HookSetup, SessionRunHook } from './session-run-hook.js';
 import { startSync } from './start-sync.js';
 
-/** Steps rest for a cut this far ahead of the step that the chief has seen. */
+/** For a snapshot, steps pause this far ahead of the step that the chief has seen. */
 const PAUSE_AHEAD_STEPS = 2;
 const RETRY_MS = 200;
+
+export interface SyncReplicasHookOptions {
+  readonly isChief: boolean;
+  /** Default: the log of the monitored session. */
+  readonly log?: (line: string) => void;
+}
 
 export class SyncReplicasHook extends SessionRunHook {
   readonly #optimizer: SyncReplicasOptimizer;
   readonly #isChief: boolean;
-  #log!: (line: string) => void;
-  #leads = false;
+  #log: (line: string) => void;
+  #isLeading = false;
   #unsubscribe = () => {};
   readonly #over = new AbortController();
 
-  constructor(optimizer: SyncReplicasOptimizer, { isChief }: { readonly isChief: boolean }) {
+  constructor(optimizer: SyncReplicasOptimizer, { isChief, log = () => {} }: SyncReplicasHookOptions) {
     super();
+    this.#log = log;
     this.#optimizer = optimizer;
     this.#isChief = isChief;
   }
@@ -39,20 +46,18 @@ export class SyncReplicasHook extends SessionRunHook {
     const { localStepInitOp } = this.#optimizer;
     const { server } = session;
     const service = server && checkpointServiceOf(server);
-    if (service) service.pauseAheadSteps = PAUSE_AHEAD_STEPS;
+    service?.pauseAhead(PAUSE_AHEAD_STEPS);
     await session.run(localStepInitOp);
     if (!this.#isChief) return;
     await startSync(session, this.#optimizer, { signal: coordinator.signal, log: this.#log });
-    if (this.#leads) return;
-    this.#leads = true;
+    if (this.#isLeading) return;
+    this.#isLeading = true;
     const leading = this.#lead(session, AbortSignal.any([coordinator.signal, this.#over.signal]));
     coordinator.register(leading, 'synchronous steps');
-    if (service) {
-      service.stopSteps = () => {
-        this.#over.abort('training is over');
-        return leading;
-      };
-    }
+    service?.stopStepsBy(() => {
+      this.#over.abort('training is over');
+      return leading;
+    });
     if (server) {
       this.#unsubscribe = server.task.events.on('lost', ({ member }) => {
         if (parseTaskId(member.task).job !== 'ps') this.#replaceToken(session, coordinator);
@@ -62,7 +67,7 @@ export class SyncReplicasHook extends SessionRunHook {
 
   override async end(session: TrainingRunner): Promise<void> {
     this.#unsubscribe();
-    // Nobody is to wait for a token when this chief is gone.
+    // No worker may wait for a token after this chief has left.
     if (this.#isChief) await session.run(this.#optimizer.releaseOp);
   }
 
@@ -70,14 +75,14 @@ export class SyncReplicasHook extends SessionRunHook {
     const step = (signal: AbortSignal) => session.run(this.#optimizer.syncOp, { signal });
     while (!signal.aborted) {
       try {
-        // What waits for gradients when the cluster is lost would take those of the recovered one.
+        // A run that waits for gradients during a loss would otherwise take those of the recovered cluster.
         await (session.recoveryGuard?.during('A synchronous step', step, signal) ?? step(signal));
       } catch (error) {
         if (signal.aborted) return;
-        const isGivenUp = session.recoveryGuard?.isStable === false;
-        if (!isGivenUp && !isRecoverable(error)) throw error;
+        const isCancelled = session.recoveryGuard?.isStable === false;
+        if (!isCancelled && !isRecoverable(error)) throw error;
         await sleep(RETRY_MS, signal).catch(() => {
-          // The loop looks at the signal.
+          // The loop checks the signal.
         });
       }
     }
@@ -85,7 +90,7 @@ export class SyncReplicasHook extends SessionRunHook {
 
   #replaceToken(session: TrainingRunner, { signal }: Coordinator): void {
     session.run(this.#optimizer.replaceTokenOp, { signal }).catch((error: unknown) => {
-      if (!signal.aborted) this.#log(`a token could not be replaced: ${messageOf(error)}`);
+      if (!signal.aborted) this.#log(`the token of a lost worker could not be replaced: ${messageOf(error)}`);
     });
   }
 }

@@ -1,10 +1,10 @@
-/** When a hook acts: every so many seconds, or every so many steps. The first time is at once. */
+/** Triggers a hook every so many seconds or steps, the first time immediately. */
 import { invalid } from '../../errors/errors.js';
 
 export interface TimerOptions {
-  readonly everySecs?: number | null | undefined;
-  readonly everySteps?: number | null | undefined;
-  /** Milliseconds that only go forward. */
+  readonly everySecs?: number | null;
+  readonly everySteps?: number | null;
+  /** A monotonic clock, in milliseconds. Default: `performance.now`. */
   readonly now?: (() => number) | undefined;
 }
 
@@ -24,10 +24,10 @@ export class SecondOrStepTimer {
     this.#everySteps = everySteps ?? undefined;
     this.#now = now;
     if ((this.#everySecs === undefined) === (this.#everySteps === undefined)) {
-      throw invalid('Say either after how many seconds or after how many steps, not both');
+      throw invalid('Set either an interval in seconds or one in steps, not both');
     }
     const every = this.#everySecs ?? this.#everySteps;
-    if (!((every as number) > 0)) throw invalid(`Every ${every} is no distance: give a number above 0`);
+    if (!((every as number) > 0)) throw invalid(`The interval must be above 0, it is ${every}`);
   }
 
   get lastTriggeredStep(): number | undefined {
@@ -43,11 +43,11 @@ export class SecondOrStepTimer {
     if (!last) return true;
     if (step === last.step) return false;
     if (this.#everySecs !== undefined) return this.#now() >= last.at + this.#everySecs * 1000;
-    // After a restore the step may lie before the last one: that counts as far away too.
+    // After a restore the step may be before the last one: the distance counts in either direction.
     return Math.abs(step - last.step) >= (this.#everySteps as number);
   }
 
-  /** Notes that the hook has acted at this step, and gives how long and how far the last time was ago. */
+  /** Records that the hook has run at this step. Returns the time and steps since the last time. */
   update(step: number): Elapsed | undefined {
     const last = this.#last;
     const at = this.#now();

@@ -1,6 +1,6 @@
 /**
- * Leased input of a session that trains: who makes a step has a batch for it first, and reports what the step consumed
- * before it counts as over. On the chief the ledger goes with the model's values wherever they go.
+ * Leased input of a training session: a step begins when it has a batch, and reports what it consumed before it counts
+ * as completed. The chief restores and resets the ledger together with the values of the model.
  */
 
 import { setMaxListeners } from 'node:events';
@@ -23,38 +23,39 @@ export interface LeasedInputOptions {
   readonly shards: ShardParts;
   readonly runner: TrainingRunner;
   readonly isChief: boolean;
-  /** Steps under way at once. */
-  readonly lanes: number;
+  /** The number of steps in flight. */
+  readonly slots: number;
   readonly recoveryGuard: RecoveryGuard;
   readonly signal: AbortSignal;
   readonly log: (line: string) => void;
 }
 
-/** What is told of a step while it is made. */
+/** What the run of a step reports. */
 export interface LeasedRun {
-  /** Nothing stands between the step and its run. */
+  /** Call immediately before the run. */
   begin(): void;
-  /** The run is made; `position` as it fetched it. */
+  /** Call after the run, with the `position` that it fetched. */
   consumed(position: Tensor<'int64'>): Promise<void>;
 }
 
-/** One step of leased input, that has its batch. */
+/** A step that has a batch of leased input. */
 export interface LeasedStep {
-  make<R>(run: (told: LeasedRun) => Promise<R>): Promise<R>;
+  make<R>(run: (step: LeasedRun) => Promise<R>): Promise<R>;
 }
 
 /** A run that has a batch of leased input. */
 export interface AdmittedRun extends LeasedStep {
   readonly position: Output<'int64'>;
+  readonly feeds: ReadonlyMap<Output, Tensor> | undefined;
 }
 
-/** The batch of a step went to another while the step waited to begin: it is to be made anew. No fault of anybody's. */
+/** The batch of a step was reassigned while the step waited to begin. Not a failure: the step is repeated. */
 export class Overtaken extends Error {}
 
-/** How variables get values. */
+/** How variables are restored and initialized. */
 export type Values = Pick<RecoverableOptions, 'restore' | 'initialize'>;
 
-/** How long steps may take to end before the input begins anew without them. */
+/** How long steps may take to end before the input restarts without them. */
 const QUIET_MS = 30_000;
 
 export class LeasedInput implements AsyncDisposable {
@@ -64,7 +65,7 @@ export class LeasedInput implements AsyncDisposable {
   readonly #over: AbortController;
   readonly #unwatch: () => void;
   readonly #underWay = new Set<Promise<unknown>>();
-  /** The op that takes a batch. */
+  /** The op that takes a batch from the iterator. */
   readonly #next: string;
 
   private constructor(
@@ -85,14 +86,14 @@ export class LeasedInput implements AsyncDisposable {
   }
 
   static async open(options: LeasedInputOptions): Promise<LeasedInput> {
-    const { shards, runner, isChief, lanes, log } = options;
+    const { shards, runner, isChief, slots, log } = options;
     const { server } = runner;
     const over = new AbortController();
     const signal = AbortSignal.any([options.signal, over.signal]);
-    // Every question of a worker listens to it.
+    // Every request adds a listener.
     setMaxListeners(0, signal);
-    if (!isChief) log('input: records are leased by the chief, piece by piece');
-    const keeper = isChief ? await LedgerKeeper.open({ shards, server, lanes, signal, log }) : undefined;
+    if (!isChief) log('input: the chief leases the records to this task in ranges');
+    const keeper = isChief ? await LedgerKeeper.open({ shards, server, slots, signal, log }) : undefined;
     return new LeasedInput(options, keeper, over, signal);
   }
 
@@ -101,25 +102,25 @@ export class LeasedInput implements AsyncDisposable {
     const keeper = this.#keeper;
     return (
       keeper && {
-        settled: (signal) => keeper.desk.settled(signal),
-        cut: () => keeper.desk.cut(),
+        settled: (signal) => keeper.leases.settled(signal),
+        snapshot: () => keeper.leases.snapshot(),
         restored: (state) => keeper.restored(state),
       }
     );
   }
 
-  /** Gives variables their values in a way that the ledger gets what belongs to them. */
+  /** Wraps `restore` and `initialize` so that they also restore or reset the ledger. */
   values({ restore, initialize }: Values): Values {
     const { runner, recoveryGuard, log } = this.#options;
     const keeper = this.#keeper;
     const restoring = restore ? { restore } : {};
     if (!keeper) return { ...restoring, ...(initialize ? { initialize } : {}) };
     const begin = async (missing: readonly Variable[], again: boolean) => {
-      await (initialize ?? firstValues(runner))(missing, again);
+      await (initialize ?? runInitializers(runner))(missing, again);
       keeper.reset();
     };
     keeper.rewinding = {
-      apart: async (work) => {
+      withoutSaves: async (work) => {
         await recoveryGuard.suspend(log);
         try {
           await work();
@@ -131,17 +132,19 @@ export class LeasedInput implements AsyncDisposable {
       initialize: () => begin([], true),
     };
     return {
-      ...(restore ? { restore: (missing, again) => keeper.place(() => restore(missing, again)) } : {}),
-      initialize: (missing, again) => keeper.place(() => begin(missing, again)),
+      ...(restore
+        ? { restore: (missing, again) => keeper.replaceValues(() => restore(missing, again)) }
+        : {}),
+      initialize: (missing, again) => keeper.replaceValues(() => begin(missing, again)),
     };
   }
 
-  /** All variables have values: leases may be given. */
+  /** All variables have values: the chief may grant leases. */
   async ready(): Promise<void> {
     await this.#keeper?.ready();
   }
 
-  /** Waits for the batch of a step; undefined when the input is at its end. */
+  /** Waits for the batch of a step; undefined at the end of the input. */
   async admit(signal: AbortSignal): Promise<LeasedStep | undefined> {
     const { input } = this.shards;
     const permit = await input.admit(signal);
@@ -168,26 +171,26 @@ export class LeasedInput implements AsyncDisposable {
     };
   }
 
-  /** Whether the records are said to be at their end, which a step that has a batch can't meet; not those of another input. */
+  /** Whether the iterator of this input, not of another one, reports its end although the step has a batch. */
   #isEnd(error: unknown): boolean {
     if (!isShoalError(error, 'SHOAL_TF_OUT_OF_RANGE')) return false;
     return (/\{\{node ([^}]+)\}\}/.exec(error.message)?.[1] ?? this.#next) === this.#next;
   }
 
-  /** Resolves when no step is under way: the input can begin anew. */
+  /** Resolves when no step is running, so the input can restart. */
   async quiet(): Promise<void> {
     const ended = Promise.all(this.#underWay);
-    await withDeadline(ended, 'Steps under way', { timeoutMs: QUIET_MS }).catch((error: unknown) =>
-      this.#options.log(`${messageOf(error)}; the input begins anew without them`),
+    await withDeadline(ended, 'Waiting for running steps', { timeoutMs: QUIET_MS }).catch((error: unknown) =>
+      this.#options.log(`${messageOf(error)}; the input restarts without them`),
     );
   }
 
-  /** Training is over: nobody is to wait for more. */
+  /** Training is over: ends all waits for leases. */
   finish(): void {
     this.#keeper?.finish();
   }
 
-  /** Asks and answers nothing any more. */
+  /** Stops all requests and answers. */
   stop(): void {
     this.#unwatch();
     this.#over.abort('training is over');
@@ -199,8 +202,8 @@ export class LeasedInput implements AsyncDisposable {
   }
 }
 
-/** Who sees values everywhere may train: what was lost comes last. */
-function firstValues(runner: TrainingRunner) {
+/** A worker may begin to train when all variables have values, so the missing ones are initialized last. */
+function runInitializers(runner: TrainingRunner) {
   return async (missing: readonly Variable[]): Promise<void> => {
     const others = globalVariables(runner.graph).filter((variable) => !missing.includes(variable));
     for (const variables of [others, missing]) {
@@ -209,7 +212,7 @@ function firstValues(runner: TrainingRunner) {
   };
 }
 
-/** A step that waits for a batch notices nothing of a ps that is lost, and who leads must. */
+/** A step that waits for a batch does not detect the loss of a ps, so the loss fails the wait. */
 function watchPs(server: Server | undefined, input: ShardInput): () => void {
   if (!server) return () => {};
   return server.task.events.on('*', (event) => {
@@ -220,10 +223,10 @@ function watchPs(server: Server | undefined, input: ShardInput): () => void {
 }
 
 /**
- * What ends those who wait for records before a recovery may come in after it, late, and end those of afterwards. The ledger
- * knows better: they begin anew.
+ * The end-of-records signal of an earlier pass may arrive late, after a recovery, and end steps of the new pass. The
+ * ledger shows that records are left, so the input restarts.
  */
 const endedEarly = (cause: unknown): ShoalError =>
-  new ShoalError('SHOAL_TF_ABORTED', 'The records ended before the leases did: the input is to begin anew', {
+  new ShoalError('SHOAL_TF_ABORTED', 'The records ended before the leases did; restarting the input', {
     cause,
   });

@@ -7,23 +7,23 @@ import type { StepMarks } from '../../input/leases/step-marks.js';
 
 export interface ShardParts {
   readonly files: LeasableInput;
-  /** What else could be done with it, for people. */
+  /** Advice for the log line that describes the input. */
   readonly hint: string | undefined;
   readonly input: ShardInput;
-  /** Of the batch of a step. */
+  /** The position of the batch of a step. */
   readonly position: Output<'int64'>;
-  /** Which of the steps under way at once a step is; 0 unless fed. */
-  readonly lane: Output<'int64'>;
-  /** What steps leave on the ps; none where there is no ps, and in synchronous training, whose steps are the chief's. */
+  /** The in-flight slot of the step; default: 0. */
+  readonly slot: Output<'int64'>;
+  /** The marks that steps write to the ps; undefined without ps, and in synchronous training. */
   readonly marks: StepMarks | undefined;
 }
 
-/** The op that takes a batch, among those that an op needs. */
+/** The op that takes a batch from the iterator, among the inputs of `op`. */
 export function nextOf(op: Operation): Operation {
   const open = [op];
   for (let next = open.pop(); next; next = open.pop()) {
     if (next.type.startsWith('IteratorGetNext')) return next;
     open.push(...next.inputs.map((output) => output.op));
   }
-  throw new ShoalError('SHOAL_INTERNAL', 'The position of a batch comes from no iterator');
+  throw new ShoalError('SHOAL_INTERNAL', 'The position of a batch does not come from an iterator');
 }

@@ -6,7 +6,7 @@ import { Coordinator } from './coordinator.js';
 const untilStop = (coordinator: Coordinator) => coordinator.waitForStop();
 
 describe('a stop', () => {
-  it('is seen by all and wakes who waits', async () => {
+  it('is seen by all loops and ends waits', async () => {
     const coordinator = new Coordinator();
     expect(coordinator.shouldStop()).toBe(false);
     expect(await coordinator.waitForStop(1)).toBe(false);
@@ -25,7 +25,7 @@ describe('a stop', () => {
     await expect(coordinator.join()).rejects.toThrow('first');
   });
 
-  it('because the input is at its end is no error', async () => {
+  it('at the end of the input is not an error', async () => {
     const coordinator = new Coordinator();
     coordinator.requestStop(new TensorFlowError('OUT_OF_RANGE', 'queue is closed'));
     expect(coordinator.shouldStop()).toBe(true);
@@ -43,14 +43,14 @@ describe('a stop', () => {
     expect(coordinator.joined).toBe(true);
   });
 
-  it('with an error after the join is thrown to who requests it', async () => {
+  it('with an error after the join throws it to the caller', async () => {
     const coordinator = new Coordinator();
     coordinator.requestStop();
     await coordinator.join();
     expect(() => coordinator.requestStop(new Error('late'))).toThrow('late');
   });
 
-  it('comes of what a body throws', async () => {
+  it('is requested when a body throws', async () => {
     const coordinator = new Coordinator();
     await coordinator.stopOnException(() => {
       throw new Error('in the body');
@@ -70,35 +70,35 @@ describe('join', () => {
     expect(coordinator.shouldStop()).toBe(false);
   });
 
-  it('is told by a loop that fails, which stops the others', async () => {
+  it('throws the error of a failed loop, which stops the others', async () => {
     const coordinator = new Coordinator();
-    coordinator.register(untilStop(coordinator), 'one that waits');
+    coordinator.register(untilStop(coordinator), 'a waiting loop');
     coordinator.register(Promise.reject(new ShoalError('SHOAL_CORRUPT', 'a bad record')));
     await expect(coordinator.join()).rejects.toThrow('a bad record');
   });
 
   it('names the loops that did not end within the grace period', async () => {
     const coordinator = new Coordinator();
-    coordinator.register(new Promise(() => {}), 'a deaf loop');
-    coordinator.register(untilStop(coordinator), 'a good loop');
+    coordinator.register(new Promise(() => {}), 'a stuck loop');
+    coordinator.register(untilStop(coordinator), 'a stoppable loop');
     coordinator.requestStop();
     await expect(coordinator.join([], { stopGracePeriodSecs: 0.02 })).rejects.toThrow(
-      /still running: a deaf loop\n/,
+      /still running: a stuck loop\n/,
     );
   });
 
-  it('only speaks of them when asked to', async () => {
+  it('only logs them with ignoreLiveTasks', async () => {
     const lines: string[] = [];
     const coordinator = new Coordinator({ log: (line) => lines.push(line) });
-    coordinator.register(new Promise(() => {}), 'a deaf loop');
+    coordinator.register(new Promise(() => {}), 'a stuck loop');
     coordinator.requestStop();
     await coordinator.join([], { stopGracePeriodSecs: 0.02, ignoreLiveTasks: true });
-    expect(lines).toEqual(['Stopped with loops still running: a deaf loop']);
+    expect(lines).toEqual(['Stopped with loops still running: a stuck loop']);
   });
 });
 
 describe('a loop', () => {
-  it('runs until a stop, by the clock', async () => {
+  it('runs periodically until a stop', async () => {
     const coordinator = new Coordinator();
     let times = 0;
     coordinator.loop(() => ++times === 3 && coordinator.requestStop(), { everySecs: 0.001 });
@@ -106,7 +106,7 @@ describe('a loop', () => {
     expect(times).toBe(3);
   });
 
-  it('runs back to back without a clock, and fails for all', async () => {
+  it('runs back to back without a period, and stops all loops when it fails', async () => {
     const coordinator = new Coordinator();
     let times = 0;
     coordinator.loop(() => {

@@ -1,36 +1,35 @@
 /**
- * Stops several loops together, as TensorFlow's Coordinator does threads: the first error that one of them reports
- * stops all, is kept, and is thrown by `join`. That the input is at its end is no error.
+ * Stops several loops together, as TensorFlow's Coordinator does with threads. The first error that a loop reports
+ * stops all loops, and `join` throws it. The end of the input is not an error.
  */
 import { setMaxListeners } from 'node:events';
 import { sleep } from '../../async/deadline.js';
 import { invalid, isShoalError, messageOf, type ShoalCode, ShoalError } from '../../errors/errors.js';
 
 export interface CoordinatorOptions {
-  /** Errors that end a loop in good order. */
+  /** Errors that end a loop gracefully; default: the end of the input. */
   readonly cleanStopCodes?: readonly ShoalCode[];
   readonly log?: (line: string) => void;
 }
 
 export interface JoinTasksOptions {
-  /** How long loops get to end after a stop was requested. */
+  /** How long loops may take to end after a stop request; default: 120. */
   readonly stopGracePeriodSecs?: number;
-  /** Whether loops that go on after that are only spoken of. */
+  /** Whether loops still running after the grace period are only logged, not an error; default: false. */
   readonly ignoreLiveTasks?: boolean;
 }
 
-/** A loop, as `loop` starts it. */
 export interface LoopOptions {
-  /** The time between two beginnings; none: one follows the other at once. */
+  /** The time between two starts of the body; default: back to back. */
   readonly everySecs?: number;
   readonly name?: string;
-  /** Milliseconds that only go forward. */
+  /** A monotonic clock, in milliseconds. */
   readonly now?: () => number;
 }
 
 const CLEAN: readonly ShoalCode[] = ['SHOAL_TF_OUT_OF_RANGE'];
 
-/** Whether an error says that a loop has come to its natural end. */
+/** Whether an error is the regular end of a loop. */
 export const isCleanStop = (error: unknown, codes: readonly ShoalCode[] = CLEAN): boolean =>
   isShoalError(error) && codes.includes(error.code);
 
@@ -47,7 +46,7 @@ export class Coordinator {
     this.#log = log;
   }
 
-  /** Fires when a stop is requested: for waits and runs of the loops. */
+  /** Aborts when a stop is requested; pass it to the waits and runs of loops. */
   get signal(): AbortSignal {
     return this.#stop.signal;
   }
@@ -60,7 +59,7 @@ export class Coordinator {
     return this.#stop.signal.aborted;
   }
 
-  /** Stops all. The first error is kept for `join`; one that comes after it was called is thrown here. */
+  /** Stops all loops. `join` throws the first error; after `join`, an error is thrown here. */
   requestStop(error?: unknown): void {
     const isError = error !== undefined && error !== null && !isCleanStop(error, this.#cleanStopCodes);
     if (this.#joined && isError) throw error;
@@ -72,14 +71,14 @@ export class Coordinator {
     this.#stop.abort(error ?? 'a stop was requested');
   }
 
-  /** Makes the coordinator as it was before any stop. */
+  /** Resets the coordinator to its state before any stop. */
   clearStop(): void {
     this.#joined = false;
     this.#error = undefined;
     if (this.shouldStop()) this.#stop = stopController();
   }
 
-  /** Resolves when a stop is requested (true), or when the time is over (false). */
+  /** Resolves with true when a stop is requested, with false after the timeout. */
   waitForStop(timeoutMs?: number): Promise<boolean> {
     const { signal } = this.#stop;
     if (signal.aborted) return Promise.resolve(true);
@@ -91,21 +90,20 @@ export class Coordinator {
     return new Promise((resolve) => signal.addEventListener('abort', () => resolve(true), { once: true }));
   }
 
-  /** Adds a loop that `join` waits for. If it fails, all stop. */
+  /** Adds a loop that `join` waits for. If it fails, all loops stop. */
   register(task: Promise<unknown>, name = `task ${this.#tasks.size + 1}`): void {
     const watched = task.catch((error: unknown) => this.#stopUnlessJoined(error));
     this.#tasks.set(watched, name);
-    // What has ended is not waited for, and need not be remembered.
     void watched.finally(() => this.#tasks.delete(watched));
   }
 
-  /** Who joined has been told the outcome: a loop that fails later can only be spoken of. */
+  /** After `join` has returned, a failure can only be logged. */
   #stopUnlessJoined(error: unknown): void {
     if (this.#joined) this.#log(`a loop failed after the end: ${messageOf(error)}`);
     else this.requestStop(error);
   }
 
-  /** Runs `body`; what it throws is reported here and stops all. */
+  /** Runs `body`; an error that it throws stops all loops. */
   async stopOnException<T>(body: () => T | Promise<T>): Promise<T | undefined> {
     try {
       return await body();
@@ -115,9 +113,10 @@ export class Coordinator {
     }
   }
 
-  /** Runs `body` again and again, by the clock or back to back, until a stop. The loop is registered. */
+  /** Registers a loop that runs `body` until a stop, periodically or back to back. */
   loop(body: () => unknown, { everySecs, name, now = () => performance.now() }: LoopOptions = {}): void {
-    if (everySecs !== undefined && !(everySecs >= 0)) throw invalid(`A loop every ${everySecs} s can not be`);
+    if (everySecs !== undefined && !(everySecs >= 0))
+      throw invalid(`everySecs must be at least 0; it is ${everySecs}`);
     const run = async () => {
       let next = now();
       while (!this.shouldStop()) {
@@ -126,23 +125,20 @@ export class Coordinator {
           next = Math.max(next + everySecs * 1000, now());
         }
         await body();
-        // A body that never waits would keep everything else from running, a stop included.
+        // A body that never waits would starve everything else, including a stop.
         if (everySecs === undefined) await new Promise((resolve) => setImmediate(resolve));
       }
     };
     this.register(run(), name);
   }
 
-  /**
-   * Waits until all loops have ended, or a stop was requested and the grace period is over; throws the error that
-   * was kept.
-   */
+  /** Waits until all loops have ended, or a stop was requested and the grace period is over. Throws the first error. */
   async join(tasks: readonly Promise<unknown>[] = [], options: JoinTasksOptions = {}): Promise<void> {
     const { stopGracePeriodSecs = 120, ignoreLiveTasks = false } = options;
     for (const task of tasks) this.register(task);
     const all = Promise.all(this.#tasks.keys());
     await Promise.race([all, this.waitForStop()]);
-    await withoutTimer(all, stopGracePeriodSecs * 1000);
+    await waitAtMost(all, stopGracePeriodSecs * 1000);
     const stragglers = [...this.#tasks.values()];
     this.#joined = true;
     this.#tasks.clear();
@@ -151,27 +147,27 @@ export class Coordinator {
     const still = `Stopped with loops still running: ${stragglers.join(', ')}`;
     if (!ignoreLiveTasks) {
       throw new ShoalError('SHOAL_TIMEOUT', still, {
-        hint: `They did not end within ${stopGracePeriodSecs} s: a loop looks at shouldStop(), or waits with the coordinator's signal.`,
+        hint: `They did not end within ${stopGracePeriodSecs} s. Let each loop check shouldStop(), or pass the coordinator's signal to its waits.`,
       });
     }
     this.#log(still);
   }
 
-  /** Throws the error that was kept, if any. */
+  /** Throws the first error, if any. */
   raiseRequestedException(): void {
     if (this.#error) throw this.#error.error;
   }
 }
 
-/** Every loop may listen to it. */
+/** A controller without a limit of listeners: every loop may listen. */
 function stopController(): AbortController {
   const controller = new AbortController();
   setMaxListeners(0, controller.signal);
   return controller;
 }
 
-/** Waits for the promise, at most so long, and leaves no timer behind. */
-async function withoutTimer(promise: Promise<unknown>, timeoutMs: number): Promise<void> {
+/** Leaves no timer behind. */
+async function waitAtMost(promise: Promise<unknown>, timeoutMs: number): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<void>((resolve) => {
     timer = setTimeout(resolve, timeoutMs);

@@ -1,35 +1,34 @@
 /**
- * The end of training. The last checkpoint is to have the last steps of all workers, and to be on their disks as the ones
- * before it were; the one that it makes go is to go from there too. So a worker that makes no more steps reports it, and
- * stays until the chief, which saves then, has left or has finished too.
+ * The end of training. The last checkpoint must contain the last steps of all workers, and have its copies on their
+ * disks, where the checkpoint that it replaces is removed. So a worker that makes no more steps reports it, and stays
+ * until the chief has saved and finished, or has left.
  *
- * The chief carries out the exports of all workers. So it stays, when it has finished, until the others have: one of them
- * may still export.
+ * The chief carries out the exports of all workers. So it stays until the other workers have finished.
  */
 
-import { isThere, type Member } from '../../cluster/membership/types.js';
+import { isPresent, type Member } from '../../cluster/membership/types.js';
 import { type TaskId, trains } from '../../cluster/spec/task-id.js';
 import type { ClusterTask } from '../../cluster/task/cluster-task.js';
 import type { FinishedWorkers } from '../../cluster/task/finished-workers.js';
 import { firstLineOf, isShoalError } from '../../errors/errors.js';
 
-/** How long a worker stays for the chief's last checkpoint: the chief may train for much longer. */
+/** How long a worker stays for the chief's last checkpoint; the chief may train for much longer. */
 const STAY_MS = 60_000;
-/** How long the chief waits for exports under way: one that makes no progress fails long before. */
+/** How long the chief waits for running exports; an export without progress fails long before. */
 const EXPORTS_MS = 24 * 60 * 60_000;
-/** A report is no event of the membership: it is looked for. */
+/** Reports are polled: they are not membership events. */
 const LOOK_MS = 100;
 
 export interface LastStepsOptions {
   readonly timeoutMs: number;
-  readonly signal?: AbortSignal | undefined;
+  readonly signal?: AbortSignal;
   readonly log: (line: string) => void;
 }
 
 export interface FinishOptions {
-  readonly signal?: AbortSignal | undefined;
+  readonly signal?: AbortSignal;
   readonly log: (line: string) => void;
-  /** Whether to stay: the chief for exports of the other workers, any other task for the chief's last checkpoint. */
+  /** Whether the chief stays for the exports of other workers, and a worker for the chief's last checkpoint. */
   readonly stay: boolean;
   /** Default: a minute. */
   readonly timeoutMs?: number;
@@ -43,7 +42,7 @@ export class LastSteps {
   /** When the chief began to wait for the others at the end. */
   #waitingSince: number | undefined;
 
-  /** `exporters`: the tasks whose exports this one is carrying out. */
+  /** @param exporters the tasks whose exports this task is carrying out. */
   constructor(
     { task, finished }: { readonly task: ClusterTask; readonly finished: FinishedWorkers },
     exporters: () => readonly TaskId[],
@@ -53,12 +52,12 @@ export class LastSteps {
     this.#exporters = exporters;
   }
 
-  /** Whether this task makes no more steps: a pause need not wait for it. */
+  /** Whether this task makes no more steps; a pause does not wait for it then. */
   get isOver(): boolean {
     return this.#isOver;
   }
 
-  /** This task trains, perhaps for a second time. */
+  /** This task trains, possibly not for the first time. */
   async begin(): Promise<void> {
     if (!this.#isOver) return;
     this.#isOver = false;
@@ -66,14 +65,14 @@ export class LastSteps {
     await this.#finished.report(false);
   }
 
-  /** The other workers that are there and have not reported the end of training. */
+  /** The other workers that are present and have not reported the end of training. */
   readonly #training = (members: readonly Member[]): readonly TaskId[] =>
     members
-      .filter((member) => member.task !== this.#task.task && trains(member.task) && isThere(member.status))
+      .filter((member) => member.task !== this.#task.task && trains(member.task) && isPresent(member.status))
       .filter((member) => !this.#finished.has(member))
       .map((member) => member.task);
 
-  /** Waits until no other worker trains, within the time given. */
+  /** Waits at most `timeoutMs` until no other worker trains. */
   async ofOthers({ timeoutMs, signal, log }: LastStepsOptions): Promise<void> {
     const task = this.#task;
     this.#waitingSince ??= performance.now();
@@ -92,8 +91,8 @@ export class LastSteps {
   }
 
   /**
-   * Makes no more steps, reports it to all, and stays where it is to: the chief for the other workers, any other task for
-   * the chief's last checkpoint. What fails here is logged: this task has trained.
+   * Reports to all tasks that this one makes no more steps, and stays if asked to. Failures are only logged: the
+   * training of this task has succeeded.
    */
   async finish(options: FinishOptions): Promise<void> {
     this.#isOver = true;
@@ -105,22 +104,22 @@ export class LastSteps {
     if (chief === task.task) return this.#stayForExports(options);
     const isChiefTraining = (members: readonly Member[]): readonly TaskId[] =>
       members
-        .filter((member) => member.task === chief && isThere(member.status) && !this.#finished.has(member))
+        .filter((member) => member.task === chief && isPresent(member.status) && !this.#finished.has(member))
         .map((member) => member.task);
     if (isChiefTraining(task.members()).length === 0) return;
-    const unheard = failures.get(chief);
-    if (unheard !== undefined) {
-      return log(`${chief} could not be told of the end of training here: ${firstLineOf(unheard)}`);
+    const unreported = failures.get(chief);
+    if (unreported !== undefined) {
+      return log(`the end of training could not be reported to ${chief}: ${firstLineOf(unreported)}`);
     }
     log(`staying for the last checkpoint of ${chief}, at most ${timeoutMs / 1000} s`);
     try {
       await task.waitFor(isChiefTraining, { timeoutMs, signal, progressMs: LOOK_MS });
     } catch {
-      if (!signal?.aborted) log(`${chief} still trains after ${timeoutMs / 1000} s; not staying longer`);
+      if (!signal?.aborted) log(`${chief} is still training after ${timeoutMs / 1000} s; not staying longer`);
     }
   }
 
-  /** Waits for exports under way to their end, and for workers that may begin one within the time given. */
+  /** Waits until running exports end, and at most `timeoutMs` for workers that may still start one. */
   async #stayForExports({ signal, log, timeoutMs = STAY_MS }: FinishOptions): Promise<void> {
     const task = this.#task;
     this.#waitingSince ??= performance.now();
@@ -144,7 +143,7 @@ export class LastSteps {
     try {
       await task.waitFor(waitsFor, { timeoutMs: EXPORTS_MS, signal, progressMs: LOOK_MS });
     } catch (error) {
-      if (!signal?.aborted) log(`the exports of other workers were not waited for: ${firstLineOf(error)}`);
+      if (!signal?.aborted) log(`stopped waiting for the exports of other workers: ${firstLineOf(error)}`);
       return;
     }
     const late = this.#training(task.members()).join(', ');

@@ -1,13 +1,13 @@
 /**
- * How the variables of a cluster come to have values: the chief restores them or gives them their first ones, each
- * task cares for its own, and everybody else waits, saying for what, until a deadline.
+ * How the variables of a cluster get values. The chief restores or initializes the global variables, and each task its
+ * local ones. The other tasks wait until a deadline, and log what they wait for.
  */
 import { backoffMs } from '../../async/backoff.js';
 import { sleep } from '../../async/deadline.js';
 import { firstLineOf, isShoalError, messageOf, ShoalError } from '../../errors/errors.js';
 import type { Graph } from '../../graph/graph.js';
 import type { Operation, Output } from '../../graph/operation.js';
-import { nativeLane } from '../../session/native-call-queue.js';
+import { nativeCallQueue } from '../../session/native-call-queue.js';
 import { GraphKeys } from '../../variables/collections.js';
 import { reportUninitializedVariables } from '../../variables/initialize.js';
 import type { Variable } from '../../variables/variable.js';
@@ -18,49 +18,49 @@ export interface ReadinessOptions {
   readonly runner: Runner;
   readonly graph: Graph;
   readonly isChief: boolean;
-  /** How long the cluster may take to become whole again. */
+  /** How long a recovery may take; default: 300 s. */
   readonly recoveryMs?: number;
-  /** How long it may take at the start; as `recoveryMs` when left out. */
+  /** How long the start may take; default: `recoveryMs`. */
   readonly startMs?: number;
   /**
-   * The chief calls this before it gives first values to global variables that have none. True: values are there
-   * (of all variables, not of the missing alone), look again. False: there is nothing to restore.
+   * The chief calls this before it initializes global variables that have no value. True: all global variables, not
+   * only the missing ones, were restored. False: there is nothing to restore.
    */
-  readonly restore?: (missing: readonly Variable[], again: boolean) => Promise<boolean>;
-  /** How the chief gives first values; by the initializers of the variables when left out. */
-  readonly initialize?: (missing: readonly Variable[], again: boolean) => Promise<void>;
+  readonly restore?: ((missing: readonly Variable[], again: boolean) => Promise<boolean>) | undefined;
+  /** How the chief initializes global variables; default: it runs their initializers. */
+  readonly initialize?: ((missing: readonly Variable[], again: boolean) => Promise<void>) | undefined;
   /**
-   * The chief calls this when there is nothing to restore; it gives values to some variables, and returns those. Their
-   * initializers do not run. With `initialize` it is called after that, whose op may give values to all.
+   * The chief calls this when there is nothing to restore. It assigns values to some variables and returns them; their
+   * initializers do not run. It is called after `initialize`, if given, because that op may initialize all variables.
    */
   readonly warmStart?: (() => Promise<ReadonlySet<Variable>>) | undefined;
-  /** What must be there before a task cares for its own: the op gives the names of what is missing. */
-  readonly readyForLocalInitOp?: Output<'string'> | undefined;
-  /** What a task does for its own, tables for example, before its variables that still lack a value get one. */
+  /** Returns the names of what must be ready before a task initializes its local variables, and is not. */
+  readonly readyForLocalInitOp?: Output<'string'>;
+  /** Local initialization of a task, of tables for example; runs before the initializers of its local variables. */
   readonly localInit?: ((again: boolean) => Promise<void>) | undefined;
-  /** What must be there at last, told in the same way. */
-  readonly readyOp?: Output<'string'> | undefined;
+  /** Returns the names of what must be ready in the end, and is not. */
+  readonly readyOp?: Output<'string'>;
   readonly signal?: AbortSignal;
   readonly log?: (line: string) => void;
-  /** How often to say for what this waits. */
+  /** How often to log what this waits for; default: 10 s. */
   readonly progressMs?: number;
-  /** Which errors a change of the cluster explains. */
+  /** Whether a change of the cluster explains an error. */
   readonly isRecoverable: (error: unknown) => boolean;
-  /** Whether no other task can come: what can't be reached now is not waited for. */
+  /** Whether there are no other tasks: unreachable stores are not waited for. */
   readonly isAlone?: boolean;
 }
 
 const RETRY = { baseMs: 50, maxMs: 1000 };
 /**
- * Calls that TensorFlow never returned from: past this many the process is better given up. An input alone may have more
- * under way; what was given up with a lost session returns when that is closed.
+ * Abandoned native calls that have not returned: with more of them for `ABANDONED_MS`, the process fails. Calls
+ * abandoned with a lost session return when that session is closed.
  */
 const MAX_ABANDONED = 8;
 const ABANDONED_MS = 60_000;
-/** First values given this often and still missing: the ops that give them do not do so. */
+/** Initializations after which missing values mean that the init op does not initialize all variables. */
 const MAX_INITIALIZATIONS = 3;
 
-/** What has been done on the way to readiness. */
+/** What has been done to reach readiness. */
 interface Progress {
   readonly again: boolean;
   initializations: number;
@@ -70,7 +70,7 @@ interface Progress {
 export class Readiness {
   readonly #options: ReadinessOptions;
   readonly #variables: readonly Variable[];
-  /** Variables of this task alone, to which it gives values itself. */
+  /** Variables of this task alone, which it initializes itself. */
   readonly #local: ReadonlySet<Variable>;
   readonly #uninitialized: Output<'string'>;
 
@@ -88,45 +88,46 @@ export class Readiness {
     const limitMs = again ? recoveryMs : startMs;
     const progress: Progress = { again, initializations: 0, hasLocalInit: false };
     const begun = performance.now();
-    let said = { what: '', at: 0 };
+    let logged = { what: '', at: 0 };
     let stuckSince: number | undefined;
     for (let attempt = 0; ; attempt++) {
-      const isStuck = nativeLane().abandoned > MAX_ABANDONED;
+      const isStuck = nativeCallQueue().abandoned > MAX_ABANDONED;
       stuckSince = isStuck ? (stuckSince ?? performance.now()) : undefined;
-      if (stuckSince !== undefined && performance.now() - stuckSince > ABANDONED_MS) throw stuck();
+      if (stuckSince !== undefined && performance.now() - stuckSince > ABANDONED_MS)
+        throw tooManyAbandonedCalls();
       let waitsFor: string | undefined;
       let cause: unknown;
       try {
         waitsFor = await this.#advance(progress);
         if (waitsFor === undefined) return;
       } catch (error) {
-        if (signal?.aborted || !this.#mayPass(error)) throw error;
+        if (signal?.aborted || !this.#isTransient(error)) throw error;
         cause = error;
       }
       const elapsed = performance.now() - begun;
       const what = waitsFor ?? `waiting for the cluster: ${firstLineOf(cause)}`;
-      if (what !== said.what || elapsed - said.at > progressMs) {
+      if (what !== logged.what || elapsed - logged.at > progressMs) {
         log?.(`${what} (${Math.round(elapsed / 1000)} of ${Math.round(limitMs / 1000)} s)`);
-        said = { what, at: elapsed };
+        logged = { what, at: elapsed };
       }
-      if (elapsed > limitMs) throw late(limitMs, waitsFor, cause);
+      if (elapsed > limitMs) throw notComplete(limitMs, waitsFor, cause);
       await sleep(backoffMs(attempt, RETRY), signal);
     }
   }
 
-  /** A store that can't be reached at this moment may be the lost ps itself. */
-  #mayPass(error: unknown): boolean {
+  /** An unreachable store may be on the lost ps itself. */
+  #isTransient(error: unknown): boolean {
     const { isRecoverable, isAlone } = this.#options;
     return isRecoverable(error) || (!isAlone && isShoalError(error, 'SHOAL_UNREACHABLE'));
   }
 
-  /** Does what can be done at this moment; gives what is to be waited for, if anything. */
+  /** Does what is possible now; returns what it must wait for, if anything. */
   async #advance(progress: Progress): Promise<string | undefined> {
     const { isChief, readyForLocalInitOp, localInit, readyOp } = this.#options;
     const global = (await this.#missing()).filter((variable) => !this.#local.has(variable));
     if (global.length > 0) {
-      if (!isChief) return `waiting for the chief to give values to ${namesOf(global)}`;
-      return (await this.#provide(global, progress)) ?? this.#advance(progress);
+      if (!isChief) return `waiting for the chief to initialize or restore ${namesOf(global)}`;
+      return (await this.#restoreOrInitialize(global, progress)) ?? this.#advance(progress);
     }
     const early = await this.#notReady(readyForLocalInitOp);
     if (early) return early;
@@ -140,39 +141,37 @@ export class Readiness {
     return this.#notReady(readyOp);
   }
 
-  /** The chief's part: values from a checkpoint, or first ones. Gives what went amiss, if anything. */
-  async #provide(missing: readonly Variable[], progress: Progress): Promise<string | undefined> {
+  /** The chief's part: values of a checkpoint, or initial values. Returns what failed, if anything. */
+  async #restoreOrInitialize(missing: readonly Variable[], progress: Progress): Promise<string | undefined> {
     const { restore, initialize, warmStart, log } = this.#options;
     const { again } = progress;
     await this.#reset();
     if (await restore?.(missing, again)) {
       const left = (await this.#missing()).filter((variable) => !this.#local.has(variable));
-      // First values beside restored ones would be a state that never was: wait, and restore once more.
-      return left.length > 0
-        ? `restored, but ${namesOf(left)} have no value: restoring once more`
-        : undefined;
+      // Initial values beside restored ones would be an inconsistent state: wait, and restore again.
+      return left.length > 0 ? `restored, but ${namesOf(left)} have no value; restoring again` : undefined;
     }
     if (progress.initializations++ === MAX_INITIALIZATIONS) {
       throw new ShoalError(
         'SHOAL_TF_FAILED_PRECONDITION',
-        `The init op has run, and ${namesOf(missing)} still have no value`,
-        { hint: 'Let the init op give a value to every global variable, or leave it out.' },
+        `The init op has run, but ${namesOf(missing)} still have no value`,
+        { hint: 'Let the init op initialize every global variable, or omit it.' },
       );
     }
-    if (again) log?.(`no value is left of ${namesOf(missing)}: starting again from first values`);
+    if (again) log?.(`lost ${namesOf(missing)} and there is no checkpoint; restarting from initial values`);
     if (initialize) {
       await initialize(missing, again);
       await warmStart?.();
       return undefined;
     }
-    // Others begin to train when every variable has a value: those of a checkpoint come before the last of them.
+    // Workers begin to train when every variable has a value, so the warm start comes before the last initializers.
     const started = await warmStart?.();
     const left = missing.filter((variable) => !started?.has(variable));
     if (left.length > 0) await this.#runInitializers(left);
     return undefined;
   }
 
-  /** What is left of the steps that were lost goes before anybody can make new ones. */
+  /** Clears what lost steps left behind before any task can make new steps. */
   async #reset(): Promise<void> {
     const { graph, runner } = this.#options;
     const ops = graph.getCollection<Operation>(GraphKeys.resetOps);
@@ -206,19 +205,19 @@ export class Readiness {
   }
 }
 
-function late(limitMs: number, waitsFor: string | undefined, cause: unknown): ShoalError {
+function notComplete(limitMs: number, waitsFor: string | undefined, cause: unknown): ShoalError {
   const what = waitsFor ?? messageOf(cause);
-  return new ShoalError('SHOAL_TIMEOUT', `The cluster was not whole within ${limitMs} ms: ${what}`, {
+  return new ShoalError('SHOAL_TIMEOUT', `The cluster was not complete within ${limitMs} ms: ${what}`, {
     cause,
-    hint: 'Look whether the chief and all ps run, and at what they say.',
+    hint: 'Check that the chief and all ps run, and read their logs.',
   });
 }
 
-function stuck(): ShoalError {
+function tooManyAbandonedCalls(): ShoalError {
   return new ShoalError(
     'SHOAL_UNREACHABLE',
     `More than ${MAX_ABANDONED} calls into TensorFlow have not returned for ${ABANDONED_MS / 1000} s`,
-    { hint: 'The process is to be started again, here or elsewhere (exit code 75).' },
+    { hint: 'Restart the process, on this machine or another one (exit code 75).' },
   );
 }
 

@@ -1,6 +1,6 @@
 /**
- * Whether a run is known to change nothing: all that it fetches are plain reads of variables. A cut need not wait for
- * such a run, and a saver that looks at the global step during a cut must not be held by it.
+ * Whether a run is known to change nothing: it fetches only plain reads of variables. A snapshot need not wait for such
+ * a run, and must not block a saver that reads the global step.
  */
 import { isOutputLike, Operation, Output } from '../../graph/operation.js';
 import type { Fetches } from '../../session/fetches.js';
@@ -13,13 +13,13 @@ export function readsOnly(fetches: Fetches): boolean {
   return Object.values(fetches).every((child) => readsOnly(child as Fetches));
 }
 
-// Steps ask again and again about the same few outputs, and the answer takes calls into TensorFlow.
+// Steps check the same few outputs repeatedly, and each check calls into TensorFlow.
 const known = new WeakMap<Output, boolean>();
 
-/** A read that waits for other ops runs those too. */
+/** A read with control inputs runs those ops too. */
 function isPlainRead(output: Output): boolean {
-  const told = known.get(output);
-  if (told !== undefined) return told;
+  const cached = known.get(output);
+  if (cached !== undefined) return cached;
   const { op } = output;
   const found = op.type === 'ReadVariableOp' && op.controlInputs.length === 0;
   known.set(output, found);

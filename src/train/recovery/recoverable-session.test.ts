@@ -1,4 +1,4 @@
-/** Recovery in one process: a variable is taken away, as the loss of a ps does, with TensorFlow's own op. */
+/** Recovery in one process: TensorFlow's op destroys a variable, as the loss of a ps does. */
 import { describe, expect, it } from 'vitest';
 import { ShoalError } from '../../errors/errors.js';
 import { Graph } from '../../graph/graph.js';
@@ -43,7 +43,7 @@ const numbers = async (session: RecoverableSession, { w, b }: Model) =>
   (await session.run([w, b])).map((value) => value.number());
 
 describe('variables without values', () => {
-  it('are restored by the chief before any gets a first value', async () => {
+  it('are restored by the chief before any is initialized', async () => {
     const parts = model();
     await using runner = Session.open({ graph: parts.graph });
     const calls: [string[], boolean][] = [];
@@ -61,10 +61,10 @@ describe('variables without values', () => {
       [['b'], true],
     ]);
     expect(session.recoveries).toBe(1);
-    expect(lines.at(-1)).toMatch(/whole again/);
+    expect(lines.at(-1)).toMatch(/complete again/);
   });
 
-  it('get first values where nothing can be restored, loudly when values were there', async () => {
+  it('are initialized if nothing can be restored, with a log line if values were lost', async () => {
     const parts = model();
     await using runner = Session.open({ graph: parts.graph });
     const { session, lines } = sessionOf(parts, runner, { restore: async () => false });
@@ -72,10 +72,10 @@ describe('variables without values', () => {
     expect(lines).toEqual([]);
     await runner.run(parts.lose(parts.b as Variable));
     expect(await numbers(session, parts)).toEqual([1, 2]);
-    expect(lines).toContain('no value is left of b: starting again from first values');
+    expect(lines).toContain('lost b and there is no checkpoint; restarting from initial values');
   });
 
-  it('never get first values beside restored ones', async () => {
+  it('are never initialized next to restored ones', async () => {
     const parts = model();
     await using runner = Session.open({ graph: parts.graph });
     const restore = async () => {
@@ -83,12 +83,12 @@ describe('variables without values', () => {
       return true;
     };
     const { session, lines } = sessionOf(parts, runner, { restore, recoveryMs: 300 });
-    await expect(session.ready()).rejects.toThrow(/not whole within 300 ms: restored, but b, global_step/);
-    expect(lines[0]).toMatch(/restoring once more/);
+    await expect(session.ready()).rejects.toThrow(/not complete within 300 ms: restored, but b, global_step/);
+    expect(lines[0]).toMatch(/restoring again/);
     expect((await runner.run(parts.b.isInitialized())).item()).toBe(false);
   });
 
-  it('stop a chief whose checkpoints can not be read', async () => {
+  it('stop a chief whose checkpoints cannot be read', async () => {
     const parts = model();
     await using runner = Session.open({ graph: parts.graph });
     const restore = async (): Promise<boolean> => {
@@ -99,7 +99,7 @@ describe('variables without values', () => {
     expect((await runner.run(parts.w.isInitialized())).item()).toBe(false);
   });
 
-  it('are waited for by a worker, with a line and a deadline', async () => {
+  it('make a worker wait until a deadline, and log it', async () => {
     const parts = model();
     await using runner = Session.open({ graph: parts.graph });
     const { session, lines } = sessionOf(parts, runner, {
@@ -108,8 +108,10 @@ describe('variables without values', () => {
       startMs: 3000,
       progressMs: 1,
     });
-    await expect(session.ready()).rejects.toThrow(/not whole within 3000 ms: waiting for the chief/);
-    expect(lines[0]).toMatch(/^waiting for the chief to give values to w, b, global_step \(\d of 3 s\)$/);
+    await expect(session.ready()).rejects.toThrow(/not complete within 3000 ms: waiting for the chief/);
+    expect(lines[0]).toMatch(
+      /^waiting for the chief to initialize or restore w, b, global_step \(\d of 3 s\)$/,
+    );
     expect(lines.length).toBeGreaterThan(1);
   });
 });
@@ -127,7 +129,7 @@ describe('readiness', () => {
     await expect(session.ready()).rejects.toThrow(/waiting for a table to be ready/);
   });
 
-  it('has a task care for its own before it looks at the ready op', async () => {
+  it('runs the local initialization before the ready op', async () => {
     const parts = model();
     const order: string[] = [];
     await using runner = Session.open({ graph: parts.graph });
@@ -142,35 +144,35 @@ describe('readiness', () => {
     await using runner = Session.open({ graph: parts.graph });
     const initialize = async () => void (await runner.run(parts.w.initializer));
     const { session } = sessionOf(parts, runner, { initialize });
-    await expect(session.ready()).rejects.toThrow(/init op has run, and b, global_step still have no value/);
+    await expect(session.ready()).rejects.toThrow(/init op has run, but b, global_step still have no value/);
   });
 
-  it('is told once at the start and once after each recovery', async () => {
+  it('is reported once at the start and once after each recovery', async () => {
     const parts = model();
     await using runner = Session.open({ graph: parts.graph });
-    const told: boolean[] = [];
-    const { session } = sessionOf(parts, runner, { onReady: (again) => void told.push(again) });
+    const reported: boolean[] = [];
+    const { session } = sessionOf(parts, runner, { onReady: (again) => void reported.push(again) });
     await session.run(parts.train);
     await runner.run(parts.lose(parts.w as Variable));
     await Promise.all([numbers(session, parts), numbers(session, parts)]);
-    expect(told).toEqual([false, true]);
+    expect(reported).toEqual([false, true]);
   });
 });
 
 describe('a gate', () => {
-  it('holds steps while it is parked, and nothing else', async () => {
+  it('blocks steps while it is paused, and nothing else', async () => {
     const parts = model();
     const gate = new StepGate();
     await using runner = Session.open({ graph: parts.graph });
     const { session } = sessionOf(parts, runner, { gate });
     await session.run(parts.train);
-    await gate.park({ leaseMs: 60_000 });
+    await gate.pause({ leaseMs: 60_000 });
     let made = false;
     const step = session.run(parts.train).then(() => {
       made = true;
     });
     expect((await session.runUngated(parts.step)).number()).toBe(1);
-    // What only reads is no step, whichever way it is asked for.
+    // A plain read is not a step, however it is fetched.
     expect((await session.run({ read: [parts.step] })).read[0].number()).toBe(1);
     expect(made).toBe(false);
     gate.resume();
@@ -185,7 +187,7 @@ describe('a gate', () => {
     let underWay: number | undefined;
     const restore = async (_: readonly Variable[], again: boolean) => {
       if (!again) return false;
-      await gate.park({ leaseMs: 60_000 });
+      await gate.pause({ leaseMs: 60_000 });
       underWay = gate.underWay;
       await runner.run([...parts.set, parts.step.initializer]);
       gate.resume();
@@ -198,17 +200,17 @@ describe('a gate', () => {
     expect(underWay).toBe(0);
   });
 
-  it('that rests at a step lets steps by until it is reached', async () => {
+  it('that pauses at a step lets steps pass until it is reached', async () => {
     const parts = model();
     const gate = new StepGate();
     await using runner = Session.open({ graph: parts.graph });
     const { session } = sessionOf(parts, runner, { gate });
     await session.run(parts.train);
-    const parked = gate.park({ atStep: 3, leaseMs: 60_000 });
+    const paused = gate.pause({ atStep: 3, leaseMs: 60_000 });
     const all = Promise.all([1, 2, 3, 4].map(() => session.run(parts.train)));
-    await parked;
-    const rested = (await session.runUngated(parts.step)).number();
-    expect(rested).toBeGreaterThanOrEqual(3);
+    await paused;
+    const pausedAt = (await session.runUngated(parts.step)).number();
+    expect(pausedAt).toBeGreaterThanOrEqual(3);
     gate.resume();
     await all;
     expect((await session.runUngated(parts.step)).number()).toBe(5);
@@ -216,7 +218,7 @@ describe('a gate', () => {
 });
 
 describe('a run that only reads', () => {
-  it('is told from one that waits for a step, and from all else', () => {
+  it('is distinguished from one that waits for a step, and from all others', () => {
     const { graph, step, train, w } = model();
     const after = graph.asDefault(() => graph.controlDependencies([train], () => step.read()));
     const sum = graph.asDefault(() => w.toOutput().add(1));
@@ -226,7 +228,7 @@ describe('a run that only reads', () => {
 });
 
 describe('errors', () => {
-  it('that no change of the cluster explains are thrown', async () => {
+  it('that a change of the cluster does not explain are thrown', async () => {
     const parts = model();
     const bad = parts.graph.asDefault(() => raw.checkNumerics(parts.w.toOutput().div(0), { message: 'oh' }));
     await using runner = Session.open({ graph: parts.graph });
@@ -234,7 +236,7 @@ describe('errors', () => {
     await expect(session.run(bad)).rejects.toThrow(/oh/);
   });
 
-  it('that some sessions do not recover from are thrown', async () => {
+  it('that the session is configured not to recover from are thrown', async () => {
     const parts = model();
     await using runner = Session.open({ graph: parts.graph });
     const { session } = sessionOf(parts, runner, { isRecoverable: () => false });

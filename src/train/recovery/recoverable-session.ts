@@ -1,9 +1,9 @@
 /**
- * Runs that survive the loss of a ps. A run that fails because the cluster changed is run again when the
- * cluster is whole and every variable has a value. The chief gives values to variables that have none, from a
- * checkpoint where there is one; each task to those that are its own; the others wait.
+ * Runs that survive the loss of a ps. A run that fails because the cluster changed is repeated when the cluster is
+ * complete and every variable has a value. The chief restores variables that have no value from a checkpoint, or
+ * initializes them if there is none; each task initializes its local variables; the other tasks wait.
  *
- * `run` is a training step: it goes through the gate, where there is one. `aside` is for all else: it goes past it.
+ * `run` is a training step and passes the gate, if there is one. `runUngated` is for everything else.
  */
 import { firstLineOf, isShoalError, ShoalError } from '../../errors/errors.js';
 import type { Graph } from '../../graph/graph.js';
@@ -16,7 +16,7 @@ import { readsOnly } from './reads-only.js';
 import type { StepGate } from './step-gate.js';
 import { StepLimit, StepTimes } from './step-limit.js';
 
-/** What this needs of a session: one over a cluster, or a plain one. */
+/** A session of a cluster, or a local one. */
 export interface Runner {
   run<const F extends Fetches>(fetches: F, options?: RunOptions): Promise<FetchResult<F>>;
 }
@@ -25,39 +25,42 @@ export interface RecoverableOptions extends Omit<ReadinessOptions, 'isRecoverabl
   readonly runner: Runner;
   readonly graph: Graph;
   /**
-   * A run that takes longer is given up, and the cluster looked at. Infinity: none is. Default: derived from the steps that
-   * were made (see step-limit).
+   * A run that takes longer is aborted, and the cluster checked. Infinity: no limit. Default: derived from recent steps
+   * (see step-limit).
    */
-  readonly stepMs?: number | undefined;
-  /** The lowest limit that is derived from steps; default: 60 s. */
-  readonly stepFloorMs?: number | undefined;
+  readonly stepMs?: number;
+  /** The minimum of the derived limit; default: 60 s. */
+  readonly stepFloorMs?: number;
   /**
-   * Whether all tasks that a step needs are there. While they are, steps that reach their limit three times in a row fail
-   * with an error; default: they are tried for ever.
+   * Whether all tasks that a step needs are alive. While they are, a step that reaches its limit three times in a row
+   * fails with an error; default: it is repeated without end.
    */
   readonly isComplete?: () => boolean;
-  /** Where steps rest while a cut is made. */
+  /** Pauses steps during a snapshot. */
   readonly gate?: StepGate;
   /**
-   * Called when all variables have values: at the start, and `again` after each recovery. Runs wait for it, so it
-   * speaks to the runner itself.
+   * Called when all variables have values: at the start, and with `again` after each recovery. Runs of this session
+   * wait for it, so it must use the runner directly.
    */
   readonly onReady?: (again: boolean) => Promise<void> | void;
-  /** Called before a recovery begins: what needs a whole cluster, a save above all, is to end first. */
+  /** Called before a recovery begins, to end work that needs a complete cluster, such as a save. */
   readonly onLost?: () => Promise<void> | void;
-  /** How often the input has gone with a session: it is to begin anew in the next. */
+  /** How often the input was lost with a session; it restarts in the next session. */
   readonly inputReleases?: (() => number) | undefined;
-  /** Which errors a change of the cluster explains. */
+  /** Whether a change of the cluster explains an error. */
   readonly isRecoverable?: (error: unknown) => boolean;
 }
 
-/** What belongs to a step besides its run. */
+/** What a step does before and after its run. */
 export interface StepParts<R> {
-  /** Called when nothing stands between the step and its run; what it throws is thrown in place of the run. */
+  /** Called immediately before the run. If it throws, the step fails without the run. */
   readonly before?: (() => void) | undefined;
-  /** The step is over, for whoever wants all steps to rest, when this has ended. */
+  /** Part of the step: a pause waits for it. */
   readonly after?: ((result: R) => Promise<void>) | undefined;
 }
+
+/** How often `onReady` may fail in a row. */
+const MAX_FAILURES = 3;
 
 export class RecoverableSession {
   readonly graph: Graph;
@@ -66,12 +69,12 @@ export class RecoverableSession {
   readonly #globalStep: Variable<'int64'> | undefined;
   readonly #isRecoverable: (error: unknown) => boolean;
   readonly #limit: StepLimit;
-  /** Errors of steps that were given up at the limit. */
-  readonly #tooLong = new WeakSet<object>();
+  /** Errors of steps that were aborted at the limit. */
+  readonly #timedOut = new WeakSet<object>();
   #wasReady = false;
   #recovering: Promise<void> | undefined;
   #recoveries = 0;
-  /** As of the last readiness. */
+  /** `inputReleases` at the last readiness. */
   #releases: number | undefined;
 
   constructor(options: RecoverableOptions) {
@@ -84,17 +87,17 @@ export class RecoverableSession {
     this.#limit = new StepLimit(gate?.times ?? new StepTimes(), { fixedMs, floorMs });
   }
 
-  /** How often the cluster was lost and found again. */
+  /** How often the cluster has recovered. */
   get recoveries(): number {
     return this.#recoveries;
   }
 
-  /** How long a run may take at this moment, in milliseconds. */
+  /** The current time limit of a run. */
   get stepLimitMs(): number {
     return this.#limit.ms;
   }
 
-  /** Whether a recovery is under way, or the first readiness. */
+  /** Whether a recovery, or the start, is in progress. */
   get isRecovering(): boolean {
     return this.#recovering !== undefined;
   }
@@ -105,21 +108,21 @@ export class RecoverableSession {
     await this.#makeReady();
   }
 
-  /** A training step: repeated until it went through, behind the gate. What only reads variables goes past it. */
+  /** A training step: passes the gate, and is repeated until it succeeds. Plain reads of variables bypass the gate. */
   run<const F extends Fetches>(fetches: F, options: RunOptions = {}): Promise<FetchResult<F>> {
     if (this.#options.gate && !options.targets && readsOnly(fetches))
       return this.runUngated(fetches, options);
     return this.#repeat(() => this.attempt(fetches, options), options);
   }
 
-  /** A run that is no training step: a park does not hold it, and need not wait for it. */
+  /** A run that is not a training step: a pause neither blocks it nor waits for it. */
   runUngated<const F extends Fetches>(fetches: F, options: RunOptions = {}): Promise<FetchResult<F>> {
     return this.#repeat(() => this.#runOnce(fetches, options), options);
   }
 
   /**
-   * A training step that is tried once: what fails is for `recover`. What belongs to the step around its run is done
-   * behind the gate too.
+   * A training step that is tried once; pass an error to `recover`. The parts of the step around its run happen behind
+   * the gate too.
    */
   async attempt<const F extends Fetches>(
     fetches: F,
@@ -128,19 +131,19 @@ export class RecoverableSession {
   ): Promise<FetchResult<F>> {
     await this.ready();
     const { gate } = this.#options;
-    if (!gate) return this.#whole(fetches, options, around);
-    await this.#pass(gate, this.#signal(options));
+    if (!gate) return this.#runStep(fetches, options, around);
+    await this.#enter(gate, this.#signal(options));
     try {
-      const result = await this.#whole(fetches, options, around);
-      // The step is made: where its number can't be read, the next one to enter tells it.
-      if (gate.wantsStep) await this.#tellStep(gate).catch(() => {});
+      const result = await this.#runStep(fetches, options, around);
+      // The step has succeeded: if its number cannot be read, the next step reports it.
+      if (gate.needsStep) await this.#reportStep(gate).catch(() => {});
       return result;
     } finally {
       gate.leave();
     }
   }
 
-  async #whole<const F extends Fetches>(
+  async #runStep<const F extends Fetches>(
     fetches: F,
     options: RunOptions,
     { before, after }: StepParts<FetchResult<F>>,
@@ -149,7 +152,7 @@ export class RecoverableSession {
     before?.();
     const begun = performance.now();
     const result = await this.#runOnce(fetches, options).catch((error: unknown) => {
-      if (options.timeoutMs === undefined && isDeadline(error)) this.#tooLong.add(error as ShoalError);
+      if (options.timeoutMs === undefined && isDeadline(error)) this.#timedOut.add(error as ShoalError);
       throw error;
     });
     this.#limit.completed(performance.now() - begun);
@@ -157,32 +160,32 @@ export class RecoverableSession {
     return result;
   }
 
-  /** A step that waits for a recovery is not under way: a park does not wait for it. */
-  async #pass(gate: StepGate, signal: AbortSignal | undefined): Promise<void> {
+  /** A step that waits for a recovery does not count as running: a pause does not wait for it. */
+  async #enter(gate: StepGate, signal: AbortSignal | undefined): Promise<void> {
     for (;;) {
       if (this.#recovering) await this.#recovering;
-      if (gate.wantsStep) await this.#tellStep(gate);
+      if (gate.needsStep) await this.#reportStep(gate);
       await gate.enter(signal);
       if (!this.#recovering) return;
       gate.leave();
     }
   }
 
-  /** Makes the cluster whole after an error that a change of it explains; throws any other. */
+  /** Recovers the cluster after an error that a change of the cluster explains; rethrows any other error. */
   async recover(error: unknown, options: RunOptions = {}): Promise<void> {
     const ownDeadline = options.timeoutMs !== undefined && isDeadline(error);
     const stopped = this.#options.signal?.aborted || options.signal?.aborted;
-    const isExplained = this.#isRecoverable(error) || this.#hasInputGone(error);
+    const isExplained = this.#isRecoverable(error) || this.#hasLostInput(error);
     if (stopped || ownDeadline || !isExplained) throw error;
-    // Steps under way at once end at their limits together: they count as one.
-    if (this.#tooLong.has(error as object) && !this.#recovering)
+    // Concurrent steps reach their limits together: they count once.
+    if (this.#timedOut.has(error as object) && !this.#recovering)
       this.#limit.expired(this.#options.isComplete?.() ?? false);
     this.#options.log?.(`a step failed: ${firstLineOf(error)}; waiting for the cluster`);
     await this.#makeReady();
   }
 
-  /** The session that was ready may go while no step is under way: the next step meets iterators without a beginning. */
-  #hasInputGone(error: unknown): boolean {
+  /** A session may be lost while no step is running: the next step then finds uninitialized iterators. */
+  #hasLostInput(error: unknown): boolean {
     return (
       isShoalError(error, 'SHOAL_TF_FAILED_PRECONDITION') &&
       this.#options.inputReleases?.() !== this.#releases
@@ -217,14 +220,14 @@ export class RecoverableSession {
     return signal && own ? AbortSignal.any([signal, own]) : (own ?? signal);
   }
 
-  /** The gate may only let by who has not reached its step. */
-  async #tellStep(gate: StepGate): Promise<void> {
+  /** Reports the global step to a gate that pauses at a step. */
+  async #reportStep(gate: StepGate): Promise<void> {
     if (!this.#globalStep) return;
     const step = await this.#options.runner.run(this.#globalStep.toOutput(), { timeoutMs: 30_000 });
     gate.saw(step.number());
   }
 
-  /** One recovery at a time, however many runs failed. */
+  /** One recovery at a time, regardless of how many runs failed. */
   #makeReady(): Promise<void> {
     this.#recovering ??= this.#becomeReady().finally(() => {
       this.#recovering = undefined;
@@ -236,23 +239,34 @@ export class RecoverableSession {
     const again = this.#wasReady;
     if (again) await this.#options.onLost?.();
     this.#releases = this.#options.inputReleases?.();
-    await this.#readiness.reach(again);
-    await this.#options.onReady?.(again);
+    for (let failures = 0; ; failures++) {
+      await this.#readiness.reach(again);
+      try {
+        await this.#options.onReady?.(again);
+        break;
+      } catch (error) {
+        // A ps may have been lost meanwhile.
+        if (failures === MAX_FAILURES || this.#options.signal?.aborted || !this.#isRecoverable(error))
+          throw error;
+        this.#options.log?.(`preparing to train failed: ${firstLineOf(error)}; waiting for the cluster`);
+        await this.#options.onLost?.();
+      }
+    }
     if (again) {
       this.#recoveries += 1;
-      this.#options.log?.('the cluster is whole again; training goes on');
+      this.#options.log?.('the cluster is complete again; training continues');
     }
     this.#wasReady = true;
   }
 }
 
-/** Errors that a change of the cluster explains. */
+/** Whether a change of the cluster explains an error. */
 export function isRecoverable(error: unknown): boolean {
   if (isShoalError(error, 'SHOAL_TF_FAILED_PRECONDITION'))
     return /Could not find variable|uninitialized/i.test(error.message);
-  // An update of a variable, before any read, on a ps that was started again and holds nothing yet.
+  // An update of a variable on a restarted ps that holds no variables yet.
   if (isShoalError(error, 'SHOAL_TF_NOT_FOUND')) return /Container \S+ does not exist/.test(error.message);
-  // Who enqueues into a queue that was closed is told so in the same way as who loses a peer.
+  // An enqueue into a closed queue fails with the same code as the loss of a peer.
   if (isShoalError(error, 'SHOAL_TF_CANCELLED')) return !/queue/i.test(error.message);
   return (
     isShoalError(error, 'SHOAL_TF_UNAVAILABLE') ||

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { RecoveryGuard } from './recovery-guard.js';
 
-describe('recoveryGuard', () => {
-  it('gives up work when the cluster is lost, and waits for its end', async () => {
+describe('RecoveryGuard', () => {
+  it('aborts work when a recovery begins, and waits for its end', async () => {
     const recoveryGuard = new RecoveryGuard();
     const order: string[] = [];
     const work = recoveryGuard.during(
@@ -12,28 +12,30 @@ describe('recoveryGuard', () => {
           signal.addEventListener('abort', () =>
             setTimeout(() => {
               order.push('work ended');
-              reject(new Error('given up'));
+              reject(new Error('aborted'));
             }, 20),
           ),
         ),
     );
-    const outcome = expect(work).rejects.toThrow('given up');
+    const outcome = expect(work).rejects.toThrow('aborted');
     await recoveryGuard.suspend();
     order.push('recovery');
     await outcome;
     expect(order).toEqual(['work ended', 'recovery']);
   });
 
-  it('refuses work until the cluster is whole again', async () => {
+  it('rejects work until the cluster is complete again', async () => {
     const recoveryGuard = new RecoveryGuard();
     await recoveryGuard.suspend();
     expect(recoveryGuard.isStable).toBe(false);
-    await expect(recoveryGuard.during('A save', async () => 1)).rejects.toThrow(/A save can not be while/);
+    await expect(recoveryGuard.during('A save', async () => 1)).rejects.toThrow(
+      /A save is not possible while/,
+    );
     recoveryGuard.resume();
     expect(await recoveryGuard.during('A save', async () => 1)).toBe(1);
   });
 
-  it('lets a signal of the caller give up work too', async () => {
+  it('lets the signal of the caller abort work too', async () => {
     const stop = new AbortController();
     const seen = new RecoveryGuard().during(
       'A save',

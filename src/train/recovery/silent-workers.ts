@@ -1,24 +1,24 @@
 /**
- * Workers that this task does not hear any more, though nobody has seen their processes end. Such a worker may
- * be out of this task's reach alone, and train on: a cut that left it out would be torn. It counts as resting when no
- * task that holds variables hears it either, for then it cannot reach them.
+ * Workers whose heartbeats no longer arrive here, but whose processes were not seen to end. Such a worker may be
+ * unreachable from this task only, and still train: a snapshot without it would be inconsistent. It counts as paused
+ * when it is unreachable from all ps too, because then it cannot change variables.
  */
 import * as v from 'valibot';
 import { sleep } from '../../async/deadline.js';
 import { checked } from '../../cluster/agent/wire.js';
 import type { Identity } from '../../cluster/membership/map.js';
-import { isThere } from '../../cluster/membership/types.js';
+import { isPresent } from '../../cluster/membership/types.js';
 import { parseTaskId, type TaskId, trains } from '../../cluster/spec/task-id.js';
 import type { ClusterTask } from '../../cluster/task/cluster-task.js';
 import { isShoalError, ShoalError } from '../../errors/errors.js';
 
-const HEARS = 'train-hears';
+const REACHABLE = 'train-reachable';
 const ASK_MS = 2000;
 const AGAIN_MS = 250;
-/** Others notice a silence somewhat later. */
+/** Other tasks may detect a silent worker somewhat later. */
 const PATIENCE_MS = 5000;
 const Question = v.object({ task: v.pipe(v.string(), v.maxLength(100)), incarnation: v.number() });
-const Answer = v.object({ hears: v.boolean() });
+const Answer = v.object({ isReachable: v.boolean() });
 
 export class SilentWorkers {
   readonly #task: ClusterTask;
@@ -28,11 +28,10 @@ export class SilentWorkers {
 
   constructor(task: ClusterTask) {
     this.#task = task;
-    task.onOrder(HEARS, (payload) => {
+    task.onOrder(REACHABLE, (payload) => {
       const asked = checked(Question, payload, 'order');
       const known = task.members().find((member) => member.task === asked.task);
-      const hears = known !== undefined && known.incarnation === asked.incarnation && isThere(known.status);
-      return { hears };
+      return { isReachable: known?.incarnation === asked.incarnation && isPresent(known.status) };
     });
     this.#stop = task.events.on('*', (event) => {
       if (event.type === 'lost' && event.why === 'silent' && trains(event.member.task)) {
@@ -48,16 +47,16 @@ export class SilentWorkers {
     return this.#silent.has(task);
   }
 
-  /** Resolves when the worker has fallen silent. */
-  falls(task: string, signal: AbortSignal): Promise<void> {
+  /** Resolves when the worker becomes silent. */
+  becomesSilent(task: string, signal: AbortSignal): Promise<void> {
     return new Promise((resolve) => {
       if (this.has(task)) return resolve();
       const end = () => {
         this.#listeners.delete(listener);
         signal.removeEventListener('abort', end);
       };
-      const listener = (fallen: string) => {
-        if (fallen !== task) return;
+      const listener = (silent: string) => {
+        if (silent !== task) return;
         end();
         resolve();
       };
@@ -66,55 +65,59 @@ export class SilentWorkers {
     });
   }
 
-  /** Resolves when no ps hears any of the silent workers; rejects when one does for longer than it takes to notice. */
-  async allUnheard(signal: AbortSignal | undefined, log: (line: string) => void): Promise<void> {
+  /** Resolves when no ps reaches any silent worker; rejects when one still does after the time to detect a silence. */
+  async allUnreachable(signal: AbortSignal | undefined, log: (line: string) => void): Promise<void> {
     for (const worker of [...this.#silent.keys()]) {
       const patience = AbortSignal.timeout(PATIENCE_MS);
       try {
-        await this.unheard(worker, signal ? AbortSignal.any([signal, patience]) : patience, log);
+        await this.unreachable(worker, signal ? AbortSignal.any([signal, patience]) : patience, log);
       } catch (error) {
         if (!this.has(worker)) continue;
         if (!patience.aborted || signal?.aborted) throw error;
-        throw new ShoalError('SHOAL_UNREACHABLE', `${worker} is out of reach and may train on`, {
-          hint: 'See to the way between it and the chief, or stop it.',
+        throw new ShoalError('SHOAL_UNREACHABLE', `${worker} is unreachable and may still be training`, {
+          hint: 'Check the network between it and the chief, or stop it.',
         });
       }
     }
   }
 
-  /** Resolves when no ps hears the worker; rejects when it comes back, and by the signal. */
-  async unheard(worker: string, signal: AbortSignal, log: (line: string) => void): Promise<void> {
-    for (let told = ''; ; ) {
-      const life = this.#silent.get(worker);
-      if (!life) throw new ShoalError('SHOAL_UNREACHABLE', `${worker} came back while it was to rest`);
-      const who = await this.#heardBy(life, signal);
-      if (who.length === 0) return;
-      const line = `${worker} is out of reach, but ${who.join(', ')} may hear it: a cut without it could be torn`;
-      if (line !== told) log(line);
-      told = line;
+  /** Resolves when no ps reaches the worker; rejects when it comes back, or when the signal aborts. */
+  async unreachable(worker: string, signal: AbortSignal, log: (line: string) => void): Promise<void> {
+    for (let logged = ''; ; ) {
+      const identity = this.#silent.get(worker);
+      if (!identity)
+        throw new ShoalError('SHOAL_UNREACHABLE', `${worker} came back while it was being paused`);
+      const ps = await this.#reachableFrom(identity, signal);
+      if (ps.length === 0) return;
+      const line = `${worker} is unreachable from here, but ${ps.join(', ')} may reach it: a snapshot without it could be inconsistent`;
+      if (line !== logged) log(line);
+      logged = line;
       await sleep(AGAIN_MS, signal);
     }
   }
 
-  async #heardBy({ task: worker, incarnation }: Identity, signal: AbortSignal): Promise<readonly TaskId[]> {
+  async #reachableFrom(
+    { task: worker, incarnation }: Identity,
+    signal: AbortSignal,
+  ): Promise<readonly TaskId[]> {
     const ps = this.#task
       .members()
       .filter(({ task, status }) => parseTaskId(task).job === 'ps' && status !== 'dead' && status !== 'left');
-    const hears = await Promise.all(
+    const isReachable = await Promise.all(
       ps.map(async ({ task }) => {
         try {
           const question = { task: worker, incarnation };
-          const answer = await this.#task.order(task, HEARS, question, { timeoutMs: ASK_MS, signal });
-          return checked(Answer, answer, 'answer').hears;
+          const answer = await this.#task.order(task, REACHABLE, question, { timeoutMs: ASK_MS, signal });
+          return checked(Answer, answer, 'answer').isReachable;
         } catch (error) {
-          // Without checkpoints of its own a task knows no such order, and does not say.
+          // A ps without a checkpoint service does not know this order.
           if (isShoalError(error, 'SHOAL_NOT_FOUND')) return false;
           signal.throwIfAborted();
           return true;
         }
       }),
     );
-    return ps.filter((_, i) => hears[i]).map(({ task }) => task);
+    return ps.filter((_, i) => isReachable[i]).map(({ task }) => task);
   }
 
   close(): void {

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { StepGate } from './step-gate.js';
 
-/** What a promise has come to so far. */
+/** The current state of a promise. */
 function watch(promise: Promise<unknown>): { state: () => string } {
   let state = 'pending';
   promise.then(
@@ -20,8 +20,8 @@ const turn = () => vi.advanceTimersByTimeAsync(0);
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
-describe('a gate that is not parked', () => {
-  it('lets steps through, several at once', async () => {
+describe('a gate that is not paused', () => {
+  it('lets several steps pass at the same time', async () => {
     const gate = new StepGate();
     await gate.enter();
     await gate.enter();
@@ -36,51 +36,51 @@ describe('a gate that is not parked', () => {
   });
 });
 
-describe('a park', () => {
-  it('resolves at once when no step is under way', async () => {
-    await new StepGate().park({ leaseMs: 1000 });
+describe('a pause', () => {
+  it('resolves at once when no step is running', async () => {
+    await new StepGate().pause({ leaseMs: 1000 });
   });
 
-  it('waits for the steps under way and holds the others until it is resumed', async () => {
+  it('waits for running steps and blocks new ones until it is resumed', async () => {
     const gate = new StepGate();
     await gate.enter();
-    const park = watch(gate.park({ leaseMs: 1000 }));
+    const pause = watch(gate.pause({ leaseMs: 1000 }));
     const second = watch(gate.enter());
     await turn();
-    expect([park.state(), second.state()]).toEqual(['pending', 'pending']);
+    expect([pause.state(), second.state()]).toEqual(['pending', 'pending']);
     gate.leave();
     await turn();
-    expect([park.state(), second.state()]).toEqual(['resolved', 'pending']);
+    expect([pause.state(), second.state()]).toEqual(['resolved', 'pending']);
     gate.resume();
     await turn();
     expect(second.state()).toBe('resolved');
   });
 
-  it('ends by itself after its lease, so that nobody is held by a chief that died', async () => {
+  it('ends when its lease expires, so a dead chief blocks no worker', async () => {
     const gate = new StepGate();
-    await gate.park({ leaseMs: 1000 });
+    await gate.pause({ leaseMs: 1000 });
     const step = watch(gate.enter());
     await vi.advanceTimersByTimeAsync(999);
     expect(step.state()).toBe('pending');
     await vi.advanceTimersByTimeAsync(2);
     expect(step.state()).toBe('resolved');
-    expect(gate.parked).toBe(false);
+    expect(gate.paused).toBe(false);
   });
 
-  it('fails when its lease ends before all steps rest', async () => {
+  it('fails when its lease expires before all steps are paused', async () => {
     const gate = new StepGate();
     await gate.enter();
-    const park = watch(gate.park({ leaseMs: 1000 }));
+    const pause = watch(gate.pause({ leaseMs: 1000 }));
     await vi.advanceTimersByTimeAsync(1001);
-    expect(park.state()).toMatch(/rejected: .* 1 are under way: its lease of 1000 ms is over/);
+    expect(pause.state()).toMatch(/rejected: .* 1 steps are running: the lease of 1000 ms expired/);
   });
 
-  it('takes the place of one before it, with a lease of its own', async () => {
+  it('replaces an earlier one, with its own lease', async () => {
     const gate = new StepGate();
-    await gate.park({ leaseMs: 1000 });
+    await gate.pause({ leaseMs: 1000 });
     const step = watch(gate.enter());
     await vi.advanceTimersByTimeAsync(900);
-    await gate.park({ leaseMs: 1000 });
+    await gate.pause({ leaseMs: 1000 });
     await vi.advanceTimersByTimeAsync(900);
     expect(step.state()).toBe('pending');
     gate.resume();
@@ -88,15 +88,15 @@ describe('a park', () => {
     expect(step.state()).toBe('resolved');
   });
 
-  it('needs a lease', () => {
-    expect(() => new StepGate().park({ leaseMs: 0 })).toThrow(/needs a lease/);
+  it('needs a positive lease', () => {
+    expect(() => new StepGate().pause({ leaseMs: 0 })).toThrow(/leaseMs must be greater than 0/);
   });
 });
 
 describe('a step that waits', () => {
-  it('is given up by its signal and does not count', async () => {
+  it('is aborted by its signal and does not count', async () => {
     const gate = new StepGate();
-    await gate.park({ leaseMs: 1000 });
+    await gate.pause({ leaseMs: 1000 });
     const stop = new AbortController();
     const step = watch(gate.enter(stop.signal));
     stop.abort();
@@ -106,18 +106,18 @@ describe('a step that waits', () => {
   });
 });
 
-describe('a park at a step', () => {
-  it('lets steps through until the global step is there', async () => {
+describe('a pause at a step', () => {
+  it('lets steps pass until the global step is reached', async () => {
     const gate = new StepGate();
     gate.saw(3);
-    const park = watch(gate.park({ atStep: 5, leaseMs: 1000 }));
-    expect(gate.wantsStep).toBe(true);
+    const pause = watch(gate.pause({ atStep: 5, leaseMs: 1000 }));
+    expect(gate.needsStep).toBe(true);
     for (const step of [4, 5]) {
       await gate.enter();
       gate.saw(step);
       gate.leave();
       await turn();
-      expect(park.state()).toBe(step === 5 ? 'resolved' : 'pending');
+      expect(pause.state()).toBe(step === 5 ? 'resolved' : 'pending');
     }
     const held = watch(gate.enter());
     await turn();
@@ -127,18 +127,18 @@ describe('a park at a step', () => {
     expect(held.state()).toBe('resolved');
   });
 
-  it('resolves at once where the step was seen already', async () => {
+  it('resolves at once when the step was already seen', async () => {
     const gate = new StepGate();
     gate.saw(7);
-    await gate.park({ atStep: 7, leaseMs: 1000 });
+    await gate.pause({ atStep: 7, leaseMs: 1000 });
   });
 
-  it('lets a step go on that rested under a park without one', async () => {
+  it('unblocks a step that an earlier pause without a step blocked', async () => {
     const gate = new StepGate();
     gate.saw(3);
-    await gate.park({ leaseMs: 1000 });
+    await gate.pause({ leaseMs: 1000 });
     const step = watch(gate.enter());
-    void gate.park({ atStep: 4, leaseMs: 1000 }).catch(() => {});
+    void gate.pause({ atStep: 4, leaseMs: 1000 }).catch(() => {});
     await turn();
     expect(step.state()).toBe('resolved');
   });

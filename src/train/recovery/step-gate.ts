@@ -1,58 +1,57 @@
 /**
- * The gate that every training step of a task goes through. Who wants all steps to rest, for a cut, parks it: steps
- * under way end, others wait in front. A park is a lease and ends by itself, so that a chief which died never holds
- * a worker.
+ * The gate that every training step of a task passes. A pause, for a snapshot, lets running steps complete and blocks
+ * new ones. A pause is a lease and expires, so a chief that died never blocks a worker.
  *
- * Steps of synchronous training wait for each other's gradients. There a park names the step at which all rest:
- * until it is reached, steps go through.
+ * Steps of synchronous training wait for each other's gradients. There a pause names the global step at which all
+ * workers pause; until it is reached, steps pass.
  */
 import { abortError } from '../../async/deadline.js';
 import { invalid, ShoalError } from '../../errors/errors.js';
 import { StepTimes } from './step-limit.js';
 
-export interface ParkOptions {
-  /** Synchronous training: rest when the global step is here, not before. */
+export interface PauseOptions {
+  /** Synchronous training: the global step at which to pause; default: at once. */
   readonly atStep?: number;
-  /** How long the park lasts if nobody ends it. */
+  /** How long the pause lasts without a `resume`. */
   readonly leaseMs: number;
 }
 
-interface Park {
+interface Pause {
   readonly atStep: number | undefined;
   readonly timer: NodeJS.Timeout;
-  /** Resolves or rejects the call of `park`; does nothing once it has settled. */
+  /** Settle the promise that `pause` returned. */
   readonly resolve: () => void;
   readonly reject: (error: ShoalError) => void;
 }
 
 export class StepGate {
-  /** How long the steps of this task take: who waits for them to pause must know. */
+  /** The durations of the steps of this task, from which the time to pause is derived. */
   readonly times = new StepTimes();
-  #park: Park | undefined;
+  #pause: Pause | undefined;
   #underWay = 0;
   #seenStep: number | undefined;
   readonly #waiting = new Set<() => void>();
 
-  /** Steps that have entered and not left. */
+  /** The number of running steps: entered, not left. */
   get underWay(): number {
     return this.#underWay;
   }
 
-  get parked(): boolean {
-    return this.#park !== undefined;
+  get paused(): boolean {
+    return this.#pause !== undefined;
   }
 
-  /** Whether the gate must be told the global step to know who may go through. */
-  get wantsStep(): boolean {
-    return this.#park?.atStep !== undefined;
+  /** Whether the gate needs the global step, reported with `saw`, to decide whether steps may pass. */
+  get needsStep(): boolean {
+    return this.#pause?.atStep !== undefined;
   }
 
-  /** The highest global step that was told of. */
+  /** The last reported global step. */
   get seenStep(): number | undefined {
     return this.#seenStep;
   }
 
-  /** Resolves when a step may begin, which then counts as under way until `leave`. */
+  /** Resolves when a step may begin. It counts as running until `leave`. */
   async enter(signal?: AbortSignal): Promise<void> {
     while (!this.#isOpen()) await this.#change(signal);
     if (signal?.aborted) throw abortError('A training step', signal);
@@ -60,54 +59,57 @@ export class StepGate {
   }
 
   leave(): void {
-    if (this.#underWay === 0) throw invalid('A step has left the gate that did not enter it');
+    if (this.#underWay === 0) throw invalid('StepGate.leave was called for a step that did not enter');
     this.#underWay -= 1;
     this.#settle();
   }
 
-  /** Tells the global step as it was read. After a restore it may be lower than before. */
+  /** Reports the global step. After a restore it may be lower than before. */
   saw(step: number): void {
     this.#seenStep = step;
     this.#settle();
     this.#wake();
   }
 
-  /** Resolves when no step is under way and none will begin before `resume` or the end of the lease. */
-  park({ atStep, leaseMs }: ParkOptions): Promise<void> {
-    if (!(leaseMs > 0)) throw invalid(`A park needs a lease in milliseconds; ${leaseMs} is none`);
-    this.#end('another park has taken its place');
+  /** Resolves when no step is running, and none will begin before `resume` or the end of the lease. */
+  pause({ atStep, leaseMs }: PauseOptions): Promise<void> {
+    if (!(leaseMs > 0)) throw invalid(`leaseMs must be greater than 0; it is ${leaseMs}`);
+    this.#end('another pause replaced this one');
     return new Promise((resolve, reject) => {
-      const timer = setTimeout(() => this.#end(`its lease of ${leaseMs} ms is over`), leaseMs);
-      this.#park = { atStep, timer, resolve, reject };
+      const timer = setTimeout(() => this.#end(`the lease of ${leaseMs} ms expired`), leaseMs);
+      this.#pause = { atStep, timer, resolve, reject };
       this.#settle();
-      // A step that rested under another park may have to go on to reach this one's step.
+      // Steps blocked by the previous pause may have to pass to reach `atStep`.
       this.#wake();
     });
   }
 
-  /** Lets steps through. Without a park it does nothing: the lease may have ended first. */
+  /** Lets steps pass. Does nothing without a pause: the lease may have expired first. */
   resume(): void {
-    this.#end('it was ended before all steps rested');
+    this.#end('training was resumed before all steps were paused');
   }
 
   #isOpen(): boolean {
-    if (!this.#park) return true;
-    const { atStep } = this.#park;
+    if (!this.#pause) return true;
+    const { atStep } = this.#pause;
     return atStep !== undefined && (this.#seenStep === undefined || this.#seenStep < atStep);
   }
 
   #settle(): void {
-    if (this.#park && this.#underWay === 0 && !this.#isOpen()) this.#park.resolve();
+    if (this.#pause && this.#underWay === 0 && !this.#isOpen()) this.#pause.resolve();
   }
 
   #end(why: string): void {
-    const park = this.#park;
-    if (!park) return;
-    clearTimeout(park.timer);
-    this.#park = undefined;
-    const at = park.atStep === undefined ? '' : ` at step ${park.atStep}`;
-    park.reject(
-      new ShoalError('SHOAL_TIMEOUT', `Steps were to rest${at}, but ${this.#underWay} are under way: ${why}`),
+    const pause = this.#pause;
+    if (!pause) return;
+    clearTimeout(pause.timer);
+    this.#pause = undefined;
+    const at = pause.atStep === undefined ? '' : ` at step ${pause.atStep}`;
+    pause.reject(
+      new ShoalError(
+        'SHOAL_TIMEOUT',
+        `Training did not pause${at}, ${this.#underWay} steps are running: ${why}`,
+      ),
     );
     this.#wake();
   }

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { StepLimit, StepTimes } from './step-limit.js';
 
 describe('the limit of a step', () => {
-  test('is generous at first, then follows from the longest recent step', () => {
+  test('is generous at first, then derived from the longest recent step', () => {
     const times = new StepTimes();
     const limit = new StepLimit(times);
     expect(limit.ms).toBe(600_000);
@@ -12,13 +12,13 @@ describe('the limit of a step', () => {
     expect(limit.ms).toBe(60_000);
   });
 
-  test('is what was configured', () => {
+  test('is the configured one', () => {
     const limit = new StepLimit(new StepTimes(), { fixedMs: 5000 });
     limit.completed(4000);
     expect(limit.ms).toBe(5000);
   });
 
-  test('grows with each attempt that it ended, and fails the third in a row', () => {
+  test('grows with each expired attempt, and fails the third in a row', () => {
     const limit = new StepLimit(new StepTimes());
     limit.completed(10);
     limit.expired(true);
@@ -28,7 +28,7 @@ describe('the limit of a step', () => {
     expect(() => limit.expired(true)).toThrow(/more than 240 s.*all tasks.*alive/);
   });
 
-  test('does not count attempts that waited for a task that was away, nor those before a step that was made', () => {
+  test('does not count attempts that waited for a missing task, nor those before a completed step', () => {
     const limit = new StepLimit(new StepTimes(), { fixedMs: 5000 });
     for (let i = 0; i < 10; i++) limit.expired(false);
     for (let i = 0; i < 10; i++) {
@@ -40,7 +40,7 @@ describe('the limit of a step', () => {
   });
 });
 
-test('the time to pause covers the steps that were made', () => {
+test('the time to pause is derived from recent steps', () => {
   const times = new StepTimes();
   expect(times.pauseMs).toBe(60_000);
   times.add(10);

@@ -1,7 +1,7 @@
 /**
- * How long a training step may take. Nobody knows it beforehand, so it follows from the steps that were made: the first ones
- * get a generous limit, later ones a multiple of the longest recent step. The limit is for what nothing else notices, such as
- * a lost message: a ps that dies or freezes is noticed by the membership, which aborts the steps under way at once.
+ * The time limit of a training step, derived from the durations of recent steps: the first steps get a generous limit,
+ * later ones a multiple of the longest recent step. The limit catches what nothing else detects, such as a lost
+ * message. The membership detects a ps that dies or freezes, and aborts the running steps at once.
  */
 import { ShoalError } from '../../errors/errors.js';
 
@@ -9,9 +9,9 @@ const FIRST_MS = 600_000;
 const FLOOR_MS = 60_000;
 const FACTOR = 10;
 const RECENT = 100;
-/** Deadlines in a row after which a step is taken for one that can never end in time. */
+/** Consecutive expired limits after which training fails. */
 const MAX_EXPIRED = 3;
-/** How long workers may take to pause for a checkpoint when no step has been made, and at least. */
+/** How long workers may take to pause for a checkpoint: before any step has completed, and the minimum. */
 const FIRST_PAUSE_MS = 60_000;
 const FLOOR_PAUSE_MS = 15_000;
 
@@ -24,12 +24,12 @@ export class StepTimes {
     if (this.#recent.length > RECENT) this.#recent.shift();
   }
 
-  /** The longest recent one; undefined when there was none. */
+  /** The longest recent step; undefined if there was none. */
   get longestMs(): number | undefined {
     return this.#recent.length === 0 ? undefined : Math.max(...this.#recent);
   }
 
-  /** How long the workers of the cluster may take to end their steps: theirs are taken to be like those of this task. */
+  /** How long workers may take to complete their steps. Assumes that they take as long as those of this task. */
   get pauseMs(): number {
     const { longestMs } = this;
     return longestMs === undefined ? FIRST_PAUSE_MS : Math.max(FLOOR_PAUSE_MS, FACTOR * longestMs);
@@ -37,10 +37,10 @@ export class StepTimes {
 }
 
 export interface StepLimitOptions {
-  /** A limit that does not depend on the steps that were made; Infinity: none. */
-  readonly fixedMs?: number | undefined;
-  /** The lowest limit that follows from steps; default: 60 s. */
-  readonly floorMs?: number | undefined;
+  /** A fixed limit; Infinity: no limit. Default: derived from recent steps. */
+  readonly fixedMs?: number;
+  /** The minimum of the derived limit; default: 60 s. */
+  readonly floorMs?: number;
 }
 
 export class StepLimit {
@@ -58,21 +58,21 @@ export class StepLimit {
     if (fixedMs !== undefined) return fixedMs;
     const { longestMs } = this.#times;
     const limitMs = longestMs === undefined ? FIRST_MS : Math.max(floorMs, FACTOR * longestMs);
-    // A step may have become slower: each attempt gets more time than the one before.
+    // Steps may have become slower: each attempt gets more time than the previous one.
     return this.#expired === 0
       ? limitMs
       : Math.max(limitMs, Math.min(FIRST_MS, limitMs * 2 ** this.#expired));
   }
 
-  /** A step was made in so many milliseconds. */
+  /** Records the duration of a completed step. */
   completed(ms: number): void {
     this.#times.add(ms);
     this.#expired = 0;
   }
 
   /**
-   * A step was given up at the limit. Throws when that has happened too often in a row.
-   * @param isComplete whether all tasks that a step needs are there: what waits for a task that is away is not too slow.
+   * Records a step that was abandoned at the limit. Throws after too many in a row.
+   * @param isComplete whether all tasks that a step needs are alive: waiting for a missing task does not count.
    */
   expired(isComplete: boolean): void {
     const limitMs = this.ms;
@@ -80,9 +80,9 @@ export class StepLimit {
     if (this.#expired < MAX_EXPIRED) return;
     throw new ShoalError(
       'SHOAL_TIMEOUT',
-      `${MAX_EXPIRED} attempts in a row to make a training step took too long, the last one more than ${limitMs / 1000} s, while all tasks that it needs were alive`,
+      `A training step timed out ${MAX_EXPIRED} times in a row, the last time after more than ${limitMs / 1000} s, while all tasks that it needs were alive`,
       {
-        hint: 'If steps take so long, set train.stepTimeoutSecs to more than the longest one. If not, look for an input that gives no records.',
+        hint: 'If steps take that long, set train.stepTimeoutSecs to more than the longest step. Otherwise look for an input that delivers no records.',
       },
     );
   }

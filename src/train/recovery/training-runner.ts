@@ -1,4 +1,4 @@
-/** What training needs of a saver and of a session: the saver itself stands apart. */
+/** The session and saver interfaces that training depends on. */
 import type { Server } from '../../cluster/runtime/server.js';
 import type { Graph } from '../../graph/graph.js';
 import type { Fetches, FetchResult } from '../../session/fetches.js';
@@ -8,11 +8,11 @@ import type { RecoveryGuard } from './recovery-guard.js';
 
 /** Input whose state is part of each checkpoint. */
 export interface CheckpointedInput {
-  /** Resolves when the state can be told. */
+  /** Resolves when a snapshot can be taken. */
   settled(signal?: AbortSignal): Promise<void>;
-  /** The state of the moment, while all workers rest. */
-  cut(): unknown;
-  /** The model is that of a checkpoint with this state. */
+  /** The current state; called while all workers are paused. */
+  snapshot(): unknown;
+  /** Called when the model was restored from a checkpoint with this state. */
   restored(state: unknown): void;
 }
 
@@ -20,47 +20,47 @@ export interface CheckpointedInput {
 export interface TrainingRunner {
   readonly graph: Graph;
   run<const F extends Fetches>(fetches: F, options?: RunOptions): Promise<FetchResult<F>>;
-  /** This task's place in the cluster; none where there is no cluster. */
+  /** The server of this task; undefined without a cluster. */
   readonly server?: Server;
-  /** TensorFlow's session of the moment, where one follows another. */
+  /** The current TensorFlow session, if sessions are replaced. */
   now?(): Pick<TrainingRunner, 'run'> | undefined;
-  /** Keeps saves apart from recoveries; none where nothing recovers. */
+  /** Prevents saves during recoveries; undefined without recoveries. */
   readonly recoveryGuard?: RecoveryGuard;
-  /** What of the input belongs into each checkpoint; none unless this task keeps the ledger of leased input. */
-  readonly input?: CheckpointedInput | undefined;
+  /** The input state in each checkpoint; undefined unless this task keeps the ledger of leased input. */
+  readonly input?: CheckpointedInput;
 }
 
 export interface SaverLike {
   /**
-   * Saves; resolves with the path (`dir/model.ckpt-N`) when the checkpoint is committed. N is the global step at the
-   * moment that is saved, unless told. Where files that the saver did not write have that path, the save fails with
-   * SHOAL_ALREADY_EXISTS; with `mayHide` the checkpoint is kept in the store alone.
+   * Saves; resolves with the path (`dir/model.ckpt-N`) when the checkpoint is committed. N is `globalStep`; default:
+   * the global step of the snapshot. If files that the saver did not write have that path, the save fails with
+   * SHOAL_ALREADY_EXISTS; with `mayHide` the checkpoint is written to the store only.
    */
   save(
     session: TrainingRunner,
     path: string,
     options?: { globalStep?: number; signal?: AbortSignal; mayHide?: boolean },
   ): Promise<string>;
-  /** Gives every variable of the graph its value from the checkpoint; tasks with `missing` ones come last. */
+  /** Restores every variable of the graph. Tasks that hold `missing` variables are restored last. */
   restore(
     session: TrainingRunner,
     path: string,
     options?: { signal?: AbortSignal; missing?: readonly Variable[] },
   ): Promise<unknown>;
-  /** The same from the newest checkpoint that is whole; undefined when there is none at all. */
+  /** Restores the newest complete checkpoint; resolves with undefined if there is no checkpoint. */
   restoreNewest?(
     session: TrainingRunner,
     directory: string,
     options?: { signal?: AbortSignal; missing?: readonly Variable[] },
   ): Promise<unknown>;
-  /** The newest committed checkpoint below the directory, wherever its bytes are. */
+  /** The path of the newest committed checkpoint of the directory, wherever its bytes are. */
   latest(
     session: TrainingRunner,
     directory: string,
     options?: { signal?: AbortSignal },
   ): Promise<string | undefined>;
-  /** Removes what is not to be kept, where no save has done so. */
+  /** Removes old checkpoints, if no save has done so. */
   tidy?(session: TrainingRunner, directory: string): Promise<void>;
-  /** Checkpoints that stay whatever their age. */
+  /** Protects checkpoints from removal. */
   pin?(session: TrainingRunner, paths: readonly string[]): Promise<void>;
 }

@@ -1,4 +1,4 @@
-/** What the chief of a training session leaves for TensorBoard and for people, read by Python. */
+/** The event files and graph.pbtxt of the chief of a training session, read by Python. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { askPython } from '../../../test/python.js';
 import { constant } from '../../ops/creation.js';
@@ -52,7 +52,7 @@ describe('what a chief writes', () => {
   it('is read by TensorBoard: losses by step, steps per second, checkpoints, the graph', async () => {
     const directory = space.path();
     const model = smallModel();
-    // Texts and numbers that the text format has to escape or to write in full.
+    // Strings and numbers that the text format must escape or write in full.
     model.graph.asDefault(() => {
       constant(['Grüße "\\', "it's\n\u0000"], { name: 'texts' });
       constant([0.1, Number.POSITIVE_INFINITY, -0, 1e-30], { name: 'numbers' });
@@ -81,7 +81,7 @@ describe('what a chief writes', () => {
     });
     const seen = await pythonSees(logdir);
     expect(seen.isSameGraph).toBe(true);
-    // Training goes on while the first one is saved, so its step is any.
+    // Training continues while the first one is saved, so its step varies.
     expect(seen.statuses[0]?.slice(0, 2)).toEqual(['START', 0]);
     expect(seen.statuses).toContainEqual(['CHECKPOINT', 3, 'model.ckpt-3']);
     expect(seen.statuses.at(-1)?.slice(0, 2)).toEqual(['STOP', 3]);

@@ -1,4 +1,4 @@
-/** The session that a supervisor hands out: its runs are training steps and survive the loss of a ps. */
+/** The session of a supervisor: its runs are training steps and survive the loss of a ps. */
 import type { Server } from '../../cluster/runtime/server.js';
 import type { Graph } from '../../graph/graph.js';
 import type { Fetches, FetchResult } from '../../session/fetches.js';
@@ -20,12 +20,12 @@ export class ManagedSession implements TrainingRunner, AsyncDisposable {
     this.#end = end;
   }
 
-  /** The session below: its runs are no training steps. Savers and evaluations take it. */
+  /** The underlying session: its runs are not training steps. For savers and evaluations. */
   get rawSession(): TrainingRunner {
     return this.#training.runner;
   }
 
-  /** Runs in the background that survive the loss of a ps and that no cut holds. */
+  /** Runs in the background that survive the loss of a ps and do not pause for snapshots. */
   get background(): TrainingRunner {
     return this.#training.background;
   }
@@ -34,7 +34,7 @@ export class ManagedSession implements TrainingRunner, AsyncDisposable {
     return this.#training.gate;
   }
 
-  /** Whether it waits for others, instead of training. */
+  /** Whether it waits for other tasks instead of training. */
   get isWaiting(): boolean {
     return this.#training.session.isRecovering;
   }
@@ -47,7 +47,7 @@ export class ManagedSession implements TrainingRunner, AsyncDisposable {
     return this.#training.session.run(fetches, options);
   }
 
-  /** Closes the session alone; the supervisor's `stop` ends its services. */
+  /** Closes only the session; the supervisor's `stop` ends its services. */
   async close(): Promise<void> {
     await this.#training[Symbol.asyncDispose]();
   }

@@ -1,4 +1,4 @@
-/** Monitored sessions in one process, with real checkpoints of a small kind. */
+/** Monitored sessions in one process, with small real checkpoints. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { askPython } from '../../../test/python.js';
 import { ShoalError } from '../../errors/errors.js';
@@ -55,7 +55,7 @@ describe('a monitored session', () => {
     await expect(session.run(model.trainOp)).rejects.toThrow(/after the end of training/);
   });
 
-  it('saves at the start and the end, and goes on from there when it is made again', async () => {
+  it('saves at the start and the end, and resumes from there', async () => {
     const checkpointDir = space.path();
     const train = async (lastStep: number) => {
       const model = smallModel();
@@ -107,7 +107,7 @@ describe('a monitored session', () => {
     expect(speeds.every(([, speed]) => speed > 0)).toBe(true);
   });
 
-  it('saves what TensorFlow reads where no saver is given', async () => {
+  it('saves checkpoints that TensorFlow reads if no saver is given', async () => {
     const checkpointDir = space.path();
     const train = async (lastStep: number) => {
       const model = smallModel();
@@ -125,7 +125,7 @@ describe('a monitored session', () => {
     expect(values.global_step).toBe(9);
   });
 
-  it('waits for the chief where it is none, with a deadline', async () => {
+  it('waits for the chief if it is not the chief, with a deadline', async () => {
     const model = smallModel();
     const lines: string[] = [];
     await expect(
@@ -133,8 +133,8 @@ describe('a monitored session', () => {
         ...optionsOf(model, 1, { isChief: false, maxWaitSecs: 0.3 }),
         log: (line) => lines.push(line),
       }),
-    ).rejects.toThrow(/not whole within 300 ms/);
-    expect(lines[0]).toMatch(/^waiting for the chief to give values to global_step, w, b/);
+    ).rejects.toThrow(/not complete within 300 ms/);
+    expect(lines[0]).toMatch(/^waiting for the chief to initialize or restore global_step, w, b/);
   });
 });
 
@@ -151,7 +151,7 @@ function withInput() {
 }
 
 describe('the end of the input', () => {
-  it('ends the session quietly, with the last checkpoint', async () => {
+  it('ends the session without an error, with the last checkpoint', async () => {
     const model = withInput();
     const saver = new JsonSaver(model.graph);
     const { localInitOp } = model;
@@ -170,7 +170,7 @@ describe('the end of the input', () => {
     expect(saver.saved).toHaveLength(2);
   });
 
-  it('is an error of the run, and none of the close, without a function', async () => {
+  it('fails the run but not the close, without a function', async () => {
     const model = withInput();
     const session = await MonitoredTrainingSession(
       optionsOf(model, 100, { scaffold: new Scaffold({ localInitOp: model.localInitOp }) }),
@@ -181,7 +181,7 @@ describe('the end of the input', () => {
     await session.close();
   });
 
-  it('is brought by queue runners, which stop with the session', async () => {
+  it('is reported by queue runners, which stop with the session', async () => {
     const model = smallModel();
     const { graph } = model;
     const { next, enqueue, closeQueue } = graph.asDefault(() => {
@@ -224,7 +224,7 @@ interface CoordinatorLike {
   shouldStop(): boolean;
 }
 
-/** Notes what is called. */
+/** Records the calls. */
 class Noting extends SessionRunHook {
   readonly calls: string[] = [];
   override begin() {
@@ -254,7 +254,7 @@ describe('hooks', () => {
     expect(hook.calls).toEqual(['begin', 'afterCreateSession', 'beforeRun', 'afterRun', 'end']);
   });
 
-  it('of the chief are not those of a worker', async () => {
+  it('of the chief do not run on a worker', async () => {
     const model = smallModel();
     const hook = new Noting();
     const options = optionsOf(model, 1, { isChief: false, chiefOnlyHooks: [hook], maxWaitSecs: 0.05 });
@@ -262,7 +262,7 @@ describe('hooks', () => {
     expect(hook.calls).toEqual([]);
   });
 
-  it('get the values that they ask for, and feed what they give', async () => {
+  it('get the values of their fetches, and feed tensors', async () => {
     const model = smallModel();
     const x = model.graph.asDefault(() => raw.placeholder({ dtype: 'float32', shape: [], name: 'fed' }));
     const seen: unknown[] = [];
@@ -284,7 +284,7 @@ describe('an error', () => {
     return { ...model, bad };
   };
 
-  it('of a run is kept, thrown by the close, and keeps the end of hooks from being called', async () => {
+  it('of a run is thrown by the close, and the end of hooks is not called', async () => {
     const model = broken();
     const hook = new Noting();
     const session = await MonitoredTrainingSession(optionsOf(model, 9, { hooks: [hook] }));
@@ -293,7 +293,7 @@ describe('an error', () => {
     expect(hook.calls).not.toContain('end');
   });
 
-  it('of a run that the caller has got over is forgotten', async () => {
+  it('of a run that the caller handled is forgotten', async () => {
     const model = broken();
     const hook = new Noting();
     const session = await MonitoredTrainingSession(optionsOf(model, 9, { hooks: [hook] }));
@@ -315,7 +315,7 @@ describe('an error', () => {
     expect(hook.calls).toEqual(['begin', 'afterCreateSession']);
   });
 
-  it('of what runs in the background stops training and is thrown by the close', async () => {
+  it('of a background task stops training and is thrown by the close', async () => {
     const model = smallModel();
     const hook: SessionRunHook = {
       afterCreateSession: (_, coordinator) => coordinator.register(Promise.reject(new Error('a bad record'))),
@@ -377,7 +377,7 @@ describe('a step function', () => {
 });
 
 describe('a scaffold', () => {
-  it('has its init op, feeds and function used where nothing is restored', async () => {
+  it('has its init op, feeds and function used if nothing is restored', async () => {
     const model = smallModel();
     const { initOp, fed } = model.graph.asDefault(() => {
       const fed = raw.placeholder({ dtype: 'float32', shape: [1], name: 'first' });

@@ -1,28 +1,26 @@
 /**
- * A training session with hooks. Each run calls them, survives the loss of a ps, and says by `shouldStop` when
- * training is over. Closing calls the hooks' `end`, unless training failed, stops what runs in the background, and
- * throws the error that was kept.
+ * A training session with hooks. Each run calls them and survives the loss of a ps; `shouldStop` returns true when
+ * training is over. `close` calls the hooks' `end`, unless training failed, stops the background tasks, and throws the
+ * first error of training.
  */
 import { withDeadline } from '../../async/deadline.js';
 import { invalid, isShoalError, messageOf } from '../../errors/errors.js';
 import type { Graph } from '../../graph/graph.js';
 import type { Fetches, FetchResult } from '../../session/fetches.js';
 import type { RunOptions } from '../../session/session.js';
-import { type HookedRun, runWithHooks } from '../core/hooked-run.js';
+import { persist, runWithHooks } from '../core/hooked-run.js';
 import type { OpenedTraining } from '../core/open-training.js';
 import { SessionRunContext, type SessionRunHook } from '../hooks/session-run-hook.js';
-import type { ShardsHook } from '../hooks/shards.js';
 import type { SummaryWriters } from '../hooks/summary-writers.js';
-import { Overtaken } from '../leases/leased-input.js';
 import { type Coordinator, isCleanStop } from '../recovery/coordinator.js';
 import type { StepGate } from '../recovery/step-gate.js';
 import type { TrainingRunner } from '../recovery/training-runner.js';
 
 export type MonitoredRunOptions = Pick<RunOptions, 'feeds' | 'targets' | 'timeoutMs' | 'onMetadata'>;
 
-/** What a step function is given. */
+/** Passed to a step function. */
 export interface StepContext {
-  /** The session itself: its runs call no hooks. */
+  /** The underlying session: its runs call no hooks. */
   readonly session: TrainingRunner;
   /** A run with hooks: a training step. */
   runWithHooks<const F extends Fetches>(fetches: F, options?: MonitoredRunOptions): Promise<FetchResult<F>>;
@@ -35,17 +33,15 @@ export interface MonitoredParts {
   readonly coordinator: Coordinator;
   readonly writers: SummaryWriters;
   readonly stopGracePeriodSecs: number;
-  /** Gives up at once what still runs. */
+  /** Cancels all runs immediately. */
   readonly giveUp: AbortController;
   readonly signal: AbortSignal | undefined;
   readonly log: (line: string) => void;
-  /** Whether this task, when it has finished, stays for what the others still do: see LastSteps. */
+  /** Whether this task waits at the end for the work of other tasks: see LastSteps. */
   readonly staysAtEnd: boolean;
-  /** Where the input is leased. */
-  readonly shards?: ShardsHook | undefined;
 }
 
-/** How long a step may go on after a signal to stop. */
+/** How long a step may continue after a signal to stop. */
 const STEP_GRACE_MS = 5000;
 
 export class MonitoredSession implements AsyncDisposable {
@@ -67,17 +63,17 @@ export class MonitoredSession implements AsyncDisposable {
     else signal?.addEventListener('abort', this.#onSignal, { once: true });
   }
 
-  /** Where the steps of this task rest for a cut. */
+  /** Where the steps of this task pause for a consistent snapshot. */
   get gate(): StepGate | undefined {
     return this.#parts.training.gate;
   }
 
-  /** How often the cluster was lost and found again. */
+  /** The number of recoveries from a loss. */
   get recoveries(): number {
     return this.#parts.training.session.recoveries;
   }
 
-  /** The session below, for runs that are no training steps and call no hooks. */
+  /** The underlying session, for runs that are not training steps and call no hooks. */
   get rawSession(): TrainingRunner {
     return this.#parts.training.runner;
   }
@@ -91,14 +87,14 @@ export class MonitoredSession implements AsyncDisposable {
   }
 
   /**
-   * A training step. It fails with OUT_OF_RANGE when the input is at its end: `shouldStop` is true then, and the
-   * session closes in good order.
+   * A training step. It fails with OUT_OF_RANGE at the end of the input: `shouldStop` then returns true, and the
+   * session closes gracefully.
    */
   run<const F extends Fetches>(fetches: F, options: MonitoredRunOptions = {}): Promise<FetchResult<F>> {
     return this.#step(() => this.#runOnce(fetches, options), options);
   }
 
-  /** A step of several runs, as the function makes them. After the loss of a ps it is called again. */
+  /** A step of several runs, which the function makes. After the loss of a ps the function is called again. */
   runStepFn<T>(stepFn: (context: StepContext) => T | Promise<T>): Promise<T> {
     const context: StepContext = {
       session: this.#parts.training.runner,
@@ -109,19 +105,16 @@ export class MonitoredSession implements AsyncDisposable {
   }
 
   async #runOnce<const F extends Fetches>(fetches: F, options: MonitoredRunOptions): Promise<FetchResult<F>> {
-    const { training, hooks, coordinator, shards } = this.#parts;
+    const { training, hooks, coordinator, giveUp } = this.#parts;
     const context = new SessionRunContext(
       training.runner,
       { fetches, ...(options.feeds ? { feeds: options.feeds } : {}) },
       coordinator.signal,
     );
-    const { leased } = training;
-    const admit =
-      shards && leased && ((all: Fetches) => shards.admit(leased, all, this.#parts.giveUp.signal));
-    const run: HookedRun = { hooks, context, options, session: training.session, admit };
+    const run = { hooks, context, options, session: training.session, signal: giveUp.signal };
     const result = await runWithHooks(run, fetches);
     if (context.stopRequested) this.#stop = true;
-    return result as FetchResult<F>;
+    return result;
   }
 
   #step<T>(body: () => Promise<T>, options: MonitoredRunOptions): Promise<T> {
@@ -135,23 +128,17 @@ export class MonitoredSession implements AsyncDisposable {
 
   async #refuse(): Promise<never> {
     this.#parts.coordinator.raiseRequestedException();
-    throw invalid('A run was asked for after the end of training', {
-      hint: 'Look at session.shouldStop() before each run.',
+    throw invalid('run was called after the end of training', {
+      hint: 'Check session.shouldStop() before each run.',
     });
   }
 
   async #persist<T>(body: () => Promise<T>, options: MonitoredRunOptions): Promise<T> {
     const { training } = this.#parts;
     try {
-      for (;;) {
-        try {
-          const result = await body();
-          this.#failure = undefined;
-          return result;
-        } catch (error) {
-          if (!(error instanceof Overtaken)) await training.session.recover(error, options);
-        }
-      }
+      const result = await persist(training.session, body, options);
+      this.#failure = undefined;
+      return result;
     } catch (error) {
       if (this.isCleanEnd(error)) this.#stop = true;
       else this.#failure = { error };
@@ -159,22 +146,22 @@ export class MonitoredSession implements AsyncDisposable {
     }
   }
 
-  /** Whether an error says no more than that training is over. */
+  /** Whether an error only reports that training is over. */
   isCleanEnd(error: unknown): boolean {
-    const isGivenUp = this.#parts.giveUp.signal.aborted && isShoalError(error, 'SHOAL_ABORTED');
-    return isCleanStop(error) || isGivenUp;
+    const isCancelled = this.#parts.giveUp.signal.aborted && isShoalError(error, 'SHOAL_ABORTED');
+    return isCleanStop(error) || isCancelled;
   }
 
   #stopBySignal(): void {
     const { training, giveUp } = this.#parts;
     this.#stop = true;
     const abort = () => giveUp.abort(this.#parts.signal?.reason);
-    // A step under way may end; a wait for others may not be worth it.
+    // A step in flight may complete; a wait for other tasks is cancelled at once.
     if (training.session.isRecovering) abort();
     else if (this.#running.size > 0) this.#graceTimer = setTimeout(abort, STEP_GRACE_MS);
   }
 
-  /** Ends the session. An error given here, or that a run failed with last, keeps the hooks' `end` from being called. */
+  /** Ends the session. After an error, given here or of the last run, the hooks' `end` is not called. */
   close(options: { readonly error?: unknown } = {}): Promise<void> {
     if (options.error !== undefined && !this.isCleanEnd(options.error)) {
       this.#failure = { error: options.error };
@@ -195,19 +182,19 @@ export class MonitoredSession implements AsyncDisposable {
       }
     };
     if (this.#running.size > 0) {
-      await attempt('Waiting for steps under way', () => Promise.allSettled(this.#running));
+      await attempt('Waiting for steps in flight', () => Promise.allSettled(this.#running));
     }
     clearTimeout(this.#graceTimer);
     if (this.#failure) errors.push(this.#failure.error);
     await attempt('The input', () => coordinator.raiseRequestedException());
-    // Who waits for a lease is told before anybody waits for their last steps.
+    // Ends waits for leases first: workers that wait for one cannot finish their last steps.
     training.leased?.finish();
     if (errors.length === 0) {
       for (const hook of hooks)
         await attempt(`The end of ${nameOf(hook)}`, () => hook.end?.(training.runner));
     }
     coordinator.requestStop();
-    await attempt('Stopping what runs in the background', () =>
+    await attempt('Stopping background tasks', () =>
       coordinator.join([], { stopGracePeriodSecs: stopGracePeriodSecs / 2, ignoreLiveTasks: true }),
     );
     signal?.removeEventListener('abort', this.#onSignal);
@@ -215,14 +202,14 @@ export class MonitoredSession implements AsyncDisposable {
     await attempt('Closing the session', () => training[Symbol.asyncDispose]());
     await attempt('Closing event files', () => writers.close());
     const stay = this.#parts.staysAtEnd && errors.length === 0;
-    // Its waits have deadlines of their own; an export may take longer than the grace period.
+    // `finish` has its own deadlines: an export may take longer than the grace period.
     await training.finish({ stay, signal }).catch((error: unknown) => errors.push(error));
     const [first, ...others] = errors;
-    for (const error of others) if (error !== first) log(`while closing: ${messageOf(error)}`);
+    for (const error of others) if (error !== first) log(`while closing the session: ${messageOf(error)}`);
     if (errors.length > 0) throw first;
   }
 
-  /** Closes. What a run has thrown already is not thrown again. */
+  /** Closes. An error that a run has thrown already is not thrown again. */
   async [Symbol.asyncDispose](): Promise<void> {
     const thrown = this.#failure?.error;
     try {

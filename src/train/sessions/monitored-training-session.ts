@@ -1,26 +1,25 @@
 /**
- * TensorFlow 1's MonitoredTrainingSession: the chief restores or initialises, saves checkpoints and summaries and
- * counts steps; the other workers wait for it and train.
+ * TensorFlow 1's MonitoredTrainingSession: the chief restores or initializes variables, saves checkpoints and summaries
+ * and counts steps; the other workers wait for it and train.
  *
  *   await MonitoredTrainingSession({ server, checkpointDir, hooks }, async (session) => {
  *     while (!session.shouldStop()) await session.run(trainOp);
  *   });
  *
- * With a function the session is closed when it returns, and the end of the input or a stop ends it quietly, as
- * Python's `with`. Without one the caller closes it, by `await using` for example.
+ * With a function the session is closed when it returns, like Python's `with`; the end of the input and a stop are not
+ * errors. Without one the caller closes it, for example with `await using`.
  */
 import { setMaxListeners } from 'node:events';
 import { throwIfAborted } from '../../async/deadline.js';
 import { serverAt } from '../../cluster/runtime/server.js';
-import { invalid } from '../../errors/errors.js';
 import { currentGraph, type Graph } from '../../graph/graph.js';
 import { Saver } from '../checkpoints/saver.js';
 import { openTraining, type PlaceOptions } from '../core/open-training.js';
 import { startQueueRunners } from '../core/queue-runners.js';
 import { Scaffold } from '../core/scaffold.js';
+import { scaffoldValues } from '../core/scaffold-values.js';
 import { CheckpointSaverHook } from '../hooks/checkpoint-saver.js';
 import type { SessionRunHook } from '../hooks/session-run-hook.js';
-import { ShardsHook } from '../hooks/shards.js';
 import { StepCounterHook } from '../hooks/step-counter.js';
 import { SummarySaverHook } from '../hooks/summary-saver.js';
 import { SummaryWriters } from '../hooks/summary-writers.js';
@@ -28,29 +27,36 @@ import { Coordinator } from '../recovery/coordinator.js';
 import { MonitoredSession } from './monitored-session.js';
 
 export interface MonitoredTrainingOptions extends PlaceOptions {
-  /** The graph to train; the current one when left out. */
+  /** The graph to train. Default: the current graph. */
   readonly graph?: Graph;
-  /** Whether this task leads; as the server says when left out, and where there is no cluster. */
+  /** Whether this task is the chief. Default: what the server reports; true without a cluster. */
   readonly isChief?: boolean;
-  readonly checkpointDir?: string | undefined;
+  /** The directory of checkpoints. Default: none, nothing is saved or restored. */
+  readonly checkpointDir?: string;
+  /** Default: one with the graph's initializers and summaries. */
   readonly scaffold?: Scaffold;
+  /** Default: none. */
   readonly hooks?: readonly SessionRunHook[];
+  /** Hooks that run on the chief alone. Default: none. */
   readonly chiefOnlyHooks?: readonly SessionRunHook[];
-  /** 600 unless steps are given; null: no checkpoints by time. */
+  /** Default: 600, or none where `saveCheckpointSteps` is given; null: no checkpoints by time. */
   readonly saveCheckpointSecs?: number | null;
+  /** Default: none. */
   readonly saveCheckpointSteps?: number | null;
+  /** Default: none. */
   readonly saveSummariesSecs?: number | null;
-  /** 100 unless seconds are given; null: no summaries by steps. */
+  /** Default: 100, or none where `saveSummariesSecs` is given; null: no summaries by steps. */
   readonly saveSummariesSteps?: number | null;
-  /** null: steps are not counted. */
+  /** Steps between measurements of the step rate; null: none. Default: 100. */
   readonly logStepCountSteps?: number | null;
+  /** How long queue runners and other loops may take to stop. Default: 120. */
   readonly stopGracePeriodSecs?: number;
-  /** Where event files go; `checkpointDir` when left out. */
-  readonly summaryDir?: string | undefined;
-  /** Whether training goes on while a checkpoint is written; where steps can be parked for a cut it does. */
+  /** The directory of event files. Default: `checkpointDir`. */
+  readonly summaryDir?: string;
+  /** Whether training continues while a checkpoint is written. Default: true on a cluster. */
   readonly saveInBackground?: boolean;
-  /** When it fires, training stops, the last checkpoint is saved, and all closes in order. */
-  readonly signal?: AbortSignal | undefined;
+  /** When it fires, training stops, the last checkpoint is saved, and the session closes gracefully. Default: none. */
+  readonly signal?: AbortSignal;
   readonly log?: (line: string) => void;
 }
 
@@ -79,37 +85,39 @@ export async function MonitoredTrainingSession<T>(
 }
 
 async function createSession(given: MonitoredTrainingOptions): Promise<MonitoredSession> {
-  // The literal TensorFlow 1 call has the server's target alone.
+  // A TensorFlow 1 program passes only the server's target.
   const options = { ...given, server: given.server ?? serverAt(given.master) };
   const { graph = currentGraph(), server, signal, stopGracePeriodSecs = 120 } = options;
   const { isChief = server?.isChief ?? true, scaffold = new Scaffold() } = options;
   const log = options.log ?? ((line: string) => console.error(line));
   throwIfAborted('Starting a training session', signal);
   const hooks = [...(isChief ? chiefHooks(options, scaffold) : []), ...(options.hooks ?? [])];
-  const shards = shardsAmong(hooks);
   const writers = new SummaryWriters();
   const coordinator = new Coordinator({ log });
   const giveUp = new AbortController();
-  // Every run and every part of a restore listens to it.
+  // Every run and every part of a restore adds a listener.
   setMaxListeners(0, giveUp.signal);
   const giveUpStart = () => giveUp.abort(signal?.reason);
   signal?.addEventListener('abort', giveUpStart, { once: true });
   try {
     for (const hook of hooks) await hook.begin?.({ graph, writers, log });
     scaffold.finalize(graph, () => new Saver({ log }));
+    const { checkpointDir, maxWaitSecs = 7200, stepTimeoutSecs = 600 } = options;
+    const stop = giveUp.signal;
     const training = await openTraining({
       ...options,
       graph,
       isChief,
-      scaffold,
-      shards: shards?.parts,
-      signal: giveUp.signal,
+      hooks,
+      coordinator,
+      values: (runner) => scaffoldValues(scaffold, runner, { checkpointDir, signal: stop, log }),
+      maxWaitMs: maxWaitSecs * 1000,
+      stepMs: stepTimeoutSecs * 1000,
+      signal: stop,
       log,
-      onReady: async (place, again) => {
+      onReady: (again) => {
         if (!again) startQueueRunners(training.background, { coordinator });
-        for (const hook of hooks) await hook.afterCreateSession?.(place.runner, coordinator);
       },
-      onInputError: (error) => coordinator.requestStop(error),
     });
     try {
       await training.session.ready();
@@ -127,12 +135,11 @@ async function createSession(given: MonitoredTrainingOptions): Promise<Monitored
       giveUp,
       signal,
       log,
-      shards,
       staysAtEnd: isChief || (options.checkpointDir !== undefined && savesCheckpoints(options)),
     });
   } catch (error) {
     await writers.close().catch(() => {
-      // The error that ended the start says more.
+      // The error that failed the start is thrown.
     });
     throw error;
   } finally {
@@ -140,19 +147,12 @@ async function createSession(given: MonitoredTrainingOptions): Promise<Monitored
   }
 }
 
-function shardsAmong(hooks: readonly SessionRunHook[]): ShardsHook | undefined {
-  const [shards, ...others] = hooks.filter((hook): hook is ShardsHook => hook instanceof ShardsHook);
-  if (others.length > 0)
-    throw invalid('A session has one ShardsHook at most: one ledger is in its checkpoints');
-  return shards;
-}
-
 function savesCheckpoints({ saveCheckpointSecs, saveCheckpointSteps }: MonitoredTrainingOptions): boolean {
   const { secs, steps } = either(saveCheckpointSecs, saveCheckpointSteps, { secs: 600 });
   return secs !== undefined || steps !== undefined;
 }
 
-/** What the chief does besides training. Its own hooks come after, as their values may be looked at here. */
+/** The hooks of the chief, before those of the caller. */
 function chiefHooks(options: MonitoredTrainingOptions, scaffold: Scaffold): SessionRunHook[] {
   const { checkpointDir, summaryDir = checkpointDir, logStepCountSteps = 100 } = options;
   const hooks: SessionRunHook[] = [...(options.chiefOnlyHooks ?? [])];
@@ -176,13 +176,13 @@ function chiefHooks(options: MonitoredTrainingOptions, scaffold: Scaffold): Sess
   return hooks;
 }
 
-/** Seconds or steps, whichever was given; the default where neither was. Of both, seconds count. */
+/** Seconds or steps, whichever is given; the default if neither is. Seconds take precedence. */
 function either(
   secs: number | null | undefined,
   steps: number | null | undefined,
-  otherwise: { readonly secs?: number; readonly steps?: number },
-): { readonly secs?: number | undefined; readonly steps?: number | undefined } {
-  if (secs === undefined && steps === undefined) return otherwise;
+  defaults: { readonly secs?: number; readonly steps?: number },
+): { readonly secs?: number; readonly steps?: number | undefined } {
+  if (secs === undefined && steps === undefined) return defaults;
   if (secs) return { secs };
   return steps ? { steps } : {};
 }

@@ -1,7 +1,7 @@
 /**
  * A task of a training cluster as a TensorFlow 1 program starts it: `Server.start({ cluster, jobName, taskIndex })`, or
- * without arguments from TF_CONFIG or the classic flags. It joins the cluster, keeps blobs for the others in a directory
- * of its own, and takes part in checkpoints.
+ * without arguments from TF_CONFIG or the classic flags. It joins the cluster, stores blobs for other tasks in its own
+ * directory, and takes part in checkpoints.
  */
 
 import { mkdirSync } from 'node:fs';
@@ -15,19 +15,20 @@ import { securityOf } from '../../cluster/spec/security.js';
 import { parseTaskId } from '../../cluster/spec/task-id.js';
 import { isShoalError, messageOf, ShoalError } from '../../errors/errors.js';
 import { EXIT } from '../../errors/exit-codes.js';
-import { endAtOnce } from '../../native/exit.js';
+import { exitImmediatelyWhen } from '../../native/exit.js';
 import { CheckpointService } from '../checkpoints/checkpoint-service.js';
 
 export interface ServerOptions {
   readonly cluster?: ClusterSpec | ClusterDict;
   readonly jobName?: string;
   readonly taskIndex?: number;
-  /** The task's own directory, in which it keeps blobs; `.shoal/JOB-INDEX` unless told. */
+  /** The task's own directory, in which it keeps blobs. Default: `.shoal/JOB-INDEX`. */
   readonly directory?: string;
-  /** Copies of every shard on other hosts; 1 unless told. */
+  /** Copies of every shard on other hosts. Default: 1. */
   readonly replicas?: number;
-  /** Where TF_CONFIG and flags are looked for, and tokens and certificates in any case. */
+  /** Flags. Default: those of the process; not read if `cluster` is given. */
   readonly argv?: readonly string[];
+  /** TF_CONFIG, tokens and certificates. Default: `process.env`. */
   readonly env?: Readonly<Record<string, string | undefined>>;
   readonly signal?: AbortSignal;
   readonly log?: (line: string) => void;
@@ -40,8 +41,8 @@ export const Server = {
     const { log = (line: string) => console.error(line), signal } = options;
     const config = resolveConfig({ argv: flagsOf(options), env: options.env ?? process.env });
     if (config.mode !== 'cluster') {
-      throw new ShoalError('SHOAL_CONFIG', 'No cluster is told of', {
-        hint: 'Give { cluster, jobName, taskIndex }, or TF_CONFIG, or --job_name --task_index --ps_hosts --worker_hosts.',
+      throw new ShoalError('SHOAL_CONFIG', 'No cluster is configured', {
+        hint: 'Pass { cluster, jobName, taskIndex }, TF_CONFIG, or --job_name --task_index --ps_hosts --worker_hosts.',
       });
     }
     refuseOpenNetwork(config);
@@ -64,15 +65,15 @@ export const Server = {
     });
     const { replicas } = options;
     CheckpointService.attach(server, { directory: blobRoot, replicas, log });
-    leaveAtTheEnd(server, log);
-    // TensorFlow's threads may wait for a peer that is gone: the end of the program does not wait for them.
-    endAtOnce();
+    leaveAtExit(server, log);
+    // TensorFlow's threads may wait for a peer that is gone: the process exits without waiting for them.
+    exitImmediatelyWhen();
     return server;
   },
 };
 
-/** A program that ends without `server.close()` leaves the cluster all the same. */
-function leaveAtTheEnd(server: ClusterServer, log: (line: string) => void): void {
+/** Leaves the cluster when a program ends without `server.close()`. */
+function leaveAtExit(server: ClusterServer, log: (line: string) => void): void {
   process.on('beforeExit', () => void server.close().catch((error: unknown) => log(messageOf(error))));
   process.once('uncaughtExceptionMonitor', (error: unknown) => {
     if (!isShoalError(error, 'SHOAL_WORKERS_LOST')) return;
@@ -82,7 +83,7 @@ function leaveAtTheEnd(server: ClusterServer, log: (line: string) => void): void
   });
 }
 
-/** What the caller says, as the flags that say it; else the flags of the process. */
+/** The options as flags, if a cluster is given; otherwise the flags of the process. */
 function flagsOf({
   cluster,
   jobName,

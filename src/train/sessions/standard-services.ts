@@ -1,10 +1,10 @@
-/** What a supervisor's chief does in the background: checkpoints, summaries, steps per second. */
+/** Background services of a supervisor's chief: checkpoints, summaries, steps per second. */
 import { dirname } from 'node:path';
 import { isShoalError, messageOf } from '../../errors/errors.js';
 import type { Output } from '../../graph/operation.js';
 import type { FileWriter } from '../../summary/file-writer.js';
 import type { Variable } from '../../variables/variable.js';
-import { RetryingSaver } from '../checkpoints/retrying-saver.js';
+import { RetryingSaver, readLastStep, waitForLastSteps } from '../checkpoints/retrying-saver.js';
 import { writeGraph } from '../checkpoints/write-graph.js';
 import { readStep } from '../hooks/global-step.js';
 import type { Coordinator } from '../recovery/coordinator.js';
@@ -35,16 +35,16 @@ export class StandardServices {
     this.#retrying = saver && new RetryingSaver({ saver: () => saver, path: savePath, log, writer });
   }
 
-  /** Begins all that was asked for. */
+  /** Starts the services that are enabled. */
   async start(): Promise<void> {
     const { coordinator, writer, session, summaryOp, saveModelSecs, saveSummariesSecs } = this.#options;
     writer.addGraph(session.graph);
-    // It is there for people: training does not end for the want of it.
+    // The file is informational: training continues without it.
     await writeGraph(session.graph, dirname(this.#options.savePath)).catch((error: unknown) =>
-      this.#options.log(`the graph could not be written: ${messageOf(error)}`),
+      this.#options.log(`graph.pbtxt could not be written: ${messageOf(error)}`),
     );
     const step = await this.#step();
-    // TensorBoard drops what an earlier run wrote of later steps.
+    // TensorBoard then drops the later steps that an earlier run wrote.
     writer.addSessionLog('start', step);
     if (saveSummariesSecs > 0) {
       if (this.#options.globalStep) {
@@ -65,30 +65,31 @@ export class StandardServices {
     }
   }
 
-  /** The last checkpoint, when training has ended well. */
+  /** Saves the last checkpoint; called when training has ended without an error. */
   async end(): Promise<void> {
-    const { saveModelSecs, session, writer } = this.#options;
+    const { saveModelSecs, session, writer, log } = this.#options;
     const step = await this.#step();
     if (saveModelSecs > 0 && this.#retrying) {
       const { rawSession } = session;
-      await this.#retrying.saveLast(rawSession, await this.#retrying.lastStep(rawSession, step));
+      await waitForLastSteps(rawSession, { log });
+      await this.#retrying.saveLast(rawSession, await readLastStep(rawSession, step, log));
     }
     writer.addSessionLog('stop', step);
   }
 
-  /** The first save is at once; one that failed is tried again sooner than the next is due. */
-  async #keepSaving(careful: RetryingSaver): Promise<void> {
+  /** Saves immediately, then periodically. A failed save is retried before the next one is due. */
+  async #keepSaving(saver: RetryingSaver): Promise<void> {
     const { coordinator, session, saveModelSecs } = this.#options;
     while (!coordinator.shouldStop()) {
       const step = await this.#tryStep();
-      if (step !== undefined && step !== careful.savedStep) await careful.save(session.rawSession, step);
+      if (step !== undefined && step !== saver.savedStep) await saver.save(session.rawSession, step);
       const regular = saveModelSecs * 1000;
-      const waitMs = careful.hasFailed ? Math.min(regular, careful.retryInMs) : regular;
+      const waitMs = Math.min(regular, saver.retryInMs ?? regular);
       if (await coordinator.waitForStop(waitMs)) return;
     }
   }
 
-  /** The cluster may be in trouble at this moment: training itself recovers, and the next time will do. */
+  /** A failure is only logged: training recovers by itself, and the next read may succeed. */
   async #tryStep(): Promise<number | undefined> {
     try {
       return await this.#step();

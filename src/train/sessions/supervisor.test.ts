@@ -34,7 +34,7 @@ async function trainTo(model: SmallModel, sv: Supervisor, lastStep: number): Pro
 const stepsOf = (paths: readonly string[]) => paths.map((path) => Number(path.replace(/.*-/, '')));
 
 describe('a managed session', () => {
-  it('is initialised, saved at the start and the end, and restored by the next', async () => {
+  it('is initialized, saved at the start and the end, and restored by the next', async () => {
     const logdir = space.path();
     const first = smallModel();
     const saver = new JsonSaver(first.graph);
@@ -56,7 +56,7 @@ describe('a managed session', () => {
     expect(sv.summaryWriter).toBeUndefined();
   });
 
-  it('can be held by `await using` too', async () => {
+  it('can be used with `await using`', async () => {
     const model = smallModel();
     const { sv } = supervise(model);
     {
@@ -67,7 +67,7 @@ describe('a managed session', () => {
     expect(sv.shouldStop()).toBe(true);
   });
 
-  it('ends quietly with the input', async () => {
+  it('ends with the input, without an error', async () => {
     const model = smallModel();
     const logdir = space.path();
     const saver = new JsonSaver(model.graph);
@@ -122,7 +122,7 @@ describe('a managed session', () => {
     expect(seen.join('')).toBe('abcabc');
   });
 
-  it('ends at once although its queues are full', async () => {
+  it('ends immediately although its queues are full', async () => {
     const model = smallModel();
     const [name] = model.graph.asDefault(() => stringInputProducer(['a'], { capacity: 2 }).dequeue());
     const { sv, lines } = supervise(model);
@@ -130,7 +130,7 @@ describe('a managed session', () => {
     expect(lines.filter((line) => /still running/.test(line))).toEqual([]);
   });
 
-  it('throws the error of its function when all has ended, without a last checkpoint', async () => {
+  it('throws the error of its function after everything has stopped, without a last checkpoint', async () => {
     const model = smallModel();
     const saver = new JsonSaver(model.graph);
     const { sv } = supervise(model, { logdir: space.path(), saver });
@@ -160,7 +160,7 @@ describe('a managed session', () => {
 });
 
 describe('the standard services', () => {
-  it('write summaries, steps per second and the beginning and the end', async () => {
+  it('write summaries, steps per second, and start and stop events', async () => {
     const model = smallModel();
     const logdir = space.path();
     const { sv } = supervise(model, { logdir, saver: null, saveSummariesSecs: 0.02 });
@@ -181,7 +181,7 @@ describe('the standard services', () => {
     expect(statuses).toEqual([1, 2]);
   });
 
-  it('try a save again that failed, and never end training', async () => {
+  it('retry a failed save, and never stop training', async () => {
     const model = smallModel();
     const saver = new JsonSaver(model.graph);
     saver.failures = 1;
@@ -191,7 +191,7 @@ describe('the standard services', () => {
     expect(stepsOf(saver.saved).at(-1)).toBe(3);
   });
 
-  it('are not started where they are not wanted', async () => {
+  it('are not started if they are disabled', async () => {
     const model = smallModel();
     const saver = new JsonSaver(model.graph);
     const { sv } = supervise(model, { logdir: space.path(), saver });
@@ -203,7 +203,7 @@ describe('the standard services', () => {
 });
 
 describe('loops of the caller', () => {
-  it('stop all with their error', async () => {
+  it('stop the supervisor with their error', async () => {
     const model = smallModel();
     const { sv } = supervise(model);
     await expect(

@@ -1,13 +1,13 @@
 /**
- * TensorFlow 1's Supervisor: makes a session whose variables have values, and keeps checkpoints, summaries and a step
- * counter going in the background while the caller trains.
+ * TensorFlow 1's Supervisor: creates a session with initialized or restored variables, and saves checkpoints and
+ * summaries and counts steps in the background while the caller trains.
  *
  *   const sv = new Supervisor({ isChief, logdir, saver, saveModelSecs: 60 });
  *   await sv.managedSession(server, async (session) => {
  *     while (!sv.shouldStop()) await session.run(trainOp);
  *   });
  *
- * The end of the input ends it quietly. Where it ends without an error the chief saves a last checkpoint.
+ * The end of the input stops it without an error. After training without an error the chief saves a last checkpoint.
  */
 import { setMaxListeners } from 'node:events';
 import { throwIfAborted, withDeadline } from '../../async/deadline.js';
@@ -23,6 +23,7 @@ import { Saver } from '../checkpoints/saver.js';
 import { type OpenedTraining, openTraining, type PlaceOptions } from '../core/open-training.js';
 import { type QueueRunnerLike, startQueueRunners } from '../core/queue-runners.js';
 import { Scaffold, type ScaffoldOptions } from '../core/scaffold.js';
+import { scaffoldValues } from '../core/scaffold-values.js';
 import { readStep } from '../hooks/global-step.js';
 import { SummaryWriters } from '../hooks/summary-writers.js';
 import { Coordinator } from '../recovery/coordinator.js';
@@ -33,30 +34,35 @@ import { StandardServices } from './standard-services.js';
 export interface SupervisorOptions
   extends Omit<ScaffoldOptions, 'summaryOp' | 'saver'>,
     Omit<PlaceOptions, 'server' | 'master'> {
+  /** Default: the current graph. */
   readonly graph?: Graph;
+  /** Default: true. */
   readonly isChief?: boolean;
-  /** Where checkpoints and event files go; none: nothing is kept. */
-  readonly logdir?: string | undefined;
-  /** All summaries of the graph when left out; null: none. */
+  /** The directory of checkpoints and event files. Default: none, nothing is saved. */
+  readonly logdir?: string;
+  /** Default: all summaries of the graph; null: none. */
   readonly summaryOp?: Output<'string'> | null;
-  /** One for all variables when left out; null: none. */
+  /** Default: a `Saver` of all variables; null: none. */
   readonly saver?: SaverLike | null;
-  /** That of the graph when left out. */
+  /** Default: the global step of the graph. */
   readonly globalStep?: Variable<'int64'> | null;
-  /** 0: no checkpoints. */
+  /** Seconds between checkpoints; 0: none. Default: 600. */
   readonly saveModelSecs?: number;
-  /** 0: no summaries and no step counter. */
+  /** Seconds between summaries; 0: no summaries and no step counter. Default: 120. */
   readonly saveSummariesSecs?: number;
+  /** How long loops may take to stop. Default: 120. */
   readonly stopGraceSecs?: number;
+  /** Default: `model.ckpt`. */
   readonly checkpointBasename?: string;
-  readonly signal?: AbortSignal | undefined;
+  readonly signal?: AbortSignal;
   readonly log?: (line: string) => void;
 }
 
-/** Where a managed session runs: a task's server, TensorFlow's address, or this process. */
+/** Where a managed session runs: a task's server, the address of a TensorFlow server, or this process. */
 export type ManagedPlace = Server | string | undefined;
 
 export interface ManagedSessionOptions {
+  /** Whether the chief saves checkpoints and summaries. Default: true. */
   readonly startStandardServices?: boolean;
 }
 
@@ -80,7 +86,7 @@ export class Supervisor {
     this.#options = options;
     const { graph = currentGraph(), isChief = true, logdir, checkpointBasename = 'model.ckpt' } = options;
     const { summaryOp, saver, globalStep = getGlobalStep(graph) } = options;
-    // Every run and every part of a restore listens to it.
+    // Every run and every part of a restore adds a listener.
     setMaxListeners(0, this.#giveUp.signal);
     this.isChief = isChief;
     this.graph = graph;
@@ -99,7 +105,7 @@ export class Supervisor {
     return this.coordinator;
   }
 
-  /** The event file of the chief, where there is a logdir. */
+  /** The event file of the chief, if there is a logdir. */
   get summaryWriter(): FileWriter | undefined {
     const { logdir } = this.#options;
     return this.isChief && logdir !== undefined ? this.#writers.get(logdir) : undefined;
@@ -130,7 +136,7 @@ export class Supervisor {
     return this.coordinator.stopOnException(body);
   }
 
-  /** Runs `target` again and again until the stop: every so many seconds, or back to back (null). */
+  /** Runs `target` repeatedly until the stop: every so many seconds, or without a pause (null). */
   loop(timerIntervalSecs: number | null, target: () => unknown): void {
     this.coordinator.loop(target, timerIntervalSecs === null ? {} : { everySecs: timerIntervalSecs });
   }
@@ -142,7 +148,7 @@ export class Supervisor {
     globalStep?: Step,
   ): Promise<void> {
     if (!this.summaryWriter) {
-      throw invalid('Summaries are written by the chief, into a logdir: this supervisor has none');
+      throw invalid('No summary writer: this supervisor has no logdir, or is not the chief');
     }
     const step =
       globalStep ?? (this.globalStep ? await readStep(session.rawSession, this.globalStep.toOutput()) : 0);
@@ -150,8 +156,8 @@ export class Supervisor {
   }
 
   /**
-   * A session for training. With a function it is closed when that returns, as Python's `with`; an error of it or of
-   * the services is thrown then, and the end of the input is none.
+   * A session for training. With a function the session is closed when the function returns, like Python's `with`. An
+   * error of the function or of the services is then thrown; the end of the input is not an error.
    */
   managedSession(place?: ManagedPlace, options?: ManagedSessionOptions): Promise<ManagedSession>;
   managedSession<T>(
@@ -170,7 +176,7 @@ export class Supervisor {
     try {
       result = await bodyOrOptions(session);
     } catch (error) {
-      // A stop that came from outside ends runs with an error of its own.
+      // After an external stop, runs fail with an abort error, which is not reported.
       if (!this.#giveUp.signal.aborted) this.requestStop(error);
     }
     await session[Symbol.asyncDispose]();
@@ -181,7 +187,7 @@ export class Supervisor {
     place?: ManagedPlace,
     { startStandardServices = true }: ManagedSessionOptions = {},
   ): Promise<ManagedSession> {
-    const { logdir, signal } = this.#options;
+    const { logdir, signal, maxWaitSecs = 7200, stepTimeoutSecs = 600 } = this.#options;
     throwIfAborted('Starting a managed session', signal);
     const makeSaver = this.#options.saver === null ? undefined : () => new Saver({ log: this.#log });
     this.#scaffold.finalize(this.graph, makeSaver);
@@ -193,12 +199,17 @@ export class Supervisor {
       ...(server ? { server } : typeof place === 'string' ? { master: place } : {}),
       graph: this.graph,
       isChief: this.isChief,
-      scaffold: this.#scaffold,
-      checkpointDir: this.saver ? logdir : undefined,
+      coordinator: this.coordinator,
+      values: (runner) =>
+        scaffoldValues(this.#scaffold, runner, {
+          checkpointDir: this.saver ? logdir : undefined,
+          signal: this.#giveUp.signal,
+          log: this.#log,
+        }),
+      maxWaitMs: maxWaitSecs * 1000,
+      stepMs: stepTimeoutSecs * 1000,
       signal: this.#giveUp.signal,
       log: this.#log,
-      onReady: () => {},
-      onInputError: (error) => this.coordinator.requestStop(error),
     });
     this.#training = training;
     const session = new ManagedSession(training, async () => {
@@ -224,7 +235,7 @@ export class Supervisor {
     return session;
   }
 
-  /** Checkpoints, summaries and the step counter; on the chief, where there is a logdir. */
+  /** Starts checkpoints, summaries and the step counter; on the chief, if there is a logdir. */
   async startStandardServices(session: ManagedSession): Promise<void> {
     const { saveModelSecs = 600, saveSummariesSecs = 120 } = this.#options;
     const writer = this.summaryWriter;
@@ -249,7 +260,7 @@ export class Supervisor {
     startQueueRunners(session.background, { coordinator, ...(queueRunners ? { queueRunners } : {}) });
   }
 
-  /** Ends the services, saves the last checkpoint, and throws the error that was kept. Done twice it is done once. */
+  /** Ends the services, saves the last checkpoint, and throws the first error of training. Idempotent. */
   stop(): Promise<void> {
     this.#stopping ??= this.#stop();
     return this.#stopping;
@@ -276,11 +287,11 @@ export class Supervisor {
     this.coordinator.requestStop();
     const session = this.#session;
     const abort = () => this.#giveUp.abort(this.#options.signal?.reason);
-    // A step under way may end; a wait for others may not be worth it.
+    // A step in flight may complete; a wait for other tasks is cancelled at once.
     if (!session || session.isWaiting) abort();
     else setTimeout(abort, STEP_GRACE_MS).unref();
   }
 }
 
-/** How long a step may go on after a signal to stop. */
+/** How long a step may continue after a signal to stop. */
 const STEP_GRACE_MS = 5000;

@@ -1,4 +1,4 @@
-/** A saver for tests that really saves: the global variables of a small graph, as JSON files of one directory. */
+/** A saver for tests that saves the global variables of a small graph as JSON files in one directory. */
 import { mkdir, readdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Graph } from '../../graph/graph.js';
@@ -13,7 +13,7 @@ import type { SaverLike, TrainingRunner } from '../recovery/training-runner.js';
 export class JsonSaver implements SaverLike {
   readonly saved: string[] = [];
   readonly restored: string[] = [];
-  /** How many saves are to fail, for want of a directory. */
+  /** How many of the next saves fail, because of a missing directory. */
   failures = 0;
   readonly #slots: readonly { variable: Variable; input: Output; assign: Operation }[];
 

@@ -1,4 +1,4 @@
-"""Prints the values of the checkpoint that is named, by variable."""
+"""Prints the values of a checkpoint, by variable."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""Reads what a chief wrote into a directory: its event file by TensorBoard's and TensorFlow's readers, its graph as text."""
+"""Reads the output directory of a chief: event files with TensorBoard's and TensorFlow's readers, and the graph as text."""
 import glob
 import json
 import os
@@ -21,7 +21,7 @@ for path in sorted(glob.glob(os.path.join(directory, "*tfevents*"))):
 
 with open(os.path.join(directory, "graph.pbtxt")) as file:
     from_text = text_format.Parse(file.read(), tf.compat.v1.GraphDef())
-# TensorBoard has a class of its own for the same message.
+# TensorBoard has its own class for the same message.
 in_events = tf.compat.v1.GraphDef.FromString(accumulator.Graph().SerializeToString())
 graph = tf.Graph()
 with graph.as_default():

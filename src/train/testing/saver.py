@@ -1,4 +1,4 @@
-"""Reads a checkpoint, or the sums of what is in it, or writes several ways of saving the test's model with TensorFlow's own Saver."""
+"""Reads a checkpoint or the checksums of its tensors, or saves the test's model in several ways with TensorFlow's Saver."""
 import hashlib
 import json
 import os

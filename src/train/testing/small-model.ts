@@ -1,4 +1,4 @@
-/** Scenario 000's model, in one process, for tests. */
+/** The model of scenario 000 in one process, for tests. */
 import { Graph } from '../../graph/graph.js';
 import type { Operation, Output } from '../../graph/operation.js';
 import { constant } from '../../ops/creation.js';

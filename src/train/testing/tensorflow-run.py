@@ -1,4 +1,4 @@
-"""Trains the small model with TensorFlow's own Saver (`train`), or tells what TensorFlow sees in a directory (`look`)."""
+"""Trains the small model with TensorFlow's own Saver (`train`), or prints what TensorFlow finds in a directory (`look`)."""
 import json
 import os
 import sys
@@ -11,7 +11,7 @@ v1.disable_eager_execution()
 
 
 def train(directory, steps, every=5, name="w", adagrad=False):
-    """Continues from what is there, and saves every so many steps."""
+    """Continues from the newest checkpoint, and saves every `every` steps."""
     with tf.Graph().as_default():
         step = v1.train.get_or_create_global_step()
         x = tf.constant([0.1, 0.5, 0.9])

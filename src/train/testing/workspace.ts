@@ -1,4 +1,4 @@
-/** A directory for one test file, and what is read from it. */
+/** A temporary directory for one test file, and readers for event files in it. */
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -17,7 +17,7 @@ export class Workspace implements AsyncDisposable {
     return new Workspace(await mkdtemp(join(tmpdir(), 'shoal-train-')));
   }
 
-  /** A path of its own, where nothing is yet. */
+  /** A unique path that does not exist yet. */
   path(): string {
     return join(this.root, `d${++this.#count}`);
   }
@@ -34,7 +34,7 @@ export async function eventsIn(directory: string): Promise<Event[]> {
   return events;
 }
 
-/** The numbers of a tag, by step. */
+/** The values of a tag, by step. */
 export async function scalarsIn(directory: string, tag: string): Promise<[step: number, value: number][]> {
   return (await eventsIn(directory)).flatMap(({ step, what }) =>
     what.case === 'summary'

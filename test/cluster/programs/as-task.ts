@@ -1,4 +1,4 @@
-/** A program in the manner of TensorFlow 1 as one task, in a directory of its own: a ps serves, a worker trains. */
+/** Runs a TensorFlow 1 style program as one task in its own directory: a ps serves, a worker trains. */
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -7,7 +7,7 @@ import { Server } from '../../../src/train/index.js';
 
 export const log = (line: string) => console.log(line);
 
-/** Ends the process: with 1 when something failed, and says what. */
+/** Ends the process; on failure, logs the error and exits with 1. */
 export async function asTask(train: (server: Server) => Promise<void>): Promise<never> {
   const { values: flags } = parseArgs({
     options: { job_name: { type: 'string' }, task_index: { type: 'string' } },

@@ -1,4 +1,4 @@
-/** A TensorFlow 1 program, literally: sessions on `server.target`, and an end without `server.close()` or `process.exit()`. */
+/** A literal TensorFlow 1 program: sessions on `server.target`, no `server.close()` or `process.exit()` at the end. */
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -23,7 +23,7 @@ else await train();
 log('the end of the program');
 
 async function train(): Promise<void> {
-  // The steps are so few that who starts late would find nobody.
+  // There are so few steps that a worker that starts late would find no other task.
   await server.task.waitFor(
     server.spec.tasks.map(({ id }) => id),
     { timeoutMs: 200_000 },
@@ -40,12 +40,12 @@ async function train(): Promise<void> {
     await session.run([w.initializer, globalStep.initializer]);
     for (let i = 0; i < lastStep; i++) await session.run(trainOp);
     log(`step ${(await session.run(globalStep)).number()}`);
-    // The same in place: the ps are known by then.
+    // The same inline: the ps are known by now.
     log(`again ${(await Session.open({ target: server.target }).run(globalStep)).number()}`);
     await session.close();
   } else if (MODE === 'supervisor') {
     const sv = new Supervisor({ isChief, logdir: './train_logs', saveSummariesSecs: 0, log });
-    // Never closed, as most programs of the time do.
+    // Never closed, as in most TensorFlow 1 programs.
     const session = await sv.prepareOrWaitForSession(server.target);
     for (let step = 0; step < lastStep && !sv.shouldStop(); )
       [, step] = await session.run([trainOp, globalStep]).then(([, now]) => [0, now.number()]);

@@ -1,5 +1,5 @@
 /**
- * Counts on the ps how often each record was applied, in two tables on two ps: a step of descent at rate 1 adds one for
+ * Counts on the ps how often each record was applied, in two tables on two ps: a gradient step at rate 1 adds one for
  * each record of its batch.
  */
 import { defineJob, tf } from '../../../src/index.js';
@@ -24,7 +24,7 @@ const shards = tf.data.shards({
   parse: (serialized) => tf.data.parseExample(slowly(serialized), ID),
 });
 
-/** Nothing here speaks of shards. */
+/** A plain dataset: leasing is the default. */
 const dataset = () =>
   tf.data.tfRecord(COUNT_FILES).shuffle(16).repeat(epochs).batch(batchSize).map(slowly).parseExample(ID);
 

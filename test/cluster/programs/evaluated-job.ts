@@ -1,4 +1,4 @@
-/** A line through points that is saved often and evaluated beside: on points that training does not see. */
+/** Linear regression that is saved often and evaluated by an evaluator, on points that are not used for training. */
 import { defineJob, tf } from '../../../src/index.js';
 
 const points = (offset: number) => Array.from({ length: 20 }, (_, i) => ((i + offset) % 20) / 20);

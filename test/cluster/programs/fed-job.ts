@@ -1,4 +1,4 @@
-/** Trains on records made in JavaScript, as a job without checkpoints: after a loss it counts from the beginning. */
+/** Trains on records from JavaScript, as a job without checkpoints: after a loss it starts from the beginning. */
 import type { Output } from '../../../src/graph/operation.js';
 import { defineJob, tf } from '../../../src/index.js';
 import { counted, fedRecords } from './fed-records.js';

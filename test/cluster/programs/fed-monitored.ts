@@ -1,4 +1,4 @@
-/** Trains on records made in JavaScript, in the manner of TensorFlow 1, and tells each that a step took. */
+/** Trains on records from JavaScript, in the style of TensorFlow 1, and logs the record of each step. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Graph } from '../../../src/graph/graph.js';
 import * as tf from '../../../src/tf.js';

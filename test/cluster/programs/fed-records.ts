@@ -1,4 +1,4 @@
-/** Records made in JavaScript, slowly; a source that fails where it is told to. */
+/** Records produced slowly in JavaScript; the source fails at record FED_FAILS_AT. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Output } from '../../../src/graph/operation.js';
 import * as tf from '../../../src/tf.js';
@@ -17,7 +17,7 @@ async function* records(): AsyncGenerator<{ id: number }> {
 export const fedRecords = () =>
   tf.data.generator(records, { element: { id: { dtype: 'int64' } }, capacity: Number(FED_CAPACITY) });
 
-/** A loss whose descent at rate 1 counts how often each record was applied. */
+/** A loss whose gradient steps at rate 1 count how often each record was applied. */
 export function counted(id: Output<'int64'>) {
   const counts = tf.variable('counts', { shape: [Number(FED_RECORDS)], initializer: tf.zerosInitializer() });
   return { counts, loss: counts.gather(id).sum().neg() };

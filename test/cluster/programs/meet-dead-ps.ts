@@ -1,6 +1,6 @@
 /**
- * A worker that meets a dead ps before the membership knows of the death: it goes on asking for things that it
- * has not asked for before, then closes its session and says how that went.
+ * A worker that calls a dead ps before the membership has detected the death: it continues with runs of new fetches,
+ * then closes its session and logs whether all native calls returned.
  */
 import { sleep } from '../../../src/async/deadline.js';
 import { Server } from '../../../src/cluster/runtime/server.js';
@@ -8,10 +8,10 @@ import { resolveConfig } from '../../../src/cluster/spec/config.js';
 import { replicaDeviceSetter } from '../../../src/cluster/spec/device-setter.js';
 import { isShoalError } from '../../../src/errors/errors.js';
 import { Graph, tf } from '../../../src/index.js';
-import { nativeLane } from '../../../src/session/native-call-queue.js';
+import { nativeCallQueue } from '../../../src/session/native-call-queue.js';
 
 const config = resolveConfig({ argv: process.argv.slice(2), env: process.env });
-if (config.mode !== 'cluster') throw new Error('tell the cluster by flags');
+if (config.mode !== 'cluster') throw new Error('no cluster is configured: pass flags');
 const server = await Server.start({ spec: config.spec, self: config.task, security: { kind: 'none' } });
 const graph = new Graph();
 const device = replicaDeviceSetter({ psTasks: 2, workerDevice: config.task });
@@ -35,8 +35,8 @@ for (const other of others) {
   });
 }
 await session.close();
-// Closing goes on in the background where the membership found the death first.
+// Closing continues in the background if the membership has detected the death first.
 const deadline = Date.now() + 10_000;
-while (nativeLane().running > 0 && Date.now() < deadline) await sleep(50);
-console.log(nativeLane().running === 0 ? 'closed' : 'a call never returned');
+while (nativeCallQueue().running > 0 && Date.now() < deadline) await sleep(50);
+console.log(nativeCallQueue().running === 0 ? 'closed' : 'a call never returned');
 process.exit();

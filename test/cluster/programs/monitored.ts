@@ -1,4 +1,4 @@
-/** Scenario 000's program, in the manner of TensorFlow 1, with every task in a directory of its own. */
+/** The program of scenario 000, in the style of TensorFlow 1, with a separate directory for each task. */
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { Server } from '../../../src/cluster/runtime/server.js';
@@ -15,7 +15,7 @@ import { MonitoredTrainingSession, StopAtStepHook, SyncReplicasHook } from '../.
 
 const log = (line: string) => console.log(line);
 const config = resolveConfig({ argv: process.argv.slice(2), env: process.env });
-if (config.mode !== 'cluster') throw new Error('tell the cluster by flags or TF_CONFIG');
+if (config.mode !== 'cluster') throw new Error('no cluster is configured: pass flags or set TF_CONFIG');
 const { job, index } = parseTaskId(config.task);
 const home = join(process.env.TASKS_ROOT as string, `${job}-${index}`);
 mkdirSync(home, { recursive: true });
@@ -53,7 +53,7 @@ async function train(task: string): Promise<void> {
       return { trainOp, globalStep, loss, w, b };
     }),
   );
-  let told = 0;
+  let loggedAt = 0;
   await MonitoredTrainingSession(
     {
       graph,
@@ -70,8 +70,8 @@ async function train(task: string): Promise<void> {
     async (session) => {
       while (!session.shouldStop()) {
         const [, step, lossNow, wNow, bNow] = await session.run([trainOp, globalStep, loss, w, b]);
-        if (Date.now() - told < 200) continue;
-        told = Date.now();
+        if (Date.now() - loggedAt < 200) continue;
+        loggedAt = Date.now();
         log(`step ${step.number()} loss ${lossNow.number()} W ${wNow.toArray()} b ${bNow.toArray()}`);
       }
     },

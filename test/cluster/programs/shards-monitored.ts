@@ -1,6 +1,6 @@
 /**
- * Counts on the ps how often each record was applied, as a program in the manner of TensorFlow 1: a step of descent at
- * rate 1 adds one for each record of its batch. Every task has a directory of its own.
+ * Counts on the ps how often each record was applied, as a program in the style of TensorFlow 1: a gradient step at
+ * rate 1 adds one for each record of its batch. Each task has a separate directory.
  */
 import { Graph } from '../../../src/graph/graph.js';
 import * as tf from '../../../src/tf.js';
@@ -35,7 +35,7 @@ async function train(server: Server): Promise<void> {
       return { shards, trainOp, globalStep, tables };
     }),
   );
-  let told = 0;
+  let loggedAt = 0;
   let steps = 0;
   const late = (process.env.COUNT_LATE_ENDS ?? '').split(',').map(Number);
   await MonitoredTrainingSession(
@@ -58,14 +58,14 @@ async function train(server: Server): Promise<void> {
     async (session) => {
       while (!session.shouldStop()) {
         await session.run(trainOp);
-        // A run that needs no batch takes none.
+        // A run that needs no batch consumes none.
         const step = await session.run(globalStep);
         steps += 1;
-        // As if it came in late, from before a recovery.
+        // Simulates a late release from before a recovery.
         if (late.includes(steps))
-          await session.runStepFn((context) => shards.parts.input.release(context.session as never));
-        if (Date.now() - told < 200) continue;
-        told = Date.now();
+          await session.runStepFn((context) => shards.shards.input.release(context.session as never));
+        if (Date.now() - loggedAt < 200) continue;
+        loggedAt = Date.now();
         log(`step ${step.number()}`);
       }
     },

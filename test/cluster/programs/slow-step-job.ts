@@ -1,4 +1,4 @@
-/** A job whose steps last SLOW_STEP_MS, on the worker, without work for the processor. */
+/** A job whose steps sleep SLOW_STEP_MS on the worker, without using the processor. */
 import { defineJob, tf } from '../../../src/index.js';
 import * as raw from '../../../src/ops/generated/index.js';
 import { Tensor } from '../../../src/tensor/tensor.js';

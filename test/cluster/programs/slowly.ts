@@ -1,4 +1,4 @@
-/** Records that come after as many microseconds as the file COUNT_PACE says: a test holds a run back until it has done its worst. */
+/** Delays each record by the microseconds in the file COUNT_PACE: a test slows a run until its faults are injected. */
 import type { Output } from '../../../src/graph/operation.js';
 import * as raw from '../../../src/ops/generated/index.js';
 import * as tf from '../../../src/tf.js';

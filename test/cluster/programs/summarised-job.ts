@@ -1,4 +1,4 @@
-/** Records of files, leased to the workers, with a summary of each batch. */
+/** Trains on records of files, leased to the workers, with a summary of each batch. */
 import { defineJob, tf } from '../../../src/index.js';
 
 const { COUNT_FILES = '', SAVE_SECS } = process.env;

@@ -1,11 +1,11 @@
-/** Each worker has its own fixed part of the data: together they have the joined batch. */
+/** Each worker has its own fixed part of the data; the parts form one combined batch. */
 import { defineJob, tf } from '../../../src/index.js';
 
 const saveSecs = process.env.SYNC_SAVE_SECS;
 export const ROWS = 8;
 export const STEPS = 40;
 
-/** The part of the data of one of `count` workers; all of it for one alone. */
+/** The part of the data of one of `count` workers; all of it for a single worker. */
 export function rows(index: number, count: number): { x: number[][]; y: number[][] } {
   const mine = Array.from({ length: (ROWS * 3) / count }, (_, i) => i * count + index);
   return { x: mine.map((i) => [Math.sin(i), Math.cos(2 * i)]), y: mine.map((i) => [Math.sin(3 * i)]) };

@@ -1,4 +1,4 @@
-/** One task of the job in the file named first; ends with what `runTask` says. */
+/** Runs one task of the job in the file of the first argument; exits with the code of `runTask`. */
 import { mkdirSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -13,10 +13,10 @@ const { default: job } = (await import(pathToFileURL(resolve(file as string)).hr
   default: JobDefinition;
 };
 const config = resolveConfig({ argv, env: process.env });
-if (config.mode !== 'cluster') throw new Error('tell the cluster by flags or TF_CONFIG');
+if (config.mode !== 'cluster') throw new Error('no cluster is configured: pass flags or set TF_CONFIG');
 const { TASKS_ROOT = '' } = process.env;
 const { job: role, index } = parseTaskId(config.task);
-// Each task on a disk of its own.
+// A separate directory for each task.
 const dir = join(TASKS_ROOT, `${role}-${index}`);
 mkdirSync(dir, { recursive: true });
 const stop = new AbortController();

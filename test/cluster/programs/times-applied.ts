@@ -1,4 +1,4 @@
-/** A table of counters in a few numbers: how many of them are 0, how many are 1, up to 4. */
+/** A histogram of a table of counters: how many are 0, how many are 1, up to 4. */
 import * as tf from '../../../src/tf.js';
 import type { Variable } from '../../../src/variables/variable.js';
 

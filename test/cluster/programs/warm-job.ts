@@ -1,4 +1,4 @@
-/** Begins with variables of a SavedModel that lies on the chief's disk alone; its steps change nothing but the count. */
+/** Initializes variables from a SavedModel on the chief's disk; its steps change only the global step. */
 import { defineJob, tf } from '../../../src/index.js';
 import { initFromCheckpoint } from '../../../src/train/index.js';
 

@@ -1,5 +1,6 @@
 /** `shoal certs`: declarations. */
 import { buildCommand, buildRouteMap } from '@stricli/core';
+import { integer, optionalText } from '../../flags.js';
 
 export interface CertsInitFlags {
   readonly dir: string;
@@ -13,11 +14,7 @@ export interface CertsIssueFlags {
   readonly days: number;
 }
 
-const days = (text: string) => {
-  const value = /^\d+$/.test(text) ? Number(text) : Number.NaN;
-  if (value >= 1 && value <= 36_500) return value;
-  throw new RangeError('expected a number of days from 1 to 36500');
-};
+const days = integer(1, 36_500);
 
 const dir = {
   kind: 'parsed',
@@ -39,14 +36,14 @@ const initCommand = buildCommand<CertsInitFlags>({
         placeholder: 'name',
         brief: 'The name in the authority’s certificate',
       },
-      days: { kind: 'parsed', parse: days, default: '3650', brief: 'How long the authority lasts' },
+      days: { kind: 'parsed', parse: days, default: '3650', brief: 'Validity of the authority in days' },
     },
   },
   docs: {
-    brief: 'Make the certificate authority of a cluster',
+    brief: 'Create the certificate authority of a cluster',
     fullDescription:
-      'Makes ca.crt, which every task gets, and ca.key, which stays with whoever issues certificates.\n' +
-      'Never overwrites anything.\n\nExample:\n  shoal certs init --dir certs',
+      'Creates ca.crt, which every task needs, and ca.key, which only the issuer of certificates keeps.\n' +
+      'Never overwrites a file.\n\nExample:\n  shoal certs init --dir certs',
   },
 });
 
@@ -55,14 +52,11 @@ const issueCommand = buildCommand<CertsIssueFlags, [string]>({
   parameters: {
     flags: {
       dir,
-      hosts: {
-        kind: 'parsed',
-        parse: String,
-        optional: true,
-        placeholder: 'list',
-        brief: 'Names and addresses for clients that check them, with commas; Shoal’s own do not',
-      },
-      days: { kind: 'parsed', parse: days, default: '365', brief: 'How long the certificate lasts' },
+      hosts: optionalText(
+        'Host names and addresses in the certificate, comma-separated, for clients other than Shoal that check them',
+        'list',
+      ),
+      days: { kind: 'parsed', parse: days, default: '365', brief: 'Validity of the certificate in days' },
     },
     positional: {
       kind: 'tuple',
@@ -70,7 +64,7 @@ const issueCommand = buildCommand<CertsIssueFlags, [string]>({
         {
           parse: String,
           placeholder: 'bearer',
-          brief: 'A task (/job:ps/task:1), a job (ps), task for any task, or operator',
+          brief: 'A task (/job:ps/task:1), a job (ps), `task` for any task, or `operator`',
         },
       ],
     },
@@ -79,7 +73,7 @@ const issueCommand = buildCommand<CertsIssueFlags, [string]>({
     brief: 'Issue a certificate for a task, a job or an operator',
     fullDescription:
       'Issues a certificate signed by the authority in --dir. A task reads the directory given by --certs.\n' +
-      'An operator may look (shoal status) and change checkpoints (shoal checkpoint), but speaks for no task.\n' +
+      'An operator can query the cluster (shoal status) and change checkpoints (shoal checkpoint), but not join as a task.\n' +
       '\n' +
       'Examples:\n' +
       '  shoal certs issue /job:ps/task:1\n' +
@@ -90,5 +84,5 @@ const issueCommand = buildCommand<CertsIssueFlags, [string]>({
 
 export const certsCommands = buildRouteMap({
   routes: { init: initCommand, issue: issueCommand },
-  docs: { brief: 'Make the certificates with which the tasks of a cluster know each other' },
+  docs: { brief: 'Create the certificates with which the tasks of a cluster authenticate each other' },
 });

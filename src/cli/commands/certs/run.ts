@@ -1,13 +1,11 @@
-/** `shoal certs init|issue`: writes the files and says where they are. */
+/** `shoal certs init|issue`: writes the files and prints their paths. */
 import type { CommandContext } from '@stricli/core';
 import { initCerts, issueCert } from '../../../cluster/spec/certs.js';
 import type { CertsInitFlags, CertsIssueFlags } from './command.js';
 
 export async function runCertsInit(this: CommandContext, flags: CertsInitFlags): Promise<void> {
   const { cert, key } = await initCerts(flags);
-  this.process.stdout.write(
-    `${cert} goes to every task\n${key} stays here, with whoever issues certificates\n`,
-  );
+  this.process.stdout.write(`${cert}: copy it to every task\n${key}: keep it here, it signs certificates\n`);
 }
 
 export async function runCertsIssue(

@@ -1,7 +1,8 @@
-/** `shoal checkpoint`: declarations. */
+/** Declares `shoal checkpoint`. */
 import { buildCommand, buildRouteMap } from '@stricli/core';
-import { PLACE_FLAGS, type PlaceFlags, REPLICAS_FLAG, whole, yes } from '../../checkpoint/flags.js';
+import { PLACE_FLAGS, type PlaceFlags, REPLICAS_FLAG } from '../../checkpoint/flags.js';
 import type { ShoalContext } from '../../context.js';
+import { integer, optionalText, switchFlag } from '../../flags.js';
 
 export type LsFlags = PlaceFlags;
 export type PullFlags = PlaceFlags;
@@ -27,8 +28,8 @@ export interface RepairFlags extends PlaceFlags {
 }
 
 const WHERE =
-  'Which: those of the job that runs or ran here, in .shoal or --dir; of several, --job says which. Elsewhere: --agent,\n' +
-  '--dirs or --store.\n';
+  'Default: the checkpoints of the job in ./.shoal or --dir, running or stopped; --job chooses one of several jobs.\n' +
+  'Use --agent, --dirs or --store for checkpoints elsewhere.\n';
 
 const name = {
   parse: String,
@@ -41,11 +42,11 @@ const lsCommand = buildCommand<LsFlags, [], ShoalContext>({
   loader: async () => (await import('./ls.js')).runLs,
   parameters: { flags: PLACE_FLAGS },
   docs: {
-    brief: 'List the checkpoints, newest first, with their copies and their health',
+    brief: 'List the checkpoints, newest first, with their copies and health',
     fullDescription:
-      'Lists the checkpoints of every job here, or of --job, newest first: size, shards, copies that are there of those that should be, where, health.\n' +
-      'whole: every file has its copies. degraded: some are missing. lost: a file has none.\n' +
-      'Sizes are looked at, contents are not: `shoal checkpoint verify` reads them.\n' +
+      'Lists the checkpoints of every job, or of --job, newest first: size, shards, existing and expected copies, places,\n' +
+      'health. complete: every file has all its copies. degraded: copies are missing. lost: a file has no copy.\n' +
+      'Compares file sizes only; `shoal checkpoint verify` reads the contents.\n' +
       `${WHERE}\n` +
       'Examples:\n' +
       '  shoal checkpoint ls\n' +
@@ -59,27 +60,21 @@ const inspectCommand = buildCommand<InspectFlags, [string], ShoalContext>({
   parameters: {
     flags: {
       ...PLACE_FLAGS,
-      tensor: {
-        kind: 'parsed',
-        parse: String,
-        optional: true,
-        placeholder: 'name',
-        brief: 'Print values of this tensor',
-      },
+      tensor: optionalText('Print values of this tensor', 'name'),
       first: {
         kind: 'parsed',
-        parse: whole(0, 1_000_000),
+        parse: integer(0, 1_000_000),
         default: '20',
         placeholder: 'n',
-        brief: 'How many values',
+        brief: 'The number of values to print',
       },
     },
     positional: { kind: 'tuple', parameters: [name] },
   },
   docs: {
-    brief: 'Show the tensors and the files of a checkpoint, or the values of a tensor',
+    brief: 'Show the tensors and files of a checkpoint, or the values of a tensor',
     fullDescription:
-      'Shows what a checkpoint holds and which task has which file.\n' +
+      'Shows the contents of a checkpoint and which tasks hold each file.\n' +
       `${WHERE}\n` +
       'Examples:\n' +
       '  shoal checkpoint inspect latest\n' +
@@ -93,16 +88,18 @@ const verifyCommand = buildCommand<VerifyFlags, [name?: string], ShoalContext>({
   parameters: {
     flags: {
       ...PLACE_FLAGS,
-      all: yes('All checkpoints; the newest alone unless told'),
-      quick: yes('Each task sums its own copies: no data travels, and tensors’ own sums are not looked at'),
+      all: switchFlag('Verify all checkpoints; default: the newest'),
+      quick: switchFlag(
+        'Let each task checksum its own copies: no data is transferred, tensor checksums are skipped',
+      ),
     },
     positional: { kind: 'tuple', parameters: [{ ...name, optional: true }] },
   },
   docs: {
-    brief: 'Read every copy of every file and say which are damaged',
+    brief: 'Read every copy of every file and report damage',
     fullDescription:
-      'Reads every copy that is in reach, compares every chunk with the manifest, opens the index, and compares every\n' +
-      'tensor with its own sum. Exits with 1 when anything is wrong.\n' +
+      'Reads every reachable copy, compares every chunk with the manifest, opens the index, and compares every\n' +
+      'tensor with its checksum. Exits with 1 if anything is wrong.\n' +
       `${WHERE}\n` +
       'Examples:\n' +
       '  shoal checkpoint verify\n' +
@@ -117,14 +114,17 @@ const pullCommand = buildCommand<PullFlags, [string, string], ShoalContext>({
     flags: PLACE_FLAGS,
     positional: {
       kind: 'tuple',
-      parameters: [name, { parse: String, placeholder: 'dir', brief: 'Where to; made if need be' }],
+      parameters: [
+        name,
+        { parse: String, placeholder: 'dir', brief: 'The target directory; created if needed' },
+      ],
     },
   },
   docs: {
-    brief: 'Gather a checkpoint into a directory that TensorFlow reads',
+    brief: 'Copy a checkpoint into a local directory that TensorFlow can read',
     fullDescription:
-      'Gathers the shards from the tasks that hold them, verifies every chunk, and takes another copy where one is\n' +
-      'damaged. The directory then has what TensorFlow’s Saver would have written, the file `checkpoint` included.\n' +
+      'Copies the shards from the tasks that hold them, verifies every chunk, and reads another copy if one is\n' +
+      'damaged. The directory then contains what TensorFlow’s Saver would have written, including the file `checkpoint`.\n' +
       `${WHERE}\n` +
       'Examples:\n' +
       '  shoal checkpoint pull latest out\n' +
@@ -137,7 +137,7 @@ const pushCommand = buildCommand<PushFlags, [string], ShoalContext>({
   parameters: {
     flags: {
       ...PLACE_FLAGS,
-      replicas: { ...REPLICAS_FLAG, brief: 'Copies of each shard beside the first one; 1 unless told' },
+      replicas: { ...REPLICAS_FLAG, brief: 'Copies of each shard in addition to the first; default: 1' },
     },
     positional: {
       kind: 'tuple',
@@ -145,16 +145,16 @@ const pushCommand = buildCommand<PushFlags, [string], ShoalContext>({
         {
           parse: String,
           placeholder: 'path',
-          brief: 'logs/model.ckpt-500, or a directory for the newest in it',
+          brief: 'A prefix such as logs/model.ckpt-500, or a directory to take its newest checkpoint',
         },
       ],
     },
   },
   docs: {
-    brief: 'Take a TensorFlow checkpoint into the store',
+    brief: 'Import a TensorFlow checkpoint into the store',
     fullDescription:
-      'Takes a checkpoint that TensorFlow or `shoal checkpoint pull` wrote into the store. It becomes the newest of the\n' +
-      'job: a job that starts goes on from it.\n' +
+      'Imports a checkpoint that TensorFlow or `shoal checkpoint pull` wrote. It becomes the newest checkpoint of the job:\n' +
+      'the job resumes from it when it starts.\n' +
       `${WHERE}\n` +
       'Examples:\n' +
       '  shoal checkpoint push logs/model.ckpt-500\n' +
@@ -167,16 +167,16 @@ const rmCommand = buildCommand<RmFlags, [string], ShoalContext>({
   parameters: {
     flags: {
       ...PLACE_FLAGS,
-      yes: yes('Do not ask'),
-      force: yes('The newest one too'),
+      yes: switchFlag('Do not ask for confirmation'),
+      force: switchFlag('Remove the checkpoint even if it is the newest'),
     },
     aliases: { y: 'yes' },
     positional: { kind: 'tuple', parameters: [name] },
   },
   docs: {
-    brief: 'Remove a checkpoint, with all its copies',
+    brief: 'Remove all copies of a checkpoint',
     fullDescription:
-      'Removes all copies that are in reach. The newest checkpoint stays unless --force is given.\n' +
+      'Removes all reachable copies. Refuses to remove the newest checkpoint without --force.\n' +
       `${WHERE}\n` +
       'Examples:\n' +
       '  shoal checkpoint rm model.ckpt-500\n' +
@@ -189,20 +189,20 @@ const repairCommand = buildCommand<RepairFlags, [name?: string], ShoalContext>({
   parameters: {
     flags: {
       ...PLACE_FLAGS,
-      all: yes('All checkpoints; the newest alone unless told'),
-      dryRun: yes('Say what would be done, and do nothing'),
+      all: switchFlag('Repair all checkpoints; default: the newest'),
+      dryRun: switchFlag('Print what would be done, without doing it'),
       replicas: {
         ...REPLICAS_FLAG,
-        brief: 'Copies of each shard beside the first one; as many as when it was saved unless told',
+        brief: 'Copies of each shard in addition to the first; default: as many as when it was saved',
       },
     },
     positional: { kind: 'tuple', parameters: [{ ...name, optional: true }] },
   },
   docs: {
-    brief: 'Replace damaged copies and make those that are missing',
+    brief: 'Replace damaged copies and create missing ones',
     fullDescription:
-      'After a host was lost, or a disk has gone bad: replaces damaged copies, makes missing ones on other hosts, and\n' +
-      'puts index and manifest everywhere. Exits with 1 when something could not be mended.\n' +
+      'For use after the loss of a host or a disk: replaces damaged copies, creates missing copies on other hosts, and\n' +
+      'copies the index and the manifest to every place. Exits with 1 if something could not be repaired.\n' +
       `${WHERE}\n` +
       'Examples:\n' +
       '  shoal checkpoint repair --dry-run\n' +
@@ -220,5 +220,5 @@ export const checkpointCommands = buildRouteMap({
     rm: rmCommand,
     repair: repairCommand,
   },
-  docs: { brief: 'List, verify, fetch, mend and remove checkpoints' },
+  docs: { brief: 'List, verify, copy, repair and remove checkpoints' },
 });

@@ -10,7 +10,7 @@ import { dtypeFromNumber } from '../../../tensor/dtype.js';
 import { chooseOne } from '../../checkpoint/choose.js';
 import { type Work, withStore } from '../../checkpoint/command.js';
 import { bytes, count, moment, table } from '../../checkpoint/format.js';
-import { firstValues, showValue, type Value } from '../../checkpoint/tensor-values.js';
+import { firstValues, showValue, toJson } from '../../checkpoint/tensor-values.js';
 import type { ShoalContext } from '../../context.js';
 import type { InspectFlags } from './command.js';
 
@@ -44,7 +44,7 @@ export async function runInspect(this: ShoalContext, flags: InspectFlags, name: 
           one.name,
           one.dtype,
           `[${one.shape.join(', ')}]`,
-          one.slices.length === 0 ? 'whole' : one.slices.map(({ slice }) => slice).join(' '),
+          one.slices.length === 0 ? 'complete' : one.slices.map(({ slice }) => slice).join(' '),
           one.shards.join(' '),
           bytes(one.bytes),
         ]),
@@ -55,7 +55,7 @@ export async function runInspect(this: ShoalContext, flags: InspectFlags, name: 
         files.map(({ entry, places }) => [
           entry.file,
           bytes(entry.size),
-          places.map((place) => open.describe(place)).join(', ') || 'none in reach',
+          places.map((place) => open.describe(place)).join(', ') || 'none reachable',
         ]),
       ),
     ]);
@@ -83,7 +83,7 @@ function describeTensor({ name, dtype, shape, ...tensor }: BundleTensor) {
   };
 }
 
-/** By the first number in which they differ. */
+/** Compares lexicographically. */
 function compare(a: readonly number[], b: readonly number[]): number {
   const axis = a.findIndex((value, i) => value !== b[i]);
   return axis < 0 ? 0 : a[axis]! - b[axis]!;
@@ -95,14 +95,8 @@ async function showTensor({ answer, signal }: Work, bundle: BundleReader, name: 
   const values = await firstValues(bundle, tensor, first, signal);
   const total = shape.reduce((product, size) => product * size, 1);
   const rest = total > values.length ? ` … (${total} in all)` : '';
-  answer({ name, dtype, shape, values: values.map(plain) }, () => [
+  answer({ name, dtype, shape, values: values.map(toJson) }, () => [
     `${name} ${dtype} [${shape.join(', ')}]`,
     `${values.map((value) => showValue(value, dtype === 'float32')).join(' ')}${rest}`,
   ]);
-}
-
-/** JSON has no large integers, infinities or NaN: they are given as text. */
-function plain(value: Value): unknown {
-  if (typeof value === 'bigint') return Number.isSafeInteger(Number(value)) ? Number(value) : String(value);
-  return typeof value === 'number' && !Number.isFinite(value) ? String(value) : value;
 }

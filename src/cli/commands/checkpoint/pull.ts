@@ -1,4 +1,4 @@
-/** `shoal checkpoint pull`: gathers a checkpoint into a directory that TensorFlow reads. */
+/** `shoal checkpoint pull`: copies a checkpoint into a local directory that TensorFlow can read. */
 import { resolve } from 'node:path';
 import { pullCheckpoint } from '../../../checkpoint/transfer.js';
 import { requireDirectory } from '../../../job/task-directory.js';

@@ -1,4 +1,4 @@
-/** `shoal checkpoint push`: takes a checkpoint that lies in a directory into the store. */
+/** `shoal checkpoint push`: imports a checkpoint from a local directory into the store. */
 import { stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { pushCheckpoint } from '../../../checkpoint/transfer.js';
@@ -10,38 +10,38 @@ import { summarize } from '../../checkpoint/health.js';
 import type { ShoalContext } from '../../context.js';
 import type { PushFlags } from './command.js';
 
-export async function runPush(this: ShoalContext, flags: PushFlags, given: string): Promise<void> {
-  const path = await checkpointAt(given);
+export async function runPush(this: ShoalContext, flags: PushFlags, input: string): Promise<void> {
+  const path = await checkpointAt(input);
   const push = async ({ open, signal, bar, answer }: Work) => {
     const job = await open.job(signal);
-    bar.label(`pushing ${given}`);
+    bar.label(`pushing ${input}`);
     const manifest = await pushCheckpoint(open.store, job, path, { signal, onProgress: bar.update }).catch(
       (error: unknown) => {
-        throw isShoalError(error, 'SHOAL_NOT_FOUND') ? noCheckpoint(given, error) : error;
+        throw isShoalError(error, 'SHOAL_NOT_FOUND') ? noCheckpoint(input, error) : error;
       },
     );
     const summary = await summarize(open, job, manifest, { signal });
     answer(summary, () => [
-      `${manifest.prefix} is the newest of ${job === '' ? open.label : `job ${job}`}: ` +
+      `${manifest.prefix} is now the newest checkpoint of ${job === '' ? open.label : `job ${job}`}: ` +
         `${count(manifest.tensors, 'tensor')}, ${bytes(summary.bytes)}, ${count(summary.copies, 'copy', 'copies')} of each shard`,
     ]);
   };
   await withStore(this, flags, push, { create: true });
 }
 
-/** A directory stands for the newest in it. */
-async function checkpointAt(given: string): Promise<string> {
-  const path = resolve(given.replace(/\.(index|meta|data-\d+-of-\d+)$/, ''));
+/** A directory means the newest checkpoint in it. */
+async function checkpointAt(input: string): Promise<string> {
+  const path = resolve(input.replace(/\.(index|meta|data-\d+-of-\d+)$/, ''));
   const info = await stat(path).catch(() => undefined);
   if (!info?.isDirectory()) return path;
   const newest = await latestCheckpoint(path);
-  if (newest === undefined) throw noCheckpoint(given);
+  if (newest === undefined) throw noCheckpoint(input);
   return newest;
 }
 
-function noCheckpoint(given: string, cause?: unknown): ShoalError {
-  return new ShoalError('SHOAL_NOT_FOUND', `there is no whole checkpoint ${given}`, {
-    hint: 'give the path without an ending, such as logs/model.ckpt-500, or the directory of several',
+function noCheckpoint(input: string, cause?: unknown): ShoalError {
+  return new ShoalError('SHOAL_NOT_FOUND', `there is no complete checkpoint ${input}`, {
+    hint: 'pass the path without an extension, such as logs/model.ckpt-500, or a directory of checkpoints',
     cause,
   });
 }

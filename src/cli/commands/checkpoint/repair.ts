@@ -1,4 +1,4 @@
-/** `shoal checkpoint repair`: gives checkpoints back the copies that they should have. */
+/** `shoal checkpoint repair`: replaces damaged copies of checkpoints and creates missing ones. */
 import { type RepairAction, type RepairReport, repairCheckpoint } from '../../../checkpoint/repair.js';
 import { verifyCheckpoint } from '../../../checkpoint/verify.js';
 import { chooseSome } from '../../checkpoint/choose.js';
@@ -14,7 +14,7 @@ export async function runRepair(this: ShoalContext, flags: RepairFlags, name?: s
     const { job, manifests } = await chooseSome(open, name, flags.all, { signal, onNotice });
     const done: RepairReport[] = [];
     for (const manifest of manifests) {
-      bar.label(`looking at ${manifest.prefix}`);
+      bar.label(`verifying ${manifest.prefix}`);
       const found = await verifyCheckpoint(open.store, job, manifest, {
         signal,
         quick: true,
@@ -46,18 +46,18 @@ function plain(job: string, report: RepairReport) {
     job,
     name: manifest.prefix,
     attempt: manifest.attempt,
-    mended: isRepaired(report),
+    repaired: isRepaired(report),
     actions,
     lost,
     shortfall,
   };
 }
 
-const DONE = { replace: 'replaced', add: 'made', rebuild: 'rebuilt' } as const;
+const DONE = { replace: 'replaced', add: 'created', rebuild: 'rebuilt' } as const;
 
 function lines(open: OpenStore, report: RepairReport, dryRun: boolean): readonly string[] {
   const { manifest, actions, lost, shortfall } = report;
-  const told = (action: RepairAction) => {
+  const describe = (action: RepairAction) => {
     const { type, file, place, failure, bytes: size } = action;
     const what = dryRun
       ? `would be ${DONE[type]}`
@@ -67,14 +67,14 @@ function lines(open: OpenStore, report: RepairReport, dryRun: boolean): readonly
     const why = failure ? `: ${failure}` : size > 0 ? ` (${bytes(size)})` : '';
     return `  the copy of ${file} at ${open.describe(place)} ${what}${why}`;
   };
-  if (actions.length === 0 && isRepaired(report)) return [`${manifest.prefix}: nothing to be done`];
+  if (actions.length === 0 && isRepaired(report)) return [`${manifest.prefix}: nothing to repair`];
   const made = actions.filter(({ failure }) => failure === undefined).length;
   return [
-    `${manifest.prefix}: ${count(made, 'copy', 'copies')} ${dryRun ? 'to be made' : 'made'}`,
-    ...actions.map(told),
-    ...lost.map((file) => `  ${file} is lost: no good copy is in reach`),
+    `${manifest.prefix}: ${count(made, 'copy', 'copies')} ${dryRun ? 'to create' : 'created'}`,
+    ...actions.map(describe),
+    ...lost.map((file) => `  ${file} is lost: no undamaged copy is reachable`),
     ...(shortfall > 0
-      ? [`  ${count(shortfall, 'copy', 'copies')} more are wanted, and no task could take them`]
+      ? [`  ${count(shortfall, 'copy is', 'copies are')} still missing: no task could store more`]
       : []),
   ];
 }

@@ -1,4 +1,4 @@
-/** `shoal checkpoint rm`: removes one checkpoint, the newest only when that is meant. */
+/** `shoal checkpoint rm`: removes one checkpoint; the newest only with --force. */
 import { createInterface } from 'node:readline/promises';
 import { removeCheckpoint } from '../../../checkpoint/catalog.js';
 import type { Manifest } from '../../../checkpoint/manifest.js';
@@ -14,13 +14,13 @@ export async function runRm(this: ShoalContext, flags: RmFlags, name: string): P
     const { job, manifest, all } = await chooseOne(open, name, { signal, onNotice });
     if (all[0] === manifest && !flags.force) {
       throw new ShoalError('SHOAL_FORBIDDEN', `${manifest.prefix} is the newest checkpoint`, {
-        hint: `what was trained since ${all[1] ? all[1].prefix : 'the beginning'} would be lost; say --force if that is meant`,
+        hint: `training since ${all[1] ? all[1].prefix : 'the start'} would be lost; pass --force to remove it anyway`,
       });
     }
     if (!flags.yes) await confirm(manifest, signal);
     await removeCheckpoint(open.store, job, manifest, { signal });
     answer({ job, name: manifest.prefix, attempt: manifest.attempt, removed: true }, () => [
-      `${manifest.prefix} is removed`,
+      `removed ${manifest.prefix}`,
     ]);
   });
 }
@@ -28,13 +28,13 @@ export async function runRm(this: ShoalContext, flags: RmFlags, name: string): P
 async function confirm({ prefix, files }: Manifest, signal: AbortSignal): Promise<void> {
   const { stdin, stderr } = process;
   if (stdin.isTTY !== true) {
-    throw new ShoalError('SHOAL_CONFIG', `${prefix} is not removed without a word`, { hint: 'say --yes' });
+    throw new ShoalError('SHOAL_CONFIG', `removing ${prefix} needs a confirmation`, { hint: 'pass --yes' });
   }
   const size = files.reduce((sum, file) => sum + file.size, 0);
   const ask = createInterface({ input: stdin, output: stderr });
   try {
     const answer = await ask.question(`Remove all copies of ${prefix} (${bytes(size)})? [y/N] `, { signal });
-    if (!/^y(es)?$/i.test(answer.trim())) throw new ShoalError('SHOAL_ABORTED', `${prefix} stays`);
+    if (!/^y(es)?$/i.test(answer.trim())) throw new ShoalError('SHOAL_ABORTED', `${prefix} was not removed`);
   } finally {
     ask.close();
   }

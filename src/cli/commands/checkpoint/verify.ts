@@ -1,4 +1,4 @@
-/** `shoal checkpoint verify`: reads every copy and says which are damaged, and where. */
+/** `shoal checkpoint verify`: reads every copy and reports the damaged ones. */
 import {
   damagedCopies,
   isGood,
@@ -54,15 +54,15 @@ function lines(open: OpenStore, report: VerifyReport): readonly string[] {
   const copies = files.reduce((sum, file) => sum + file.copies.length, 0);
   const damaged = damagedCopies(report);
   const read = `${count(files.length, 'file')} in ${count(copies, 'copy', 'copies')}, ${bytes(bytesRead)}`;
-  if (isSound(report)) return [`${manifest.prefix}: all is well (${read})`];
+  if (isSound(report)) return [`${manifest.prefix}: no damage found (${read})`];
   const lost = lostFiles(report);
   return [
-    `${manifest.prefix}: ${damaged.length > 0 ? `${count(damaged.length, 'copy is', 'copies are')} damaged` : 'not whole'} (${read})`,
+    `${manifest.prefix}: ${damaged.length > 0 ? `${count(damaged.length, 'copy is', 'copies are')} damaged` : 'incomplete'} (${read})`,
     ...damaged.map(({ file, place, problem }) => `  ${file} at ${open.describe(place)} ${problem}`),
-    ...lost.map((file) => `  ${file} has no good copy`),
+    ...lost.map((file) => `  ${file} has no undamaged copy`),
     ...problems.map((problem) => `  ${problem}`),
     lost.length === 0 && problems.length === 0
-      ? `  mend it: shoal checkpoint repair ${manifest.prefix}`
-      : '  start tasks that may hold other copies, or use another checkpoint',
+      ? `  to repair it: shoal checkpoint repair ${manifest.prefix}`
+      : '  start other tasks that may hold copies, or use another checkpoint',
   ];
 }

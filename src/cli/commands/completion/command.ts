@@ -1,4 +1,4 @@
-/** `shoal completion`: declarations. The second command is what the shell's function calls at each Tab. */
+/** Declares `shoal completion`, and `shoal complete`, which the shell calls on each Tab. */
 import { buildCommand } from '@stricli/core';
 import type { ShoalContext } from '../../context.js';
 
@@ -22,9 +22,9 @@ export const completionCommand = buildCommand<Record<never, never>, [Shell], Sho
     },
   },
   docs: {
-    brief: 'Print the code that lets a shell complete shoal’s commands and flags',
+    brief: 'Print the shell completion script',
     fullDescription:
-      'Prints code for the shell to read.\n' +
+      'Prints a script that completes shoal’s commands and flags.\n' +
       '\n' +
       'Examples:\n' +
       '  bash:  echo \'eval "$(shoal completion bash)"\' >> ~/.bashrc\n' +
@@ -41,5 +41,5 @@ export const completeCommand = buildCommand<Record<never, never>, readonly strin
       parameter: { parse: String, placeholder: 'word', brief: 'The words of the command line so far' },
     },
   },
-  docs: { brief: 'Print what the last word can be completed to, one a line' },
+  docs: { brief: 'Print the completions of the last word, one per line' },
 });

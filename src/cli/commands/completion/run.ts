@@ -1,12 +1,12 @@
-/** `shoal completion`: the code for each shell, and the answer to each Tab. */
+/** `shoal completion`: the script for each shell, and the completions for each Tab. */
 import { proposeCompletions } from '@stricli/core';
 import { application } from '../../application.js';
 import type { ShoalContext } from '../../context.js';
 import type { Shell } from './command.js';
 
 /**
- * Words are handed over behind `--`, the unfinished one last. Where there is nothing to propose the shell
- * completes file names, as for the job file.
+ * The script passes the words after `--`, the incomplete one last. Without completions the shell completes file names,
+ * as for the job file.
  */
 const SCRIPTS: Readonly<Record<Shell, string>> = {
   bash: `_shoal() {
@@ -33,7 +33,7 @@ export function runCompletion(this: ShoalContext, _flags: object, shell: Shell):
 export async function runComplete(this: ShoalContext): Promise<void> {
   const found = await proposeCompletions(application, this.rest, this);
   const word = this.rest.at(-1) ?? '';
-  // Where a file may stand, flags are proposed only to who asks for flags.
+  // Where a file is accepted, flags are proposed only after a dash.
   const flags = word.startsWith('-') || !TAKES_FILE.test(this.rest.slice(0, -1).join(' '));
   for (const { completion } of found) {
     if (flags || !completion.startsWith('-')) this.process.stdout.write(`${completion}\n`);

@@ -1,5 +1,6 @@
-/** `shoal config`: declaration. */
+/** Declares `shoal config`. */
 import { buildCommand } from '@stricli/core';
+import { JSON_FLAG } from '../../flags.js';
 import { TASK_FLAGS, type TaskFlags } from '../../task-flags.js';
 
 export interface ConfigFlags extends TaskFlags {
@@ -9,16 +10,13 @@ export interface ConfigFlags extends TaskFlags {
 export const configCommand = buildCommand<ConfigFlags>({
   loader: async () => (await import('./run.js')).runConfig,
   parameters: {
-    flags: {
-      ...TASK_FLAGS,
-      json: { kind: 'boolean', default: false, brief: 'Print as JSON', withNegated: false },
-    },
+    flags: { ...TASK_FLAGS, json: JSON_FLAG },
   },
   docs: {
-    brief: 'Print a task’s configuration and where each value came from',
+    brief: 'Print a task’s configuration and the source of each value',
     fullDescription:
-      'Prints what `shoal task` would go by: flags over environment over config file, value by value.\n' +
-      'The cluster token is never shown, only whether there is one.\n' +
+      'Prints the configuration that `shoal task` would use: flags override the environment, which overrides the config file.\n' +
+      'The cluster token itself is never printed.\n' +
       '\n' +
       'Examples:\n' +
       '  shoal config\n' +

@@ -1,5 +1,6 @@
-/** `shoal doctor`: declaration. */
+/** Declares `shoal doctor`. */
 import { buildCommand } from '@stricli/core';
+import { JSON_FLAG } from '../../flags.js';
 
 export interface DoctorFlags {
   readonly json: boolean;
@@ -7,15 +8,11 @@ export interface DoctorFlags {
 
 export const doctorCommand = buildCommand<DoctorFlags>({
   loader: async () => (await import('./run.js')).runDoctor,
-  parameters: {
-    flags: {
-      json: { kind: 'boolean', default: false, brief: 'Print the findings as JSON', withNegated: false },
-    },
-  },
+  parameters: { flags: { json: JSON_FLAG } },
   docs: {
-    brief: 'Look at this machine and say what is wrong and how to mend it',
+    brief: 'Check this machine and report problems and how to fix them',
     fullDescription:
       'Checks the platform, Node, TensorFlow’s libraries, CPU, GPU, thread pool, disk, user namespaces and Python.\n' +
-      'Loads no library. Exits with 0 when Shoal can run here, with 1 when something essential is wrong.',
+      'Loads no library. Exits with 0 if Shoal can run here, with 1 if it cannot.',
   },
 });

@@ -1,4 +1,4 @@
-/** `shoal export`: declaration. */
+/** Declares `shoal export`. */
 import { buildCommand } from '@stricli/core';
 import { PLACE_FLAGS, type PlaceFlags } from '../../checkpoint/flags.js';
 import type { ShoalContext } from '../../context.js';
@@ -21,27 +21,27 @@ export const exportCommand = buildCommand<ExportFlags, [string], ShoalContext>({
         default: 'latest',
         placeholder: 'latest|step|path',
         brief:
-          'Which checkpoint: the newest, that of a step, or files of TensorFlow such as ./dir/model.ckpt-500',
+          'The checkpoint: latest, a step, or the path of a TensorFlow checkpoint such as ./dir/model.ckpt-500',
       },
       out: {
         kind: 'parsed',
         parse: String,
         placeholder: 'dir',
-        brief: 'The directory of the version, such as export/3; it must not exist',
+        brief: 'The directory of the new version, such as export/3; it must not exist',
       },
     },
     positional: {
       kind: 'tuple',
-      parameters: [{ parse: String, placeholder: 'job', brief: 'The file of the job' }],
+      parameters: [{ parse: String, placeholder: 'job', brief: 'The job file' }],
     },
   },
   docs: {
     brief: 'Export a checkpoint of a job as a SavedModel, for serving',
     fullDescription:
-      'Exports a checkpoint of a job as a SavedModel that TensorFlow and its server load. The signatures are those that the\n' +
-      "job declares in `export`, or one that returns the model's outputs.\n" +
-      'The checkpoint is read from the directories of the job if it does not run, from its tasks if it does. Its values are\n' +
-      'verified and copied; the export appears complete or not at all.\n' +
+      'Exports a checkpoint of a job as a SavedModel for TensorFlow and TensorFlow Serving. The signatures are those that\n' +
+      "the job declares in `export`; default: one that returns the model's outputs.\n" +
+      'The checkpoint is read from the tasks of the job if it runs, otherwise from its directories. The values are verified.\n' +
+      'The export is atomic: the directory appears only when it is complete.\n' +
       '\n' +
       'Examples:\n' +
       '  shoal export job.ts --out export/1\n' +

@@ -44,11 +44,11 @@ export async function runExport(this: ShoalContext, flags: ExportFlags, file: st
   });
 }
 
-/** Where the job keeps its checkpoints, unless the flags say where they are. */
+/** The flags, with the job's own store as the default. */
 function placeOf({ name, train }: JobDefinition, flags: ExportFlags): PlaceFlags {
-  const isTold = [flags.agent, flags.dir, flags.dirs, flags.store].some((flag) => flag !== undefined);
+  const isGiven = [flags.agent, flags.dir, flags.dirs, flags.store].some((flag) => flag !== undefined);
   const store = train.checkpoint?.store;
-  if (!isTold && store?.startsWith('file:')) return { ...flags, store, job: '' };
+  if (!isGiven && store?.startsWith('file:')) return { ...flags, store, job: '' };
   return flags.store === undefined ? { ...flags, job: name } : flags;
 }
 

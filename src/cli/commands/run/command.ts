@@ -1,6 +1,8 @@
-/** `shoal run`: declaration. */
+/** Declares `shoal run`. */
 import { buildCommand } from '@stricli/core';
 import type { ShoalContext } from '../../context.js';
+import { integer, optionalText, switchFlag } from '../../flags.js';
+import { TASK_FLAGS } from '../../task-flags.js';
 
 export interface RunFlags {
   readonly ps?: number;
@@ -17,84 +19,50 @@ export interface RunFlags {
   readonly insecure_network: boolean;
 }
 
-const whole = (least: number, most: number) => (text: string) => {
-  const value = /^\d+$/.test(text) ? Number(text) : Number.NaN;
-  if (value >= least && value <= most) return value;
-  throw new RangeError(`expected a whole number from ${least} to ${most}`);
-};
-
 export const runCommand = buildCommand<RunFlags, [string], ShoalContext>({
-  loader: async () => (await import('./run.js')).runRunCommand,
+  loader: async () => (await import('./run.js')).runJobCommand,
   parameters: {
     flags: {
       ps: {
         kind: 'parsed',
-        parse: whole(1, 1000),
+        parse: integer(1, 1000),
         optional: true,
         placeholder: 'n',
-        brief: 'How many parameter servers; 1 where only --workers is given',
+        brief: 'The number of parameter servers; default: 1 if --workers is given',
       },
       workers: {
         kind: 'parsed',
-        parse: whole(1, 1000),
+        parse: integer(1, 1000),
         optional: true,
         placeholder: 'n',
-        brief: 'How many workers, the chief (worker 0) included; 1 where only --ps is given',
+        brief: 'The number of workers, including the chief (worker 0); default: 1 if --ps is given',
       },
       evaluator: {
         kind: 'boolean',
         optional: true,
-        brief: 'A task that evaluates every checkpoint; where the job says evaluate, unless told',
+        brief: 'Start a task that evaluates every checkpoint; default: if the job defines `evaluate`',
       },
-      dir: {
-        kind: 'parsed',
-        parse: String,
-        optional: true,
-        placeholder: 'dir',
-        brief: 'Where each task gets a directory. Default: .shoal/JOB',
-      },
+      dir: optionalText('The parent of the tasks’ directories; default: .shoal/JOB', 'dir'),
       host: { kind: 'parsed', parse: String, default: '127.0.0.1', brief: 'The address of the agents' },
-      restart: { kind: 'boolean', default: true, brief: 'Relaunch a task that dies, at another port' },
+      restart: { kind: 'boolean', default: true, brief: 'Restart a task that dies, at another port' },
       maxRestarts: {
         kind: 'parsed',
-        parse: whole(0, 1_000_000),
+        parse: integer(0, 1_000_000),
         default: '5',
         placeholder: 'n',
-        brief: 'Relaunches of one task in a row before the cluster gives up',
+        brief: 'Consecutive restarts of one task before the cluster stops',
       },
-      wipe: {
-        kind: 'boolean',
-        default: false,
-        withNegated: false,
-        brief: 'Relaunch with an empty directory, as on another machine',
-      },
+      wipe: switchFlag('Restart a task with an empty directory, as on another machine'),
       grace: {
         kind: 'parsed',
-        parse: whole(0, 86_400),
+        parse: integer(0, 86_400),
         default: '30',
         placeholder: 'seconds',
-        brief: 'How long a task may take to stop before it is killed',
+        brief: 'Seconds a task may take to stop before it is killed',
       },
-      heartbeat_ms: {
-        kind: 'parsed',
-        parse: String,
-        optional: true,
-        placeholder: 'ms',
-        brief: 'How often tasks say that they are alive',
-      },
-      dead_after_ms: {
-        kind: 'parsed',
-        parse: String,
-        optional: true,
-        placeholder: 'ms',
-        brief: 'Silence after which a task counts as dead',
-      },
-      insecure_network: {
-        kind: 'boolean',
-        default: false,
-        withNegated: false,
-        brief: 'Allow a --host that other machines reach',
-      },
+      heartbeat_ms: TASK_FLAGS.heartbeat_ms,
+      dead_after_ms: TASK_FLAGS.dead_after_ms,
+      insecure_network: switchFlag('Allow a --host that other machines can reach'),
     },
     positional: {
       kind: 'tuple',
@@ -106,20 +74,20 @@ export const runCommand = buildCommand<RunFlags, [string], ShoalContext>({
   docs: {
     brief: 'Run a job on this machine, in one process or as a cluster',
     fullDescription:
-      'Runs a job on this machine. Without --ps and --workers it trains in one process. With them it is a\n' +
-      'cluster: each task is a process with a directory of its own, as if it were a machine of its own.\n' +
-      'Strangers cannot join: the agents ask for a token that is drawn for each run. TensorFlow’s own ports know\n' +
-      'no token; on Linux they listen on the agents’ address (--host) only.\n' +
-      'What stands after -- is for the job, in process.argv.\n' +
+      'Runs a job on this machine. Without --ps and --workers it trains in one process. With them it starts a\n' +
+      'cluster: each task is a process with its own directory, as if it were a separate machine.\n' +
+      'Agents accept only tasks with a random token that is created for each run. TensorFlow’s own ports have no\n' +
+      'authentication; on Linux they listen on the agents’ address (--host) only.\n' +
+      'Arguments after -- are passed to the job in process.argv.\n' +
       '\n' +
-      'A task that dies is relaunched at another port: try kill -9 with one of the process ids that are printed.\n' +
-      'An error in the first seconds of a task is taken for one of the program and ends the cluster.\n' +
-      'One Ctrl-C stops the workers, then the chief, then the ps; a second one stops all at once.\n' +
-      'Exits with 0 when all workers finished, with 130 when stopped, else with the code of the task that failed.\n' +
+      'A task that dies is restarted at another port: try kill -9 with one of the printed process ids.\n' +
+      'An error in the first 30 seconds of a task is treated as a bug in the program and ends the cluster.\n' +
+      'One Ctrl-C stops the workers, then the chief, then the ps; a second one kills all tasks.\n' +
+      'Exits with 0 if all workers finished, with 130 if interrupted, otherwise with the code of the task that failed.\n' +
       '\n' +
-      'A job that says evaluate has an evaluator besides: it evaluates every checkpoint and, when training is over, the\n' +
-      'last one. Its summaries are in evaluator-0/eval, the best checkpoints in evaluator-0/best. If it fails, training\n' +
-      'goes on, and its code is that of the whole.\n' +
+      'A job that defines `evaluate` also gets an evaluator task. It evaluates every checkpoint, including the last one.\n' +
+      'Its summaries are in evaluator-0/eval, the best checkpoints in evaluator-0/best. If it fails, training continues,\n' +
+      'and the cluster exits with its code.\n' +
       '\n' +
       'Examples:\n' +
       '  shoal run job.ts\n' +

@@ -1,4 +1,4 @@
-/** `shoal run`: a job in this process, or as a cluster of processes on this machine. */
+/** `shoal run`: runs a job in this process, or as a cluster of processes on this machine. */
 import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { refuseOpenHost } from '../../../cluster/spec/address-rules.js';
@@ -8,7 +8,7 @@ import type { JobDefinition } from '../../../job/define-job.js';
 import { runLocalCluster } from '../../../job/launcher/local-cluster.js';
 import { Screen } from '../../../job/launcher/screen.js';
 import { stopSignals } from '../../../job/launcher/stop-signals.js';
-import { jobDirectory, loneDirectory, requireDirectory } from '../../../job/task-directory.js';
+import { jobDirectory, localDirectory, requireDirectory } from '../../../job/task-directory.js';
 import type { ShoalContext } from '../../context.js';
 import { loadJob } from '../../job/load-job.js';
 import { runHere } from '../../job/run-here.js';
@@ -16,24 +16,25 @@ import type { RunFlags } from './command.js';
 
 const BIN = fileURLToPath(new URL('../../../../bin/shoal.cjs', import.meta.url));
 
-export async function runRunCommand(this: ShoalContext, flags: RunFlags, file: string): Promise<void> {
+export async function runJobCommand(this: ShoalContext, flags: RunFlags, file: string): Promise<void> {
   const path = resolve(file);
   const env = environment(flags);
   const { rest } = this;
-  // Loaded here as well: a mistake in it is shown once, and not by every task.
+  // Loaded here as well, so that an error in the file is reported once and not by every task.
   const job = await loadJob(path, rest);
   const home = jobDirectory(job.name, flags.dir);
   if (flags.dir !== undefined) requireDirectory(home, '--dir');
   const signals = stopSignals();
   try {
     if (flags.ps === undefined && flags.workers === undefined) {
-      if (flags.evaluator) throw noEvaluator('it is a task of a cluster', 'give --ps and --workers as well');
+      if (flags.evaluator)
+        throw noEvaluator('an evaluator is a task of a cluster', 'pass --ps and --workers as well');
       const log = (line: string): void => this.process.stdout.write(`${line}\n`);
       const { endProcess } = await import('../../job/end-process.js');
       signals.kill.addEventListener('abort', () => void endProcess(130));
       process.exitCode = await runHere(job, {
         home,
-        dir: loneDirectory(home),
+        dir: localDirectory(home),
         signal: signals.stop,
         log,
       });
@@ -66,7 +67,7 @@ export async function runRunCommand(this: ShoalContext, flags: RunFlags, file: s
   }
 }
 
-/** Where nobody says, a job that can be evaluated and asks for it is. */
+/** Default: jobs that define `evaluate` and save checkpoints get an evaluator. */
 function wantsEvaluator({ evaluator }: RunFlags, { evaluate, train, name }: JobDefinition): boolean {
   if (evaluator && !train.checkpoint) {
     throw noEvaluator(`job ${name} has no checkpoints`, 'write train: { checkpoint: { everySecs: 60 } }');
@@ -77,14 +78,14 @@ function wantsEvaluator({ evaluator }: RunFlags, { evaluate, train, name }: JobD
 const noEvaluator = (why: string, hint: string) =>
   new ShoalError('SHOAL_CONFIG', `--evaluator: ${why}`, { hint });
 
-/** What the tasks inherit. Wrong settings are found here, before anything starts. */
+/** The environment of the tasks. Rejects invalid settings before any task starts. */
 function environment(flags: RunFlags): Readonly<Record<string, string | undefined>> {
-  const told = {
+  const settings = {
     ...(flags.heartbeat_ms !== undefined && { SHOAL_HEARTBEAT_MS: flags.heartbeat_ms }),
     ...(flags.dead_after_ms !== undefined && { SHOAL_DEAD_AFTER_MS: flags.dead_after_ms }),
     ...(flags.insecure_network && { SHOAL_INSECURE_NETWORK: '1' }),
   };
-  const env = { ...process.env, ...told };
+  const env = { ...process.env, ...settings };
   const { insecureNetwork } = resolveConfig({
     env: { ...env, TF_CONFIG: undefined, SHOAL_CONFIG: undefined },
   });
@@ -92,7 +93,7 @@ function environment(flags: RunFlags): Readonly<Record<string, string | undefine
   return env;
 }
 
-/** Fires when nobody reads the output any more, as in `shoal run … | head`. */
+/** Aborts when the output is closed, as in `shoal run … | head`. */
 function brokenPipe(): AbortSignal {
   const broken = new AbortController();
   for (const stream of [process.stdout, process.stderr]) {

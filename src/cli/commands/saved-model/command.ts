@@ -1,6 +1,7 @@
-/** `shoal saved-model` and `shoal predict`: declarations. */
+/** Declares `shoal saved-model` and `shoal predict`. */
 import { buildCommand, buildRouteMap } from '@stricli/core';
 import type { ShoalContext } from '../../context.js';
+import { JSON_FLAG as json } from '../../flags.js';
 
 export interface ShowFlags {
   readonly json: boolean;
@@ -13,12 +14,10 @@ export interface PredictFlags {
   readonly json: boolean;
 }
 
-const json = { kind: 'boolean', default: false, brief: 'Print as JSON', withNegated: false } as const;
-
 const directory = {
   parse: String,
   placeholder: 'dir',
-  brief: 'The directory of one version, with a saved_model.pb in it',
+  brief: 'The directory of one version, which contains saved_model.pb',
 } as const;
 
 const showCommand = buildCommand<ShowFlags, [string], ShoalContext>({
@@ -27,8 +26,7 @@ const showCommand = buildCommand<ShowFlags, [string], ShoalContext>({
   docs: {
     brief: 'Show the tags, signatures and files of a SavedModel',
     fullDescription:
-      'Shows what a SavedModel takes and returns, by its signatures, and what it is made of.\n' +
-      'Nothing is loaded into TensorFlow.\n' +
+      'Shows the inputs and outputs of a SavedModel’s signatures, and its files, without loading it into TensorFlow.\n' +
       '\n' +
       'Examples:\n' +
       '  shoal saved-model show export/3\n' +
@@ -39,8 +37,8 @@ const showCommand = buildCommand<ShowFlags, [string], ShoalContext>({
 export const savedModelCommands = buildRouteMap<string, ShoalContext>({
   routes: { show: showCommand },
   docs: {
-    brief: 'Look at SavedModels',
-    fullDescription: 'Look at SavedModels.\n\nExamples:\n  shoal saved-model show export/3',
+    brief: 'Inspect SavedModels',
+    fullDescription: 'Inspect SavedModels.\n\nExamples:\n  shoal saved-model show export/3',
   },
 });
 
@@ -67,7 +65,7 @@ export const predictCommand = buildCommand<PredictFlags, [string], ShoalContext>
         variadic: true,
         default: ['serve'],
         placeholder: 'tag',
-        brief: 'A tag of the graph; several by repeating it',
+        brief: 'A tag of the graph; repeat it for several',
       },
       json,
     },
@@ -77,9 +75,9 @@ export const predictCommand = buildCommand<PredictFlags, [string], ShoalContext>
     brief: 'Call a signature of a SavedModel',
     fullDescription:
       'Loads a SavedModel of TensorFlow 1 or 2 and calls one of its signatures.\n' +
-      'The inputs are a JSON object by name, each a scalar or nested arrays; {"b64": "..."} stands for bytes, and\n' +
+      'The inputs are a JSON object by name, each a scalar or nested arrays; use {"b64": "..."} for bytes, and\n' +
       '{"indices": …, "values": …, "denseShape": …} for a sparse input.\n' +
-      'A wrong input is an error with exit code 2.\n' +
+      'Exits with 2 if an input is invalid.\n' +
       '\n' +
       'Examples:\n' +
       '  shoal predict export/3 --signature predict_images --input \'{"images": [[0, 0.5, 1]]}\'\n' +

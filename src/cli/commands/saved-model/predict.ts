@@ -6,6 +6,7 @@ import { RaggedTensorValue } from '../../../saved-model/ragged.js';
 import type { InputValue, OutputValue } from '../../../saved-model/signature-values.js';
 import { formatShape } from '../../../tensor/shape.js';
 import { Tensor } from '../../../tensor/tensor.js';
+import { toJson } from '../../checkpoint/tensor-values.js';
 import type { ShoalContext } from '../../context.js';
 import { UsageError } from '../../failure.js';
 import type { PredictFlags } from './command.js';
@@ -23,7 +24,7 @@ export async function runPredict(this: ShoalContext, flags: PredictFlags, direct
   );
 }
 
-/** Inputs or a name that the model does not have are mistakes of who typed them. */
+/** Turns unknown inputs and unknown signature names into usage errors. */
 async function asUsage<T>(call: () => Promise<T>): Promise<T> {
   try {
     return await call();
@@ -42,16 +43,16 @@ async function readInput(input: string): Promise<string> {
     for await (const chunk of process.stdin) chunks.push(chunk as Buffer);
     return Buffer.concat(chunks).toString('utf8');
   } catch (cause) {
-    throw new UsageError('SHOAL_NOT_FOUND', `The input ${input} can't be read: ${messageOf(cause)}`, {
+    throw new UsageError('SHOAL_NOT_FOUND', `cannot read the input ${input}: ${messageOf(cause)}`, {
       cause,
-      hint: 'Give --input as JSON that begins with {, as a file, or as - for standard input.',
+      hint: 'pass --input as JSON that begins with {, as a file, or as - for standard input',
     });
   }
 }
 
 function parseInputs(text: string, from: string): Record<string, InputValue> {
   let value: unknown;
-  const source = /^\s*[{[]/.test(from) ? '--input' : `The input ${from}`;
+  const source = /^\s*[{[]/.test(from) ? '--input' : `the input ${from}`;
   try {
     value = JSON.parse(text, decodeBytes);
   } catch (cause) {
@@ -59,13 +60,13 @@ function parseInputs(text: string, from: string): Record<string, InputValue> {
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     throw new UsageError('SHOAL_INVALID_ARGUMENT', `${source} must be a JSON object of inputs by name`, {
-      hint: 'For example {"images": [[0, 1]]}; `shoal saved-model show` lists the names.',
+      hint: 'for example {"images": [[0, 1]]}; `shoal saved-model show` lists the names',
     });
   }
   return value as Record<string, InputValue>;
 }
 
-/** Bytes as TensorFlow's server takes them in JSON. */
+/** Decodes `{"b64": …}`, TensorFlow Serving's JSON form of bytes. */
 function decodeBytes(_key: string, value: unknown): unknown {
   const isBytes =
     typeof value === 'object' && value !== null && Object.keys(value).length === 1 && 'b64' in value;
@@ -73,16 +74,9 @@ function decodeBytes(_key: string, value: unknown): unknown {
 }
 
 function plainOf(value: OutputValue): unknown {
-  if (value instanceof Tensor || value instanceof RaggedTensorValue) return plainValues(value.toArray());
+  if (value instanceof Tensor || value instanceof RaggedTensorValue) return toJson(value.toArray());
   if (Array.isArray(value)) return value.map(plainOf);
   return Object.fromEntries(Object.entries(value).map(([name, part]) => [name, plainOf(part as Tensor)]));
-}
-
-/** JSON has no large integers, infinities or NaN: they are printed as text. */
-function plainValues(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(plainValues);
-  if (typeof value === 'bigint') return Number.isSafeInteger(Number(value)) ? Number(value) : String(value);
-  return typeof value === 'number' && !Number.isFinite(value) ? String(value) : value;
 }
 
 function describe(value: OutputValue): string {

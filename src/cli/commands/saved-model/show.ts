@@ -1,4 +1,4 @@
-/** `shoal saved-model show`: prints what a SavedModel takes, returns and is made of. */
+/** `shoal saved-model show`: prints the signatures and files of a SavedModel. */
 import { describeSavedModel, type GraphDescription } from '../../../saved-model/describe.js';
 import type { TensorSpec } from '../../../saved-model/signature-values.js';
 import { formatShape } from '../../../tensor/shape.js';

@@ -1,5 +1,6 @@
-/** `shoal setup`: declaration. */
+/** Declares `shoal setup`. */
 import { buildCommand } from '@stricli/core';
+import { switchFlag } from '../../flags.js';
 
 export interface SetupFlags {
   readonly json: boolean;
@@ -7,21 +8,12 @@ export interface SetupFlags {
 
 export const setupCommand = buildCommand<SetupFlags>({
   loader: async () => (await import('./run.js')).runSetup,
-  parameters: {
-    flags: {
-      json: {
-        kind: 'boolean',
-        default: false,
-        brief: 'Print where the libraries are as JSON',
-        withNegated: false,
-      },
-    },
-  },
+  parameters: { flags: { json: switchFlag('Print the location of the libraries as JSON') } },
   docs: {
     brief: 'Fetch TensorFlow’s libraries into the per-user cache',
     fullDescription:
-      'Fetches the pinned TensorFlow with pip and unpacks its libraries, unless they are there already.\n' +
-      'SHOAL_TF_DIR names a folder with the libraries; SHOAL_TF=python takes those of the installed Python\n' +
-      'TensorFlow; SHOAL_CACHE moves the cache; SHOAL_PYTHON names the Python to use.',
+      'Fetches the pinned TensorFlow with pip and unpacks its libraries, unless they are installed already.\n' +
+      'SHOAL_TF_DIR: a folder with the libraries. SHOAL_TF=python: use the libraries of the installed Python\n' +
+      'TensorFlow. SHOAL_CACHE: the cache folder. SHOAL_PYTHON: the Python to use.',
   },
 });

@@ -1,4 +1,4 @@
-/** `shoal setup`: fetches TensorFlow's libraries and says where they are. */
+/** `shoal setup`: fetches TensorFlow's libraries and prints their location. */
 import type { CommandContext } from '@stricli/core';
 import { fetchTensorFlow } from '../../../../scripts/setup/fetch.mjs';
 import { interruptible } from '../../../../scripts/setup/processes.mjs';
@@ -17,6 +17,6 @@ export async function runSetup(this: CommandContext, flags: SetupFlags): Promise
     stdout.write(`${JSON.stringify(library)}\n`);
     return;
   }
-  const done = library.fetched ? 'is set up' : 'was there already';
+  const done = library.fetched ? 'is installed' : 'was already installed';
   stdout.write(`TensorFlow ${library.version ?? '(version unknown)'} ${done}: ${library.dir}\n`);
 }

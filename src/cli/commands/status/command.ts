@@ -1,6 +1,8 @@
-/** `shoal status`: declaration. */
+/** Declares `shoal status`. */
 import { buildCommand } from '@stricli/core';
+import { PLACE_FLAGS } from '../../checkpoint/flags.js';
 import type { ShoalContext } from '../../context.js';
+import { JSON_FLAG, optionalText, switchFlag } from '../../flags.js';
 
 export interface StatusFlags {
   readonly agent?: string;
@@ -15,49 +17,26 @@ export const statusCommand = buildCommand<StatusFlags, [], ShoalContext>({
   loader: async () => (await import('./run.js')).runStatus,
   parameters: {
     flags: {
-      agent: {
-        kind: 'parsed',
-        parse: String,
-        optional: true,
-        placeholder: 'host:port',
-        brief: 'The agent of any task; several with commas, the first that answers counts',
-      },
-      dir: {
-        kind: 'parsed',
-        parse: String,
-        optional: true,
-        placeholder: 'dir',
-        brief: 'The directory of a cluster that `shoal run` started; those in .shoal unless told',
-      },
-      certs: {
-        kind: 'parsed',
-        parse: String,
-        optional: true,
-        placeholder: 'dir',
-        brief: 'A directory with the certificate of a task or of an operator',
-      },
-      cluster_token_file: {
-        kind: 'parsed',
-        parse: String,
-        optional: true,
-        placeholder: 'file',
-        brief: 'A file with the cluster token; SHOAL_CLUSTER_TOKEN tells it too',
-      },
-      json: { kind: 'boolean', default: false, brief: 'Print as JSON', withNegated: false },
-      watch: {
-        kind: 'boolean',
-        default: false,
-        brief: 'Look again every second, until Ctrl-C',
-        withNegated: false,
-      },
+      agent: optionalText(
+        'The agent of any task; of a comma-separated list, the first that answers',
+        'host:port',
+      ),
+      dir: optionalText(
+        'The directory of a cluster that `shoal run` started; default: those in .shoal',
+        'dir',
+      ),
+      certs: PLACE_FLAGS.certs,
+      cluster_token_file: PLACE_FLAGS.cluster_token_file,
+      json: JSON_FLAG,
+      watch: switchFlag('Refresh every second, until Ctrl-C'),
     },
     aliases: { w: 'watch' },
   },
   docs: {
     brief: 'Show the tasks and steps of a running cluster',
     fullDescription:
-      'Asks one task what it knows of the cluster. Which task: --agent; else the cluster that TF_CONFIG tells;\n' +
-      'else the one that `shoal run` has started from this directory.\n' +
+      'Queries one task for the state of the cluster: the task at --agent; otherwise one of the cluster in TF_CONFIG;\n' +
+      'otherwise one of the cluster that `shoal run` started in this directory.\n' +
       '\n' +
       'Examples:\n' +
       '  shoal status\n' +

@@ -1,4 +1,4 @@
-/** `shoal status`: asks a cluster how it is, once or again and again. */
+/** `shoal status`: queries a cluster for its state, once or repeatedly. */
 import { sleep } from '../../../async/deadline.js';
 import { askStatus, describeStatus } from '../../../cluster/agent/status.js';
 import { isShoalError, messageOf } from '../../../errors/errors.js';
@@ -21,8 +21,8 @@ export async function runStatus(this: ShoalContext, flags: StatusFlags): Promise
   const signals = stopSignals();
   const isTerminal = process.stdout.isTTY === true;
   while (!signals.stop.aborted) {
-    // A task that moved is found again, and a cluster that recovers is waited for.
-    const text = await look(where, json, signals.stop);
+    // Searched each time: a task may have moved, and an unreachable cluster may recover.
+    const text = await queryStatus(where, json, signals.stop);
     if (signals.stop.aborted) break;
     stdout.write(isTerminal && !json ? `${HOME_AND_CLEAR}${text}\n` : `${text}\n${json ? '' : '\n'}`);
     await sleep(WATCH_MS, signals.stop).catch(() => {});
@@ -30,7 +30,7 @@ export async function runStatus(this: ShoalContext, flags: StatusFlags): Promise
   signals.dispose();
 }
 
-async function look(where: FindOptions, json: boolean, signal: AbortSignal): Promise<string> {
+async function queryStatus(where: FindOptions, json: boolean, signal: AbortSignal): Promise<string> {
   try {
     const status = await askStatus({ ...findCluster(where), signal });
     return json ? JSON.stringify(status) : describeStatus(status);

@@ -1,6 +1,7 @@
-/** `shoal task`: declaration. */
+/** Declares `shoal task`. */
 import { buildCommand } from '@stricli/core';
 import type { ShoalContext } from '../../context.js';
+import { optionalText } from '../../flags.js';
 import { TASK_FLAGS, type TaskFlags } from '../../task-flags.js';
 
 export interface TaskCommandFlags extends TaskFlags {
@@ -12,13 +13,10 @@ export const taskCommand = buildCommand<TaskCommandFlags, [string], ShoalContext
   parameters: {
     flags: {
       ...TASK_FLAGS,
-      dir: {
-        kind: 'parsed',
-        parse: String,
-        optional: true,
-        placeholder: 'dir',
-        brief: 'The task’s own directory. Default: .shoal/JOB/ROLE-INDEX, worker-0 without a cluster',
-      },
+      dir: optionalText(
+        'The task’s own directory; default: .shoal/JOB/ROLE-INDEX, worker-0 without a cluster',
+        'dir',
+      ),
     },
     positional: {
       kind: 'tuple',
@@ -28,18 +26,18 @@ export const taskCommand = buildCommand<TaskCommandFlags, [string], ShoalContext
     },
   },
   docs: {
-    brief: 'Run one task of a job, told by TF_CONFIG or by flags',
+    brief: 'Run one task of a job, configured by TF_CONFIG or by flags',
     fullDescription:
       'Runs one task of a job: a ps serves until the workers have left, a worker trains until the last step.\n' +
-      'Flags go before the environment (TF_CONFIG, SHOAL_*), the environment before the config file. Told of no\n' +
-      'cluster, it trains in this one process. What stands after -- is for the job, in process.argv.\n' +
+      'Flags override the environment (TF_CONFIG, SHOAL_*), which overrides the config file. Without a cluster it\n' +
+      'trains in this process alone. Arguments after -- are passed to the job in process.argv.\n' +
       '\n' +
-      'TensorFlow’s own port has no authentication: whoever reaches it can run anything. On an address that\n' +
-      'other machines reach a task therefore starts only with --insecure_network or SHOAL_INSECURE_NETWORK=1.\n' +
+      'TensorFlow’s own port has no authentication: anyone who can reach it can run any code. On an address that\n' +
+      'other machines can reach, a task therefore starts only with --insecure_network or SHOAL_INSECURE_NETWORK=1.\n' +
       '\n' +
-      'One SIGINT or SIGTERM finishes the step, leaves the cluster and exits; a second exits at once.\n' +
-      'Exit codes: 0 done, 1 error, 2 wrong usage or configuration, 75 start it again elsewhere, 76 another\n' +
-      'process has its place, 130 interrupted.\n' +
+      'One SIGINT or SIGTERM finishes the step, leaves the cluster and exits; a second one exits immediately.\n' +
+      'Exit codes: 0 done, 1 error, 2 wrong usage or configuration, 75 restart it at another port or on another\n' +
+      'machine, 76 replaced by another process, 130 interrupted.\n' +
       '\n' +
       'Examples:\n' +
       '  shoal task job.ts --job_name=ps --task_index=0 --ps_hosts=a:2222 --worker_hosts=b:2222,c:2222\n' +

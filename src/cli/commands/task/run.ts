@@ -1,4 +1,4 @@
-/** `shoal task`: finds out who this task is, loads the job, runs it, exits. */
+/** `shoal task`: reads the task's configuration, loads the job, runs it, exits. */
 import { resolve } from 'node:path';
 import { refuseOpenNetwork } from '../../../cluster/spec/address-rules.js';
 import { resolveConfig } from '../../../cluster/spec/config.js';
@@ -7,7 +7,12 @@ import { parseTaskId } from '../../../cluster/spec/task-id.js';
 import { EXIT } from '../../../errors/exit-codes.js';
 import { dieWithLauncher } from '../../../job/launcher/launcher-watch.js';
 import { stopSignals } from '../../../job/launcher/stop-signals.js';
-import { jobDirectory, loneDirectory, requireDirectory, taskDirectory } from '../../../job/task-directory.js';
+import {
+  jobDirectory,
+  localDirectory,
+  requireDirectory,
+  taskDirectory,
+} from '../../../job/task-directory.js';
 import type { ShoalContext } from '../../context.js';
 import { describeFailure, exitCodeOfFailure } from '../../failure.js';
 import { loadJob } from '../../job/load-job.js';
@@ -15,8 +20,8 @@ import { runHere } from '../../job/run-here.js';
 import { taskArguments } from '../../task-flags.js';
 import type { TaskCommandFlags } from './command.js';
 
-/** A second signal gives the farewells under way this long. */
-const LAST_WORDS_MS = 500;
+/** After a second signal, leave messages that are being sent get this long. */
+const LEAVE_MS = 500;
 
 export async function runTaskCommand(
   this: ShoalContext,
@@ -27,7 +32,7 @@ export async function runTaskCommand(
   const signals = stopSignals();
   const { endProcess } = await import('../../job/end-process.js');
   signals.kill.addEventListener('abort', () => {
-    setTimeout(() => void endProcess(EXIT.interrupted), LAST_WORDS_MS).unref();
+    setTimeout(() => void endProcess(EXIT.interrupted), LEAVE_MS).unref();
   });
   const log = (line: string): void => this.process.stdout.write(`${line}\n`);
   const config = resolveConfig({ argv: taskArguments(flags), env: process.env });
@@ -35,7 +40,7 @@ export async function runTaskCommand(
   const job = await loadJob(file, this.rest);
   const home = jobDirectory(job.name);
   if (config.mode === 'local') {
-    const dir = flags.dir === undefined ? loneDirectory(home) : resolve(flags.dir);
+    const dir = flags.dir === undefined ? localDirectory(home) : resolve(flags.dir);
     if (flags.dir !== undefined) requireDirectory(dir, '--dir');
     const claimed = flags.dir === undefined ? home : dir;
     process.exitCode = await runHere(job, { home: claimed, dir, signal: signals.stop, log });
@@ -56,6 +61,6 @@ export async function runTaskCommand(
     this.process.stderr.write(`${describeFailure(error)}\n`);
     return exitCodeOfFailure(error);
   });
-  // TensorFlow's server has no end of its own, and calls to a peer that is gone may never return.
+  // TensorFlow's server cannot be stopped, and calls to a dead peer may never return.
   await endProcess(code);
 }

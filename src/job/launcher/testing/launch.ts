@@ -1,4 +1,4 @@
-/** A launcher of stand-ins as a process of its own, for tests: `launch.ts OPTIONS-AS-JSON`. */
+/** A launcher of fake tasks as a separate process, for tests: `launch.ts OPTIONS-AS-JSON`. */
 import { runLocalCluster } from '../local-cluster.js';
 import { Screen } from '../screen.js';
 import { stopSignals } from '../stop-signals.js';

@@ -1,18 +1,18 @@
-/** What a stand-in does, after it has said that it is up. */
+/** What a fake task does after it has printed that it is up. */
 export interface Plan {
-  /** Exits after so many ms; stays until told to stop without it. */
+  /** Exits after this time; default: runs until it is stopped. */
   readonly exitAfterMs?: number;
-  /** Stays until so many tasks are up in all. */
+  /** Waits until this many tasks in total are up. */
   readonly company?: number;
   readonly exitCode?: number;
   readonly say?: readonly string[];
   readonly complain?: readonly string[];
-  /** Takes no notice of SIGTERM. */
+  /** Ignores SIGTERM. */
   readonly stubborn?: boolean;
-  /** Starts a process of its own and leaves it behind. */
+  /** Starts a child process and leaves it behind. */
   readonly offspring?: boolean;
-  /** Writes this many bytes without a line end. */
+  /** Writes this many bytes without a newline. */
   readonly flood?: number;
-  /** What to do instead in a directory that an earlier life has been in. */
+  /** What to do instead after a restart in the same directory. */
   readonly again?: Plan;
 }

@@ -1,6 +1,6 @@
 /**
- * Stands in for a task in tests of the launcher: told by TF_CONFIG who it is and by STAND_IN, a plan per task
- * (see plan.ts), what to do. It needs no TensorFlow, joins no cluster, and does not watch its launcher.
+ * A fake task for tests of the launcher. TF_CONFIG contains its role, and STAND_IN a plan per task (see plan.ts). It
+ * needs no TensorFlow, joins no cluster, and does not watch its launcher.
  */
 import { spawn } from 'node:child_process';
 import { appendFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs';

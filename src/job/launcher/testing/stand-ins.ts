@@ -1,4 +1,4 @@
-/** The launcher's options for a cluster of stand-ins, told by JSON-able parts. */
+/** The launcher's options for a cluster of fake tasks, from values that JSON can represent. */
 import { fileURLToPath } from 'node:url';
 import type { LocalClusterOptions } from '../local-cluster.js';
 
@@ -17,7 +17,7 @@ export function standIns(
     entry: (taskDir) => ({ command: process.execPath, args: [SCRIPT, taskDir] }),
     maxRestarts: 3,
     wipe: false,
-    // Longer than any test: one that waits for it in vain fails.
+    // Longer than any test: a test that depends on it times out.
     graceMs: 3_600_000,
     backoff: { baseMs: 10, maxMs: 20 },
     ...given,

@@ -1,9 +1,9 @@
-/** The input of a job as one process sees it that shares it with nobody. */
+/** The complete input of a job, for a process that does not share it with workers. */
 import type { Dataset } from '../input/dataset/dataset.js';
 import { ShardedFiles } from '../input/leases/sharded-files.js';
 import type { InputValues, JobDefinition } from './define-job.js';
 
-export function wholeInput({ input }: JobDefinition): InputValues | Dataset<InputValues> | undefined {
+export function unshardedInput({ input }: JobDefinition): InputValues | Dataset<InputValues> | undefined {
   const given = typeof input === 'function' ? input({ index: 0, count: 1 }) : input;
   return given instanceof ShardedFiles ? given.dataset() : given;
 }

@@ -1,7 +1,7 @@
-/** The command line without a process: says a command and gives what it would have written. */
+/** Runs a command of the command line in this process and returns its output. */
 import { run } from '@stricli/core';
 import { application } from '../../src/cli/application.js';
-import { partArguments } from '../../src/cli/context.js';
+import { splitArguments } from '../../src/cli/context.js';
 
 export function context(rest: readonly string[] = []) {
   const said = { stdout: '', stderr: '' };
@@ -17,8 +17,8 @@ export function context(rest: readonly string[] = []) {
   return { said, process, given: { process, rest } as never };
 }
 
-export async function say(...args: readonly string[]) {
-  const { own, rest } = partArguments(args);
+export async function runCommand(...args: readonly string[]) {
+  const { own, rest } = splitArguments(args);
   const { said, process, given } = context(rest);
   await run(application, own, given);
   return { ...said, code: process.exitCode };

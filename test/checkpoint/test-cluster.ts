@@ -1,10 +1,10 @@
 /**
- * Two ps, a chief and a worker in one process, each with a disk of its own: the whole checkpoint service but for the
+ * Two ps, a chief and a worker in one process, each with its own disk: the complete checkpoint service without the
  * network. The ps hold real variables in real sessions.
  */
 import { Checkpoints, type CheckpointsOptions } from '../../src/checkpoint/checkpoints.js';
 import type { Manifest } from '../../src/checkpoint/manifest.js';
-import type { Parking, SaveRequest } from '../../src/checkpoint/save.js';
+import type { PauseControl, SaveRequest } from '../../src/checkpoint/save.js';
 import type { SavedVariable } from '../../src/checkpoint/saved-variable.js';
 import { savedVariable } from '../../src/checkpoint/saved-variable.js';
 import type { ShardOwner } from '../../src/checkpoint/shard-owner.js';
@@ -16,12 +16,13 @@ import type { Operation, Output } from '../../src/graph/operation.js';
 import { Session } from '../../src/session/session.js';
 import { Tensor } from '../../src/tensor/tensor.js';
 import * as tf from '../../src/tf.js';
+import { sameBits } from './same-bits.js';
 
 export const PLACES = ['ps/0', 'ps/1', 'chief/0', 'worker/0'];
 const OWNERS = ['ps/0', 'ps/1'];
 const ROWS = 20;
 
-/** All values of a step: every element tells which step it is of. */
+/** All values of a step: every element encodes its step. */
 export function valuesOf(owner: string, step: number): readonly Tensor[] {
   const at = OWNERS.indexOf(owner);
   return [
@@ -96,7 +97,7 @@ export interface ChiefOptions extends Partial<CheckpointsOptions> {
   readonly incarnation?: number;
 }
 
-export class Crew implements AsyncDisposable {
+export class TestCluster implements AsyncDisposable {
   readonly disks = new Disks(PLACES);
   readonly log: string[] = [];
   readonly owners: readonly Owner[];
@@ -107,7 +108,6 @@ export class Crew implements AsyncDisposable {
     this.owners = OWNERS.map((name) => new Owner(name, this.disks, replicas));
   }
 
-  /** A chief with its own hand on everything. */
   chief({ incarnation = 1, ...options }: ChiefOptions = {}): Checkpoints {
     return new Checkpoints({
       store: this.disks.store('chief/0', this.#replicas),
@@ -145,13 +145,13 @@ export class Crew implements AsyncDisposable {
     };
   }
 
-  /** Gives all variables the values of a step and saves them. */
+  /** Sets all variables to the values of a step and saves them. */
   async save(checkpoints: Checkpoints, step: number, more: Partial<SaveRequest> = {}): Promise<Manifest> {
     await this.set(step);
     return (await checkpoints.save(this.request(step, more)))!.manifest;
   }
 
-  /** The step that every element of every variable is of; a mixture is told as such. */
+  /** The step that every element of every variable belongs to, or a description of a mixture of steps. */
   async step(): Promise<number | string> {
     const found: Tensor[] = [];
     for (const owner of this.owners) found.push(...(await owner.values()));
@@ -161,7 +161,7 @@ export class Crew implements AsyncDisposable {
     return same ? step : `a mixture: ${found.map((value) => String(value.data[0]))}`;
   }
 
-  /** Names of all blobs on all disks, with the steps they belong to. */
+  /** The names of all blobs on all disks. */
   async blobs(): Promise<readonly string[]> {
     const names: string[] = [];
     for await (const { name } of this.disks.store('chief/0').list()) names.push(name);
@@ -174,29 +174,20 @@ export class Crew implements AsyncDisposable {
   }
 }
 
-function sameBits(a: Tensor, b: Tensor): boolean {
-  if (a.dtype === 'string') return JSON.stringify(a.toArray()) === JSON.stringify(b.toArray());
-  const bytes = ({ data }: Tensor) => {
-    const view = data as unknown as NodeJS.TypedArray;
-    return Buffer.from(view.buffer, view.byteOffset, view.byteLength);
-  };
-  return bytes(a).equals(bytes(b));
-}
-
-/** Training that rests while anybody wants it to: `tick` changes all values, unless somebody has parked it. */
+/** Training that changes all values in every step, and pauses while any chief requests it. */
 export class Training {
-  #parks = 0;
+  #pauses = 0;
   step = 0;
   #tick: Promise<void> = Promise.resolve();
   #isOver = false;
   readonly #ended: Promise<void>;
 
-  constructor(crew: Crew) {
+  constructor(cluster: TestCluster) {
     this.#ended = (async () => {
       while (!this.#isOver) {
-        if (this.#parks === 0) {
+        if (this.#pauses === 0) {
           this.step += 1;
-          this.#tick = crew.set(this.step);
+          this.#tick = cluster.set(this.step);
           await this.#tick;
         }
         await new Promise((resolve) => setImmediate(resolve));
@@ -204,19 +195,19 @@ export class Training {
     })();
   }
 
-  /** As one chief asks for it. */
-  parking(): Parking {
-    let isParked = false;
+  /** The pause control of one chief. */
+  pauseControl(): PauseControl {
+    let isPaused = false;
     return {
       workers: () => ['worker/0'],
-      park: async () => {
-        isParked = true;
-        this.#parks += 1;
+      pause: async () => {
+        isPaused = true;
+        this.#pauses += 1;
         await this.#tick;
       },
       resume: async () => {
-        if (isParked) this.#parks -= 1;
-        isParked = false;
+        if (isPaused) this.#pauses -= 1;
+        isPaused = false;
       },
     };
   }

@@ -1,29 +1,29 @@
-/** A way to an agent that breaks: each of the first connections is cut after so many bytes in one direction. */
+/** A proxy to an agent that breaks the first connections after a number of bytes in one direction. */
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 
-export interface CuttingProxy {
+export interface BreakingProxy {
   readonly address: string;
-  /** How many connections were cut. */
-  readonly cuts: () => number;
+  /** The number of broken connections. */
+  readonly breaks: () => number;
   readonly close: () => Promise<void>;
 }
 
-export async function cuttingProxy(
+export async function breakingProxy(
   target: string,
   { afterBytes, times, direction }: { afterBytes: number; times: number; direction: 'up' | 'down' },
-): Promise<CuttingProxy> {
+): Promise<BreakingProxy> {
   const [host, port] = target.split(':');
   const sockets = new Set<Socket>();
-  let cuts = 0;
+  let breaks = 0;
   const server = createServer((near) => {
     const far = connect(Number(port), host);
     let moved = 0;
     const count = (chunk: Buffer) => {
       moved += chunk.byteLength;
-      if (moved < afterBytes || cuts >= times) return;
-      cuts++;
+      if (moved < afterBytes || breaks >= times) return;
+      breaks++;
       near.destroy();
-      // What has passed arrives; nothing after it does.
+      // The bytes forwarded so far arrive; nothing after them does.
       far.end();
       if (direction === 'down') far.destroy();
     };
@@ -39,7 +39,7 @@ export async function cuttingProxy(
   await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
   return {
     address: `127.0.0.1:${(server.address() as AddressInfo).port}`,
-    cuts: () => cuts,
+    breaks: () => breaks,
     close: () => {
       for (const socket of sockets) socket.destroy();
       return new Promise((done) => server.close(() => done()));

@@ -2,13 +2,13 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { decodeExample } from '../../formats/example/decode.js';
-import { readTFRecords } from '../../formats/tfrecord/reader.js';
-import { Graph } from '../../graph/graph.js';
-import { tfRecord } from '../files/files.js';
-import { drain } from '../testing/drain.js';
-import { fixedLenFeature, varLenFeature } from './parse-example.js';
-import { writeSparseExamples } from './sparse-examples.js';
+import { writeSparseExamples } from '../../examples/sparse-linear/sparse-examples.js';
+import { decodeExample } from '../../src/formats/example/decode.js';
+import { readTFRecords } from '../../src/formats/tfrecord/reader.js';
+import { Graph } from '../../src/graph/graph.js';
+import { fixedLenFeature, varLenFeature } from '../../src/input/dataset/parse-example.js';
+import { tfRecord } from '../../src/input/files/files.js';
+import { drain } from '../../src/input/testing/drain.js';
 
 let folder: string;
 beforeAll(() => {
@@ -45,7 +45,7 @@ describe('sparse examples', () => {
     made = await rows(await writeSparseExamples({ ...OPTIONS, directory: join(folder, 'a') }));
   });
 
-  test('are as many as asked for, with a value for each id', () => {
+  test('have the requested count, with a value for each id', () => {
     expect(made).toHaveLength(3000);
     expect(made.every(({ ids, values }) => ids.length === values.length)).toBe(true);
     expect(made.every(({ ids }) => ids.every((id) => id >= 0 && id < OPTIONS.features))).toBe(true);
@@ -57,7 +57,7 @@ describe('sparse examples', () => {
     expect(mean).toBeLessThan(52);
   });
 
-  test('have labels of both kinds', () => {
+  test('have labels of both classes', () => {
     const ones = made.filter(({ label }) => label === 1).length / made.length;
     expect(ones).toBeGreaterThan(0.1);
     expect(ones).toBeLessThan(0.9);
@@ -75,7 +75,7 @@ describe('sparse examples', () => {
     expect((sorted[9] as number) / (sorted[19] as number)).toBeGreaterThan(1.5);
   });
 
-  test('are what TensorFlow reads', async () => {
+  test('can be read by TensorFlow', async () => {
     const features = {
       label: fixedLenFeature([], 'float32'),
       ids: varLenFeature('int64'),

@@ -1,46 +1,42 @@
 /**
- * Makes data like that of click prediction: each record a tf.train.Example with a `label` (0 or 1), some fifty `ids`
- * out of millions, few of them frequent and most of them rare (Zipf), and a value for each. Labels follow from a
- * hidden weight of each id, so that there is something to learn.
+ * Generates data like that of click prediction: each record is a tf.train.Example with a `label` (0 or 1), about fifty
+ * Zipf-distributed `ids` out of millions, and a value for each. Labels depend on a hidden weight of each id, so that a model
+ * can learn them.
  *
- * The same options give the same bytes. Messages are written straight into one buffer: the feature map is always
- * the same, and a million records take seconds.
+ * The same options give the same bytes. Messages are encoded directly into one buffer, so a million records take seconds.
  */
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { putVarint, varintLength } from '../../bytes/varint.js';
-import { invalid } from '../../errors/errors.js';
-import type { Compression } from '../../formats/tfrecord/compression.js';
-import { TFRecordWriter } from '../../formats/tfrecord/writer.js';
+import { type Compression, TFRecordWriter } from '../../src/formats/index.js';
 
 export interface SparseExamplesOptions {
   readonly directory: string;
   readonly records: number;
-  /** Ids are from 0 up to, not including, this. */
+  /** Ids are in [0, features). */
   readonly features: number;
   readonly files?: number | undefined;
-  /** Files are called `prefix-00000-of-00004.tfrecord`. */
+  /** Files are named `prefix-00000-of-00004.tfrecord`; default: 'part'. */
   readonly prefix?: string | undefined;
-  /** The mean number of ids in a record; a record has between half and one and a half of it. */
+  /** The mean number of ids per record, which varies by ±50 %; default: 50. */
   readonly idsPerRecord?: number | undefined;
-  /** How fast ids become rare: 1 is as words in a text, less is more even. */
+  /** The exponent of the Zipf distribution; default: 1.05. Less is more uniform. */
   readonly exponent?: number | undefined;
   readonly seed?: number | undefined;
   readonly compression?: Compression | undefined;
-  /** Is told how many records are written, now and then. */
+  /** Called from time to time with the number of records written. */
   readonly onProgress?: ((records: number) => void) | undefined;
 }
 
 const PROGRESS_EVERY = 50_000;
 
-/** Writes the files and gives their paths. */
+/** Writes the files and returns their paths. */
 export async function writeSparseExamples(options: SparseExamplesOptions): Promise<string[]> {
   const { directory, records, files = 1, prefix = 'part', features, idsPerRecord = 50, seed = 1 } = options;
   for (const [name, value] of Object.entries({ records, files, features, idsPerRecord })) {
     if (!Number.isSafeInteger(value) || value < 1)
-      throw invalid(`${name} must be a whole number from 1, it is ${value}`);
+      throw new RangeError(`${name} must be an integer of at least 1; got ${value}`);
   }
-  if (features > 2 ** 31) throw invalid(`There can be 2^31 features at most, not ${features}`);
+  if (features > 2 ** 31) throw new RangeError(`features must be at most 2^31; got ${features}`);
   await mkdir(directory, { recursive: true });
   const paths: string[] = [];
   let written = 0;
@@ -67,7 +63,7 @@ export async function writeSparseExamples(options: SparseExamplesOptions): Promi
   return paths;
 }
 
-/** Numbers in [0, 1): the generator sfc32. */
+/** Random numbers in [0, 1) by the sfc32 generator. */
 function randomFrom(seed: number, stream: number): () => number {
   let a = seed | 0;
   let b = stream | 0;
@@ -95,13 +91,28 @@ function weightOf(id: number): number {
   return hash / 2 ** 31;
 }
 
-/** A number near the golden section of `features` that has no factor in common with it. */
+/** A number near the golden section of `features` and coprime to it. */
 function stride(features: number): number {
   // Products of ranks and strides stay exact below 2^53.
   const most = Math.min(features - 1, 2 ** 21);
   const gcd = (a: number, b: number): number => (b === 0 ? a : gcd(b, a % b));
   for (let by = Math.max(1, Math.floor(most * 0.618)); by > 1; by--) if (gcd(features, by) === 1) return by;
   return 1;
+}
+
+/** The length in bytes of a number in [0, 2^31) as a protocol buffer varint. */
+function varintLength(value: number): number {
+  let length = 1;
+  for (let rest = value; rest >= 128; rest >>>= 7) length++;
+  return length;
+}
+
+/** Writes a number in [0, 2^31) as a varint and returns the offset after it. */
+function putVarint(target: Uint8Array, offset: number, value: number): number {
+  let rest = value;
+  for (; rest >= 128; rest >>>= 7) target[offset++] = (rest & 0x7f) | 0x80;
+  target[offset++] = rest;
+  return offset;
 }
 
 const LABEL = Buffer.from('label');
@@ -148,7 +159,7 @@ class ExampleMaker {
     this.#buffer = Buffer.allocUnsafe(most * 9 + 128);
   }
 
-  /** The next record; its bytes hold until the one after. */
+  /** The next record; its bytes are valid until the next call. */
   next(): Uint8Array {
     const random = this.#random;
     const count = this.#least + Math.floor(random() * this.#spread);
@@ -157,9 +168,9 @@ class ExampleMaker {
     const [by, reach, ids, values] = [this.#stride, this.#reach, this.#ids, this.#values];
     let score = 0;
     for (let i = 0; i < count; i++) {
-      // x to the power of y, by way of logarithms, which costs less than `**`.
+      // A power by logarithms, which is faster than `**`.
       const rank = Math.min(features, Math.floor(Math.exp(power * Math.log(random() * reach + 1)))) - 1;
-      // Frequent ids lie all over the range, as hashes do, and so on all ps.
+      // Spreads frequent ids over the range, as hashing does, and so over all ps.
       const id = (rank * by) % features;
       const value = 0.5 + random();
       ids[i] = id;
@@ -191,7 +202,7 @@ class ExampleMaker {
   }
 }
 
-/** Nested messages, from the inside: the list's packed values, the list, the feature, the entry of the map. */
+/** Sizes of the nested messages: list, feature, map entry. */
 function sizes(key: Buffer, packed: number) {
   const list = 1 + varintLength(packed) + packed;
   const feature = 1 + varintLength(list) + list;

@@ -1,6 +1,6 @@
 /**
- * Checkpoints saved while workers insert and update: each is of one instant. Weights, both slots of FTRL and counters
- * lie on two ps and are changed by every step, so that a step of which a part is saved shows.
+ * Checkpoints saved while workers train: each is a consistent snapshot. Weights, both FTRL slots and counters are on two
+ * ps, and every step changes all of them, so a partly saved step is detected.
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { DirectoryReader } from '../../src/formats/range-reader.js';
@@ -9,7 +9,7 @@ import { Session } from '../../src/session/session.js';
 import { globalVariablesInitializer } from '../../src/variables/initialize.js';
 import { globalVariables } from '../../src/variables/variable-scope.js';
 import { Cluster } from './processes.js';
-import { buildTornModel, COLUMNS, LANES, rowsOf, TABLES } from './torn-model.js';
+import { buildSnapshotModel, COLUMNS, LOOPS, rowsOf, TABLES } from './snapshot-model.js';
 
 interface Saved {
   readonly prefix: string;
@@ -24,28 +24,28 @@ interface Rows {
 
 let cluster: Cluster;
 beforeAll(async () => {
-  cluster = await Cluster.start('./torn-task.ts', { chief: 1, worker: 1, ps: 2 });
+  cluster = await Cluster.start('./snapshot-task.ts', { chief: 1, worker: 1, ps: 2 });
   await Promise.all(['chief/0', 'worker/0'].map((name) => cluster.at(name).ask('begin')));
 });
 afterAll(() => cluster?.[Symbol.asyncDispose]());
 
-/** Steps of all lanes so far. */
-async function made(): Promise<number> {
+/** The steps of all loops so far. */
+async function stepsMade(): Promise<number> {
   const [a, b] = await Promise.all(
     ['chief/0', 'worker/0'].map((name) => cluster.at(name).ask<number>('steps')),
   );
   return a! + b!;
 }
 
-async function trainOn(steps: number): Promise<void> {
-  const goal = (await made()) + steps;
-  while ((await made()) < goal) await new Promise((resolve) => setTimeout(resolve, 50));
+async function trainSteps(steps: number): Promise<void> {
+  const goal = (await stepsMade()) + steps;
+  while ((await stepsMade()) < goal) await new Promise((resolve) => setTimeout(resolve, 50));
 }
 
-const pick = (all: Float32Array, lane: number): readonly number[] =>
-  rowsOf(lane).flatMap((row) => [...all.subarray(row * COLUMNS, (row + 1) * COLUMNS)]);
+const pick = (all: Float32Array, loop: number): readonly number[] =>
+  rowsOf(loop).flatMap((row) => [...all.subarray(row * COLUMNS, (row + 1) * COLUMNS)]);
 
-/** What a checkpoint says of each lane: how many steps its parts have seen. */
+/** The state of each loop in a checkpoint. */
 async function read({ directory, prefix }: Saved) {
   await using files = new DirectoryReader(directory);
   const bundle = await BundleReader.open(files, prefix);
@@ -58,34 +58,34 @@ async function read({ directory, prefix }: Saved) {
   const tables = await Promise.all(
     TABLES.map((name) => Promise.all([floats(name), floats(`${name}/Ftrl`), floats(`${name}/Ftrl_1`)])),
   );
-  const lanes = await Promise.all(
-    Array.from({ length: LANES }, async (_, lane) => ({
-      counts: [await int64(`count${lane}_0`), await int64(`count${lane}_1`)],
+  const loops = await Promise.all(
+    Array.from({ length: LOOPS }, async (_, loop) => ({
+      counts: [await int64(`count${loop}_0`), await int64(`count${loop}_1`)],
       tables: tables.map(
         ([weights, accumulators, linears]): Rows => ({
-          weights: pick(weights!, lane),
-          accumulators: pick(accumulators!, lane),
-          linears: pick(linears!, lane),
+          weights: pick(weights!, loop),
+          accumulators: pick(accumulators!, loop),
+          linears: pick(linears!, loop),
         }),
       ),
     })),
   );
-  return { step: await int64('global_step'), lanes };
+  return { step: await int64('global_step'), loops };
 }
 
 type State = Awaited<ReturnType<typeof read>>;
 
-/** How often each part of the state was updated: in a state of one instant all say the same. */
-function updates({ lanes }: State): readonly (readonly number[])[] {
-  return lanes.map(({ counts, tables }) => {
+/** The distinct update counts of each loop's state: one in a consistent snapshot. */
+function updates({ loops }: State): readonly (readonly number[])[] {
+  return loops.map(({ counts, tables }) => {
     const seen = tables.flatMap(({ accumulators }) => accumulators.map((sum) => sum - 1));
     return [...new Set([...counts, ...seen])];
   });
 }
 
-/** What the rows of a lane are after so many updates, found by making them, one after another. */
+/** The rows of a loop after each of the given numbers of updates, computed one update at a time. */
 async function oracle(counts: ReadonlySet<number>): Promise<ReadonlyMap<number, Rows>> {
-  const { graph, lanes } = buildTornModel(() => '');
+  const { graph, loops } = buildSnapshotModel(() => '');
   await using session = await Session.create({ graph });
   await session.run(graph.asDefault(() => globalVariablesInitializer(graph)));
   const names = ['table0', 'table0/Ftrl', 'table0/Ftrl_1'];
@@ -96,7 +96,7 @@ async function oracle(counts: ReadonlySet<number>): Promise<ReadonlyMap<number, 
   );
   const after = new Map<number, Rows>();
   for (let step = 1; after.size < counts.size; step++) {
-    await session.run(lanes[0]!);
+    await session.run(loops[0]!);
     if (!counts.has(step)) continue;
     const [weights, accumulators, linears] = (await session.run(tables)).map(({ data }) =>
       pick(data as Float32Array, 0),
@@ -106,45 +106,45 @@ async function oracle(counts: ReadonlySet<number>): Promise<ReadonlyMap<number, 
   return after;
 }
 
-describe('checkpoints of training that goes on', () => {
-  const cuts: State[] = [];
+describe('checkpoints during training', () => {
+  const states: State[] = [];
 
-  it('are each of one instant: every step is in them with all that it did, or not at all', async () => {
+  it('are consistent: each contains every step completely or not at all', async () => {
     for (let i = 0; i < 6; i++) {
-      await trainOn(20);
+      await trainSteps(20);
       const saved = await cluster.at('chief/0').ask<Saved>('save', { consistency: 'consistent' });
       const state = await read(saved);
       const seen = updates(state);
-      for (const [lane, counts] of seen.entries()) expect(counts, `cut ${i}, lane ${lane}`).toHaveLength(1);
+      for (const [loop, counts] of seen.entries()) expect(counts, `save ${i}, loop ${loop}`).toHaveLength(1);
       expect(seen.reduce((sum, [count]) => sum + count!, 0)).toBe(state.step);
       expect(saved.prefix).toBe(`model.ckpt-${state.step}`);
-      if (i > 0) expect(state.step).toBeGreaterThan(cuts[i - 1]!.step);
-      cuts.push(state);
+      if (i > 0) expect(state.step).toBeGreaterThan(states[i - 1]!.step);
+      states.push(state);
     }
-    // All lanes were under way, so that there was something to tear.
-    for (const [count] of updates(cuts.at(-1)!)) expect(count).toBeGreaterThan(0);
+    // All loops were running, so an inconsistent snapshot was possible.
+    for (const [count] of updates(states.at(-1)!)) expect(count).toBeGreaterThan(0);
   });
 
-  it('have the weights and the linear slots that so many updates make, to the bit', async () => {
-    expect(cuts.length).toBe(6);
-    const all = cuts.flatMap((state) => updates(state).map(([count]) => count!));
+  it('contain exactly the weights and linear slots that their update counts produce', async () => {
+    expect(states.length).toBe(6);
+    const all = states.flatMap((state) => updates(state).map(([count]) => count!));
     const after = await oracle(new Set(all));
-    for (const state of cuts) {
-      updates(state).forEach(([count], lane) => {
-        for (const rows of state.lanes[lane]!.tables) expect(rows).toEqual(after.get(count!));
+    for (const state of states) {
+      updates(state).forEach(([count], loop) => {
+        for (const rows of state.loops[loop]!.tables) expect(rows).toEqual(after.get(count!));
       });
     }
   });
 
-  it('are torn when the workers do not rest for them, which is how this test can tell', async () => {
-    let torn = 0;
-    for (let i = 0; i < 20 && torn === 0; i++) {
+  it('are inconsistent when the workers do not pause, which proves that these tests detect it', async () => {
+    let inconsistent = 0;
+    for (let i = 0; i < 20 && inconsistent === 0; i++) {
       const state = await read(await cluster.at('chief/0').ask<Saved>('save', { consistency: 'relaxed' }));
       const seen = updates(state);
       const sum = seen.reduce((total, [count]) => total + count!, 0);
-      if (seen.some((counts) => counts.length > 1) || sum !== state.step) torn += 1;
+      if (seen.some((counts) => counts.length > 1) || sum !== state.step) inconsistent += 1;
     }
-    expect(torn).toBeGreaterThan(0);
+    expect(inconsistent).toBeGreaterThan(0);
   });
 
   it('count every step that the workers made', async () => {

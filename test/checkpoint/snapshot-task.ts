@@ -1,7 +1,6 @@
-/** A task of the torn-cut test: a ps serves, the chief and the worker train two lanes each, and the chief saves. */
-import { createInterface } from 'node:readline';
+/** A task of the consistent-snapshot test: ps tasks serve, chief and worker train two loops each, the chief saves. */
 import { pullCheckpoint } from '../../src/checkpoint/transfer.js';
-import { isShoalError, messageOf } from '../../src/errors/errors.js';
+import { messageOf } from '../../src/errors/errors.js';
 import {
   type CheckpointService,
   checkpointServiceOf,
@@ -9,7 +8,8 @@ import {
 import { Saver } from '../../src/train/checkpoints/saver.js';
 import { RecoverableSession } from '../../src/train/recovery/recoverable-session.js';
 import { Server } from '../../src/train/sessions/server.js';
-import { buildTornModel } from './torn-model.js';
+import { serveCommands } from './commands.js';
+import { buildSnapshotModel } from './snapshot-model.js';
 
 interface Command {
   readonly id: number;
@@ -24,7 +24,7 @@ const service = checkpointServiceOf(server) as CheckpointService;
 const everybody = server.spec.tasks.map(({ id }) => id);
 
 function trainer() {
-  const { graph, lanes } = buildTornModel((ps) => `/job:ps/task:${ps}`);
+  const { graph, loops } = buildSnapshotModel((ps) => `/job:ps/task:${ps}`);
   const cluster = server.session(graph);
   const session = new RecoverableSession({
     runner: cluster,
@@ -40,13 +40,13 @@ function trainer() {
   let steps = 0;
 
   return {
-    /** Two steps are under way at any time. */
+    /** Keeps two steps in flight. */
     async begin() {
       await session.ready();
       training = Promise.all(
-        own.map(async (lane) => {
+        own.map(async (loop) => {
           while (!isOver) {
-            await session.run(lanes[lane]!);
+            await session.run(loops[loop]!);
             steps += 1;
           }
         }),
@@ -61,7 +61,7 @@ function trainer() {
       await training;
       return steps;
     },
-    /** Saves, and gathers the checkpoint in a directory for the test to read. */
+    /** Saves, and pulls the checkpoint into a directory for the test to read. */
     async save({ consistency = 'consistent' }: Command) {
       const saver = new Saver({ namespace: 'job', maxToKeep: 0, consistency, log });
       const path = await saver.save(runner, 'checkpoints/model.ckpt');
@@ -80,20 +80,9 @@ const own: Partial<Record<string, (command: Command) => Promise<unknown>>> = ser
   ? {}
   : trainer();
 
-async function obey(command: Command): Promise<unknown> {
+async function execute(command: Command): Promise<unknown> {
   if (command.do === 'wait') return server.task.waitFor(everybody, { timeoutMs: 150_000 });
   return own[command.do]!(command);
 }
 
-const commands = createInterface({ input: process.stdin });
-commands.on('line', async (line) => {
-  const command = JSON.parse(line) as Command;
-  const say = (answer: object) => process.stdout.write(`${JSON.stringify({ id: command.id, ...answer })}\n`);
-  try {
-    say({ result: (await obey(command)) ?? null });
-  } catch (error) {
-    say({ error: messageOf(error), code: isShoalError(error) ? error.code : '' });
-  }
-});
-// Whoever started this task is gone: nobody would end it.
-commands.on('close', () => process.exit(1));
+serveCommands(execute);

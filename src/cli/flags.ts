@@ -1,0 +1,16 @@
+/** Flag declarations and parsers that several commands share. */
+
+export const integer = (min: number, max: number) => (input: string) => {
+  const value = /^\d+$/.test(input) ? Number(input) : Number.NaN;
+  if (value >= min && value <= max) return value;
+  throw new RangeError(`expected an integer from ${min} to ${max}`);
+};
+
+export const optionalText = (brief: string, placeholder: string) =>
+  ({ kind: 'parsed', parse: String, brief, placeholder, optional: true }) as const;
+
+/** A boolean flag that is off by default and has no `--no-` form. */
+export const switchFlag = (brief: string) =>
+  ({ kind: 'boolean', default: false, brief, withNegated: false }) as const;
+
+export const JSON_FLAG = switchFlag('Print as JSON');

@@ -1,0 +1,213 @@
+/** Trains a job: on a cluster as one of its workers, or in this process alone. */
+import { setMaxListeners } from 'node:events';
+import { abortError, withDeadline } from '../async/deadline.js';
+import type { Server } from '../cluster/runtime/server.js';
+import { messageOf } from '../errors/errors.js';
+import type { Fetches } from '../session/fetches.js';
+import type { RunOptions } from '../session/session.js';
+import { waitForLastSteps } from '../train/checkpoints/retrying-saver.js';
+import { persist, runWithHooks } from '../train/core/hooked-run.js';
+import { type OpenedTraining, openTraining } from '../train/core/open-training.js';
+import { LeasedInputHook } from '../train/hooks/leased-input.js';
+import { SessionRunContext, type SessionRunHook } from '../train/hooks/session-run-hook.js';
+import { SummaryWriters } from '../train/hooks/summary-writers.js';
+import { SyncReplicasHook } from '../train/hooks/sync-replicas.js';
+import { Coordinator } from '../train/recovery/coordinator.js';
+import { StepGate } from '../train/recovery/step-gate.js';
+import type { Variable } from '../variables/variable.js';
+import type { JobDefinition } from './define-job.js';
+import { type LoopResult, trainLoop, unlessInputIsOver } from './train-loop.js';
+import type { TrainingGraph } from './training-graph.js';
+
+export interface TrainJobOptions {
+  readonly server?: Server;
+  /** The task's own directory. */
+  readonly dir: string;
+  readonly signal: AbortSignal;
+  readonly log: (line: string) => void;
+  readonly onStep?: ((step: number) => void) | undefined;
+}
+
+export interface JobResult extends LoopResult {
+  /** The job's outputs, as nested arrays; empty if training on a cluster was interrupted. */
+  readonly outputs: Readonly<Record<string, unknown>>;
+  /** The directory of the last export, if any. */
+  readonly exported: string | undefined;
+}
+
+/** A synchronous step takes as long as the slowest worker, which may be one that is being replaced. */
+const SYNC_STEP_FLOOR_MS = 600_000;
+/** How long a hook may take to end. */
+const END_MS = 30_000;
+
+export async function trainJob(
+  job: JobDefinition,
+  parts: TrainingGraph,
+  options: TrainJobOptions,
+): Promise<JobResult> {
+  const { server, dir, signal, log } = options;
+  const { checkpoint, inflight = 1, stepTimeoutSecs } = job.train;
+  const { graph, globalStep, localInit, shards, sync, summaryOp, inputLine } = parts;
+  const isChief = server?.isChief ?? true;
+  if (inputLine) log(`input: ${inputLine}`);
+  const coordinator = new Coordinator({ log });
+  const stop = AbortSignal.any([signal, coordinator.signal]);
+  // Every run and every part of a restore adds a listener.
+  setMaxListeners(0, stop);
+  // A job without checkpoints, exports or summaries does not load their modules.
+  const checkpoints =
+    checkpoint && isChief
+      ? new (await import('./checkpointing.js')).JobCheckpoints(job, checkpoint, { dir, log, signal })
+      : undefined;
+  const writers = new SummaryWriters();
+  const summaries =
+    summaryOp && isChief
+      ? (await import('./summaries.js')).summaryHooks({
+          ...job.train.summaries,
+          graph,
+          summaryOp,
+          dir,
+          writers,
+        })
+      : [];
+  const hooks: SessionRunHook[] = [
+    ...(shards ? [new LeasedInputHook(shards, inflight)] : []),
+    ...(sync ? [new SyncReplicasHook(sync, { isChief, log })] : []),
+    ...summaries,
+  ];
+  const training = await openTraining({
+    graph,
+    server,
+    isChief,
+    hooks,
+    coordinator,
+    ...(server ? {} : { gate: new StepGate() }),
+    values: (runner) => ({
+      restore:
+        checkpoints &&
+        ((missing: readonly Variable[], again: boolean) => checkpoints.restore(runner, missing, again)),
+      localInit: localInit && (async () => void (await runner.run(localInit))),
+    }),
+    stepMs: stepTimeoutSecs === undefined ? undefined : stepTimeoutSecs * 1000,
+    stepFloorMs: sync ? SYNC_STEP_FLOOR_MS : undefined,
+    needsWorkers: sync !== undefined,
+    signal: stop,
+    log,
+  });
+  let result: JobResult;
+  try {
+    const { session, betweenSteps, recoveryGuard, gate } = training;
+    const exports =
+      job.export && isChief
+        ? new (await import('./exporting.js')).JobExports(job, job.export, {
+            session: betweenSteps,
+            dir,
+            recoveryGuard,
+            signal,
+            log,
+          })
+        : undefined;
+    await session.ready().catch((error: unknown) => {
+      throw signal.aborted ? abortError('Starting', signal) : error;
+    });
+    const first = (await session.runUngated(globalStep.toOutput())).number();
+    checkpoints?.begin(betweenSteps, first);
+    exports?.begin(first);
+    const stopSchedules = () => Promise.all([checkpoints?.stop(), exports?.stop()]);
+    const step = stepMaker(training, hooks, stop);
+    let made: LoopResult;
+    try {
+      made = await trainLoop(session, parts, {
+        ...job.train,
+        first,
+        step,
+        signal: stop,
+        log,
+        onStep: (now) => {
+          options.onStep?.(now);
+          // Synchronous steps pause relative to this step.
+          if (sync && isChief) gate?.saw(now);
+          checkpoints?.onStep(now);
+          exports?.onStep(now);
+        },
+      });
+      coordinator.raiseRequestedException();
+    } catch (error) {
+      await stopSchedules();
+      throw error;
+    }
+    training.leased?.finish();
+    if (checkpoints || exports) {
+      // A save or export that is still running would wait for steps to pause, and none run any more.
+      await stopSchedules();
+      await waitForLastSteps(training.runner, { waitForOthers: !made.interrupted, log });
+    }
+    await checkpoints?.end(made.step);
+    const exported = await exports?.end(made);
+    const interrupted = made.interrupted || (exports !== undefined && exported === undefined);
+    const outputs = interrupted && server ? {} : await outputsOf(training, parts, signal);
+    await endHooks(training, hooks, coordinator, log);
+    result = { ...made, interrupted, outputs, exported };
+  } catch (error) {
+    // The error of a background task is the cause of the failed run.
+    coordinator.raiseRequestedException();
+    throw error;
+  } finally {
+    coordinator.requestStop();
+    await training[Symbol.asyncDispose]();
+    // Event files that cannot be written do not fail the job.
+    await writers
+      .close()
+      .catch((error: unknown) => log(`some summaries could not be written: ${messageOf(error)}`));
+  }
+  if (!result.interrupted) {
+    const stay = (checkpoint ?? job.export) !== undefined;
+    await training.finish({ stay, signal });
+  }
+  return result;
+}
+
+/** Returns a function that makes one step with its hooks, and retries it after each loss. */
+function stepMaker({ session }: OpenedTraining, hooks: readonly SessionRunHook[], signal: AbortSignal) {
+  // The step is complete when a hook reads the global step: a loss during that read must not repeat the step.
+  const reader = {
+    graph: session.graph,
+    run: <const F extends Fetches>(fetches: F, how?: RunOptions) => session.runUngated(fetches, how),
+  };
+  return <const F extends Fetches>(fetches: F) => {
+    const context = new SessionRunContext(reader, { fetches }, signal);
+    return persist(session, () => runWithHooks({ hooks, context, session, signal }, fetches));
+  };
+}
+
+/** Empty if the outputs depend on an input that has ended. */
+async function outputsOf(
+  { session, runner, server }: OpenedTraining,
+  parts: TrainingGraph,
+  signal: AbortSignal,
+) {
+  const running = server
+    ? session.runUngated(parts.outputs, { timeoutMs: session.stepLimitMs })
+    : runner.run(parts.outputs);
+  const values = await running.catch((error: unknown) =>
+    server && signal.aborted ? {} : unlessInputIsOver(error),
+  );
+  return Object.fromEntries(Object.entries(values).map(([name, tensor]) => [name, tensor.toArray()]));
+}
+
+/** Failures are only logged: training is complete, and so is what it wrote. */
+async function endHooks(
+  { runner }: OpenedTraining,
+  hooks: readonly SessionRunHook[],
+  coordinator: Coordinator,
+  log: (line: string) => void,
+): Promise<void> {
+  for (const hook of hooks) {
+    const ending = Promise.resolve(hook.end?.(runner));
+    await withDeadline(ending, `The end of ${hook.constructor.name}`, { timeoutMs: END_MS }).catch(
+      (error: unknown) => log(`error while ending a hook: ${messageOf(error)}`),
+    );
+  }
+  coordinator.requestStop();
+  await coordinator.join([], { stopGracePeriodSecs: END_MS / 1000, ignoreLiveTasks: true });
+}

@@ -1,0 +1,52 @@
+/** Gives the variables of a scaffold their values: from the newest checkpoint, its init op, or their initializers. */
+import type { RunOptions } from '../../session/session.js';
+import type { Variable } from '../../variables/variable.js';
+import type { TrainingRunner } from '../recovery/training-runner.js';
+import type { TrainingValues } from './open-training.js';
+import type { Scaffold } from './scaffold.js';
+
+export interface ScaffoldValuesOptions {
+  readonly checkpointDir: string | undefined;
+  readonly signal: AbortSignal;
+  readonly log: (line: string) => void;
+}
+
+export function scaffoldValues(
+  scaffold: Scaffold,
+  runner: TrainingRunner,
+  options: ScaffoldValuesOptions,
+): TrainingValues {
+  const { initOp, initFn, initFeedDict, localInitOp, localInitFeedDict } = scaffold;
+  const { readyOp, readyForLocalInitOp } = scaffold;
+  const feeding = (feeds: RunOptions['feeds']): RunOptions => (feeds ? { feeds } : {});
+  const initialize = async (missing: readonly Variable[]) => {
+    await runner.run(initOp ?? missing.map(({ initializer }) => initializer), feeding(initFeedDict));
+    await initFn?.(scaffold, runner);
+  };
+  return {
+    restore: restorer(scaffold, runner, options),
+    ...(initOp || initFn || initFeedDict ? { initialize } : {}),
+    localInit: async () => {
+      if (localInitOp) await runner.run(localInitOp, feeding(localInitFeedDict));
+    },
+    readyOp,
+    readyForLocalInitOp,
+  };
+}
+
+/** Restores the newest checkpoint, if any. A checkpoint that cannot be read is an error, never a fresh start. */
+function restorer({ saver }: Scaffold, runner: TrainingRunner, options: ScaffoldValuesOptions) {
+  const { checkpointDir, signal, log } = options;
+  return async (missing: readonly Variable[], again: boolean): Promise<boolean> => {
+    if (!saver || checkpointDir === undefined) return false;
+    const path = await saver.latest(runner, checkpointDir, { signal });
+    if (path === undefined) return false;
+    log(`restoring ${path}${again && missing.length > 0 ? `: ${missing.length} variables were lost` : ''}`);
+    const report = await (saver.restoreNewest
+      ? saver.restoreNewest(runner, checkpointDir, { signal, missing })
+      : saver.restore(runner, path, { signal, missing }));
+    if (saver.restoreNewest && !report) return false;
+    runner.input?.restored((report as { input?: unknown } | undefined)?.input);
+    return true;
+  };
+}
