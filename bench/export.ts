@@ -1,11 +1,17 @@
 /**
  * Exports from two ps to a worker, and loading what was exported, against Python. Python's builder needs one disk for all
- * tasks and has it here; Shoal's tasks have directories of their own, and what they write is flushed to the disk.
+ * tasks and has it here; Shoal's tasks have directories of their own.
+ *
+ * Shoal's export is on the disk, and was read back from there, when it is published. Python's is in the page cache. So there
+ * are two rows: one with Python's export as it is, and one with the same exports when their files have been flushed.
+ *
+ * Shoal writes past the page cache, so whoever loads an export first reads it from the disk, and leaves it in the page cache
+ * for the next. Before each load the cache is therefore filled, or emptied; there is a row for each.
  *
  * `--sizes=180,720` in MB, `--rounds=5`, `--dir=DIRECTORY` on the disk that is to be measured.
  */
 import { execFile } from 'node:child_process';
-import { mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { choosePorts } from '../src/job/launcher/ports.js';
@@ -18,10 +24,22 @@ const SPARE_MB = 32;
 /** Loads in a process before those that count: the first one starts thread pools. */
 const WARM_LOADS = 1;
 
-type Side = 'shoal' | 'python';
+const SIDES = ['shoal', 'python'] as const;
+type Side = (typeof SIDES)[number];
+
+/** Where the files of a model are when it is loaded. */
+const CACHES = ['page cache', 'disk'] as const;
+
+interface Answer {
+  readonly ms: number;
+  /** Until all files are on the disk. */
+  readonly syncedMs: number;
+  readonly cpuMs: number;
+}
 
 interface Exported {
   readonly ms: number[];
+  readonly syncedMs: number[];
   readonly cpuMs: number[];
   readonly growthMb: number[];
 }
@@ -68,52 +86,75 @@ async function measure(
   directory: string,
   report: (row: Row) => void,
 ): Promise<number> {
-  const sides: Side[] = ['shoal', 'python'];
-  const clusters: Peer[][] = [];
+  const clusters: Partial<Record<Side, Peer[]>> = {};
   const found: Record<Side, Exported> = { shoal: nothing(), python: nothing() };
-  const loads: Record<Side, number[]> = { shoal: [], python: [] };
+  const loads = CACHES.map(() => ({ shoal: [] as number[], python: [] as number[] }));
   const loaders = { shoal: Peer.shoal('load.mjs'), python: Peer.python('load.py') };
   try {
-    for (const side of sides) clusters.push(await startCluster(side, mb, directory));
+    for (const side of SIDES) clusters[side] = await startCluster(side, mb, directory);
     for (let round = 0; round <= rounds; round++) {
+      // The one that is first in a round is second in the next.
+      const inTurn = round % 2 === 0 ? SIDES : SIDES.toReversed();
       const targets = { shoal: '', python: '' };
-      for (const [i, side] of sides.entries()) {
-        const worker = clusters[i]?.at(-1) as Peer;
+      for (const side of inTurn) {
+        const worker = clusters[side]?.at(-1) as Peer;
         const target = join(directory, side, String(round + 1));
         targets[side] = target;
-        const [{ ms, cpuMs }, grown = Number.NaN] = await growth(worker.pid, () =>
-          worker.ask<{ ms: number; cpuMs: number }>({ do: 'export', target }),
+        const [answer, grown = Number.NaN] = await growth(worker.pid, () =>
+          worker.ask<Answer>({ do: 'export', target }),
         );
         // What Python leaves to the page cache is not to be written during another's turn.
-        await promisify(execFile)('sync');
+        await run('sync');
         if (round === 0) continue;
-        found[side].ms.push(ms);
-        found[side].cpuMs.push(cpuMs);
+        found[side].ms.push(answer.ms);
+        found[side].syncedMs.push(answer.syncedMs);
+        found[side].cpuMs.push(answer.cpuMs);
         found[side].growthMb.push(grown);
       }
-      // Both load the same export, out of the page cache.
-      const firsts: number[] = [];
-      for (const side of sides) {
-        const { ms, first } = await loaders[side].ask<{ ms: number; first: number }>({ dir: targets.shoal });
-        firsts.push(first);
-        if (round >= WARM_LOADS) loads[side].push(ms);
+      // Both load the same export.
+      const firsts = new Set<number>();
+      for (const [i, cache] of CACHES.entries()) {
+        for (const side of inTurn) {
+          await prepareCache(targets.shoal, cache);
+          const { ms, first } = await loaders[side].ask<{ ms: number; first: number }>({
+            dir: targets.shoal,
+          });
+          firsts.add(first);
+          if (round >= WARM_LOADS) loads[i]?.[side].push(ms);
+        }
       }
-      if (firsts[0] !== firsts[1]) throw new Error(`the loaders disagree: ${firsts.join(' and ')}`);
-      for (const side of sides) await rm(targets[side], { recursive: true });
+      if (firsts.size !== 1) throw new Error(`the loaders disagree: ${[...firsts].join(' and ')}`);
+      for (const side of SIDES) await rm(targets[side], { recursive: true });
     }
   } finally {
-    for (const peer of [...clusters.flat(), ...Object.values(loaders)]) await peer.kill();
+    for (const peer of [...Object.values(clusters).flat(), ...Object.values(loaders)]) await peer.kill();
   }
   const { shoal, python } = found;
   const row = (name: string, unit: string, a: number[], b: number[], goal?: number) =>
     report(compare(BENCH, `${mb} MB, ${name}`, unit, 'lower', a, b, goal));
   row('export', 'ms', shoal.ms, python.ms, 1);
+  row("export, Python's files flushed too", 'ms', shoal.syncedMs, python.syncedMs, 1);
   row("exporter's processor time", 'ms', shoal.cpuMs, python.cpuMs);
-  row('load and first prediction', 'ms', loads.shoal, loads.python, 2);
+  for (const [i, cache] of CACHES.entries()) {
+    const { shoal, python } = loads[i] as Record<Side, number[]>;
+    row(`load and first prediction from the ${cache}`, 'ms', shoal, python, 2);
+  }
   return median(shoal.growthMb);
 }
 
-const nothing = (): Exported => ({ ms: [], cpuMs: [], growthMb: [] });
+const run = promisify(execFile);
+
+/** Brings all files of a model into the page cache, or out of it. */
+async function prepareCache(model: string, cache: (typeof CACHES)[number]): Promise<void> {
+  for (const entry of await readdir(model, { recursive: true, withFileTypes: true })) {
+    if (!entry.isFile()) continue;
+    const file = join(entry.parentPath, entry.name);
+    const how = cache === 'page cache' ? ['of=/dev/null', 'bs=1M'] : ['iflag=nocache', 'count=0'];
+    await run('dd', [`if=${file}`, ...how]);
+  }
+}
+
+const nothing = (): Exported => ({ ms: [], syncedMs: [], cpuMs: [], growthMb: [] });
 
 /** Two ps and, last, the worker. */
 async function startCluster(side: Side, mb: number, directory: string): Promise<Peer[]> {
