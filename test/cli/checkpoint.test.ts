@@ -302,7 +302,7 @@ describe('after the cluster was stopped', () => {
 
   test('rm removes an older checkpoint with all its copies', async () => {
     const [newer, older] = await jsonOf<CheckpointSummary[]>('ls');
-    expect((await checkpoint('rm', older!.name, '--yes')).stdout).toBe(`${older!.name} is removed\n`);
+    expect((await checkpoint('rm', older!.name, '--yes')).stdout).toBe(`removed ${older!.name}\n`);
     expect((await jsonOf<CheckpointSummary[]>('ls')).map(({ name }) => name)).toEqual([newer!.name]);
     for (const task of readdirSync(home)) {
       const left = readdirSync(join(home, task, 'blobs'), { recursive: true, encoding: 'utf8' });
