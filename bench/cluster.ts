@@ -1,6 +1,6 @@
-/** Between-graph asynchronous training: steps per second of a whole cluster on this machine. */
-import { runCluster, type Side } from './cluster/tasks.js';
-import { type Benchmark, compare } from './harness.js';
+/** Between-graph asynchronous training: steps per second of all workers of a cluster on this machine. */
+import { runCluster } from './cluster/run-cluster.js';
+import { type Benchmark, compare, type Side } from './harness.js';
 
 const ROUNDS = 3;
 const WARM_SECONDS = 2;

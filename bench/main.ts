@@ -1,4 +1,4 @@
-/** `npm run bench [-- NAME…] [--json] [--FLAG=VALUE…]`: runs all benchmarks, or those named. */
+/** `npm run bench [-- NAME…] [--json] [--FLAG=VALUE…]`: runs the named benchmarks; default: all. */
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -16,14 +16,14 @@ const flags = new Map(
     return name === undefined ? [] : [[name, value ?? ''] as const];
   }),
 );
-const asked = args.filter((arg) => !arg.startsWith('-'));
+const selected = args.filter((arg) => !arg.startsWith('-'));
 const NOT_BENCHMARKS = new Set(['main.ts', 'harness.ts']);
 
 const names = readdirSync(join(ROOT, 'bench'))
   .filter((file) => file.endsWith('.ts') && !NOT_BENCHMARKS.has(file))
   .map((file) => file.replace(/\.ts$/, ''));
 
-if (args.includes('--help') || asked.some((name) => !names.includes(name))) {
+if (args.includes('--help') || selected.some((name) => !names.includes(name))) {
   console.log('npm run bench [-- NAME…] [--json] [--FLAG=VALUE…]\n\nBenchmarks:');
   for (const name of names) console.log(`  ${name}`);
   process.exit(args.includes('--help') ? 0 : 2);
@@ -46,7 +46,7 @@ const oneDnn = oneDnnSetting();
 if (oneDnn !== undefined) process.env[ONEDNN_VARIABLE] = oneDnn;
 
 const benchmarks: Benchmark[] = [];
-for (const name of asked.length > 0 ? asked : names) {
+for (const name of selected.length > 0 ? selected : names) {
   benchmarks.push(((await import(`./${name}.js`)) as { benchmark: Benchmark }).benchmark);
 }
 await checkPrerequisites(benchmarks);
@@ -68,7 +68,7 @@ for (const benchmark of benchmarks) {
             ? `  goal ${row.goal}: met`
             : `  goal ${row.goal}: MISSED`;
       console.log(
-        `  ${row.row.padEnd(34)} shoal ${show(row.shoal)} ${row.unit}, ${row.against ?? 'python'} ${show(row.peer)} ${row.unit}: ` +
+        `  ${row.row.padEnd(34)} shoal ${show(row.shoal)} ${row.unit}, ${row.baselineName ?? 'python'} ${show(row.baseline)} ${row.unit}: ` +
           `ratio ${row.ratio.toFixed(2)} (${row.spread.map((r) => r.toFixed(2)).join(' to ')})${goal}`,
       );
     },

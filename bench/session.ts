@@ -1,12 +1,11 @@
 /** Runs of small graphs in one process, cold start, and resident memory. */
 import { spawn } from 'node:child_process';
-import { join } from 'node:path';
-import { type Benchmark, compare, oraclePython, Peer, ROOT } from './harness.js';
+import { type Benchmark, BenchProcess, commandOf, compare, ROOT, type Side } from './harness.js';
 
 const ROUNDS = 7;
 const SECONDS = 0.7;
 
-// One at a time Python's call blocks its thread: its counterpart is runSync. What await costs is shown beside it.
+// A call of Python blocks its thread, so its counterpart is runSync; the awaited rows show what `await` costs.
 const CASES = [
   { id: 'trivial', row: 'trivial run', goal: 1.5 },
   { id: 'trivial-awaited', row: 'trivial run, awaited', goal: undefined },
@@ -20,18 +19,18 @@ export const benchmark: Benchmark = {
   name: 'session',
   about: 'runs per second, cold start and memory against tf.compat.v1 in Python',
   async run(report, log) {
-    const shoal = Peer.shoal('session.mjs');
-    const python = Peer.python('session.py');
+    const shoal = new BenchProcess('shoal', 'session');
+    const python = new BenchProcess('python', 'session');
     try {
       for (const { id, row, goal } of CASES) {
-        const ask = async (peer: Peer): Promise<number> =>
-          (await peer.ask<{ value: number }>({ id, seconds: SECONDS })).value;
-        await ask(shoal);
-        await ask(python);
+        const measure = async (side: BenchProcess): Promise<number> =>
+          (await side.request<{ value: number }>({ id, seconds: SECONDS })).value;
+        await measure(shoal);
+        await measure(python);
         const [ours, theirs]: [number[], number[]] = [[], []];
         for (let round = 0; round < ROUNDS; round++) {
-          ours.push(await ask(shoal));
-          theirs.push(await ask(python));
+          ours.push(await measure(shoal));
+          theirs.push(await measure(python));
         }
         report(compare('session', row, 'runs/s', 'higher', ours, theirs, goal));
       }
@@ -41,8 +40,8 @@ export const benchmark: Benchmark = {
     log('cold start: a new process, import, first run');
     const [ours, theirs, ourMemory, theirMemory]: [number[], number[], number[], number[]] = [[], [], [], []];
     for (let round = 0; round < 5; round++) {
-      const s = await coldStart(process.execPath, join(ROOT, 'bench/peers/cold-start.mjs'));
-      const p = await coldStart(oraclePython(), join(ROOT, 'bench/peers/cold-start.py'));
+      const s = await coldStart('shoal');
+      const p = await coldStart('python');
       // The first round warms the page cache for both.
       if (round === 0) continue;
       ours.push(s.ms);
@@ -51,14 +50,25 @@ export const benchmark: Benchmark = {
       theirMemory.push(p.rss);
     }
     report(compare('session', 'cold start', 'ms', 'lower', ours, theirs, 4));
-    report(compare('session', 'resident memory after it', 'MB', 'lower', ourMemory, theirMemory, 1 / 0.75));
+    report(
+      compare(
+        'session',
+        'resident memory after the cold start',
+        'MB',
+        'lower',
+        ourMemory,
+        theirMemory,
+        1 / 0.75,
+      ),
+    );
   },
 };
 
-function coldStart(command: string, script: string): Promise<{ ms: number; rss: number }> {
+function coldStart(side: Side): Promise<{ ms: number; rss: number }> {
+  const [command, file] = commandOf(side, 'cold-start');
   const start = performance.now();
   return new Promise((resolve, reject) => {
-    const child = spawn(command, [script], { cwd: ROOT, stdio: ['ignore', 'pipe', 'ignore'] });
+    const child = spawn(command, [file], { cwd: ROOT, stdio: ['ignore', 'pipe', 'ignore'] });
     let text = '';
     let ms = 0;
     child.stdout.on('data', (chunk: Buffer) => {
@@ -66,7 +76,7 @@ function coldStart(command: string, script: string): Promise<{ ms: number; rss: 
       text += String(chunk);
     });
     child.on('exit', (code) =>
-      code === 0 ? resolve({ ms, rss: Number(text) }) : reject(new Error(`${script} exited with ${code}`)),
+      code === 0 ? resolve({ ms, rss: Number(text) }) : reject(new Error(`${file} exited with ${code}`)),
     );
   });
 }

@@ -1,11 +1,10 @@
 /**
- * Sparse FTRL, the model of scenario 001. First on a cluster: 2 ps and 2 workers, from TFRecord files, examples per
- * second and memory against Python. Then a step by itself, on a table of 3 and of 30 million rows.
+ * Sparse FTRL, the model of scenario 001. First on a cluster of 2 ps and 2 workers that reads TFRecord files: examples
+ * per second and memory. Then single steps in one process, on tables of 3 and of 30 million rows.
  *
- * `--only=cluster|step`; of the cluster `--features=30000000`, `--records=200000`, `--rounds=3`, `--seconds=10`,
- * `--inflight=3`.
+ * `--only=cluster|step`; default: both. For the cluster `--features=30000000`, `--records=200000`, `--rounds=3`,
+ * `--seconds=10`, `--inflight=3`; these are the defaults.
  */
-
 import type { Benchmark } from './harness.js';
 import { clusterRows } from './sparse-ftrl/cluster.js';
 import { stepRows } from './sparse-ftrl/step.js';

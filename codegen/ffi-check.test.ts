@@ -24,7 +24,7 @@ describe('the declarations of the C API', () => {
     expect(checkDeclarations(DECLARATIONS, prototypes)).toEqual([]);
   });
 
-  test('are found wrong by a kind, a count, a result or a name', () => {
+  test('with a wrong kind, argument count, result or name are reported', () => {
     const wrong = {
       TF_NumDims: ['i64', ['ptr']],
       TF_Dim: ['i64', ['ptr', 'size']],
@@ -64,7 +64,7 @@ describe('the numbers', () => {
     expect(new Set(Object.values(DTYPES).map(({ number }) => number))).toEqual(inHeader);
   });
 
-  test('of the status codes are those of TSL_Code, where its header is there', () => {
+  test('of the status codes are those of TSL_Code, if its header exists', () => {
     const codes = readEnum(headers, 'TSL_Code');
     const ours = TF_CODE_NAMES.map((name, number) => [`TSL_${name}`, number]);
     if (codes.size > 0) expect(Object.fromEntries(codes)).toEqual(Object.fromEntries(ours));

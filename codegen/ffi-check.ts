@@ -1,6 +1,6 @@
 /**
- * Compares the declarations in src/native/c-api.ts with the C headers that come with the library: whether
- * each function exists, how many arguments it takes, and whether every kind stands for the C type.
+ * Compares the declarations in src/native/c-api.ts with the C headers of the library: whether each function exists, how
+ * many arguments it takes, and whether every kind matches the C type.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -40,7 +40,7 @@ export function readPrototypes(headers: string): Map<string, Prototype> {
   return found;
 }
 
-const WORDS_OF_TYPES = new Set([
+const TYPE_KEYWORDS = new Set([
   'void',
   'char',
   'int',
@@ -52,7 +52,7 @@ const WORDS_OF_TYPES = new Set([
   'short',
 ]);
 
-/** The type of a parameter: without `const`, `struct` and its name, an array as the pointer that C makes of it. */
+/** The type of a parameter, without `const`, `struct` and its name; an array becomes a pointer, as in C. */
 export function typeOf(declaration: string): string {
   const isArray = /\[\s*\d*\s*\]/.test(declaration);
   const tokens = declaration
@@ -62,8 +62,8 @@ export function typeOf(declaration: string): string {
     .filter((token) => token !== '' && token !== 'const' && token !== 'struct' && token !== 'enum');
   const stars = tokens.filter((token) => token === '*').length + (isArray ? 1 : 0);
   const words = tokens.filter((token) => token !== '*');
-  // What follows the type is the parameter's name, if it has one.
-  const length = Math.max(1, words.findLastIndex((word) => WORDS_OF_TYPES.has(word)) + 1);
+  // A name may follow the type.
+  const length = Math.max(1, words.findLastIndex((word) => TYPE_KEYWORDS.has(word)) + 1);
   return words.slice(0, length).join(' ') + '*'.repeat(stars);
 }
 
@@ -75,7 +75,7 @@ export function readEnum(headers: string, name: string): Map<string, number> {
   );
 }
 
-/** Which kinds may stand for a C type; the first is the one to use. */
+/** The kinds that match a C type; the first one is preferred. */
 function kindsFor(type: string, isResult: boolean): readonly string[] {
   if (type === 'char*') return isResult ? ['str'] : ['str', 'ptr'];
   if (type.endsWith('*')) return ['ptr'];
@@ -104,7 +104,7 @@ function kindsFor(type: string, isResult: boolean): readonly string[] {
   }
 }
 
-/** One line for each difference; none when the declarations are right. */
+/** One line for each difference. */
 export function checkDeclarations(
   declarations: Readonly<Record<string, Declaration>>,
   prototypes: ReadonlyMap<string, Prototype>,

@@ -1,6 +1,6 @@
 /**
- * `npm run codegen -- [protos|ops …] [--check]`: writes the generated folders, or with --check compares
- * them with what the generators say, names the files that differ, and exits 1 if there are any.
+ * `npm run codegen -- [protos|ops …] [--check]`: writes the generated folders; default: all. With --check it only lists
+ * the files that differ, and exits with 1 if there are any.
  */
 import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -14,12 +14,12 @@ const GENERATORS: Readonly<Record<string, () => Promise<readonly GeneratedFolder
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const args = process.argv.slice(2);
 const check = args.includes('--check');
-const asked = args.filter((arg) => arg !== '--check');
+const selected = args.filter((arg) => arg !== '--check');
 
-for (const name of asked.length > 0 ? asked : Object.keys(GENERATORS)) {
+for (const name of selected.length > 0 ? selected : Object.keys(GENERATORS)) {
   const generate = GENERATORS[name];
   if (!generate) {
-    console.error(`no generator is called ${name}; there are: ${Object.keys(GENERATORS).join(', ')}`);
+    console.error(`unknown generator ${name}; the generators are ${Object.keys(GENERATORS).join(', ')}`);
     process.exit(2);
   }
   for (const output of await generate()) {

@@ -1,4 +1,4 @@
-/** What a wrapper of an op looks like in TypeScript, worked out from the op's definition. */
+/** The TypeScript signature of an op's wrapper, derived from the op's definition. */
 import type { OpDef, OpDef_ArgDef, OpDef_AttrDef } from '../src/proto/generated/graph_pb.js';
 import { type DType, dtypeFromNumber } from '../src/tensor/dtype.js';
 
@@ -57,7 +57,7 @@ const identifier = (name: string): string => {
   return RESERVED.has(camel) ? `${camel}_` : camel;
 };
 
-/** Attributes whose names are options of every wrapper. */
+/** Renames attributes that clash with the options of every wrapper. */
 const attrIdentifier = (name: string): string =>
   ['name', 'device', 'controlInputs'].includes(camelCase(name)) ? `${camelCase(name)}Attr` : identifier(name);
 
@@ -96,18 +96,18 @@ export function signatureOf(def: OpDef, names: Readonly<Record<string, string>>)
 
 const isList = (arg: OpDef_ArgDef): boolean => arg.numberAttr !== '' || arg.typeListAttr !== '';
 
-/** Attributes that TensorFlow reads off the inputs. */
+/** Attributes that TensorFlow infers from the inputs. */
 function inferredAttrs(def: OpDef): Set<string> {
   return new Set(
     def.inputArg.flatMap((arg) => [arg.typeAttr, arg.numberAttr, arg.typeListAttr]).filter(Boolean),
   );
 }
 
-/** Type attributes worth a type parameter: those that an output has in common with an input or an attribute. */
+/** The type attributes that become type parameters: those that an output shares with an input or an attribute. */
 function genericAttrs(def: OpDef, inferred: ReadonlySet<string>): Set<string> {
   const ofOutputs = new Set(def.outputArg.map((arg) => arg.typeAttr).filter(Boolean));
   const types = def.attr.filter((attr) => attr.type === 'type' && ofOutputs.has(attr.name));
-  // An attribute with a default that is not inferred would make the type parameter a guess.
+  // The type parameter of an attribute that is neither inferred nor required would be a guess.
   return new Set(
     types.filter((attr) => inferred.has(attr.name) || !attr.defaultValue).map((attr) => attr.name),
   );
@@ -154,7 +154,7 @@ function attrNote(attr: OpDef_AttrDef): string {
   if (allowed.length > 0) notes.push(`one of ${allowed.map((n) => dtypeFromNumber(n)).join(', ')}`);
   if (attr.hasMinimum) notes.push(`at least ${attr.minimum}`);
   const fallback = attr.defaultValue && showDefault(attr.defaultValue.value);
-  if (fallback !== undefined) notes.push(`default ${fallback}`);
+  if (fallback !== undefined) notes.push(`default: ${fallback}`);
   return notes.join('; ');
 }
 

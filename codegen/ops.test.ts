@@ -18,7 +18,7 @@ beforeAll(() => {
 });
 
 describe('every op of the library', () => {
-  test('has a function of its own', () => {
+  test('has a function', () => {
     const names = readOpNames();
     const wrappers = raw as unknown as Record<string, unknown>;
     const missing = ops.filter((def) => typeof wrappers[signatureOf(def, names).name] !== 'function');
@@ -66,7 +66,7 @@ describe('names', () => {
     expect(camelCase(from)).toBe(to);
   });
 
-  test('of parameters and attributes clash with no word of the language, nor with each other', () => {
+  test('of parameters and attributes are unique', () => {
     const clashes = ops.flatMap((def) => {
       const { inputs, attrs } = signatureOf(def, readOpNames());
       const lists = [inputs.map(({ name }) => name), attrs.map(({ name }) => name)];

@@ -1,7 +1,6 @@
 /**
- * Writes src/ops/generated: one typed function for every op that the TensorFlow library lists. What the
- * definitions do not say (names that clash with words of the language, a line of description) is data in
- * curation/.
+ * Generates src/ops/generated: one typed function for every op that the TensorFlow library lists. Data that is not in
+ * the definitions (names instead of reserved words, one-line summaries) is in curation/.
  */
 import { readFileSync } from 'node:fs';
 import { fromBinary } from '@bufbuild/protobuf';
@@ -19,10 +18,10 @@ const readCuration = (name: string): Record<string, string> =>
     string
   >;
 
-/** Names of wrappers that the rule for names does not give. */
+/** Names of wrappers that differ from the camel-cased name of the op. */
 export const readOpNames = (): Record<string, string> => readCuration('op-names');
 
-/** What ops do, in a few words. */
+/** One-line summaries of ops. */
 export const readOpSummaries = (): Record<string, string> => readCuration('op-summaries');
 
 /** Every op that the library lists. */
@@ -54,7 +53,7 @@ export function generateOps(): GeneratedFolder {
   return { folder: FOLDER, files };
 }
 
-/** One file for each first letter; ops that begin with an underscore are TensorFlow's internal ones. */
+/** One file for each first letter; a leading underscore marks TensorFlow's internal ops. */
 function groupOf(name: string): string {
   return name.startsWith('_') ? 'internal' : (name[0] as string).toLowerCase();
 }

@@ -1,6 +1,6 @@
 /**
- * What a generator produces and what is done with it: the whole content of one folder, written in place
- * of what is there, or compared with it. A generator owns its folders; hand-written files never live there.
+ * The output of a generator is the complete content of one folder: it replaces the folder, or is compared with it. A
+ * generated folder contains no hand-written files.
  */
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
@@ -19,7 +19,7 @@ function filesUnder(folder: string): string[] {
     .map((entry) => relative(folder, join(entry.parentPath, entry.name)));
 }
 
-/** The paths (from the root) whose content differs, that are missing, or that should not be there. */
+/** The paths (from the root) of files that differ, are missing, or should not exist. */
 export function differences(root: string, output: GeneratedFolder): string[] {
   const folder = join(root, output.folder);
   const present = new Set(filesUnder(folder));
@@ -39,7 +39,7 @@ function removeIfEmpty(folder: string): void {
   removeIfEmpty(dirname(folder));
 }
 
-/** Makes the folder hold exactly the generated files; files that are right already keep their times. */
+/** Makes the folder contain exactly the generated files; unchanged files keep their modification times. */
 export function write(root: string, output: GeneratedFolder): string[] {
   const differing = differences(root, output);
   for (const path of differing) {

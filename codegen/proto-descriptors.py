@@ -1,4 +1,4 @@
-"""Prints, as one serialized FileDescriptorSet, the proto files named as arguments and all they import.
+"""Prints the proto files named as arguments, and all their imports, as one serialized FileDescriptorSet.
 
 The descriptors are read from the bytes literal in TensorFlow's *_pb2.py files by parsing them, not by
 importing TensorFlow (which takes seconds).

@@ -18,7 +18,7 @@ describe('the messages of TensorFlow', () => {
     expect(differences(root, output)).toEqual([]);
   });
 
-  test('carry no comments of the proto files', () => {
+  test('contain no comments of the proto files', () => {
     for (const content of output.files.values()) {
       const prose = content
         .split('\n')
@@ -45,7 +45,7 @@ describe('a generated folder', () => {
   });
   afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-  test('is compared file by file, and written to hold just what was generated', () => {
+  test('is compared file by file, and written to contain exactly the generated files', () => {
     const output = {
       folder: 'generated',
       files: new Map([

@@ -1,8 +1,8 @@
 /**
  * Generates src/proto/generated: TensorFlow's messages as TypeScript, by protobuf-es.
  *
- * The descriptors come out of an installed Python TensorFlow (SHOAL_ORACLE_PYTHON); protoc-gen-es is run
- * as protoc would run it. Only messages and enums are taken over, so no foreign prose gets in.
+ * The descriptors come from an installed Python TensorFlow (SHOAL_ORACLE_PYTHON); protoc-gen-es is run as protoc would
+ * run it. Only messages and enums are included, without comments.
  */
 import { spawnSync } from 'node:child_process';
 import { createRequire } from 'node:module';
@@ -20,9 +20,9 @@ import {
 import type { GeneratedFolder } from './output.js';
 
 /**
- * The proto files of TensorFlow, grouped by what needs them together. Loading a module costs far more than
- * parsing its descriptor, so each group becomes one file; a group may import only groups above it.
- * Files that are imported but not named here join the first group that needs them.
+ * The proto files of TensorFlow, grouped by their use. Loading a module costs far more than parsing its descriptor, so
+ * each group becomes one file; a group may import only groups above it. Files that are imported but not named here join
+ * the first group that needs them.
  */
 const GROUPS: Readonly<Record<string, readonly string[]>> = {
   graph: framework(
@@ -67,7 +67,7 @@ function descriptors(python: string): FileDescriptorProto[] {
   return withoutForwarders(fromBinary(FileDescriptorSetSchema, run(python, [script, ...names])).file);
 }
 
-/** Some files only import others publicly: they are replaced by what they import. */
+/** Replaces files that only import others publicly by what they import. */
 function withoutForwarders(files: readonly FileDescriptorProto[]): FileDescriptorProto[] {
   const isForwarder = (file: FileDescriptorProto) => file.messageType.length + file.enumType.length === 0;
   const forwarded = new Map(files.filter(isForwarder).map((file) => [file.name, file.dependency]));
@@ -77,7 +77,7 @@ function withoutForwarders(files: readonly FileDescriptorProto[]): FileDescripto
   return kept;
 }
 
-/** Which merged file each proto file goes to: one per group, package and syntax, as a file has one of each. */
+/** The merged file of each proto file: one per group, package and syntax, since a file has one of each. */
 function assign(files: readonly FileDescriptorProto[]): Map<string, string> {
   const byName = new Map(files.map((file) => [file.name, file]));
   const merged = new Map<string, string>();
@@ -93,7 +93,7 @@ function assign(files: readonly FileDescriptorProto[]): Map<string, string> {
   return merged;
 }
 
-/** The JSON name that protoc gives to a field; TensorFlow's embedded descriptors lack it. */
+/** Sets the JSON names of fields as protoc does; TensorFlow's embedded descriptors lack them. */
 function nameFields(message: DescriptorProto): void {
   for (const field of message.field) {
     field.jsonName = field.name.replace(/_+(.?)/g, (_, letter: string) => letter.toUpperCase());
@@ -101,7 +101,7 @@ function nameFields(message: DescriptorProto): void {
   message.nestedType.forEach(nameFields);
 }
 
-/** The descriptors merged by group, in an order in which each file comes after those it imports. */
+/** Merges the descriptors by group; each file comes after those that it imports. */
 function merge(files: readonly FileDescriptorProto[]): FileDescriptorProto[] {
   const target = assign(files);
   const merged = new Map<string, FileDescriptorProto>();
@@ -115,7 +115,7 @@ function merge(files: readonly FileDescriptorProto[]): FileDescriptorProto[] {
       merged.get(name) ??
       create(FileDescriptorProtoSchema, { name, package: file.package, syntax: file.syntax });
     if (into.package !== file.package || into.syntax !== file.syntax) {
-      throw new Error(`${file.name} cannot be merged into ${name}: another package or syntax`);
+      throw new Error(`${file.name} cannot be merged into ${name}: their packages or syntaxes differ`);
     }
     merged.set(name, into);
     file.messageType.forEach(nameFields);
@@ -124,10 +124,10 @@ function merge(files: readonly FileDescriptorProto[]): FileDescriptorProto[] {
     const imports = file.dependency.map((dependency) => target.get(dependency) ?? dependency);
     into.dependency = [...new Set([...into.dependency, ...imports])].filter((one) => one !== name).sort();
   }
-  return inOrder(merged);
+  return sortByImports(merged);
 }
 
-function inOrder(files: ReadonlyMap<string, FileDescriptorProto>): FileDescriptorProto[] {
+function sortByImports(files: ReadonlyMap<string, FileDescriptorProto>): FileDescriptorProto[] {
   const done = new Set<FileDescriptorProto>();
   const visit = (name: string, path: readonly string[]) => {
     if (path.includes(name)) throw new Error(`groups import each other: ${[...path, name].join(' → ')}`);
@@ -148,7 +148,7 @@ function plugin(): string {
 export function generateProtos(python = process.env.SHOAL_ORACLE_PYTHON): GeneratedFolder {
   if (!python) {
     throw new Error(
-      'set SHOAL_ORACLE_PYTHON to a Python that has tensorflow installed: its messages are read',
+      'set SHOAL_ORACLE_PYTHON to a Python with TensorFlow: the messages are read from its files',
     );
   }
   const protoFile = merge(descriptors(python));

@@ -27,11 +27,11 @@ if (options.help) {
   process.exit(0);
 }
 const steps = Number(options.steps);
-const say = (text: string) => console.log(`\n── ${text}\n`);
+const heading = (text: string) => console.log(`\n── ${text}\n`);
 
 const directory = mkdtempSync(join(tmpdir(), 'shoal-start-'));
 const tasks = join(directory, 'tasks');
-say(`training on 2 ps and 3 workers, each with its own directory in ${directory}`);
+heading(`training on 2 ps and 3 workers, each with its own directory in ${directory}`);
 const cluster = spawn(
   process.execPath,
   [
@@ -60,7 +60,9 @@ for await (const text of createInterface({ input: cluster.stdout })) {
   if (!killed && saved > 0 && step && Number(step[1]) > steps / 4) {
     killed = true;
     const pid = pids.get('ps 1') as number;
-    say(`kill -9 ${pid}: ps 1 dies, and its directory is wiped; it comes back empty, at another address`);
+    heading(
+      `kill -9 ${pid}: ps 1 dies and its directory is wiped; it restarts with an empty directory at another address`,
+    );
     process.kill(pid, 'SIGKILL');
     rmSync(join(tasks, 'ps-1'), { recursive: true, force: true });
   }
@@ -83,7 +85,7 @@ const show = (...args: readonly string[]): string => {
   return stdout;
 };
 if (code === 0) {
-  say('the last checkpoint, copied from the directories of the tasks in TensorFlow’s format');
+  heading('the last checkpoint, copied from the directories of the tasks in TensorFlow’s format');
   show('checkpoint', 'ls', '--dir', tasks);
   show('checkpoint', 'pull', 'latest', join(directory, 'pulled'), '--dir', tasks);
 }
@@ -91,9 +93,9 @@ if (code === 0 && exported === undefined) {
   console.error('the cluster ended without an export');
   failed = 1;
 } else if (code === 0 && exported !== undefined) {
-  say('the export, a SavedModel on the disk of the chief, for TensorFlow Serving');
+  heading('the export, a SavedModel on the disk of the chief, for TensorFlow Serving');
   show('saved-model', 'show', exported);
-  say('a prediction by the export; the points were on y = 0.1 x + 0.3');
+  heading('a prediction by the export; the points were on y = 0.1 x + 0.3');
   const x = [0, 0.5, 1];
   const { status, stdout } = shoal('predict', exported, '--input', JSON.stringify({ x }), '--json');
   if (status === 0) {

@@ -88,16 +88,14 @@ async function main(steps: number, logdir: string | undefined, signal: AbortSign
     },
   );
   const first = [...scores.data.subarray(0, 10)].map(Number);
-  const answer = first.indexOf(Math.max(...first));
+  const predicted = first.indexOf(Math.max(...first));
   console.log(`\n${drawDigit(heldOut.images.subarray(0, PIXELS))}\n`);
-  console.log(
-    `That is a ${answer}, says the model (${((first[answer] as number) * 100).toFixed(0)} % sure).`,
-  );
-  console.log(`It is right on ${(accuracy.number() * 100).toFixed(1)} % of the held-out digits.`);
+  console.log(`The model predicts a ${predicted} (${((first[predicted] as number) * 100).toFixed(0)} %).`);
+  console.log(`Its accuracy on the held-out digits is ${(accuracy.number() * 100).toFixed(1)} %.`);
   if (writer) console.log(`See the curves: tensorboard --logdir ${writer.logdir}`);
 }
 
-/** The options; undefined when there is nothing to run. */
+/** Returns undefined after printing the help or an error. */
 function readOptions(): { steps: number; logdir: string | undefined } | undefined {
   try {
     const { values } = parseArgs({
@@ -112,7 +110,8 @@ function readOptions(): { steps: number; logdir: string | undefined } | undefine
       return undefined;
     }
     const steps = Number(values.steps);
-    if (!Number.isSafeInteger(steps) || steps < 1) throw new Error(`--steps must be a whole number from 1`);
+    if (!Number.isSafeInteger(steps) || steps < 1)
+      throw new Error(`--steps must be an integer of at least 1`);
     return { steps, logdir: values.logdir };
   } catch (error) {
     console.error(`${error instanceof Error ? error.message : error}\n\n${HELP}`);

@@ -72,8 +72,8 @@ async function main(args: readonly string[]): Promise<number> {
   if (flags.directories === true) process.env.SHOAL_LAB = 'directories';
 
   try {
-    const say = (line: string) => process.stderr.write(`shoal: ${line}\n`);
-    await prepareExperiment(experiment, { flags: withDefaults(experiment, flags), say });
+    const log = (line: string) => process.stderr.write(`shoal: ${line}\n`);
+    await prepareExperiment(experiment, { flags: withDefaults(experiment, flags), log });
   } catch (error) {
     process.stderr.write(`${error instanceof ShoalError ? `${error.code}: ` : ''}${messageOf(error)}\n`);
     return 1;

@@ -1,7 +1,7 @@
 /**
- * The one way in from a fresh clone: `node scripts/bootstrap.mjs start|quickstart|test|bench|lab|codegen|long|setup [...args]`.
- * It needs Node, and Python 3 with pip; it installs the npm packages and TensorFlow where they are
- * missing, then runs what was asked. When all is there it only looks, in a few milliseconds.
+ * The entry point from a fresh clone: `node scripts/bootstrap.mjs start|quickstart|test|bench|lab|codegen|long|setup
+ * [...args]`. It needs Node, and Python 3 with pip. It installs the npm packages and TensorFlow if they are missing,
+ * then runs the command. The check for what is installed takes a few milliseconds.
  */
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -16,8 +16,8 @@ import { fetchTensorFlow } from './setup/fetch.mjs';
 import { interruptible, runAttached } from './setup/processes.mjs';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url)).replace(/\/$/, '');
-const OLDEST_NODE = [20, 19];
-/** Blocking calls into TensorFlow wait on threads of libuv's pool; its default of four is soon used up. */
+const MIN_NODE = [20, 19];
+/** Blocking calls into TensorFlow occupy threads of libuv's pool; its default of four is too small. */
 const THREAD_POOL = '64';
 
 const SCRIPTS = {
@@ -58,14 +58,14 @@ async function main([command, ...args]) {
   });
 }
 
-/** Everything that a run needs, and the environment to run it in. */
+/** Installs what a run needs and returns its environment. */
 async function prepare({ oracle }) {
-  const say = (line) => process.stderr.write(`shoal: ${line}\n`);
+  const log = (line) => process.stderr.write(`shoal: ${line}\n`);
   return await interruptible(async (signal) => {
-    await ensurePackages(ROOT, { signal, say });
-    const library = await fetchTensorFlow({ signal, say });
-    if (library.fetched) say(`TensorFlow ${library.version} is in ${library.dir}`);
-    const python = oracle ? await ensureOracle({ signal, say }) : undefined;
+    await ensurePackages(ROOT, { signal, log });
+    const library = await fetchTensorFlow({ signal, log });
+    if (library.fetched) log(`TensorFlow ${library.version} is in ${library.dir}`);
+    const python = oracle ? await ensureOracle({ signal, log }) : undefined;
     return {
       ...process.env,
       UV_THREADPOOL_SIZE: process.env.UV_THREADPOOL_SIZE || THREAD_POOL,
@@ -98,11 +98,11 @@ async function test(args) {
 
 function checkNode() {
   const [major, minor] = process.versions.node.split('.').map(Number);
-  if (major > OLDEST_NODE[0] || (major === OLDEST_NODE[0] && minor >= OLDEST_NODE[1])) return;
+  if (major > MIN_NODE[0] || (major === MIN_NODE[0] && minor >= MIN_NODE[1])) return;
   throw new SetupError(
     'SHOAL_UNSUPPORTED',
     'old-node',
-    `this is Node ${process.versions.node}; Shoal needs ${OLDEST_NODE.join('.')} or later`,
+    `this is Node ${process.versions.node}; Shoal needs ${MIN_NODE.join('.')} or later`,
     { hint: 'Install a newer Node.' },
   );
 }

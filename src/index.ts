@@ -1,5 +1,5 @@
 /** Shoal: distributed TensorFlow training in TypeScript, on machines that share no disk. */
-export type { ConsistencyOption } from './checkpoint/consistency.js';
+export type { Consistency, ConsistencyOption } from './checkpoint/consistency.js';
 export {
   type ErrorDetails,
   isShoalError,
@@ -30,15 +30,18 @@ export {
   type SummariesOptions,
   type TrainOptions,
 } from './job/define-job.js';
-export { type InProcessResult, type RunInProcessOptions, runInProcess } from './job/run-local.js';
+export { type RunInProcessOptions, runInProcess } from './job/run-local.js';
+export type { JobResult } from './job/train-job.js';
+export type { LoopResult } from './job/train-loop.js';
 export { type HandleKind, listLiveHandles, liveHandles } from './native/handle.js';
 export { preloadLibrary } from './native/library.js';
 export type { Operand } from './ops/build.js';
 export type { Feeds } from './session/feeds.js';
 export type { Fetch, Fetches, FetchResult } from './session/fetches.js';
+export type { Runner } from './session/runner.js';
 export { type Callable, type RunOptions, Session, type SessionOptions } from './session/session.js';
 export type { Complex, DataOf, DType, ElementOf } from './tensor/dtype.js';
-export type { NestedValue } from './tensor/literal.js';
+export type { NestedArray, NestedValue, Scalar } from './tensor/literal.js';
 export type { PartialShape, Shape } from './tensor/shape.js';
 export { Tensor, type TensorLike, type TensorOptions } from './tensor/tensor.js';
 export * as tf from './tf.js';

@@ -1,6 +1,6 @@
 /**
  * The public API of the package, compared with the descriptions in test/api: names and signatures for each entry point.
- * A change of the API is part of a commit: `UPDATE_API=1 npx vitest run test/api.test.ts` writes the descriptions anew.
+ * A change of the API is part of a commit: `UPDATE_API=1 npx vitest run test/api.test.ts` updates the descriptions.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
@@ -36,11 +36,11 @@ describe('the public API', () => {
     api = describeApi(ROOT, ENTRIES);
   });
 
-  test.each(Object.keys(ENTRIES))('of %s is as described', (entry) => {
+  test.each(Object.keys(ENTRIES))('of %s matches its description', (entry) => {
     check(entry, api.texts.get(entry) ?? '');
   });
 
-  test('mentions no further types that are not exported', () => {
+  test('uses no additional unexported types', () => {
     check('unexported-types', `${api.unexported.join('\n')}\n`);
   });
 });

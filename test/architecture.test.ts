@@ -57,7 +57,7 @@ const INSIDE: Readonly<Record<string, readonly string[]>> = {
   gradients: ['indexed-slices.ts', 'gradient-function.ts', 'pieces.ts', 'paths.ts', 'ops', 'registry.ts'],
   input: ['dataset', 'files', 'queues', 'leases'],
   store: ['kept-files.ts', 'store.ts', 'blob-names.ts', 'sources.ts', 'disk', 'peers'],
-  train: ['recovery', 'checkpoints', 'leases', 'hooks', 'core', 'sessions', 'evaluation'],
+  train: ['recovery', 'task', 'checkpoints', 'leases', 'hooks', 'core', 'sessions', 'evaluation'],
 };
 
 const LONGEST_FILE = 500;
@@ -69,7 +69,7 @@ const program = sources.filter(({ path }) => !isForTests(path));
 const allowed = (from: string, to: string): boolean =>
   from === to || (NARROWER[from] ?? MODULES.slice(0, Math.max(0, MODULES.indexOf(from)))).includes(to);
 
-/** Where a file stands in the order of its module. */
+/** The position of a file in the order of its module. */
 function rankOf(path: string): number {
   const [module = '', entry = ''] = path.split('/');
   const rank = INSIDE[module]?.indexOf(entry) ?? -1;
@@ -77,7 +77,7 @@ function rankOf(path: string): number {
 }
 
 describe('the modules', () => {
-  test('are all in the table', () => {
+  test('are all listed', () => {
     expect(
       [...new Set(sources.map(({ path }) => moduleOf(path)))].filter((module) => !MODULES.includes(module)),
     ).toEqual([]);
@@ -92,7 +92,7 @@ describe('the modules', () => {
     expect(wrong).toEqual([]);
   });
 
-  test('import in one direction inside too', () => {
+  test('have a fixed import order inside', () => {
     const wrong = program.flatMap(({ path, imports }) =>
       imports
         .filter(
@@ -104,7 +104,7 @@ describe('the modules', () => {
     expect(wrong).toEqual([]);
   });
 
-  test('import nothing that only tests use', () => {
+  test('do not import test helpers', () => {
     const wrong = program.flatMap(({ path, imports }) =>
       imports
         .filter(({ file }) => file !== undefined && isForTests(file))
@@ -124,11 +124,11 @@ describe('imports', () => {
     expect(missing).toEqual([]);
   });
 
-  test('make no cycle of files that need each other to load', () => {
+  test('form no cycles at load time', () => {
     expect(findCycles(sources).map((cycle) => cycle.join(' → '))).toEqual([]);
   });
 
-  test('of a cycle are found, those of types and lazy ones are not taken for one', () => {
+  test('in a cycle are found; type-only and dynamic imports do not count', () => {
     const a = parse('x/a.ts', "import { b } from './b.js';");
     const back = (text: string) => findCycles([a, parse('x/b.ts', text)]);
     expect(back("export { a } from './a.js';")).toEqual([['x/a.ts', 'x/b.ts', 'x/a.ts']]);
@@ -151,7 +151,7 @@ describe('files', () => {
     expect(short / written.length).toBeGreaterThan(0.75);
   });
 
-  test('say `any` in the native module only', () => {
+  test('use `any` only in the native module', () => {
     const wrong = sources
       .filter(({ path }) => moduleOf(path) !== 'native' && !isGenerated(path))
       .flatMap(({ path, anyLines }) => anyLines.map((line) => `${path}:${line}`));

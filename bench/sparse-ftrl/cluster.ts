@@ -1,13 +1,13 @@
 /**
  * Examples per second of a cluster that trains scenario 001's model from TFRecord files, and the memory of its tasks:
- * Shoal, Python, and Shoal with several steps under way, in turns.
+ * Shoal, Python, and Shoal with several steps in flight, alternating.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { writeSparseExamples } from '../../examples/sparse-linear/sparse-examples.js';
-import { type ClusterRates, runCluster, type Side } from '../cluster/tasks.js';
-import { compare, median, type Row } from '../harness.js';
+import { type ClusterRates, runCluster } from '../cluster/run-cluster.js';
+import { compare, median, type Row, type Side } from '../harness.js';
 
 const [PS, WORKERS, BATCH, IDS] = [2, 2, 1000, 50];
 const WARM_SECONDS = 5;
@@ -18,7 +18,7 @@ export async function clusterRows(
   log: (line: string) => void,
   flags: ReadonlyMap<string, string>,
 ): Promise<void> {
-  const number = (name: string, otherwise: number) => Number(flags.get(name) ?? otherwise);
+  const number = (name: string, byDefault: number) => Number(flags.get(name) ?? byDefault);
   const features = number('features', 30_000_000);
   const rounds = number('rounds', 3);
   const inflight = number('inflight', 3);
@@ -33,8 +33,15 @@ export async function clusterRows(
       idsPerRecord: IDS,
     });
     const files = Array.from({ length: WORKERS }, (_, i) => paths.filter((_, at) => at % WORKERS === i));
-    const train = (side: Side, lanes: number) => {
-      const settings = { features, batch: BATCH, files, inflight: lanes, warm: WARM_SECONDS, seconds };
+    const train = (side: Side, stepsInFlight: number) => {
+      const settings = {
+        features,
+        batch: BATCH,
+        files,
+        inflight: stepsInFlight,
+        warm: WARM_SECONDS,
+        seconds,
+      };
       return runCluster({ side, program: 'sparse-cluster', ps: PS, workers: WORKERS, settings });
     };
     const [plain, python, pipelined]: [ClusterRates[], ClusterRates[], ClusterRates[]] = [[], [], []];
@@ -56,7 +63,7 @@ export async function clusterRows(
       python,
     })) {
       const cpu = runs.flatMap(({ cpuMs, rate }) => (cpuMs === undefined ? [] : [cpuMs / rate / seconds]));
-      if (cpu.length > 0) log(`${name}: ${median(cpu).toFixed(1)} ms of processor time a step, all tasks`);
+      if (cpu.length > 0) log(`${name}: ${median(cpu).toFixed(1)} ms of CPU time per step, over all tasks`);
     }
   } finally {
     await rm(directory, { recursive: true, force: true });
@@ -77,7 +84,7 @@ function reportSide(
     if ([...own, ...other].some(Number.isNaN)) return;
     report(compare('sparse-ftrl', `${what}: ${name}`, 'MB', 'lower', own, other, 1));
   };
-  memory('peak of a ps', ({ psMb }) => psMb);
-  memory('peak of the chief', ({ workerMb }) => workerMb.slice(0, 1));
-  memory('peak of a worker', ({ workerMb }) => workerMb.slice(1));
+  memory('peak memory of a ps', ({ psMb }) => psMb);
+  memory('peak memory of the chief', ({ workerMb }) => workerMb.slice(0, 1));
+  memory('peak memory of a worker', ({ workerMb }) => workerMb.slice(1));
 }

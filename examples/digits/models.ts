@@ -1,4 +1,4 @@
-/** Two models of a digit: logits [batch, 10] from images [batch, 784]. */
+/** Two digit classifiers: from images [batch, 784] to logits [batch, 10]. */
 import { type Output, tf } from '../../src/index.js';
 import { PIXELS } from './data.js';
 
@@ -7,7 +7,7 @@ export function softmaxRegression(images: Output): Output {
   return tf.layers.dense(images, 10, { kernelInitializer: tf.zerosInitializer(), name: 'softmax' });
 }
 
-/** Two layers of small filters, each halving the image, then one layer over all that is left. */
+/** Two convolutions, each followed by max pooling, then a dense layer. */
 export function convnet(images: Output, seed = 1): Output {
   const filters = (x: Output, count: number, at: number): Output =>
     tf.layers.conv2d(x, count, 5, {
@@ -24,7 +24,7 @@ export function convnet(images: Output, seed = 1): Output {
   });
 }
 
-/** The placeholders that both are fed through. */
+/** The placeholders that feed both models. */
 export function digitInputs(): { images: Output<'float32'>; labels: Output<'int32'> } {
   return {
     images: tf.placeholder({ shape: [null, PIXELS], name: 'images' }),

@@ -1,5 +1,5 @@
 /**
- * A line through points, in the manner of TensorFlow 1: one program, started once for every task of the cluster.
+ * Fits a line to points with the API of TensorFlow 1: one program, started once for every task of the cluster.
  *
  *   node --import tsx examples/linear-regression/classic.ts --job_name=ps --task_index=0 \
  *     --ps_hosts=127.0.0.1:2220,127.0.0.1:2221 --worker_hosts=127.0.0.1:2230,127.0.0.1:2231,127.0.0.1:2232
@@ -31,7 +31,7 @@ if (FLAGS.job_name === 'ps') {
   await server.join({ signal: stop.signal, log: console.log });
 } else {
   await train().catch((error: unknown) => {
-    // Stopped before it had begun.
+    // A signal before the first step makes the start fail.
     if (!stop.signal.aborted) throw error;
   });
 }
@@ -58,7 +58,7 @@ async function train(): Promise<void> {
       server,
       isChief: FLAGS.task_index === '0',
       checkpointDir: FLAGS.checkpoint_dir,
-      // 0: none.
+      // 0: no checkpoints.
       saveCheckpointSecs: Number(FLAGS.save_secs) || null,
       scaffold: new Scaffold({ saver: new Saver({ store: FLAGS.store, log: console.log }) }),
       hooks,

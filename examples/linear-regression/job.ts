@@ -1,5 +1,5 @@
 /**
- * A line through points, on a cluster: two numbers to learn, spread over the ps.
+ * Fits a line to points, on a cluster: two variables, spread over the ps.
  *
  *   npx shoal run examples/linear-regression/job.ts --ps 2 --workers 3 -- --steps 20000
  */

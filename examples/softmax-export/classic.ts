@@ -1,5 +1,5 @@
 /**
- * Trains softmax regression on a cluster and exports it for serving, in the manner of TensorFlow 1: one program, started
+ * Trains softmax regression on a cluster and exports it for serving, with the API of TensorFlow 1: one program, started
  * once for every task. The ps and the worker that exports need not share a disk.
  *
  *   node --import tsx examples/softmax-export/classic.ts --job_name=ps --task_index=0 \
@@ -13,6 +13,7 @@ import { MonitoredTrainingSession, Server, StopAtStepHook } from '../../src/trai
 import { batches, loadDigits, PIXELS } from '../digits/data.js';
 import { CLASSES, softmaxModel } from './model.js';
 
+/** How many held-out digits `expected_file` covers. */
 const EXPECTED = 10;
 
 const { values: FLAGS } = parseArgs({
@@ -71,17 +72,17 @@ async function train(): Promise<void> {
       }
       const scores = await sess.rawSession.run(y, { feeds: { x: heldOut.images } });
       const rows = scores.toArray() as number[][];
-      const right = rows.filter((row, i) => row.indexOf(Math.max(...row)) === heldOut.labels[i]).length;
-      console.log(`accuracy ${(right / heldOut.count).toFixed(4)} on ${heldOut.count} held-out digits`);
+      const correct = rows.filter((row, i) => row.indexOf(Math.max(...row)) === heldOut.labels[i]).length;
+      console.log(`accuracy ${(correct / heldOut.count).toFixed(4)} on ${heldOut.count} held-out digits`);
       if (FLAGS.task_index !== FLAGS.exporter) return;
       const directory = `${FLAGS.export_dir}/${FLAGS.version}`;
       console.log(`exporting to ${directory}`);
-      const answers = async () => {
+      const predictions = async () => {
         const feeds = { x: heldOut.images.subarray(0, EXPECTED * PIXELS) };
         const found = await sess.rawSession.run({ scores: y, classes, topScores }, { feeds });
         return Object.fromEntries(Object.entries(found).map(([name, tensor]) => [name, tensor.toArray()]));
       };
-      const before = await answers();
+      const before = await predictions();
       await using builder = new SavedModelBuilder(directory);
       await builder.addMetaGraphAndVariables(sess, [tags.serving], {
         signatureDefMap,
@@ -90,9 +91,9 @@ async function train(): Promise<void> {
       });
       await builder.save();
       console.log(`exported ${directory}`);
-      // Another worker may have made its last step meanwhile: the export is of before it, or of after it.
+      // Another worker may have made its last step meanwhile: the export is from before or after that step.
       if (FLAGS.expected_file)
-        await writeFile(FLAGS.expected_file, JSON.stringify([before, await answers()]));
+        await writeFile(FLAGS.expected_file, JSON.stringify([before, await predictions()]));
     },
   );
 }

@@ -1,5 +1,6 @@
 /**
- * The same as classic.ts, as a job: softmax regression on digits, exported at the end, and its best checkpoint meanwhile.
+ * classic.ts as a job: softmax regression on digits. It exports at the end, and its evaluator exports the best
+ * checkpoint.
  *
  *   npx shoal run examples/softmax-export/job.ts --ps 2 --workers 2
  *   npx shoal predict .shoal/softmax-export/worker-0/export/VERSION --signature predict_images --input images.json

@@ -5,7 +5,7 @@ import { PIXELS } from '../digits/data.js';
 
 export const CLASSES = Array.from({ length: 10 }, (_, digit) => String(digit));
 
-/** The input is serialized examples, or images fed in place of what they hold. */
+/** The input is serialized examples, or images that are fed in their place. */
 export function softmaxModel() {
   const examples = tf.placeholder({ dtype: 'string', shape: [null], name: 'tf_example' });
   const { x: parsed } = tf.parseExample(examples, { x: tf.fixedLenFeature([PIXELS], 'float32') });

@@ -1,5 +1,5 @@
 /**
- * Scenario 001 in the manner of TensorFlow 1: files through queues, a Supervisor, a sharded Saver. One program, started
+ * Scenario 001 with the API of TensorFlow 1: files through queues, a Supervisor, a sharded Saver. One program, started
  * once for every task.
  *
  *   npx tsx examples/sparse-linear/generate.ts --out data --prefix train --features 1000000
@@ -35,13 +35,13 @@ const server = await Server.start({ log: console.log });
 if (FLAGS.job_name === 'ps') await server.join({ signal: stop.signal, log: console.log });
 else {
   await train().catch((error: unknown) => {
-    // Stopped before it had begun.
+    // A signal before the first step makes the start fail.
     if (!stop.signal.aborted) throw error;
   });
 }
 // The program ends here: the task leaves the cluster by itself.
 
-/** Records of the files, shuffled, in batches, for so many epochs; a few batches are parsed ahead of the steps. */
+/** Shuffled batches of the files' records; a few batches are parsed ahead of the steps. `epochs` undefined: endless. */
 function input(pattern: string, epochs: number | undefined) {
   const files = tf.train.matchFilenamesOnce(pattern);
   const queue = tf.train.stringInputProducer(files, { numEpochs: epochs });

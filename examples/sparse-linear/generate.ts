@@ -1,5 +1,5 @@
 /**
- * Makes TFRecord files for the sparse linear model:
+ * Generates TFRecord files for the sparse linear model:
  *
  *   npx tsx examples/sparse-linear/generate.ts --out data --records 1000000 --files 8 --features 30000000
  */

@@ -1,6 +1,7 @@
 /**
- * Scenario 001 as a job: a sparse classifier over the ps, its files leased to the workers piece by piece. Whoever dies,
- * every record is used once in each epoch. All workers must see the files under the same path.
+ * Scenario 001 as a job: a sparse classifier, partitioned over the ps. The workers lease ranges of the files' records,
+ * so that every record is used once in each epoch, whichever task dies. All workers must see the files under the same
+ * path.
  *
  *   npx shoal run examples/sparse-linear/job.ts --ps 2 --workers 2 -- --train "$PWD/data/train*" --features 1000000
  */

@@ -1,9 +1,10 @@
 /**
  * Generates data like that of click prediction: each record is a tf.train.Example with a `label` (0 or 1), about fifty
- * Zipf-distributed `ids` out of millions, and a value for each. Labels depend on a hidden weight of each id, so that a model
- * can learn them.
+ * Zipf-distributed `ids` out of millions, and a value for each. Labels depend on a hidden weight of each id, so that a
+ * model can learn them.
  *
- * The same options give the same bytes. Messages are encoded directly into one buffer, so a million records take seconds.
+ * The same options give the same bytes. Messages are encoded directly into one buffer, so a million records take
+ * seconds.
  */
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';

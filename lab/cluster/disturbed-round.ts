@@ -1,7 +1,7 @@
 /**
- * One round of trouble for a cluster that trains: a ps dies and comes back elsewhere, a worker dies and comes back
- * elsewhere, one joins, one leaves, a ps freezes and is replaced, a ps is cut off. Each is found in time, and
- * whoever was not touched goes on in the same process.
+ * One round of faults in a training cluster: a ps dies and restarts elsewhere, a worker dies and restarts
+ * elsewhere, one joins, one leaves, a ps freezes and is replaced, a ps is partitioned. Each is detected in time, and
+ * the other tasks continue in the same process.
  */
 
 import { EXIT } from '../../src/errors/exit-codes.js';
@@ -96,10 +96,10 @@ export async function disturbedRound(ctx: Context, logs?: string): Promise<Detec
     ctx.log('ps 0 is disconnected from the network, and reconnected');
     at = Date.now();
     await ps0.host.disconnect();
-    times['until the workers gave up a ps that was cut off'] = await allLog(ctx, stayed, GAVE_UP, at, {
+    times['until the workers gave up a partitioned ps'] = await allLog(ctx, stayed, GAVE_UP, at, {
       name: `every worker detects the partition within the configured ${DEAD_AFTER_MS} ms (and ${REACTION_MS} to react)`,
       boundMs: DEAD_AFTER_MS + REACTION_MS,
-      measure: 'until all workers gave up the ps that was cut off',
+      measure: 'until all workers gave up the partitioned ps',
     });
     at = Date.now();
     await ps0.host.reconnect();

@@ -7,7 +7,7 @@ import type { Context, Experiment } from '../experiment.js';
 
 export const experiment: Experiment = {
   name: 'cluster',
-  description: 'async training on 2 ps + 3 workers; tasks die, freeze, are cut off, join and leave',
+  description: 'async training on 2 ps + 3 workers; tasks die, freeze, are partitioned, join and leave',
   flags: {
     // Adagrad at 0.01 is within a thousandth after 8,000 to 13,000 steps.
     steps: { type: 'string', default: '16000', description: 'global steps of the undisturbed run' },

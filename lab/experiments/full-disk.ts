@@ -45,13 +45,13 @@ export const experiment: Experiment = {
       const before = Math.max(...saves());
       await host.fillDisk();
       const from = chief.process.output.length;
-      const told = await next(/SAVING .* FAILED.*/, from);
+      const failed = await next(/SAVING .* FAILED.*/, from);
       ctx.check(
         `the failure of a save with the disk of ${name} full is logged`,
-        told !== undefined,
-        told?.slice(0, 160),
+        failed !== undefined,
+        failed?.slice(0, 160),
       );
-      ctx.check('the message says that the disk is full', /no room|no space/i.test(told ?? ''));
+      ctx.check('the message says that the disk is full', /no room|no space/i.test(failed ?? ''));
       ctx.check('training continues', await trainedOn());
       const complete = await newestComplete(lab);
       ctx.check(

@@ -16,10 +16,14 @@ const DISK_BYTES = 16 << 20;
 export const experiment: Experiment = {
   name: 'hosts',
   description:
-    'hosts have networks and disks of their own, and can be frozen, disconnected, slowed, filled, wiped',
+    'hosts have separate networks and disks, and can be frozen, disconnected, slowed, filled, wiped',
   flags: {
     hosts: { type: 'string', default: '3', description: 'how many hosts' },
-    deep: { type: 'boolean', default: false, description: "search a host's whole tree for another's file" },
+    deep: {
+      type: 'boolean',
+      default: false,
+      description: "search a host's complete file tree for another's file",
+    },
   },
   async run(ctx) {
     const lab = await ctx.lab({ hosts: Number(ctx.flags.hosts), diskBytes: DISK_BYTES });

@@ -1,4 +1,4 @@
-/** A large cluster on one small machine: it starts, trains, loses a ps, stops; and what it takes in memory. */
+/** A large cluster on one small machine: it starts, trains, loses a ps and stops; its memory is measured. */
 import { EXIT } from '../../src/errors/exit-codes.js';
 import { LabCluster, type LabTask } from '../cluster/lab-tasks.js';
 import { allExit, allLog, killed, progresses, START_MS, sameProcesses } from '../cluster/task-checks.js';

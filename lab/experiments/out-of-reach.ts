@@ -33,11 +33,11 @@ export const experiment: Experiment = {
     ctx.log('the chief and worker 1 do not reach each other; the ps reach both');
     await apart(chief.host, worker.host, 'add');
     const from = chief.process.output.length;
-    const told = await next(chief, FAILED, from);
+    const failed = await next(chief, FAILED, from);
     ctx.check(
       'the failure of a save that cannot pause the worker is logged',
-      told !== undefined,
-      told?.slice(0, 200),
+      failed !== undefined,
+      failed?.slice(0, 200),
     );
     const known = worker.process.output.length;
     ctx.check('the worker continues to train', (await next(worker, /step \d+ loss/, known)) !== undefined);

@@ -34,7 +34,7 @@ export const experiment: Experiment = {
       timeoutMs: seconds * 1000 + 3 * START_MS,
     });
     const ends = workers.map(({ process }) => {
-      const found = /made (\d+) steps, the slowest in (\d+) ms, recovered (\d+) times/.exec(process.output);
+      const found = /ran (\d+) steps, the slowest in (\d+) ms, recovered (\d+) times/.exec(process.output);
       const [own, slowest, recoveries] = (found ?? []).slice(1).map(Number);
       return { own, slowest, recoveries };
     });

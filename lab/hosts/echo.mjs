@@ -1,7 +1,7 @@
 /**
- * A program to put on lab hosts: tells what a connection hears.
+ * A program for lab hosts that tests connections.
  *
- *   echo.mjs serve ADDRESS           prints "port N"; sends back whatever comes
+ *   echo.mjs serve ADDRESS           prints "port N"; echoes its input
  *   echo.mjs talk ADDRESS PORT       sends a count every 20 ms; prints "reply N", "error CODE", "end"
  *   echo.mjs rate ADDRESS PORT BYTES sends so many bytes, waits for them all; prints "took MS"
  */

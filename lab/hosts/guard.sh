@@ -1,13 +1,14 @@
 #!/bin/sh
-# Ends a lab: waits until the lab's owner lets go of it (end of file on stdin, which the owner's death
-# brings as well), kills every process that lives in the lab, removes the lab's directory.
+# Ends a lab: waits until the lab's owner closes the pipe on stdin or dies, kills every process of the lab, and
+# removes the lab's directory.
 #
 #   guard.sh NAME DIRECTORY
 #
-# A process lives in the lab when its mount namespace shows a mount out of the lab's directory (the
-# private /tmp of a host), or when its environment carries the lab's mark (what holds the network, and, where
-# hosts are directories only, whatever runs on them). The name holds the owner's pid and start time, so no process of another lab can match.
-# This must run outside the hosts' mount namespaces: there the directory holds no mounts to wander into.
+# A process belongs to the lab if its mount namespace contains a mount from the lab's directory (the
+# private /tmp of a host), or if its environment contains the lab's mark (the holder of the network and, if hosts
+# are only directories, all their processes). The name contains the owner's pid and start time, so no process of
+# another lab can match.
+# This must run outside the hosts' mount namespaces: there the directory contains no mounts to descend into.
 set -u
 name=$1 directory=$2
 
@@ -24,7 +25,7 @@ members() {
   fi
 }
 
-# Two empty looks in a row: a command that was just entering a host is a member only a moment later.
+# Two empty results in a row are required: a command that is just entering a host becomes a member a moment later.
 empty=0
 tries=0
 while [ $empty -lt 2 ]; do
@@ -38,13 +39,13 @@ while [ $empty -lt 2 ]; do
   fi
   tries=$((tries + 1))
   if [ $tries -gt 500 ]; then
-    echo "processes that do not die: $pids" >&2
+    echo "processes survived SIGKILL: $pids" >&2
     exit 1
   fi
   sleep 0.02
 done
 
-# Another guard may be at the same directory: what counts is that it is gone.
+# Another guard may be removing the same directory at the same time.
 tries=0
 while [ -e "$directory" ] && [ $tries -lt 5 ]; do
   find "$directory" -xdev -delete 2>/dev/null || sleep 0.05

@@ -1,13 +1,13 @@
 #!/bin/sh
-# Holds one host of a lab, inside its own network, mount, UTS and IPC namespaces. Says "up", waits for a
-# line (the cable is plugged in), makes the host's own disk, /tmp, /dev/shm and /etc/hosts, says "ready",
-# and stays until the owner lets go of stdin.
+# Holds one host of a lab in its own network, mount, UTS and IPC namespaces. Prints "up", waits for a
+# line (the network is connected), creates the host's disk, /tmp, /dev/shm and /etc/hosts, prints "ready",
+# and runs until the owner closes stdin.
 #
 #   host.sh LAB_DIRECTORY HOST DISK_BYTES OUTER_TMP [RELATIVE_TARGET SOURCE]...
 #
-# The pairs are paths under the outer temp directory that hosts see all the same (the program itself).
-# Every mount is made inside the backing directory of /tmp first; covering /tmp comes last, because it
-# hides the sources, the other hosts' disks among them.
+# The pairs are paths under the outer temp directory that stay visible to hosts (the program itself).
+# Every mount is first made inside the backing directory of /tmp; /tmp is covered last, because that
+# hides the sources, including the other hosts' disks.
 set -eu
 lab=$1 host=$2 bytes=$3 outer_tmp=$4
 shift 4

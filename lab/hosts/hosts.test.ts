@@ -69,7 +69,7 @@ describe.each(MODES)('a lab on %s', (mode) => {
     expect((await first.host(0).readFile('file')).toString()).toBe('first');
   });
 
-  it('gives a process the directory, the environment and the input that were asked for', async () => {
+  it('starts a process with the requested directory, environment and input', async () => {
     await using lab = await Lab.create({ hosts: 1, mode, warn });
     const host = lab.host(0);
     await host.writeFile('work/note', 'x');

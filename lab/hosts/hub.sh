@@ -1,7 +1,7 @@
 #!/bin/sh
-# Holds the network that joins a lab's hosts: a bridge in a network namespace of its own, with no route
-# out. Says "up", waits for a line (the hosts exist), plugs them in, says "ready", and stays until the
-# owner lets go of stdin.
+# Holds the network that connects a lab's hosts: a bridge in a separate network namespace, without a route
+# out. Prints "up", waits for a line (the hosts exist), connects them, prints "ready", and runs until the
+# owner closes stdin.
 #
 #   hub.sh LAB_DIRECTORY
 set -eu

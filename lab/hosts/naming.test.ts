@@ -24,7 +24,7 @@ describe('names of labs', () => {
     expect(await ownerIsAlive({ pid: process.pid, start: start + 1, slot: 0 })).toBe(false);
   });
 
-  it('give every slot a network of its own', () => {
+  it('give every slot a separate network', () => {
     expect(subnetOf(0, 10)).toBe('10.64.0');
     expect(subnetOf(64 * 256 - 1, 127)).toBe('127.127.255');
   });

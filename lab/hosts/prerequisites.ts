@@ -21,13 +21,13 @@ export interface CheckOptions {
   readonly env?: NodeJS.ProcessEnv;
   readonly directory?: string;
   readonly probing?: ProbeOptions;
-  readonly say?: (line: string) => void;
+  readonly log?: (line: string) => void;
 }
 
 /** Throws an error with a hint if something is missing. Sets SHOAL_ORACLE_PYTHON in the environment. */
 export async function prepareExperiment(
   { name, needs = {} }: Experiment,
-  { flags = {}, env = process.env, directory = tmpdir(), probing, say = () => {} }: CheckOptions = {},
+  { flags = {}, env = process.env, directory = tmpdir(), probing, log = () => {} }: CheckOptions = {},
 ): Promise<void> {
   if (needs.isolation) await checkIsolation(name, needs.isolation, env, probing);
   if (needs.diskBytes !== undefined) {
@@ -35,7 +35,7 @@ export async function prepareExperiment(
     const hint = 'Free some space, or set TMPDIR to a directory on a larger disk.';
     await checkSpace(`experiment ${name}`, directory, needed, { hint }).catch(rethrow);
   }
-  if (needs.python) env.SHOAL_ORACLE_PYTHON = await ensureOracle({ env, say }).catch(rethrow);
+  if (needs.python) env.SHOAL_ORACLE_PYTHON = await ensureOracle({ env, log }).catch(rethrow);
 }
 
 function rethrow(error: unknown): never {

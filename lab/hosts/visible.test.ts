@@ -35,7 +35,7 @@ describe('visiblePaths', () => {
     expect(visiblePaths([root], asked, {})).toEqual([{ target: 'library', source: join(root, 'library') }]);
   });
 
-  it('leaves out what does not exist and what lies elsewhere', () => {
+  it('omits paths that do not exist or are elsewhere', () => {
     expect(visiblePaths([root], [join(root, 'missing'), '/'], {})).toEqual([]);
   });
 });

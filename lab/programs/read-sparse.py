@@ -1,4 +1,4 @@
-"""Reads a checkpoint of scenario 001 with TensorFlow: shapes, a sum over the bytes of every tensor, collections."""
+"""Reads a checkpoint of scenario 001 with TensorFlow: shapes, the crc32 of every tensor, collections."""
 import json
 import sys
 import zlib
@@ -24,7 +24,7 @@ nodes = {node.name for node in meta.graph_def.node}
 
 
 def named(collection):
-    """The tensors that a collection names, by what they are called; None for one that is not in the graph."""
+    """The tensors of a collection by name; None for one that is not in the graph."""
     items = meta.collection_def[collection].bytes_list.value
     return {
         key: tensor if tensor.split(":")[0] in nodes else None

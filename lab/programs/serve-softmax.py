@@ -1,4 +1,4 @@
-"""Loads an export of scenario 002 as unmodified TensorFlow does, in every way, and reports what it returns."""
+"""Loads an export of scenario 002 with every loader of unmodified TensorFlow and prints the results."""
 import json
 import os
 import subprocess
@@ -58,7 +58,7 @@ def cli(*args):
 
 
 def cli_run(*args):
-    """What `saved_model_cli run` writes."""
+    """Returns the output files of `saved_model_cli run`."""
     with tempfile.TemporaryDirectory() as out:
         np.save(os.path.join(out, "images.npy"), few)
         args = [arg.replace("OUT", out) for arg in args]

@@ -1,9 +1,9 @@
 /**
- * One task of the stress test: a worker keeps several steps in flight for a number of minutes, ends them, and logs how
- * many it made; the chief waits for the others and logs the global step.
+ * One task of the stress test: a worker keeps several steps in flight for a number of minutes, finishes them, and logs
+ * their number; the chief waits for the others and logs the global step.
  */
 
-import { Server } from '../../src/cluster/runtime/server.js';
+import { ClusterServer } from '../../src/cluster/runtime/cluster-server.js';
 import { resolveConfig } from '../../src/cluster/spec/config.js';
 import { replicaDeviceSetter } from '../../src/cluster/spec/device-setter.js';
 import { securityOf } from '../../src/cluster/spec/security.js';
@@ -22,7 +22,7 @@ const log = (line: string) => console.log(`${Date.now()} ${line}`);
 
 async function work(): Promise<void> {
   if (config.mode !== 'cluster') return;
-  const server = await Server.start({
+  const server = await ClusterServer.create({
     spec: config.spec,
     self: config.task,
     security: securityOf(config, config.task),
@@ -46,20 +46,20 @@ async function work(): Promise<void> {
   const until = performance.now() + seconds * 1000;
   let own = 0;
   let slowest = 0;
-  let said = performance.now();
+  let lastLog = performance.now();
   const runSteps = async () => {
     while (performance.now() < until) {
       const begun = performance.now();
       const [step] = await session.run([stepAfter, loss]);
       own += 1;
       slowest = Math.max(slowest, performance.now() - begun);
-      if (performance.now() - said < 1000) continue;
-      said = performance.now();
-      log(`step ${step.number()} of ever; ${own} were made here`);
+      if (performance.now() - lastLog < 1000) continue;
+      lastLog = performance.now();
+      log(`global step ${step.number()}; ${own} steps ran here`);
     }
   };
   await Promise.all(Array.from({ length: inflight }, runSteps));
-  log(`made ${own} steps, the slowest in ${slowest.toFixed(0)} ms, recovered ${session.recoveries} times`);
+  log(`ran ${own} steps, the slowest in ${slowest.toFixed(0)} ms, recovered ${session.recoveries} times`);
   if (server.isChief) {
     const isBusy = ({ task, status }: { task: string; status: string }) =>
       parseTaskId(task).job === 'worker' && task !== config.task && status !== 'left';

@@ -1,6 +1,6 @@
 """
-Softmax regression as scenario 002 has it, by Python TensorFlow in one process: its accuracy on held-out digits, trained by
-one worker, and by two that do not wait for each other. Of two, each computes a gradient while that of the other is applied.
+The softmax regression of scenario 002 in one Python TensorFlow process: the accuracy on held-out digits after training by
+one worker, and by two asynchronous ones, each of which computes a gradient while that of the other is applied.
 """
 import json
 import sys
@@ -26,7 +26,7 @@ held_out, held_out_labels = digits("heldOut")
 
 
 def train(order, late, last):
-    """Applies each gradient `late` steps after it was computed. The accuracy after each of the last steps."""
+    """Applies each gradient `late` steps after it was computed. Returns the accuracy after each of the last steps."""
     with tf.Graph().as_default(), v1.Session() as session:
         x = v1.placeholder(tf.float32, [None, 784])
         y_ = v1.placeholder(tf.float32, [None, 10])

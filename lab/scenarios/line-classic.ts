@@ -22,7 +22,7 @@ export async function classicProgram(ctx: Context): Promise<void> {
   const [ps, workers, lastStep, saveSecs] = ['ps', 'workers', 'steps', 'save-secs'].map((name) =>
     Number(ctx.flags[name]),
   ) as [number, number, number, number];
-  // One host more, from which somebody asks for a checkpoint.
+  // One additional host, from which a checkpoint is requested.
   const lab = await ctx.lab({ hosts: ps + workers + 1 });
   const scenario = new Scenario(lab, {
     program: CLASSIC,

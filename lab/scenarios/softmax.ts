@@ -24,7 +24,7 @@ export interface Placement {
   /** The host of each ps, and of each worker: 0 is host A of the scenario. */
   readonly ps: readonly number[];
   readonly workers: readonly number[];
-  /** The workers that export, each in a run of its own. */
+  /** The workers that export, each in a separate run. */
   readonly exporters: readonly number[];
 }
 

@@ -142,7 +142,7 @@ function trainedMeanwhile(ctx: Context, workers: readonly ScenarioTask[]): void 
       return step === undefined ? [] : [{ at, step: Number(step) }];
     }),
   );
-  // The last one is saved when nobody trains any more.
+  // The last one is saved after training.
   const saves = savesOf(workers[0] as ScenarioTask).slice(0, -1);
   const ahead = saves.map((save) => {
     const before = steps.filter(({ at }) => at <= save.at).map(({ step }) => step);

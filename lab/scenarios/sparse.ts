@@ -71,7 +71,7 @@ export async function gatheredSparse(
       Object.keys(seen.shapes).sort(),
       ['bias', 'bias/Ftrl', 'bias/Ftrl_1', 'global_step', 'weights', 'weights/Ftrl', 'weights/Ftrl_1'],
     );
-    ctx.equal('the weights are whole', seen.shapes.weights, [Number(ctx.flags.features), 2]);
+    ctx.equal('the weights are complete', seen.shapes.weights, [Number(ctx.flags.features), 2]);
     const files = (await readdir(directory)).filter((name) => name.includes('.data-'));
     ctx.equal('each ps has written a shard', files.length, parts);
     if (names) {

@@ -1,4 +1,4 @@
-/** Starts an owner of a lab (owner.ts) and finds what it left behind after its end. */
+/** Starts an owner of a lab (owner.ts) and finds leftovers after its end. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { readdir, readFile, readlink } from 'node:fs/promises';
@@ -37,7 +37,7 @@ export async function startOwner(mode: LabMode, end: 'stay' | 'exit' | 'throw' =
   return { child, belongings: JSON.parse(text) as Belongings };
 }
 
-/** Describes what is left of the lab. */
+/** Lists leftovers of the lab. */
 export async function leftovers({ directory, pids, networks }: Belongings): Promise<string[]> {
   const left: string[] = [];
   if (existsSync(directory)) left.push(`directory ${directory}`);

@@ -31,7 +31,7 @@ for (const host of lab.hosts) {
   pids.push(...[...stubborn.output.matchAll(/pid (\d+)/g)].map((match) => Number(match[1])));
   if (lab.isolated) networks.push(await readlink(`/proc/${stubborn.pid}/ns/net`));
 }
-// A slow cable may be a process of its own.
+// A slow link may need a separate process.
 await lab
   .host(0)
   .slow({ delayMs: 1 })

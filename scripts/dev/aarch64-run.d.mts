@@ -1,9 +1,9 @@
 /** Types of aarch64-run.mjs, for the TypeScript that imports it. */
 
 export interface ChecksOptions {
-  /** The program that serves as ps, with its arguments. */
+  /** The program of the ps, with its arguments. */
   readonly ps: readonly string[];
-  /** The program that checks, with its arguments. */
+  /** The program that runs the checks, with its arguments. */
   readonly worker: readonly string[];
   readonly cwd?: string;
   readonly env?: Readonly<Record<string, string | undefined>>;

@@ -1,13 +1,13 @@
 /**
- * Runs the two processes of the aarch64 smoke test, ps and worker, side by side; prints each check as it
- * ends and counts. Both programs speak as test/aarch64/reporter.mjs says. Whatever happens, a process that
- * crashes, falls silent or is interrupted included, both are gone when this returns.
+ * Runs the two processes of the aarch64 smoke test, a ps and a worker, concurrently; prints and counts the checks. Both
+ * programs use the protocol of test/aarch64/reporter.mjs. Both processes have ended when this returns, also after a
+ * crash, a timeout or an interruption.
  */
 import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { seconds } from '../setup/progress.mjs';
 
-/** What a program wrote to stderr matters only when it failed, and then its end does. */
+/** How many characters at the end of a program's stderr are kept, to print them if it fails. */
 const KEPT_STDERR = 8_000;
 
 /**
@@ -22,16 +22,16 @@ export async function runChecks({ ps, worker, cwd, env, deadlineMs, signal, prin
     print(`FAIL ${name}: ${why}`);
   };
   let psEndExpected = false;
-  let through = false;
+  let isDone = false;
 
-  const heard = ({ check, ok, ms, why, ready, ask, done }) => {
+  const onMessage = ({ check, ok, ms, why, ready, ask, done }) => {
     if (check !== undefined && !ok) fail(`${check} (${seconds(ms)})`, why);
     else if (check !== undefined) {
       count.passed++;
       print(`ok   ${check} (${seconds(ms)})`);
     }
     if (ready !== undefined) tasks.worker.answer({ ps: ready });
-    if (done) through = true;
+    if (done) isDone = true;
     if (ask === 'kill the ps') {
       psEndExpected = true;
       tasks.ps.child.kill('SIGKILL');
@@ -40,7 +40,12 @@ export async function runChecks({ ps, worker, cwd, env, deadlineMs, signal, prin
   };
   const tasks = {};
   for (const [name, command] of Object.entries({ ps, worker })) {
-    tasks[name] = startTask(command, { cwd, env, heard, print: (line) => print(`     ${name}: ${line}`) });
+    tasks[name] = startTask(command, {
+      cwd,
+      env,
+      onMessage,
+      print: (line) => print(`     ${name}: ${line}`),
+    });
   }
 
   const psLost = tasks.ps.ended.then((how) => (psEndExpected ? new Promise(() => {}) : { ps: how }));
@@ -49,12 +54,12 @@ export async function runChecks({ ps, worker, cwd, env, deadlineMs, signal, prin
   try {
     const end = await Promise.race([psLost, workerEnded, stopped]);
     signal?.throwIfAborted();
-    if (end.deadline) fail('deadline', `not through within ${seconds(deadlineMs)}`);
-    else if (end.ps) fail('ps', `it ended before the checks did: ${end.ps}`);
-    else if (!through || end.worker !== 'exit code 0') fail('worker', `it ended early: ${end.worker}`);
+    if (end.deadline) fail('deadline', `not finished within ${seconds(deadlineMs)}`);
+    else if (end.ps) fail('ps', `it ended before the worker: ${end.ps}`);
+    else if (!isDone || end.worker !== 'exit code 0') fail('worker', `it ended early: ${end.worker}`);
     if (count.failed > 0) {
       for (const [name, { stderr }] of Object.entries(tasks)) {
-        if (stderr() !== '') print(`--- what the ${name} wrote to stderr\n${stderr()}`);
+        if (stderr() !== '') print(`--- stderr of the ${name}\n${stderr()}`);
       }
     }
     return count;
@@ -65,16 +70,16 @@ export async function runChecks({ ps, worker, cwd, env, deadlineMs, signal, prin
   }
 }
 
-function startTask([command, ...args], { cwd, env, heard, print }) {
+function startTask([command, ...args], { cwd, env, onMessage, print }) {
   const child = spawn(command, args, { cwd, env, stdio: ['pipe', 'pipe', 'pipe'] });
   let stderr = '';
   child.stderr.setEncoding('utf8').on('data', (text) => {
     stderr = (stderr + text).slice(-KEPT_STDERR);
   });
-  // A program that is gone cannot be answered; that it is gone is noticed by its end.
+  // A write to a program that has exited fails; its exit is handled below.
   child.stdin.on('error', () => {});
   createInterface({ input: child.stdout }).on('line', (line) => {
-    if (line.startsWith('{')) heard(JSON.parse(line));
+    if (line.startsWith('{')) onMessage(JSON.parse(line));
     else print(line);
   });
   const ended = new Promise((resolve) => {

@@ -1,8 +1,8 @@
 /**
- * `npm run smoke:aarch64`: the package as it is built, run by an aarch64 Node with the aarch64 TensorFlow,
- * in two processes. On x86_64 Linux both run under emulation; on aarch64 Linux as they are. `--native` runs
- * the same checks on whatever Linux machine this is, to tell a fault of the emulation from one of Shoal's.
- * The output ends with the line `N passed, N failed`.
+ * `npm run smoke:aarch64`: runs the built package in two processes with an aarch64 Node and the aarch64 TensorFlow. On
+ * x86_64 Linux both run under emulation, on aarch64 Linux natively. `--native` runs the same checks without emulation
+ * on any Linux machine, to distinguish a fault of the emulation from one of Shoal. The output ends with the
+ * line `N passed, N failed`.
  */
 import { copyFile, cp, mkdir, mkdtemp, rm, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -14,7 +14,7 @@ import { fetchTensorFlow } from '../setup/fetch.mjs';
 import { cacheDir } from '../setup/locate.mjs';
 import { interruptible, run } from '../setup/processes.mjs';
 import { seconds } from '../setup/progress.mjs';
-import { aarch64Parts, together } from './aarch64-parts.mjs';
+import { aarch64Parts, runConcurrently } from './aarch64-parts.mjs';
 import { runChecks } from './aarch64-run.mjs';
 import { ensurePackages } from './install.mjs';
 
@@ -35,18 +35,18 @@ async function main({ native }) {
   const arch = native ? process.arch : 'arm64';
   const emulated = arch !== process.arch;
   return await interruptible(async (signal) => {
-    const options = { env: fetchEnvironment(), say };
+    const options = { env: fetchEnvironment(), log };
     await ensurePackages(ROOT, { ...options, signal });
     const scratch = await mkdtemp(join(tmpdir(), 'shoal-aarch64-'));
     try {
       const parts = emulated ? aarch64Parts : async () => ({ node: [process.execPath], packages: ROOT });
-      const [{ node, packages }] = await together(signal, [
+      const [{ node, packages }] = await runConcurrently(signal, [
         (either) => parts(ROOT, { ...options, signal: either }),
         (either) => fetchTensorFlow({ ...options, signal: either, platform: `linux-${arch}` }),
         (either) => stage(join(scratch, 'shoal'), { signal: either }),
       ]);
       await symlink(join(packages, 'node_modules'), join(scratch, 'node_modules'));
-      say(`ready to run on ${arch}${emulated ? ', emulated' : ''} (${seconds(Date.now() - started)})`);
+      log(`ready to run on ${arch}${emulated ? ', emulated' : ''} (${seconds(Date.now() - started)})`);
       const program = (name, ...args) => [...node, join(scratch, 'shoal/test/aarch64', name), ...args];
       const { passed, failed } = await runChecks({
         ps: program('ps.mjs'),
@@ -56,7 +56,7 @@ async function main({ native }) {
         deadlineMs: DEADLINE_MS,
         signal,
       });
-      say(`done (${seconds(Date.now() - started)})`);
+      log(`done (${seconds(Date.now() - started)})`);
       process.stdout.write(`${passed} passed, ${failed} failed\n`);
       return failed === 0 && passed > 0 ? 0 : 1;
     } finally {
@@ -66,8 +66,7 @@ async function main({ native }) {
 }
 
 /**
- * The package as the build makes it, with the programs of this test inside, which import it by its name.
- * Types are left to the type check.
+ * Builds the package without type checks, together with the programs of this test, which import it by its name.
  */
 async function stage(dir, { signal }) {
   await mkdir(dir);
@@ -82,16 +81,16 @@ async function stage(dir, { signal }) {
   const args = [compiler, '-p', join(ROOT, 'tsconfig.build.json'), ...settings];
   const { code, output } = await run(process.execPath, args, { signal });
   if (code === 0) return;
-  throw new SetupError('SHOAL_INTERNAL', 'build-failed', `the package does not build:\n${output.trim()}`);
+  throw new SetupError('SHOAL_INTERNAL', 'build-failed', `building the package failed:\n${output.trim()}`);
 }
 
-/** Only the cache is asked: a library that the environment names is for this machine's own processor. */
+/** Only the cache is used: a library that the environment names is for this machine's own architecture. */
 function fetchEnvironment() {
   const { SHOAL_TF_DIR: _, ...env } = process.env;
   return { ...env, SHOAL_TF: 'cache' };
 }
 
-/** The programs find the library as any user's would: by the package's own search of the cache. */
+/** The programs find the library as any program does: the package searches the cache. */
 function runEnvironment() {
   const { PATH, HOME, TMPDIR, SHOAL_TF_LOG } = process.env;
   const kept = Object.entries({ PATH, HOME, TMPDIR, SHOAL_TF_LOG }).filter(
@@ -105,7 +104,7 @@ function runEnvironment() {
   };
 }
 
-function say(line) {
+function log(line) {
   process.stderr.write(`shoal: ${line}\n`);
 }
 

@@ -1,6 +1,6 @@
 /**
- * Installs the npm packages when they are not what package-lock.json says. npm leaves its own account of
- * what it installed in node_modules/.package-lock.json; comparing the two costs milliseconds.
+ * Installs the npm packages when they differ from package-lock.json. npm records what it installed in
+ * node_modules/.package-lock.json; comparing the two takes milliseconds.
  */
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -11,31 +11,36 @@ import { withLock } from '../setup/lock-file.mjs';
 import { run } from '../setup/processes.mjs';
 import { seconds } from '../setup/progress.mjs';
 
-export async function ensurePackages(root, { env = process.env, signal, waitMs, say = () => {} } = {}) {
+export async function ensurePackages(root, { env = process.env, signal, waitMs, log = () => {} } = {}) {
   if (packagesAreCurrent(root)) return;
   const name = createHash('sha256').update(root).digest('hex').slice(0, 12);
   const lock = join(cacheDir(env), `packages-${name}.lock`);
-  await withLock(lock, { what: 'npm packages', waitMs, signal, say }, async () => {
+  await withLock(lock, { what: 'npm packages', waitMs, signal, log }, async () => {
     if (packagesAreCurrent(root)) return;
     const started = Date.now();
-    say('installing npm packages');
+    log('installing npm packages');
     const npm = (...args) => runNpm(root, args, { env, signal });
     let result = await npm('ci');
-    // `npm ci` refuses a lock file that does not list the binaries of every platform, as one is that was made
-    // where the package registry lacks some of them. `npm install` keeps to the same lock file and lets that pass.
+    // `npm ci` refuses a lock file that does not list the binaries of every platform, which happens if the registry
+    // lacked some of them when it was written. `npm install` uses the same lock file and accepts that.
     if (result.code !== 0 && /\bEUSAGE\b/.test(result.output)) result = await npm('install', '--no-save');
     if (result.missing) {
-      throw new SetupError('SHOAL_UNSUPPORTED', 'no-npm', 'there is no npm on the PATH', {
+      throw new SetupError('SHOAL_UNSUPPORTED', 'no-npm', 'npm is not on the PATH', {
         hint: 'Install npm; it usually comes with Node.',
       });
     }
     if (result.code !== 0) {
-      const said = result.output.trim();
-      throw new SetupError('SHOAL_UNREACHABLE', 'npm-failed', `npm failed (exit ${result.code}):\n${said}`, {
-        hint: 'Check the network and npm’s settings (`npm config list`), then run this again.',
-      });
+      const output = result.output.trim();
+      throw new SetupError(
+        'SHOAL_UNREACHABLE',
+        'npm-failed',
+        `npm failed (exit ${result.code}):\n${output}`,
+        {
+          hint: 'Check the network and npm’s settings (`npm config list`), then run this again.',
+        },
+      );
     }
-    say(`npm packages installed (${seconds(Date.now() - started)})`);
+    log(`npm packages installed (${seconds(Date.now() - started)})`);
   });
 }
 
@@ -45,13 +50,13 @@ export async function runNpm(root, args, { env, signal }) {
   return await run(command, all, { cwd: root, env: npmEnvironment(env), signal });
 }
 
-/** Whether every package that the lock file demands is installed in that version. */
+/** Whether every package of the lock file is installed in the locked version. */
 export function packagesAreCurrent(root) {
   const wanted = readPackages(join(root, 'package-lock.json'));
   const installed = readPackages(join(root, 'node_modules', '.package-lock.json'));
   if (wanted === undefined || installed === undefined) return false;
   return Object.entries(wanted).every(([path, { version, optional }]) => {
-    // Optional packages are mostly the binaries of other platforms; those that are there must still match.
+    // Optional packages are mostly the binaries of other platforms; installed ones must still match.
     if (path === '' || (optional && !installed[path])) return true;
     return installed[path]?.version === version;
   });
@@ -66,7 +71,7 @@ function readPackages(file) {
   }
 }
 
-/** An npm started by another npm would take the outer one's settings for its own; drop what is about this run. */
+/** An npm started by another npm would inherit its settings: removes those of the outer run. */
 function npmEnvironment(env) {
   const drop = /^npm_(?:lifecycle|package|command|config_(?:argv|prefix|local_prefix|global))/;
   return Object.fromEntries(Object.entries(env).filter(([name]) => !drop.test(name)));

@@ -3,8 +3,8 @@ export interface OracleOptions {
   readonly env?: Readonly<Record<string, string | undefined>>;
   readonly signal?: AbortSignal;
   readonly waitMs?: number;
-  /** Gets a line for each thing that is being done. */
-  readonly say?: (line: string) => void;
+  /** Logs a line for each action. */
+  readonly log?: (line: string) => void;
 }
 
 /** The path of the oracle's Python. */

@@ -1,8 +1,8 @@
 /**
- * The oracle: a Python environment with the TensorFlow that tests compare Shoal with. It lives in the
- * per-user cache, named after its requirements, so that checkouts share it and a changed pin makes another.
+ * The oracle: a Python environment with the TensorFlow that tests compare Shoal with. It is in the per-user cache,
+ * named by the hash of its requirements, so that checkouts share it and changed requirements get another one.
  *
- * The stamp is written last: an environment without one was interrupted, and is made anew.
+ * The stamp is written last: an environment without one was interrupted, and is created again.
  */
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
@@ -18,11 +18,11 @@ import { seconds } from '../setup/progress.mjs';
 import { findPython, pip } from '../setup/python.mjs';
 
 const REQUIREMENTS = fileURLToPath(new URL('./oracle-requirements.txt', import.meta.url));
-/** The environment, and what pip unpacks beside it meanwhile. */
+/** The environment, and the temporary files of pip. */
 const SPACE_NEEDED = 3e9;
 
-/** The Python of the oracle, made if need be. SHOAL_ORACLE_PYTHON names one that is ready already. */
-export async function ensureOracle({ env = process.env, signal, waitMs, say = () => {} } = {}) {
+/** Returns the Python of the oracle, and creates it if necessary. SHOAL_ORACLE_PYTHON names an existing one. */
+export async function ensureOracle({ env = process.env, signal, waitMs, log = () => {} } = {}) {
   if (env.SHOAL_ORACLE_PYTHON) return await checkGiven(env.SHOAL_ORACLE_PYTHON, { env, signal });
   const hash = createHash('sha256')
     .update(await readFile(REQUIREMENTS))
@@ -33,13 +33,13 @@ export async function ensureOracle({ env = process.env, signal, waitMs, say = ()
   const stamp = join(dir, 'shoal-oracle.json');
   const ready = () => existsSync(stamp) && existsSync(python);
   if (ready()) return python;
-  return await withLock(`${dir}.lock`, { what: 'the test oracle', waitMs, signal, say }, async () => {
-    if (!ready()) await make(dir, python, stamp, { env, signal, say });
+  return await withLock(`${dir}.lock`, { what: 'the test oracle', waitMs, signal, log }, async () => {
+    if (!ready()) await create(dir, python, stamp, { env, signal, log });
     return python;
   });
 }
 
-/** Finds the package without importing it, which takes seconds. */
+/** Looks for the package without importing it, because an import takes seconds. */
 async function checkGiven(python, { env, signal }) {
   const program = 'import importlib.util, sys; sys.exit(importlib.util.find_spec("tensorflow") is None)';
   const { code, missing } = await run(python, ['-c', program], { env, signal });
@@ -49,16 +49,16 @@ async function checkGiven(python, { env, signal }) {
     'oracle-unusable',
     `SHOAL_ORACLE_PYTHON is ${python}, which ${missing ? 'is not a program' : 'has no TensorFlow'}`,
     {
-      hint: 'Set it to a Python that has TensorFlow, or unset it: the test oracle is then made in the cache.',
+      hint: 'Set it to a Python that has TensorFlow, or unset it: the test oracle is then created in the cache.',
     },
   );
 }
 
-async function make(dir, python, stamp, { env, signal, say }) {
+async function create(dir, python, stamp, { env, signal, log }) {
   const started = Date.now();
   const base = await findPython({ env, signal });
   checkVersion(base);
-  say(`making the test oracle (Python ${base.version} with TensorFlow, about 2 GB) in ${dir}`);
+  log(`creating the test oracle (Python ${base.version} with TensorFlow, about 2 GB) in ${dir}`);
   await rm(dir, { recursive: true, force: true });
   await mkdir(dir, { recursive: true });
   const hint = 'Free some space, or set SHOAL_CACHE to a folder on a larger disk.';
@@ -68,7 +68,7 @@ async function make(dir, python, stamp, { env, signal, say }) {
     throw new SetupError(
       'SHOAL_UNSUPPORTED',
       'no-venv',
-      `${base.executable} cannot make an environment:\n${output}`,
+      `${base.executable} cannot create a virtual environment:\n${output}`,
       {
         hint: 'Debian, Ubuntu: apt-get install python3-venv. Or set SHOAL_ORACLE_PYTHON to a Python with TensorFlow.',
       },
@@ -84,26 +84,26 @@ async function make(dir, python, stamp, { env, signal, say }) {
     '-r',
     REQUIREMENTS,
   ];
-  const reminder = setInterval(() => say(`${what}: ${seconds(Date.now() - started)} so far`), 10_000);
+  const reminder = setInterval(() => log(`${what}: ${seconds(Date.now() - started)} so far`), 10_000);
   try {
     await pip({ executable: python }, args, { what, env, signal });
   } finally {
     clearInterval(reminder);
   }
-  // The first import also compiles the modules that tests import, once instead of in several tests at a time.
+  // The first import also compiles the modules, once instead of in several concurrent tests.
   const tried = await run(python, ['-c', 'import tensorflow, tensorboard'], { env, signal });
   if (tried.code !== 0) {
     throw new SetupError(
       'SHOAL_LIBRARY',
       'oracle-unusable',
-      `the test oracle does not import:\n${tried.output.trim()}`,
+      `the test oracle cannot import TensorFlow and TensorBoard:\n${tried.output.trim()}`,
       {
         hint: 'Set SHOAL_PYTHON to another Python, or SHOAL_ORACLE_PYTHON to one that has TensorFlow.',
       },
     );
   }
   await writeFile(stamp, JSON.stringify({ python: base.version, made: new Date().toISOString() }));
-  say(`the test oracle is ready (${seconds(Date.now() - started)})`);
+  log(`the test oracle is ready (${seconds(Date.now() - started)})`);
 }
 
 function checkVersion({ executable, version }) {

@@ -1,13 +1,13 @@
 /**
- * Which tests `npm test` runs: the quick project of vitest.config.ts, unless the arguments name something. `--slow` is the
- * rest, `--all` is both.
+ * Which tests `npm test` runs; default: the quick project of vitest.config.ts. `--slow` selects the slow project,
+ * `--all` both. Arguments that name tests search both.
  */
 
 const PROJECTS = { '--slow': ['--project=slow'], '--all': [] };
-/** Options of vitest that say what to run; a named test may be in either project. */
+/** Options of vitest that select tests; a named test may be in either project. */
 const CHOICE = /^(?:-t|--testNamePattern|--project|--changed)(?:=|$)/;
 
-/** The arguments of `npm test` as vitest's. */
+/** Translates the arguments of `npm test` into those of vitest. */
 export function selectTests(args) {
   const group = Object.keys(PROJECTS).find((name) => args.includes(name));
   const others = args.filter((arg) => !(arg in PROJECTS));

@@ -1,7 +1,7 @@
 /**
- * Counts a test run. As a reporter of vitest it writes the counts as JSON to the file that SHOAL_TEST_COUNTS names;
- * `summarize` makes the last line of them. Vitest's own JSON report does not tell a test that is skipped on purpose
- * from one that never ran because the set-up of its suite failed.
+ * Counts the tests of a run. As a reporter of vitest it writes the counts as JSON to the file that SHOAL_TEST_COUNTS
+ * names; `summarize` formats them as the last line. Vitest's own JSON report does not distinguish a test that is
+ * skipped on purpose from one that never ran because the set-up of its suite failed.
  */
 import { writeFileSync } from 'node:fs';
 
@@ -50,7 +50,7 @@ function countSuite(suite, parentFailed, count) {
  */
 export function summarize(counts, exitCode) {
   const { passed, skipped, failed } = counts ?? { passed: 0, failed: 0, skipped: 0 };
-  // Vitest also fails for what belongs to no test, such as an unhandled rejection: never print a clean line then.
+  // Vitest also fails for errors outside of tests, such as an unhandled rejection: the line must not look clean then.
   const failures = exitCode !== 0 && failed === 0 ? 1 : failed;
   const rest = skipped > 0 ? `, ${skipped} skipped` : '';
   return { passed, failed: failures, skipped, line: `${passed} passed, ${failures} failed${rest}` };

@@ -1,9 +1,9 @@
-/** Is there room on a disk? Asked before something large is written. */
+/** Checks the free disk space before something large is written. */
 import { statfs } from 'node:fs/promises';
 import { SetupError } from './errors.mjs';
 import { megabytes } from './progress.mjs';
 
-/** Throws when `directory`, which exists, has less than `needed` bytes free. `what` needs them. */
+/** Throws if fewer than `needed` bytes are free in `directory`, which exists. `what` names what needs them. */
 export async function checkSpace(what, directory, needed, { hint }) {
   const { bavail, bsize } = await statfs(directory);
   const free = bavail * bsize;

@@ -1,6 +1,6 @@
 /**
- * The error of set-up. It carries one of Shoal's error codes, a finer `reason` that a test or a script
- * can branch on, and a hint. Plain JavaScript, because set-up runs before anything is installed.
+ * The error of set-up. It has one of Shoal's error codes, a more specific `reason` for tests and scripts, and a hint.
+ * Plain JavaScript, because set-up runs before anything is installed.
  */
 
 export class SetupError extends Error {
@@ -19,7 +19,7 @@ export class SetupError extends Error {
   }
 }
 
-/** An error as a person reads it on a terminal. A foreign error keeps its stack: it is a bug or a broken disk. */
+/** The text of an error for a terminal. An unexpected error includes its stack. */
 export function describeError(error) {
   if (!(error instanceof SetupError))
     return error instanceof Error ? (error.stack ?? error.message) : String(error);

@@ -6,14 +6,14 @@ export interface FetchOptions {
   readonly lock?: TensorFlowLock;
   readonly platform?: string;
   readonly signal?: AbortSignal;
-  /** How long to wait for another set-up that is under way. */
+  /** How long to wait for a concurrent set-up; default: 30 minutes. */
   readonly waitMs?: number;
-  /** Told in a line what is being done. */
-  readonly say?: (line: string) => void;
+  /** Logs a line for each action. */
+  readonly log?: (line: string) => void;
 }
 
 export function fetchTensorFlow(
   options?: FetchOptions,
 ): Promise<LibraryPlace & { readonly fetched: boolean }>;
-/** The bytes that have to be free in the cache for a set-up from nothing. */
+/** The bytes that must be free in the cache for a set-up. */
 export function spaceNeeded(pin: import('./locate.mjs').Pin, haveWheel?: boolean): number;

@@ -1,7 +1,7 @@
 /**
- * Puts the pinned TensorFlow into the per-user cache: pip downloads the wheel by name and version, its
- * sha256 is checked, the two libraries and the C headers are unpacked and checked, and one rename makes
- * them visible. Whatever interrupts this leaves either nothing or a verified wheel to go on from.
+ * Installs the pinned TensorFlow in the per-user cache: pip downloads the wheel by name and version, its sha256 is
+ * checked, the two libraries and the C headers are unpacked and checked, and one rename publishes them. An interruption
+ * leaves either nothing or a verified wheel, from which the next set-up resumes.
  *
  * All work happens in `<install folder>.setup`, which belongs to the holder of `<install folder>.lock`.
  */
@@ -16,15 +16,16 @@ import { startProgress } from './progress.mjs';
 import { findPython, findPythonTensorFlow, pip } from './python.mjs';
 import { extractEntry, listWheel, sha256Of } from './wheel.mjs';
 
-/** The headers that the C API consists of: its own, and the few that they include for plain C. */
+/** The headers of the C API, and those that they include. */
 const HEADERS =
   /^tensorflow\/(include\/(?:tensorflow\/c\/|xla\/tsl\/c\/|(?:tensorflow\/core|tsl)\/platform\/ctstring).*\.h)$/;
 
 /**
- * Makes sure that TensorFlow's libraries are there and returns where.
+ * Ensures that TensorFlow's libraries are installed and returns their location.
  * @param {{ env?: object, lock?: object, platform?: string, signal?: AbortSignal, waitMs?: number,
- *   say?: (line: string) => void }} [options]
- * @returns {Promise<{ dir: string, ccPath: string, frameworkPath: string, source: string, version?: string, fetched: boolean }>}
+ *   log?: (line: string) => void }} [options]
+ * @returns {Promise<{ dir: string, ccPath: string, frameworkPath: string, source: string, version?: string,
+ *   fetched: boolean }>}
  */
 export async function fetchTensorFlow(options = {}) {
   const {
@@ -33,27 +34,27 @@ export async function fetchTensorFlow(options = {}) {
     platform = platformKey(),
     signal,
     waitMs,
-    say = () => {},
+    log = () => {},
   } = options;
   const look = () => search({ env, lock, platform });
   const present = look();
   if (present.found) return { ...present.found, fetched: false };
-  if (env.SHOAL_TF_DIR) throw notThere(present.searched);
+  if (env.SHOAL_TF_DIR) throw notFound(present.searched);
 
   const pin = pinFor(lock, platform);
   const python = await findPython({ env, signal });
-  if (await adoptPython(pin, python, { env, signal, say })) return { ...look().found, fetched: false };
+  if (await recordPython(pin, python, { env, signal, log })) return { ...look().found, fetched: false };
 
   const target = installDir(pin, env);
   return await withLock(
     `${target}.lock`,
-    { what: `TensorFlow ${pin.version}`, waitMs, signal, say },
+    { what: `TensorFlow ${pin.version}`, waitMs, signal, log },
     async () => {
       const meanwhile = look();
       if (meanwhile.found) return { ...meanwhile.found, fetched: false };
       const work = `${target}.setup`;
       await mkdir(work, { recursive: true });
-      const wheel = await obtainWheel(pin, python, work, { env, signal, say });
+      const wheel = await obtainWheel(pin, python, work, { env, signal, log });
       await unpack(pin, wheel, join(work, 'unpacked'), { signal }).catch((error) => {
         throw error.code === 'ENOSPC' ? diskFilled(target, error) : error;
       });
@@ -63,8 +64,8 @@ export async function fetchTensorFlow(options = {}) {
   );
 }
 
-/** Writes down a Python TensorFlow that may be used instead of a download; says whether there is one. */
-async function adoptPython(pin, python, { env, signal, say }) {
+/** Records a Python TensorFlow that can be used instead of a download; returns whether there is one. */
+async function recordPython(pin, python, { env, signal, log }) {
   if (env.SHOAL_TF === 'cache') return false;
   const installed = await findPythonTensorFlow(python, { env, signal });
   const asked = env.SHOAL_TF === 'python';
@@ -86,12 +87,12 @@ async function adoptPython(pin, python, { env, signal, say }) {
   await mkdir(dirname(file), { recursive: true });
   await writeFile(`${file}.${process.pid}`, JSON.stringify({ ...installed, python: python.executable }));
   await rename(`${file}.${process.pid}`, file);
-  say(`using TensorFlow ${installed.version} of ${python.executable}`);
+  log(`using TensorFlow ${installed.version} of ${python.executable}`);
   return true;
 }
 
-/** A verified wheel: the one that an earlier, interrupted set-up left, or one that pip downloads. */
-async function obtainWheel(pin, python, work, { env, signal, say }) {
+/** Returns a verified wheel: the one of an interrupted set-up, or one that pip downloads. */
+async function obtainWheel(pin, python, work, { env, signal, log }) {
   const wheel = join(work, pin.wheel.file);
   for (const name of await readdir(work)) {
     if (name !== pin.wheel.file) await rm(join(work, name), { recursive: true, force: true });
@@ -100,7 +101,7 @@ async function obtainWheel(pin, python, work, { env, signal, say }) {
   if (!kept) await rm(wheel, { force: true });
   await checkCacheSpace(pin, kept, env);
   if (kept) {
-    say('going on with the wheel that an earlier set-up downloaded');
+    log('resuming with the wheel that an earlier set-up downloaded');
     return wheel;
   }
   await download(pin, python, join(work, `pip-${process.pid}`), wheel, { env, signal });
@@ -130,7 +131,7 @@ async function download(pin, python, dir, wheel, { env, signal }) {
         ...['--platform', pin.pip.platform, '--python-version', pin.pip.python],
         ...['--implementation', 'cp', '--abi', pin.pip.abi, `${pin.package}==${pin.version}`],
       ],
-      // pip downloads into its temporary folder first: there, what it has so far can be seen, and is swept.
+      // pip downloads into its temporary folder first: inside `dir` its progress is visible, and it is cleaned up.
       { what: `downloading TensorFlow ${pin.version}`, env: { ...env, TMPDIR: dir }, signal },
     );
     done = true;
@@ -140,7 +141,7 @@ async function download(pin, python, dir, wheel, { env, signal }) {
     if (!done) await rm(dir, { recursive: true, force: true });
   }
   const file = join(dir, pin.wheel.file);
-  const actual = existsSync(file) ? await sha256Of(file, { signal }) : 'nothing by that name';
+  const actual = existsSync(file) ? await sha256Of(file, { signal }) : 'none, because the file is missing';
   if (actual !== pin.wheel.sha256) {
     await rm(dir, { recursive: true, force: true });
     throw wrongHash(pin.wheel, actual);
@@ -165,7 +166,7 @@ async function unpack(pin, wheel, dir, { signal }) {
       const entry = entries.find(({ name }) => name === `tensorflow/${library.file}`);
       const actual =
         entry && (await extractEntry(wheel, entry, join(dir, library.file), { signal, onBytes }));
-      if (actual !== library.sha256) throw wrongHash(library, actual ?? 'nothing by that name');
+      if (actual !== library.sha256) throw wrongHash(library, actual ?? 'none, because the file is missing');
     }
     for (const entry of entries) {
       const header = HEADERS.exec(entry.name)?.[1];
@@ -178,28 +179,28 @@ async function unpack(pin, wheel, dir, { signal }) {
   }
 }
 
-/** A damaged install folder is moved aside first: a process that has its libraries mapped keeps them. */
+/** A damaged install folder is renamed first: processes that have its libraries mapped keep them. */
 async function publish(unpacked, target, work) {
   if (existsSync(target)) await rename(target, join(work, 'replaced'));
   await rename(unpacked, target);
   await rm(work, { recursive: true, force: true });
 }
 
-/** The bytes that have to be free in the cache for a set-up. */
+/** The bytes that must be free in the cache for a set-up. */
 export function spaceNeeded(pin, haveWheel = false) {
   const libraries = pin.libraries.cc.size + pin.libraries.framework.size;
-  // pip copies the wheel out of its temporary folder, so for a moment there are two.
+  // pip copies the wheel out of its temporary folder, so there are two for a moment.
   return haveWheel ? libraries : Math.max(2 * pin.wheel.size, pin.wheel.size + libraries);
 }
 
 async function checkCacheSpace(pin, haveWheel, env) {
   const hint = 'Free some space, or set SHOAL_CACHE to a folder on a larger disk.';
-  await checkSpace(`setting TensorFlow ${pin.version} up`, cacheDir(env), spaceNeeded(pin, haveWheel), {
+  await checkSpace(`installing TensorFlow ${pin.version}`, cacheDir(env), spaceNeeded(pin, haveWheel), {
     hint,
   });
 }
 
-/** The space was checked, but others write to the same disk. */
+/** Other programs may fill the disk after the space was checked. */
 function diskFilled(target, cause) {
   return new SetupError('SHOAL_NO_SPACE', 'full-disk', `the disk became full while ${target} was written`, {
     hint: 'Free some space, or set SHOAL_CACHE to a folder on a larger disk.',
@@ -207,7 +208,7 @@ function diskFilled(target, cause) {
   });
 }
 
-/** What lies in a folder; files that vanish while it is counted do not matter, this is for display. */
+/** The size of a folder, for display: files that vanish meanwhile are ignored. */
 async function bytesIn(dir) {
   let sum = 0;
   const names = await readdir(dir, { recursive: true }).catch(() => []);
@@ -224,17 +225,17 @@ function wrongHash(wanted, actual) {
     'wrong-hash',
     `${wanted.file} is not the pinned file: its sha256 is ${actual}, expected ${wanted.sha256}`,
     {
-      hint: 'Run set-up again. If it stays so, a mirror or a local PIP_FIND_LINKS folder serves another file under this name.',
+      hint: 'Run set-up again. If the error persists, a mirror or a local PIP_FIND_LINKS folder serves another file under this name.',
     },
   );
 }
 
-function notThere(searched) {
+function notFound(searched) {
   const places = searched.map(({ place, why }) => `\n  - ${place}: ${why}`).join('');
   return new SetupError(
     'SHOAL_LIBRARY',
     'not-found',
-    `SHOAL_TF_DIR does not lead to TensorFlow's libraries:${places}`,
+    `SHOAL_TF_DIR does not contain TensorFlow's libraries:${places}`,
     {
       hint: 'Point SHOAL_TF_DIR at the folder that holds both libraries, or unset it.',
     },

@@ -36,7 +36,7 @@ export interface LibraryPlace {
 export interface SearchedPlace {
   readonly place: string;
   readonly found: boolean;
-  /** Why it is not used; empty when it is. */
+  /** Why it is not used; empty if it is used. */
   readonly why: string;
 }
 

@@ -1,9 +1,8 @@
 /**
- * Where TensorFlow's two libraries may lie, and which of those places is used. This is the one search:
- * set-up, the doctor and the running package all ask here. It only looks at files; it runs nothing,
- * writes nothing, and loads nothing.
+ * Locates TensorFlow's two libraries, for set-up, the doctor and the package alike. The search only reads files; it
+ * runs no program, writes nothing, and loads nothing.
  *
- * Order: SHOAL_TF_DIR, the per-user cache, the Python installation that set-up wrote down.
+ * Order: SHOAL_TF_DIR, the per-user cache, the Python installation that set-up recorded.
  * SHOAL_TF=cache or SHOAL_TF=python restricts the search to that one.
  */
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
@@ -14,7 +13,7 @@ import { SetupError } from './errors.mjs';
 
 const LOCK_FILE = fileURLToPath(new URL('../../tensorflow.lock.json', import.meta.url));
 
-/** The name of a platform as the lock file spells it. A C library other than glibc is a platform of its own. */
+/** The name of this platform in the lock file. A C library other than glibc makes it another platform. */
 export function platformKey() {
   const key = `${process.platform}-${process.arch}`;
   return process.platform === 'linux' && isMusl() ? `${key}-musl` : key;
@@ -38,7 +37,7 @@ export function pinFor(lock, platform) {
   throw new SetupError(
     'SHOAL_UNSUPPORTED',
     'unknown-platform',
-    `no TensorFlow ${lock.version} is pinned for the platform ${platform} (there is one for ${known})`,
+    `no TensorFlow ${lock.version} is pinned for the platform ${platform} (pinned platforms: ${known})`,
     {
       hint: platform.endsWith('-musl')
         ? 'TensorFlow needs glibc: use a Debian, Ubuntu or Red Hat based system or image instead of a musl one.'
@@ -61,7 +60,7 @@ export function installDir(pin, env = process.env) {
   return join(cacheDir(env), `tensorflow-${pin.version}-${pin.platform}`);
 }
 
-/** The file in which set-up writes down the Python installation whose libraries may be used. */
+/** The file in which set-up records a Python installation whose libraries can be used. */
 export function pythonRecordFile(pin, env = process.env) {
   return join(cacheDir(env), `python-tensorflow-${pin.platform}.json`);
 }
@@ -83,7 +82,7 @@ export function search({ env = process.env, lock = readLock(), platform = platfo
   const names = libraryNames(pin);
 
   if (env.SHOAL_TF_DIR) {
-    // An explicit wish that cannot be met is an error, never a reason to take another library silently.
+    // If the named folder has no libraries, that is an error: another library is never used silently.
     const found = lookInDir(env.SHOAL_TF_DIR, names, pin, searched);
     return { found, searched, pin };
   }
@@ -96,7 +95,7 @@ export function search({ env = process.env, lock = readLock(), platform = platfo
   };
   for (const [source, step] of Object.entries(steps)) {
     if (wanted !== undefined && wanted !== source) {
-      searched.push({ place: source, found: false, why: `passed over, SHOAL_TF is ${wanted}` });
+      searched.push({ place: source, found: false, why: `skipped, SHOAL_TF is ${wanted}` });
       continue;
     }
     const found = step();
@@ -136,7 +135,7 @@ function lookInRecord(pin, env, searched, wanted) {
     searched.push({
       place: 'python',
       found: false,
-      why: `set-up has written down no Python TensorFlow (${file})`,
+      why: `set-up has recorded no Python TensorFlow (${file})`,
     });
     return undefined;
   }
@@ -149,7 +148,7 @@ function lookInRecord(pin, env, searched, wanted) {
   return why === '' ? place('python', record.dir, names, record.version) : undefined;
 }
 
-/** A record that cannot be parsed is as good as none: set-up writes it anew. */
+/** A record that cannot be parsed counts as missing: set-up rewrites it. */
 function readRecord(file) {
   try {
     const { dir, version } = JSON.parse(readFileSync(file, 'utf8'));
@@ -163,14 +162,14 @@ function place(source, dir, names, version) {
   return { dir, ccPath: join(dir, names.cc), frameworkPath: join(dir, names.framework), source, version };
 }
 
-/** What is missing in a folder, as a phrase; empty when both libraries are there. */
+/** The missing libraries of a folder, as a phrase; empty if both exist. */
 function missingLibraries(dir, names) {
-  if (!existsSync(dir)) return 'there is no such folder';
+  if (!existsSync(dir)) return 'the folder does not exist';
   const missing = [names.cc, names.framework].filter((name) => sizeOf(join(dir, name)) === undefined);
-  return missing.length === 0 ? '' : `${missing.join(' and ')} not there`;
+  return missing.length === 0 ? '' : `${missing.join(' and ')} missing`;
 }
 
-/** Sizes are compared, not hashes: set-up has verified the hashes, and this runs at every start. */
+/** Compares sizes, not hashes: set-up has verified the hashes, and this runs at every start. */
 function wrongSize(dir, pin) {
   for (const { file, size } of [pin.libraries.cc, pin.libraries.framework]) {
     const actual = sizeOf(join(dir, file));
@@ -184,7 +183,7 @@ function sizeOf(file) {
   return stat?.isFile() ? stat.size : undefined;
 }
 
-/** The version of a foreign folder: from the Python package's metadata beside it, or by the pinned sizes. */
+/** The version in a folder of the user: from the metadata of the Python package, or from the pinned sizes. */
 function versionOf(dir, pin) {
   if (basename(dir) === 'tensorflow') {
     for (const entry of readdirSync(dirname(dir))) {

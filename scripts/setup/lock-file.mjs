@@ -1,10 +1,10 @@
 /**
- * One set-up at a time, by a lock file that names its holder.
+ * A lock file that names its holder, so that only one set-up runs at a time.
  *
- * A holder that died is recognised: on the same host by its process (its start time guards against a
- * reused process id), from elsewhere by a heartbeat, the file's modification time. Only the holder of
- * the short-lived `.break` guard may remove a lock that is not its own, and only after reading it again
- * under the guard; so two waiters never both believe that they broke the same stale lock.
+ * A lock is stale if its holder died: on the same host its process is gone (the start time guards against a reused
+ * process id); on another host its heartbeat, the file's modification time, has stopped. Only the holder of the
+ * short-lived `.break` guard may remove the lock of another process, and only after reading it again under the guard,
+ * so that two waiters never break the same stale lock.
  */
 import { randomUUID } from 'node:crypto';
 import { mkdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
@@ -14,7 +14,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { SetupError } from './errors.mjs';
 
 const HEARTBEAT_MS = 2_000;
-const SILENT_MS = 60_000;
+const STALE_MS = 60_000;
 const GUARD_MS = 10_000;
 const POLL_MS = 200;
 const REMIND_MS = 15_000;
@@ -22,9 +22,9 @@ const REMIND_MS = 15_000;
 /**
  * Runs `task` while holding the lock.
  * @param {string} file
- * @param {{ what: string, waitMs?: number, signal?: AbortSignal, say?: (line: string) => void }} options
+ * @param {{ what: string, waitMs?: number, signal?: AbortSignal, log?: (line: string) => void }} options
  */
-export async function withLock(file, { what, waitMs = 1_800_000, signal, say = () => {} }, task) {
+export async function withLock(file, { what, waitMs = 1_800_000, signal, log = () => {} }, task) {
   mkdirSync(dirname(file), { recursive: true });
   const mine = JSON.stringify({
     token: randomUUID(),
@@ -33,9 +33,9 @@ export async function withLock(file, { what, waitMs = 1_800_000, signal, say = (
     started: startTimeOf(process.pid),
     what,
   });
-  await acquire(file, mine, { what, waitMs, signal, say });
+  await acquire(file, mine, { what, waitMs, signal, log });
   const heart = setInterval(() => {
-    // A lock that somebody removed by hand cannot be touched; the work goes on, the end of it is atomic.
+    // If the lock was removed by hand, the task continues: it publishes its result atomically.
     if (readText(file) === mine) utimesSync(file, new Date(), new Date());
   }, HEARTBEAT_MS);
   heart.unref();
@@ -52,7 +52,7 @@ export async function withLock(file, { what, waitMs = 1_800_000, signal, say = (
   }
 }
 
-async function acquire(file, mine, { what, waitMs, signal, say }) {
+async function acquire(file, mine, { what, waitMs, signal, log }) {
   const deadline = Date.now() + waitMs;
   let remindAt = 0;
   while (true) {
@@ -67,11 +67,11 @@ async function acquire(file, mine, { what, waitMs, signal, say }) {
     const holder = describe(text);
     if (Date.now() >= deadline) {
       throw new SetupError('SHOAL_TIMEOUT', 'busy', `${what}: gave up waiting for ${holder}`, {
-        hint: `See what that process does and end it if it is stuck; then run set-up again. Its lock is ${file}.`,
+        hint: `Check that process and end it if it hangs, then run set-up again. Its lock is ${file}.`,
       });
     }
     if (Date.now() >= remindAt) {
-      say(`${what}: waiting for ${holder}`);
+      log(`${what}: waiting for ${holder}`);
       remindAt = Date.now() + REMIND_MS;
     }
     await sleep(POLL_MS, undefined, { signal }).catch(() => signal?.throwIfAborted());
@@ -91,10 +91,10 @@ function tryCreate(file, text) {
 function isStale(file, text) {
   const age = Date.now() - (statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? 0);
   const holder = parse(text);
-  // A lock is created and filled in two steps; one that stays empty belongs to nobody.
+  // A lock is created and filled in two steps; the creator of one that stays empty has died.
   if (holder === undefined) return age > HEARTBEAT_MS;
   if (holder.host === hostname() && !isRunning(holder)) return true;
-  return age > SILENT_MS;
+  return age > STALE_MS;
 }
 
 function breakLock(file, staleText) {
@@ -121,10 +121,10 @@ function isRunning({ pid, started }) {
   return started === undefined || actual === undefined || actual === started;
 }
 
-/** When a process started, in the kernel's clock ticks; undefined where /proc does not tell. */
+/** When a process started, in the kernel's clock ticks; undefined without /proc. */
 function startTimeOf(pid) {
   const stat = readText(`/proc/${pid}/stat`);
-  // The second field is the program's name in parentheses and may hold blanks.
+  // The second field is the program's name in parentheses and may contain spaces.
   return stat?.slice(stat.lastIndexOf(')') + 2).split(' ')[19];
 }
 

@@ -1,6 +1,6 @@
 /**
- * Sets TensorFlow up: `node scripts/setup/main.mjs [--lock FILE] [--platform NAME] [--wait SECONDS]`.
- * Prints on stdout, as JSON, where the libraries are; everything else goes to stderr.
+ * Installs TensorFlow: `node scripts/setup/main.mjs [--lock FILE] [--platform NAME] [--wait SECONDS]`.
+ * Prints the location of the libraries to stdout, as JSON; everything else goes to stderr.
  */
 import { parseArgs } from 'node:util';
 import { describeError, exitCodeOf } from './errors.mjs';
@@ -19,7 +19,7 @@ try {
       platform: values.platform,
       waitMs: values.wait === undefined ? undefined : Number(values.wait) * 1000,
       signal,
-      say: (line) => process.stderr.write(`shoal: ${line}\n`),
+      log: (line) => process.stderr.write(`shoal: ${line}\n`),
     }),
   );
   process.stdout.write(`${JSON.stringify(result)}\n`);

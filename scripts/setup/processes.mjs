@@ -1,4 +1,4 @@
-/** Runs other programs: output captured, ended when the signal aborts, never left behind. */
+/** Runs other programs, and ends them if the signal aborts. */
 import { spawn } from 'node:child_process';
 import { constants } from 'node:os';
 import { SetupError } from './errors.mjs';
@@ -6,8 +6,8 @@ import { SetupError } from './errors.mjs';
 const KILL_AFTER_MS = 5_000;
 
 /**
- * Runs a program to its end and returns what it printed.
- * @returns {Promise<{ code: number, output: string, missing: boolean }>} `missing`: there is no such program
+ * Runs a program and returns its output.
+ * @returns {Promise<{ code: number, output: string, missing: boolean }>} `missing`: the program does not exist
  */
 export function run(command, args, { env = process.env, cwd, signal } = {}) {
   signal?.throwIfAborted();
@@ -35,9 +35,9 @@ export function run(command, args, { env = process.env, cwd, signal } = {}) {
 }
 
 /**
- * Runs a program on this terminal and returns its exit code. A signal that ends this process ends the
- * program and all that it started. On a terminal Ctrl-C reaches the whole group by itself; elsewhere the
- * program gets a group of its own, because it may die before its children without telling them.
+ * Runs a program with this process's standard streams and returns its exit code. A signal that ends this process ends
+ * the program and its descendants. On a terminal Ctrl-C reaches the whole process group; elsewhere the program gets its
+ * own group, because it may die without ending its children.
  */
 export function runAttached(command, args, { env = process.env, cwd } = {}) {
   const grouped = !process.stdin.isTTY;
@@ -48,15 +48,15 @@ export function runAttached(command, args, { env = process.env, cwd } = {}) {
       else if (name !== 'SIGINT') child.kill(name);
     };
     let timer;
-    const pass = (name) => {
+    const forward = (name) => {
       send(name);
       timer ??= setTimeout(() => send('SIGKILL'), KILL_AFTER_MS);
     };
     const names = ['SIGINT', 'SIGTERM', 'SIGHUP'];
-    for (const name of names) process.on(name, pass);
+    for (const name of names) process.on(name, forward);
     const release = () => {
       clearTimeout(timer);
-      for (const name of names) process.off(name, pass);
+      for (const name of names) process.off(name, forward);
     };
     child.on('error', (error) => {
       release();
@@ -78,7 +78,7 @@ function killGroup(leader, name) {
   }
 }
 
-/** Runs `task` with an AbortSignal that SIGINT, SIGTERM and SIGHUP abort, so that its clean-up happens. */
+/** Runs `task` with an AbortSignal that SIGINT, SIGTERM and SIGHUP abort, so that it can clean up. */
 export async function interruptible(task) {
   const controller = new AbortController();
   const abort = (name) =>

@@ -1,4 +1,4 @@
-/** How far a long step is: one live line on a terminal, a line every few seconds elsewhere. */
+/** Progress of a long operation: a line that is redrawn on a terminal, a line every few seconds elsewhere. */
 
 const LINE_EVERY_MS = 5_000;
 const REDRAW_EVERY_MS = 200;

@@ -1,4 +1,4 @@
-/** Python as set-up needs it: which one, whether it has pip, and whether it has TensorFlow. */
+/** Finds Python, its pip and its TensorFlow, and runs pip. */
 import { dirname } from 'node:path';
 import { SetupError } from './errors.mjs';
 import { run } from './processes.mjs';
@@ -28,7 +28,7 @@ export async function findPython({ env = process.env, signal } = {}) {
   );
 }
 
-/** The version of pip in a Python; throws when it has none. */
+/** The version of pip of a Python; throws if it has none. */
 export async function findPip(python, { env = process.env, signal } = {}) {
   const { code, output } = await run(python.executable, ['-m', 'pip', '--version'], { env, signal });
   const version = /^pip (\S+)/m.exec(output)?.[1];
@@ -40,7 +40,7 @@ function noPip({ executable }) {
   return new SetupError('SHOAL_UNSUPPORTED', 'no-pip', `${executable} has no pip`, { hint: PIP_HINT });
 }
 
-/** The TensorFlow that a Python has, found without importing it; undefined when it has none. */
+/** The TensorFlow of a Python, found without importing it; undefined if it has none. */
 export async function findPythonTensorFlow(python, { env = process.env, signal } = {}) {
   const code = [
     'import importlib.util, importlib.metadata as m, json',
@@ -57,7 +57,7 @@ export async function findPythonTensorFlow(python, { env = process.env, signal }
   return origin && version ? { dir: dirname(origin), version } : undefined;
 }
 
-/** Runs `pip`; turns its failures into coded errors that say what to do. */
+/** Runs `pip`; a failure becomes an error with a code and a hint. */
 export async function pip(python, args, { what, env = process.env, signal }) {
   const base = ['-m', 'pip', '--disable-pip-version-check', '--no-input'];
   const { code, output } = await run(python.executable, [...base, ...args], { env, signal });
@@ -68,10 +68,10 @@ export async function pip(python, args, { what, env = process.env, signal }) {
 const NETWORK =
   /NewConnectionError|ConnectTimeoutError|ReadTimeout|ProxyError|SSLError|Name or service not known|name resolution|Network is unreachable|Connection (?:refused|reset|aborted)|Remote end closed|IncompleteRead/i;
 
-/** The error for a failed pip: which of the usual causes it was is only to be read from its output. */
+/** The error for a failed pip, whose cause is only visible in its output. */
 function pipError(what, code, output) {
   const tail = output.trim().split('\n').slice(-6).join('\n  ');
-  const message = (said) => `${what}: ${said}; pip (exit ${code}) said:\n  ${tail}`;
+  const message = (cause) => `${what}: ${cause}; output of pip (exit ${code}):\n  ${tail}`;
   if (/No space left on device|Errno 28/.test(output)) {
     return new SetupError('SHOAL_NO_SPACE', 'full-disk', message('the disk is full'), {
       hint: 'Free some space, or set SHOAL_CACHE to a folder on a larger disk.',
@@ -88,16 +88,11 @@ function pipError(what, code, output) {
     );
   }
   if (/No matching distribution|Could not find a version/.test(output)) {
-    return new SetupError(
-      'SHOAL_NOT_FOUND',
-      'not-offered',
-      message('no package index that pip asks offers it'),
-      {
-        hint: 'Check pip’s settings (`python3 -m pip config list`, PIP_INDEX_URL, PIP_FIND_LINKS, PIP_NO_INDEX).',
-      },
-    );
+    return new SetupError('SHOAL_NOT_FOUND', 'not-offered', message('no configured package index has it'), {
+      hint: 'Check pip’s settings (`python3 -m pip config list`, PIP_INDEX_URL, PIP_FIND_LINKS, PIP_NO_INDEX).',
+    });
   }
   return new SetupError('SHOAL_LIBRARY', 'pip-failed', message('pip failed'), {
-    hint: 'Mend what pip complains of, then run set-up again.',
+    hint: 'Fix what pip reports, then run set-up again.',
   });
 }

@@ -1,6 +1,6 @@
 /**
- * Reads a wheel, which is a zip file: lists its entries and extracts one by streaming, so that an
- * 800 MB library costs no memory. Zip64 and encryption do not occur in the pinned wheels and are refused.
+ * Reads a wheel, which is a zip file: lists its entries and extracts one as a stream, so that an 800 MB library needs
+ * little memory. Zip64 and encryption do not occur in the pinned wheels and are refused.
  */
 import { createHash } from 'node:crypto';
 import { createReadStream, createWriteStream } from 'node:fs';
@@ -54,12 +54,12 @@ function parseDirectory(file, directory, count) {
 }
 
 /**
- * Extracts one entry to `target` and returns the sha256 of what was written. The file is flushed to the
- * disk, so that the rename that publishes it cannot outlive its content.
+ * Extracts one entry to `target` and returns its sha256. The file is flushed to the disk, so that a rename cannot
+ * become durable before its content.
  */
 export async function extractEntry(file, entry, target, { signal, onBytes = () => {} } = {}) {
   if (entry.method !== STORED && entry.method !== DEFLATED)
-    throw damaged(file, `${entry.name} is packed in an unknown way`);
+    throw damaged(file, `${entry.name} has an unknown compression method`);
   await mkdir(dirname(target), { recursive: true });
   const start = await dataOffset(file, entry);
   const hash = createHash('sha256');
@@ -85,13 +85,13 @@ export async function extractEntry(file, entry, target, { signal, onBytes = () =
   return hash.digest('hex');
 }
 
-/** Where an entry's bytes start: the local header repeats the name and may have another extra field. */
+/** The offset of an entry's bytes: its local header has a variable length. */
 async function dataOffset(file, entry) {
   const handle = await open(file);
   try {
     const header = await read(handle, entry.offset, 30);
     if (header.readUInt32LE(0) !== LOCAL_MAGIC)
-      throw damaged(file, `${entry.name} is not where the directory says`);
+      throw damaged(file, `${entry.name} is not at the offset in the zip directory`);
     return entry.offset + 30 + header.readUInt16LE(26) + header.readUInt16LE(28);
   } finally {
     await handle.close();

@@ -31,19 +31,19 @@ const CALLERS = {
 type Caller = keyof typeof CALLERS;
 
 const CIRCUMSTANCES = {
-  'on nobody’s order': { isOrdered: false, isOthers: false },
+  'without an order': { isOrdered: false, isOthers: false },
   'on the chief’s order': { isOrdered: true, isOthers: false },
   'on the chief’s order, where another has written': { isOrdered: true, isOthers: true },
   'where another has written': { isOrdered: false, isOthers: true },
 } as const;
 type Circumstance = keyof typeof CIRCUMSTANCES;
 
-/** What a ps or worker may do; the chief and an operator may do everything, an evaluator nothing. */
+/** The permissions of a ps or worker; the chief and an operator may do everything, an evaluator nothing. */
 const ALLOWED: readonly (readonly [Caller, BlobOperation, Kind, Circumstance])[] = (
   ['ps', 'worker'] as const
 ).flatMap((caller) => [
   [caller, 'write', 'data', 'on the chief’s order'] as const,
-  [caller, 'delete', 'data', 'on nobody’s order'] as const,
+  [caller, 'delete', 'data', 'without an order'] as const,
   [caller, 'delete', 'data', 'on the chief’s order'] as const,
 ]);
 
@@ -107,14 +107,14 @@ describe('an agent with certificates', () => {
   });
 
   const identity = (task: TaskId) => ({ task, incarnation: 5, nonce: 'n' });
-  /** The blobs of the agent for the holder of a certificate, in the name of a task. */
+  /** The agent's blobs, accessed with a certificate and the claimed identity of a task. */
   const blobs = (bearer: keyof typeof security, task?: TaskId) =>
     agent.client(security[bearer], task && { identity: () => identity(task) }).blobs;
   const bytes = Buffer.from('x');
   const refused = { code: 'SHOAL_FORBIDDEN' };
   const ordered = { orderedBy: identity(CHIEF) };
 
-  it('takes everything from an operator, which names no task, and from the chief', async () => {
+  it('accepts everything from an operator without a task, and from the chief', async () => {
     for (const caller of [blobs('operator'), blobs('chief', CHIEF)]) {
       for (const name of Object.values(BLOBS)) {
         await caller.write(name, bytes);
@@ -123,14 +123,14 @@ describe('an agent with certificates', () => {
     }
   });
 
-  it('refuses a task that names no task, or another one than its certificate', async () => {
+  it('refuses a caller that claims no task, or another one than in its certificate', async () => {
     await expect(blobs('worker').write(BLOBS.data, bytes, ordered)).rejects.toMatchObject(refused);
     await expect(blobs('worker', CHIEF).write(BLOBS.manifest, bytes)).rejects.toMatchObject(refused);
     await expect(blobs('worker', CHIEF).remove(BLOBS.manifest)).rejects.toMatchObject(refused);
     await expect(blobs('operator', CHIEF).write(BLOBS.manifest, bytes)).rejects.toMatchObject(refused);
   });
 
-  it('lets a ps write its shard on an order and take it back, and touch nothing of others', async () => {
+  it('lets a ps write its shard on an order and remove it, but not those of others', async () => {
     const [own, other] = [blobs('ps', taskId('ps', 1)), blobs('ps 2', taskId('ps', 2))];
     await expect(own.write(BLOBS.data, bytes)).rejects.toMatchObject(refused);
     await own.write(BLOBS.data, bytes, ordered);
@@ -142,7 +142,7 @@ describe('an agent with certificates', () => {
   });
 });
 
-describe('an agent that was started again after it took a shard', () => {
+describe('an agent that restarted after it stored a shard', () => {
   const CHIEF = taskId('chief', 0);
   const identity = (task: TaskId, incarnation = 5) => ({ task, incarnation, nonce: 'n' });
   const bytes = Buffer.from('x');
@@ -173,7 +173,7 @@ describe('an agent that was started again after it took a shard', () => {
     rmSync(folder, { recursive: true, force: true });
   });
 
-  /** The publication of a blob of one byte that was uploaded to the process before. */
+  /** Repeats the publication of a one-byte blob that was uploaded to the previous process. */
   async function publishAgain(crc: number, orderedBy?: ReturnType<typeof identity>): Promise<number> {
     const query = `id=upload-1&size=1&crc32c=${crc}&if_absent=0`;
     const answer = await fetch(`http://${agent.address}/uploads/${BLOBS.data}?${query}`, {
@@ -183,13 +183,13 @@ describe('an agent that was started again after it took a shard', () => {
     return answer.status;
   }
 
-  it('takes the same publication again, by the rules for the first', async () => {
+  it('accepts a repeated publication by the rules of the first', async () => {
     expect(await publishAgain(crc32c(bytes), identity(CHIEF))).toBe(201);
     expect(await publishAgain(crc32c(bytes))).toBe(403);
     expect(await publishAgain(crc32c(bytes), identity(CHIEF, 4))).toBe(403);
   });
 
-  it('refuses another one, and does not let the caller delete what is there', async () => {
+  it('refuses a different one, and does not let the caller delete the existing blob', async () => {
     expect(await publishAgain((crc32c(bytes) ^ 1) >>> 0, identity(CHIEF))).toBe(403);
     const ps = agent.client(undefined, { identity: () => identity(taskId('ps', 1)) });
     await expect(ps.blobs.remove(BLOBS.data)).rejects.toMatchObject({ code: 'SHOAL_FORBIDDEN' });

@@ -17,17 +17,17 @@ type Event = CommitEvent<string>;
 
 const OWNERS = ['ps0', 'ps1', 'chief'];
 const WORKERS = ['chief', 'worker0', 'worker1'];
-const someone = fc.constantFrom(...OWNERS, ...WORKERS, 'stranger');
+const anyTask = fc.constantFrom(...OWNERS, ...WORKERS, 'stranger');
 
 const anyEvent: fc.Arbitrary<Event> = fc.oneof(
-  // Answers are frequent, so that runs get far; they need not fit.
-  { weight: 8, arbitrary: someone.map((worker): Event => ({ type: 'paused', worker })) },
-  { weight: 8, arbitrary: someone.map((owner): Event => ({ type: 'snapshotted', owner })) },
-  { weight: 8, arbitrary: someone.map((owner): Event => ({ type: 'written', owner, shard: owner })) },
+  // Answers are frequent, so that runs make progress; they need not be expected.
+  { weight: 8, arbitrary: anyTask.map((worker): Event => ({ type: 'paused', worker })) },
+  { weight: 8, arbitrary: anyTask.map((owner): Event => ({ type: 'snapshotted', owner })) },
+  { weight: 8, arbitrary: anyTask.map((owner): Event => ({ type: 'written', owner, shard: owner })) },
   { weight: 3, arbitrary: fc.constant<Event>({ type: 'indexed' }) },
   { weight: 3, arbitrary: fc.constant<Event>({ type: 'published' }) },
-  { weight: 1, arbitrary: someone.map((task): Event => ({ type: 'lost', task })) },
-  { weight: 1, arbitrary: someone.map((task): Event => ({ type: 'joined', task })) },
+  { weight: 1, arbitrary: anyTask.map((task): Event => ({ type: 'lost', task })) },
+  { weight: 1, arbitrary: anyTask.map((task): Event => ({ type: 'joined', task })) },
   { weight: 1, arbitrary: fc.constant<Event>({ type: 'failed', error: 'a failure' }) },
 );
 
@@ -37,13 +37,13 @@ const aSave = fc.record({
   events: fc.array(anyEvent, { maxLength: 60 }),
 });
 
-interface Story {
+interface CommitRun {
   readonly states: readonly Commit<string>[];
   readonly effects: readonly CommitEffect<string>[];
   readonly final: Commit<string>;
 }
 
-/** What the phase waits for, as it comes when nobody fails. */
+/** The event that the phase waits for if no task fails. */
 function answer({ phase, waiting: [next = ''] }: Commit<string>): Event {
   if (phase === 'pausing') return { type: 'paused', worker: next };
   if (phase === 'snapshot') return { type: 'snapshotted', owner: next };
@@ -53,8 +53,12 @@ function answer({ phase, waiting: [next = ''] }: Commit<string>): Event {
 
 const hasEnded = ({ phase }: Commit<string>) => phase === 'committed' || phase === 'failed';
 
-/** Any events first, then the answers that are waited for. */
-function tell(owners: readonly string[], workers: readonly string[], events: readonly Event[]): Story {
+/** Applies the given events, then the expected answers. */
+function simulate(
+  owners: readonly string[],
+  workers: readonly string[],
+  events: readonly Event[],
+): CommitRun {
   const first = beginCommit<string>(owners, workers);
   const states = [first.state];
   const effects = [...first.effects];
@@ -69,10 +73,10 @@ function tell(owners: readonly string[], workers: readonly string[], events: rea
   return { states, effects, final: states[states.length - 1]! };
 }
 
-const holds = (predicate: (story: Story, owners: readonly string[], workers: readonly string[]) => void) =>
+const holds = (predicate: (run: CommitRun, owners: readonly string[], workers: readonly string[]) => void) =>
   fc.assert(
     fc.property(aSave, ({ owners, workers, events }) =>
-      predicate(tell(owners, workers, events), owners, workers),
+      predicate(simulate(owners, workers, events), owners, workers),
     ),
     { numRuns: 2000 },
   );
@@ -80,7 +84,7 @@ const holds = (predicate: (story: Story, owners: readonly string[], workers: rea
 const positions = (effects: readonly CommitEffect<string>[], type: CommitEffect<string>['type']) =>
   effects.flatMap((effect, at) => (effect.type === type ? [at] : []));
 
-describe('whatever happens in whatever order, a commit', () => {
+describe('for any sequence of events, a commit', () => {
   it('ends committed or failed, and stays so', () => {
     holds(({ states, final }) => {
       expect(['committed', 'failed']).toContain(final.phase);
@@ -89,7 +93,7 @@ describe('whatever happens in whatever order, a commit', () => {
     });
   });
 
-  it('lets every worker that it parked go on exactly once, but for those that were lost', () => {
+  it('resumes every paused worker exactly once, except lost ones', () => {
     holds(({ effects, final }, _, workers) => {
       const resumed = effects.flatMap((effect) => (effect.type === 'resume' ? effect.workers : []));
       for (const worker of workers) {
@@ -101,7 +105,7 @@ describe('whatever happens in whatever order, a commit', () => {
     });
   });
 
-  it('takes no snapshot before all have come to rest, and lets nobody go on before all are taken', () => {
+  it('takes no snapshot before all workers are paused, and resumes none before all snapshots are taken', () => {
     holds(({ states, effects, final }, owners) => {
       const [snapshot] = positions(effects, 'snapshot');
       const [resume] = positions(effects, 'resume');
@@ -118,7 +122,7 @@ describe('whatever happens in whatever order, a commit', () => {
     });
   });
 
-  it('writes the manifest only when all owners have written and the index is there', () => {
+  it('writes the manifest only after all shards and the index are written', () => {
     holds(({ states, effects, final }, owners) => {
       const manifests = positions(effects, 'write-manifest');
       const indexes = positions(effects, 'write-index');
@@ -137,7 +141,7 @@ describe('whatever happens in whatever order, a commit', () => {
     });
   });
 
-  it('removes nothing once a manifest may be there, and nothing at all when it is committed', () => {
+  it('removes no files once a manifest may exist', () => {
     holds(({ effects, final }) => {
       const discards = positions(effects, 'discard');
       if (positions(effects, 'write-manifest').length > 0) expect(discards).toEqual([]);
@@ -145,7 +149,7 @@ describe('whatever happens in whatever order, a commit', () => {
     });
   });
 
-  it('removes what was written when it fails before that', () => {
+  it('removes the written files when it fails before that', () => {
     holds(({ effects, final }) => {
       const wrote = positions(effects, 'write').length > 0;
       const hasManifest = positions(effects, 'write-manifest').length > 0;
@@ -156,10 +160,10 @@ describe('whatever happens in whatever order, a commit', () => {
     });
   });
 
-  it('commits when nobody fails', () => {
+  it('succeeds if no task fails', () => {
     fc.assert(
       fc.property(aSave, ({ owners, workers }) => {
-        expect(tell(owners, workers, []).final.phase).toBe('committed');
+        expect(simulate(owners, workers, []).final.phase).toBe('committed');
       }),
     );
   });

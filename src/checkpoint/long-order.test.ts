@@ -31,17 +31,17 @@ afterEach(async () => {
   await Promise.all([ps.leave({ timeoutMs: 200 }), chief.leave({ timeoutMs: 200 })]);
 });
 
-/** An order whose work the test ends; `begun` counts how often it was started. */
+/** An order whose work ends when the test resolves it; `begun` counts its starts. */
 function handled(name: string) {
   const work = { begun: 0, context: undefined as WorkContext | undefined, end: (_: unknown) => {} };
-  let told = () => {};
+  let markBegun = () => {};
   const began = new Promise<void>((resolve) => {
-    told = resolve;
+    markBegun = resolve;
   });
   onLongOrder(ps, name, (_, context) => {
     work.begun += 1;
     work.context = context;
-    told();
+    markBegun();
     return new Promise((resolve, reject) => {
       work.end = (outcome) => (outcome instanceof Error ? reject(outcome) : resolve(outcome));
       context.signal.addEventListener('abort', () => reject(new Error('it was stopped')));
@@ -51,7 +51,7 @@ function handled(name: string) {
 }
 
 describe('a long order', () => {
-  it('brings the outcome, and progress on the way', async () => {
+  it('returns the outcome, and reports progress', async () => {
     const { work, began } = handled('count');
     const progress: number[] = [];
     const outcome = giveLongOrder(chief, PS, 'count', 'a', 1, {
@@ -59,7 +59,7 @@ describe('a long order', () => {
     });
     await began;
     work.context!.onProgress(77);
-    // Longer than one call waits: the chief asks again.
+    // Longer than one call waits: the chief polls again.
     const timer = setTimeout(() => work.end({ sum: 5 }), 6000);
     expect(await outcome).toEqual({ sum: 5 });
     clearTimeout(timer);
@@ -67,7 +67,7 @@ describe('a long order', () => {
     expect(work.begun).toBe(1);
   });
 
-  it('brings the error of the work with its code', async () => {
+  it('returns the error of the work with its code', async () => {
     const { work, began } = handled('fail');
     const outcome = giveLongOrder(chief, PS, 'fail', 'a', 1);
     await began;
@@ -75,18 +75,18 @@ describe('a long order', () => {
     await expect(outcome).rejects.toMatchObject({ code: 'SHOAL_NO_SPACE' });
   });
 
-  it('does the work once for one id, however often it is asked for', async () => {
+  it('does the work once per id, however often it is requested', async () => {
     const { work, began } = handled('once');
     const all = [1, 2, 3].map(() => giveLongOrder(chief, PS, 'once', 'same', 1));
     await began;
     work.end('done');
     expect(await Promise.all(all)).toEqual(['done', 'done', 'done']);
-    // The outcome is kept: an answer may have been lost on its way.
+    // The outcome is kept: an answer may have been lost.
     expect(await giveLongOrder(chief, PS, 'once', 'same', 1)).toBe('done');
     expect(work.begun).toBe(1);
   });
 
-  it('stops the work when the chief gives it up', async () => {
+  it('stops the work when the chief cancels it', async () => {
     const { work, began } = handled('stop');
     const stop = new AbortController();
     const outcome = giveLongOrder(chief, PS, 'stop', 'a', 1, { signal: stop.signal });
@@ -98,7 +98,7 @@ describe('a long order', () => {
     await stopped;
   });
 
-  it('is refused when it comes after the order that stops it', async () => {
+  it('is refused if it arrives after its cancellation', async () => {
     const { work } = handled('late');
     await chief.order(PS, 'late', { id: 'a', do: 'stop' });
     const late = chief.order(PS, 'late', { id: 'a', do: 'start', payload: 1 });
@@ -106,7 +106,7 @@ describe('a long order', () => {
     expect(work.begun).toBe(0);
   });
 
-  it('remembers a bounded number of stopped orders, the latest ones', async () => {
+  it('remembers a bounded number of cancelled orders, the latest ones', async () => {
     const { work, began } = handled('many');
     const stop = (id: string) => chief.order(PS, 'many', { id, do: 'stop' });
     await stop('first');
@@ -120,7 +120,7 @@ describe('a long order', () => {
     expect(await forgotten).toEqual({ state: 'done', result: 'done' });
   });
 
-  it('fails at once when the task that does it goes', async () => {
+  it('fails immediately when its task leaves', async () => {
     const { began } = handled('go');
     const outcome = giveLongOrder(chief, PS, 'go', 'a', 1);
     outcome.catch(() => {});
@@ -129,13 +129,13 @@ describe('a long order', () => {
     await expect(outcome).rejects.toMatchObject({ code: 'SHOAL_UNREACHABLE', task: PS });
   });
 
-  it('is refused by a task that does not know it', async () => {
+  it('is refused by a task without a handler', async () => {
     await expect(giveLongOrder(chief, PS, 'unheard', 'a', 1)).rejects.toMatchObject({
       code: 'SHOAL_NOT_FOUND',
     });
   });
 
-  it('is not taken from who is not the chief', async () => {
+  it('is accepted only from the chief', async () => {
     onLongOrder(chief, 'upwards', async () => 1);
     await expect(giveLongOrder(ps, CHIEF, 'upwards', 'a', 1)).rejects.toMatchObject({
       code: 'SHOAL_FORBIDDEN',

@@ -55,7 +55,7 @@ const sealed = (line: string) =>
   Buffer.from(`${line}\n${crc32c(Buffer.from(line)).toString(16).padStart(8, '0')}\n`);
 
 describe('a manifest', () => {
-  it('is read as it was written', () => {
+  it('round-trips', () => {
     fc.assert(
       fc.property(manifest, (given) => {
         expect(decode(encodeManifest(given))).toEqual(given);
@@ -63,7 +63,7 @@ describe('a manifest', () => {
     );
   });
 
-  it('is refused with any of its bytes changed', () => {
+  it('is rejected with any byte changed', () => {
     for (let at = 0; at < bytes.length; at++) {
       for (const change of [0x01, 0x20, 0x80, 0xff]) {
         const other = Uint8Array.from(bytes);
@@ -75,7 +75,7 @@ describe('a manifest', () => {
     }
   });
 
-  it('is refused when it was cut off anywhere, or more was put behind it', () => {
+  it('is rejected when truncated anywhere or followed by extra bytes', () => {
     for (let length = 0; length < bytes.length; length++) {
       expect(() => decode(bytes.subarray(0, length)), `${length} bytes`).toThrow(
         expect.objectContaining({ code: 'SHOAL_CORRUPT' }),
@@ -88,7 +88,7 @@ describe('a manifest', () => {
     }
   });
 
-  it('gives a value or a coded error for damaged bytes', () => {
+  it('yields a value or a coded error for damaged bytes', () => {
     fc.assert(
       fc.property(damaged(bytes), (given) => valueOrCodedError(() => decode(given))),
       { numRuns: 2000 },
@@ -98,7 +98,7 @@ describe('a manifest', () => {
     );
   });
 
-  it('gives a value or a coded error for any JSON with the right sum', () => {
+  it('yields a value or a coded error for any JSON with a valid checksum', () => {
     fc.assert(fc.property(fc.json(), (line) => valueOrCodedError(() => decode(sealed(line)))));
     fc.assert(fc.property(fc.string(), (line) => valueOrCodedError(() => decode(sealed(line)))));
     const fields = JSON.parse(bytes.toString().split('\n')[0]!) as Record<string, unknown>;
@@ -109,7 +109,7 @@ describe('a manifest', () => {
     );
   });
 
-  it('can not name a file elsewhere, nor have sums for another size', () => {
+  it('cannot name a file outside its directory, nor have checksums for another size', () => {
     const entry = manifestFile('a.index', Buffer.from('abc'), []);
     const refused = [
       { ...entry, file: '../a.index' },
@@ -127,7 +127,7 @@ describe('a manifest', () => {
     }
   });
 
-  it('keeps the sum of every chunk', () => {
+  it('has the checksum of every chunk', () => {
     fc.assert(
       fc.property(fc.array(fc.nat(0xffffffff), { maxLength: 40 }), (sums) => {
         const size = sums.length * CHUNK_BYTES;

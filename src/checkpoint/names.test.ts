@@ -14,7 +14,7 @@ const namespace = fc.array(part, { maxLength: 3 }).map((parts) => parts.join('/'
 const attempt = fc.stringMatching(/^(\d{1,16}-\d{1,9}-)?[0-9a-f]{12}$/);
 const count = fc.nat(Number.MAX_SAFE_INTEGER);
 
-it('the name of a manifest tells sequence, step and attempt', () => {
+it('the name of a manifest contains sequence, step and attempt', () => {
   fc.assert(
     fc.property(namespace, count, count, attempt, (space, sequence, step, id) => {
       const name = manifestBlob(space, { sequence, step, attempt: id });
@@ -25,7 +25,7 @@ it('the name of a manifest tells sequence, step and attempt', () => {
   );
 });
 
-it('the name of a file tells its attempt, in its own namespace only', () => {
+it('the name of a file contains its attempt, in its own namespace only', () => {
   fc.assert(
     fc.property(namespace, part, attempt, part, (space, prefix, id, file) => {
       const name = fileBlob(space, { prefix, attempt: id }, `${prefix}.${file}`);
@@ -36,7 +36,7 @@ it('the name of a file tells its attempt, in its own namespace only', () => {
   );
 });
 
-it('names of other things are passed over', () => {
+it('other names are ignored', () => {
   for (const name of [
     '',
     'manifests/',
@@ -59,7 +59,7 @@ it('names sort by sequence', () => {
   expect([...names].sort()).toEqual(names);
 });
 
-it('no two attempts have one name', () => {
+it('names of attempts are unique', () => {
   const all = new Set(Array.from({ length: 1000 }, () => newAttempt()));
   expect(all.size).toBe(1000);
 });

@@ -1,4 +1,4 @@
-/** A checkpoint on three disks that are damaged in several ways: verification tells which, repair mends them. */
+/** A checkpoint on three disks with several kinds of damage: verification reports it, repair fixes it. */
 import {
   cpSync,
   existsSync,
@@ -127,7 +127,7 @@ async function expectWhole(): Promise<void> {
 }
 
 describe('verification', () => {
-  test('finds nothing wrong with what was saved, and reads every copy', async () => {
+  test('reads every copy and reports no damage for an intact checkpoint', async () => {
     const seen: number[] = [];
     const report = await verify({ onProgress: (done: number) => seen.push(done) });
     expect(isSound(report)).toBe(true);
@@ -159,13 +159,13 @@ describe('verification', () => {
     expect(damagedCopies(await verify({ quick: true }))).toEqual([{ file: OTHER, place, problem }]);
   });
 
-  test('names a damaged manifest, and the checkpoint is found by another one', async () => {
+  test('names a damaged manifest, and finds the checkpoint by another copy', async () => {
     truncateSync(pathAt('ps/0', 'manifest'), 100);
     expect(await listCheckpoints(storeOn(disks), 'job')).toEqual([manifest]);
     expect(damagedCopies(await verify())).toMatchObject([{ file: 'manifest', place: 'ps/0' }]);
   });
 
-  test('tells a tensor that does not have its own sum, though every copy is as it was put', async () => {
+  test('reports a tensor that does not match its checksum although every copy matches the manifest', async () => {
     const bytes = readFileSync(join(original, OTHER));
     bytes[100]! ^= 1;
     const wrong = manifestFile(OTHER, bytes, placesOf(OTHER));
@@ -180,14 +180,14 @@ describe('verification', () => {
     expect(isSound(report)).toBe(false);
   });
 
-  test('tells a file that is gone everywhere', async () => {
+  test('reports a file without any copy', async () => {
     for (const place of placesOf(OTHER)) rmSync(pathAt(place, OTHER));
     const report = await verify();
     expect(lostFiles(report)).toEqual([OTHER]);
     expect(isSound(report)).toBe(false);
   });
 
-  test('a cut copy that was touched last does not hide the good one', async () => {
+  test('a truncated copy with the latest time does not hide the good one', async () => {
     const [first, second] = placesOf(OTHER);
     truncateSync(pathAt(first!, OTHER), 10);
     const { files, missing } = await healthOf(storeOn(disks), 'job', manifest);
@@ -197,11 +197,11 @@ describe('verification', () => {
 });
 
 describe('repair', () => {
-  test('does nothing where nothing is wrong', async () => {
+  test('does nothing if nothing is damaged', async () => {
     expect(await repair()).toMatchObject({ actions: [], lost: [], shortfall: 0 });
   });
 
-  test('replaces a damaged copy where it lies', async () => {
+  test('replaces a damaged copy in place', async () => {
     const [place] = placesOf(SHARD);
     flip(place!, SHARD, 3);
     const { actions } = await repair();
@@ -210,7 +210,7 @@ describe('repair', () => {
     expect(holdersOf(SHARD)).toEqual([...placesOf(SHARD)].sort());
   });
 
-  test('a dry run tells the same and changes nothing', async () => {
+  test('a dry run reports the same and changes nothing', async () => {
     const [place] = placesOf(SHARD);
     flip(place!, SHARD, 3);
     rmSync(pathAt('ps/1', indexFile(PREFIX)));
@@ -220,7 +220,7 @@ describe('repair', () => {
     expect((await repair()).actions).toEqual(actions);
   });
 
-  test('makes the copies of a lost disk elsewhere, and index and manifest everywhere', async () => {
+  test('copies the shards of a lost disk to others, and index and manifest to all', async () => {
     rmSync(rootOf(disks, 'ps/1'), { recursive: true });
     const { shortfall, lost } = await repair();
     expect({ shortfall, lost }).toEqual({ shortfall: 0, lost: [] });
@@ -229,7 +229,7 @@ describe('repair', () => {
     await expectWhole();
   });
 
-  test('makes more copies when more are wanted, and tells how many could not be made', async () => {
+  test('makes more copies on request, and reports how many could not be made', async () => {
     expect(await repair({ replicas: 2 })).toMatchObject({ shortfall: 0 });
     for (const file of [SHARD, OTHER]) expect(holdersOf(file)).toEqual(PLACES);
     const broken = rootOf(disks, 'ps/2');
@@ -240,16 +240,16 @@ describe('repair', () => {
     expect(actions.every(({ place, failure }) => place === 'ps/2' && failure !== undefined)).toBe(true);
   });
 
-  test('prefers a host that has no copy', async () => {
+  test('prefers a host without a copy', async () => {
     const [kept, lost] = placesOf(SHARD);
     const free = PLACES.find((place) => place !== kept && place !== lost)!;
     rmSync(pathAt(lost!, SHARD));
-    // The place that lost its copy shares the host of the one that is left.
+    // The place that lost its copy shares the host of the remaining one.
     const places = members({ [kept!]: 'A', [lost!]: 'A', [free]: 'B' });
     expect((await repair({ places })).actions).toMatchObject([{ type: 'add', file: SHARD, place: free }]);
   });
 
-  test('puts a file together of copies that are damaged in different places', async () => {
+  test('assembles a file from copies that are damaged in different chunks', async () => {
     const [first, second] = placesOf(SHARD);
     flip(first!, SHARD, 1);
     flip(second!, SHARD, CHUNK_BYTES + 1);
@@ -260,7 +260,7 @@ describe('repair', () => {
     await expectWhole();
   });
 
-  test('says what is lost, and leaves the damaged copies of it alone', async () => {
+  test('reports a lost file and leaves its damaged copies alone', async () => {
     for (const place of placesOf(SHARD)) flip(place, SHARD, 1);
     const sums = () => placesOf(SHARD).map((place) => crc32c(readFileSync(pathAt(place, SHARD))));
     const before = sums();
@@ -270,7 +270,7 @@ describe('repair', () => {
     expect(sums()).toEqual(before);
   });
 
-  test('what it has mended survives the loss of the disk that was good', async () => {
+  test('a repaired checkpoint survives the loss of the disk with the good copies', async () => {
     const [damaged, good] = placesOf(SHARD);
     flip(damaged!, SHARD, 9);
     await repair();

@@ -47,6 +47,7 @@ export interface RestoreRequest {
 }
 
 export interface RestoreReport {
+  /** @internal */
   readonly manifest: Manifest;
   /** Variables without a value in the checkpoint; they keep their values. */
   readonly missing: readonly string[];
@@ -74,7 +75,7 @@ export async function restoreCheckpoint(
       return await restoreOnce(context, manifest, request);
     } catch (error) {
       request.signal?.throwIfAborted();
-      if (!(error instanceof Unrestorable)) throw error;
+      if (!(error instanceof NotRestorable)) throw error;
       const why = `${manifest.prefix} cannot be restored yet (${firstLineOf(error)})`;
       if (!(await context.waitForHolders?.(places, { why, signal: request.signal }))) throw error;
     }
@@ -100,7 +101,7 @@ async function restoreOnce(
   const isNeeded = (file: string) => !file.endsWith('.meta') && (readsInput || file !== manifest.inputFile);
   const lostFiles = allLost.filter(isNeeded);
   if (lostFiles.length > 0) {
-    throw new Unrestorable(
+    throw new NotRestorable(
       'SHOAL_UNREACHABLE',
       `${manifest.prefix} is not complete: no copy of ${lostFiles.join(', ')} is reachable`,
       { hint: 'Start the tasks that hold it; `shoal checkpoint inspect` lists them.' },
@@ -109,7 +110,7 @@ async function restoreOnce(
   const { index, input } = await reading.catch((error: unknown) => {
     signal?.throwIfAborted();
     if (isShoalError(error, 'SHOAL_UNSUPPORTED')) throw error;
-    throw isShoalError(error) ? new Unrestorable(error.code, messageOf(error), { cause: error }) : error;
+    throw isShoalError(error) ? new NotRestorable(error.code, messageOf(error), { cause: error }) : error;
   });
   const { found, missing } = match(index, request.variables, manifest.prefix);
   if (strict && missing.length > 0) {
@@ -134,7 +135,7 @@ async function restoreOnce(
     );
     bytesRead += answer.bytesRead;
     notices.push(...answer.notices);
-    if (answer.damage !== undefined) throw new Unrestorable('SHOAL_CORRUPT', `${name}: ${answer.damage}`);
+    if (answer.damage !== undefined) throw new NotRestorable('SHOAL_CORRUPT', `${name}: ${answer.damage}`);
   };
   const owners = [...found.keys()];
   await allEnded(owners.filter((name) => !last.has(name)).map(ask), stop);
@@ -190,7 +191,7 @@ export async function restoreNewest(
     } catch (error) {
       request.signal?.throwIfAborted();
       // A task lost meanwhile is no reason to use an older checkpoint.
-      if (!(error instanceof Unrestorable)) throw error;
+      if (!(error instanceof NotRestorable)) throw error;
       skip(one.prefix, error);
     }
   }
@@ -224,7 +225,7 @@ async function retryManifest(
 const isUnreadable = (one: Manifest | UnreadableManifest): one is UnreadableManifest => 'error' in one;
 
 /** The checkpoint itself is damaged or incomplete: another one may be restorable. */
-class Unrestorable extends ShoalError {}
+class NotRestorable extends ShoalError {}
 
 /** The variables that the checkpoint has, after a check of their types and shapes. */
 function match(

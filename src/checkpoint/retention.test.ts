@@ -24,7 +24,7 @@ function manifest(sequence: number, savedAtMs: number): Manifest {
   };
 }
 
-/** Saved by clocks that may jump, newest first by sequence. */
+/** Manifests with times of unreliable clocks, newest first by sequence. */
 const history = fc
   .array(fc.integer({ min: 0, max: 50 * HOUR_MS }), { maxLength: 20 })
   .map((times) => times.map((time, i) => manifest(i + 1, time)).sort(newestFirst));
@@ -36,8 +36,8 @@ const policy = fc.record({
 
 const sequences = (manifests: readonly Manifest[]) => manifests.map(({ sequence }) => sequence);
 
-describe('of the checkpoints that are kept', () => {
-  it('the newest never goes, whatever the clocks say', () => {
+describe('checkpoint retention', () => {
+  it('never removes the newest ones, whatever their times', () => {
     fc.assert(
       fc.property(history, policy, (manifests, retention) => {
         const gone = expired(manifests, retention);
@@ -47,7 +47,7 @@ describe('of the checkpoints that are kept', () => {
     );
   });
 
-  it('those that are pinned never go', () => {
+  it('never removes pinned ones', () => {
     fc.assert(
       fc.property(history, policy, (manifests, retention) => {
         const gone = expired(manifests, retention);
@@ -56,14 +56,14 @@ describe('of the checkpoints that are kept', () => {
     );
   });
 
-  it('no more stay than is asked for', () => {
+  it('keeps no more than configured', () => {
     const manifests = [5, 4, 3, 2, 1].map((sequence) => manifest(sequence, sequence));
     expect(sequences(expired(manifests, { keep: 2 }))).toEqual([1, 2, 3]);
     expect(expired(manifests, { keep: 9 })).toEqual([]);
     expect(expired(manifests, { keep: 0 })).toEqual([]);
   });
 
-  it('one for every so many hours stays for good, also when asked again and again', () => {
+  it('keeps one per interval of hours permanently, also when applied repeatedly', () => {
     let kept: Manifest[] = [];
     for (let i = 0; i < 40; i++) {
       kept = [manifest(i, i * 0.5 * HOUR_MS), ...kept];

@@ -17,7 +17,7 @@ function held(key: string, tensor: Tensor, part?: SavedVariable['part']): HeldVa
   return { variable: part ? { ...variable, part } : variable, tensor };
 }
 
-/** Bytes that are unlike each other, as a tensor of one dimension. */
+/** Pseudo-random bytes as a one-dimensional tensor. */
 function noise(key: string, bytes: number): HeldVariable {
   const data = new Uint8Array(bytes);
   let state = bytes * 2654435761 + 1;
@@ -28,7 +28,7 @@ function noise(key: string, bytes: number): HeldVariable {
   return held(key, Tensor.of(data as never, { dtype: 'uint8', shape: [bytes] }));
 }
 
-/** The same in memory of TensorFlow's. */
+/** The same in TensorFlow's memory. */
 function native(key: string, bytes: number): HeldVariable {
   const { tensor } = noise(key, bytes);
   const copy = Tensor.allocate([bytes], 'uint8');
@@ -42,7 +42,7 @@ async function streamed(image: ShardImage, offset = 0): Promise<Buffer> {
   return Buffer.concat(chunks);
 }
 
-/** What must hold of an image, with sums computed plainly from its bytes. */
+/** Checks an image against checksums computed directly from its bytes. */
 async function check(variables: readonly HeldVariable[]): Promise<void> {
   const bytes = await streamed(new ShardImage(variables));
   const fresh = new ShardImage(variables);
@@ -58,14 +58,14 @@ async function check(variables: readonly HeldVariable[]): Promise<void> {
     expect(sums.crc32c).toBe(crc32c(bytes));
     for (const { pieces, dtype } of sums.index.tensors.values()) {
       for (const { offset, size, crc32c: sum } of pieces) {
-        // A string tensor's sum is over lengths as numbers, not as they are stored.
+        // The checksum of a string tensor uses lengths as numbers, not as they are stored.
         if (dtype !== 7) expect(sum).toBe(crc32c(bytes.subarray(offset, offset + size)));
       }
     }
   }
 }
 
-/** A bundle in memory, read with all its sums checked. */
+/** A bundle in memory, read with verification. */
 async function readBack(variables: readonly HeldVariable[]): Promise<BundleReader> {
   const image = new ShardImage(variables);
   const files = new Map<string, Uint8Array>([
@@ -90,13 +90,13 @@ const MANY = [
 ];
 
 describe('the image of a shard', () => {
-  it('has the sums of its bytes, for all kinds of tensors', async () => {
+  it('has the checksums of its bytes, for all kinds of tensors', async () => {
     await check(MANY);
     await check([]);
     await check([held('nothing', Tensor.zeros([0], 'float32'))]);
   });
 
-  it('has them where tensors end on, before and behind the border of a chunk', async () => {
+  it('has them for tensors that end at, before and after a chunk boundary', async () => {
     const border = [
       [CHUNK_BYTES],
       [CHUNK_BYTES - 1, 1, 1],
@@ -108,7 +108,7 @@ describe('the image of a shard', () => {
     for (const sizes of border) await check(sizes.map((size, i) => noise(`t${i}`, size)));
   });
 
-  it('gives the same bytes from any offset, again and again', async () => {
+  it('streams the same bytes from any offset, repeatedly', async () => {
     const image = new ShardImage([...MANY, noise('large', CHUNK_BYTES + 999), noise('small', 100)]);
     const bytes = await streamed(image);
     const offsets = fc.oneof(
@@ -127,7 +127,7 @@ describe('the image of a shard', () => {
     expect(image.sums().crc32c).toBe(crc32c(bytes));
   });
 
-  it('has its sums from whichever offset it was streamed first', async () => {
+  it('has the same checksums whichever offset was streamed first', async () => {
     const variables = [noise('a', 70_000), noise('b', CHUNK_BYTES), noise('c', 10)];
     const expected = new ShardImage(variables).sums();
     for (const offset of [1, 69_999, 70_001, CHUNK_BYTES, CHUNK_BYTES + 70_005]) {
@@ -137,7 +137,7 @@ describe('the image of a shard', () => {
     }
   });
 
-  it('has large tensors lie in it as they lie in memory, with zeros before them', async () => {
+  it('aligns large tensors as in memory, with zero padding before them', async () => {
     const large = [
       native('one', CHUNK_BYTES + 999),
       native('two', 1 << 20),
@@ -171,7 +171,7 @@ describe('the image of a shard', () => {
     }
   });
 
-  it('keeps a chunk as it is until the next but one is asked for', async () => {
+  it('keeps a chunk unchanged while the next one is read', async () => {
     const small = Array.from({ length: 300 }, (_, i) => noise(`s${i}`, 20_000));
     const image = new ShardImage([...small, native('a', 3 * CHUNK_BYTES), ...small, native('b', 300_000)]);
     let before: { readonly chunk: Uint8Array; readonly copy: Buffer } | undefined;
@@ -181,7 +181,7 @@ describe('the image of a shard', () => {
     }
   });
 
-  it('is read as a bundle, every tensor with its own sum', async () => {
+  it('is read as a bundle, every tensor with its checksum', async () => {
     const bundle = await readBack(MANY);
     for (const { variable, tensor } of MANY) {
       if (variable.dtype === 'string') {
@@ -195,7 +195,7 @@ describe('the image of a shard', () => {
     }
   });
 
-  it('joins the parts of one variable that one task holds', async () => {
+  it('joins the parts of a variable on one task', async () => {
     const part = (row: number) => ({ fullShape: [4, 3], offset: [row, 0] });
     const rows = (row: number) => Tensor.of([0, 1].map((i) => [0, 1, 2].map((j) => 10 * (row + i) + j)));
     const bundle = await readBack([held('table', rows(2), part(2)), held('table', rows(0), part(0))]);
@@ -204,7 +204,7 @@ describe('the image of a shard', () => {
     expect(found).toEqual([0, 1, 2, 10, 11, 12, 20, 21, 22, 30, 31, 32]);
   });
 
-  it('refuses a tensor that is not of the type and shape that the graph has', () => {
+  it('rejects a tensor whose dtype or shape differs from the graph', () => {
     const { variable } = held('w', Tensor.of([1, 2]));
     for (const tensor of [Tensor.of([1]), Tensor.of([1, 2], { dtype: 'float64' })]) {
       expect(() => new ShardImage([{ variable, tensor }])).toThrow(

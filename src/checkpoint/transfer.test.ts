@@ -19,7 +19,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(dir, { recursive: true, force: true }));
 
-/** A checkpoint in a directory, of a bit more than one chunk. */
+/** Writes a checkpoint of slightly more than one chunk. */
 async function write(prefix: string): Promise<void> {
   const tensor = Tensor.of(Float32Array.from({ length: CHUNK_BYTES / 4 + 10 }, (_, i) => i) as never, {
     dtype: 'float32',
@@ -48,7 +48,7 @@ const contents = async (directory: string) =>
   ) as Record<string, Buffer>;
 
 describe('a checkpoint', () => {
-  it('goes into a store and out again bit for bit', async () => {
+  it('is pushed to a store and pulled bit for bit', async () => {
     await write('model.ckpt-7');
     const store = new MemoryStore();
     const before = await contents(dir);
@@ -68,7 +68,7 @@ describe('a checkpoint', () => {
     expect(progress.at(-1)).toBe(1);
   });
 
-  it('comes out whole or not at all', async () => {
+  it('is pulled completely or not at all', async () => {
     await write('m-1');
     using disks = new Disks(['ps/0', 'ps/1']);
     const store = disks.store('ps/0');
@@ -86,7 +86,7 @@ describe('a checkpoint', () => {
     expect(await readdir(out)).toEqual([]);
   });
 
-  it('clears away what an earlier pull of another one left long ago', async () => {
+  it('removes old leftovers of pulls of other checkpoints', async () => {
     await write('m-1');
     using disks = new Disks(['ps/0']);
     const store = disks.store('ps/0');
@@ -101,7 +101,7 @@ describe('a checkpoint', () => {
     expect((await readdir(out)).filter((name) => name.startsWith('.'))).toEqual(['.pull-young-m-0.index']);
   });
 
-  it('that can be reached in part only is fetched from there on the next time', async () => {
+  it('that is only partially reachable is resumed by the next pull', async () => {
     await write('m-1');
     using disks = new Disks(['ps/0', 'ps/1']);
     const store = disks.store('ps/0');
@@ -109,13 +109,13 @@ describe('a checkpoint', () => {
     const meta = fileBlob('job', manifest, 'm-1.meta');
     for (const place of ['ps/0', 'ps/1']) await rm(disks.path(place, meta));
     const out = join(dir, 'out');
-    const said: string[] = [];
-    const first = pullCheckpoint(store, 'job', manifest, out, { log: (line) => said.push(line) });
+    const lines: string[] = [];
+    const first = pullCheckpoint(store, 'job', manifest, out, { log: (line) => lines.push(line) });
     await expect(first).rejects.toMatchObject({ code: 'SHOAL_UNREACHABLE' });
-    expect(said.join()).toContain('resumes from them');
+    expect(lines.join()).toContain('resumes from them');
     const kept = join(out, (await readdir(out)).find((file) => file.includes('.data-'))!);
     const bytes = await readFile(kept);
-    // What has come later than the first chunk is damaged: it is fetched again.
+    // Damages the partial file after its first chunk: the rest is fetched again.
     bytes[CHUNK_BYTES + 3]! ^= 1;
     await writeFile(kept, bytes);
     await disks.put('ps/1', meta, Buffer.from('a graph'));
@@ -127,7 +127,7 @@ describe('a checkpoint', () => {
       expect((await readFile(join(out, file))).equals(await readFile(join(dir, file))), file).toBe(true);
   });
 
-  it('that is damaged in its directory is not taken in', async () => {
+  it('that is damaged in its directory is not pushed', async () => {
     await write('m-1');
     const store = new MemoryStore();
     await truncate(join(dir, dataFile('m-1', 0, 1)), 1000);
@@ -153,7 +153,7 @@ describe('a checkpoint', () => {
     expect(await listCheckpoints(store, 'job')).toEqual([]);
   });
 
-  it('is given up when that is asked for, and leaves nothing in the directory', async () => {
+  it('leaves nothing in the directory when the pull is aborted', async () => {
     await write('m-1');
     const store = new MemoryStore();
     const manifest = await pushCheckpoint(store, 'job', join(dir, 'm-1'));

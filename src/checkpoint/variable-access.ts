@@ -6,7 +6,7 @@
 import { Graph } from '../graph/graph.js';
 import type { Operation, Output } from '../graph/operation.js';
 import * as raw from '../ops/generated/index.js';
-import type { Fetches, FetchResult } from '../session/fetches.js';
+import type { Runner } from '../session/runner.js';
 import { type RunOptions, Session } from '../session/session.js';
 import type { Tensor } from '../tensor/tensor.js';
 import type { Variable } from '../variables/variable.js';
@@ -30,15 +30,11 @@ interface Ops {
   readonly assign: Operation;
 }
 
-interface Runs {
-  run<const F extends Fetches>(fetches: F, options?: RunOptions): Promise<FetchResult<F>>;
-}
-
 /** Access through ops that are created once per variable. */
 abstract class OpAccess implements VariableAccess {
   readonly #ops = new Map<string, Ops>();
 
-  protected abstract session(): Runs;
+  protected abstract session(): Runner;
   protected abstract make(variable: SavedVariable): Ops;
 
   #opsOf(variable: SavedVariable): Ops {
@@ -103,16 +99,16 @@ export class ServerVariables extends OpAccess {
 
 /** The variables of a graph through its session, for a process without servers. */
 export class SessionVariables extends OpAccess {
-  readonly #session: Runs;
+  readonly #session: Runner;
   readonly #variables: ReadonlyMap<string, Variable>;
 
-  constructor(session: Runs, variables: readonly Variable[]) {
+  constructor(session: Runner, variables: readonly Variable[]) {
     super();
     this.#session = session;
     this.#variables = new Map(variables.map((variable) => [variable.name, variable]));
   }
 
-  protected session(): Runs {
+  protected session(): Runner {
     return this.#session;
   }
 

@@ -42,7 +42,7 @@ const manifest: Manifest = {
 let disks: Disks;
 let notices: string[] = [];
 
-/** One copy on ps/0 and one on ps/1; chief/0, who reads, has none. */
+/** One copy on ps/0 and one on ps/1; the reader, chief/0, has none. */
 beforeAll(async () => {
   disks = new Disks(['ps/0', 'ps/1', 'chief/0']);
   for (const place of ['ps/0', 'ps/1']) await disks.put(place, BLOB, BYTES);
@@ -59,7 +59,7 @@ const reader = () =>
     onDamage: (line) => notices.push(line),
   });
 
-/** Changes a byte of a copy, does something, and changes it back. */
+/** Flips a bit at each position during `act`. */
 async function flipped<T>(
   flips: readonly (readonly [place: string, at: number])[],
   act: () => Promise<T>,
@@ -82,8 +82,8 @@ async function flipped<T>(
 const readWith = async (from: VerifiedReader) => Buffer.from(await from.read(FILE, 0, BYTES.length));
 const readWhole = () => readWith(reader());
 
-describe('a reader that verifies', () => {
-  it('gives every range', async () => {
+describe('a verified reader', () => {
+  it('reads any range', async () => {
     const one = reader();
     const ranges = [
       [0, 1],
@@ -102,21 +102,21 @@ describe('a reader that verifies', () => {
     expect(notices).toEqual([]);
   });
 
-  it('reads each chunk once where small reads follow each other', async () => {
+  it('reads each chunk once for consecutive small reads', async () => {
     const one = reader();
     for (let at = 0; at + 999_983 <= 3 * CHUNK_BYTES; at += 999_983) await one.read(FILE, at, 999_983);
     expect(one.bytesRead).toBe(3 * CHUNK_BYTES);
   });
 
-  it('refuses a range that the file does not have', async () => {
+  it('rejects a range outside the file', async () => {
     await expect(reader().read(FILE, BYTES.length - 1, 2)).rejects.toMatchObject({ code: 'SHOAL_CORRUPT' });
     await expect(reader().read('another', 0, 1)).rejects.toMatchObject({ code: 'SHOAL_NOT_FOUND' });
   });
 
   it.each(Array.from({ length: CHUNKS }, (_, i) => i))(
-    'takes the other copy where chunk %i of one has a flipped bit, and tells of it',
+    'uses the other copy if chunk %i of one has a flipped bit, and logs it',
     async (chunk) => {
-      // Both are tried as the first one: which that is depends on their age.
+      // Both copies are damaged in turn: which one is read first depends on their age.
       for (const place of ['ps/0', 'ps/1']) {
         const found = await flipped(
           [[place, Math.min(BYTES.length - 1, chunk * CHUNK_BYTES + 4321)]],
@@ -129,7 +129,7 @@ describe('a reader that verifies', () => {
     },
   );
 
-  it('takes good chunks from each of two damaged copies', async () => {
+  it('uses the good chunks of each of two damaged copies', async () => {
     const [first, second] = [5, CHUNK_BYTES + 5];
     const found = await flipped(
       [
@@ -139,11 +139,11 @@ describe('a reader that verifies', () => {
       readWhole,
     );
     expect(found.equals(BYTES)).toBe(true);
-    // Whichever of the two is asked first for both.
+    // Whichever of the two is read first.
     expect(notices.join('\n')).toMatch(/chunk 0 at ps\/0|chunk 1 at ps\/1/);
   });
 
-  it('says so when all copies of a chunk are damaged, and gives no byte of it', async () => {
+  it('fails if all copies of a chunk are damaged, and returns no byte of it', async () => {
     await flipped(
       [
         ['ps/0', 2 * CHUNK_BYTES + 5],
@@ -161,7 +161,7 @@ describe('a reader that verifies', () => {
   });
 
   it.each([0, 1, CHUNK_BYTES - 1, CHUNK_BYTES, 3 * CHUNK_BYTES + 7, BYTES.length - 1])(
-    'passes over a copy that was cut off at byte %i',
+    'skips a copy that was truncated at byte %i',
     async (length) => {
       for (const place of ['ps/0', 'ps/1']) {
         truncateSync(disks.path(place, BLOB), length);
@@ -171,14 +171,14 @@ describe('a reader that verifies', () => {
     },
   );
 
-  it('does not mind bytes behind the end of a copy', async () => {
+  it('ignores extra bytes at the end of a copy', async () => {
     const paths = ['ps/0', 'ps/1'].map((place) => disks.path(place, BLOB));
     for (const path of paths) appendFileSync(path, 'more');
     expect((await readWhole()).equals(BYTES)).toBe(true);
     for (const path of paths) truncateSync(path, BYTES.length);
   });
 
-  it('believes no peer that gives other bytes of the right number', async () => {
+  it('rejects wrong bytes of the right length from a peer', async () => {
     disks.at('ps/0').lies = (bytes) => randomBytes(bytes.byteLength);
     disks.at('ps/1').lies = undefined;
     expect((await readWhole()).equals(BYTES)).toBe(true);
@@ -186,7 +186,7 @@ describe('a reader that verifies', () => {
     await expect(readWhole()).rejects.toMatchObject({ code: 'SHOAL_CORRUPT' });
   });
 
-  it('is not led astray by a peer that gives more bytes than were asked for, or none', async () => {
+  it('handles a peer that returns too many bytes, or none', async () => {
     disks.at('ps/0').lies = (bytes) => Buffer.concat([bytes, bytes]);
     disks.at('ps/1').lies = (bytes) => Buffer.concat([bytes, bytes]);
     await expect(readWhole()).rejects.toMatchObject({ code: 'SHOAL_CORRUPT' });
@@ -194,7 +194,7 @@ describe('a reader that verifies', () => {
     await expect(readWhole()).rejects.toMatchObject({ code: 'SHOAL_CORRUPT' });
   });
 
-  it('goes on with another copy when a place vanishes amid', async () => {
+  it('continues with another copy when a place disappears during a read', async () => {
     for (const place of ['ps/0', 'ps/1']) {
       let reads = 0;
       disks.at(place).onRead = () => {
@@ -208,7 +208,7 @@ describe('a reader that verifies', () => {
     expect(notices.join('\n')).toContain('does not answer');
   });
 
-  it('says where it was put when no copy is in reach, and finds one that comes back', async () => {
+  it('names the places if no copy is reachable, and finds one that returns', async () => {
     const one = reader();
     for (const place of ['ps/0', 'ps/1']) disks.at(place).isAway = true;
     await expect(readWith(one)).rejects.toMatchObject({
@@ -219,7 +219,7 @@ describe('a reader that verifies', () => {
     expect((await readWith(one)).equals(BYTES)).toBe(true);
   });
 
-  it('finds a copy that somebody made elsewhere since', async () => {
+  it('finds a copy that was made elsewhere later', async () => {
     await disks.store('chief/0').copy(BLOB, 'chief/0');
     const paths = ['ps/0', 'ps/1'].map((place) => disks.path(place, BLOB));
     for (const path of paths) renameSync(path, `${path}.gone`);
@@ -228,7 +228,7 @@ describe('a reader that verifies', () => {
     await disks.store('chief/0').remove(BLOB, { place: 'chief/0' });
   });
 
-  it('ends when it is told to', async () => {
+  it('ends when it is aborted', async () => {
     const stop = new AbortController();
     const one = new VerifiedReader(disks.store('chief/0'), manifest, {
       namespace: 'job',
@@ -240,11 +240,11 @@ describe('a reader that verifies', () => {
   });
 });
 
-describe('a reader that puts chunks where they belong', () => {
+describe('a reader that reads chunks directly into memory', () => {
   const OFFSET = 64;
   const LENGTH = 4 * CHUNK_BYTES - 1000;
 
-  /** Reads a range to memory that lies as the file does; tells what was lent and what was copied. */
+  /** Reads a range into memory with the alignment of the file; counts lent and copied bytes. */
   async function pour(
     self: string,
     { offset = OFFSET, signal }: { offset?: number; signal?: AbortSignal } = {},
@@ -284,7 +284,7 @@ describe('a reader that puts chunks where they belong', () => {
     expect(await pour(self)).toEqual({ lent: 0, copied: parts, error: undefined, isRight: true });
   });
 
-  it.each(['ps/0', 'chief/0'])('as %s takes the other copy of a damaged chunk', async (self) => {
+  it.each(['ps/0', 'chief/0'])('as %s uses the other copy of a damaged chunk', async (self) => {
     for (const place of ['ps/0', 'ps/1']) {
       const found = await flipped([[place, 2 * CHUNK_BYTES + 99]], () => pour(self));
       expect(found).toMatchObject({ lent: 0, error: undefined, isRight: true });
@@ -292,14 +292,14 @@ describe('a reader that puts chunks where they belong', () => {
     expect(notices.join('\n')).toContain('chunk 2');
   });
 
-  it('gives no damaged chunk', async () => {
+  it('returns no damaged chunk', async () => {
     const flips = ['ps/0', 'ps/1'].map((place) => [place, CHUNK_BYTES + 1] as const);
     const { error, lent } = await flipped(flips, () => pour('ps/0'));
     expect(error).toMatchObject({ code: 'SHOAL_CORRUPT' });
     expect(lent).toBe(0);
   });
 
-  it('says that memory is spoiled when a read was given up', async () => {
+  it('reports undefined memory contents when a read was aborted', async () => {
     const stop = new AbortController();
     disks.at('ps/0').onRead = () => stop.abort(new Error('stop'));
     disks.at('ps/1').onRead = () => stop.abort(new Error('stop'));

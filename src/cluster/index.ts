@@ -2,9 +2,13 @@
  * `shoal/cluster`: the specification of a cluster, its configuration and security, device placement, and membership.
  * It is separate from `shoal` because it loads HTTP. `Server.start` of `shoal/train` starts a task that computes.
  */
-export type { Member, MembershipSettings } from './membership/types.js';
+export type { AgentLimits } from './agent/agent.js';
+export type { BlobAccess, BlobOperation, BlobPolicy, BlobRole } from './agent/blob-access.js';
+export type { ClusterStatus } from './agent/wire.js';
+export type { Entry as MemberEntry, Identity as TaskIdentity } from './membership/map.js';
+export type { Member, MembershipSettings, Status as MemberStatus } from './membership/types.js';
+export type { ClusterServer, JoinClusterOptions } from './runtime/cluster-server.js';
 export type { ClusterSession, ClusterSessionOptions } from './runtime/cluster-session.js';
-export type { JoinClusterOptions, Server } from './runtime/server.js';
 export {
   type ClusterDict,
   ClusterSpec,
@@ -30,5 +34,5 @@ export {
 } from './spec/device-setter.js';
 export { loadTls, type Security, type TlsSecurity, tokenSecurity } from './spec/security.js';
 export { parseTaskId, type TaskId, type TaskName, taskId } from './spec/task-id.js';
-export { type ClusterTask, type JoinOptions, joinCluster } from './task/cluster-task.js';
+export { type Clock, type ClusterTask, type JoinOptions, joinCluster } from './task/cluster-task.js';
 export type { TasksToAwait, WaitForOptions } from './task/wait-for.js';

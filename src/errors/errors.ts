@@ -66,13 +66,15 @@ export type ShoalCode =
   | 'SHOAL_INTERNAL';
 
 export interface ErrorDetails {
-  /** What to do about it, in a sentence. */
+  /** What to do about it, in a sentence; default: none. */
   readonly hint?: string;
-  /** The op (node name) that failed. */
+  /** The op (node name) that failed; default: none. */
   readonly op?: string;
+  /** The device of the op; default: none. */
   readonly device?: string;
-  /** The task, as `/job:ps/task:1`. */
+  /** The task, as `/job:ps/task:1`; default: none. */
   readonly task?: string;
+  /** The error that led to this one; default: none. */
   readonly cause?: unknown;
 }
 

@@ -2,6 +2,7 @@
  * `shoal/formats`: readers and writers of TensorFlow's files: TFRecord, tf.train.Example, event files of TensorBoard, and
  * tensor bundles (checkpoints). It does not load TensorFlow's library; its only native code is `@node-rs/crc32`.
  */
+export type { LentBytes } from '../bytes/lent-bytes.js';
 export {
   CHECKPOINT_STATE_FILE,
   type CheckpointState,

@@ -1,4 +1,4 @@
-/** Gradients of lookups in a large table: no tensor of the gradient is of the table's size. */
+/** Gradients of lookups in a large table: no gradient tensor is as large as the table. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Graph } from '../graph/graph.js';
 import type { Output } from '../graph/operation.js';
@@ -31,7 +31,7 @@ afterAll(async () => {
   graph.dispose();
 });
 
-/** The largest tensor, in elements, that a gradient op of the run put out. */
+/** The size in elements of the largest output of any gradient op in the run. */
 function largestOutput(metadata: RunMetadata): number {
   const sizes = (metadata.stepStats?.devStats ?? []).flatMap(({ nodeStats }) =>
     nodeStats
@@ -66,7 +66,7 @@ const segments = (): Tensor => ints(0, 0, 2, 2);
 
 test('a gather of rows', () => checkStaysSmall(() => table.gather(ids()), [table]));
 
-test('a gather from the value that was read', () =>
+test('a gather from the value read', () =>
   checkStaysSmall(() => raw.gatherV2(table, ids(), Tensor.of(0, { dtype: 'int32' })), [table]));
 
 for (const combiner of ['sum', 'mean', 'sqrtn'] as const) {
@@ -81,7 +81,7 @@ for (const combiner of ['sum', 'mean', 'sqrtn'] as const) {
       return combine(table.gather(y), idx, segments());
     }, [table]));
 
-  test(`rows combined by ${combiner} straight from the value that was read`, () =>
+  test(`rows combined by ${combiner} from the value read`, () =>
     checkStaysSmall(() => combine(table, ids(), segments()), [table]));
 }
 
@@ -97,7 +97,7 @@ test('a sparse matrix times the table', () =>
     [table],
   ));
 
-test('the parts of a table get the rows that are theirs', () =>
+test('each part of a partitioned table gets its own rows', () =>
   graph.asDefault(() => {
     const parted = PartitionedVariable.create({
       name: 'parted',

@@ -7,12 +7,13 @@ import type { Gradient, IndexedSlices } from './indexed-slices.js';
 export interface GradientOptions {
   /** The gradients of the ys. Default: ones. */
   readonly gradYs?: readonly (Operand | IndexedSlices | null)[];
-  /** Treated as constants: no gradient flows through them. They may still be among the xs. */
+  /** Treated as constants: no gradient flows through them. They may still be among the xs. Default: none. */
   readonly stopGradients?: readonly Differentiable[];
   /** The gradient of an x that no y depends on. Default: 'none' (null). */
   readonly unconnected?: 'none' | 'zero';
   /** Places gradient ops on the device of their forward op. Default: false. */
   readonly colocateGradientsWithOps?: boolean;
+  /** The name scope of the gradient ops; default: `gradients`. */
   readonly name?: string;
 }
 

@@ -1,4 +1,4 @@
-/** The reverse walk: what is summed, what is cut, what is told when there is no way. */
+/** The reverse walk: sums, stopped gradients, errors. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { traceFunction } from '../graph/function.js';
 import { Graph } from '../graph/graph.js';
@@ -21,7 +21,7 @@ beforeEach(() => {
 });
 afterEach(() => graph.dispose());
 
-/** Builds gradients in the graph of this test and gives their values; null for none. */
+/** Builds gradients in the test's graph and returns their values; null if there is none. */
 async function valuesOf(build: () => readonly (Gradient | null)[]): Promise<unknown[]> {
   const dense = graph.asDefault(() => build().map((found) => found && raw.identity(toDense(found))));
   const session = Session.open({ graph });
@@ -49,7 +49,7 @@ describe('sums', () => {
     expect(found).toEqual([8]);
   });
 
-  test('one loss given twice counts twice', async () => {
+  test('a loss passed twice counts twice', async () => {
     const found = await valuesOf(() => {
       const x = number(3);
       const y = x.mul(2);
@@ -58,7 +58,7 @@ describe('sums', () => {
     expect(found).toEqual([4]);
   });
 
-  test('a tensor that feeds several ops gets the sum, also where one op takes it twice', async () => {
+  test('a tensor that feeds several ops, or one op twice, gets the sum', async () => {
     const found = await valuesOf(() => {
       const x = number(3);
       const y = x.mul(x);
@@ -67,7 +67,7 @@ describe('sums', () => {
     expect(found).toEqual([6 + 27, 4]);
   });
 
-  test('an x that is a y gets ones, and what comes from other ys', async () => {
+  test('an x that is also a y gets ones plus the gradients of the other ys', async () => {
     const found = await valuesOf(() => {
       const x = number(3);
       const y = x.mul(2);
@@ -76,7 +76,7 @@ describe('sums', () => {
     expect(found).toEqual([1, 1 + 12, 26]);
   });
 
-  test('the outputs of one op are kept apart', async () => {
+  test('the outputs of one op have separate gradients', async () => {
     const found = await valuesOf(() => {
       const x = vector(1, 2, 3);
       const parts = raw.unpack(x, { num: 3 }) as [Output, Output, Output];
@@ -85,7 +85,7 @@ describe('sums', () => {
     expect(found).toEqual([[5, 0, 6], 5, null, 6]);
   });
 
-  test('dense and sparse gradients of one variable come to one dense sum', async () => {
+  test('dense and sparse gradients of one variable add up to a dense sum', async () => {
     const found = await valuesOf(() => {
       const table = newVariable(vector(1, 2, 3), { name: 'table' });
       const rows = gather(table, constant([2, 0, 2], { dtype: 'int32' }));
@@ -96,7 +96,7 @@ describe('sums', () => {
     expect(found).toEqual([[11, 10, 12]]);
   });
 
-  test('sparse gradients alone stay sparse, whatever the types of their indices', async () => {
+  test('a sum of sparse gradients stays sparse, whatever their index types', async () => {
     const found = await valuesOf(() => {
       const table = newVariable(vector(1, 2, 3), { name: 'table' });
       const narrow = gather(table, constant([2], { dtype: 'int32' }));
@@ -109,8 +109,8 @@ describe('sums', () => {
   });
 });
 
-describe('what flows in', () => {
-  test('gradYs are taken in place of ones; null stands for ones', async () => {
+describe('gradYs', () => {
+  test('replace the default of ones; null means ones', async () => {
     const found = await valuesOf(() => {
       const x = vector(1, 2);
       return gradients([x.mul(2), x.mul(3)], [x], { gradYs: [vector(10, 20), null] });
@@ -118,7 +118,7 @@ describe('what flows in', () => {
     expect(found).toEqual([[23, 43]]);
   });
 
-  test('slices may flow in', async () => {
+  test('may be IndexedSlices', async () => {
     const found = await valuesOf(() => {
       const x = vector(1, 2, 3);
       const slices = new IndexedSlices(vector(5), constant([1], { dtype: 'int32' }), raw.shape(x));
@@ -128,9 +128,9 @@ describe('what flows in', () => {
   });
 
   test.each<[string, GradientOptions['gradYs'], RegExp]>([
-    ['too many', [1, 1], /2 entries for 1 ys/],
-    ['a shape that does not fit', [[1, 2, 3]], /has shape \[3\]; expected \[2\]/],
-  ])('%s are refused', (_what, gradYs, message) => {
+    ['too many entries', [1, 1], /2 entries for 1 ys/],
+    ['a mismatched shape', [[1, 2, 3]], /has shape \[3\]; expected \[2\]/],
+  ])('rejects %s', (_what, gradYs, message) => {
     expect(() =>
       build(() => {
         const x = constant([1, 2]);
@@ -139,7 +139,7 @@ describe('what flows in', () => {
     ).toThrow(message);
   });
 
-  test('a gradient of another type is refused', () => {
+  test('a gradient of another dtype is rejected', () => {
     expect(() =>
       build(() => {
         const x = vector(1, 2);
@@ -149,7 +149,7 @@ describe('what flows in', () => {
   });
 });
 
-describe('what is cut', () => {
+describe('stopped gradients', () => {
   test('stopGradients give partial derivatives', async () => {
     const found = await valuesOf(() => {
       const a = number(1);
@@ -159,7 +159,7 @@ describe('what is cut', () => {
     expect(found).toEqual([3, 1, 1, 1]);
   });
 
-  test('a stop cuts one output of an op and leaves the others', async () => {
+  test('a stop applies to one output of an op, not to the others', async () => {
     const found = await valuesOf(() => {
       const x = vector(1, 2);
       const [first, second] = raw.unpack(x, { num: 2 }) as [Output, Output];
@@ -168,7 +168,7 @@ describe('what is cut', () => {
     expect(found).toEqual([[0, 1]]);
   });
 
-  test('a loss that is stopped has no gradient but its own', async () => {
+  test('a stopped loss has a gradient only with respect to itself', async () => {
     const found = await valuesOf(() => {
       const x = number(1);
       const y = x.mul(2);
@@ -177,7 +177,7 @@ describe('what is cut', () => {
     expect(found).toEqual([null, 1]);
   });
 
-  test('an x that no loss depends on gets nothing, or zeros when asked', async () => {
+  test('an x that no loss depends on gets null, or zeros if requested', async () => {
     const found = await valuesOf(() => {
       const [x, other] = [number(1), vector(1, 2)];
       const unused = newVariable(vector(1, 2, 3), { name: 'unused' });
@@ -189,7 +189,7 @@ describe('what is cut', () => {
     expect(found).toEqual([null, null, [0, 0], [0, 0, 0]]);
   });
 
-  test('nothing flows through whole numbers, nor through steps', async () => {
+  test('no gradient flows through integers or step functions', async () => {
     const found = await valuesOf(() => {
       const x = number(1.5);
       const whole = cast(x, 'int32');
@@ -198,7 +198,7 @@ describe('what is cut', () => {
     expect(found).toEqual([null, null, null]);
   });
 
-  test('only what is needed is built', () => {
+  test('only the needed ops are built', () => {
     build(() => {
       const [x, w] = [zeros([2, 3]), zeros([3, 4])];
       gradients(raw.matMul(x, w), [w]);
@@ -207,7 +207,7 @@ describe('what is cut', () => {
   });
 });
 
-describe('again and deep', () => {
+describe('higher order and deep graphs', () => {
   test('gradients of gradients', async () => {
     const found = await valuesOf(() => {
       const x = number(2);
@@ -218,7 +218,7 @@ describe('again and deep', () => {
     expect(found).toEqual([80, 160, 240]);
   });
 
-  test('a chain of ten thousand ops takes time in proportion to its length', async () => {
+  test('a chain of ten thousand ops takes linear time', async () => {
     const seconds = (length: number): number => {
       const long = new Graph();
       try {
@@ -244,7 +244,7 @@ describe('again and deep', () => {
 });
 
 describe('functions', () => {
-  test('gradients within a function: of its arguments, of outer tensors and variables that it uses', async () => {
+  test('gradients in a function, for its arguments and captured tensors and variables', async () => {
     const found = await valuesOf(() => {
       const scale = number(10);
       const unused = number(1);
@@ -273,7 +273,7 @@ describe('functions', () => {
 });
 
 describe('errors', () => {
-  test('an op without gradient is named, with its way to the loss', () => {
+  test('an op without gradient is named, with its path to the loss', () => {
     const attempt = () =>
       build(() => {
         const x = placeholder({ shape: [2, 2, 3], name: 'picture' });
@@ -289,7 +289,7 @@ describe('errors', () => {
     );
   });
 
-  test('a long way to the loss is shortened', () => {
+  test('a long path to the loss is shortened', () => {
     expect(() =>
       build(() => {
         const x = placeholder({ shape: [2, 2, 3] });
@@ -300,7 +300,7 @@ describe('errors', () => {
     ).toThrow(/AdjustHue\) → Neg \(Neg\) → .* → … 90 more … → Neg_99 \(Neg\)/);
   });
 
-  test('an op without gradient that no x is behind does not matter', async () => {
+  test('an op without gradient is ignored if no x feeds it', async () => {
     const found = await valuesOf(() => {
       const x = number(3);
       const hue = raw.adjustHue(zeros([1, 1, 3]), 0.1);
@@ -309,7 +309,7 @@ describe('errors', () => {
     expect(found).toEqual([2]);
   });
 
-  test('a loss of whole numbers is refused', () => {
+  test('an integer loss is rejected', () => {
     expect(() =>
       build(() => {
         const x = constant([1, 2], { dtype: 'int32' });
@@ -318,7 +318,7 @@ describe('errors', () => {
     ).toThrow(/its dtype is int32/);
   });
 
-  test('a tensor of another graph is refused', () => {
+  test('a tensor of another graph is rejected', () => {
     const other = new Graph();
     try {
       const stranger = other.asDefault(() => constant(1));
@@ -330,7 +330,7 @@ describe('errors', () => {
     }
   });
 
-  test('a partitioned variable is referred to its parts', () => {
+  test('the error for a partitioned variable refers to its parts', () => {
     expect(() =>
       build(() => {
         const table = partitionedVariable('table', { shape: [4], partitioner: fixedSizePartitioner(2) });
@@ -340,7 +340,7 @@ describe('errors', () => {
   });
 });
 
-test('gradients are put where the ops are when asked', () => {
+test('gradient ops are colocated with the forward ops if requested', () => {
   build(() => {
     const x = constant(1);
     const y = graph.device('/job:ps/task:1', () => raw.square(x));
@@ -351,7 +351,7 @@ test('gradients are put where the ops are when asked', () => {
   for (const op of placed) expect(op.device).toBe('/job:ps/task:1');
 });
 
-test('names are those of the ops that the gradients are of', () => {
+test('gradient ops are named after their forward ops', () => {
   build(() => {
     const x = constant(1);
     graph.nameScope('model', () => gradients(raw.square(x, { name: 'loss' }), [x], { name: 'back' }));
@@ -359,7 +359,7 @@ test('names are those of the ops that the gradients are of', () => {
   expect(graph.operations().some(({ name }) => name.startsWith('model/back/loss_grad/'))).toBe(true);
 });
 
-test('Tensor literals may flow in', async () => {
+test('gradYs may be Tensor literals', async () => {
   const found = await valuesOf(() => {
     const x = constant([1, 2]);
     return gradients(x.mul(2), [x], { gradYs: [Tensor.of([1, 3])] });

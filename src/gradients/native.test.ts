@@ -1,4 +1,4 @@
-/** TensorFlow's own gradient of one op: of that op alone, whatever its inputs are made of. */
+/** TensorFlow's C++ gradient of a single op, independent of how its inputs are computed. */
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { Graph } from '../graph/graph.js';
 import type { Output } from '../graph/operation.js';
@@ -41,7 +41,7 @@ test('an input that depends on another input gets only its own share', async () 
   ]);
 });
 
-test('one tensor in two places gets two gradients', async () => {
+test('a tensor used for two inputs gets two gradients', async () => {
   const x = within(() => placeholder({ shape: [2] }));
   const found = within(() => {
     const y = raw.mul(x, x);
@@ -53,7 +53,7 @@ test('one tensor in two places gets two gradients', async () => {
   ]);
 });
 
-test('ops that wait for what flowed in are brought over', async () => {
+test('ops with control inputs from the incoming gradients are imported', async () => {
   const x = within(() => placeholder({ shape: [2] }));
   const found = within(() => {
     const y = raw.log(raw.square(x));
@@ -62,7 +62,7 @@ test('ops that wait for what flowed in are brought over', async () => {
   expect(await evaluate(found ?? [], x, [1, 2])).toEqual([[1, 0.25]]);
 });
 
-test('inputs that are not asked for get nothing', () => {
+test('inputs that were not requested get no gradient', () => {
   const found = within(() => {
     const x = placeholder({ shape: [2] });
     const y = raw.mul(x, placeholder({ shape: [2] }));
@@ -71,7 +71,7 @@ test('inputs that are not asked for get nothing', () => {
   expect(found?.map((gradient) => gradient !== null)).toEqual([false, true]);
 });
 
-test('an op without any gradient is told apart', () => {
+test('an op without a gradient returns undefined', () => {
   const found = within(() => {
     const y = raw.adjustHue(placeholder({ shape: [2, 2, 3] }), 0.1);
     return nativeGradient(y.op, [onesLike(y)], [true, false]);
@@ -79,7 +79,7 @@ test('an op without any gradient is told apart', () => {
   expect(found).toBeUndefined();
 });
 
-test('the reverse walk asks for it where the registry has nothing', async () => {
+test('the reverse walk uses it for ops that are not in the registry', async () => {
   expect(gradientOf('QuantizeAndDequantizeV3')).toBeUndefined();
   const x = within(() => placeholder({ shape: [2] }));
   const [gradient] = within(() => {
@@ -89,7 +89,7 @@ test('the reverse walk asks for it where the registry has nothing', async () => 
   expect(await evaluate([gradient ?? null], x, [1, 2])).toEqual([[3, 3]]);
 });
 
-test('nothing of the op is computed twice', () => {
+test('the forward op is not duplicated', () => {
   within(() => {
     const x = placeholder({ shape: [2] });
     gradients(raw.quantizeAndDequantizeV3(x, -8, 8, 8), [x]);

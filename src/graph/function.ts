@@ -16,7 +16,9 @@ import { inScope, rootScope, type Scope, scopeOf } from './scope.js';
 
 export interface ArgumentSpec {
   readonly dtype: DType;
+  /** The static shape; default: unknown. */
   readonly shape?: PartialShape;
+  /** The name of the argument's placeholder; default: `arg`. */
   readonly name?: string;
 }
 
@@ -70,7 +72,7 @@ export class GraphFunction implements FunctionRef {
   /** Outputs of the enclosing graph that a call appends to its arguments. */
   readonly captures: readonly Output[];
   readonly stateful: boolean;
-  /** The body, kept for differentiation. */
+  /** The body, kept for differentiation. @internal */
   readonly body: FunctionGraph;
   readonly bodyInputs: readonly Output[];
   readonly bodyOutputs: readonly Output[];
@@ -142,28 +144,8 @@ export function finishFunction(traced: TracedBody, options: FinishOptions): Grap
   const ops = graph.operations();
   const stateful = ops.some((op) => op.type !== 'Placeholder' && graph.opDef(op.type).isStateful);
   const effects = new Set(graph.sideEffects);
-  const controls = BigUint64Array.from(effects, (op) => op.pointer);
-  const pointer = checked((status) =>
-    api.TF_GraphToFunctionWithControlOutputs(
-      graph.pointer,
-      options.name.replace(/[^A-Za-z0-9_]/g, '_'),
-      1,
-      -1,
-      null,
-      inputs.length,
-      packOutputs(inputs),
-      outputs.length,
-      packOutputs(outputs),
-      null,
-      controls.length,
-      controls,
-      null,
-      null,
-      null,
-      status,
-    ),
-  );
-  const handle = new Handle('function', pointer, (p) => api.TF_DeleteFunction(p));
+  const handle = toFunction(graph, { name: options.name, inputs, outputs, controls: [...effects] });
+  const { pointer } = handle;
   try {
     const functionName = api.TF_FunctionName(pointer);
     copyFunctions(graph, graph.outer);
@@ -181,6 +163,46 @@ export function finishFunction(traced: TracedBody, options: FinishOptions): Grap
   } finally {
     handle.dispose();
   }
+}
+
+export interface FunctionParts {
+  readonly name: string;
+  /** The ops of the body; default: all ops of the graph. */
+  readonly ops?: readonly Operation[];
+  readonly inputs?: readonly Output[];
+  readonly outputs: readonly Output[];
+  /** Ops that each call runs. */
+  readonly controls?: readonly Operation[];
+}
+
+/** Converts ops of a graph to a function of TensorFlow. A unique suffix is appended to the name. */
+export function toFunction(
+  graph: Graph,
+  { name, ops, inputs = [], outputs, controls = [] }: FunctionParts,
+): Handle {
+  const api = C();
+  const pointersOf = (list: readonly Operation[]) => BigUint64Array.from(list, (op) => op.pointer);
+  const pointer = checked((status) =>
+    api.TF_GraphToFunctionWithControlOutputs(
+      graph.pointer,
+      name.replace(/[^A-Za-z0-9_]/g, '_'),
+      1,
+      ops?.length ?? -1,
+      ops ? pointersOf(ops) : null,
+      inputs.length,
+      packOutputs(inputs),
+      outputs.length,
+      packOutputs(outputs),
+      null,
+      controls.length,
+      pointersOf(controls),
+      null,
+      null,
+      null,
+      status,
+    ),
+  );
+  return new Handle('function', pointer, (p) => api.TF_DeleteFunction(p));
 }
 
 /** Functions called by a body must exist in the graph that calls the body. */

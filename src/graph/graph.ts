@@ -23,7 +23,9 @@ export type OpInput = Output | readonly Output[];
 export interface OpOptions {
   /** The op's name within the current name scope; numbered if already taken. Default: the op type. */
   readonly name?: string;
+  /** The device of the op, merged with the device scopes; default: that of the scopes. */
   readonly device?: string;
+  /** Ops that run before this one, in addition to those of the scopes; default: none. */
   readonly controlInputs?: readonly Operation[];
 }
 
@@ -40,6 +42,7 @@ export class Graph {
     this.#handle = new Handle('graph', C().TF_NewGraph(), (pointer) => C().TF_DeleteGraph(pointer));
   }
 
+  /** @internal */
   get pointer(): Pointer {
     return this.#handle.pointer;
   }
@@ -145,7 +148,7 @@ export class Graph {
     return op;
   }
 
-  /** The Operation of a native node. */
+  /** The Operation of a native node. @internal */
   operationAt(pointer: Pointer): Operation {
     return this.#operations.get(pointer) ?? this.#remember(new Operation(this, pointer));
   }

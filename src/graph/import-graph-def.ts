@@ -8,18 +8,19 @@ import type { Graph } from './graph.js';
 import type { Operation, Output } from './operation.js';
 
 export interface ImportOptions {
-  /** Prepended to every imported name. */
+  /** Prepended to every imported name; default: none. */
   readonly prefix?: string;
-  /** Tensors of the GraphDef (`x:0`) to replace by outputs of this graph. */
+  /** Tensors of the GraphDef (`x:0`) to replace by outputs of this graph; default: none. */
   readonly inputMap?: Readonly<Record<string, Output>>;
-  /** Tensors of the GraphDef (`y:0`) to return. */
+  /** Tensors of the GraphDef (`y:0`) to return; default: none. */
   readonly returnOutputs?: readonly string[];
+  /** Ops of the GraphDef to return, by name; default: none. */
   readonly returnOperations?: readonly string[];
-  /** Control inputs of every imported op without inputs. */
+  /** Control inputs of every imported op without inputs; default: none. */
   readonly controlDependencies?: readonly Operation[];
-  /** The device of imported ops without a device. */
+  /** The device of imported ops without a device; default: none. */
   readonly defaultDevice?: string;
-  /** Renames imported ops whose names are taken, instead of failing. */
+  /** Renames imported ops whose names are taken, instead of failing; default: false. */
   readonly uniquifyNames?: boolean;
 }
 

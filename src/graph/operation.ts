@@ -2,7 +2,7 @@
 import { fromBinary } from '@bufbuild/protobuf';
 import { invalid } from '../errors/errors.js';
 import { fillBuffer, unpackOutputs } from '../native/buffer.js';
-import type { COutput, Pointer } from '../native/c-api.js';
+import type { Pointer } from '../native/c-api.js';
 import { C } from '../native/library.js';
 import { checked } from '../native/status.js';
 import { type NodeDef, NodeDefSchema } from '../proto/generated/graph_pb.js';
@@ -13,13 +13,14 @@ import type { Graph } from './graph.js';
 
 export class Operation {
   readonly graph: Graph;
+  /** @internal */
   readonly pointer: Pointer;
   readonly name: string;
   readonly type: string;
   #outputs: Output[] | undefined;
   #inputs: Output[] | undefined;
 
-  /** Created by a Graph only, which keeps one Operation per node. */
+  /** Created by a Graph only, which keeps one Operation per node. @internal */
   constructor(graph: Graph, pointer: Pointer, name?: string, type?: string) {
     this.graph = graph;
     this.pointer = pointer;
@@ -109,7 +110,7 @@ export const isOutputLike = (value: unknown): value is OutputLike =>
   value !== null &&
   typeof (value as Partial<OutputLike>).toOutput === 'function';
 
-export class Output<D extends DType = DType> implements COutput, OutputLike<D> {
+export class Output<D extends DType = DType> implements OutputLike<D> {
   readonly op: Operation;
   readonly index: number;
   readonly dtype: D;
@@ -125,6 +126,7 @@ export class Output<D extends DType = DType> implements COutput, OutputLike<D> {
     return this;
   }
 
+  /** @internal */
   get oper(): Pointer {
     return this.op.pointer;
   }

@@ -1,4 +1,4 @@
-/** Input on a cluster: the pipeline runs on the worker, the model is on the ps, and sessions come and go. */
+/** Input on a cluster: the pipeline runs on the worker, the model is on the ps, and sessions are reopened. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -68,7 +68,7 @@ function openLater(graph: Graph): MarkSession {
 
 const WORKER = '/job:worker/task:0';
 
-/** Counts on the ps how often each record was applied: a step of descent adds one for each. */
+/** Counts on the ps how often each record was applied: a gradient descent step adds one for each. */
 function build() {
   const graph = new Graph();
   const setter = replicaDeviceSetter({ psTasks: 1, workerDevice: WORKER });
@@ -96,7 +96,7 @@ function build() {
 }
 
 describe('shards on a cluster', () => {
-  test('are applied once each, though a session ends in the middle with a step unreported', async () => {
+  test('are applied exactly once, even if a session ends before a step is reported', async () => {
     const { shards } = await planShards(join(folder, 'records'), { recordsPerShard: 9 });
     const host = new LedgerHost({ shards, epochs: 1, seed: 2, shuffleShards: true });
     const { graph, input, counts, marks, step, init, begin } = build();
@@ -111,13 +111,13 @@ describe('shards on a cluster', () => {
     const feeding = startFeeders(first);
     for (let i = 0; i < 4; i++) await input.completed((await first.run(step)).position);
     const { position } = await first.run(step);
-    // The step is not reported. What it left on the ps tells of it.
+    // The step is not reported; its mark on the ps shows that it was applied.
     const { applied, partial } = await keeper.lastSteps(WORKER, host.held(WORKER));
     const [lease, from, to] = Array.from(position.data, Number);
     expect({ applied, partial }).toEqual({ applied: [{ lease, from, to }], partial: [] });
     for (const mark of applied) host.done(WORKER, mark.lease, mark.to, mark.from);
 
-    // Who was turned away leaves nothing behind, however often it tries.
+    // A refused worker leaves no mark, however often it tries.
     await keeper.close([WORKER]);
     const error = await first.run(step).catch((reason: unknown) => reason);
     expect(isVoidStep(error)).toBe(true);

@@ -8,10 +8,16 @@ export {
   type ShuffleOptions,
 } from './dataset/dataset.js';
 export {
+  type ElementFor,
   type ElementTypes,
+  type FeederLike,
   type Feeding,
   type GeneratorOptions,
   generator,
+  type RecordFor,
+  type RecordValue,
+  type Source,
+  type StopToken,
   startFeeders,
 } from './dataset/generator.js';
 export { DatasetIterator, type IteratorOptions } from './dataset/iterator.js';
@@ -29,10 +35,18 @@ export {
   type VarLenFeature,
   varLenFeature,
 } from './dataset/parse-example.js';
-export { fromTensorSlices, fromTensors, range, type Values, zip } from './dataset/sources.js';
+export { fromTensorSlices, fromTensors, range, type Values, type Zipped, zip } from './dataset/sources.js';
 export type { ElementOf } from './dataset/structure.js';
 export { type ScanFilesOptions, scanTFRecords, type TFRecordScan } from './files/corrupt-records.js';
-export { type Column, type Columns, type ColumnType, type CsvOptions, csv, type Row } from './files/csv.js';
+export {
+  type Column,
+  type Columns,
+  type ColumnType,
+  type CsvOptions,
+  csv,
+  type Row,
+  type TypeOf,
+} from './files/csv.js';
 export {
   type FileSource,
   type FilesOptions,
@@ -46,4 +60,5 @@ export {
 } from './files/files.js';
 export { type LibSvmOptions, type LibSvmRow, libSvm } from './files/lib-svm.js';
 export type { CorruptPlace, FileScan, RecordRange, ScanOptions } from './files/record-scan.js';
-export { ShardedFiles, type ShardedFilesOptions, shards } from './leases/sharded-files.js';
+export { type Parse, ShardedFiles, type ShardedFilesOptions, shards } from './leases/sharded-files.js';
+export type { ShardOptions } from './leases/shards.js';

@@ -3,7 +3,7 @@ import { join, resolve } from 'node:path';
 import { consistencyOf } from '../checkpoint/consistency.js';
 import { RetryingSaver, readLastStep } from '../train/checkpoints/retrying-saver.js';
 import { Saver } from '../train/checkpoints/saver.js';
-import type { TrainingRunner } from '../train/recovery/training-runner.js';
+import type { TrainingRunner } from '../train/task/training-runner.js';
 import type { Variable } from '../variables/variable.js';
 import type { CheckpointOptions, JobDefinition } from './define-job.js';
 import { refuseFormerLayout } from './former-layout.js';

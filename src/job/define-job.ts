@@ -24,7 +24,7 @@ export type JobOutputs = Readonly<Record<string, OutputLike>>;
 export interface JobModel<O = JobOutputs> {
   readonly loss: OutputLike;
   readonly optimizer: Optimizer;
-  /** Values to report at the end. Those that depend on the input are the outputs of an export. */
+  /** Values to report at the end; default: none. Those that depend on the input are the outputs of an export. */
   readonly outputs?: O;
 }
 
@@ -37,11 +37,14 @@ export interface CheckpointOptions {
   readonly keep?: number;
   /** Additionally keeps one checkpoint per this many hours forever. Default: none. */
   readonly everyHours?: number;
-  /** `consistent` (default): all values are of one instant. `relaxed`: workers continue while values are read. */
+  /**
+   * `consistent`: all values are of one instant. `relaxed`: workers continue while values are read. Default:
+   * `consistent`.
+   */
   readonly consistency?: ConsistencyOption;
   /**
-   * Where checkpoints are stored. `peers:` (default): on the disks of the tasks, or of the one process. `file:` and a
-   * directory that all tasks share and no other job uses.
+   * Where checkpoints are stored. `peers:`: on the disks of the tasks, or of the one process. `file:` and a directory
+   * that all tasks share and no other job uses. Default: `peers:`.
    */
   readonly store?: string;
   /** Copies of every shard on other hosts. Default: 1. */
@@ -60,9 +63,9 @@ export interface CheckpointOptions {
 
 /** Where and how often the model's summaries (`tf.summary.*`) are written. */
 export interface SummariesOptions {
-  /** Default: 100, or none if `everySecs` is set. */
+  /** Steps between summaries; default: 100, or none if `everySecs` is set. */
   readonly everySteps?: number;
-  /** Instead of `everySteps`. Default: none. */
+  /** Seconds between summaries, instead of `everySteps`; default: none. */
   readonly everySecs?: number;
   /** The directory of the event files, within the chief's own. Default: `summaries`. */
   readonly directory?: string;
@@ -80,7 +83,10 @@ export interface ExportOptions<I = InputValues, O = JobOutputs> {
   readonly everySecs?: number;
   /** How many of the newest exports to keep; 0 keeps all. Only exports of this job are removed. Default: 5. */
   readonly latest?: number;
-  /** The evaluator exports each checkpoint that is better than all earlier ones, to `best` in its export directory. */
+  /**
+   * The evaluator exports each checkpoint that is better than all earlier ones, to `best` in its export directory.
+   * Default: none.
+   */
   readonly best?: BestPolicy;
   /** Each export is a subdirectory named by a version number. Default: `export` in the task's directory. */
   readonly directory?: string;
@@ -125,9 +131,9 @@ export interface TrainOptions {
    */
   readonly sync?: boolean | { readonly replicasToAggregate: number };
   /**
-   * By default, several workers lease the parts of a dataset of record files, so that every record is used once; a
-   * dataset that depends on the replica is read by each worker. `whole`: each worker reads all records. `shards`: an
-   * error if the dataset cannot be leased.
+   * How several workers read a dataset of record files. `shards`: they lease its parts, so that every record is used
+   * once; an error if it cannot be leased. `whole`: each worker reads all records. Default: `shards` in asynchronous
+   * training if the dataset can be leased and does not depend on the replica, else `whole`.
    */
   readonly input?: 'shards' | 'whole';
   /** Saves checkpoints during training and at the end. Default: none. */
@@ -160,18 +166,18 @@ export interface ModelParts<I = InputValues> {
 export interface JobOptions<I = InputValues, O = JobOutputs> {
   readonly name: string;
   /**
-   * The input of the model: a function that returns tensors or a dataset, or `tf.data.shards(…)`. The workers share the
-   * records of a dataset of files (see `train.input`); any other input is computed on each worker. Training ends with
-   * the input.
+   * The input of the model: a function that returns tensors or a dataset, or `tf.data.shards(…)`. The workers share
+   * the records of a dataset of files (see `train.input`); any other input is computed on each worker. Training ends
+   * with the input. Default: none, the model has no input.
    */
   readonly input?: ShardedFiles<I> | ((replica: Replica) => I | Dataset<I> | ShardedFiles<I>);
   readonly model: (parts: ModelParts<I>) => JobModel<O>;
   readonly train: TrainOptions;
-  /** How a task of the job `evaluator` evaluates each checkpoint. */
+  /** How a task of the job `evaluator` evaluates each checkpoint. Default: none. */
   readonly evaluate?: EvaluateOptions<I, O>;
   /** Exports the model for serving, as a SavedModel: at the end of training, and optionally before. Default: none. */
   readonly export?: ExportOptions<I, O>;
-  /** The seed of the graph, the same on every task. */
+  /** The seed of the graph, the same on every task; default: none, random. */
   readonly seed?: number;
 }
 

@@ -5,7 +5,6 @@
  */
 
 import { join } from 'node:path';
-import type { Server } from '../cluster/runtime/server.js';
 import { trains } from '../cluster/spec/task-id.js';
 import { ShoalError } from '../errors/errors.js';
 import { EXIT } from '../errors/exit-codes.js';
@@ -13,11 +12,11 @@ import { Graph } from '../graph/graph.js';
 import { Dataset } from '../input/dataset/dataset.js';
 import { mean } from '../layers/metrics/index.js';
 import { Session } from '../session/session.js';
-import type { CheckpointService } from '../train/checkpoints/checkpoint-service.js';
 import { Saver } from '../train/checkpoints/saver.js';
 import { CheckpointSource } from '../train/evaluation/checkpoint-source.js';
 import type { Evaluation } from '../train/evaluation/evaluate.js';
 import { evaluateRepeatedly } from '../train/evaluation/evaluator.js';
+import type { Server } from '../train/task/server.js';
 import { getOrCreateGlobalStep } from '../variables/global-step.js';
 import type { JobDefinition } from './define-job.js';
 import { BestExports } from './exporting.js';
@@ -36,7 +35,6 @@ export interface EvaluateJobOptions {
 /** Evaluates until the job is over; returns the exit code of the process. */
 export async function evaluateJob(
   server: Server,
-  service: CheckpointService,
   job: JobDefinition,
   { dir, signal, log, onStep }: EvaluateJobOptions,
 ): Promise<number> {
@@ -48,7 +46,7 @@ export async function evaluateJob(
   }
   const { graph, evaluation } = evaluationGraph(job);
   await using session = Session.open({ graph });
-  const store = service.store(checkpoint.store);
+  const store = server.checkpoints.store(checkpoint.store);
   const namespace = store.kind === 'peers' ? job.name : '';
   const { best: policy, pollSecs } = job.evaluate ?? {};
   const best = policy && {

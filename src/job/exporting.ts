@@ -4,7 +4,6 @@
  * versions are removed.
  */
 import { join, resolve } from 'node:path';
-import type { Server } from '../cluster/runtime/server.js';
 import { invalid, isShoalError, messageOf } from '../errors/errors.js';
 import type { Graph } from '../graph/graph.js';
 import { SavedModelBuilder } from '../saved-model/builder.js';
@@ -26,7 +25,8 @@ import type { BestPolicy } from '../train/evaluation/best-checkpoints.js';
 import type { Results } from '../train/evaluation/evaluate.js';
 import { isBetter } from '../train/hooks/metric-comparison.js';
 import type { RecoveryGuard } from '../train/recovery/recovery-guard.js';
-import type { TrainingRunner } from '../train/recovery/training-runner.js';
+import type { Server } from '../train/task/server.js';
+import type { TrainingRunner } from '../train/task/training-runner.js';
 import { getGlobalStep } from '../variables/global-step.js';
 import type { ExportOptions, JobDefinition } from './define-job.js';
 import { Periodic } from './periodic.js';

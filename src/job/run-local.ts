@@ -7,16 +7,16 @@ import { buildTrainingGraph } from './training-graph.js';
 export interface RunInProcessOptions {
   /** The directory of checkpoints, summaries and exports. Default: `.shoal/JOB/worker-0`. */
   readonly dir?: string;
+  /** Stops training after the current step; default: none. */
   readonly signal?: AbortSignal;
+  /** Receives the log lines; default: none. */
   readonly log?: (line: string) => void;
 }
-
-export type InProcessResult = JobResult;
 
 export async function runInProcess(
   job: JobDefinition,
   options: RunInProcessOptions = {},
-): Promise<InProcessResult> {
+): Promise<JobResult> {
   const { signal = new AbortController().signal, log = () => {} } = options;
   const { dir = localDirectory(jobDirectory(job.name)) } = options;
   if (job.export?.best) log('export.best is ignored: it needs an evaluator, which only a cluster has');

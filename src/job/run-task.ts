@@ -3,15 +3,13 @@
  * step. A signal ends either gracefully.
  */
 
-import { checkpointBlobPolicy } from '../checkpoint/blob-policy.js';
-import { Server } from '../cluster/runtime/server.js';
 import type { ClusterConfig } from '../cluster/spec/config.js';
 import { replicaDeviceSetter } from '../cluster/spec/device-setter.js';
-import { type Security, securityOf } from '../cluster/spec/security.js';
+import type { Security } from '../cluster/spec/security.js';
 import { parseTaskId, trains } from '../cluster/spec/task-id.js';
 import { isShoalError, messageOf } from '../errors/errors.js';
 import { EXIT } from '../errors/exit-codes.js';
-import { CheckpointService } from '../train/checkpoints/checkpoint-service.js';
+import { configured, Server } from '../train/task/server.js';
 import type { JobDefinition } from './define-job.js';
 import { describeOutputs } from './describe-outputs.js';
 import { evaluateJob } from './evaluation.js';
@@ -34,24 +32,13 @@ export async function runTask(job: JobDefinition, options: RunTaskOptions): Prom
   const { job: role } = parseTaskId(config.task);
   let step: number | null = null;
   const blobRoot = blobsIn(options.dir);
-  const server = await Server.start({
-    spec: config.spec,
-    self: config.task,
-    security: options.security ?? securityOf(config, config.task),
-    clusterName: config.clusterName.value,
-    listen: config.listen.value,
-    tfPort: config.tfPort.value,
-    lostWorkerMs: config.lostWorkerMs.value,
-    settings: { heartbeatMs: config.heartbeatMs.value, deadAfterMs: config.deadAfterMs.value },
+  const server = await Server.open({
+    ...configured(config),
+    ...(options.security ? { security: options.security } : {}),
     step: () => step,
     onNotice: log,
     blobRoot,
-    blobPolicy: checkpointBlobPolicy,
-  });
-  const service = CheckpointService.attach(server, {
-    directory: blobRoot,
     replicas: job.train.checkpoint?.replicas,
-    log,
   });
   log(`agent at ${server.task.agentAddress}, TensorFlow at ${server.tensorflow.address}, pid ${process.pid}`);
   try {
@@ -59,10 +46,9 @@ export async function runTask(job: JobDefinition, options: RunTaskOptions): Prom
     const onStep = (now: number) => {
       step = now;
     };
-    if (role === 'evaluator') return await evaluateJob(server, service, job, { ...options, onStep });
+    if (role === 'evaluator') return await evaluateJob(server, job, { ...options, onStep });
     return await train(server, job, options, onStep);
   } finally {
-    await service.close();
     await server.close();
   }
 }

@@ -1,7 +1,6 @@
 /** Trains a job: on a cluster as one of its workers, or in this process alone. */
 import { setMaxListeners } from 'node:events';
 import { abortError, withDeadline } from '../async/deadline.js';
-import type { Server } from '../cluster/runtime/server.js';
 import { messageOf } from '../errors/errors.js';
 import type { Fetches } from '../session/fetches.js';
 import type { RunOptions } from '../session/session.js';
@@ -14,6 +13,7 @@ import { SummaryWriters } from '../train/hooks/summary-writers.js';
 import { SyncReplicasHook } from '../train/hooks/sync-replicas.js';
 import { Coordinator } from '../train/recovery/coordinator.js';
 import { StepGate } from '../train/recovery/step-gate.js';
+import type { Server } from '../train/task/server.js';
 import type { Variable } from '../variables/variable.js';
 import type { JobDefinition } from './define-job.js';
 import { type LoopResult, trainLoop, unlessInputIsOver } from './train-loop.js';

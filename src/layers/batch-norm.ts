@@ -24,13 +24,13 @@ import { regularize } from './regularizers.js';
 import { knownSize, type NormOptions } from './weights.js';
 
 export interface BatchNormOptions extends NormOptions {
-  /** Default: 0.99. */
+  /** The decay of the moving averages; default: 0.99. */
   readonly momentum?: number;
-  /** Default: false. */
+  /** Whether to normalise by the batch and update the moving averages; default: false. */
   readonly training?: Training;
-  /** Default: zeros. */
+  /** The initializer of the moving mean, or its initial value; default: zeros. */
   readonly movingMeanInitializer?: Initializer | TensorLike;
-  /** Default: ones. */
+  /** The initializer of the moving variance, or its initial value; default: ones. */
   readonly movingVarianceInitializer?: Initializer | TensorLike;
   /**
    * TensorFlow's one-op form, for float32 images [batch, height, width, channels] only; it keeps the unbiased variance.

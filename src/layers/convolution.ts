@@ -6,11 +6,11 @@ import { layerScope } from './layer-scope.js';
 import { type AffineOptions, affine, checkCount, checkRank, knownSize } from './weights.js';
 
 export interface Conv2dOptions extends AffineOptions {
-  /** Default: 1. */
+  /** The step of the window; default: 1. */
   readonly strides?: Pair;
-  /** Default: 'valid'. */
+  /** The padding of the image; default: 'valid'. */
   readonly padding?: Padding;
-  /** Default: 1. */
+  /** The distance between elements of the window; default: 1. */
   readonly dilations?: Pair;
 }
 

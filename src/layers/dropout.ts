@@ -21,10 +21,11 @@ export type Training = boolean | OutputLike;
 export interface DropoutOptions extends OpOptions {
   /** The fraction of elements to drop, in [0, 1). Default: 0.5. */
   readonly rate?: number;
-  /** Default: false. */
+  /** Whether elements are dropped; default: false. */
   readonly training?: Training;
   /** The shape of the mask, broadcast to x: [batch, 1, channels] drops complete channels. Default: the shape of x. */
   readonly noiseShape?: Shape | Output;
+  /** The seed of the mask; default: the graph's seed, else random. */
   readonly seed?: number;
 }
 

@@ -45,6 +45,7 @@ export interface EmbeddingLookupOptions {
   readonly maxNorm?: number;
   /** Looks up each distinct id once. Default: true; set to false only if the ids are distinct. */
   readonly unique?: boolean;
+  /** The name scope of the ops; default: the name of the function, such as `embedding_lookup`. */
   readonly name?: string;
 }
 

@@ -21,6 +21,7 @@ import type { SparseTensor } from './sparse-tensor.js';
 export type Combiner = 'sum' | 'mean' | 'sqrtn';
 
 export interface EmbeddingLookupSparseOptions extends Omit<EmbeddingLookupOptions, 'unique'> {
+  /** How the rows of one example are combined; default: 'mean'. */
   readonly combiner?: Combiner;
 }
 

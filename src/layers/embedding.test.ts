@@ -17,13 +17,13 @@ import {
 } from '../variables/index.js';
 import {
   type EmbeddingTable,
-  embedding,
   embeddingLookup,
   embeddingLookupSparse,
   losses,
   SparseTensor,
   safeEmbeddingLookupSparse,
 } from './index.js';
+import { embedding } from './layers.js';
 import { expectClose, filled, numbers } from './testing/compare.js';
 import { askOracle } from './testing/oracle.js';
 

@@ -11,8 +11,11 @@ import type { Regularizer } from './regularizers.js';
 import { checkCount, type LayerOptions, weight } from './weights.js';
 
 export interface EmbeddingOptions extends LayerOptions, Pick<EmbeddingLookupOptions, 'maxNorm' | 'unique'> {
+  /** The dtype of the table; default: 'float32'. */
   readonly dtype?: DType;
+  /** The initializer of the table, or its initial value; default: uniform in [-0.05, 0.05). */
   readonly embeddingsInitializer?: Initializer | TensorLike;
+  /** The penalty on the table; default: none. */
   readonly embeddingsRegularizer?: Regularizer;
 }
 

@@ -6,7 +6,8 @@ import { log, matMul, placeholder } from '../ops/index.js';
 import { Session } from '../session/session.js';
 import { Tensor } from '../tensor/tensor.js';
 import { getOrCreateGlobalStep, globalVariablesInitializer } from '../variables/index.js';
-import { assertFinite, checkFinite, checkNumerics, dense } from './index.js';
+import { assertFinite, checkFinite, checkNumerics } from './index.js';
+import { dense } from './layers.js';
 
 async function failureOf(promise: Promise<unknown>): Promise<ShoalError> {
   const error = await promise.then(

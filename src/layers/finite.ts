@@ -13,9 +13,9 @@ const HINT =
   'Lower the learning rate, clip gradients, or check the input for NaN; then resume from the last checkpoint.';
 
 export interface CheckFiniteOptions {
-  /** The name of the tensor, for the message. */
+  /** The name of the tensor, for the message; default: 'A tensor'. */
   readonly name?: string;
-  /** The step at which they were fetched. */
+  /** The step at which it was fetched, for the message; default: none. */
   readonly step?: number | bigint;
 }
 
@@ -50,7 +50,7 @@ function numbersOf(value: Tensor): ArrayLike<number> {
 export interface AssertFiniteOptions {
   /** The name for the message. Default: the tensor's name. */
   readonly name?: string;
-  /** The step counter, for the message. */
+  /** The step counter, for the message; default: none. */
   readonly globalStep?: Variable | Output;
 }
 

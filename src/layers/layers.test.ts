@@ -10,16 +10,8 @@ import type { NestedValue } from '../tensor/literal.js';
 import { sizeOf } from '../tensor/shape.js';
 import { Tensor } from '../tensor/tensor.js';
 import { GraphKeys, globalVariables, globalVariablesInitializer } from '../variables/index.js';
-import {
-  averagePooling2d,
-  batchNorm,
-  conv2d,
-  dense,
-  dropout,
-  layerNorm,
-  maxPooling2d,
-  regularizers,
-} from './index.js';
+import { averagePooling2d, batchNorm, conv2d, dense, dropout, layerNorm, maxPooling2d } from './layers.js';
+import * as regularizers from './regularizers.js';
 import { expectClose, filled, numbers } from './testing/compare.js';
 import { askOracle } from './testing/oracle.js';
 
@@ -305,16 +297,19 @@ describe('dropout', () => {
     await graph.asDefault(async () => {
       const flag = placeholder({ dtype: 'bool', shape: [] });
       const x = constant([1, 2, 3, 4]);
-      const [fixed, told] = [dropout(x, { rate: 0.9 }), dropout(x, { rate: 0.9, training: flag, seed: 1 })];
-      const gradient = gradients(told.sum(), [x])[0] as Output;
+      const [fixed, switched] = [
+        dropout(x, { rate: 0.9 }),
+        dropout(x, { rate: 0.9, training: flag, seed: 1 }),
+      ];
+      const gradient = gradients(switched.sum(), [x])[0] as Output;
       await using session = Session.open({ graph });
-      const off = await session.run([fixed, told, gradient], { feeds: [[flag, false]] });
+      const off = await session.run([fixed, switched, gradient], { feeds: [[flag, false]] });
       expect(off.map((value) => value.toArray())).toEqual([
         [1, 2, 3, 4],
         [1, 2, 3, 4],
         [1, 1, 1, 1],
       ]);
-      const on = await session.run([told, gradient], { feeds: [[flag, true]] });
+      const on = await session.run([switched, gradient], { feeds: [[flag, true]] });
       const [values, slopes] = on.map((value) => value.toArray() as number[]) as [number[], number[]];
       values.forEach((value, i) => {
         expect(value).toBeCloseTo((slopes[i] as number) * (i + 1), 4);

@@ -5,5 +5,6 @@ export { type DenseOptions, dense } from './dense.js';
 export { type DropoutOptions, dropout, type Training } from './dropout.js';
 export { type EmbeddingOptions, embedding } from './embedding.js';
 export { type LayerNormOptions, layerNorm } from './layer-norm.js';
+export type { LayerScopeOptions } from './layer-scope.js';
 export { averagePooling2d, flatten, maxPooling2d, type PoolingOptions } from './pooling.js';
-export type { Activation, LayerOptions } from './weights.js';
+export type { Activation, AffineOptions, LayerOptions, NormOptions } from './weights.js';

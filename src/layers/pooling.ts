@@ -9,7 +9,7 @@ import { Tensor } from '../tensor/tensor.js';
 import { checkRank } from './weights.js';
 
 export interface PoolingOptions extends OpOptions {
-  /** Default: 'valid'. */
+  /** The padding of the image; default: 'valid'. */
   readonly padding?: Padding;
 }
 

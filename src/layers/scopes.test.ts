@@ -11,7 +11,8 @@ import {
   trainableVariables,
   variableScope,
 } from '../variables/index.js';
-import { batchNorm, conv2d, dense, flatten, layerNorm, regularizers } from './index.js';
+import { batchNorm, conv2d, dense, flatten, layerNorm } from './layers.js';
+import * as regularizers from './regularizers.js';
 
 const inGraph = <T>(body: (graph: Graph) => T): T => {
   using graph = new Graph();

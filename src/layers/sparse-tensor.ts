@@ -30,7 +30,7 @@ export class SparseTensor<D extends DType = DType> {
     }
   }
 
-  /** Three placeholders: feed `.indices`, `.values` and `.denseShape`. */
+  /** Three placeholders: feed `.indices`, `.values` and `.denseShape`. Default: float32, any rank, named `sparse`. */
   static placeholder<D extends DType = 'float32'>(
     options: { readonly dtype?: D; readonly rank?: number; readonly name?: string } = {},
   ): SparseTensor<D> {

@@ -23,21 +23,23 @@ export type Activation = (x: Output) => Operand;
 
 /** Options of a layer that multiplies by a kernel, adds a bias, and applies an activation. */
 export interface AffineOptions extends LayerOptions {
-  /** Default: none. */
+  /** The function applied to the result; default: none. */
   readonly activation?: Activation;
-  /** Default: true. */
+  /** Whether to add a bias; default: true. */
   readonly useBias?: boolean;
-  /** Default: the variable scope's initializer, else Glorot uniform. */
+  /** The initializer of the kernel, or its initial value; default: the variable scope's, else Glorot uniform. */
   readonly kernelInitializer?: Initializer | TensorLike;
-  /** Default: zeros. */
+  /** The initializer of the bias, or its initial value; default: zeros. */
   readonly biasInitializer?: Initializer | TensorLike;
+  /** The penalty on the kernel; default: none. */
   readonly kernelRegularizer?: Regularizer;
+  /** The penalty on the bias; default: none. */
   readonly biasRegularizer?: Regularizer;
 }
 
 /** Options of a layer that normalises along an axis, then scales by `gamma` and shifts by `beta`. */
 export interface NormOptions extends LayerOptions {
-  /** Default: the last axis. */
+  /** The axis to normalise; default: the last axis. */
   readonly axis?: number;
   /** Added to the variance before dividing. Default: 1e-3. */
   readonly epsilon?: number;
@@ -45,11 +47,13 @@ export interface NormOptions extends LayerOptions {
   readonly center?: boolean;
   /** Whether to multiply by `gamma`. Default: true. */
   readonly scale?: boolean;
-  /** Default: zeros. */
+  /** The initializer of `beta`, or its initial value; default: zeros. */
   readonly betaInitializer?: Initializer | TensorLike;
-  /** Default: ones. */
+  /** The initializer of `gamma`, or its initial value; default: ones. */
   readonly gammaInitializer?: Initializer | TensorLike;
+  /** The penalty on `beta`; default: none. */
   readonly betaRegularizer?: Regularizer;
+  /** The penalty on `gamma`; default: none. */
   readonly gammaRegularizer?: Regularizer;
 }
 

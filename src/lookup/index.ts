@@ -9,11 +9,13 @@ export {
 } from './table.js';
 export {
   type FileOptions,
+  type IdOptions,
   type IndexTableOptions,
   indexTableFromFile,
   indexTableFromTensor,
   indexToStringTableFromFile,
   indexToStringTableFromTensor,
+  type StringOptions,
   TextFileIndex,
   type VocabularyFile,
 } from './vocabulary.js';

@@ -18,14 +18,17 @@ export type VocabularyFile = string | Output<'string'>;
 export interface FileOptions {
   /** The number of lines to use. Default: all. */
   readonly vocabSize?: number;
-  /** Default: `TextFileIndex.wholeLine` for keys of an index table and values of a string table. */
+  /** The column of the keys; default: `TextFileIndex.wholeLine`, of a string table `TextFileIndex.lineNumber`. */
   readonly keyColumnIndex?: number;
+  /** The column of the values; default: `TextFileIndex.lineNumber`, of a string table `TextFileIndex.wholeLine`. */
   readonly valueColumnIndex?: number;
+  /** The character between columns; default: a tab. */
   readonly delimiter?: string;
+  /** The name scope of the ops; default: `string_to_index` or `index_to_string`. */
   readonly name?: string;
 }
 
-interface IdOptions {
+export interface IdOptions {
   /** The id of words outside the vocabulary. Default: -1. Not used with `numOovBuckets`. */
   readonly defaultValue?: number | bigint;
   /** The number of extra ids for words outside the vocabulary, chosen by hash. Default: 0. */
@@ -35,6 +38,7 @@ interface IdOptions {
 export interface IndexTableOptions extends IdOptions {
   /** The dtype of the vocabulary. Default: string for words, int64 for numbers. */
   readonly dtype?: DType;
+  /** The name scope of the ops; default: `string_to_index`. */
   readonly name?: string;
 }
 
@@ -54,7 +58,7 @@ export function indexTableFromTensor(
   });
 }
 
-/** Maps the words of a file to their line numbers. */
+/** Maps the words of a file to their line numbers. `keyDtype` is the dtype of the words; default: 'string'. */
 export function indexTableFromFile(
   vocabularyFile: VocabularyFile,
   options: FileOptions & IdOptions & { readonly keyDtype?: 'string' | 'int64' } = {},
@@ -67,7 +71,7 @@ export function indexTableFromFile(
   );
 }
 
-interface StringOptions {
+export interface StringOptions {
   /** The word for ids outside the vocabulary. Default: `UNK`. */
   readonly defaultValue?: string;
 }

@@ -100,7 +100,7 @@ describe('a status from TensorFlow', () => {
     expect(error).toMatchObject({ code: 'SHOAL_TF_INVALID_ARGUMENT', op: 'square' });
   });
 
-  test('FAILED_PRECONDITION of a variable without a value says to initialize it', async () => {
+  test('FAILED_PRECONDITION of a variable without a value has a hint to initialize it', async () => {
     const error = await failure(() => tf.variable('weights', { shape: [2] }).add(1));
     expect(error).toMatchObject({ code: 'SHOAL_TF_FAILED_PRECONDITION' });
     expect(error.hint).toContain('Variable weights has no value yet');

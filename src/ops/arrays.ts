@@ -105,11 +105,17 @@ export const slice = <D extends DType>(
 ): Output<D> => raw.slice(x, indexTensor(begin), indexTensor(size), options);
 
 export interface StridedSliceOptions extends OpOptions {
+  /** The step of each axis; default: 1. */
   readonly strides?: readonly number[] | Operand;
+  /** The axes, as bits, whose `begin` is ignored; default: 0. */
   readonly beginMask?: number;
+  /** The axes, as bits, whose `end` is ignored; default: 0. */
   readonly endMask?: number;
+  /** The position, as a bit, that stands for all axes not given; default: 0. */
   readonly ellipsisMask?: number;
+  /** The positions, as bits, where an axis of size 1 is inserted; default: 0. */
   readonly newAxisMask?: number;
+  /** The axes, as bits, that are indexed by `begin` and removed; default: 0. */
   readonly shrinkAxisMask?: number;
 }
 
@@ -125,7 +131,9 @@ export function stridedSlice<D extends DType>(
 }
 
 export interface GatherOptions extends OpOptions {
+  /** The axis to gather along; default: 0. */
   readonly axis?: number;
+  /** The number of leading batch axes; default: 0. */
   readonly batchDims?: number;
 }
 
@@ -145,7 +153,7 @@ export const scatterND = (
   options?: OpOptions,
 ): Output => raw.scatterNd(integers(indices), updates, asShape(shape), options);
 
-/** Pads each axis by [before, after]. */
+/** Pads each axis by [before, after], with `value` (default: 0) or, by `mode`, with reflected elements. */
 export function pad<D extends DType>(
   x: Operand<D>,
   paddings: readonly (readonly [number, number])[] | Operand,

@@ -79,9 +79,9 @@ const OTHERS = {
   tile: arrays.tile,
 } as const;
 
-type UnaryMethods = { [K in keyof typeof UNARY]: () => Output };
-type BinaryMethods = { [K in keyof typeof BINARY]: (other: Operand) => Output };
-type ReductionMethods = {
+export type UnaryMethods = { [K in keyof typeof UNARY]: () => Output };
+export type BinaryMethods = { [K in keyof typeof BINARY]: (other: Operand) => Output };
+export type ReductionMethods = {
   [K in keyof typeof REDUCTIONS]: (axis?: number | readonly number[], keepDims?: boolean) => Output;
 };
 

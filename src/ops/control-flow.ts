@@ -14,7 +14,7 @@ import type { DType } from '../tensor/dtype.js';
 import { formatShape, type PartialShape } from '../tensor/shape.js';
 import { asOutput, build, type Operand } from './build.js';
 
-type Branch = () => Operand | readonly Operand[];
+export type Branch = () => Operand | readonly Operand[];
 
 const asList = (value: Operand | readonly Operand[]): Output[] =>
   Array.isArray(value) && value.some((item) => item instanceof Output || typeof item === 'object')
@@ -100,7 +100,10 @@ export function condOne(
 export interface WhileOptions extends OpOptions {
   /** Stops after this many iterations. Default: no limit. */
   readonly maximumIterations?: number;
-  /** Static shapes of the loop variables, with null for sizes that change between iterations. */
+  /**
+   * Static shapes of the loop variables, with null for sizes that change between iterations; default: those of the
+   * initial values.
+   */
   readonly shapeInvariants?: readonly PartialShape[];
 }
 

@@ -11,7 +11,9 @@ import { asOutput, constantIn, isOutputLike, type Operand } from './build.js';
 import * as raw from './generated/index.js';
 
 export interface ConstantOptions<D extends DType = DType> extends OpOptions {
+  /** The dtype; default: that of the value, float32 for numbers. */
   readonly dtype?: D;
+  /** The shape; default: that of the value. */
   readonly shape?: Shape;
 }
 
@@ -37,7 +39,7 @@ export function constant<D extends DType = DType>(
 
 export const scalar = constant;
 
-/** A value to be fed in each run. */
+/** A value to be fed in each run. Default: dtype float32, unknown shape. */
 export function placeholder<D extends DType = 'float32'>(
   options: { readonly dtype?: D; readonly shape?: PartialShape } & OpOptions = {},
 ): Output<D> {
@@ -113,6 +115,7 @@ const typed = (operand: Operand, dtype: DType): DType | undefined =>
 export const linspace = (start: Operand, stop: Operand, num: Operand): Output =>
   raw.linSpace(start, stop, num);
 
+/** `onValue` (default: 1) at each index, `offValue` (default: 0) elsewhere, along `axis` (default: a new last one). */
 export function oneHot(
   indices: Operand,
   depth: Operand,

@@ -33,8 +33,8 @@ export {
   unstack,
 } from './arrays.js';
 export { asOutput, type Operand } from './build.js';
-export type { ChainMethods } from './chain.js';
-export { callFunction, cond, condOne, type WhileOptions, whileLoop } from './control-flow.js';
+export type { BinaryMethods, ChainMethods, ReductionMethods, UnaryMethods } from './chain.js';
+export { type Branch, callFunction, cond, condOne, type WhileOptions, whileLoop } from './control-flow.js';
 export {
   type ConstantOptions,
   constant,
@@ -67,6 +67,8 @@ export {
   asin,
   atan,
   atan2,
+  type Binary,
+  type Comparison,
   type CumulateOptions,
   cast,
   ceil,
@@ -128,6 +130,7 @@ export {
   sum,
   tan,
   tanh,
+  type Unary,
   where,
 } from './math.js';
 export {

@@ -7,9 +7,13 @@ import { Tensor } from '../tensor/tensor.js';
 import { asOutput, isOutputLike, type Operand } from './build.js';
 import * as raw from './generated/index.js';
 
-type Unary = <D extends DType = DType>(x: Operand<D>, options?: OpOptions) => Output<D>;
-type Binary = <D extends DType = DType>(a: Operand<D>, b: Operand<D>, options?: OpOptions) => Output<D>;
-type Comparison = (a: Operand, b: Operand, options?: OpOptions) => Output<'bool'>;
+export type Unary = <D extends DType = DType>(x: Operand<D>, options?: OpOptions) => Output<D>;
+export type Binary = <D extends DType = DType>(
+  a: Operand<D>,
+  b: Operand<D>,
+  options?: OpOptions,
+) => Output<D>;
+export type Comparison = (a: Operand, b: Operand, options?: OpOptions) => Output<'bool'>;
 
 export const add: Binary = (a, b, options) => raw.addV2(a, b, options) as never;
 export const sub: Binary = (a, b, options) => raw.sub(a, b, options) as never;
@@ -93,7 +97,9 @@ export function cast<D extends DType>(x: Operand, dtype: D, options?: OpOptions)
 }
 
 export interface MatMulOptions extends OpOptions {
+  /** Whether to transpose `a`; default: false. */
   readonly transposeA?: boolean;
+  /** Whether to transpose `b`; default: false. */
   readonly transposeB?: boolean;
 }
 
@@ -120,6 +126,7 @@ export function matMul<D extends DType = DType>(
 export interface ReduceOptions extends OpOptions {
   /** Axes to reduce; negative ones count from the end. Default: all. */
   readonly axis?: number | readonly number[] | Output;
+  /** Whether reduced axes remain, with size 1; default: false. */
   readonly keepDims?: boolean;
 }
 
@@ -183,8 +190,11 @@ export function argMin(x: Operand, axis = 0, dtype: 'int32' | 'int64' = 'int64')
 }
 
 export interface CumulateOptions extends OpOptions {
+  /** The axis to accumulate along; default: 0. */
   readonly axis?: number;
+  /** Whether to exclude the element itself; default: false. */
   readonly exclusive?: boolean;
+  /** Whether to accumulate from the end; default: false. */
   readonly reverse?: boolean;
 }
 

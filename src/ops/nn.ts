@@ -105,8 +105,11 @@ const window = (size: Pair): number[] => {
 const paddingName = (padding: Padding): 'SAME' | 'VALID' => (padding === 'same' ? 'SAME' : 'VALID');
 
 export interface ConvOptions extends OpOptions {
+  /** The step of the window; default: 1. */
   readonly strides?: Pair;
+  /** The padding of the image; default: 'same'. */
   readonly padding?: Padding;
+  /** The distance between elements of the window; default: 1. */
   readonly dilations?: Pair;
 }
 
@@ -127,8 +130,11 @@ export const conv2d = convolution(raw.conv2D);
 export const depthwiseConv2d = convolution(raw.depthwiseConv2dNative as typeof raw.conv2D);
 
 export interface PoolOptions extends OpOptions {
+  /** The size of the window; default: 2. */
   readonly size?: Pair;
+  /** The step of the window; default: its size. */
   readonly strides?: Pair;
+  /** The padding of the image; default: 'same'. */
   readonly padding?: Padding;
 }
 

@@ -12,7 +12,9 @@ import { add, mul } from './math.js';
 const DEFAULT_GRAPH_SEED = 87654321;
 
 export interface RandomOptions<D extends DType = DType> extends OpOptions {
+  /** The dtype; default: 'float32'. */
   readonly dtype?: D;
+  /** The seed of the op; default: derived from the graph's seed if that is set, else random. */
   readonly seed?: number;
 }
 

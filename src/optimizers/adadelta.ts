@@ -17,9 +17,9 @@ import { checkHyperparameter, type Hyperparameter, type Hyperparameters } from '
 import { Optimizer, type OptimizerOptions, type SlotSpec } from './optimizer.js';
 
 export interface AdadeltaOptions extends OptimizerOptions {
-  /** Default: 0.95. */
+  /** The decay of the averages; default: 0.95. */
   readonly rho?: Hyperparameter;
-  /** Default: 1e-8. */
+  /** Keeps the divisor above 0; default: 1e-8. */
   readonly epsilon?: Hyperparameter;
 }
 

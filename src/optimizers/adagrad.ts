@@ -14,7 +14,7 @@ import { checkHyperparameter, type Hyperparameter, type Hyperparameters } from '
 import { Optimizer, type OptimizerOptions, type SlotSpec } from './optimizer.js';
 
 export interface AdagradOptions extends OptimizerOptions {
-  /** Default: 0.1. */
+  /** The initial value of the accumulators; default: 0.1. */
   readonly initialAccumulatorValue?: number;
 }
 

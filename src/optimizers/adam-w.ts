@@ -17,7 +17,7 @@ import { AdamOptimizer, type AdamOptions } from './adam.js';
 import { checkHyperparameter, type Hyperparameter, type Hyperparameters } from './hyperparameters.js';
 
 export interface AdamWOptions extends AdamOptions {
-  /** Default: 0.004. */
+  /** The weight decay per step, times the learning rate; default: 0.004. */
   readonly weightDecay?: Hyperparameter;
   /** Which variables decay (default: all). Exclude biases and normalisation scales. */
   readonly decays?: (variable: Variable) => boolean;

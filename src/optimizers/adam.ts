@@ -22,11 +22,11 @@ import { checkHyperparameter, type Hyperparameter, type Hyperparameters } from '
 import { Optimizer, type OptimizerOptions, type SlotSpec } from './optimizer.js';
 
 export interface AdamOptions extends OptimizerOptions {
-  /** Default: 0.9. */
+  /** The decay of the first moment; default: 0.9. */
   readonly beta1?: number;
-  /** Default: 0.999. */
+  /** The decay of the second moment; default: 0.999. */
   readonly beta2?: number;
-  /** Default: 1e-8. */
+  /** Keeps the divisor above 0; default: 1e-8, 1e-7 for AdamW. */
   readonly epsilon?: Hyperparameter;
 }
 

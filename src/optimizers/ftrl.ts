@@ -21,16 +21,21 @@ import { checkHyperparameter, type Hyperparameter, type Hyperparameters } from '
 import { Optimizer, type OptimizerOptions, type SlotSpec } from './optimizer.js';
 
 export interface FtrlOptions extends OptimizerOptions {
-  /** Default: -0.5. */
+  /** How the learning rate decreases: 0 keeps it constant. Default: -0.5. */
   readonly learningRatePower?: number;
-  /** Default: 0.1. The strengths and beta default to 0. */
+  /** The initial value of the accumulators; default: 0.1. */
   readonly initialAccumulatorValue?: number;
+  /** The strength of the L1 penalty; default: 0. */
   readonly l1RegularizationStrength?: number;
+  /** The strength of the L2 penalty that stabilizes the updates; default: 0. */
   readonly l2RegularizationStrength?: number;
+  /** The strength of the L2 penalty on the magnitude of the weights; default: 0. */
   readonly l2ShrinkageRegularizationStrength?: number;
+  /** β of the FTRL paper; default: 0. */
   readonly beta?: number;
-  /** Suffixes of the slot names. Default: the optimizer's name. */
+  /** The suffix of the accumulators' names; default: the optimizer's name. */
   readonly accumName?: string;
+  /** The suffix of the linear terms' names; default: the optimizer's name, made unique. */
   readonly linearName?: string;
 }
 

@@ -52,6 +52,7 @@ export {
   type SlotSpec,
   type UpdateGuard,
 } from './optimizer.js';
+export type { ProximalOptimizer, ProximalOptions } from './proximal.js';
 export { SyncReplicasOptimizer, type SyncReplicasOptions } from './sync-replicas.js';
 export {
   AdadeltaOptimizer,

@@ -58,9 +58,9 @@ export function inverseTimeDecay(rate: Scalar, options: DecayOptions): Schedule 
 
 export interface PolynomialDecayOptions {
   readonly decaySteps: number;
-  /** Default: 0.0001. */
+  /** The rate after `decaySteps`; default: 0.0001. */
   readonly endLearningRate?: number;
-  /** Default: 1. */
+  /** The power of the polynomial; default: 1, linear. */
   readonly power?: number;
   /** Restarts with a longer period instead of staying at `endLearningRate`. Default: false. */
   readonly cycle?: boolean;
@@ -120,6 +120,7 @@ export interface CosineDecayRestartsOptions {
   readonly tMul?: number;
   /** The initial rate of each period relative to the previous one. Default: 1. */
   readonly mMul?: number;
+  /** The minimum rate, as a fraction of the initial rate; default: 0. */
   readonly alpha?: number;
 }
 

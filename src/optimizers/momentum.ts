@@ -15,7 +15,7 @@ import { checkHyperparameter, type Hyperparameter, type Hyperparameters } from '
 import { Optimizer, type OptimizerOptions, type SlotSpec } from './optimizer.js';
 
 export interface MomentumOptions extends OptimizerOptions {
-  /** Default: false. */
+  /** Whether to use Nesterov momentum; default: false. */
   readonly useNesterov?: boolean;
 }
 

@@ -23,6 +23,7 @@ export interface ExponentialMovingAverageOptions {
   readonly numUpdates?: Scalar;
   /** Corrects the bias of tensor averages, which start at zero. Default: false. */
   readonly zeroDebias?: boolean;
+  /** The suffix of the averages' names; default: `ExponentialMovingAverage`. */
   readonly name?: string;
 }
 

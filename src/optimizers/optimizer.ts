@@ -31,10 +31,11 @@ export interface ComputeGradientsOptions {
 }
 
 export interface ApplyGradientsOptions {
-  /** Incremented by one after the updates. */
+  /** Incremented by one after the updates; default: none. */
   readonly globalStep?: Variable;
+  /** The name of the train op; default: the optimizer's name. */
   readonly name?: string;
-  /** Decides on the variables' devices whether the updates are applied. */
+  /** Decides on the variables' devices whether the updates are applied; default: none, they are. */
   readonly guard?: UpdateGuard;
 }
 
@@ -49,7 +50,7 @@ export interface UpdateGuard {
 export interface OptimizerOptions {
   /** Serializes the updates of each variable. Default: false. */
   readonly useLocking?: boolean;
-  /** The name of the train op, and the suffix of slot names. */
+  /** The name of the train op, and the suffix of slot names; default: TensorFlow's, such as `Adam`. */
   readonly name?: string;
 }
 

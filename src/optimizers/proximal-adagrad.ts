@@ -17,7 +17,7 @@ import type { SlotSpec } from './optimizer.js';
 import { ProximalOptimizer, type ProximalOptions } from './proximal.js';
 
 export interface ProximalAdagradOptions extends ProximalOptions {
-  /** Default: 0.1. */
+  /** The initial value of the accumulators; default: 0.1. */
   readonly initialAccumulatorValue?: number;
 }
 

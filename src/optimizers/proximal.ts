@@ -8,9 +8,9 @@ import { checkHyperparameter, type Hyperparameter, type Hyperparameters } from '
 import { Optimizer, type OptimizerOptions } from './optimizer.js';
 
 export interface ProximalOptions extends OptimizerOptions {
-  /** Default: 0. */
+  /** The strength of the L1 penalty; default: 0. */
   readonly l1RegularizationStrength?: number;
-  /** Default: 0. */
+  /** The strength of the L2 penalty; default: 0. */
   readonly l2RegularizationStrength?: number;
 }
 

@@ -18,11 +18,11 @@ import { checkHyperparameter, type Hyperparameter, type Hyperparameters } from '
 import { Optimizer, type OptimizerOptions, type SlotSpec } from './optimizer.js';
 
 export interface RmsPropOptions extends OptimizerOptions {
-  /** Default: 0.9. */
+  /** The decay of the average of squared gradients; default: 0.9. */
   readonly decay?: Hyperparameter;
-  /** Default: 0. */
+  /** The momentum; default: 0. */
   readonly momentum?: Hyperparameter;
-  /** Default: 1e-10. */
+  /** Keeps the divisor above 0; default: 1e-10. */
   readonly epsilon?: Hyperparameter;
   /** Divides by the standard deviation of the gradient instead of its magnitude. Default: false. */
   readonly centered?: boolean;

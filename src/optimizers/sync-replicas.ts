@@ -34,7 +34,9 @@ export interface SyncReplicasOptions {
   readonly replicasToAggregate: number;
   /** The number of workers; those beyond `replicasToAggregate` are backups. Default: `replicasToAggregate`. */
   readonly totalNumReplicas?: number;
-  /** The device of this worker's local step variable: the worker's own device in a cluster. */
+  /**
+   * The device of this worker's local step variable: the worker's own device in a cluster. Default: the device scope.
+   */
   readonly workerDevice?: string;
 }
 

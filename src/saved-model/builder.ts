@@ -11,7 +11,7 @@ import type { Graph } from '../graph/graph.js';
 import { currentGraph } from '../graph/graph.js';
 import { type MetaGraphDef, SavedModelSchema } from '../proto/generated/model_pb.js';
 import { textFormat } from '../proto/text-format.js';
-import type { TrainingRunner } from '../train/recovery/training-runner.js';
+import type { TrainingRunner } from '../train/task/training-runner.js';
 import { Assets } from './assets.js';
 import { clusterVariables } from './cluster-variables.js';
 import {
@@ -34,6 +34,7 @@ export type ExportSession = Pick<TrainingRunner, 'graph'> &
 export interface VariablesOptions extends MetaGraphOptions {
   /** Where the variables come from. Default: the session. */
   readonly source?: VariableSource;
+  /** Cancels the export; default: none. */
   readonly signal?: AbortSignal;
 }
 
@@ -81,7 +82,7 @@ export class SavedModelBuilder implements AsyncDisposable {
     });
   }
 
-  /** Adds another graph, with other tags, that uses the variables of the first. */
+  /** Adds another graph (default: the current one), with other tags, that uses the variables of the first. */
   async addMetaGraph(
     tags: readonly string[],
     options: MetaGraphOptions & { readonly graph?: Graph } = {},
@@ -109,7 +110,7 @@ export class SavedModelBuilder implements AsyncDisposable {
     this.#extra.set(file, Buffer.from(content));
   }
 
-  /** Writes the rest and publishes; resolves with the directory. */
+  /** Writes the rest and publishes; resolves with the directory. `asText` writes text format; default: false. */
   async save(options: { readonly asText?: boolean; readonly signal?: AbortSignal } = {}): Promise<string> {
     const { asText = false, signal } = options;
     return this.#exclusively(async () => {

@@ -1,10 +1,8 @@
 /** The variables of a cluster as the source of an export: each task streams its variables to the disk of this task. */
 import type { ConsistencyOption } from '../checkpoint/consistency.js';
 import { type SavedVariable, savedVariable } from '../checkpoint/saved-variable.js';
-import type { Server } from '../cluster/runtime/server.js';
-import { invalid } from '../errors/errors.js';
 import type { Graph } from '../graph/graph.js';
-import { checkpointServiceOf } from '../train/checkpoints/checkpoint-service.js';
+import type { Server } from '../train/task/server.js';
 import { trainedVariables } from './trained-variables.js';
 import type { VariableSource } from './variable-source.js';
 
@@ -19,12 +17,7 @@ export function clusterVariables(server: Server, options: ClusterVariablesOption
   const { trained, consistency, onProgress } = options;
   return {
     async write({ variables, directory, prefix, signal }) {
-      const service = checkpointServiceOf(server);
-      if (!service) {
-        throw invalid('This server has no checkpoint service, which exports need', {
-          hint: 'Start it with Server.start of shoal/train.',
-        });
-      }
+      const service = server.checkpoints;
       const held = trained ? trainedVariables(variables, trained) : variables;
       const byOwner = new Map<string, SavedVariable[]>();
       for (const { variable, key } of held) {

@@ -6,9 +6,9 @@ import { DirectoryReader } from '../formats/range-reader.js';
 import type { MetaGraphDef } from '../proto/generated/model_pb.js';
 import { assetsOf, openVariables } from './check-files.js';
 import { RESERVED_SIGNATURES, SAVED_MODEL_TEXT_FILE, VARIABLES_DIRECTORY } from './constants.js';
+import { OBJECT_GRAPH_KEY } from './missing-values.js';
 import { readSavedModel, tagsOf } from './read-model.js';
 import { specOf, type TensorSpec } from './signature-values.js';
-import { OBJECT_GRAPH_KEY } from './unrestored.js';
 
 export interface SignatureDescription {
   readonly name: string;

@@ -2,7 +2,12 @@
 export { type ExportSession, SavedModelBuilder, type VariablesOptions } from './builder.js';
 export type { SignatureDefMap } from './check-signatures.js';
 export { signatureConstants, tags } from './constants.js';
-export { describeSavedModel, type GraphDescription, type SavedModelDescription } from './describe.js';
+export {
+  describeSavedModel,
+  type GraphDescription,
+  type SavedModelDescription,
+  type SignatureDescription,
+} from './describe.js';
 export { LoadedModel, type LoadOptions, loadSavedModel } from './loader.js';
 export type { MetaGraphOptions } from './meta-graph-export.js';
 export { RaggedTensorValue } from './ragged.js';

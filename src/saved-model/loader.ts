@@ -15,6 +15,7 @@ import { Session } from '../session/session.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { checkFiles, damaged } from './check-files.js';
 import { RESERVED_SIGNATURES, tags as TAGS } from './constants.js';
+import { restoreMissingValues } from './missing-values.js';
 import { chooseMetaGraph, readSavedModel } from './read-model.js';
 import {
   type Calls,
@@ -23,16 +24,17 @@ import {
   type Signatures,
   type SignatureTypes,
 } from './signature.js';
-import { restoreForgotten } from './unrestored.js';
 
 export interface LoadOptions {
-  /** Default: `['serve']`. */
+  /** The tags of the graph to load; default: `['serve']`. */
   readonly tags?: readonly string[];
   /** Reads all variables and compares their checksums before TensorFlow restores them. Default: false. */
   readonly verify?: boolean;
+  /** The configuration of the session; default: TensorFlow's. */
   readonly config?: MessageInitShape<typeof ConfigProtoSchema>;
-  /** Default: 10 minutes. */
+  /** How long the load may take; default: 10 minutes. */
   readonly timeoutMs?: number;
+  /** Cancels the load; default: none. */
   readonly signal?: AbortSignal;
 }
 
@@ -127,7 +129,7 @@ export class LoadedModel<S extends SignatureTypes = SignatureTypes> implements A
     meta: MetaGraphDef,
   ): Promise<LoadedModel<S>> {
     try {
-      await restoreForgotten(session, directory, meta);
+      await restoreMissingValues(session, directory, meta);
       const defaults = await defaultInputs(session, meta);
       return new LoadedModel<S>(directory, tags, session, meta.signatureDef, defaults);
     } catch (error) {
@@ -141,7 +143,7 @@ export class LoadedModel<S extends SignatureTypes = SignatureTypes> implements A
     return this.#closing !== undefined;
   }
 
-  /** Waits for running calls, then frees the model. Calls that run longer than `timeoutMs` are cancelled. */
+  /** Waits for running calls, then frees the model. Calls that exceed `timeoutMs` (default: 60 s) are cancelled. */
   close(options: { readonly timeoutMs?: number } = {}): Promise<void> {
     this.#closing ??= this.#close(options.timeoutMs ?? CLOSE_TIMEOUT_MS);
     return this.#closing;

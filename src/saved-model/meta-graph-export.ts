@@ -28,14 +28,15 @@ import { addSaverOps } from './saver-ops.js';
 import type { NamedVariable } from './variable-source.js';
 
 export interface MetaGraphOptions {
+  /** The signatures by name; default: none. */
   readonly signatureDefMap?: SignatureDefMap;
   /** Constants that hold paths. Default: those of the collection ASSET_FILEPATHS that the export needs. */
   readonly assetsCollection?: readonly Output[];
   /** Runs when the model is loaded. Default: the initializers of the tables that the signatures use. */
   readonly mainOp?: Operation;
-  /** The same under the name that TensorFlow 1 gave it. */
+  /** The same under the name that TensorFlow 1 gave it; default: none. */
   readonly legacyInitOp?: Operation;
-  /** Default: true. */
+  /** Whether to remove devices; default: true. */
   readonly clearDevices?: boolean;
   /** Omits attributes that have their default, for older versions of TensorFlow. Default: false. */
   readonly stripDefaultAttrs?: boolean;

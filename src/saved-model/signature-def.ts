@@ -59,8 +59,11 @@ const infosOf = (tensors: SignatureTensors): Record<string, TensorInfo> =>
   Object.fromEntries(Object.entries(tensors).map(([name, tensor]) => [name, buildTensorInfo(tensor)]));
 
 export function buildSignatureDef(options: {
+  /** The inputs by name; default: none. */
   readonly inputs?: SignatureTensors;
+  /** The outputs by name; default: none. */
   readonly outputs?: SignatureTensors;
+  /** The method of TensorFlow Serving; default: `signatureConstants.predictMethodName`. */
   readonly methodName?: string;
 }): SignatureDef {
   const { inputs = {}, outputs = {}, methodName = keys.predictMethodName } = options;
@@ -70,7 +73,9 @@ export function buildSignatureDef(options: {
 /** Serialized `tf.train.Example`s to classes (strings), scores, or both. */
 export function classificationSignatureDef(options: {
   readonly examples: OutputLike;
+  /** The classes, as strings; default: none. */
   readonly classes?: OutputLike;
+  /** The scores of the classes; default: none. */
   readonly scores?: OutputLike;
 }): SignatureDef {
   const { examples, classes, scores } = options;

@@ -20,7 +20,9 @@ export interface SignatureType {
 export type SignatureTypes = Readonly<Record<string, SignatureType>>;
 
 export interface CallOptions {
+  /** How long the call may take; default: no limit. */
   readonly timeoutMs?: number;
+  /** Cancels the call; default: none. */
   readonly signal?: AbortSignal;
 }
 

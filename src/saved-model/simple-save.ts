@@ -1,5 +1,5 @@
 /** TensorFlow 1's simple_save: one graph for serving, with one signature. */
-import type { TrainingRunner } from '../train/recovery/training-runner.js';
+import type { TrainingRunner } from '../train/task/training-runner.js';
 import { SavedModelBuilder, type VariablesOptions } from './builder.js';
 import { signatureConstants, tags } from './constants.js';
 import { predictSignatureDef, type SignatureTensors } from './signature-def.js';

@@ -24,7 +24,7 @@ async function endedProcess(): Promise<number> {
   return child.pid!;
 }
 
-test('what is written appears with one rename', async () => {
+test('an export appears with one rename', async () => {
   const staging = await Staging.open(target);
   await writeFile(join(await staging.folder('assets'), 'a'), 'x');
   expect((await readdir(root)).filter((name) => !name.startsWith('.'))).toEqual([]);

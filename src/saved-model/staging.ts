@@ -6,12 +6,12 @@
  * killed exporter from the files of a running one.
  */
 import { randomBytes } from 'node:crypto';
-import { constants } from 'node:fs';
-import { lstat, mkdir, open, readdir, rename, rm } from 'node:fs/promises';
+import { lstat, mkdir, readdir, rename, rm } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { basename, dirname, join, resolve } from 'node:path';
 import { faultPoint } from '../async/fault-point.js';
 import { messageOf, ShoalError } from '../errors/errors.js';
+import { syncDirectory } from '../store/disk/publish.js';
 
 /** A staging directory of another host, or of a process id that is in use, is not removed until it is this old. */
 const STALE_MS = 24 * 60 * 60 * 1000;
@@ -149,13 +149,4 @@ async function foldersIn(root: string): Promise<string[]> {
     ...entries.filter((entry) => entry.isDirectory()).map((entry) => join(entry.parentPath, entry.name)),
     root,
   ];
-}
-
-async function syncDirectory(path: string): Promise<void> {
-  const directory = await open(path, constants.O_RDONLY);
-  try {
-    await directory.sync();
-  } finally {
-    await directory.close();
-  }
 }

@@ -9,8 +9,7 @@ import { ShardImage } from '../checkpoint/shard-image.js';
 import { writeIndexFile } from '../formats/tensor-bundle/index-file.js';
 import { dataFile, indexFile } from '../formats/tensor-bundle/naming.js';
 import type { Graph } from '../graph/graph.js';
-import type { Fetches, FetchResult } from '../session/fetches.js';
-import type { RunOptions } from '../session/session.js';
+import type { Runner } from '../session/runner.js';
 import type { Tensor } from '../tensor/tensor.js';
 import type { Variable } from '../variables/variable.js';
 import { trainedVariables } from './trained-variables.js';
@@ -26,6 +25,7 @@ export interface WriteRequest {
   /** Where the files go: `PREFIX.index` and `PREFIX.data-0000i-of-0000n`. It exists. */
   readonly directory: string;
   readonly prefix: string;
+  /** Cancels the write; default: none. */
   readonly signal?: AbortSignal;
 }
 
@@ -37,10 +37,6 @@ export interface VariableSource {
   write(request: WriteRequest): Promise<void>;
 }
 
-interface Runs {
-  run<const F extends Fetches>(fetches: F, options?: RunOptions): Promise<FetchResult<F>>;
-}
-
 /** How long a read of all variables may take before the export fails. */
 const READ_TIMEOUT_MS = 10 * 60_000;
 
@@ -50,7 +46,7 @@ const READ_TIMEOUT_MS = 10 * 60_000;
  * workers may fall between the reads.
  */
 export function sessionVariables(
-  session: Runs,
+  session: Runner,
   options: {
     /** The graph of the session, if another graph is exported. Variables are matched by their names. */
     readonly trained?: Graph;

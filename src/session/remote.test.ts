@@ -30,11 +30,11 @@ let counter: Variable<'float32'>;
 
 beforeAll(async () => {
   server = startProgram(SERVER);
-  const told = once(server.child.stdout as NodeJS.EventEmitter, 'data') as Promise<[string]>;
+  const printed = once(server.child.stdout as NodeJS.EventEmitter, 'data') as Promise<[string]>;
   const failed = server.ended.then(({ stderr }) => {
     throw new Error(`The server exited: ${stderr}`);
   });
-  [target] = await Promise.race([told, failed]);
+  [target] = await Promise.race([printed, failed]);
   target = target.trim();
   graph = new Graph();
   counter = graph.asDefault(() => tf.variable('counter', { initializer: 1 }));

@@ -23,23 +23,34 @@ import { type Call, NativeRun } from './native-run.js';
 import { serverAtTarget, type TargetServer } from './targets.js';
 
 export interface SessionOptions {
+  /** The graph to run; default: the current graph. */
   readonly graph?: Graph;
   /** A server's address (`grpc://host:port`). Default: this process. */
   readonly target?: string;
+  /** The configuration of the session; default: TensorFlow's. */
   readonly config?: MessageInitShape<typeof ConfigProtoSchema>;
-  /** false: if the target is a server of this process, use only that server, without its cluster. */
+  /**
+   * false: if the target is a server of this process, use only that server, without its cluster. Default: its cluster
+   * is used.
+   */
   readonly cluster?: false;
 }
 
 export interface RunOptions {
+  /** The values of placeholders and other tensors; default: none. */
   readonly feeds?: Feeds;
-  /** Ops to run in addition to the fetches. */
+  /** Ops to run in addition to the fetches; default: none. */
   readonly targets?: readonly Operation[];
+  /** How long the run may take; default: no limit. */
   readonly timeoutMs?: number;
+  /** Cancels the run; default: none. */
   readonly signal?: AbortSignal;
-  /** Enables tracing and receives the trace. */
+  /** Enables tracing and receives the trace; default: no tracing. */
   readonly onMetadata?: (metadata: RunMetadata) => void;
-  /** Called when the native call starts; `returned` resolves when it returns, possibly after the run was abandoned. */
+  /**
+   * Called when the native call starts; `returned` resolves when it returns, possibly after the run was abandoned.
+   * Default: none.
+   */
   readonly onBegun?: (returned: Promise<void>) => void;
 }
 
@@ -77,7 +88,7 @@ export class Session {
     });
   }
 
-  /** Opens a session on a thread of the pool, with a deadline. */
+  /** Opens a session on a thread of the pool, within `timeoutMs`; default: no limit. */
   static async create(
     given: SessionOptions & { readonly timeoutMs?: number; readonly signal?: AbortSignal } = {},
   ): Promise<Session> {
@@ -109,7 +120,8 @@ export class Session {
   static load(
     directory: string,
     tags: readonly string[],
-    options: Omit<SessionOptions, 'target'> & WaitOptions & { readonly graph: Graph },
+    options: Omit<SessionOptions, 'target'> &
+      Pick<RunOptions, 'signal' | 'timeoutMs'> & { readonly graph: Graph },
   ): Promise<{ readonly session: Session; readonly metaGraphDef: Uint8Array }> {
     const { graph } = options;
     const start = (done: Done) => {

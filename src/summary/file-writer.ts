@@ -13,12 +13,13 @@ import { Tensor } from '../tensor/tensor.js';
 import { cleanTag } from './ops.js';
 
 export interface FileWriterOptions {
-  /** A graph to write when the writer is created. */
+  /** A graph to write when the writer is created; default: none. */
   readonly graph?: Graph;
+  /** Flushes when the oldest event has waited this long; default: 10. */
   readonly flushSecs?: number;
-  /** The suffix of the file name. */
+  /** The suffix of the file name; default: none. */
   readonly filenameSuffix?: string;
-  /** The time in milliseconds since 1970. */
+  /** The time in milliseconds since 1970; default: `Date.now`. */
   readonly now?: (() => number) | undefined;
 }
 

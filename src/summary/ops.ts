@@ -17,7 +17,7 @@ import { GraphKeys } from '../variables/collections.js';
 export interface SummaryOptions {
   /** The collections to add the summary to. Default: the collection of `mergeAll`. */
   readonly collections?: readonly string[];
-  /** A prefix of the tag, by which TensorBoard groups. */
+  /** A prefix of the tag, by which TensorBoard groups; default: none. */
   readonly family?: string;
 }
 
@@ -69,7 +69,7 @@ export function text(name: string, strings: Operand, options: SummaryOptions = {
   });
 }
 
-/** Merges several summaries into one. */
+/** Merges several summaries into one, added to `collections`; default: none. */
 export function merge(
   summaries: readonly Operand<'string'>[],
   options: { readonly collections?: readonly string[]; readonly name?: string } = {},

@@ -18,7 +18,7 @@ beforeAll(() => {
 });
 afterAll(() => session.close());
 
-/** Through TensorFlow: fed to an Identity and fetched. */
+/** Feeds the tensor to an Identity op and fetches it. */
 function throughIdentity(tensor: Tensor): Tensor {
   const { dtype } = tensor;
   const known = placeholders.get(dtype);
@@ -28,7 +28,7 @@ function throughIdentity(tensor: Tensor): Tensor {
   return session.runSync(`same_${dtype}`, { feeds: [[fed, tensor]] });
 }
 
-/** Through the definition of a constant. */
+/** The value of a constant op. */
 function throughConstant(tensor: Tensor): Tensor {
   return session.runSync(graph.op('Const', [], { value: tensor, dtype: tensor.dtype }).output());
 }
@@ -72,8 +72,8 @@ const SAMPLES: Partial<Record<DType, unknown[]>> = {
   qint32: [-(2 ** 31), 2 ** 31 - 1],
 };
 
-describe('every type that JavaScript can read', () => {
-  test('has samples here', () => {
+describe('every dtype that JavaScript can read', () => {
+  test('has samples in this test', () => {
     expect(readable.filter((dtype) => !SAMPLES[dtype])).toEqual([]);
   });
 
@@ -205,12 +205,12 @@ describe('ranges', () => {
     expect(() => Tensor.of(value, { dtype })).toThrow(`cannot be an element of a ${dtype} tensor`);
   });
 
-  test('typed arrays that are taken as they are are checked where words have more values than the type', () => {
+  test('typed arrays that are used without conversion are checked if their words have invalid values', () => {
     expect(() => Tensor.of(Uint8Array.from([0, 2]), { dtype: 'bool' })).toThrow('2 is out of range for bool');
     expect(() => Tensor.of(Int8Array.from([8]), { dtype: 'int4' })).toThrow('8 is out of range for int4');
   });
 
-  test('an unknown type is named, with those that there are', () => {
+  test('an unknown dtype is an error that lists the valid ones', () => {
     expect(() => Tensor.of(1, { dtype: 'float31' as DType })).toThrow(/Unknown data type 'float31'.*float32/);
   });
 });
@@ -218,7 +218,7 @@ describe('ranges', () => {
 describe('strings', () => {
   const bytes = Uint8Array.from({ length: 300 }, (_, i) => i % 256);
 
-  test('that are not UTF-8 come back byte for byte', () => {
+  test('that are not UTF-8 are preserved byte for byte', () => {
     const back = throughIdentity(
       Tensor.of([bytes, bytes.subarray(0, 22), new Uint8Array(0)], { dtype: 'string' }),
     );
@@ -226,7 +226,7 @@ describe('strings', () => {
     expect(back.bytes()).toEqual([bytes, bytes.slice(0, 22), new Uint8Array(0)]);
   });
 
-  test('of every length around the border of inline storage', () => {
+  test('of every length around the limit of inline storage', () => {
     const texts = Array.from({ length: 60 }, (_, length) => 'é'.repeat(length >> 1) + 'x'.repeat(length % 2));
     expect(throughIdentity(Tensor.of(texts)).toArray()).toEqual(texts);
   });
@@ -242,14 +242,14 @@ describe('strings', () => {
     });
   });
 
-  test('have no typed array, other types no bytes', () => {
+  test('have no typed array, other dtypes no byte strings', () => {
     expect(() => Tensor.of('a').data).toThrow('Use toArray()');
     expect(() => Tensor.of(1).bytes()).toThrow('bytes() is for string tensors');
   });
 });
 
 describe('typed arrays', () => {
-  test('of the type itself are taken as they are', () => {
+  test('of the dtype itself are used without conversion', () => {
     const own = Float32Array.from([1, 2, 3, 4]);
     const tensor = Tensor.of(own, { shape: [2, 2] });
     expect(tensor.data).toBe(own);
@@ -264,7 +264,7 @@ describe('typed arrays', () => {
     expect(Tensor.of(Uint16Array.from([0x3c00]), { dtype: 'float16' }).toArray()).toEqual([1]);
   });
 
-  test('of complex numbers interleave, when the shape says so', () => {
+  test('of complex numbers are interleaved if the shape requires it', () => {
     const pairs = Float32Array.from([1, 2, 3, 4]);
     expect(Tensor.of(pairs, { dtype: 'complex64', shape: [2] }).toArray()).toEqual([
       { re: 1, im: 2 },
@@ -275,15 +275,15 @@ describe('typed arrays', () => {
 });
 
 describe('one element', () => {
-  test('is an item, or a number', () => {
+  test('is returned by item() and number()', () => {
     expect(Tensor.of([[5n]]).item()).toBe(5n);
     expect(Tensor.of([[5n]]).number()).toBe(5);
     expect(Tensor.of(true).number()).toBe(1);
   });
-  test('is not what several are', () => {
+  test('is required by item()', () => {
     expect(() => Tensor.of([1, 2]).item()).toThrow('shape [2]');
   });
-  test('that is too large for a number is not one', () => {
+  test('that is too large for a number is an error', () => {
     expect(() => Tensor.of(2n ** 60n).number()).toThrow('use item()');
     expect(() => Tensor.of('1').number()).toThrow('not a number');
   });
@@ -317,7 +317,7 @@ describe("a tensor in TensorFlow's memory", () => {
     expect(liveHandles().tensor).toBe(before);
   });
 
-  test('used after dispose says what it was', () => {
+  test('used after dispose throws and describes itself', () => {
     const tensor = fetched();
     tensor.dispose();
     expect(() => tensor.data).toThrow('This tensor was disposed; created by a run of same_float32:0');
@@ -325,7 +325,7 @@ describe("a tensor in TensorFlow's memory", () => {
     expect(() => throughIdentity(tensor)).toThrowError(expect.objectContaining({ code: 'SHOAL_DISPOSED' }));
   });
 
-  test('lends some of its bytes, which last through a dispose and are empty when they are given back', () => {
+  test('lends bytes that stay valid after a dispose and are empty once returned', () => {
     const before = liveHandles().tensor;
     const tensor = fetched();
     const { bytes, giveBack } = tensor.lendBytes(8, 24);
@@ -347,7 +347,7 @@ describe("a tensor in TensorFlow's memory", () => {
     expect(data).toHaveLength(0);
   });
 
-  test('shares its memory with what is reshaped from it', () => {
+  test('shares its memory with reshaped tensors', () => {
     const tensor = fetched();
     const flat = tensor.reshape([2, size / 2]);
     expect(throughIdentity(flat).shape).toEqual([2, size / 2]);
@@ -355,7 +355,7 @@ describe("a tensor in TensorFlow's memory", () => {
     expect(() => flat.data).toThrowError(expect.objectContaining({ code: 'SHOAL_DISPOSED' }));
   });
 
-  test('may be disposed while a run that it was fed to is under way', async () => {
+  test('may be disposed during a run that it was fed to', async () => {
     const before = liveHandles().tensor;
     const fed = placeholders.get('float32') as Output;
     const sum = graph
@@ -370,11 +370,11 @@ describe("a tensor in TensorFlow's memory", () => {
     });
     const expected = (size * (size - 1)) / 2;
     for (const run of runs) expect((await run).number() / expected).toBeCloseTo(1, 4);
-    // Fewer where tensors of other tests were collected meanwhile.
+    // Fewer if tensors of other tests were collected meanwhile.
     expect(liveHandles().tensor).toBeLessThanOrEqual(before);
   });
 
-  test('is fed again without a copy of its own', () => {
+  test('is fed again without a copy', () => {
     const first = fetched();
     const second = throughIdentity(first);
     expect(second.data[7]).toBe(7);
@@ -383,7 +383,7 @@ describe("a tensor in TensorFlow's memory", () => {
     second.dispose();
   });
 
-  test('that is small is copied and needs no care', () => {
+  test('that is small is copied and needs no dispose', () => {
     const before = liveHandles().tensor;
     const tensor = throughIdentity(Tensor.of([1, 2]));
     tensor.dispose();
@@ -421,7 +421,7 @@ describe('any nested value', () => {
     return Array.from({ length: rows }, (_, i) => nest(flat.slice(i * step, (i + 1) * step), rest));
   };
 
-  test.each(Object.keys(leaves) as DType[])('of %s comes back as it was, from any shape', (dtype) => {
+  test.each(Object.keys(leaves) as DType[])('of %s round-trips, with any shape', (dtype) => {
     const values = shapes.chain((shape) => {
       const size = sizeOf(shape);
       return fc
@@ -439,15 +439,15 @@ describe('any nested value', () => {
   });
 });
 
-describe('a tensor that is allocated', () => {
-  test.each([10, 100_000])('takes bytes at any place: %i elements', (count) => {
+describe('an allocated tensor', () => {
+  test.each([10, 100_000])('accepts bytes at any offset: %i elements', (count) => {
     using tensor = Tensor.allocate([count], 'int32');
     const bytes = new Uint8Array(Int32Array.from({ length: count }, (_, i) => i).buffer);
     tensor.setBytes(bytes.subarray(7), 7);
     tensor.setBytes(bytes.subarray(0, 7), 0);
     expect(tensor.byteLength).toBe(4 * count);
     expect(tensor.data.every((value, i) => value === i)).toBe(true);
-    // Through the view too, once there is one.
+    // Also through an existing view.
     tensor.setBytes(new Uint8Array([1, 0, 0, 0]), 4 * (count - 1));
     expect(tensor.data[count - 1]).toBe(1);
     expect(() => tensor.setBytes(bytes, 1)).toThrow(/are outside/);

@@ -41,7 +41,9 @@ export const COPY_LIMIT = 32 * 1024;
 const POPULATE_BYTES = 4 << 20;
 
 export interface TensorOptions<D extends DType = DType> {
+  /** The dtype; default: that of the value, float32 for numbers. */
   readonly dtype?: D;
+  /** The shape; default: that of the value. */
   readonly shape?: Shape;
 }
 
@@ -134,7 +136,7 @@ export class Tensor<D extends DType = DType> {
     return Tensor.fromNative(pointer, 'Tensor.allocate') as Tensor<D>;
   }
 
-  /** Takes ownership of a TF_Tensor; messages name its `origin`. */
+  /** Takes ownership of a TF_Tensor; messages name its `origin`. @internal */
   static fromNative(pointer: Pointer, origin?: string): Tensor {
     const api = C();
     const dtype = dtypeFromNumber(api.TF_TensorType(pointer));
@@ -211,7 +213,7 @@ export class Tensor<D extends DType = DType> {
 
   /**
    * A view of some of the bytes. V8 counts views of TensorFlow's memory as heap memory, and collects garbage for large
-   * ones; this view counts until `giveBack`. The memory outlasts a `dispose` until then.
+   * ones; this view counts until `giveBack`. The memory outlasts a `dispose` until then. @internal
    */
   lendBytes(start: number, end: number): LentBytes {
     const handle = this.#handle;
@@ -271,8 +273,8 @@ export class Tensor<D extends DType = DType> {
   }
 
   /**
-   * A TF_Tensor for one call. TensorFlow's memory is lent, and outlasts a `dispose` until `giveBack`; JavaScript memory
-   * is copied.
+   * A TF_Tensor for one call. TensorFlow's memory is lent, and outlasts a `dispose` until `giveBack`; JavaScript
+   * memory is copied. @internal
    */
   lend(): LentTensor {
     const handle = this.#handle;

@@ -1,5 +1,6 @@
 /** `shoal/train`: servers, training sessions, hooks, supervisors, evaluation. TensorFlow 1's names, in camelCase. */
 export type { WhenBusy } from '../checkpoint/checkpoints.js';
+export type { RestoreReport } from '../checkpoint/restore.js';
 export type { SaveProgress } from '../checkpoint/save.js';
 export { latestCheckpoint } from './checkpoints/latest-checkpoint.js';
 export {
@@ -11,7 +12,7 @@ export {
 } from './checkpoints/saver.js';
 export { type AssignmentMap, applyWarmStarts, initFromCheckpoint } from './checkpoints/warm-start.js';
 export { writeGraph } from './checkpoints/write-graph.js';
-export type { PlaceOptions } from './core/open-training.js';
+export type { PlaceOptions, TrainingPlace } from './core/open-training.js';
 export {
   type QueueRunnerLike,
   type StartQueueRunnersOptions,
@@ -40,6 +41,7 @@ export {
   chromeTrace,
   EarlyStoppingHook,
   type EarlyStoppingOptions,
+  type EarlyStoppingResults,
   type Elapsed,
   FeedFnHook,
   FinalOpsHook,
@@ -47,6 +49,8 @@ export {
   type HookSetup,
   LoggingTensorHook,
   type LoggingTensorOptions,
+  type MaybePromise,
+  type Mode,
   NanTensorHook,
   ProfilerHook,
   type ProfilerOptions,
@@ -63,9 +67,14 @@ export {
   type StopAtStepOptions,
   SummarySaverHook,
   type SummarySaverOptions,
+  type SummarySaverResults,
+  type SummaryWriters,
   SyncReplicasHook,
+  type SyncReplicasHookOptions,
+  type TensorsByTag,
   type TimerOptions,
   type TraceEvent,
+  type Watched,
 } from './hooks/index.js';
 export type { SummaryOp } from './hooks/summary-saver.js';
 export {
@@ -74,17 +83,17 @@ export {
   type JoinTasksOptions,
   type LoopOptions,
 } from './recovery/coordinator.js';
-export type { SaverLike, TrainingRunner } from './recovery/training-runner.js';
 export type { ManagedSession } from './sessions/managed-session.js';
 export type { MonitoredRunOptions, MonitoredSession, StepContext } from './sessions/monitored-session.js';
 export {
   type MonitoredTrainingOptions,
   MonitoredTrainingSession,
 } from './sessions/monitored-training-session.js';
-export { Server, type ServerOptions } from './sessions/server.js';
 export {
   type ManagedPlace,
   type ManagedSessionOptions,
   Supervisor,
   type SupervisorOptions,
 } from './sessions/supervisor.js';
+export { Server, type ServerOptions } from './task/server.js';
+export type { SaverLike, TrainingRunner } from './task/training-runner.js';

@@ -19,6 +19,7 @@ export {
   orthogonal,
   randomNormalInitializer,
   randomUniformInitializer,
+  type Seeded,
   truncatedNormalInitializer,
   type VarianceScalingOptions,
   varianceScaling,

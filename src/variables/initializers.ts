@@ -50,7 +50,8 @@ export const constantInitializer =
     return isScalar ? fill(shape, constant(value, { dtype })) : reshape(constant(value, { dtype }), shape);
   };
 
-interface Seeded {
+export interface Seeded {
+  /** The seed of the values; default: derived from the graph's seed if that is set, else random. */
   readonly seed?: number;
 }
 
@@ -70,8 +71,11 @@ export const truncatedNormalInitializer =
     truncatedNormal(shape, mean, stddev, { dtype, seed });
 
 export interface VarianceScalingOptions extends Seeded {
+  /** The scale of the variance; default: 1. */
   readonly scale?: number;
+  /** What the variance is divided by; default: 'fanIn'. */
   readonly mode?: 'fanIn' | 'fanOut' | 'fanAvg';
+  /** The distribution; default: 'truncatedNormal'. */
   readonly distribution?: 'uniform' | 'normal' | 'truncatedNormal';
 }
 
@@ -111,7 +115,7 @@ export const heUniform = ({ seed }: Seeded = {}): Initializer =>
 export const heNormal = ({ seed }: Seeded = {}): Initializer =>
   varianceScaling({ scale: 2, distribution: 'truncatedNormal', ...(seed === undefined ? {} : { seed }) });
 
-/** Rows or columns that are orthonormal. */
+/** Rows or columns that are orthonormal, times `gain`; default: 1. */
 export const orthogonal =
   ({ gain = 1, seed }: Seeded & { readonly gain?: number } = {}): Initializer =>
   (shape, dtype) => {

@@ -19,13 +19,17 @@ import { GraphKeys } from './collections.js';
 import { Variable } from './variable.js';
 
 export interface ExportMetaGraphOptions {
+  /** The graph to export; default: the current graph. */
   readonly graph?: Graph;
+  /** The tags of the graph; default: none. */
   readonly tags?: readonly string[];
   /** The collections to write. Default: all. */
   readonly collections?: readonly string[];
-  /** Removes devices, so that the graph can be placed anywhere. */
+  /** Removes devices, so that the graph can be placed anywhere; default: false. */
   readonly clearDevices?: boolean;
+  /** The ops that save and restore; default: none. */
   readonly saverDef?: MessageInitShape<typeof MetaGraphDefSchema>['saverDef'];
+  /** The signatures by name; default: none. */
   readonly signatureDef?: MessageInitShape<typeof MetaGraphDefSchema>['signatureDef'];
 }
 

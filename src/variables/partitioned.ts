@@ -17,7 +17,7 @@ export const fixedSizePartitioner =
   (shape) =>
     shape.map((size, i) => (i === axis ? Math.max(1, Math.min(shards, size)) : 1));
 
-/** The fewest partitions of at most `maxShardBytes` each. */
+/** The fewest partitions of at most `maxShardBytes` each. Default: along axis 0, any number. */
 export const variableAxisSizePartitioner =
   (
     maxShardBytes: number,
@@ -31,7 +31,7 @@ export const variableAxisSizePartitioner =
     return shape.map((_, i) => (i === axis ? Math.max(1, shards) : 1));
   };
 
-/** One partition per ps, but none smaller than `minSliceBytes`. */
+/** At most `maxPartitions`, none smaller than `minSliceBytes`. Default: along axis 0, 256 KiB. */
 export const minMaxVariablePartitioner =
   (
     maxPartitions: number,
@@ -71,6 +71,7 @@ export class PartitionedVariable implements OutputLike {
     this.parts = parts;
   }
 
+  /** @internal */
   static create(options: CreateOptions): PartitionedVariable {
     const { name, shape, dtype, partitioner, make } = options;
     const cuts = partitioner(shape, dtype);

@@ -43,8 +43,11 @@ function storeOf(graph: Graph): Map<string, Variable | PartitionedVariable> {
 }
 
 export interface VariableScopeOptions {
+  /** false: variables must not exist; true: they must exist; 'auto': either. Default: that of the outer scope. */
   readonly reuse?: boolean | 'auto';
+  /** The initializer of variables without one; default: that of the outer scope. */
   readonly initializer?: Initializer;
+  /** The partitioner of variables without one; default: that of the outer scope. */
   readonly partitioner?: Partitioner;
 }
 
@@ -63,13 +66,17 @@ export function variableScope<T>(name: string, body: () => T, options: VariableS
 }
 
 export interface GetVariableOptions<D extends DType = DType> {
+  /** The shape; default: that of the initial value. */
   readonly shape?: Shape;
+  /** The dtype; default: 'float32'. */
   readonly dtype?: D;
-  /** The initializer, or the initial value. */
+  /** The initializer, or the initial value; default: the scope's, else Glorot uniform, zeros for integers. */
   readonly initializer?: Initializer | TensorLike;
+  /** Whether optimizers update it; default: true. */
   readonly trainable?: boolean;
+  /** The collections it is added to; default: the global variables. */
   readonly collections?: readonly string[];
-  /** Splits the variable into partitions that may be on different tasks. */
+  /** Splits the variable into partitions that may be on different tasks; null: none. Default: the scope's. */
   readonly partitioner?: Partitioner | null;
 }
 
@@ -184,10 +191,13 @@ function checkSame(known: Variable | PartitionedVariable, options: GetVariableOp
 }
 
 export interface NewVariableOptions<D extends DType = DType> {
-  /** Made unique in the current name scope, as TensorFlow 1's tf.Variable does. */
+  /** Made unique in the current name scope, as TensorFlow 1's tf.Variable does; default: `Variable`. */
   readonly name?: string;
+  /** The dtype; default: that of the initial value. */
   readonly dtype?: D;
+  /** Whether optimizers update it; default: true. */
   readonly trainable?: boolean;
+  /** The collections it is added to; default: the global variables. */
   readonly collections?: readonly string[];
 }
 

@@ -32,15 +32,20 @@ export interface VariableOptions<D extends DType = DType> {
   readonly initialValue: Operand | (() => Operand);
   /** The full name, as in checkpoints. */
   readonly name: string;
+  /** The dtype; default: that of the initial value. */
   readonly dtype?: D;
   /**
    * The shape of the initial value, if it and `dtype` are known in advance. The initial value is then created on the
-   * variable's device, so that a large one does not pass through the task that initializes.
+   * variable's device, so that a large one does not pass through the task that initializes. Default: unknown.
    */
   readonly shape?: Shape;
+  /** Whether optimizers update it; default: true. */
   readonly trainable?: boolean;
+  /** The collections it is added to; default: the global variables. */
   readonly collections?: readonly string[];
+  /** The partition of a larger variable that this one holds; default: none. */
   readonly sliceInfo?: SliceInfo;
+  /** The device; default: that of the scopes. */
   readonly device?: string;
 }
 

@@ -1,10 +1,10 @@
-/** What must work between two processes: a session over a ps, its variables shared, its loss noticed. */
+/** Checks between two processes: a session on a ps, shared variables, the loss of the ps. */
 import assert from 'node:assert/strict';
 import { Graph, Session, tf } from 'shoal';
 import { TensorFlowServer } from '../../dist/cluster/runtime/tensorflow-server.js';
 import { clusterConfig } from '../../dist/cluster/spec/cluster-config.js';
 import { replicaDeviceSetter } from '../../dist/cluster/spec/device-setter.js';
-import { tell } from './reporter.mjs';
+import { send } from './reporter.mjs';
 
 const TIMEOUT_MS = 60_000;
 const STEPS = 8;
@@ -42,7 +42,7 @@ export function clusterChecks(answers) {
 
   return [
     [
-      'worker: a server starts, its request ids repaired',
+      'worker: a server starts, with the request id fix',
       () => {
         server = TensorFlowServer.start();
         assert.deepEqual(server.requestIds, { repaired: true });
@@ -65,7 +65,7 @@ export function clusterChecks(answers) {
       },
     ],
     [
-      'worker: another session finds the variables that the first one trained',
+      'worker: another session reads the trained variables',
       async () => {
         const { graph, w, globalStep } = model();
         const session = await open(graph);
@@ -76,9 +76,9 @@ export function clusterChecks(answers) {
       },
     ],
     [
-      'worker: a step on a ps that died fails as unavailable',
+      'worker: a step on a dead ps fails as unavailable',
       async () => {
-        tell({ ask: 'kill the ps' });
+        send({ ask: 'kill the ps' });
         await answers.next();
         await assert.rejects(run(trained.session, trained.step), { code: 'SHOAL_TF_UNAVAILABLE' });
       },

@@ -1,4 +1,4 @@
-/** What must work in one process: the library, tensors of every kind, graphs, sessions, errors. */
+/** Checks in one process: the library, tensors of every dtype, graphs, sessions, errors. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { Graph, listLiveHandles, liveHandles, Session, Tensor, tf } from 'shoal';
@@ -7,7 +7,7 @@ import { library } from '../../dist/native/library.js';
 
 const TIMEOUT_MS = 60_000;
 
-/** Builds in a graph of its own, runs what `build` returns, and gives plain values. */
+/** Builds a separate graph, runs what `build` returns, and returns plain values. */
 async function run(build, feeds = () => []) {
   const graph = new Graph();
   const session = Session.open({ graph });
@@ -24,10 +24,10 @@ async function run(build, feeds = () => []) {
   }
 }
 
-/** Longer than the 22 bytes that fit into a string element itself. */
-const LONG = 'a shoal swims on when it loses a fish 🐟';
+/** Longer than the 22 bytes that are stored inline in a string element. */
+const LONG = 'a string of more than twenty-two bytes 🐟';
 
-/** Values that every type holds exactly. */
+/** Values that each dtype represents exactly. */
 const SAMPLES = {
   float32: [1.5, -2, 2 ** 100],
   float64: [Math.PI, -1e-300, 0],
@@ -56,7 +56,7 @@ export const localChecks = ({ arch }) => [
     },
   ],
   [
-    'the library that set-up fetched for this platform loads and tells the pinned version',
+    'the library that set-up downloaded for this platform loads and has the pinned version',
     () => {
       const lock = JSON.parse(readFileSync(new URL('../../tensorflow.lock.json', import.meta.url), 'utf8'));
       assert.equal(library().C.TF_Version(), lock.version);
@@ -64,7 +64,7 @@ export const localChecks = ({ arch }) => [
     },
   ],
   [
-    'crc32c is the same in native code as by table',
+    'native crc32c matches the table implementation',
     () => {
       const bytes = Uint8Array.from({ length: 64 }, (_, i) => i * 7);
       assert.equal(crc32c(bytes), crc32c(bytes.subarray(32), crc32c(bytes.subarray(0, 32))));
@@ -84,7 +84,7 @@ export const localChecks = ({ arch }) => [
     },
   ],
   [
-    `${Object.keys(SAMPLES).length} element types go in and come out unchanged`,
+    `${Object.keys(SAMPLES).length} dtypes pass through a graph unchanged`,
     async () => {
       const dtypes = Object.keys(SAMPLES);
       const build = () => {
@@ -96,7 +96,7 @@ export const localChecks = ({ arch }) => [
     },
   ],
   [
-    'TensorFlow computes with halves, 64-bit integers, complex numbers and strings',
+    'TensorFlow computes with float16, 64-bit integers, complex numbers and strings',
     async () => {
       const of = (value, dtype) => tf.constant(value, { dtype });
       const [half, wide, complex, text] = await run(() => [
@@ -112,7 +112,7 @@ export const localChecks = ({ arch }) => [
     },
   ],
   [
-    'an op takes a list of inputs and gives several outputs',
+    'an op takes a list of inputs and returns several outputs',
     async () => {
       const [joined, second] = await run(() => {
         const joined = tf.concat([[1, 2], [3], [4, 5, 6]], 0);
@@ -123,7 +123,7 @@ export const localChecks = ({ arch }) => [
     },
   ],
   [
-    'a large result is seen in TensorFlow’s own memory',
+    'a large result is a view of TensorFlow’s memory',
     async () => {
       const graph = new Graph();
       const session = Session.open({ graph });
@@ -139,14 +139,14 @@ export const localChecks = ({ arch }) => [
     },
   ],
   [
-    'a loop runs, its body a function of the graph',
+    'a loop runs, with a function as its body',
     async () => {
       const belowTen = (i) => tf.less(i, 10);
       assert.deepEqual(await run(() => tf.whileLoop(belowTen, (i) => i.add(3), [0])), [12]);
     },
   ],
   [
-    'a variable follows its gradient',
+    'an optimizer updates a variable',
     async () => {
       const graph = new Graph();
       const session = Session.open({ graph });
@@ -167,14 +167,14 @@ export const localChecks = ({ arch }) => [
     },
   ],
   [
-    'TensorFlow’s refusal is an error with its code',
+    'a TensorFlow error has its code',
     async () => {
       const build = () => tf.raw.checkNumerics(tf.constant([1]).div([0]), { message: 'divided' });
       await assert.rejects(run(build), { code: 'SHOAL_TF_INVALID_ARGUMENT', message: /divided/ });
     },
   ],
   [
-    'no session, tensor, status, buffer or option is left',
+    'no session, tensor, status, buffer or option leaks',
     () => {
       // The graphs of function bodies are left to the garbage collector.
       const left = listLiveHandles().filter(({ kind }) => kind !== 'graph');

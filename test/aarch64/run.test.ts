@@ -1,14 +1,14 @@
-/** The command around the smoke test: whatever the two programs do, it counts right and leaves nothing. */
+/** The command that runs the smoke test: whatever its two programs do, it counts correctly and ends both. */
 import { expect, test } from 'vitest';
 import { type ChecksOptions, runChecks } from '../../scripts/dev/aarch64-run.mjs';
 
 const LONG_MS = 30_000;
-const tell = (message: object) => `console.log(${JSON.stringify(JSON.stringify(message))});`;
-const passed = (check: string) => tell({ check, ok: true, ms: 1 });
+const send = (message: object) => `console.log(${JSON.stringify(JSON.stringify(message))});`;
+const passed = (check: string) => send({ check, ok: true, ms: 1 });
 const WAIT = 'setInterval(() => {}, 1000);';
-const PS = `${tell({ ready: 'somewhere:1' })} ${WAIT}`;
+const PS = `${send({ ready: 'somewhere:1' })} ${WAIT}`;
 
-/** Runs two programs given as source, each of which first prints its process id. */
+/** Runs two programs from source; each prints its process id first. */
 async function runPrograms(ps: string, worker: string, options: Partial<ChecksOptions> = {}) {
   const lines: string[] = [];
   const program = (source: string) => [
@@ -39,10 +39,10 @@ const isRunning = (pid: number): boolean => {
 
 const EXIT = 'process.stdout.write("", () => process.exit(0));';
 
-test('checks of both programs are counted and the ps is ended', async () => {
+test('checks of both programs are counted, and the ps is killed at the end', async () => {
   const worker = `process.stdin.once('data', (line) => {
     ${passed('worker')} console.log(JSON.stringify({ check: JSON.parse(line).ps, ok: true, ms: 1 }));
-    ${tell({ done: true })} ${EXIT} });`;
+    ${send({ done: true })} ${EXIT} });`;
   const { result, text, pids } = await runPrograms(`${passed('ps')} ${PS}`, worker);
   expect(await result).toEqual({ passed: 3, failed: 0 });
   expect(text()).toContain('ok   somewhere:1');
@@ -50,14 +50,14 @@ test('checks of both programs are counted and the ps is ended', async () => {
   expect(pids().filter(isRunning)).toEqual([]);
 });
 
-test('a check that fails is counted and shown with its reason', async () => {
-  const failed = tell({ check: 'adding', ok: false, ms: 1, why: 'one and one were three' });
-  const { result, text } = await runPrograms(PS, `${failed} ${tell({ done: true })} ${EXIT}`);
+test('a failed check is counted and printed with its reason', async () => {
+  const failed = send({ check: 'adding', ok: false, ms: 1, why: 'one and one were three' });
+  const { result, text } = await runPrograms(PS, `${failed} ${send({ done: true })} ${EXIT}`);
   expect(await result).toEqual({ passed: 0, failed: 1 });
   expect(text()).toContain('one and one were three');
 });
 
-test('a worker that dies is a failure that shows what it wrote last', async () => {
+test('a worker that dies is a failure with its last output', async () => {
   const worker = `${passed('first')} console.error('oh no'); process.kill(process.pid, 'SIGABRT');`;
   const { result, text } = await runPrograms(PS, worker);
   expect(await result).toEqual({ passed: 1, failed: 1 });
@@ -72,26 +72,26 @@ test('a worker that stops before its last check is a failure', async () => {
 test('a ps that dies is a failure and ends the worker', async () => {
   const { result, text, pids } = await runPrograms('process.exit(3);', WAIT);
   expect(await result).toEqual({ passed: 0, failed: 1 });
-  expect(text()).toContain('FAIL ps: it ended before the checks did: exit code 3');
+  expect(text()).toContain('FAIL ps: it ended before the worker: exit code 3');
   expect(pids().filter(isRunning)).toEqual([]);
 });
 
-test('a ps is killed when the worker asks, and the worker is told', async () => {
-  const worker = `${tell({ ask: 'kill the ps' })}
+test('the ps is killed at the request of the worker, which gets an answer', async () => {
+  const worker = `${send({ ask: 'kill the ps' })}
     process.stdin.on('data', (text) => { if (!String(text).includes('killed')) return;
-      ${passed('told')} ${tell({ done: true })} ${EXIT} });`;
+      ${passed('informed')} ${send({ done: true })} ${EXIT} });`;
   const { result } = await runPrograms(PS, worker);
   expect(await result).toEqual({ passed: 1, failed: 0 });
 });
 
-test('silence ends at the deadline', async () => {
+test('a program that prints nothing is killed at the deadline', async () => {
   const { result, text, pids } = await runPrograms(PS, WAIT, { deadlineMs: 1_500 });
   expect(await result).toEqual({ passed: 0, failed: 1 });
   expect(text()).toContain('FAIL deadline');
   expect(pids().filter(isRunning)).toEqual([]);
 });
 
-test('an interruption ends both programs', async () => {
+test('an abort ends both programs', async () => {
   const controller = new AbortController();
   const { result, pids } = await runPrograms(PS, WAIT, { signal: controller.signal });
   const refused = expect(result).rejects.toThrow('interrupted');

@@ -7,28 +7,28 @@ import ts from 'typescript';
 export const SRC = fileURLToPath(new URL('../../src', import.meta.url));
 
 export interface Import {
-  /** The imported file, from src/; undefined for packages and for files outside. */
+  /** The imported file, relative to src/; undefined for packages and files outside. */
   readonly file: string | undefined;
   readonly specifier: string;
-  /** Types are gone when the program runs, a dynamic import is not part of loading. */
+  /** Type-only imports are erased, and dynamic ones are not part of loading. */
   readonly kind: 'value' | 'type' | 'dynamic';
 }
 
 export interface SourceFile {
-  /** From src/, with slashes. */
+  /** Relative to src/, with slashes. */
   readonly path: string;
   readonly lines: number;
   readonly imports: readonly Import[];
-  /** Lines on which the type `any` stands. */
+  /** Lines that use the type `any`. */
   readonly anyLines: readonly number[];
 }
 
-/** The first directory; files directly under src/ are the front of the package. */
+/** The first directory; 'front' for files directly under src/. */
 export const moduleOf = (path: string): string =>
   path.includes('/') ? (path.split('/')[0] as string) : 'front';
 
 export const isGenerated = (path: string): boolean => path.includes('/generated/');
-/** Tests and what only they use. */
+/** Tests and test helpers. */
 export const isForTests = (path: string): boolean => /\.test\.ts$|\/testing\//.test(path);
 
 export function readSources(root = SRC): SourceFile[] {

@@ -4,15 +4,14 @@ import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { Server } from '../../src/cluster/runtime/server.js';
 import { ClusterSpec } from '../../src/cluster/spec/cluster-spec.js';
 import { replicaDeviceSetter } from '../../src/cluster/spec/device-setter.js';
 import { taskId } from '../../src/cluster/spec/task-id.js';
 import { Graph } from '../../src/graph/graph.js';
 import { choosePorts } from '../../src/job/launcher/ports.js';
 import * as tf from '../../src/tf.js';
-import { CheckpointService } from '../../src/train/checkpoints/checkpoint-service.js';
 import { Saver, type SaverOptions } from '../../src/train/checkpoints/saver.js';
+import { Server } from '../../src/train/task/server.js';
 import { askPython } from '../python.js';
 
 const PYTHON = new URL('../../src/train/testing/saver.py', import.meta.url);
@@ -36,26 +35,24 @@ async function cluster(psCount: number): Promise<Cluster> {
     ps: ports.slice(1).map((port) => `127.0.0.1:${port}`),
     worker: [`127.0.0.1:${ports[0]}`],
   });
-  const start = async (job: string, index: number) => {
+  const start = (job: string, index: number) => {
     const blobRoot = join(dir, `${job}-${index}`);
-    const server = await Server.start({
+    return Server.open({
       spec,
       self: taskId(job, index),
       security: { kind: 'none' },
       blobRoot,
     });
-    return { server, service: CheckpointService.attach(server, { directory: blobRoot }) };
   };
   const tasks = [await start('worker', 0)];
   for (let i = 0; i < psCount; i++) tasks.push(await start('ps', i));
-  const chief = tasks[0]!.server;
+  const chief = tasks[0]!;
   await chief.task.waitFor(chief.psTasks, { timeoutMs: 60_000 });
   return {
     chief,
     psCount,
     async [Symbol.asyncDispose]() {
-      for (const { service } of tasks) await service.close();
-      for (const { server } of tasks) await server.close();
+      for (const server of tasks) await server.close();
     },
   };
 }

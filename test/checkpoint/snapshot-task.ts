@@ -1,13 +1,9 @@
 /** A task of the consistent-snapshot test: ps tasks serve, chief and worker train two loops each, the chief saves. */
 import { pullCheckpoint } from '../../src/checkpoint/transfer.js';
 import { messageOf } from '../../src/errors/errors.js';
-import {
-  type CheckpointService,
-  checkpointServiceOf,
-} from '../../src/train/checkpoints/checkpoint-service.js';
 import { Saver } from '../../src/train/checkpoints/saver.js';
 import { RecoverableSession } from '../../src/train/recovery/recoverable-session.js';
-import { Server } from '../../src/train/sessions/server.js';
+import { Server } from '../../src/train/task/server.js';
 import { serveCommands } from './commands.js';
 import { buildSnapshotModel } from './snapshot-model.js';
 
@@ -20,7 +16,7 @@ interface Command {
 process.chdir(process.env.TASK_DIRECTORY as string);
 const log = (line: string) => process.stderr.write(`${line}\n`);
 const server = await Server.start({ directory: '.', log });
-const service = checkpointServiceOf(server) as CheckpointService;
+const service = server.checkpoints;
 const everybody = server.spec.tasks.map(({ id }) => id);
 
 function trainer() {

@@ -11,9 +11,8 @@ import { isShoalError, messageOf } from '../../src/errors/errors.js';
 import { Graph } from '../../src/graph/graph.js';
 import { Tensor } from '../../src/tensor/tensor.js';
 import * as tf from '../../src/tf.js';
-import { checkpointServiceOf } from '../../src/train/checkpoints/checkpoint-service.js';
 import { Saver } from '../../src/train/checkpoints/saver.js';
-import { Server } from '../../src/train/sessions/server.js';
+import { Server } from '../../src/train/task/server.js';
 import { getOrCreateGlobalStep } from '../../src/variables/global-step.js';
 import { fixedSizePartitioner } from '../../src/variables/partitioned.js';
 import { globalVariables } from '../../src/variables/variable-scope.js';
@@ -116,7 +115,7 @@ function chiefCommands() {
   /** Attempts with blobs on any disk, and attempts with a manifest. */
   async function attempts() {
     const [written, committed] = [new Set<string>(), new Set<string>()];
-    for await (const { name } of checkpointServiceOf(server)!.store().list('job/')) {
+    for await (const { name } of server.checkpoints.store().list('job/')) {
       const manifest = /^job\/manifests\/\d+-\d+-(.*)\.json$/.exec(name)?.[1];
       const file = /^job\/[^/]+@([^/]+)\//.exec(name)?.[1];
       if (manifest) committed.add(manifest);
@@ -129,7 +128,7 @@ function chiefCommands() {
   async function verify(): Promise<readonly { step: number; problems: readonly string[] }[]> {
     const reports: { step: number; problems: readonly string[] }[] = [];
     for (const manifest of await saver.list(runner, directory)) {
-      const report = await verifyCheckpoint(checkpointServiceOf(server)!.store(), 'job', manifest);
+      const report = await verifyCheckpoint(server.checkpoints.store(), 'job', manifest);
       const damaged = damagedCopies(report).map(
         ({ file, place, problem }) => `${file} at ${place}: ${problem}`,
       );

@@ -288,7 +288,7 @@ describe('after the cluster was stopped', () => {
     expect((await checkpoint('verify', '--all')).code).toBe(0);
   });
 
-  test('a checkpoint with a file that nobody has is reported as lost, also by repair', async () => {
+  test('a checkpoint with a file without any copy is reported as lost, also by repair', async () => {
     const one = await newest();
     for (const place of await placesOf(SHARD_0)) rmSync(blobAt(place, SHARD_0, one));
     expect(await newest()).toMatchObject({

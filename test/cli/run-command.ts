@@ -4,22 +4,22 @@ import { application } from '../../src/cli/application.js';
 import { splitArguments } from '../../src/cli/context.js';
 
 export function context(rest: readonly string[] = []) {
-  const said = { stdout: '', stderr: '' };
+  const output = { stdout: '', stderr: '' };
   const stream = (side: 'stdout' | 'stderr') => ({
     write: (text: string) => {
-      said[side] += text;
+      output[side] += text;
     },
   });
   const process: { stdout: object; stderr: object; exitCode?: number } = {
     stdout: stream('stdout'),
     stderr: stream('stderr'),
   };
-  return { said, process, given: { process, rest } as never };
+  return { output, process, given: { process, rest } as never };
 }
 
 export async function runCommand(...args: readonly string[]) {
   const { own, rest } = splitArguments(args);
-  const { said, process, given } = context(rest);
+  const { output, process, given } = context(rest);
   await run(application, own, given);
-  return { ...said, code: process.exitCode };
+  return { ...output, code: process.exitCode };
 }

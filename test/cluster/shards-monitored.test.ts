@@ -69,6 +69,8 @@ test('the records of a killed worker are reassigned, and the last epoch ends the
 test('after all tasks were killed and restarted, the ledger resumes from the checkpoint', {
   timeout: TIMEOUT,
 }, async () => {
+  // A repeated test must not find the checkpoints of its first attempt.
+  rmSync(join(folder, 'all'), { recursive: true, force: true });
   pace('all', 500);
   {
     await using tasks = await cluster('all', 1, 2);

@@ -1,4 +1,4 @@
-"""Writes checkpoints with TensorFlow (`write DIR`) or reads some with it (`read DIR PREFIX...`)."""
+"""Writes checkpoints with TensorFlow (`write DIR`) or reads them (`read DIR PREFIX...`)."""
 
 import hashlib
 import json
@@ -60,7 +60,7 @@ def expected(tensors):
 
 
 def write_sharded(root):
-    """A tensor in three slices over two shards, one more whole in each, merged as a sharded Saver does."""
+    """A tensor in three slices over two shards, and a complete one in each, merged like a sharded Saver."""
     table = tf.reshape(tf.range(60, dtype=tf.float32), [30, 2])
     columns = tf.reshape(tf.range(28, dtype=tf.int64), [4, 7])
     words = tf.constant([b'w%d' % i for i in range(6)])
@@ -85,7 +85,7 @@ def write_sharded(root):
 
 
 def write_saver(root):
-    """What a TensorFlow 1 program leaves behind: partitioned variables, slots, a state file."""
+    """The checkpoint of a TensorFlow 1 program: partitioned variables, slots, a state file."""
     os.makedirs(f'{root}/saver')
     with tf.Graph().as_default():
         v1.set_random_seed(3)
@@ -113,7 +113,7 @@ def write_saver(root):
 
 
 def write_v1(root):
-    """A checkpoint of the first version: one table that holds the values themselves."""
+    """A V1 checkpoint: one table that contains the values."""
     with tf.Graph().as_default(), v1.Session() as session:
         v1.get_variable('zeros', [400, 400], initializer=v1.zeros_initializer())
         v1.get_variable('noise', [50, 50], initializer=v1.random_normal_initializer(seed=5))

@@ -1,4 +1,4 @@
-/** Checkpoints go both ways between Shoal's formats and real TensorFlow, byte for byte. */
+/** Checkpoints of Shoal and of TensorFlow are interchangeable in both directions, byte for byte. */
 import { createHash } from 'node:crypto';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -25,7 +25,7 @@ import { oracle, temporaryDirectory } from './oracle.js';
 interface Described {
   readonly dtype: DataType;
   readonly shape: number[];
-  /** The sha256 of the bytes, or the strings in hexadecimal. */
+  /** The sha256 of the bytes; strings in hexadecimal. */
   readonly content: string | string[];
 }
 type Written = Record<string, Record<string, Described>> & { states: Record<'saver' | 'odd', string[]> };
@@ -46,7 +46,7 @@ async function describeTensor(bundle: BundleReader, name: string): Promise<Descr
   return { dtype, shape: [...shape], content };
 }
 
-/** Keeps what is written, in copies, as the writer asks of a sink. */
+/** Keeps copies of the written bytes: the writer reuses its buffers. */
 function memorySink(): ByteSink & { bytes(): Buffer } {
   const chunks: Uint8Array[] = [];
   return { write: (chunk) => void chunks.push(chunk.slice()), bytes: () => Buffer.concat(chunks) };
@@ -69,31 +69,31 @@ afterAll(async () => {
 
 const prefixes = ['dtypes', 'many', 'sharded', 'saver/model.ckpt-3'];
 
-describe('a checkpoint that TensorFlow wrote', () => {
-  test.each(prefixes)('%s holds the same tensors here as there', async (prefix) => {
+describe('a checkpoint written by TensorFlow', () => {
+  test.each(prefixes)('%s is read with the same values', async (prefix) => {
     const bundle = await open(prefix);
     for (const [name, expected] of Object.entries(written[prefix]!)) {
       expect({ name, ...(await describeTensor(bundle, name)) }).toEqual({ name, ...expected });
     }
   });
 
-  test.each(prefixes)('%s has an index that is written again byte for byte', async (prefix) => {
+  test.each(prefixes)('%s has an index that Shoal writes identically', async (prefix) => {
     const bytes = await readFile(join(folder.path, indexFile(prefix)));
     expect(Buffer.compare(writeIndexFile(readIndexFile(bytes, prefix)), bytes)).toBe(0);
   });
 
-  test('has an index of several blocks, of which no tensor is missed', async () => {
+  test('has an index of several blocks, and no tensor is missed', async () => {
     expect(await files.size(indexFile('many'))).toBeGreaterThan(256 * 1024);
     expect((await open('many')).index.tensors.size).toBe(12_000);
   });
 
-  test('of the first version is a table that is read whole', async () => {
+  test('of version 1 is readable as a table', async () => {
     const bytes = await readFile(join(folder.path, 'old.ckpt'));
     const values = [...new Table(bytes, 'old.ckpt').entries()].map((entry) => entry.value.length);
     expect(values.reduce((sum, length) => sum + length)).toBeGreaterThan(650_000);
   });
 
-  test('gives any slice across the slices that were saved, verified or by ranges', async () => {
+  test('returns any slice across the saved slices, with or without verification', async () => {
     const bundle = await open('sharded');
     const table = new Float32Array(60).map((_, i) => i);
     const rows: TensorSlice = [{ start: 5, length: 20 }, 'all'];
@@ -113,14 +113,14 @@ describe('a checkpoint that TensorFlow wrote', () => {
     expect(words.map(String)).toEqual([Buffer.from('w3'), Buffer.from('w4')].map(String));
   });
 
-  test('is verified without being kept in memory', async () => {
+  test('is verified without being held in memory', async () => {
     for (const prefix of prefixes) {
       const bundle = await open(prefix);
       for (const name of Object.keys(written[prefix]!)) await bundle.verify(name);
     }
   });
 
-  test('with a flipped bit in its data is refused with the name of the tensor', async () => {
+  test('with a flipped bit in its data is rejected with the name of the tensor', async () => {
     const data = await readFile(join(folder.path, dataFile('sharded', 0, 2)));
     data[data.length >> 1]! ^= 1;
     const flipped = {
@@ -141,7 +141,7 @@ describe('a checkpoint that TensorFlow wrote', () => {
     );
   });
 
-  test('with a damaged index gives a value or a coded error', async () => {
+  test('with a damaged index yields a value or a coded error', async () => {
     for (const name of [indexFile('saver/model.ckpt-3'), indexFile('dtypes')]) {
       const bytes = await readFile(join(folder.path, name));
       const read = (some: Uint8Array) => valueOrCodedError(() => readIndexFile(some, name));
@@ -149,7 +149,7 @@ describe('a checkpoint that TensorFlow wrote', () => {
     }
   });
 
-  test('has a state file whose paths are as TensorFlow resolves them', async () => {
+  test('has a state file whose paths are resolved like in TensorFlow', async () => {
     for (const name of ['saver', 'odd'] as const) {
       const directory = join(folder.path, name);
       const state = parseCheckpointState(await readFile(join(directory, 'checkpoint'), 'utf8'));
@@ -160,7 +160,7 @@ describe('a checkpoint that TensorFlow wrote', () => {
   });
 });
 
-describe('a checkpoint that is written here', () => {
+describe('a checkpoint written by Shoal', () => {
   let read: Read;
 
   beforeAll(async () => {
@@ -189,7 +189,7 @@ describe('a checkpoint that is written here', () => {
     read = await oracle<Read>('checkpoints.py', 'read', folder.path, 'ours-dtypes', 'ours-sharded');
   });
 
-  /** Reads each tensor of a bundle and writes it to another, in the order of the file. */
+  /** Copies each tensor of a bundle to another, in file order. */
   async function copyBundle(from: string, to: string): Promise<void> {
     const bundle = await open(from);
     const sink = memorySink();
@@ -208,7 +208,7 @@ describe('a checkpoint that is written here', () => {
     await writeFile(join(folder.path, indexFile(to)), writeIndexFile(shard.index));
   }
 
-  /** The table in other slices than TensorFlow's, over three shards, merged by their indexes alone. */
+  /** The table in different slices from TensorFlow's, over three shards that are merged by their indexes. */
   async function writeSharded(prefix: string): Promise<void> {
     const table = Buffer.from(new Float32Array(60).map((_, i) => i).buffer);
     const indexes = [];
@@ -234,7 +234,7 @@ describe('a checkpoint that is written here', () => {
     await writeFile(join(folder.path, indexFile(prefix)), writeIndexFile(mergeBundleIndexes(indexes)));
   }
 
-  test('has the very bytes that TensorFlow writes for the same tensors', async () => {
+  test('is byte-identical to the one TensorFlow writes for the same tensors', async () => {
     for (const file of [dataFile, indexFile]) {
       const [theirs, ours] = await Promise.all(
         ['dtypes', 'ours-dtypes'].map((prefix) => readFile(join(folder.path, file(prefix, 0, 1)))),
@@ -243,7 +243,7 @@ describe('a checkpoint that is written here', () => {
     }
   });
 
-  test('holds for TensorFlow the tensors that were written', () => {
+  test('is read by TensorFlow with the same values', () => {
     expect(read.tensors['ours-dtypes']).toEqual(written.dtypes);
     expect(read.tensors['ours-sharded']!.note!.content).toEqual([
       Buffer.from('from shard 1').toString('hex'),
@@ -252,7 +252,7 @@ describe('a checkpoint that is written here', () => {
     expect(read.tensors['ours-sharded']!.table!.content).toBe(sha256(table));
   });
 
-  test('gives TensorFlow slices across the slices that were saved', () => {
+  test('is read by TensorFlow in slices across the saved slices', () => {
     const table = new Float32Array(60).map((_, i) => i);
     expect(read.rows).toEqual({
       dtype: 1,

@@ -1,4 +1,4 @@
-/** `shoal/formats` as users import it: what it writes it reads, and of native code it loads only the crc32c addon. */
+/** `shoal/formats` as users import it: round trips, and no native code except the crc32c addon. */
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -26,7 +26,7 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-test('a TFRecord file of examples is read as it was written', async () => {
+test('a TFRecord file of examples round-trips', async () => {
   const path = join(folder, 'examples.tfrecord');
   const writer = new TFRecordWriter(path, { compression: 'gzip' });
   for (const id of [1n, 2n, 3n]) await writer.write(encodeExample({ id: [id] }));
@@ -37,7 +37,7 @@ test('a TFRecord file of examples is read as it was written', async () => {
   );
 });
 
-test('an event file is read as it was written', async () => {
+test('an event file round-trips', async () => {
   const writer = new EventFileWriter({ directory: folder });
   writer.write({
     step: 7n,
@@ -52,7 +52,7 @@ test('an event file is read as it was written', async () => {
   expect(event).toMatchObject({ step: 7n, what: { value: { value: [{ tag: 'loss' }] } } });
 });
 
-test('importing it loads no native code but the crc32c addon', () => {
+test('importing it loads no native code except the crc32c addon', () => {
   const entry = new URL('../../src/formats/index.ts', import.meta.url).href;
   const program = `
     await import(${JSON.stringify(entry)});

@@ -1,4 +1,4 @@
-/** Damaged bytes for the tests of readers: an arbitrary that changes a good file here and there. */
+/** Damaged bytes for tests of readers: an arbitrary that makes a few changes to a valid file. */
 import fc from 'fast-check';
 import { expect } from 'vitest';
 import { ShoalError } from '../../src/errors/errors.js';
@@ -36,7 +36,7 @@ export function damaged(bytes: Uint8Array): fc.Arbitrary<Uint8Array> {
   return fc.array(edit, { minLength: 1, maxLength: 4 }).map((edits) => edits.reduce(apply, bytes));
 }
 
-/** What a reader owes to any input: a value, or a ShoalError that says that the bytes are wrong. */
+/** For any input, a reader must return a value or throw a ShoalError about the bytes. */
 export function valueOrCodedError(read: () => unknown): void {
   try {
     read();

@@ -1,4 +1,4 @@
-/** Runs a Python program of this folder with real TensorFlow and gives what it prints as JSON on its last line. */
+/** Runs a Python program of this directory with TensorFlow and returns the JSON of its last line of output. */
 
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

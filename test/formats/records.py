@@ -1,4 +1,4 @@
-"""Writes records, examples and events with TensorFlow (`write DIR`), or reads ours with it (`read DIR`)."""
+"""Writes records, examples and events with TensorFlow (`write DIR`), or reads those of Shoal (`read DIR`)."""
 
 import glob
 import hashlib

@@ -1,4 +1,4 @@
-/** TFRecords, examples and event files go both ways between Shoal's formats and real TensorFlow. */
+/** TFRecords, examples and event files of Shoal and of TensorFlow are interchangeable in both directions. */
 import { createHash } from 'node:crypto';
 import { readFile, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
@@ -92,16 +92,16 @@ async function writeOurs(): Promise<void> {
 }
 
 describe('TFRecord files', () => {
-  test.each(COMPRESSIONS)('that TensorFlow wrote (%s) are read', async (compression) => {
+  test.each(COMPRESSIONS)('written by TensorFlow (%s) are read', async (compression) => {
     const records = await collect(readTFRecords(join(folder.path, `theirs.${compression}`), { compression }));
     expect(records.map(sha256)).toEqual(written.records);
   });
 
-  test.each(COMPRESSIONS)('written here (%s) are read by TensorFlow', (compression) => {
+  test.each(COMPRESSIONS)('written by Shoal (%s) are read by TensorFlow', (compression) => {
     expect(read.records[compression]).toEqual(written.records);
   });
 
-  test('written here have the very bytes of those that TensorFlow wrote', async () => {
+  test('written by Shoal are byte-identical to those of TensorFlow', async () => {
     const [theirs, ours] = await Promise.all(
       ['theirs', 'ours'].map((name) => readFile(join(folder.path, `${name}.none`))),
     );
@@ -110,7 +110,7 @@ describe('TFRecord files', () => {
 });
 
 describe('examples', () => {
-  test('that TensorFlow built are parsed', () => {
+  test('built by TensorFlow are parsed', () => {
     const features = decodeExample(Buffer.from(written.example, 'hex'));
     expect({ ...features }).toEqual({
       label: Float32Array.of(1),
@@ -122,14 +122,14 @@ describe('examples', () => {
     });
   });
 
-  test('with sequences that TensorFlow built are parsed', () => {
+  test('with sequences built by TensorFlow are parsed', () => {
     const { context, featureLists } = decodeSequenceExample(Buffer.from(written.sequence, 'hex'));
     expect({ ...context }).toEqual({ length: BigInt64Array.of(2n) });
     const words = [['a', 'b'], ['c']].map((step) => step.map((word) => Buffer.from(word)));
     expect({ ...featureLists }).toEqual({ words, empty: [] });
   });
 
-  test('built here are parsed by TensorFlow', () => {
+  test('built by Shoal are parsed by TensorFlow', () => {
     expect(read.example).toEqual({
       label: ['float_list', [1]],
       ids: ['int64_list', IDS.map(String)],
@@ -150,7 +150,7 @@ describe('examples', () => {
 });
 
 describe('event files', () => {
-  test('that TensorFlow wrote are read', async () => {
+  test('written by TensorFlow are read', async () => {
     const events = await collect(readEvents(written.events));
     expect(events[0]!.what).toMatchObject({ case: 'fileVersion', value: 'brain.Event:2' });
     const tags = events.flatMap(({ step, what }) =>
@@ -159,7 +159,7 @@ describe('event files', () => {
     expect(tags).toEqual([...[0, 1, 2, 3, 4].map((step) => [step, 'loss']), [5, 'weights']]);
   });
 
-  test('that TensorFlow wrote, damaged, give events or a coded error', async () => {
+  test('written by TensorFlow and damaged yield events or a coded error', async () => {
     const bytes = await readFile(written.events);
     const read = async (some: Uint8Array) => {
       const stream = Readable.from([some]) as AsyncIterable<Uint8Array>;
@@ -168,7 +168,7 @@ describe('event files', () => {
     await fc.assert(fc.asyncProperty(damaged(bytes), read));
   });
 
-  test('written here are read by TensorBoard', () => {
+  test('written by Shoal are read by TensorBoard', () => {
     expect(read.events[0]).toEqual([0, 'brain.Event:2', []]);
     expect(read.events).toHaveLength(22);
     expect(read.scalars).toEqual(
@@ -179,7 +179,7 @@ describe('event files', () => {
 });
 
 describe('snappy', () => {
-  test('blocks that TensorFlow compressed come out as records with right checksums', async () => {
+  test('blocks compressed by TensorFlow yield records with valid checksums', async () => {
     expect(written.snappy.length).toBeGreaterThan(0);
     let records = 0;
     for (const path of written.snappy) {

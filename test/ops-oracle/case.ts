@@ -1,4 +1,4 @@
-/** A case: one op, its inputs and attributes. Inputs are made here so that tables of cases stay short. */
+/** A case: one op, its inputs and attributes. The helpers keep the tables of cases short. */
 import type { AttrValue } from '../../src/graph/attributes.js';
 import { type DType, isFloating } from '../../src/tensor/dtype.js';
 import { type Shape, sizeOf } from '../../src/tensor/shape.js';
@@ -8,9 +8,9 @@ export interface OpCase {
   readonly op: string;
   readonly inputs: readonly (Tensor | readonly Tensor[])[];
   readonly attrs: Readonly<Record<string, AttrValue>>;
-  /** The largest difference, relative to the value (and to 1); by the type when left out. */
+  /** The largest difference, relative to max(value, 1). Default: depends on the dtype. */
   readonly tolerance?: number;
-  /** How many of the outputs are computed, where it is not all: what the others hold is left to chance. */
+  /** The number of outputs to compare; the values of the others are undefined. Default: all. */
   readonly computed?: number;
 }
 
@@ -25,14 +25,14 @@ export function op(
 
 type Value = Parameters<typeof Tensor.of>[0];
 
-/** A tensor of a literal. */
+/** A tensor from a literal. */
 export const t = (value: Value, dtype: DType = 'float32'): Tensor => Tensor.of(value, { dtype });
 export const i32 = (value: Value): Tensor => t(value, 'int32');
 export const i64 = (value: Value): Tensor => t(value, 'int64');
 export const bools = (value: Value): Tensor => t(value, 'bool');
 export const text = (value: Value): Tensor => t(value, 'string');
 
-/** Numbers that look random and are the same every time. */
+/** Reproducible pseudo-random numbers. */
 export function noise(shape: Shape, low = -2, high = 2, dtype: DType = 'float32', seed = 1): Tensor {
   let state = (seed * 2654435761) >>> 0;
   const next = () => {

@@ -1,4 +1,4 @@
-/** Values of ours and of Python's: on the wire, and side by side. */
+/** Encodes tensors for Python and compares them with Python's. */
 import { fromBinary } from '@bufbuild/protobuf';
 import { signatureOf } from '../../codegen/op-signature.js';
 import { readOpNames } from '../../codegen/ops.js';
@@ -45,7 +45,7 @@ type Wrapper = (...args: unknown[]) => unknown;
 
 let definitions: Map<string, OpDef> | undefined;
 
-/** Calls the generated function of an op, with the names that it gives to attributes. */
+/** Calls the generated function of an op with its attribute names. */
 export function callWrapper({ op, inputs, attrs }: OpCase): Output[] {
   definitions ??= new Map(fromBinary(OpListSchema, allOps()).op.map((def) => [def.name, def]));
   const def = definitions.get(op);
@@ -74,7 +74,7 @@ const EXACTNESS: Partial<Record<DType, number>> = {
 };
 const USUAL_EXACTNESS = 2e-5;
 
-/** What differs, in words; undefined when nothing does. */
+/** Describes the difference; undefined if there is none. */
 export function difference(ours: Tensor, theirs: WireTensor, tolerance?: number): string | undefined {
   if (ours.dtype !== theirs.dtype) return `is ${ours.dtype}, should be ${theirs.dtype}`;
   if (ours.shape.join() !== theirs.shape.join())

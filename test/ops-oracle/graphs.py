@@ -1,4 +1,4 @@
-"""Graphs by Python TensorFlow: names and devices of ops, and GraphDefs and MetaGraphDefs from and for others."""
+"""Graphs in Python TensorFlow: names and devices of ops; imports and exports GraphDefs and MetaGraphDefs."""
 
 import base64
 import contextlib
@@ -13,7 +13,7 @@ tf1.disable_eager_execution()
 
 
 def names(script):
-    """The names that no-ops get under scopes that are entered and left."""
+    """The names of no-ops in nested name scopes."""
     made = []
     with tf1.Graph().as_default() as graph:
         stack = contextlib.ExitStack()

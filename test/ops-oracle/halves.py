@@ -1,4 +1,4 @@
-"""Sixteen-bit floats by numpy: every pattern as a number, and numbers as patterns."""
+"""Sixteen-bit floats in numpy: every bit pattern as a number, and numbers as bit patterns."""
 
 import base64
 import json

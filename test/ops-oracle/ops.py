@@ -1,4 +1,4 @@
-"""Single ops by Python TensorFlow: each case is one call of tf.raw_ops."""
+"""Single ops in Python TensorFlow: each case is one call of tf.raw_ops."""
 
 import base64
 import inspect
@@ -39,7 +39,7 @@ def attribute(kind, value):
 
 
 def renamed(arguments, function):
-    """Python calls some inputs and attributes otherwise than the definition does; their order is the same."""
+    """Python renames some inputs and attributes of the op definition but keeps their order."""
     parameters = [name for name in inspect.signature(function).parameters if name != 'name']
     unknown = [name for name in arguments if name not in parameters]
     free = [name for name in parameters if name not in arguments]

@@ -1,4 +1,4 @@
-/** Some hundreds of ops against Python TensorFlow: element types, shapes, values. */
+/** Compares hundreds of ops with Python TensorFlow: dtypes, shapes, values. */
 import fc from 'fast-check';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { messageOf } from '../../src/errors/errors.js';
@@ -12,7 +12,7 @@ import { callWrapper, difference, questionOf, type WireTensor } from './compare.
 
 type Answer = { readonly outputs: readonly WireTensor[] } | { readonly error: string };
 
-/** Random shapes that broadcast, for ops on pairs. */
+/** Random broadcastable shapes for binary ops. */
 const BROADCASTING = [
   'AddV2',
   'Sub',
@@ -49,7 +49,7 @@ const cases = [...CASES, ...broadcastCases];
 let answers: readonly Answer[];
 let outcomes: readonly Outcome[];
 
-/** TensorFlow prepares the whole graph for every new run: many cases go into one, few graphs stay small. */
+/** TensorFlow prepares the complete graph for every new run: few runs of many cases, in small graphs. */
 const CASES_PER_RUN = 40;
 
 beforeAll(async () => {
@@ -60,7 +60,7 @@ beforeAll(async () => {
   answers = await asked;
 });
 
-/** All in one run; one by one when that fails, to tell which of them it is. */
+/** Runs all cases at once; if that fails, one by one, to find the failing ones. */
 function evaluate(given: readonly OpCase[]): Outcome[] {
   using graph = new Graph();
   using session = Session.open({ graph });
@@ -90,12 +90,12 @@ function disagreement(index: number): string | undefined {
 const byOp = new Map<string, number[]>();
 for (const [i, { op: name }] of CASES.entries()) byOp.set(name, [...(byOp.get(name) ?? []), i]);
 
-describe('as in Python', () => {
+describe('same result as Python', () => {
   test.each([...byOp])('%s', (_, indices) => {
     expect(indices.map(disagreement).filter(Boolean)).toEqual([]);
   });
 
-  test('pairs of any shapes that broadcast', () => {
+  test('binary ops with random broadcastable shapes', () => {
     for (let i = CASES.length; i < cases.length; i++) {
       const given = cases[i] as OpCase;
       const shapes = given.inputs.map((input) => `[${(input as Tensor).shape}]`).join(' and ');
@@ -104,6 +104,6 @@ describe('as in Python', () => {
   });
 });
 
-test('are some hundreds of ops', () => {
+test('there are cases for more than 300 ops', () => {
   expect(byOp.size).toBeGreaterThan(300);
 });

@@ -39,7 +39,7 @@ function failingExport(exporter: string): Promise<Failure> {
     );
 }
 
-/** The next export of the same version succeeds, is of one instant, and is all that is left. */
+/** The next export of the same version succeeds, is consistent, and leaves no other files. */
 async function expectNextExport(exporter: string): Promise<void> {
   // Initializes the variables of a ps that was killed.
   await cluster.at(CHIEF).ask('step');
@@ -191,7 +191,7 @@ describe.runIf(canMount).each([CHIEF, OTHER])('a full disk of the exporter %s', 
     await expectNothingLeft();
   });
 
-  it('at each page after the shards, until there is enough space and the export is complete', async () => {
+  it('with more free pages each time, until there is enough space and the export is complete', async () => {
     const failures: string[] = [];
     for (let freePages = 2 * SHARD_PAGES - 1; failures.length < 40; freePages++) {
       await full.at(exporter).ask('fill', { freePages });

@@ -1,6 +1,6 @@
 /**
- * Exports of a training cluster, by the chief and by another worker, each with its own disk: every export is of one
- * instant, Python TensorFlow loads it, and nothing else is left on any disk.
+ * Exports of a training cluster, by the chief and by another worker, each with its own disk: every export is a
+ * consistent snapshot, Python TensorFlow loads it, and nothing else is left on any disk.
  */
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -33,7 +33,7 @@ async function trainOn(steps: number): Promise<void> {
   while ((await made()) < goal) await new Promise((resolve) => setTimeout(resolve, 50));
 }
 
-/** The different numbers of steps that the elements of an export have seen. */
+/** The distinct step counts of the elements of an export. */
 async function stepsIn(path: string): Promise<readonly number[]> {
   await using model = await loadSavedModel(path, { verify: true });
   const outputs = await model.signatures.serving_default!({ x: 0n });
@@ -49,7 +49,7 @@ async function exportBy(exporter: string, version: string, more: object = {}): P
 }
 
 describe('an export during training', () => {
-  it.each(WORKERS)('by %s is of one instant', async (exporter) => {
+  it.each(WORKERS)('by %s is a consistent snapshot', async (exporter) => {
     let before = 0;
     for (const version of ['1', '2', '3']) {
       await trainOn(20);
@@ -69,7 +69,7 @@ describe('an export during training', () => {
     await trainOn(20);
   });
 
-  it('is of several instants if the workers do not pause, which these tests detect', async () => {
+  it('is inconsistent if the workers do not pause, which these tests detect', async () => {
     let torn = 0;
     for (let i = 0; i < 20 && torn === 0; i++) {
       const path = await exportBy('worker/1', `loose-${i}`, { consistency: 'relaxed' });
@@ -109,7 +109,7 @@ describe('an export at the end of training', () => {
   const chief = () => cluster.at('worker/0');
   const other = () => cluster.at('worker/1');
 
-  it('by another worker holds the chief, which reports for whom it waits', async () => {
+  it('by another worker delays the exit of the chief, which logs the worker it waits for', async () => {
     await Promise.all(WORKERS.map((name) => cluster.at(name).ask('end')));
     const finished = chief().ask('finish');
     await expect
@@ -121,14 +121,14 @@ describe('an export at the end of training', () => {
     await finished;
   });
 
-  it('is not waited for longer than the deadline', async () => {
+  it('delays the exit no longer than the deadline', async () => {
     await other().ask('unfinish');
     await chief().ask('unfinish');
     await chief().ask('finish', { timeoutMs: 500 });
     expect(chief().log.at(-1)).toMatch(/\/job:worker\/task:1 did not report the end of training in time/);
   });
 
-  it('fails without a chief, and the error says so', async () => {
+  it('fails without a chief, with an error that names it', async () => {
     await chief().ask('leave');
     const failure = (await other()
       .ask('export', { version: '6' })

@@ -1,14 +1,14 @@
-/** What an export must not leave on the disk of any task. */
+/** Finds files that an export must not leave on the disk of any task. */
 import { existsSync, readdirSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { RESERVED } from '../../src/store/blob-names.js';
 import type { Cluster } from '../checkpoint/processes.js';
 
-/** Whether a file is of an export that was not published: staging directories, blobs, and blobs that are being written. */
+/** Whether a file belongs to an unpublished export: staging directories, blobs, partially written blobs. */
 export const isLeftover = (path: string): boolean =>
   /(^|\/)\.[^/]*\.tmp-/.test(path) || path.includes('blobs/+exports/') || path.includes(`${RESERVED}/`);
 
-/** All that is left, with the name of the task. */
+/** The remaining files, each with the name of its task. */
 export function leftovers(cluster: Cluster): readonly string[] {
   return cluster.names.flatMap((name) => {
     const root = cluster.directory(name);

@@ -1,6 +1,6 @@
 /**
- * A task of the tests of exports on a cluster. Every step increments two variables on two ps and the global step: in a
- * state of one instant all of their elements are equal. A worker trains, exports and saves on command.
+ * A task for tests of cluster exports. Every step increments two variables on two ps and the global step: in a
+ * consistent snapshot all of their elements are equal. A worker trains, exports and saves on command.
  */
 import { spawnSync } from 'node:child_process';
 import { closeSync, openSync, readdirSync, rmSync, statfsSync, writeSync } from 'node:fs';
@@ -10,13 +10,9 @@ import { Graph } from '../../src/graph/graph.js';
 import { clusterVariables } from '../../src/saved-model/cluster-variables.js';
 import { predictSignatureDef, SavedModelBuilder, tags } from '../../src/saved-model/index.js';
 import * as tf from '../../src/tf.js';
-import {
-  type CheckpointService,
-  checkpointServiceOf,
-} from '../../src/train/checkpoints/checkpoint-service.js';
 import { Saver } from '../../src/train/checkpoints/saver.js';
 import { RecoverableSession } from '../../src/train/recovery/recoverable-session.js';
-import { Server } from '../../src/train/sessions/server.js';
+import { Server } from '../../src/train/task/server.js';
 import { getOrCreateGlobalStep } from '../../src/variables/global-step.js';
 import { serveCommands } from '../checkpoint/commands.js';
 
@@ -47,7 +43,7 @@ if (process.env.TASK_DISK_BYTES) {
 process.chdir(directory);
 const log = (line: string) => process.stderr.write(`${line}\n`);
 const server = await Server.start({ directory: '.', log });
-const service = checkpointServiceOf(server) as CheckpointService;
+const service = server.checkpoints;
 const everybody = server.spec.tasks.map(({ id }) => id);
 
 function buildModel() {
@@ -134,11 +130,11 @@ function worker() {
       const saver = new Saver({ namespace: 'job', maxToKeep: 2, log });
       return saver.save(runner, 'checkpoints/model.ckpt');
     },
-    /** As the end of a session does. */
+    /** What the end of a session does. */
     async finish({ timeoutMs }: Command) {
       await service.lastSteps.finish({ stay: true, log, ...(timeoutMs === undefined ? {} : { timeoutMs }) });
     },
-    /** As the beginning of another session does. */
+    /** What the start of another session does. */
     async unfinish() {
       await service.lastSteps.begin();
     },

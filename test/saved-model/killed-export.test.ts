@@ -1,4 +1,4 @@
-/** An exporter that is killed at any step: no incomplete version appears, and the next export removes the leftovers. */
+/** Kills the exporter at each step: no incomplete version appears, and the next export removes the leftovers. */
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -48,7 +48,7 @@ test.each([
   expect((y as Tensor).toArray()).toEqual([6]);
 });
 
-test('killed after it is published, it is complete', async () => {
+test('killed after the publication: the export is complete', async () => {
   const target = join(root, 'published', '1');
   await runProgram(program(target), { env: { SHOAL_FAULT: 'export.publish.after=kill' } });
   expect(await readdir(join(root, 'published'))).toEqual(['1']);

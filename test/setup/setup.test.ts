@@ -160,7 +160,7 @@ describe('an interrupted set-up', () => {
     expect(existsSync(installed())).toBe(false);
     const { code, stderr } = await start({ lockFile: large.lockFile, index: index.url }).ended;
     expect(code).toBe(0);
-    expect(stderr).toContain('going on with the wheel');
+    expect(stderr).toContain('resuming with the wheel');
     expect(index.downloads()).toBe(1);
     expect(readdirSync(cache)).toEqual(['tensorflow-0.0.7-test-any']);
   });
@@ -279,7 +279,7 @@ describe('a set-up that cannot succeed reports the reason and a hint', () => {
   test('SHOAL_TF_DIR does not exist', async () => {
     const stderr = await failure({ env: { SHOAL_TF_DIR: '/nowhere/tf' } });
     expect(stderr).toContain('SHOAL_LIBRARY (not-found)');
-    expect(stderr).toContain('/nowhere/tf: there is no such folder');
+    expect(stderr).toContain('/nowhere/tf: the folder does not exist');
   });
 
   test('SHOAL_TF has an unknown value', async () => {

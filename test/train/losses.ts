@@ -1,6 +1,6 @@
 /** Trains a job on a real cluster of 2 ps and 2 workers in this process, and returns the loss of every step. */
 
-import { Server } from '../../src/cluster/runtime/server.js';
+import { ClusterServer } from '../../src/cluster/runtime/cluster-server.js';
 import { ClusterSpec } from '../../src/cluster/spec/cluster-spec.js';
 import { replicaDeviceSetter } from '../../src/cluster/spec/device-setter.js';
 import { taskId } from '../../src/cluster/spec/task-id.js';
@@ -10,7 +10,7 @@ import { buildTrainingGraph, type TrainingGraph } from '../../src/job/training-g
 import { SyncReplicasHook } from '../../src/train/hooks/sync-replicas.js';
 import { Coordinator } from '../../src/train/recovery/coordinator.js';
 import { RecoverableSession } from '../../src/train/recovery/recoverable-session.js';
-import type { TrainingRunner } from '../../src/train/recovery/training-runner.js';
+import type { TrainingRunner } from '../../src/train/task/training-runner.js';
 
 export const [PS, WORKERS] = [2, 2];
 
@@ -29,11 +29,11 @@ export async function trainOnCluster(job: JobDefinition, steps: number): Promise
   const addresses = (await choosePorts('127.0.0.1', PS + WORKERS)).map((port) => `127.0.0.1:${port}`);
   const spec = new ClusterSpec({ ps: addresses.slice(0, PS), worker: addresses.slice(PS) });
   const start = (name: string, index: number) =>
-    Server.start({ spec, self: taskId(name, index), security: { kind: 'none' } });
-  const servers: Server[] = [];
+    ClusterServer.create({ spec, self: taskId(name, index), security: { kind: 'none' } });
+  const servers: ClusterServer[] = [];
   try {
     for (let i = 0; i < PS; i++) servers.push(await start('ps', i));
-    const workers: Server[] = [];
+    const workers: ClusterServer[] = [];
     for (let i = 0; i < WORKERS; i++) {
       const worker = await start('worker', i);
       servers.push(worker);
@@ -51,7 +51,7 @@ export async function trainOnCluster(job: JobDefinition, steps: number): Promise
     const losses = done.map((worker) => worker.losses);
     return { losses, inOrder, first: await begun, last: done[0]?.last ?? {} };
 
-    async function train(server: Server, index: number) {
+    async function train(server: ClusterServer, index: number) {
       const workerDevice = taskId('worker', index);
       const device = replicaDeviceSetter({ psTasks: PS, workerDevice });
       const parts = buildTrainingGraph(job, { device, workerDevice, index, count: WORKERS });

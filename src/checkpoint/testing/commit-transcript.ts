@@ -20,7 +20,7 @@ function effectText(effect: CommitEffect<string>): string {
     case 'write-manifest':
       return 'WRITES THE MANIFEST';
     case 'drop':
-      return `tells ${effect.owners.join(', ')} to drop the snapshot`;
+      return `has ${effect.owners.join(', ')} drop the snapshot`;
     case 'discard':
       return 'removes the files of the attempt';
   }

@@ -359,7 +359,7 @@ describe('names that lead out of the root', () => {
     'http://127.0.0.1/blobs/../secret',
     '/blobs?prefix=../',
     '/blobs?prefix=plain/up/',
-  ])('%s gives nothing away', async (path) => {
+  ])('%s reveals nothing', async (path) => {
     const answer = await raw(path);
     expect(answer).toMatch(/^HTTP\/1.1 (400|403|404) /);
     expect(answer).not.toMatch(/secret$|root:/m);

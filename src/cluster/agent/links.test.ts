@@ -7,14 +7,14 @@ import { taskId } from '../spec/task-id.js';
 import { Links } from './links.js';
 
 test('an announcement during another one waits for a call with the latest state', async () => {
-  const said: unknown[] = [];
+  const sent: unknown[] = [];
   const server = createServer((request, response) => {
     let body = '';
     request.on('data', (chunk) => {
       body += chunk;
     });
     request.on('end', () => {
-      said.push((JSON.parse(body) as { message: { from: { step: number } } }).message.from.step);
+      sent.push((JSON.parse(body) as { message: { from: { step: number } } }).message.from.step);
       setTimeout(() => response.writeHead(503).end(), 50);
     });
   });
@@ -22,9 +22,9 @@ test('an announcement during another one waits for a call with the latest state'
   await once(server, 'listening');
   const address = `127.0.0.1:${(server.address() as AddressInfo).port}`;
   const task = taskId('worker', 0);
-  const life = { task, incarnation: 1, first: 1, nonce: 'n', host: 'h', pid: 1 };
+  const incarnation = { task, incarnation: 1, first: 1, nonce: 'n', host: 'h', pid: 1 };
   const settings = { heartbeatMs: 200, suspectAfterMs: 750, deadAfterMs: 3000, retryMs: 800 };
-  const self = { ...life, agentAddress: 'a:1', serverAddress: null };
+  const self = { ...incarnation, agentAddress: 'a:1', serverAddress: null };
   let state = initialState({ self, chief: undefined, contacts: [], settings, now: 0 });
   const links = new Links({
     cluster: 'c',
@@ -38,11 +38,11 @@ test('an announcement during another one waits for a call with the latest state'
   try {
     const call = { type: 'announce', to: taskId('ps', 0), address } as const;
     const first = links.call(call);
-    await expect.poll(() => said.length).toBe(1);
+    await expect.poll(() => sent.length).toBe(1);
     const own = state.members.get(task)!;
     state = { ...state, members: new Map([[task, { ...own, step: 7 }]]) };
     await links.call(call);
-    expect(said).toEqual([null, 7]);
+    expect(sent).toEqual([null, 7]);
     await first;
   } finally {
     links.close();

@@ -4,8 +4,8 @@ import { type AddressInfo, createServer } from 'node:net';
 import { expect, it } from 'vitest';
 import { Graph } from '../../graph/graph.js';
 import { constant } from '../../ops/creation.js';
+import { ClusterServer } from './cluster-server.js';
 import { ClusterSession } from './cluster-session.js';
-import { Server } from './server.js';
 
 it('fails with a retryable error', async () => {
   const listener = createServer(() => {}).listen(0, '127.0.0.1');
@@ -25,12 +25,12 @@ it('fails with a retryable error', async () => {
     },
     member: () => ({ task: ps, status, serverAddress: `127.0.0.1:${port}` }),
   };
-  const server = Object.create(Server.prototype, {
+  const server = Object.create(ClusterServer.prototype, {
     task: { value: task },
     psTasks: { value: [ps] },
     tensorflow: { value: { address: '127.0.0.1:1', target: 'grpc://127.0.0.1:1' } },
     keepProcess: { value: () => () => {} },
-  }) as Server;
+  }) as ClusterServer;
   const graph = new Graph();
   const one = graph.asDefault(() => constant([1]));
   try {

@@ -15,18 +15,20 @@ import { type RunOptions, Session } from '../../session/session.js';
 import type { Member } from '../membership/types.js';
 import { parseAddress } from '../spec/address.js';
 import { parseTaskId } from '../spec/task-id.js';
-import type { Server } from './server.js';
+import type { ClusterServer } from './cluster-server.js';
 
 export interface ClusterSessionOptions {
+  /** The configuration of TensorFlow's sessions, completed with the cluster's; default: TensorFlow's. */
   readonly config?: ConfigProto;
   /** How long a run waits for the ps to be alive; default: 2 minutes. */
   readonly waitMs?: number;
   /** How long one attempt to open a session may take; default: 15 s. */
   readonly openMs?: number;
+  /** Receives progress messages; default: none. */
   readonly onProgress?: (line: string) => void;
   /** Whether an open session keeps the process running; default: true. */
   readonly keepsProcess?: boolean;
-  /** Called with the session of a past epoch before it is closed and the next one is opened. */
+  /** Called with the session of a past epoch before it is closed and the next one is opened. Default: none. */
   readonly beforeClose?: ((session: Session) => Promise<void>) | undefined;
 }
 
@@ -48,7 +50,7 @@ const CLOSE_MS = 5_000;
 
 export class ClusterSession {
   readonly graph: Graph;
-  readonly #server: Server;
+  readonly #server: ClusterServer;
   readonly #options: ClusterSessionOptions;
   readonly #unsubscribe: () => void;
   readonly #over = new AbortController();
@@ -58,7 +60,7 @@ export class ClusterSession {
   #retiring: Promise<void> = Promise.resolve();
   #closed = false;
 
-  constructor(server: Server, graph: Graph, options: ClusterSessionOptions) {
+  constructor(server: ClusterServer, graph: Graph, options: ClusterSessionOptions) {
     this.#server = server;
     this.graph = graph;
     this.#options = options;
@@ -94,7 +96,7 @@ export class ClusterSession {
     }
   }
 
-  get server(): Server {
+  get server(): ClusterServer {
     return this.#server;
   }
 
@@ -103,7 +105,7 @@ export class ClusterSession {
     return this.#generation?.session;
   }
 
-  /** The session of this epoch. If needed, waits for all ps and opens it. */
+  /** The session of this epoch. If needed, waits for all ps and opens it. @internal */
   async current(signal?: AbortSignal): Promise<Generation> {
     if (this.#closed) throw new ShoalError('SHOAL_DISPOSED', 'This session was closed');
     throwIfAborted('Opening a session', signal);

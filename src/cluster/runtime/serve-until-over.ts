@@ -6,7 +6,7 @@ import { ShoalError } from '../../errors/errors.js';
 import { isPresent } from '../membership/types.js';
 import { parseTaskId, type TaskId } from '../spec/task-id.js';
 import type { TrainingState } from '../task/training-end.js';
-import type { JoinClusterOptions, Server } from './server.js';
+import type { ClusterServer, JoinClusterOptions } from './cluster-server.js';
 
 const LOOK_MS = 250;
 /** When the wait for lost workers is logged first, and how often after that. */
@@ -15,7 +15,7 @@ const LINE_MS = 60_000;
 
 /** Rejects with SHOAL_WORKERS_LOST when all workers died and none came back. */
 export function serveUntilOver(
-  { task, spec, training }: Pick<Server, 'task' | 'spec' | 'training'>,
+  { task, spec, training }: Pick<ClusterServer, 'task' | 'spec' | 'training'>,
   { signal, log, graceMs = 20_000, evaluatorMs = 30_000 }: JoinClusterOptions,
 ): Promise<void> {
   const others = () => task.members().filter((member) => parseTaskId(member.task).job !== 'ps');

@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { parseAddress } from '../spec/address.js';
 import { ClusterSpec } from '../spec/cluster-spec.js';
 import { taskId } from '../spec/task-id.js';
-import { Server } from './server.js';
+import { ClusterServer } from './cluster-server.js';
 import { TensorFlowServer } from './tensorflow-server.js';
 
 const LISTEN = '0A';
@@ -60,7 +60,7 @@ describe.runIf(isLinux)('the port of TensorFlow', () => {
 
   it('is open on all interfaces for an agent that listens on all, with a warning', async () => {
     const notices: string[] = [];
-    const server = await Server.start({
+    const server = await ClusterServer.create({
       spec: new ClusterSpec({ ps: ['127.0.0.1:1'], worker: ['127.0.0.1:2'] }),
       self: taskId('ps', 0),
       security: { kind: 'token', token: 'a-token-for-this-test' },
@@ -74,7 +74,7 @@ describe.runIf(isLinux)('the port of TensorFlow', () => {
   });
 
   it('uses the address that the agent’s host name resolves to', async () => {
-    const server = await Server.start({
+    const server = await ClusterServer.create({
       spec: new ClusterSpec({ ps: ['localhost:1'], worker: ['127.0.0.1:2'] }),
       self: taskId('ps', 0),
       security: { kind: 'none' },

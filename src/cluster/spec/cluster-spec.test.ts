@@ -50,7 +50,7 @@ describe('ClusterSpec', () => {
     ['two chiefs', { chief: ['a:1', 'b:1'] }, /^cluster\.chief\[1\]: there are two chiefs/],
     ['a wrong index', { ps: { one: 'a:1' } }, /^cluster\.ps\["one"\].*not a task index/],
     ['a wrong job name', { 'p s': ['a:1'] }, /not a valid job name/],
-  ])('refuses %s and says where', (_, cluster, message) => {
+  ])('rejects %s and reports the location', (_, cluster, message) => {
     expect(() => new ClusterSpec(cluster as never)).toThrow(message);
     expect(() => new ClusterSpec(cluster as never)).toThrow(
       expect.objectContaining({ code: 'SHOAL_CONFIG' }),

@@ -102,7 +102,7 @@ describe('resolveConfig', () => {
     ['two chiefs', [...flags, '--chief_hosts=x:1,y:1'], /^--chief_hosts\[1\]: there are two chiefs/],
     ['a duplicate address', [...flags, '--chief_hosts=a:1'], /a:1 is already used by/],
     ['a missing file', ['--config=nowhere.json'], /^--config: cannot read nowhere.json/],
-  ])('refuses %s and says where', (_, argv, message) => {
+  ])('rejects %s and reports the location', (_, argv, message) => {
     expect(() => resolveConfig({ argv })).toThrow(message);
   });
 

@@ -62,12 +62,13 @@ export interface ClusterConfig extends Settings {
 export type TaskConfig = LocalConfig | ClusterConfig;
 
 export interface ConfigInput {
-  /** The arguments after the script. */
+  /** The arguments after the script; default: none. */
   readonly argv?: readonly string[];
+  /** The environment variables; default: none. */
   readonly env?: Readonly<Record<string, string | undefined>>;
-  /** A config file; `--config` and SHOAL_CONFIG override it. */
+  /** A config file; `--config` and SHOAL_CONFIG override it. Default: none. */
   readonly file?: string;
-  /** `isSecret`: the file contains a token and must be readable by its owner only. */
+  /** Reads a file; with `isSecret` it contains a token and must be readable by its owner only. Default: from disk. */
   readonly readFile?: (path: string, isSecret: boolean) => string;
 }
 

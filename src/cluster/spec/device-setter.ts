@@ -35,11 +35,15 @@ export function byteSize({ attrs }: OpRequest): number {
 export interface ReplicaDeviceSetterOptions {
   /** The number of ps; 0 places variables on the worker. Default: from `cluster`. */
   readonly psTasks?: number;
-  /** The cluster that determines the number of ps. */
+  /** The cluster that determines the number of ps; default: none, `psTasks` or 0. */
   readonly cluster?: { numTasks(job: string): number };
+  /** The device of the ps, without the task; default: `/job:ps`. */
   readonly psDevice?: string;
+  /** The device of all other ops; default: `/job:worker`. */
   readonly workerDevice?: string;
+  /** The op types that are placed on a ps; default: variables, lookup tables and accumulators. */
   readonly psOps?: readonly string[];
+  /** Chooses the ps of an op; default: `roundRobinStrategy()`. */
   readonly psStrategy?: PsStrategy;
 }
 

@@ -121,7 +121,7 @@ describe('a cluster of processes', { timeout: 3 * PATIENCE_MS }, () => {
     expect(members.map(({ status }) => status)).toEqual(['alive', 'alive', 'alive']);
   });
 
-  it('takes back a process that was stopped for a while', async () => {
+  it('readmits a process that was stopped for a while', async () => {
     const { at } = await running({ ps: 1, worker: 1 });
     const { epoch } = await seenBy(at(worker(0)));
     const stopped = at(ps(0)).signal('SIGSTOP');

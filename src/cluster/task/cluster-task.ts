@@ -57,26 +57,33 @@ export interface JoinOptions {
   readonly security: Security;
   /** The address of this task's TensorFlow server; default: null, no server. */
   readonly serverAddress?: string | null;
+  /** The name of the cluster; tasks of another cluster are refused. Default: `shoal`. */
   readonly clusterName?: string;
   /** The address that the agent listens on; port 0 is any free port. Default: the address in the specification. */
   readonly listen?: string;
   /** The agent's address for other tasks; default: the address that it listens on. */
   readonly advertise?: string;
+  /** The directory of the blobs that the agent serves; default: none, the agent serves no blobs. */
   readonly blobRoot?: string;
   /** Which role may write and delete which blobs; default: every role may change every blob. */
   readonly blobPolicy?: BlobPolicy;
+  /** The intervals of membership; default: a heartbeat every 500 ms, dead after 10 s. */
   readonly settings?: Partial<MembershipSettings>;
+  /** The limits of the agent; default: those of `AGENT_LIMITS`. */
   readonly limits?: Partial<AgentLimits>;
-  /** Returns the training step, for the cluster status. */
+  /** Returns the training step, for the cluster status; default: null, unknown. */
   readonly step?: () => number | null;
+  /** Returns the metrics in Prometheus' text format; default: none. */
   readonly metrics?: () => string | Promise<string>;
+  /** The source of time; default: the system clock. */
   readonly clock?: Clock;
+  /** Returns the random part of this task's identity; default: 9 random bytes in base64url. */
   readonly nonce?: () => string;
   /** Whether cluster membership keeps the process running; default: true. */
   readonly keepsProcess?: boolean;
-  /** Makes the task leave the cluster. */
+  /** Makes the task leave the cluster; default: none. */
   readonly signal?: AbortSignal;
-  /** Receives messages for the operator. */
+  /** Receives messages for the operator; default: none. */
   readonly onNotice?: (line: string) => void;
   /** Called when this process was superseded or removed; default: ends the process. */
   readonly onExit?: (error: ShoalError) => void;
@@ -168,7 +175,7 @@ export class ClusterTask {
     throw new ShoalError('SHOAL_UNREACHABLE', `${this.task} is still starting`, { task: this.task });
   }
 
-  /** The agent's hooks. */
+  /** The agent's hooks. @internal */
   readonly hooks = {
     health: () => {
       const { incarnation } = this.#now().self;
@@ -212,7 +219,7 @@ export class ClusterTask {
     metrics: () => this.#options.metrics?.() ?? '',
   };
 
-  /** Called once by `joinCluster`, after the agent started. */
+  /** Called once by `joinCluster`, after the agent started. @internal */
   async begin(agent: Agent, agentAddress: string): Promise<void> {
     this.#agent = agent;
     const { spec, serverAddress = null, nonce = () => randomBytes(9).toString('base64url') } = this.#options;
@@ -319,7 +326,7 @@ export class ClusterTask {
     });
   }
 
-  /** A client for the agent of a member at its current address. */
+  /** A client for the agent of a member at its current address. @internal */
   client(task: TaskId): AgentClient {
     const member = this.member(task);
     if (member === undefined) {
@@ -347,11 +354,12 @@ export class ClusterTask {
     return new AgentClient({ address, task, security, cluster: this.#cluster, identity });
   }
 
+  /** @internal */
   onOrder(name: string, handler: OrderHandler): void {
     this.#agent!.onOrder(name, handler);
   }
 
-  /** Why this task may not change blobs on its own disk, as far as it knows; undefined when allowed. */
+  /** Why this task may not change blobs on its own disk, as far as it knows; undefined when allowed. @internal */
   ownRefusal(orderedBy?: Identity): string | undefined {
     const state = this.#now();
     if (state.over?.kind === 'superseded') return `${this.task} has been replaced`;
@@ -359,7 +367,7 @@ export class ClusterTask {
     return orderedBy && refusalOfChief(state, orderedBy);
   }
 
-  /** Sends an order to a task; tasks accept orders of the chief only. */
+  /** Sends an order to a task; tasks accept orders of the chief only. @internal */
   order(
     to: TaskId,
     name: string,
@@ -369,12 +377,15 @@ export class ClusterTask {
     return this.client(to).order(name, this.identity, payload, options);
   }
 
-  /** Registers the handler of a request of any task; returns the function that removes it. */
+  /** Registers the handler of a request of any task; returns the function that removes it. @internal */
   onRequest(name: string, handler: RequestHandler): () => void {
     return this.#agent!.onRequest(name, handler);
   }
 
-  /** Sends a request to another task. Retried only with `again`, which the caller sets for idempotent requests. */
+  /**
+   * Sends a request to another task. Retried only with `again`, which the caller sets for idempotent requests.
+   * @internal
+   */
   request(
     to: TaskId,
     name: string,
@@ -400,7 +411,8 @@ export class ClusterTask {
   }
 
   /**
-   * Sends the leave message and closes. A task that does not receive it in time considers this one lost. Idempotent.
+   * Sends the leave message and closes. A task that does not receive it within `timeoutMs` (default: 5 s) considers
+   * this one lost. Idempotent.
    */
   leave({ timeoutMs = 5000 }: { readonly timeoutMs?: number } = {}): Promise<void> {
     this.#ending ??= this.#leave(timeoutMs);

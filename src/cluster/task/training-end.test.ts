@@ -1,4 +1,4 @@
-/** When ps and evaluators take training for over. */
+/** When ps and evaluators consider training finished. */
 import { expect, it } from 'vitest';
 import type { Member, Status } from '../membership/types.js';
 import { taskId } from '../spec/task-id.js';

@@ -10,10 +10,11 @@ export type TasksToAwait = readonly TaskId[] | ((members: readonly Member[]) => 
 
 export interface WaitForOptions {
   readonly timeoutMs: number;
+  /** Cancels the wait; default: none. */
   readonly signal?: AbortSignal;
-  /** Receives the missing tasks at the start, on each change and every `progressMs`. */
+  /** Receives the missing tasks at the start, on each change and every `progressMs`. Default: none. */
   readonly onProgress?: ((line: string) => void) | undefined;
-  /** Default: 5 s. */
+  /** The interval of progress reports; default: 5 s. */
   readonly progressMs?: number;
   /** No progress is reported before this time; default: 0. */
   readonly quietMs?: number;

@@ -16,16 +16,17 @@ export const EVENT_FILE_VERSION = 'brain.Event:2';
 
 export interface EventWriterOptions {
   readonly directory: string;
-  /** The suffix of the file name, such as `.v2`. */
+  /** The suffix of the file name, such as `.v2`; default: none. */
   readonly suffix?: string;
+  /** The host name in the file name; default: that of this machine. */
   readonly host?: string;
-  /** Distinguishes files that a process creates within one second. */
+  /** Distinguishes files that are created within one second; default: the process id and a time in nanoseconds. */
   readonly discriminator?: string;
-  /** Flushes when this many bytes are buffered. */
+  /** Flushes when this many bytes are buffered; default: 1 MiB. */
   readonly flushBytes?: number;
-  /** Flushes when the oldest event has waited this long. */
+  /** Flushes when the oldest event has waited this long; default: 10 s. */
   readonly flushMs?: number;
-  /** The time in milliseconds since 1970. */
+  /** The time in milliseconds since 1970; default: `Date.now`. */
   readonly now?: (() => number) | undefined;
 }
 

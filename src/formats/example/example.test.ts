@@ -21,7 +21,7 @@ const text = (value: string) => new TextEncoder().encode(value);
 const good = encodeExample({ ids: [1n, 300n, -1n], label: 1, words: ['a', 'bc'] });
 
 describe('an example', () => {
-  test('gives back any features', () => {
+  test('round-trips any features', () => {
     fc.assert(
       fc.property(features, (input) => {
         expect({ ...decodeExample(encodeExample(input)) }).toEqual({ ...input });
@@ -29,7 +29,7 @@ describe('an example', () => {
     );
   });
 
-  test('is the message that protobuf knows, both ways', () => {
+  test('is compatible with protobuf in both directions', () => {
     fc.assert(
       fc.property(features, (input) => {
         const message = fromBinary(ExampleSchema, encodeExample(input));
@@ -39,7 +39,7 @@ describe('an example', () => {
     );
   });
 
-  test('takes single values and every kind of array', () => {
+  test('accepts single values and every kind of array', () => {
     const input: Record<string, FeatureInput> = {
       a: 1.5,
       b: 7n,
@@ -66,7 +66,7 @@ describe('an example', () => {
     });
   });
 
-  test('refuses what has no kind or more than one, by the name of the feature', () => {
+  test('rejects values without a kind or of mixed kinds, and names the feature', () => {
     expect(() => encodeExample({ empty: [] })).toThrow(/feature empty is an empty array/);
     expect(() => encodeExample({ mixed: [1, 2n] as unknown as number[] })).toThrow(
       /feature mixed mixes types/,
@@ -74,7 +74,7 @@ describe('an example', () => {
     expect(() => encodeExample({ odd: true as unknown as number })).toThrow(/feature odd must consist of/);
   });
 
-  test('reads lists that are not packed, or packed in parts', () => {
+  test('reads unpacked and partially packed lists', () => {
     // ids: 1, then 2 and 3 packed, then 4; floats: 1.0 alone, then 2.0 packed.
     const int64List = Buffer.from('08010a0202030804', 'hex');
     const floatList = Buffer.concat([Buffer.from('0d0000803f', 'hex'), Buffer.from('0a0400000040', 'hex')]);
@@ -99,13 +99,13 @@ describe('an example', () => {
     });
   });
 
-  test('keeps a feature called __proto__ apart from the object', () => {
+  test('keeps a feature called __proto__ separate from the prototype', () => {
     const features = decodeExample(encodeExample(JSON.parse('{"__proto__": 1}') as Record<string, number>));
     expect(Object.keys(features)).toEqual(['__proto__']);
     expect(Object.getPrototypeOf(features)).toBeNull();
   });
 
-  test('of any bytes gives features or a coded error', () => {
+  test('from any bytes yields features or a coded error', () => {
     const read = (bytes: Uint8Array) => valueOrCodedError(() => decodeExample(bytes));
     fc.assert(fc.property(fc.uint8Array({ maxLength: 100 }), read));
     fc.assert(fc.property(damaged(good), read), { numRuns: 1000 });
@@ -115,7 +115,7 @@ describe('an example', () => {
 describe('a sequence example', () => {
   const sequence = encodeSequenceExample({ length: 2n }, { words: [['a', 'b'], 'c'], none: [] });
 
-  test('gives back its context and its lists', () => {
+  test('round-trips its context and its lists', () => {
     const { context, featureLists } = decodeSequenceExample(sequence);
     expect({ ...context }).toEqual({ length: BigInt64Array.of(2n) });
     expect({ ...featureLists }).toEqual({
@@ -124,13 +124,13 @@ describe('a sequence example', () => {
     });
   });
 
-  test('is the message that protobuf knows', () => {
+  test('is compatible with protobuf', () => {
     const message = fromBinary(SequenceExampleSchema, sequence);
     expect(message.featureLists!.featureList.words!.feature).toHaveLength(2);
     expect(Buffer.compare(toBinary(SequenceExampleSchema, message), sequence)).toBe(0);
   });
 
-  test('of any bytes gives lists or a coded error', () => {
+  test('from any bytes yields lists or a coded error', () => {
     fc.assert(
       fc.property(damaged(sequence), (bytes) => valueOrCodedError(() => decodeSequenceExample(bytes))),
       { numRuns: 500 },

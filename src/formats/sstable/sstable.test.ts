@@ -20,7 +20,7 @@ function read(bytes: Uint8Array): [Uint8Array, Uint8Array][] {
   return [...new Table(bytes, 'test.index').entries()].map(({ key, value }) => [key, Uint8Array.from(value)]);
 }
 
-/** Typed arrays are slow to compare and to print; this is not. */
+/** A form that is fast to compare and to print, unlike typed arrays. */
 const hex = (entries: Entries) =>
   entries.map((pair) => pair.map((part) => Buffer.from(part).toString('hex')).join(' '));
 const text = (value: string) => new TextEncoder().encode(value);
@@ -30,7 +30,7 @@ const numbered = (count: number, valueBytes: number): Entries =>
     new Uint8Array(valueBytes).fill(i),
   ]);
 
-/** Sets the checksum of a table's only data block right, so that damage inside it is seen by the parser. */
+/** Fixes the checksum of a table's only data block, so that damage inside it reaches the parser. */
 function repairFirstBlock(bytes: Uint8Array, size: number): Uint8Array {
   const repaired = Uint8Array.from(bytes);
   const crc = blockCrc(repaired.subarray(0, size), 0);
@@ -38,7 +38,7 @@ function repairFirstBlock(bytes: Uint8Array, size: number): Uint8Array {
   return repaired;
 }
 
-/** Snappy as simple as it can be: everything is one literal. */
+/** The simplest snappy encoding: one literal. */
 function literalSnappy(content: Uint8Array): Uint8Array {
   const writer = new ByteWriter().varint(content.length);
   if (content.length > 0)
@@ -51,7 +51,7 @@ function literalSnappy(content: Uint8Array): Uint8Array {
 }
 
 describe('a table', () => {
-  test('gives back any entries in order', () => {
+  test('round-trips any entries in order', () => {
     const entries = fc
       .uniqueArray(fc.tuple(fc.uint8Array({ maxLength: 12 }), fc.uint8Array({ maxLength: 40 })), {
         selector: ([key]) => Buffer.from(key).toString('hex'),
@@ -64,7 +64,7 @@ describe('a table', () => {
     );
   });
 
-  test('of many blocks gives back its entries, also those larger than a block', () => {
+  test('of many blocks round-trips, with entries larger than a block', () => {
     const entries = [
       ...numbered(9000, 60),
       [text('m'), new Uint8Array(600_000)],
@@ -75,20 +75,20 @@ describe('a table', () => {
     expect(hex(read(bytes))).toEqual(hex(entries));
   });
 
-  test('refuses keys that do not ascend', () => {
+  test('rejects keys that are not in ascending order', () => {
     const writer = new TableWriter();
     writer.add(text('b'), text(''));
     expect(() => writer.add(text('b'), text(''))).toThrow(/ascending/);
     expect(() => writer.add(text('a'), text(''))).toThrow(/ascending/);
   });
 
-  test('with a flipped bit in a block is refused with the place of the block', () => {
+  test('with a flipped bit in a block is rejected with the offset of the block', () => {
     const flipped = build(numbered(40, 8));
     flipped[10]! ^= 4;
     expect(() => read(flipped)).toThrow(/test\.index: the block at 0 does not match its checksum/);
   });
 
-  test('of any bytes, or damaged anywhere, gives entries or a coded error', () => {
+  test('of any bytes, or damaged anywhere, yields entries or a coded error', () => {
     const good = build(numbered(40, 8));
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 200 }), (bytes) => valueOrCodedError(() => read(bytes))),
@@ -99,7 +99,7 @@ describe('a table', () => {
     );
   });
 
-  test('damaged in a block whose checksum was mended gives entries or a coded error', () => {
+  test('damaged in a block with a valid checksum yields entries or a coded error', () => {
     const good = build(numbered(40, 8));
     const size = firstBlockSize(good);
     const block = damaged(good.subarray(0, size)).filter((bytes) => bytes.length === size);
@@ -113,8 +113,8 @@ describe('a table', () => {
     );
   });
 
-  test('whose keys unfold to far more than the file is refused in bounded memory', () => {
-    // Each key repeats the one before and adds a byte: n entries of 4 bytes unfold to n²/2 bytes.
+  test('whose keys expand to far more than the file is rejected in bounded memory', () => {
+    // Each key repeats the previous one and adds a byte: n entries of 4 bytes expand to n²/2 bytes.
     const block = new ByteWriter();
     const count = 60_000;
     for (let i = 0; i < count; i++) block.varint(i).varint(1).varint(0).u8(1);
@@ -122,7 +122,7 @@ describe('a table', () => {
     expect(() => read(tableOf(block.take(), 0))).toThrow(/unfold/);
   });
 
-  test('with a snappy block gives the entries of the block', () => {
+  test('with a snappy block returns the entries of the block', () => {
     const plain = build(numbered(40, 8));
     const block = plain.subarray(0, firstBlockSize(plain));
     expect(hex(read(tableOf(literalSnappy(block), 1)))).toEqual(hex(numbered(40, 8)));
@@ -138,7 +138,7 @@ function firstBlockSize(bytes: Uint8Array): number {
   throw new Error('the table has no data block');
 }
 
-/** A table with one data block as given, and keys up to `layer0` or all bytes 0xff. */
+/** A table with the given data block, and keys up to `layer0` or all bytes 0xff. */
 function tableOf(block: Uint8Array, compression: number): Uint8Array {
   const file = new ByteWriter().bytes(block).u8(compression).fixed32(blockCrc(block, compression));
   const meta = file.length;
@@ -162,13 +162,13 @@ function tableOf(block: Uint8Array, compression: number): Uint8Array {
 }
 
 describe('snappy', () => {
-  test('copies repeat what came before, also overlapping themselves', () => {
+  test('copies repeat earlier bytes, also overlapping themselves', () => {
     // "ab", then 10 bytes from 2 back, then 4 bytes from 12 back with a distance of two bytes.
     const input = Uint8Array.of(16, 1 << 2, 0x61, 0x62, ((10 - 4) << 2) | 1, 2, (3 << 2) | 2, 12, 0);
     expect(Buffer.from(snappyDecode(input, 'test')).toString()).toBe('abababababababab');
   });
 
-  test('that promises more than it can hold is refused before it is allocated', () => {
+  test('that declares an impossible length is rejected before it is allocated', () => {
     const input = new ByteWriter()
       .varint(2 ** 40)
       .u8(0)
@@ -177,7 +177,7 @@ describe('snappy', () => {
     expect(() => snappyDecode(input, 'test')).toThrow(/cannot hold/);
   });
 
-  test('of any bytes gives bytes or a coded error', () => {
+  test('of any bytes yields bytes or a coded error', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 100 }), (bytes) =>
         valueOrCodedError(() => snappyDecode(bytes, 'test')),

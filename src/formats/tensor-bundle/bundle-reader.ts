@@ -40,6 +40,7 @@ export interface ReadOptions<T extends ByteTarget = ByteTarget> {
    * only the requested ranges are read, for callers that verify in another way.
    */
   readonly verify?: boolean;
+  /** Cancels the read; default: none. */
   readonly signal?: AbortSignal;
 }
 

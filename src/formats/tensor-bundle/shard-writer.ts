@@ -22,6 +22,7 @@ export interface ShardTensor {
   readonly dtype: DataType;
   /** The shape of the complete tensor, also if only a slice is written. */
   readonly shape: readonly number[];
+  /** The slice that is written; default: the complete tensor. */
   readonly slice?: TensorSlice;
 }
 
@@ -50,6 +51,7 @@ export class BundleShardWriter {
   #size = 0;
   #state: 'open' | 'busy' | 'broken' | 'finished' = 'open';
 
+  /** With `sha256` the SHA-256 of the file is computed; default: false. */
   constructor(sink: ByteSink, options: { readonly sha256?: boolean } = {}) {
     this.#sink = sink;
     this.#hash = options.sha256 ? createHash('sha256') : undefined;

@@ -121,7 +121,7 @@ describe('the order-preserving code', () => {
     );
   });
 
-  test('of any bytes gives a key or a coded error', () => {
+  test('of any bytes yields a key or a coded error', () => {
     const decode = (bytes: Uint8Array) =>
       valueOrCodedError(() => decodeSliceKey(new ByteReader(bytes, 'test')));
     fc.assert(fc.property(fc.uint8Array({ maxLength: 60 }), decode));
@@ -373,7 +373,7 @@ describe('an index', () => {
     expect(Buffer.compare(writeIndexFile(index), bytes)).toBe(0);
   });
 
-  test('damaged anywhere gives an index or a coded error', async () => {
+  test('damaged anywhere yields an index or a coded error', async () => {
     const good = await goodIndex();
     fc.assert(
       fc.property(damaged(good), (bytes) => valueOrCodedError(() => readIndexFile(bytes, 'm.index'))),
@@ -381,7 +381,7 @@ describe('an index', () => {
     );
   });
 
-  test('with damaged entries behind right checksums gives an index or a coded error', async () => {
+  test('with damaged entries and valid checksums yields an index or a coded error', async () => {
     const entries = [...new Table(await goodIndex(), 'm.index').entries()];
     const which = fc.nat(entries.length - 1);
     fc.assert(
@@ -424,7 +424,7 @@ describe('an index', () => {
 });
 
 describe('strings', () => {
-  test('damaged anywhere give strings or a coded error', async () => {
+  test('damaged anywhere yield strings or a coded error', async () => {
     const { files } = await bundle((writer) =>
       writer.addStrings('s', { shape: [3] }, ['', 'abc', 'x'.repeat(200)]),
     );

@@ -18,7 +18,7 @@ export interface DecoderOptions {
   readonly onCorrupt?: 'throw' | 'skip';
   /** Ignores an incomplete record at the end, as in a file that is being written. Default: false. */
   readonly allowPartialEnd?: boolean;
-  /** A longer record is treated as corrupt. */
+  /** A longer record is treated as corrupt; default: 1 GiB. */
   readonly maxRecordBytes?: number;
 }
 

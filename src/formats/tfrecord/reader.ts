@@ -12,9 +12,11 @@ import { type DecodedRecord, type DecoderOptions, RecordDecoder } from './decode
 const CHUNK_BYTES = 256 << 10;
 
 export interface TFRecordReadOptions extends Partial<DecoderOptions> {
+  /** The compression of the file; default: 'none'. */
   readonly compression?: Compression;
-  /** Called at the end with the number of skipped corrupt records, if any. */
+  /** Called at the end with the number of skipped corrupt records, if any; default: none. */
   readonly onSkipped?: ((count: number) => void) | undefined;
+  /** Cancels the read; default: none. */
   readonly signal?: AbortSignal;
 }
 

@@ -22,7 +22,7 @@ afterAll(() => rm(folder, { recursive: true, force: true }));
 const texts = ['first', '', 'third'];
 const records = texts.map((text) => Buffer.from(text));
 const file = Buffer.concat(records.map(encodeRecord));
-/** Where the second record's frame starts. */
+/** The offset of the second record's frame. */
 const SECOND = 12 + 5 + 4;
 
 function decode(bytes: Uint8Array, options: Partial<DecoderOptions> = {}): string[] {
@@ -45,7 +45,7 @@ function changed(at: number): Buffer {
 }
 
 describe('records', () => {
-  test('are found however the stream is cut into chunks', () => {
+  test('are found however the stream is split into chunks', () => {
     const cuts = fc.array(fc.nat(300), { maxLength: 12 });
     fc.assert(
       fc.property(fc.array(fc.uint8Array({ maxLength: 40 }), { maxLength: 8 }), cuts, (all, at) => {
@@ -77,7 +77,7 @@ describe('records', () => {
     );
   });
 
-  test('with changed data are left out and counted when that is asked for', () => {
+  test('with changed data are skipped and counted if requested', () => {
     const decoder = new RecordDecoder({ source: 'f', onCorrupt: 'skip' });
     const found = [...decoder.push(changed(13))].map(({ data }) => Buffer.from(data).toString());
     decoder.end();
@@ -85,13 +85,13 @@ describe('records', () => {
     expect(decoder.skipped).toBe(1);
   });
 
-  test('with a changed length stop the reader also when corrupt ones are left out', () => {
+  test('with a changed length stop the reader even if corrupt ones are skipped', () => {
     for (const onCorrupt of ['throw', 'skip'] as const) {
       expect(() => decode(changed(SECOND), { onCorrupt })).toThrow(/length of a record.*at byte 21/);
     }
   });
 
-  test('that are cut off are corrupt, left out, or the end, as one asks', () => {
+  test('that are truncated are an error, skipped, or the end, as configured', () => {
     const cut = file.subarray(0, file.length - 1);
     expect(() => decode(cut)).toThrow(/ends within a record, after 20 of its bytes, at byte 37/);
     expect(decode(cut, { onCorrupt: 'skip' })).toEqual(['first', '']);
@@ -99,13 +99,13 @@ describe('records', () => {
     expect(() => decode(file.subarray(0, SECOND + 3), { onCorrupt: 'skip' })).toThrow(/ends within/);
   });
 
-  test('of an absurd length are refused without waiting for their bytes', () => {
+  test('of an implausible length are rejected without waiting for their bytes', () => {
     const header = new ByteWriter().fixed64(2n ** 50n);
     header.fixed32(maskCrc(crc32c(header.peek())));
     expect(() => decode(header.take())).toThrow(/a record of 1125899906842624 bytes exceeds/);
   });
 
-  test('in damaged bytes are values or a coded error, with either policy', () => {
+  test('in damaged bytes yield values or a coded error, with either policy', () => {
     for (const onCorrupt of ['throw', 'skip'] as const) {
       fc.assert(fc.property(damaged(file), (bytes) => valueOrCodedError(() => decode(bytes, { onCorrupt }))));
       fc.assert(
@@ -117,7 +117,7 @@ describe('records', () => {
 
 describe('a TFRecord file', () => {
   test.each(['none', 'gzip', 'zlib'] as const)(
-    '(%s) gives back what was written, large and small',
+    '(%s) round-trips, with large and small records',
     async (compression) => {
       const path = join(folder, `some.${compression}`);
       const all = [...texts, 'x'.repeat(700_000), ...Array.from({ length: 3000 }, (_, i) => `record ${i}`)];
@@ -146,7 +146,7 @@ describe('a TFRecord file', () => {
     expect(found).toEqual(texts);
   });
 
-  test('that is cut off within gzip is corrupt, and so is one that is not gzip', async () => {
+  test('that is truncated within gzip is corrupt, and so is one that is not gzip', async () => {
     const path = join(folder, 'cut.gz');
     await writeFile(path, gzipSync(file).subarray(0, -10));
     await expect(read(path, { compression: 'gzip' })).rejects.toMatchObject({ code: 'SHOAL_CORRUPT' });
@@ -154,14 +154,14 @@ describe('a TFRecord file', () => {
     await expect(read(path, { compression: 'gzip' })).rejects.toMatchObject({ code: 'SHOAL_CORRUPT' });
   });
 
-  test('that is not there is not found, by its name', async () => {
+  test('that does not exist is an error with its name', async () => {
     await expect(read(join(folder, 'none'))).rejects.toThrow(/no file .*none/);
     await expect(read(join(folder, 'none'), { compression: 'gzip' })).rejects.toMatchObject({
       code: 'SHOAL_NOT_FOUND',
     });
   });
 
-  test('tells how many records it left out', async () => {
+  test('reports the number of skipped records', async () => {
     const path = join(folder, 'damaged');
     await writeFile(path, changed(13));
     let skipped = 0;
@@ -172,7 +172,7 @@ describe('a TFRecord file', () => {
     expect(skipped).toBe(1);
   });
 
-  test('may be left half read', async () => {
+  test('may be read partially', async () => {
     const path = join(folder, 'half');
     await writeFile(path, Buffer.concat(Array.from({ length: 100 }, () => file)));
     for await (const record of readTFRecords(path)) {
@@ -190,7 +190,7 @@ describe('a TFRecord file', () => {
     await expect(writer.close()).rejects.toMatchObject({ code: 'SHOAL_NO_SPACE' });
   });
 
-  test('takes nothing after it was closed', async () => {
+  test('rejects writes after close', async () => {
     const writer = new TFRecordWriter(join(folder, 'closed'));
     await writer.close();
     await expect(writer.write(new Uint8Array(1))).rejects.toMatchObject({ code: 'SHOAL_DISPOSED' });

@@ -12,8 +12,9 @@ import { FOOTER_BYTES, HEADER_BYTES, putRecord } from './record.js';
 const GATHER_BYTES = 256 << 10;
 
 export interface TFRecordWriteOptions {
+  /** The compression of the file; default: 'none'. */
   readonly compression?: Compression;
-  /** The zlib compression level, 0 to 9. */
+  /** The compression level, 0 to 9; default: that of zlib. */
   readonly level?: number;
 }
 

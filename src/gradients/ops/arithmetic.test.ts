@@ -1,4 +1,4 @@
-/** The gradients of elementwise arithmetic, checked. */
+/** Gradient checks for elementwise arithmetic. */
 import { arithmeticCases } from '../testing/cases/arithmetic.js';
 import { checkGradients } from '../testing/check.js';
 

@@ -1,4 +1,4 @@
-/** Gradients of addition, multiplication and division, element by element. */
+/** Gradients of elementwise addition, multiplication and division. */
 import type { Output } from '../../graph/operation.js';
 import * as raw from '../../ops/generated/index.js';
 import type { GradientFunction, GradientTable } from '../gradient-function.js';
@@ -7,7 +7,7 @@ import { type BinaryRule, binary, unbroadcastPair } from './broadcast.js';
 
 const sum = binary((_a, _b, grad, needed) => [needed[0] ? grad : null, needed[1] ? grad : null]);
 
-/** The signs of the two sides are opposite: the sum over stretched axes comes before the change of sign. */
+/** The two gradients have opposite signs. The sum over broadcast axes comes before the negation. */
 const opposite =
   (rule: (a: Output, b: Output, grad: Output) => Output): GradientFunction =>
   (op, [grad], { needed }) => {
@@ -39,7 +39,7 @@ export const arithmeticGradients: GradientTable = {
     needed[0] ? raw.mul(grad, conjugated(b)) : null,
     needed[1] ? raw.mul(conjugated(a), grad) : null,
   ]),
-  // A zero on the right hides whatever is on the left, also in the gradient.
+  // A zero right operand hides even NaN and infinity on the left, also in the gradient.
   MulNoNan: binary((a, b, grad, needed) => [
     needed[0] ? raw.mulNoNan(grad, b) : null,
     needed[1] ? raw.mulNoNan(a, grad) : null,

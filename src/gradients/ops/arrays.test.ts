@@ -1,4 +1,4 @@
-/** The gradients of ops that move elements, checked; and ops that let no gradient through. */
+/** Gradient checks for ops that move elements, and for ops without a gradient. */
 import { expect, test } from 'vitest';
 import { Graph } from '../../graph/graph.js';
 import { constant } from '../../ops/creation.js';
@@ -9,7 +9,7 @@ import { checkGradients } from '../testing/check.js';
 
 checkGradients(arrayCases);
 
-test('nothing flows back through a stopped gradient', () => {
+test('no gradient flows through stopGradient', () => {
   using graph = new Graph();
   graph.asDefault(() => {
     const x = constant([1, 2]);
@@ -17,7 +17,7 @@ test('nothing flows back through a stopped gradient', () => {
   });
 });
 
-test('a gradient that was ruled out is an error with the message given for it', () => {
+test('a gradient through preventGradient is an error with its message', () => {
   using graph = new Graph();
   graph.asDefault(() => {
     const x = constant([1, 2]);

@@ -1,4 +1,4 @@
-/** Gradients of ops that move elements: reshape, transpose, join, cut, pad, repeat, reverse. */
+/** Gradients of ops that move elements: reshape, transpose, concatenate, split, pad, repeat, reverse. */
 import { ShoalError } from '../../errors/errors.js';
 import type { Operation, Output } from '../../graph/operation.js';
 import { build, type Operand } from '../../ops/build.js';
@@ -24,16 +24,16 @@ import { concatGradient } from './concat.js';
 
 const reshaped = firstOnly((op, grad) => reshapeLike(grad, inputOf(op, 0)));
 
-/** The value goes through as it is, and so does its gradient, sparse or not. */
+/** For identity ops: the gradient is passed through unchanged, sparse or not. */
 const passed: SliceGradientFunction = {
   slices: (op, [grad]) => op.inputs.map((_, i) => (i === 0 ? grad : null)),
 };
 
-/** The op applied to the gradient undoes what it did to the value: a permutation that is its own inverse. */
+/** For permutations that are their own inverse: the same op is applied to the gradient. */
 const again = (attrs: readonly string[]): GradientFunction =>
   firstOnly((op, grad) => build(op.type, [grad, ...op.inputs.slice(1)], sameAttrs(op, attrs), {}).output());
 
-/** The op of another type with the same further inputs undoes it. */
+/** The inverse is an op of another type with the same other inputs. */
 const undone = (type: string, attrs: readonly string[]): GradientFunction =>
   firstOnly((op, grad) => build(type, [grad, ...op.inputs.slice(1)], sameAttrs(op, attrs), {}).output());
 
@@ -66,14 +66,14 @@ const slice = firstOnly((op, grad) => {
   return raw.pad(grad, raw.pack([begin, after], { axis: 1 }));
 });
 
-/** What the padding was put around. */
+/** The gradient without the padding. */
 const unpadded = firstOnly((op, grad) => {
   const [x, paddings] = op.inputs as [Output, Output];
   const before = raw.squeeze(raw.slice(paddings, int32([0, 0]), int32([-1, 1])), { squeezeDims: [1] });
   return raw.slice(grad, before, shapeOf(x, indexType(paddings)));
 });
 
-/** The copies of each element, brought onto axes of their own and summed. */
+/** The copies of each element are moved to separate axes and summed. */
 const tile = firstOnly((op, grad) => {
   const [x, multiples] = op.inputs as [Output, Output];
   const reps = constantInts(multiples);
@@ -88,7 +88,7 @@ const tile = firstOnly((op, grad) => {
   return summed.setShape(x.shape);
 });
 
-/** Each gradient goes to the place that its value was taken from. */
+/** Each gradient goes to the position from which its value was taken. */
 const topK: GradientFunction = single((op, grad) => {
   const x = inputOf(op, 0);
   const places = op.output(1);
@@ -116,7 +116,7 @@ const imagePatches = firstOnly((op, grad) => {
   const image = raw.shape(x);
   const [batch, height, width, channels] = raw.unpack(image, { num: 4 }) as [Output, Output, Output, Output];
   const pixels = raw.mul(height, width);
-  // Numbered from 1: the zeros that padding adds become -1, which no segment takes.
+  // Indices start at 1: the zeros that padding adds become -1, which segment sums ignore.
   const numbers = raw.range(int32(1), raw.addV2(pixels, int32(1)), int32(1));
   const attrs = sameAttrs(op, ['ksizes', 'strides', 'rates', 'padding']);
   const numbered = raw.reshape(numbers, raw.pack([int32(1), height, width, int32(1)]));
@@ -138,7 +138,7 @@ function preventGradient(op: Operation): never {
   );
 }
 
-/** Ops whose result does not depend smoothly on anything. */
+/** Ops that are not differentiable in any input. */
 const CONSTANT = [
   'BroadcastArgs',
   'BroadcastGradientArgs',

@@ -1,6 +1,6 @@
 /**
- * Gradients of fused batch normalisation. The first has an op of its own; the second is that of the same
- * formula written out. The moments that the op returns are for moving averages: nothing flows back from them.
+ * Gradients of fused batch normalization. The first order has its own op; the second is that of the same
+ * formula written out. The returned moments are for moving averages and propagate no gradient.
  */
 import type { Operation, Output } from '../../graph/operation.js';
 import { build } from '../../ops/build.js';
@@ -21,12 +21,12 @@ const forward = (gradientType: string): GradientFunction =>
     return [made.output(0), made.output(1), made.output(2), null, null];
   });
 
-/** What the gradient op computes, by ops that have gradients: (dx, dscale, doffset). */
+/** The computation of the gradient op, in ops that have gradients: (dx, dscale, doffset). */
 function writtenOut(op: Operation, inner: Output, image: Output, scale: Output): [Output, Output, Output] {
   const format = String(op.attr('data_format'));
   const rank = format.length;
   const last = rank - 1;
-  // Channels last, whatever the format: [0, 2, 3, 1] and back by [0, 3, 1, 2].
+  // Converts to channels last with [0, 2, 3, 1] and back with [0, 3, 1, 2].
   const isFirst = format.startsWith('NC');
   const places = Array.from({ length: rank - 2 }, (_, i) => i);
   const toLast = int32([0, ...places.map((i) => i + 2), 1]);

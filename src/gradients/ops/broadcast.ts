@@ -1,4 +1,4 @@
-/** Undoing broadcasts: a gradient is summed over the axes along which its input was stretched. */
+/** Undoes broadcasts: sums a gradient over the axes along which its input was broadcast. */
 import type { Operation, Output } from '../../graph/operation.js';
 import * as raw from '../../ops/generated/index.js';
 import { isFullyDefined, type PartialShape } from '../../tensor/shape.js';
@@ -32,7 +32,7 @@ export function unbroadcast(x: Output, other: Output, grad: Output): Output {
   return unbroadcastPair(x, other, grad, null)[0] as Output;
 }
 
-/** The rule of a binary op, for the broadcast shape; it gives null for what is not needed. */
+/** The rule of a binary op, for the broadcast shape; returns null for gradients that are not needed. */
 export type BinaryRule = (
   a: Output,
   b: Output,
@@ -41,7 +41,7 @@ export type BinaryRule = (
   op: Operation,
 ) => readonly [Output | null, Output | null];
 
-/** The gradient of a binary op that broadcasts. */
+/** The gradient function of a broadcasting binary op. */
 export const binary =
   (rule: BinaryRule): GradientFunction =>
   (op, [grad], { needed }) => {
@@ -51,15 +51,15 @@ export const binary =
   };
 
 interface Stretched {
-  /** Axes that the input does not have at all. */
+  /** Axes that the input does not have. */
   readonly lead: readonly number[];
-  /** Axes along which it has size 1. */
+  /** Axes of size 1 in the input. */
   readonly ones: readonly number[];
 }
 
 /**
- * The axes of the result along which `own` was stretched by `other`; undefined when the static shapes do
- * not tell. An unknown size against 1 is not stretched; 1 against an unknown size may be summed anyway.
+ * The axes of the result along which `own` was broadcast to `other`; undefined if the static shapes do
+ * not determine them. An unknown size against 1 is not broadcast; 1 against an unknown size can be summed anyway.
  */
 function stretchedAxes(own: PartialShape, other: PartialShape): Stretched | undefined {
   if (own === null || other === null) return undefined;

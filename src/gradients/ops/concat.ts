@@ -1,4 +1,4 @@
-/** The gradient of a join: each input gets its own stretch, also of a gradient that is sparse. */
+/** The gradient of a concatenation: each input gets its own range, of dense and sparse gradients. */
 import type { Operation, Output } from '../../graph/operation.js';
 import type { Operand } from '../../ops/build.js';
 import * as raw from '../../ops/generated/index.js';
@@ -40,7 +40,7 @@ function sizesAlong(values: readonly Output[], axis: Output): Operand {
   return raw.gatherV2(table, row, int32(0));
 }
 
-/** Rows of a joined table, dealt out to the tables that they come from. */
+/** Splits the rows of a concatenated table among its parts. */
 function cutRows(values: readonly Output[], grad: IndexedSlices): IndexedSlices[] {
   const { dtype } = grad.indices;
   const sizes = values.map((value) => {

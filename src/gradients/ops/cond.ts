@@ -51,7 +51,7 @@ function differentiate(
   });
 }
 
-/** Both branches give the same tensors: a gradient that one of them lacks is zeros, or no slices. */
+/** Both branches must return the same tensors: a gradient that one of them lacks is zeros, or empty slices. */
 function settle({ graph, args, found }: Branch, forms: readonly Form[]): TracedBody {
   const results = graph.asDefault(() =>
     forms.flatMap((form, i): readonly Output[] => {

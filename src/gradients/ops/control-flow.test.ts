@@ -1,4 +1,4 @@
-/** Gradients through cond, while and calls: checked as all are, and loops against the same loops in Python. */
+/** Gradient checks for cond, while and calls; loops are also compared with the same loops in Python. */
 
 import { beforeAll, describe, expect, test } from 'vitest';
 import { askPython } from '../../../test/python.js';
@@ -22,15 +22,15 @@ checkGradients(controlFlowCases);
 
 const int = (value: number): Tensor => Tensor.of(value, { dtype: 'int32' });
 
-describe('a loop has the gradients that the same loop has in Python', () => {
+describe('a loop has the same gradients as in Python', () => {
   const names = [
     '0 rounds',
     '1 rounds',
     '3 rounds',
     'several variables, one passed through',
-    'as many rounds as the values say',
+    'a number of iterations that depends on the values',
     'a variable that grows',
-    'a cond within, and a loop within',
+    'a nested cond and a nested loop',
     'twice',
   ];
   const loops = names.map((name) => controlFlowCases.find((one) => one.name === name) as ProgramCase);
@@ -91,8 +91,8 @@ function withGraph<T>(body: (session: () => Session) => T): T {
   }
 }
 
-describe('rows that are looked up within a body stay slices', () => {
-  test('of a cond', () =>
+describe('the gradient of a lookup in a body is sparse', () => {
+  test('in a cond', () =>
     withGraph((session) => {
       const table = Variable.create({ initialValue: constant(1, { shape: [5, 2] }), name: 'table' });
       const y = condOne(
@@ -112,7 +112,7 @@ describe('rows that are looked up within a body stay slices', () => {
       expect(run(false)).toEqual([[], []]);
     }));
 
-  test('of a loop, also when it has no rounds', () =>
+  test('in a loop, even with no iterations', () =>
     withGraph((session) => {
       const table = Variable.create({ initialValue: constant(1, { shape: [5, 2] }), name: 'table' });
       const rounds = placeholder({ dtype: 'int32', shape: [], name: 'rounds' });
@@ -140,8 +140,8 @@ describe('rows that are looked up within a body stay slices', () => {
     }));
 });
 
-describe('a body that does something else when it runs again has no gradient', () => {
-  test('a random draw within a loop is named', () =>
+describe('a non-deterministic body has no gradient', () => {
+  test('the error names a random op in a loop', () =>
     withGraph(() => {
       const x = constant(1);
       const [, y] = whileLoop(
@@ -155,7 +155,7 @@ describe('a body that does something else when it runs again has no gradient', (
       expect(() => gradients(y as Output, [x])).toThrow(/RandomUniform/);
     }));
 
-  test('an assignment in a branch within a branch is named', () =>
+  test('the error names an assignment in a nested branch', () =>
     withGraph(() => {
       const x = constant(1);
       const state = Variable.create({ initialValue: constant(0), name: 'state' });

@@ -1,6 +1,6 @@
 /**
- * Gradients through cond, while and calls. Nothing of the forward pass is kept: a gradient computes what it
- * needs of it again, from the inputs of the op. So a body may read variables, but not draw or change anything.
+ * Gradients through cond, while and calls. Nothing of the forward pass is kept: a gradient recomputes what it
+ * needs from the inputs of the op. So a body may read variables, but not draw random numbers or change state.
  */
 import type { GraphFunction } from '../../graph/function.js';
 import * as raw from '../../ops/generated/index.js';
@@ -12,7 +12,7 @@ import { whileGradient } from './while.js';
 
 const callGradient: GradientFunction = (op, grads, context) => {
   const [fn] = repeatableFunctions(op) as [GraphFunction];
-  // Taken apart from what the op's inputs otherwise feed.
+  // Excludes other uses of the op's inputs.
   const args = op.inputs.map((input) => raw.identity(input));
   return functionGradients(fn, args, grads, context.needed, context);
 };

@@ -1,4 +1,4 @@
-/** The gradients of convolution, pooling and resizing, checked. */
+/** Gradient checks for convolution, pooling and resizing. */
 
 import { convCases } from '../testing/cases/conv.js';
 import { checkGradients } from '../testing/check.js';

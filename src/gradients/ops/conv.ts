@@ -1,4 +1,4 @@
-/** Gradients of convolution, pooling and resizing of images, and of their gradients. */
+/** First and second gradients of convolution, pooling and image resizing. */
 import type { Attrs } from '../../graph/attributes.js';
 import type { Operation, Output } from '../../graph/operation.js';
 import { build, type Operand } from '../../ops/build.js';
@@ -44,7 +44,7 @@ function convolution(
   };
 }
 
-/** The mean of a window spreads its gradient evenly, which is linear. */
+/** The mean of a window distributes its gradient evenly, which is linear. */
 function averagePool(forward: string, backward: string): GradientTable {
   const attrs = ['ksize', 'strides', 'padding', 'data_format'];
   return {
@@ -53,7 +53,7 @@ function averagePool(forward: string, backward: string): GradientTable {
   };
 }
 
-/** The place of the largest is taken from (input, output); given that, each op is linear in its last tensor. */
+/** (input, output) determine the position of the maximum; given that, each op is linear in its last tensor. */
 function maxPool(
   forward: string,
   backward: string,

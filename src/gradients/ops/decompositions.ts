@@ -29,7 +29,7 @@ function tallQr(q: Output, r: Output, dq: Output, dr: Output): Output {
   const outOfSpan = overAdjoint(raw.sub(dq, product(q, qdq)), r);
   const grad = raw.addV2(inSpan, outOfSpan);
   if (!isComplex(q.dtype)) return grad;
-  // The diagonal of R is real: its phase is no freedom of the factors.
+  // The diagonal of R is real, so its phase is not a free parameter.
   const tout = q.dtype === 'complex128' ? 'float64' : 'float32';
   const phases = raw.imag(raw.matrixDiagPart(raw.sub(rdr, adjoint(qdq))), { tout });
   const turned = raw.complex(raw.zerosLike(phases), raw.neg(phases), { tout: q.dtype });
@@ -63,7 +63,7 @@ const qr: GradientFunction = (op, grads) => {
   return [raw.concatV2([dx, product(q, dv)], int32(-1))];
 };
 
-/** The op reads the lower half only: the gradient of the upper half is added to it. */
+/** The op reads only the lower triangle: the gradient of the upper triangle is added to it. */
 function foldedBelow(grad: Output): Output {
   const both = below(raw.addV2(grad, adjoint(grad)));
   return raw.matrixSetDiag(both, raw.mul(raw.matrixDiagPart(both), 0.5));
@@ -98,10 +98,10 @@ const svd: GradientFunction = (op, [gradS, gradU, gradV]) => {
   return [parts.length > 1 ? raw.addN(parts) : (parts[0] ?? null)];
 };
 
-/** The columns of `x`, each times its number. */
+/** Scales each column of `x`. */
 const scaled = (numbers: Output, x: Output): Output => raw.mul(x, raw.expandDims(numbers, int32(-2)));
 
-/** The vectors that belong to singular values: full matrices have more. */
+/** The vectors that belong to a singular value; full matrices have more. */
 function thin(op: Operation, vectors: Output, s: Output): Output {
   if (!op.attr('full_matrices') || op.attr('compute_uv') !== true) return vectors;
   const last = { endMask: 1, shrinkAxisMask: 1 };
@@ -120,7 +120,7 @@ function checkVectors(op: Operation): void {
 }
 
 /**
- * What the left singular vectors give of dA: (U·(F∘(UᵀdU - dUᵀU))·S + (1 - U·Uᵀ)·dU·S⁻¹)·Vᵀ, where F holds
+ * The contribution of the left singular vectors to dA: (U·(F∘(UᵀdU - dUᵀU))·S + (1 - U·Uᵀ)·dU·S⁻¹)·Vᵀ, where F holds
  * the inverse gaps between the squares of the singular values.
  */
 function leftVectors(s: Output, u: Output, v: Output, gradU: Output): Output {

@@ -1,4 +1,4 @@
-/** The gradients of diagonals and bands, checked. */
+/** Gradient checks for diagonals and bands. */
 import { diagonalCases } from '../testing/cases/diagonals.js';
 import { checkGradients } from '../testing/check.js';
 

@@ -1,4 +1,4 @@
-/** Gradients of what takes diagonals and bands out of matrices, or lays them out in matrices. */
+/** Gradients of ops that extract diagonals and bands from matrices or build matrices from them. */
 import type { Operation, Output } from '../../graph/operation.js';
 import * as raw from '../../ops/generated/index.js';
 import { Tensor } from '../../tensor/tensor.js';
@@ -7,7 +7,7 @@ import { firstOnly, inputOf, int32, single } from '../pieces.js';
 
 type Align = 'LEFT_RIGHT' | 'RIGHT_LEFT' | 'LEFT_LEFT' | 'RIGHT_RIGHT';
 
-/** How diagonals of several lengths are lined up; the second version of the ops knew one way only. */
+/** How diagonals of different lengths are aligned; version 2 of the ops has only one way. */
 const alignOf = (op: Operation): Align => (op.attr('align') as Align | undefined) ?? 'LEFT_LEFT';
 
 const zero = ({ dtype }: Output): Tensor => Tensor.of(0, { dtype });
@@ -15,10 +15,10 @@ const zero = ({ dtype }: Output): Tensor => Tensor.of(0, { dtype });
 const diagonalsOf = (op: Operation, matrix: Output, k: Output): Output =>
   raw.matrixDiagPartV3(matrix, k, zero(matrix), { align: alignOf(op) });
 
-/** Of matrices that were made of diagonals. What pads them has no gradient in TensorFlow. */
+/** For matrices built from diagonals. The padding has no gradient in TensorFlow. */
 const laidOut = firstOnly((op, grad) => diagonalsOf(op, grad, inputOf(op, 1)));
 
-/** Of diagonals that were taken out: they go back to where they were, among zeros. */
+/** For extracted diagonals: puts them back in place, with zeros elsewhere. */
 const takenOut: GradientFunction = firstOnly((op, grad) => {
   const matrix = inputOf(op, 0);
   const k = op.inputs[1] ?? int32(0);

@@ -1,8 +1,8 @@
 /**
  * The gradient of Einsum, for one or two operands. With "ab,bc->ac" the gradient of the first is
- * "ac,bc->ab" of what flowed back and the second. An operand's labels that nothing else has were summed
- * away: there the gradient is the same all along. A label that an operand has twice took a diagonal: there
- * the gradient is laid out on a diagonal again. An ellipsis stands for batch axes, which broadcast.
+ * "ac,bc->ab" of the incoming gradient and the second. Labels that only one operand has were summed
+ * away: the gradient is constant along them. A label that an operand has twice selects a diagonal: there
+ * the gradient is placed on a diagonal again. An ellipsis stands for batch axes, which broadcast.
  */
 import { ShoalError } from '../../errors/errors.js';
 import type { Operation, Output } from '../../graph/operation.js';
@@ -13,7 +13,7 @@ import { conjugated, int32, shapeOf } from '../pieces.js';
 
 const ELLIPSIS = '...';
 
-/** Labels of one operand, the ellipsis as one of them. */
+/** The labels of one operand, including the ellipsis. */
 const labelsOf = (subscripts: string): string[] => subscripts.match(/\.\.\.|[A-Za-z]/g) ?? [];
 
 export const einsumGradient: GradientFunction = (op, [grad], { needed }) => {
@@ -49,7 +49,7 @@ function operandGradient(
 
   const from = other ? [result, otherLabels] : [result];
   const inputs = other ? [grad, conjugated(other)] : [grad];
-  // Batch axes that only the other operand has are summed apart: Einsum sums over no ellipsis.
+  // Batch axes that only the other operand has are summed separately: Einsum does not sum over an ellipsis.
   const hasForeignBatch = !own.includes(ELLIPSIS) && result.includes(ELLIPSIS);
   const core = hasForeignBatch
     ? sumFront(einsum(from, [ELLIPSIS, ...shared], inputs), shared.length)
@@ -67,7 +67,7 @@ function operandGradient(
   return other && own.includes(ELLIPSIS) ? unbroadcastEllipsis(laid, x, own) : laid;
 }
 
-/** An Einsum op, or nothing where it would change nothing. */
+/** Adds an Einsum op, or none if it would be the identity. */
 function einsum(
   from: readonly (readonly string[])[],
   to: readonly string[],
@@ -88,7 +88,7 @@ function sumFront(x: Output, count: number): Output {
   return raw.sum(x, axes);
 }
 
-/** Stretches `core` over further axes at its front, of the sizes that `x` has at `places`. */
+/** Broadcasts `core` over additional leading axes, with the sizes that `x` has at `places`. */
 function spreadOver(core: Output, x: Output, places: readonly number[], own: readonly string[]): Output {
   if (isFullyDefined(x.shape) && isFullyDefined(core.shape)) {
     const { shape } = x;
@@ -102,13 +102,13 @@ function spreadOver(core: Output, x: Output, places: readonly number[], own: rea
   return raw.broadcastTo(core, raw.concatV2([sizes, raw.shape(core)], int32(0)));
 }
 
-/** The axis of a label: from the end, so negative, when it stands after the ellipsis. */
+/** The axis of a label: negative (from the end) after the ellipsis. */
 function axisOf(place: number, own: readonly string[]): number {
   const dots = own.indexOf(ELLIPSIS);
   return dots >= 0 && place > dots ? place - own.length : place;
 }
 
-/** Sums over the batch axes along which `x` was stretched, wherever in `own` the ellipsis stands. */
+/** Sums over the batch axes along which `x` was broadcast, wherever the ellipsis is in `own`. */
 function unbroadcastEllipsis(grad: Output, x: Output, own: readonly string[]): Output {
   const before = own.indexOf(ELLIPSIS);
   const after = own.length - before - 1;

@@ -1,4 +1,4 @@
-/** Functions in gradients: those that an op calls, their gradients, and zeros where a branch has none. */
+/** The functions that an op calls, their gradients, and zeros for branches without one. */
 import { ShoalError } from '../../errors/errors.js';
 import type { GraphFunction } from '../../graph/function.js';
 import type { Operation, Output } from '../../graph/operation.js';
@@ -12,7 +12,7 @@ import { type Gradient, IndexedSlices } from '../indexed-slices.js';
 import { isDifferentiableType } from '../paths.js';
 import { int32, shapeOf } from '../pieces.js';
 
-/** Stateful ops that give the same again when they run again. */
+/** Stateful ops that return the same result when they run again. */
 const REPEATABLE: ReadonlySet<string> = new Set([
   'Assert',
   'If',
@@ -28,7 +28,7 @@ const REPEATABLE: ReadonlySet<string> = new Set([
   'While',
 ]);
 
-/** The functions of an op, once it is sure that they can run again. */
+/** The functions of an op. Throws if they cannot run again with the same result. */
 export function repeatableFunctions(op: Operation): readonly GraphFunction[] {
   const functions = functionsOfOp(op);
   if (!functions) {
@@ -57,13 +57,13 @@ function checkRepeatable(op: Operation, fn: GraphFunction): void {
   }
 }
 
-/** Which gradients of a body flow: its results and what flows into each. */
+/** The results of a body and the incoming gradient of each. */
 function flowing(outputs: readonly Output[], grads: readonly (Output | undefined)[]) {
   const places = outputs.flatMap((output, i) => (grads[i] && isDifferentiableType(output.dtype) ? [i] : []));
   return { ys: places.map((i) => outputs[i] as Output), gradYs: places.map((i) => grads[i] as Output) };
 }
 
-/** The gradients of a function's arguments, made in the current graph. */
+/** Builds the gradients of a function's arguments in the current graph. */
 export function functionGradients(
   fn: GraphFunction,
   args: readonly Output[],
@@ -71,7 +71,7 @@ export function functionGradients(
   wanted: readonly boolean[],
   context: GradientContext,
 ): (Gradient | null)[] {
-  // Each argument apart, even where one tensor is passed twice.
+  // One gradient per argument, even if one tensor is passed twice.
   const own = args.map((arg, i) => (args.indexOf(arg) === i ? arg : raw.identity(arg)));
   const { ys, gradYs } = flowing(inlineFunction(fn, own), grads);
   const xs = own.filter((_, i) => wanted[i]);
@@ -80,7 +80,7 @@ export function functionGradients(
   return own.map((_, i) => (wanted[i] ? (found[at++] ?? null) : null));
 }
 
-/** In what form the gradients of one tensor leave several bodies: slices only if none of them is dense. */
+/** The common form of the gradients of one tensor from several bodies: slices only if none is dense. */
 export type Form = { readonly kind: 'dense' | 'slices'; readonly dtype: DType } | { readonly kind: 'none' };
 
 export function formOf(gradients: readonly (Gradient | null)[]): Form {
@@ -93,7 +93,7 @@ export function formOf(gradients: readonly (Gradient | null)[]): Form {
 
 const isHandle = (x: Output): boolean => x.dtype === 'resource';
 
-/** The shape of a tensor, or of the value of a variable whose handle is given. */
+/** The shape of a tensor, or of a variable's value if given its handle. */
 export const valueShape = (x: Output, dtype: 'int32' | 'int64'): Output =>
   isHandle(x) ? raw.variableShape(x, { outType: dtype }) : shapeOf(x, dtype);
 
@@ -104,7 +104,7 @@ export const zerosFor = (x: Output, dtype: DType): Output =>
 /** The shape of a row of a table. */
 export const rowShape = (x: Output): Output => raw.slice(valueShape(x, 'int32'), int32([1]), int32([-1]));
 
-/** Slices of no rows at all. */
+/** Slices without rows. */
 export function noSlices(x: Output, dtype: DType): readonly [values: Output, indices: Output] {
   const shape = raw.concatV2([int32([0]), rowShape(x)], int32(0));
   return [raw.fill(shape, Tensor.of(0, { dtype })), raw.fill(int32([0]), Tensor.of(0n, { dtype: 'int64' }))];

@@ -1,4 +1,4 @@
-/** The gradients of lookups, scatters and variables, checked. */
+/** Gradient checks for lookups, scatters and variables. */
 
 import { gatherCases } from '../testing/cases/gather.js';
 import { checkGradients } from '../testing/check.js';

@@ -1,6 +1,6 @@
 /**
- * Gradients of lookups and of their opposite, scatters. Rows picked from a table give slices, so that the
- * table's size never matters; what is picked along other axes is put back in its place.
+ * Gradients of gathers and scatters. A gather of rows has a sparse gradient, so that its cost does not depend on the
+ * size of the table; elements gathered along other axes are scattered back.
  */
 import type { Operation, Output } from '../../graph/operation.js';
 import { asOutput } from '../../ops/build.js';
@@ -22,7 +22,7 @@ import {
   single,
 } from '../pieces.js';
 
-/** The gradient of rows picked from a table: one slice for each index. */
+/** The gradient of gathered rows: one slice per index. */
 export function rowGradient(
   grad: Output,
   indices: Output,
@@ -37,7 +37,7 @@ export function rowGradient(
   return new IndexedSlices(values, flat, denseShape, isDistinct);
 }
 
-/** A shape that is known is a constant here: asked of a variable on another task it would travel with every step. */
+/** A known shape is a constant: reading it from a variable on another task would add traffic to every step. */
 function variableShape(handle: Output): Output {
   const shape = handle.op.type === 'VarHandleOp' ? (handle.op.attr('shape') as PartialShape) : null;
   return shape !== null && isFullyDefined(shape)
@@ -45,7 +45,7 @@ function variableShape(handle: Output): Output {
     : raw.variableShape(handle, { outType: 'int64' });
 }
 
-/** The shape of a gather's source, seen as [batch, outer, axis, inner]. */
+/** The shape of the source of a gather as [batch, outer, axis, inner]. */
 interface Blocks {
   readonly shape: Output;
   readonly batch: Output;
@@ -67,12 +67,12 @@ function blocksOf(shape: Output, axis: Output, batchDims: number): Blocks {
   };
 }
 
-/** Adds each gradient to the element that it was picked from: along any axis, with batches. */
+/** Adds each gradient to the element from which it was gathered, along any axis, with batches. */
 function scatterAlong(grad: Output, indices: Output, { shape, batch, outer, size }: Blocks): Output {
   const dtype = indexType(indices);
   const as = (x: Output): Output => raw.cast(x, { dstT: dtype });
   const groups = raw.mul(batch, outer);
-  // One row for each (batch, outer, index); its number is the place of that element in the source.
+  // One row for each (batch, outer, index), numbered by the position of that element in the source.
   const each = raw.floorDiv(raw.size(indices), raw.maximum(batch, int32(1)));
   const picks = raw.reshape(indices, raw.pack([batch, int32(1), each]));
   const starts = raw.mul(raw.range(int32(0), groups, int32(1)), size);
@@ -106,7 +106,7 @@ const resourceGather = firstOnly((op, grad) => {
   return scatterAlong(grad, indices, blocksOf(shape, raw.identity(int32(batchDims)), batchDims));
 });
 
-/** Whole rows stay slices; anything finer is put back in its place. */
+/** Complete rows stay slices; single elements are scattered back. */
 function pointGradient(grad: Output, indices: Output, shape: Output): Gradient {
   if (indices.rank === 2 && indices.shape?.[1] === 1) {
     return new IndexedSlices(grad, raw.squeeze(indices, { squeezeDims: [1] }), shape);
@@ -114,7 +114,7 @@ function pointGradient(grad: Output, indices: Output, shape: Output): Gradient {
   return raw.scatterNd(indices, grad, shape);
 }
 
-/** Both the tensor and the updates may hold the extreme: those that do share the gradient equally. */
+/** All elements of the tensor and of the updates that equal the extreme share the gradient equally. */
 const scatterExtreme = single((op, grad) => {
   const [x, indices, updates] = op.inputs as [Output, Output, Output];
   const output = op.output();

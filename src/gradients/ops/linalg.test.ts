@@ -1,4 +1,4 @@
-/** The gradients of linear algebra, checked. */
+/** Gradient checks for linear algebra. */
 import { linalgCases } from '../testing/cases/linalg.js';
 import { checkGradients } from '../testing/check.js';
 

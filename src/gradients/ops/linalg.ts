@@ -7,7 +7,7 @@ import type { GradientFunction, GradientTable } from '../gradient-function.js';
 import { inputOf, int32, single } from '../pieces.js';
 import { unbroadcastBatches } from './matmul.js';
 
-/** A product of matrices, each as it is or as its adjoint. */
+/** The product of two matrices, each optionally replaced by its adjoint. */
 export const product = (a: Output, b: Output, adjX = false, adjY = false): Output =>
   raw.batchMatMulV2(a, b, { adjX, adjY });
 
@@ -29,7 +29,7 @@ export function adjoint(x: Output): Output {
   return flip(raw.concatV2([raw.range(int32(0), lead, int32(1)), swapped], int32(0)));
 }
 
-/** A number for each matrix, as matrices of one element. */
+/** One number per matrix, as 1×1 matrices. */
 const asMatrices = (x: Output): Output => raw.expandDims(raw.expandDims(x, int32(-1)), int32(-1));
 
 /** d log det A = tr(A⁻¹ dA). */
@@ -38,13 +38,13 @@ const logDeterminant = (a: Output, grad: Output): Output =>
 
 const inverse = single((op, grad) => {
   const y = op.output();
-  // The inverse of the adjoint turns its gradient round instead of itself.
+  // For the inverse of the adjoint, the gradient is transposed instead.
   return op.attr('adjoint')
     ? [raw.neg(product(y, product(grad, y, true), false))]
     : [raw.neg(product(y, product(grad, y, false, true), true))];
 });
 
-/** With A·X = B: dB = A⁻ᴴ·dX and dA = -dB·Xᴴ; for a system of the adjoint the two change places. */
+/** With A·X = B: dB = A⁻ᴴ·dX and dA = -dB·Xᴴ; for a system of the adjoint they are swapped. */
 const solve =
   (
     system: (op: Operation, a: Output, b: Output, isAdjoint: boolean) => Output,
@@ -82,7 +82,6 @@ const cross: GradientFunction = (op, [grad], { needed }) => {
   return [needed[0] ? raw.cross(b, grad) : null, needed[1] ? raw.cross(grad, a) : null];
 };
 
-/** Only values that the decomposition did not give itself are asked for anew. */
 export function unsupported(op: Operation, why: string): ShoalError {
   return new ShoalError('SHOAL_NO_GRADIENT', `The gradient of ${op} is not supported: ${why}`, {
     op: op.name,
@@ -92,7 +91,7 @@ export function unsupported(op: Operation, why: string): ShoalError {
 export const linalgGradients: GradientTable = {
   Cholesky: cholesky,
   Cross: cross,
-  // The sign of a determinant steps: only its logarithm has a gradient.
+  // The sign of a determinant is a step function: only the logarithm has a gradient.
   LogMatrixDeterminant: (op, [, grad]) => [grad && logDeterminant(inputOf(op, 0), grad)],
   MatrixDeterminant: single((op, grad) => [
     logDeterminant(

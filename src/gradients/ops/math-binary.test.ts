@@ -1,4 +1,4 @@
-/** The gradients of functions of two numbers, checked. */
+/** Gradient checks for binary functions. */
 import { binaryFunctionCases } from '../testing/cases/math-binary.js';
 import { checkGradients } from '../testing/check.js';
 

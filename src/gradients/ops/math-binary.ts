@@ -1,4 +1,4 @@
-/** Gradients of functions of two numbers that broadcast, other than sums and products. */
+/** Gradients of broadcasting binary functions other than sums and products. */
 import type { Operation, Output } from '../../graph/operation.js';
 import * as raw from '../../ops/generated/index.js';
 import { isComplex } from '../../tensor/dtype.js';
@@ -6,7 +6,7 @@ import type { GradientTable } from '../gradient-function.js';
 import { conjugated } from '../pieces.js';
 import { type BinaryRule, binary } from './broadcast.js';
 
-/** The larger or the smaller: the side that was taken gets the gradient, the left one when they are equal. */
+/** Maximum and minimum: the selected side gets the gradient, the left one if both are equal. */
 const chosen = (isLeft: (a: Output, b: Output) => Output): BinaryRule => {
   return (a, b, grad, needed) => {
     const left = isLeft(a, b);
@@ -14,7 +14,7 @@ const chosen = (isLeft: (a: Output, b: Output) => Output): BinaryRule => {
   };
 };
 
-/** log(x) where there is one, 0 elsewhere: a power of zero, or of a negative number, is not pulled up. */
+/** log(x) where it is defined, else 0: a power of zero or of a negative number has no gradient there. */
 function safeLog(x: Output): Output {
   const isFine = isComplex(x.dtype) ? raw.notEqual(x, 0) : raw.greater(x, 0);
   return raw.selectV2(isFine, raw.log(raw.selectV2(isFine, x, 1)), 0);
@@ -28,7 +28,7 @@ const power: BinaryRule = (a, b, grad, needed, op) => {
   ];
 };
 
-/** 1 where the factor is not zero: what it multiplies counts there only. */
+/** 1 where the factor is not zero: the other operand matters only there. */
 const isCounted = (x: Output): Output => raw.cast(raw.notEqual(x, 0), { dstT: x.dtype });
 
 const xlog = (log: (x: Output, y: Output) => Output, shifted: (y: Output) => Output): BinaryRule => {
@@ -41,7 +41,7 @@ const xlog = (log: (x: Output, y: Output) => Output, shifted: (y: Output) => Out
   };
 };
 
-/** a - b·q, where q is the quotient made whole: q is what the result leaves of a. */
+/** a - b·q, where q is the rounded quotient, which is constant almost everywhere. */
 const remainder: BinaryRule = (a, b, grad, needed, op: Operation) => [
   needed[0] ? grad : null,
   needed[1] ? raw.mul(grad, raw.realDiv(raw.sub(op.output(), a), b)) : null,

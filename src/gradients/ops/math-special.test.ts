@@ -1,4 +1,4 @@
-/** The gradients of special functions, checked. */
+/** Gradient checks for special functions. */
 import { specialCases } from '../testing/cases/math-special.js';
 import { checkGradients } from '../testing/check.js';
 

@@ -1,4 +1,4 @@
-/** Gradients of the special functions: gamma, beta, zeta, Bessel, Fresnel and their like. */
+/** Gradients of special functions: gamma, beta, zeta, Bessel, Fresnel and similar ones. */
 import type { Output } from '../../graph/operation.js';
 import * as raw from '../../ops/generated/index.js';
 import type { GradientTable } from '../gradient-function.js';
@@ -6,7 +6,7 @@ import { inputOf } from '../pieces.js';
 import { binary, unbroadcast } from './broadcast.js';
 import { byBoth, byInput } from './math-unary.js';
 
-/** The limit is given where the formula divides zero by zero. */
+/** Returns the limit where the formula divides zero by zero. */
 const unlessZero = (x: Output, limit: number, value: (safe: Output) => Output): Output => {
   const isZero = raw.equal(x, 0);
   const safe = raw.selectV2(isZero, raw.onesLike(x), x);
@@ -15,7 +15,7 @@ const unlessZero = (x: Output, limit: number, value: (safe: Output) => Output): 
 
 const quarterTurns = (x: Output): Output => raw.mul(raw.square(x), Math.PI / 2);
 
-/** x^(a-1)·e^-x / Γ(a): the density that the incomplete gamma function sums up. */
+/** x^(a-1)·e^-x / Γ(a): the density that the incomplete gamma function integrates. */
 const gammaDensity = (a: Output, x: Output): Output =>
   raw.exp(raw.sub(raw.sub(raw.mul(raw.sub(a, 1), raw.log(x)), x), raw.lgamma(a)));
 
@@ -57,7 +57,7 @@ export const specialGradients: GradientTable = {
   ),
   BesselY0: byInput((x, grad) => raw.neg(raw.mul(grad, raw.besselY1(x)))),
   BesselY1: byBoth((x, y, grad) => raw.mul(grad, raw.sub(raw.besselY0(x), raw.realDiv(y, x)))),
-  // The parameters have no gradient in TensorFlow. Inputs have one shape, or are scalars.
+  // The parameters have no gradient in TensorFlow. The inputs have the same shape or are scalars.
   Betainc: (op, [grad]) => {
     if (!grad) return [null, null, null];
     const [a, b, x] = [inputOf(op, 0), inputOf(op, 1), inputOf(op, 2)];

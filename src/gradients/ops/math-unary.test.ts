@@ -1,4 +1,4 @@
-/** The gradients of functions of one number, checked. */
+/** Gradient checks for unary functions. */
 import { unaryCases } from '../testing/cases/math-unary.js';
 import { checkGradients } from '../testing/check.js';
 

@@ -1,5 +1,5 @@
 /**
- * Gradients of functions of one number. A complex derivative acts on a gradient by its conjugate, which
+ * Gradients of unary functions. A complex gradient is multiplied by the conjugate of the derivative, which
  * for an analytic function is the derivative at the conjugate.
  */
 import type { Operation, Output } from '../../graph/operation.js';
@@ -11,15 +11,15 @@ import { unbroadcastPair } from './broadcast.js';
 
 type UnaryRule = (at: Output, grad: Output) => Output;
 
-/** The derivative is told by the input. */
+/** The derivative is a function of the input. */
 export const byInput = (rule: UnaryRule): GradientFunction =>
   single((op, grad) => [rule(conjugated(inputOf(op, 0)), grad)]);
 
-/** The derivative is told by the output. */
+/** The derivative is a function of the output. */
 export const byOutput = (rule: UnaryRule): GradientFunction =>
   single((op, grad) => [rule(conjugated(op.output()), grad)]);
 
-/** The derivative is told by input and output. */
+/** The derivative is a function of input and output. */
 export const byBoth = (rule: (x: Output, y: Output, grad: Output) => Output): GradientFunction =>
   single((op, grad) => [rule(conjugated(inputOf(op, 0)), conjugated(op.output()), grad)]);
 
@@ -31,7 +31,7 @@ const scaledGauss = (scale: number, factor: number): UnaryRule => {
 
 const reciprocal = single((op, grad) => [raw.reciprocalGrad(op.output(), grad)]);
 
-/** Of -b·conj(a)², where a is the reciprocal and b the gradient that came to it. */
+/** The gradient of -b·conj(a)², where a is the reciprocal and b its incoming gradient. */
 const reciprocalGrad = single((op, grad) => {
   const [a, b] = [conjugated(inputOf(op, 0)), inputOf(op, 1)];
   return [raw.mul(raw.mul(raw.mul(conjugated(grad), -2), b), a), raw.reciprocalGrad(a, grad)];
@@ -58,7 +58,7 @@ export const unaryGradients: GradientTable = {
   Abs: byInput((x, grad) => raw.mul(grad, raw.sign(x))),
   Acos: byInput((x, grad) => raw.neg(raw.realDiv(grad, raw.sqrt(raw.sub(1, raw.square(x)))))),
   Acosh: byOutput((y, grad) => raw.realDiv(grad, raw.sinh(y))),
-  // The angle turns with a step at a right angle to the number, the less the larger the number is.
+  // The angle changes with a step perpendicular to the number, in inverse proportion to its magnitude.
   Angle: single((op, grad) => [raw.realDiv(complexOf(raw.zerosLike(grad), grad), raw.conj(inputOf(op, 0)))]),
   Asin: byInput((x, grad) => raw.realDiv(grad, raw.sqrt(raw.sub(1, raw.square(x))))),
   Asinh: byOutput((y, grad) => raw.realDiv(grad, raw.cosh(y))),
@@ -101,7 +101,7 @@ export const unaryGradients: GradientTable = {
   Rint: null,
   Round: null,
   Rsqrt: single((op, grad) => [raw.rsqrtGrad(op.output(), grad)]),
-  // Of -b·conj(a)³/2.
+  // The gradient of -b·conj(a)³/2.
   RsqrtGrad: single((op, grad) => {
     const [a, b] = [conjugated(inputOf(op, 0)), inputOf(op, 1)];
     return [raw.mul(raw.mul(raw.mul(conjugated(grad), -1.5), b), raw.square(a)), raw.rsqrtGrad(a, grad)];
@@ -110,7 +110,7 @@ export const unaryGradients: GradientTable = {
   Sin: byInput((x, grad) => raw.mul(grad, raw.cos(x))),
   Sinh: byInput((x, grad) => raw.mul(grad, raw.cosh(x))),
   Sqrt: single((op, grad) => [raw.sqrtGrad(op.output(), grad)]),
-  // Of b / (2·conj(a)), whose value is the op's output.
+  // The gradient of b / (2·conj(a)), which is the op's output.
   SqrtGrad: single((op, grad) => {
     const share = raw.realDiv(grad, inputOf(op, 0));
     return [raw.neg(raw.mul(conjugated(share), op.output())), raw.mul(share, 0.5)];
@@ -118,7 +118,7 @@ export const unaryGradients: GradientTable = {
   Square: byInput((x, grad) => raw.mul(grad, raw.mul(x, 2))),
   Tan: byOutput((y, grad) => raw.mul(grad, raw.addV2(raw.square(y), 1))),
   Tanh: byOutput((y, grad) => raw.tanhGrad(y, grad)),
-  // Of b·(1 - a²).
+  // The gradient of b·(1 - a²).
   TanhGrad: single((op, grad) => {
     const [a, b] = [conjugated(inputOf(op, 0)), conjugated(inputOf(op, 1))];
     return [raw.mul(raw.mul(raw.mul(grad, -2), b), a), raw.tanhGrad(a, grad)];

@@ -1,4 +1,4 @@
-/** The gradients of matrix products, checked. */
+/** Gradient checks for matrix products. */
 import { matMulCases } from '../testing/cases/matmul.js';
 import { checkGradients } from '../testing/check.js';
 

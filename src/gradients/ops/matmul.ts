@@ -6,10 +6,10 @@ import type { GradientFunction, GradientTable } from '../gradient-function.js';
 import { conjugated, int32 } from '../pieces.js';
 import { einsumGradient } from './einsum.js';
 
-/** A product of matrices, each as it is or transposed. */
+/** The product of two matrices, each optionally transposed. */
 type Product = (a: Output, b: Output, flipA: boolean, flipB: boolean) => Output;
 
-/** With C = A·B: dA = dC·Bᵀ and dB = Aᵀ·dC; a factor that was transposed gets its gradient transposed. */
+/** With C = A·B: dA = dC·Bᵀ and dB = Aᵀ·dC; the gradient of a transposed factor is transposed. */
 function factors(
   product: Product,
   [a, b, grad]: readonly [Output, Output, Output],
@@ -38,7 +38,7 @@ const matMul: GradientFunction = (op, [grad], { needed }) => {
   );
 };
 
-/** Batches are taken as adjoints, so nothing is conjugated apart. */
+/** Batches use adjoints, so no separate conjugation is needed. */
 const batchMatMul: GradientFunction = (op, [grad], { needed }) => {
   if (!grad) return [null, null];
   const [a, b] = op.inputs as [Output, Output];
@@ -47,7 +47,7 @@ const batchMatMul: GradientFunction = (op, [grad], { needed }) => {
   return op.type === 'BatchMatMul' ? [left, right] : unbroadcastBatches(a, b, left, right);
 };
 
-/** Sums over the batch axes, those before the last two, along which a factor was stretched. */
+/** Sums over the batch axes, those before the last two, along which a factor was broadcast. */
 export function unbroadcastBatches(
   a: Output,
   b: Output,

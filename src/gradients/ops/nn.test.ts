@@ -1,4 +1,4 @@
-/** The gradients of activations, losses and normalisation, checked. */
+/** Gradient checks for activations, losses and normalization. */
 
 import { nnCases } from '../testing/cases/nn.js';
 import { checkGradients } from '../testing/check.js';

@@ -1,4 +1,4 @@
-/** Gradients of activations, softmax, cross entropies, biases and normalisation, and of their gradients. */
+/** First and second gradients of activations, softmax, cross entropies, biases and normalization. */
 import type { Operation, Output } from '../../graph/operation.js';
 import { build } from '../../ops/build.js';
 import * as raw from '../../ops/generated/index.js';
@@ -12,11 +12,11 @@ const lastAxis = (): Tensor => int32(-1);
 const sumLast = (x: Output): Output => raw.sum(x, lastAxis(), { keepDims: true });
 const scalar = (value: number, like: Output): Tensor => Tensor.of(value, { dtype: like.dtype });
 
-/** The op's own gradient op, of the gradient and the output. */
+/** Uses the op's gradient op, which takes the gradient and the output. */
 const byOutput = (type: string): GradientFunction =>
   firstOnly((op, grad) => build(type, [grad, op.output()]).output());
 
-/** A gradient op that is linear in its first input and flat in its second. */
+/** A gradient op that is linear in its first input and piecewise constant in its second. */
 const flatIn = (attrs: readonly string[] = []): GradientFunction =>
   firstOnly((op, grad) => build(op.type, [grad, inputOf(op, 1)], sameAttrs(op, attrs)).output());
 
@@ -28,11 +28,11 @@ const exponential: GradientFunction = single((op, grad) => {
   return [build(op.type, [grad, output]).output(), second];
 });
 
-/** What flows back through softmax: the gradient less its mean under the softmax, times the softmax. */
+/** The gradient of softmax: the incoming gradient minus its mean under the softmax, times the softmax. */
 const throughSoftmax = (softmax: Output, grad: Output): Output =>
   raw.mul(raw.sub(grad, sumLast(raw.mul(grad, softmax))), softmax);
 
-/** Of logits: the loss's share, and the share of the op's second output, its own gradient. */
+/** The gradient of the logits: one term for the loss and one for the op's second output, the gradient itself. */
 function logitsGradient(op: Operation, forLoss: Output | undefined, forBackprop: Output | undefined): Output {
   const parts: Output[] = [];
   if (forLoss) parts.push(raw.mul(raw.expandDims(forLoss, lastAxis()), op.output(1)));
@@ -40,7 +40,7 @@ function logitsGradient(op: Operation, forLoss: Output | undefined, forBackprop:
   return parts.length === 1 ? (parts[0] as Output) : raw.addN(parts);
 }
 
-/** Whether one of the two is known to be stretched to the other. */
+/** Whether one of the two is known to be broadcast to the other. */
 function isBroadcast(a: Output, b: Output): boolean {
   return (
     a.shape?.some((dim, axis) => dim !== b.shape?.[axis] && (dim === 1 || b.shape?.[axis] === 1)) ?? false
@@ -58,7 +58,7 @@ const softmaxCrossEntropy: GradientFunction = (op, [forLoss, forBackprop]) => {
 
 const isChannelsFirst = (op: Operation): boolean => String(op.attr('data_format')).startsWith('NC');
 
-/** Where the bias lies in a tensor of that rank: 1 everywhere but along the channels. */
+/** The shape of the bias in a tensor of that rank: 1 except along the channels. */
 const biasAddGrad = firstOnly((op, grad) => {
   const x = inputOf(op, 0);
   const shape = shapeOf(x);

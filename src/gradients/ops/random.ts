@@ -1,4 +1,4 @@
-/** Random draws: nothing flows back through them. */
+/** Random ops: no gradient flows through them. */
 import type { GradientTable } from '../gradient-function.js';
 
 const DRAWS = [

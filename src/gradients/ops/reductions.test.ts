@@ -1,4 +1,4 @@
-/** The gradients of reductions and running sums, checked. */
+/** Gradient checks for reductions and cumulative sums. */
 import { allReductionCases } from '../testing/cases/reductions.js';
 import { checkGradients } from '../testing/check.js';
 

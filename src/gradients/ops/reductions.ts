@@ -1,4 +1,4 @@
-/** Gradients of reductions and of running sums. */
+/** Gradients of reductions and cumulative sums. */
 import type { Operation, Output } from '../../graph/operation.js';
 import * as raw from '../../ops/generated/index.js';
 import { isFullyDefined, sizeOf } from '../../tensor/shape.js';
@@ -15,7 +15,7 @@ import {
   single,
 } from '../pieces.js';
 
-/** The axes of a reduction from 0, ascending, where rank and axes are known. */
+/** The axes of a reduction, non-negative and ascending, if rank and axes are known. */
 function knownAxes(op: Operation): number[] | undefined {
   const { rank } = inputOf(op, 0);
   const axes = constantInts(inputOf(op, 1));
@@ -23,13 +23,13 @@ function knownAxes(op: Operation): number[] | undefined {
   return [...new Set(axes.map((axis) => (axis < 0 ? axis + rank : axis)))].sort((a, b) => a - b);
 }
 
-/** What was reduced, with size 1 along the axes that were taken away: it broadcasts against the input. */
+/** The reduced tensor with size 1 along the removed axes: it broadcasts against the input. */
 function kept(op: Operation, reduced: Output): Output {
   if (op.attr('keep_dims')) return reduced;
   const x = inputOf(op, 0);
   const axes = knownAxes(op);
   if (axes === undefined) return raw.reshape(reduced, keptShape(x, inputOf(op, 1)));
-  // Axes at the front come back by broadcasting alone.
+  // Leading axes are restored by broadcasting.
   if (axes.every((axis, i) => axis === i)) return reduced;
   if (isFullyDefined(x.shape)) {
     return raw.reshape(reduced, int32(x.shape.map((dim, axis) => (axes.includes(axis) ? 1 : dim))));
@@ -48,7 +48,7 @@ function keptShape(x: Output, axes: Output): Output {
   );
 }
 
-/** Spreads a gradient that broadcasts against the input over the whole of it. */
+/** Broadcasts a gradient to the shape of the input. */
 const spread = (op: Operation, grad: Output): Output => {
   const x = inputOf(op, 0);
   const isWhole =
@@ -56,7 +56,7 @@ const spread = (op: Operation, grad: Output): Output => {
   return isWhole ? grad : raw.broadcastTo(grad, shapeOf(x));
 };
 
-/** How many elements of the input make one of the output, as a scalar of the gradient's type. */
+/** The number of input elements per output element, as a scalar of the gradient's dtype. */
 function groupSize(op: Operation, { dtype }: Output): Output | Tensor {
   const [x, y] = [inputOf(op, 0), op.output()];
   if (isFullyDefined(x.shape) && isFullyDefined(y.shape)) {
@@ -67,7 +67,7 @@ function groupSize(op: Operation, { dtype }: Output): Output | Tensor {
   return raw.cast(count, { dstT: dtype });
 }
 
-/** The gradient is shared by all elements that are the extreme. */
+/** All elements that equal the extreme share the gradient. */
 const extreme = firstOnly((op, grad) => {
   const x = inputOf(op, 0);
   const isExtreme = raw.cast(raw.equal(x, kept(op, op.output())), { dstT: grad.dtype });
@@ -75,7 +75,7 @@ const extreme = firstOnly((op, grad) => {
   return raw.mul(raw.realDiv(isExtreme, count), kept(op, grad));
 });
 
-/** The products of all the others, from running products from either end: right where elements are zero. */
+/** The product of all other elements, from cumulative products from both ends: also correct for zeros. */
 function productsOfOthers(line: Output): Output {
   const axis = int32(0);
   return raw.mul(
@@ -94,7 +94,7 @@ const product = firstOnly((op, grad) => {
   return raw.mul(conjugated(others), kept(op, grad));
 });
 
-/** The reduced axes are brought to the front and made one; the way back undoes both. */
+/** Moves the reduced axes to the front and merges them; the inverse undoes both. */
 function productsAlongAxes(x: Output, axes: Output): Output {
   const rank = raw.rank(x);
   const asInt32 = axes.dtype === 'int32' ? axes : raw.cast(axes, { dstT: 'int32' });
@@ -114,7 +114,7 @@ const runningAttrs = (op: Operation) => ({
   reverse: !op.attr('reverse'),
 });
 
-/** The logarithms of the positive and of the negative part of the gradient run back separately. */
+/** The logarithms of the positive and of the negative part of the gradient are accumulated separately. */
 const runningLogSumExp: GradientFunction = firstOnly((op, grad) => {
   const [x, axis] = [inputOf(op, 0), inputOf(op, 1)];
   const lowest = grad.dtype === 'float64' ? -Number.MAX_VALUE : LOWEST[grad.dtype as keyof typeof LOWEST];

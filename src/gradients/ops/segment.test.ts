@@ -1,4 +1,4 @@
-/** The gradients of sums over segments, checked. */
+/** Gradient checks for segment sums. */
 
 import { segmentCases } from '../testing/cases/segment.js';
 import { checkGradients } from '../testing/check.js';

@@ -1,4 +1,4 @@
-/** Gradients of sums over segments. A sparse segment op gives slices: it may read rows of a huge table. */
+/** Gradients of segment sums. Those of sparse segment ops are slices: such an op may read rows of a huge table. */
 import type { Operation, Output } from '../../graph/operation.js';
 import * as raw from '../../ops/generated/index.js';
 import type { GradientFunction, GradientTable } from '../gradient-function.js';
@@ -7,7 +7,7 @@ import { firstOnly, inputOf, int32, shapeOf } from '../pieces.js';
 
 const rows = (x: Output, ids: Output): Output => raw.gatherV2(x, ids, int32(0));
 
-/** One number for each of the ids, shaped to multiply rows of the rank of `like`. */
+/** One number per id, shaped to multiply rows of the rank of `like`. */
 function perRow(numbers: Output, like: Output): Output {
   if (like.rank !== null) {
     return raw.reshape(numbers, int32([-1, ...new Array<number>(Math.max(0, like.rank - 1)).fill(1)]));
@@ -16,7 +16,7 @@ function perRow(numbers: Output, like: Output): Output {
   return raw.reshape(numbers, raw.concatV2([int32([-1]), ones], int32(0)));
 }
 
-/** How many ids there are of each segment that `grad` has a row for, at least 1. */
+/** The number of ids in each segment that `grad` has a row for, at least 1. */
 function segmentSizes(ids: Output, grad: Output): Output {
   const ones = raw.cast(raw.onesLike(ids), { dstT: grad.dtype });
   const count = raw.gatherV2(raw.shape(grad), int32(0), int32(0));
@@ -24,13 +24,13 @@ function segmentSizes(ids: Output, grad: Output): Output {
   return perRow(raw.maximum(sizes, raw.onesLike(sizes)), grad);
 }
 
-/** Of each id its row; zeros for ids below zero, which unsorted segment ops leave out. */
+/** The row of each id; zeros for negative ids, which unsorted segment ops ignore. */
 function rowsOfValid(x: Output, ids: Output): Output {
   const found = rows(x, raw.maximum(ids, raw.zerosLike(ids)));
   return raw.selectV2(validRows(ids, found), found, raw.zerosLike(found));
 }
 
-/** Whether an id counts, shaped to select among rows. */
+/** Whether an id is not negative, shaped to select among rows. */
 function validRows(ids: Output, found: Output): Output {
   const valid = raw.greaterEqual(ids, raw.zerosLike(ids));
   if (ids.rank !== null && found.rank !== null) {
@@ -41,7 +41,7 @@ function validRows(ids: Output, found: Output): Output {
   return raw.reshape(valid, raw.concatV2([raw.shape(ids), raw.fill(missing, int32(1))], int32(0)));
 }
 
-/** The elements that hold their segment's extreme share its gradient equally. */
+/** The elements that equal the extreme of their segment share its gradient equally. */
 const extreme = (sum: (x: Output, op: Operation) => Output, spread: typeof rows): GradientFunction =>
   firstOnly((op, grad) => {
     const [data, ids] = op.inputs as [Output, Output];
@@ -52,8 +52,8 @@ const extreme = (sum: (x: Output, op: Operation) => Output, spread: typeof rows)
   });
 
 /**
- * Product over the other elements of a segment: the whole divided by the element; where the element is
- * zero, the product of those that are not, unless there is another zero.
+ * The product of the other elements of a segment: the total product divided by the element; if the element is
+ * zero, the product of the nonzero ones, unless there is another zero.
  */
 const product = (
   sum: (x: Output, op: Operation) => Output,
@@ -66,7 +66,7 @@ const product = (
     const zeros = spread(sum(raw.cast(isZero, { dstT: data.dtype }), op), ids);
     const filled = raw.selectV2(isZero, raw.onesLike(data), data);
     const others = raw.realDiv(spread(prod(filled, op), ids), filled);
-    // An element counts when no other of its segment is zero.
+    // An element counts if no other element of its segment is zero.
     const own = raw.cast(isZero, { dstT: data.dtype });
     const alone = raw.equal(zeros, own);
     return raw.mul(raw.selectV2(alone, others, raw.zerosLike(others)), spread(grad, ids));
@@ -81,7 +81,7 @@ const unsortedProd = (x: Output, op: Operation): Output =>
 
 type Combiner = 'Sum' | 'Mean' | 'SqrtN';
 
-/** One slice for each row that was used. The library's own kernel leaves its result unset when there are none. */
+/** One slice per row used. The library's kernel leaves its result uninitialized if there are none. */
 const sparseSegment = (combiner: Combiner): GradientFunction =>
   firstOnly((op, grad) => {
     const [data, indices, ids] = op.inputs as [Output, Output, Output];

@@ -1,4 +1,4 @@
-/** The gradients of choices, checked. */
+/** Gradient checks for select and clip ops. */
 import { selectCases } from '../testing/cases/select.js';
 import { checkGradients } from '../testing/check.js';
 

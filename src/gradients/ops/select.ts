@@ -1,4 +1,4 @@
-/** Gradients of choices: what was not chosen gets nothing. */
+/** Gradients of select and clip ops: elements that were not selected get none. */
 import type { Output } from '../../graph/operation.js';
 import * as raw from '../../ops/generated/index.js';
 import type { GradientTable } from '../gradient-function.js';
@@ -6,7 +6,7 @@ import { inputOf } from '../pieces.js';
 import { unbroadcast } from './broadcast.js';
 
 export const selectGradients: GradientTable = {
-  /** The bounds may be scalars; where the value was cut off they get the gradient. */
+  /** The bounds may be scalars; they get the gradient where the value was clipped. */
   ClipByValue: (op, [grad], { needed }) => {
     if (!grad) return [null, null, null];
     const [x, low, high] = op.inputs as [Output, Output, Output];
@@ -17,7 +17,7 @@ export const selectGradients: GradientTable = {
       needed[2] ? unbroadcast(high, x, raw.selectV2(isAbove, grad, 0)) : null,
     ];
   },
-  /** A vector chooses whole rows, and nothing broadcasts. */
+  /** A vector selects rows, and nothing broadcasts. */
   Select: (op, [grad], { needed }) => {
     if (!grad) return [null, null, null];
     const condition = inputOf(op, 0);

@@ -1,4 +1,4 @@
-/** The gradients of sparse tensors, checked. */
+/** Gradient checks for sparse tensors. */
 
 import { sparseCases } from '../testing/cases/sparse.js';
 import { checkGradients } from '../testing/check.js';

@@ -1,5 +1,5 @@
 /**
- * Gradients of sparse tensors, given as (indices, values, shape): of the values, and of the dense tensors
+ * Gradients of ops on sparse tensors (indices, values, shape), for the values and for the dense tensors
  * that they are combined with.
  */
 import type { Operation, Output } from '../../graph/operation.js';
@@ -14,7 +14,7 @@ const column = (x: Output, at: number): Output =>
   raw.squeeze(raw.slice(x, int32([0, at]), int32([-1, 1])), { squeezeDims: [1] });
 const rows = (x: Output, places: Output): Output => raw.gatherV2(x, places, int32(0));
 
-/** 1 for each axis that is kept, 0 for each that is summed over. */
+/** 1 for each kept axis, 0 for each summed one. */
 function keptAxes(shape: Output, axes: Output): Output {
   const rank = raw.size(shape);
   const places = raw.reshape(raw.floorMod(axes, rank), int32([-1, 1]));
@@ -22,7 +22,7 @@ function keptAxes(shape: Output, axes: Output): Output {
   return raw.tensorScatterUpdate(raw.onesLike(shape), places, gone);
 }
 
-/** Of a dense tensor with size 1 along some axes, the elements that stand for the indices. */
+/** The elements of a dense tensor, with size 1 along some axes, that correspond to the indices. */
 function spread(dense: Output, indices: Output, kept: Output): Output {
   return raw.gatherNd(dense, raw.mul(indices, kept));
 }
@@ -43,7 +43,7 @@ const softmax = single((op, grad) => {
   return [null, raw.mul(raw.sub(grad, mean), output), null];
 });
 
-/** Whether this is the value of a variable as it was read: a table, perhaps a huge one. */
+/** Whether this is the value read from a variable: a table, possibly a huge one. */
 function isTable(x: Output): boolean {
   switch (x.op.type) {
     case 'ReadVariableOp':
@@ -65,7 +65,7 @@ const denseMatMul = single((op, grad, [, forValues, , forDense]) => {
   const [outer, inner] = adjointA ? [col, row] : [row, col];
   return [null, forValues ? valueGradient() : null, null, forDense ? denseGradient() : null];
 
-  /** For each value the product of one row of the gradient and one of the dense matrix. */
+  /** For each value, the product of a row of the gradient and a row of the dense matrix. */
   function valueGradient(): Output {
     const others = adjointB
       ? rows(raw.transpose(dense, int32([1, 0])), inner)
@@ -84,7 +84,7 @@ const denseMatMul = single((op, grad, [, forValues, , forDense]) => {
   }
 });
 
-/** Values times or by the dense elements at their places; the dense tensor broadcasts to the sparse one. */
+/** Values multiplied or divided by the dense elements at their indices; the dense tensor broadcasts. */
 const cwise = (rule: (grad: Output, x: Output, y: Output) => readonly [Output, Output]): GradientFunction =>
   single((op, grad) => {
     const [indices, values, shape, dense] = op.inputs as [Output, Output, Output, Output];
@@ -97,7 +97,7 @@ const cwise = (rule: (grad: Output, x: Output, y: Output) => readonly [Output, O
     return [null, forValues, null, raw.scatterNd(places, atPlaces, raw.shape(dense, { outType: 'int64' }))];
   });
 
-/** For each index of the sparse tensor, that of the dense element which broadcasting puts there. */
+/** For each index of the sparse tensor, the index of the dense element that broadcasts to it. */
 function broadcastPlaces(indices: Output, shape: Output, dense: Output): Output {
   const own = raw.shape(dense, { outType: 'int64' });
   const missing = raw.sub(raw.size(shape), raw.size(own));
@@ -107,7 +107,7 @@ function broadcastPlaces(indices: Output, shape: Output, dense: Output): Output 
   return raw.mul(aligned, stretched);
 }
 
-/** Indices may be a scalar or a vector where the dense tensor has one axis. */
+/** Indices may be a scalar or a vector if the dense tensor has one axis. */
 function toDense(op: Operation, grad: Output): (Output | null)[] {
   const [indices, , values] = op.inputs as [Output, Output, Output];
   const matrix = indices.rank === 2 ? indices : raw.reshape(indices, raw.pack([int32(-1), raw.rank(grad)]));
@@ -117,7 +117,7 @@ function toDense(op: Operation, grad: Output): (Output | null)[] {
   return [null, null, forValues, raw.sub(total(grad), total(picked))];
 }
 
-/** Sorting permutes the values: the gradient is permuted back. */
+/** Sorting permutes the values: the gradient gets the inverse permutation. */
 const reorder: GradientFunction = (op, [, grad]) => {
   if (!grad) return [null, null, null];
   const [indices, values, shape] = op.inputs as [Output, Output, Output];

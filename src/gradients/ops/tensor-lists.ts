@@ -1,4 +1,4 @@
-/** Gradients of lists of tensors, which loops keep their rounds in: a list of gradients, in the same order. */
+/** Gradients of tensor lists, in which loops store their iterations: a list of gradients in the same order. */
 import type { Output } from '../../graph/operation.js';
 import * as raw from '../../ops/generated/index.js';
 import type { GradientTable } from '../gradient-function.js';

@@ -1,4 +1,4 @@
-/** Gradients of reads: what flows back to a variable is attached to its handle. */
+/** Gradients of variable reads: they accumulate at the variable's handle. */
 import type { GradientTable } from '../gradient-function.js';
 
 export const variableGradients: GradientTable = {

@@ -1,7 +1,7 @@
 /**
- * The gradient of a loop is two loops. The first runs the loop again and pushes what each round starts from
- * onto lists; the second takes the rounds off the lists in reverse, runs each again and differentiates it.
- * What does not change from round to round is not kept; its gradients are added up over the rounds.
+ * The gradient of a loop is two loops. The first runs the loop again and pushes the initial values of each iteration
+ * onto lists; the second pops the iterations in reverse, runs each again and differentiates it.
+ * Loop invariants are not stored; their gradients are summed over the iterations.
  */
 import {
   type ArgumentSpec,
@@ -23,14 +23,14 @@ import { isDifferentiableType } from '../paths.js';
 import { int32 } from '../pieces.js';
 import { functionGradients, rowShape, valueShape, wideIndices, zerosFor } from './functions.js';
 
-/** A loop as its gradient sees it. Numbers are places among the inputs of the op. */
+/** The loop to differentiate. Numbers are input indices of the op. */
 interface Loop {
   readonly inputs: readonly Output[];
   readonly test: GraphFunction;
   readonly body: GraphFunction;
-  /** What rounds change. */
+  /** The variables that iterations change. */
   readonly varying: readonly number[];
-  /** Those of them that gradients flow through. */
+  /** The differentiable ones among them. */
   readonly flowing: readonly number[];
 }
 
@@ -67,14 +67,14 @@ const specOf = ({ body }: Loop, place: number): Required<Pick<ArgumentSpec, 'dty
   return { dtype, shape };
 };
 
-/** A shape for list ops: a scalar -1 when the rank is not known. */
+/** A shape for list ops: a scalar -1 if the rank is unknown. */
 const elementShape = (shape: PartialShape): Tensor =>
   shape === null ? int32(-1) : int32(shape.map((dim) => dim ?? -1));
 
 const emptyList = (dtype: DType, shape: PartialShape): Output =>
   raw.emptyTensorList(elementShape(shape), int32(-1), { elementDtype: dtype });
 
-/** The body of a function with these arguments, built in a graph of its own. */
+/** Builds the body of a function with these arguments in a separate graph. */
 function trace(
   specs: readonly ArgumentSpec[],
   make: (graph: FunctionGraph, args: readonly Output[]) => readonly Output[],
@@ -86,7 +86,7 @@ function trace(
   });
 }
 
-/** All arguments of a round: the changing ones as given, the others from around. */
+/** All arguments of an iteration: the changing ones as given, the others captured. */
 function roundArguments(loop: Loop, graph: FunctionGraph, changing: readonly Output[]): Output[] {
   return loop.inputs.map((input, i) => {
     const at = loop.varying.indexOf(i);
@@ -94,7 +94,7 @@ function roundArguments(loop: Loop, graph: FunctionGraph, changing: readonly Out
   });
 }
 
-/** Runs the loop again; gives for each changing variable the list of what its rounds started from. */
+/** Runs the loop again; returns for each changing variable the list of its initial values per iteration. */
 function replay(loop: Loop): Output[] {
   const { varying, inputs } = loop;
   const count = varying.length;
@@ -119,7 +119,7 @@ function shaped(x: Output, shape: PartialShape): Output {
   return isLess ? x.setShape(shape) : x;
 }
 
-/** How the gradients of something that rounds share are added up: in a tensor, or as slices in two lists. */
+/** How the gradients of a loop invariant are accumulated: in a tensor, or as slices in two lists. */
 interface Total {
   readonly place: number;
   readonly specs: readonly ArgumentSpec[];
@@ -163,7 +163,7 @@ function totalOf(loop: Loop, place: number, gradient: Gradient): Total {
 const joined = (list: Output, shape: Output | Tensor, elementDtype: DType): Output =>
   raw.tensorListConcatV2(list, shape, Tensor.of(new BigInt64Array(0)), { elementDtype }).tensor;
 
-/** Goes back through the rounds; gives the gradients of the loop's inputs by their places. */
+/** Runs the iterations in reverse; returns the gradients of the loop's inputs by index. */
 function reverse(
   loop: Loop,
   lists: readonly Output[],
@@ -176,7 +176,7 @@ function reverse(
   const fixed = [...varying.map(() => LIST), ...flowing.map((i) => specOf(loop, i))];
   let totals: Total[] = [];
 
-  // Which totals there are shows only when the round is differentiated: their arguments are added then.
+  // The totals are known only once the iteration is differentiated: their arguments are added then.
   const step = trace(fixed, (graph, args) => {
     const popped = varying.map((i, at) => {
       const { dtype, shape } = specOf(loop, i);

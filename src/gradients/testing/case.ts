@@ -1,4 +1,4 @@
-/** What a checked gradient is given: the op, its inputs, its attributes, all as data. */
+/** The cases of gradient checks as data: the op, its inputs and attributes. */
 import type { AttrValue } from '../../graph/attributes.js';
 import type { Operation, Output } from '../../graph/operation.js';
 import { type DType, isComplex, isFloating } from '../../tensor/dtype.js';
@@ -9,60 +9,60 @@ import type { Differentiable } from '../gradients.js';
 export type Random = () => number;
 
 export interface InputSpec {
-  /** A scalar when left out. */
+  /** Default: a scalar. */
   readonly shape?: Shape;
-  /** float64 when left out. */
+  /** Default: float64. */
   readonly dtype?: DType;
-  /** Random values lie in it, the upper end excluded; [-2, 2] when left out, for integers [0, 4]. */
+  /** The half-open range of random values. Default: [-2, 2), for integers [0, 4). */
   readonly range?: readonly [number, number];
-  /** The elements, flat, in place of random ones; complex ones as re, im, re, im … */
+  /** The flat elements; complex ones as re, im, re, im … Default: random. */
   readonly values?: readonly (number | string)[] | ((random: Random) => readonly number[]);
-  /** A Const of the graph where shapes are known; its gradient is not asked for. */
+  /** A Const in the graph if shapes are known; its gradient is not checked. */
   readonly constant?: boolean;
 }
 
 interface CaseBase {
   readonly op: string;
-  /** Says what is special about this case, beside the inputs. */
+  /** Describes what distinguishes this case, besides the inputs. */
   readonly name?: string;
   /** In the order of the op's definition; an array for a list input. */
   readonly inputs: readonly (InputSpec | readonly InputSpec[])[];
   /** 2: the gradient of the gradient is checked. */
   readonly order?: 1 | 2;
-  /** Which outputs gradients flow into; all of floating type when left out. */
+  /** The outputs with an incoming gradient. Default: all floating-point ones. */
   readonly outputs?: readonly number[];
-  /** Why differences say nothing here: a kink, a kernel for float32 only. */
+  /** Why finite differences cannot be used: a kink, a kernel for float32 only. */
   readonly noNumeric?: string;
-  /** Why TensorFlow's gradient is no measure: it has none, or a wrong one. */
+  /** Why TensorFlow's gradient is not compared: it has none, or a wrong one. */
   readonly noOracle?: string;
-  /** Why the case makes no sense without static shapes. */
+  /** Why the case needs static shapes. */
   readonly noUnknown?: string;
-  /** On CPUs only oneDNN has the kernel: where it is off the gradient must be refused with a hint. */
+  /** On CPUs only oneDNN has the kernel: without it the gradient must fail with a hint. */
   readonly needsOneDnn?: true;
-  /** Why nothing and zeros mean the same here: TensorFlow gives one, Shoal the other. */
+  /** Why null and zeros are equivalent: TensorFlow returns one, Shoal the other. */
   readonly nullIsZero?: string;
-  /** Of differences, relative to the largest element; 1e-6 when left out, 5e-3 where `step` is given. */
+  /** For finite differences, relative to the largest element. Default: 1e-6, or 5e-3 with `step`. */
   readonly tolerance?: number;
-  /** How far differences step to either side: a wide step makes them possible in float32. */
+  /** The step of the central differences: a large step makes them possible in float32. */
   readonly step?: number;
-  /** Of TensorFlow's values, relative to the largest element; by type when left out. */
+  /** For TensorFlow's values, relative to the largest element. Default: depends on the dtype. */
   readonly oracleTolerance?: number;
 }
 
-/** One op, made as it is. */
+/** A single op. */
 export interface OpCase extends CaseBase {
   readonly attrs?: Readonly<Record<string, AttrValue>>;
 }
 
 export interface Program {
   readonly outputs: readonly Output[];
-  /** What is differentiated, one for each input that has a gradient; the inputs when left out. */
+  /** The tensors to differentiate by, one per input with a gradient. Default: the inputs. */
   readonly xs?: readonly Differentiable[];
-  /** Runs, with the inputs fed, before every run of the outputs. */
+  /** Run with the inputs before every run of the outputs. */
   readonly init?: readonly Operation[];
 }
 
-/** A piece of graph that contains the op: a loop, a variable. */
+/** A subgraph that contains the op: a loop, a variable. */
 export interface ProgramCase extends CaseBase {
   readonly build: (inputs: readonly Output[]) => readonly Output[] | Program;
 }
@@ -82,7 +82,7 @@ export const complex = (shape: Shape = [], range?: readonly [number, number]): I
   ...f(shape, range),
   dtype: 'complex128',
 });
-/** Integers, constant: axes, sizes, indices. A number is a scalar, a list a vector unless `shape` says more. */
+/** Constant integers: axes, sizes, indices. A number is a scalar; a list has `shape` (default: a vector). */
 export const ints = (
   values: number | readonly number[],
   { dtype = 'int32', shape }: { readonly dtype?: DType; readonly shape?: Shape } = {},
@@ -98,7 +98,7 @@ export const isDifferentiable = ({ dtype = 'float64', constant }: InputSpec): bo
 
 export const dtypeOf = ({ dtype = 'float64' }: InputSpec): DType => dtype;
 
-/** Numbers in [0, 1) that are the same in every run. */
+/** Reproducible pseudo-random numbers in [0, 1). */
 export function seeded(seed: number): Random {
   let state = seed >>> 0;
   return () => {

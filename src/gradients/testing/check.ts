@@ -3,17 +3,17 @@
  *
  * How to add a gradient with its check:
  * 1. Write it into the table of its family (`src/gradients/<family>.ts`), listed in registry.ts.
- * 2. Add cases to `testing/cases/<family>.ts`: `{ op: 'Mul', inputs: [f([2, 3]), f([3])] }`. Inputs are
- *    float64 and random unless they say otherwise; `f`, `f32`, `complex`, `ints` in case.ts make them;
- *    `attrs` have TensorFlow's names. What is no single op (a loop, a variable) is a case with `build`.
+ * 2. Add cases to `testing/cases/<family>.ts`: `{ op: 'Mul', inputs: [f([2, 3]), f([3])] }`. Inputs are random
+ *    (default dtype: float64); `f`, `f32`, `complex`, `ints` in case.ts create them;
+ *    `attrs` have TensorFlow's names. A case of more than one op (a loop, a variable) has `build`.
  *    `order: 2` checks the gradient of the gradient. A random graph of each case runs with known shapes and
- *    with placeholders of unknown rank. `noNumeric`, `noOracle`, `noUnknown` take the reason why a check
- *    makes no sense; `step` makes differences possible for kernels of float32 only.
+ *    with placeholders of unknown rank. `noNumeric`, `noOracle`, `noUnknown` contain the reason why a check is
+ *    skipped; `step` makes differences possible for kernels that support only float32.
  * 3. List the table in all-cases.ts, and call `checkGradients(cases)` in `<family>.test.ts`.
- * 4. `npx tsx src/gradients/testing/write-features.ts` brings the table in FEATURES.md up to date.
+ * 4. `npx tsx src/gradients/testing/write-features.ts` updates the table in FEATURES.md.
  *
- * All cases of one call are answered by one Python process (SHOAL_ORACLE_PYTHON): the GraphDef of the
- * forward part goes there, so that both differentiate the very same graph.
+ * One Python process (SHOAL_ORACLE_PYTHON) computes all cases of one call from the GraphDef of the
+ * forward part, so that both sides differentiate the same graph.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { library } from '../../native/library.js';
@@ -32,7 +32,7 @@ const ORACLE_TOLERANCE: Readonly<Record<string, number>> = {
 };
 const COARSE_TOLERANCE = 2e-2;
 
-/** Python imports TensorFlow and builds every graph: slow where a machine is busy. */
+/** Python imports TensorFlow and builds every graph, which is slow on a busy machine. */
 const PREPARE_TIMEOUT_MS = 600_000;
 
 export function checkGradients(cases: readonly GradientCase[]): void {
@@ -58,7 +58,7 @@ export function checkGradients(cases: readonly GradientCase[]): void {
   for (const [i, one] of cases.entries()) {
     describe(describeCase(one), () => {
       if (one.needsOneDnn && library().oneDnn === false) {
-        test('is refused with a hint at oneDNN, which is off', async () => {
+        test('fails with a hint to enable oneDNN', async () => {
           await expect((known[i] as Instance).gradients()).rejects.toMatchObject({
             code: expect.stringMatching(/^SHOAL_TF_/),
             hint: expect.stringContaining('oneDNN'),
@@ -67,14 +67,15 @@ export function checkGradients(cases: readonly GradientCase[]): void {
         return;
       }
       if (!one.noOracle) {
-        test('as TensorFlow', () => compareWithOracle(one, known[i] as Instance, answers[i] as OracleAnswer));
+        test('matches TensorFlow', () =>
+          compareWithOracle(one, known[i] as Instance, answers[i] as OracleAnswer));
         if (!one.noUnknown) {
-          test('as TensorFlow, with inputs of unknown rank', () =>
+          test('matches TensorFlow with inputs of unknown rank', () =>
             compareWithOracle(one, unknown.get(i) as Instance, answers[i] as OracleAnswer));
         }
       }
       if (!noNumericReason(one)) {
-        test('as differences', () => compareWithDifferences(one, known[i] as Instance));
+        test('matches central differences', () => compareWithDifferences(one, known[i] as Instance));
       }
       if (one.noOracle && noNumericReason(one)) {
         test('runs', async () => {
@@ -96,7 +97,7 @@ export function describeCase(one: GradientCase): string {
 }
 
 async function compareWithOracle(one: GradientCase, instance: Instance, answer: OracleAnswer): Promise<void> {
-  if ('error' in answer) throw new Error(`TensorFlow has no answer: ${answer.error}`);
+  if ('error' in answer) throw new Error(`TensorFlow failed: ${answer.error}`);
   const own = await instance.gradients();
   expect(own.length, 'number of gradients').toBe(answer.gradients.length);
   own.forEach(({ value, sparse }, i) => {
@@ -111,7 +112,7 @@ async function compareWithOracle(one: GradientCase, instance: Instance, answer: 
       expect(value === null ? 'none' : 'some', where).toBe(theirs ? 'some' : 'none');
       return;
     }
-    if (theirs.sparse) expect(sparse, `${where} is kept as slices`).toBe(true);
+    if (theirs.sparse) expect(sparse, `${where} is sparse`).toBe(true);
     const expected = fromOracle(theirs);
     expect(value.dtype, where).toBe(expected.dtype);
     expect(value.shape, where).toEqual(expected.shape);
@@ -129,7 +130,7 @@ async function compareWithDifferences(one: GradientCase, instance: Instance): Pr
   });
 }
 
-/** Flat numbers, complex ones as re, im. */
+/** The flat elements, complex ones as re, im. */
 function elements(tensor: Tensor): number[] {
   const isPair = isComplex(tensor.dtype);
   return [tensor.toArray()]

@@ -1,4 +1,4 @@
-/** A case as a graph that runs: its forward part, its gradients, values for its inputs. */
+/** A case as an executable graph: its forward part, its gradients, values for its inputs. */
 import { Graph } from '../../graph/graph.js';
 import type { Operation, Output } from '../../graph/operation.js';
 import { identity } from '../../ops/arrays.js';
@@ -22,14 +22,14 @@ import { type OracleQuestion, toOracle } from './oracle.js';
 
 export interface Instance {
   readonly question: OracleQuestion;
-  /** The gradients of the xs, dense; null where Shoal gives none. */
+  /** The dense gradients of the xs; null if Shoal has none. */
   gradients(): Promise<{ readonly value: Tensor | null; readonly sparse: boolean }[]>;
-  /** The gradients of the xs by central differences, flat, complex ones interleaved. */
+  /** The flat gradients of the xs by central differences, complex ones interleaved. */
   differences(): Float64Array[];
   close(): Promise<void>;
 }
 
-/** Placeholders of known shape, or of unknown rank; the values are the same in both. */
+/** Whether placeholders have a known shape or an unknown rank; the values are the same. */
 export async function makeInstance(
   one: GradientCase,
   seed: number,
@@ -101,7 +101,7 @@ export async function makeInstance(
     results = gradients(firsts, xs, { gradYs: secondGradYs });
     measured = { ys: firsts, weights: secondGradYs };
   }
-  // A gradient may be the very placeholder that flows in, and what is fed cannot be fetched.
+  // A gradient may be the placeholder of the incoming gradient itself, and a fed tensor cannot be fetched.
   const dense = graph.asDefault(() => results.map((result) => result && identity(toDense(result))));
 
   return {
@@ -131,7 +131,7 @@ export async function makeInstance(
   };
 }
 
-/** The forward graph with further placeholders: a GraphDef is its nodes one after the other. */
+/** The forward graph with additional placeholders: serialized GraphDefs can be concatenated. */
 function withPlaceholders(bytes: Uint8Array, outputs: readonly Output[]): Uint8Array {
   const extra = new Graph();
   try {
@@ -145,7 +145,7 @@ function withPlaceholders(bytes: Uint8Array, outputs: readonly Output[]): Uint8A
 
 const STEP = 1e-5;
 
-/** d(sum of weight · y) / dx for every element of every x, from runs a step to either side. */
+/** d(sum of weight · y) / dx for every element of every x, by central differences. */
 function differences(
   session: Session,
   init: readonly Operation[],
@@ -162,7 +162,7 @@ function differences(
     let total = 0;
     ys.forEach((_, i) => {
       const [value, weight] = [(values[i] as Tensor).data as Float64Array, numbers(weights[i] as Output)];
-      // Interleaved complex numbers multiply into the real part of conj(weight) · y by the same sum.
+      // For interleaved complex numbers the same sum is the real part of conj(weight) · y.
       value.forEach((element, at) => {
         total += element * (weight[at] as number);
       });
@@ -180,7 +180,7 @@ function differences(
   });
 }
 
-/** Why differences cannot be taken; undefined when they can. */
+/** Why finite differences cannot be used; undefined if they can. */
 export function noNumericReason(one: GradientCase): string | undefined {
   if (one.noNumeric || one.step) return one.noNumeric;
   const narrow = (one.inputs.flat() as InputSpec[])

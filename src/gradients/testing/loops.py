@@ -1,4 +1,4 @@
-"""The loops of cases/control-flow.ts, written for TensorFlow: inputs as JSON in, gradients as JSON out."""
+"""The loops of cases/control-flow.ts in Python TensorFlow. Reads inputs and prints gradients as JSON."""
 
 import json
 import sys
@@ -49,9 +49,9 @@ LOOPS = {
     '1 rounds': sines(1),
     '3 rounds': sines(3),
     'several variables, one passed through': several,
-    'as many rounds as the values say': values,
+    'a number of iterations that depends on the values': values,
     'a variable that grows': grows,
-    'a cond within, and a loop within': nested,
+    'a nested cond and a nested loop': nested,
     'twice': sines(3),
 }
 

@@ -1,4 +1,4 @@
-"""Gradients by TensorFlow: questions as JSON on the standard input, answers on the last line of the output."""
+"""Computes gradients with TensorFlow: JSON requests on stdin, JSON results on the last line of stdout."""
 
 import base64
 import json

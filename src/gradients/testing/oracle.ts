@@ -1,4 +1,4 @@
-/** Asks Python TensorFlow for the gradients of graphs: one process for any number of them. */
+/** Computes the gradients of any number of graphs in one Python TensorFlow process. */
 import { askPython } from '../../../test/python.js';
 import { type DType, dtypeRow } from '../../tensor/dtype.js';
 import { Tensor } from '../../tensor/tensor.js';
@@ -6,7 +6,7 @@ import { Tensor } from '../../tensor/tensor.js';
 export interface OracleTensor {
   readonly dtype: DType;
   readonly shape: readonly number[];
-  /** The bytes, in base64; strings as they are. */
+  /** The bytes in base64; strings are unchanged. */
   readonly data: string | readonly string[];
 }
 
@@ -18,12 +18,12 @@ export interface OracleQuestion {
   readonly ys: readonly string[];
   readonly gradYs: readonly string[];
   readonly xs: readonly string[];
-  /** Placeholders for what flows into the first gradients, when the gradient of the gradient is asked for. */
+  /** Placeholders for the incoming gradients of the first order; used for the second order. */
   readonly secondGradYs?: readonly string[];
 }
 
 export interface OracleGradient extends OracleTensor {
-  /** Whether TensorFlow kept it as slices. */
+  /** Whether TensorFlow returned IndexedSlices. */
   readonly sparse: boolean;
 }
 

@@ -1,4 +1,4 @@
-/** Which gradients there are and how each is checked, as FEATURES.md shows it. */
+/** The registered gradients and how each is checked, for FEATURES.md. */
 import { opsWithoutGradient, registeredGradients } from '../registry.js';
 import { allCases } from './all-cases.js';
 import type { GradientCase } from './case.js';
@@ -13,7 +13,7 @@ export interface GradientState {
   readonly second: boolean;
 }
 
-/** Made to fail when they are differentiated: there is no value to check. */
+/** Ops whose differentiation always fails: there is no value to check. */
 const REFUSING = new Set(['PreventGradient']);
 
 export function gradientStates(cases: readonly GradientCase[] = allCases): GradientState[] {
@@ -31,7 +31,7 @@ export function gradientStates(cases: readonly GradientCase[] = allCases): Gradi
   });
 }
 
-/** 'yes' when some case has no reason against the check, else the first reason. */
+/** 'yes' if the check applies to some case, else the first reason against it. */
 function firstReason(
   cases: readonly GradientCase[],
   reason: (one: GradientCase) => string | undefined,
@@ -53,7 +53,7 @@ function groupByOp(cases: readonly GradientCase[]): Map<string, GradientCase[]> 
 
 export const MARKERS = ['<!-- gradients -->', '<!-- /gradients -->'] as const;
 
-/** What stands between the markers of FEATURES.md. */
+/** The text between the markers in FEATURES.md. */
 export function gradientSection(states: readonly GradientState[] = gradientStates()): string {
   const count = (holds: (state: GradientState) => boolean) => states.filter(holds).length;
   const rows = states.map(
@@ -73,7 +73,7 @@ export function gradientSection(states: readonly GradientState[] = gradientState
   ].join('\n');
 }
 
-/** The text with the section put in; the section is added at the end of a text that has no markers. */
+/** Replaces the section between the markers; appends it if there are none. */
 export function withGradientSection(text: string): string {
   const [open, close] = MARKERS;
   const section = `${open}\n${gradientSection()}\n${close}`;

@@ -1,4 +1,4 @@
-/** Brings the table of gradients in FEATURES.md up to date. */
+/** Updates the table of gradients in FEATURES.md. */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { withGradientSection } from './state.js';
 

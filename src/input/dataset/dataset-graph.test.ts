@@ -1,4 +1,4 @@
-/** How datasets sit in a graph: where their ops go, what iterators do, what is refused. */
+/** Datasets in a graph: devices of their ops, iterators, invalid arguments. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -21,7 +21,7 @@ beforeAll(() => {
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 describe('an iterator', () => {
-  test('is on the worker under a replica device setter, as all that it needs is', () => {
+  test('is on the worker under a replica device setter, with all its inputs', () => {
     const graph = new Graph();
     const setter = replicaDeviceSetter({ psTasks: 2, workerDevice: '/job:worker/task:1' });
     const next = graph.device(setter, () =>
@@ -32,7 +32,7 @@ describe('an iterator', () => {
     expect([...devices]).toEqual(['/job:worker/task:1/device:CPU:0']);
   });
 
-  test('is started by the initializer of tables, and starts over when that runs again', async () => {
+  test('is started by the table initializer, and restarts when that runs again', async () => {
     const graph = new Graph();
     const next = graph.asDefault(() => data.range(3).iterator().getNext());
     const init = tablesInitializer(graph);
@@ -43,7 +43,7 @@ describe('an iterator', () => {
     expect(await drainFetch(session, next)).toEqual([0, 1, 2]);
   });
 
-  test('made for one shot needs no initializer', async () => {
+  test('for one shot needs no initializer', async () => {
     const graph = new Graph();
     const next = graph.asDefault(() =>
       data
@@ -56,7 +56,7 @@ describe('an iterator', () => {
     expect(await drainFetch(session, next)).toEqual([1, 2, 3]);
   });
 
-  test('for one shot is refused where the dataset uses what is fed', () => {
+  test('for one shot is rejected if the dataset depends on a placeholder', () => {
     const graph = new Graph();
     graph.asDefault(() => {
       const dataset = data.fromTensors(placeholder({ shape: [] }));
@@ -64,7 +64,7 @@ describe('an iterator', () => {
     });
   });
 
-  test('takes values from the graph around its functions when it is started', async () => {
+  test('captures values of the graph around its functions when it is initialized', async () => {
     const graph = new Graph();
     const { iterator, next, factor } = graph.asDefault(() => {
       const factor = placeholder({ dtype: 'int64', shape: [] });
@@ -82,7 +82,7 @@ describe('an iterator', () => {
   });
 });
 
-test('batches of sparse features go into an embedding lookup', async () => {
+test('provides batches of sparse features for an embedding lookup', async () => {
   const graph = new Graph();
   const { iterator, looked, init } = graph.asDefault(() => {
     const lines = join(folder, 'x.svm');
@@ -99,10 +99,10 @@ test('batches of sparse features go into an embedding lookup', async () => {
   expect(await drainFetch(session, looked)).toEqual([{ label: [1, -1], rows: [[2005], [150]] }]);
 });
 
-describe('is refused:', () => {
+describe('rejects', () => {
   const inGraph = <T>(body: () => T): T => new Graph().asDefault(body);
 
-  test('a predicate that is no single truth value', () => {
+  test('a predicate that is not a scalar bool', () => {
     expect(() =>
       inGraph(() =>
         data
@@ -124,7 +124,7 @@ describe('is refused:', () => {
     expect(() => inGraph(() => data.range(4).shard(2, 2))).toThrow(/no shard 2/);
   });
 
-  test('the parsing of records that are not in batches', () => {
+  test('parsing of records that are not batched', () => {
     const features = { x: data.fixedLenFeature([], 'float32') };
     expect(() => inGraph(() => data.tfRecord('x').parseExample(features))).toThrow(/hint: Batch first/);
   });

@@ -36,6 +36,7 @@ import {
 export type Parallel = number | 'auto';
 
 export interface ParallelOptions {
+  /** How many elements are processed concurrently; default: 1. */
   readonly parallel?: Parallel;
   /** Whether to keep the order of elements; default: true. false can be faster. */
   readonly deterministic?: boolean;
@@ -49,6 +50,7 @@ export interface InterleaveOptions extends ParallelOptions {
 }
 
 export interface ShuffleOptions {
+  /** The seed of the order; default: the graph's seed, else random. */
   readonly seed?: number;
   /** Whether each iteration has another order; default: true. */
   readonly reshuffleEachIteration?: boolean;
@@ -81,10 +83,12 @@ const other = (name: string): Change => ({ kind: 'other', name });
 export class Dataset<T = unknown> {
   /** The variant tensor of TensorFlow's dataset. */
   readonly variant: Output<'variant'>;
+  /** @internal */
   readonly spec: Spec;
-  /** How the dataset is made from files, if it is. */
+  /** How the dataset is made from files, if it is. @internal */
   readonly recipe: Recipe | undefined;
 
+  /** @internal */
   constructor(variant: Output<'variant'>, spec: Spec, recipe?: Recipe) {
     this.variant = variant;
     this.spec = spec;
@@ -242,7 +246,10 @@ export class Dataset<T = unknown> {
     });
   }
 
-  /** Stacks this many consecutive elements along a new first dimension. The last batch may be smaller. */
+  /**
+   * Stacks this many consecutive elements along a new first dimension. The last batch may be smaller; `dropRemainder`
+   * drops it. Default: false.
+   */
   batch(
     size: number,
     options: ParallelOptions & { readonly dropRemainder?: boolean | undefined } = {},

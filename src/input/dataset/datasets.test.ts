@@ -1,4 +1,4 @@
-/** Every source and every method against Python's tf.data: the same elements in the same order. */
+/** Compares every source and method with Python's tf.data: the same elements in the same order. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -91,10 +91,10 @@ const CASES: Record<string, () => Dataset<unknown>> = {
   'shuffle the same': () => data.range(10).shuffle(10, { seed: 3, reshuffleEachIteration: false }).repeat(2),
   repeat: () => data.range(3).repeat(3),
   batch: () => data.range(10).batch(4),
-  'batch whole': () => data.range(10).batch(4, { dropRemainder: true }),
+  'batch, drop remainder': () => data.range(10).batch(4, { dropRemainder: true }),
   'parallel batch': () => data.range(10).batch(4, { parallel: 2 }),
   padded: () => ragged().paddedBatch(2),
-  'padded as told': () => ragged().paddedBatch(3, { paddedShapes: [[6]], paddingValues: [-1] }),
+  'padded to a given shape': () => ragged().paddedBatch(3, { paddedShapes: [[6]], paddingValues: [-1] }),
   interleave: () =>
     data.range(4).interleave((n) => data.range(3).map((m) => n.mul(10n).add(m)), { cycle: 2, block: 2 }),
   'parallel interleave': () =>
@@ -149,13 +149,13 @@ const CASES: Record<string, () => Dataset<unknown>> = {
       .map((s) => data.parseExample(s, { label: FEATURES.label, ids: FEATURES.ids })),
 };
 
-describe('gives what tf.data gives:', () => {
+describe('same elements as tf.data:', () => {
   test.each(Object.keys(CASES))('%s', async (name) => {
     const graph = new Graph();
     expect(await drain(graph, CASES[name] as () => Dataset<unknown>)).toEqual(oracle[name]);
   });
 
-  test('every case of the oracle', () => {
+  test('every case of the Python program is tested', () => {
     expect(Object.keys(CASES).sort()).toEqual(Object.keys(oracle).sort());
   });
 });

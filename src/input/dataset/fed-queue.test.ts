@@ -1,9 +1,10 @@
 import { describe, expect, test } from 'vitest';
 import { ShoalError } from '../../errors/errors.js';
 import { Graph } from '../../graph/graph.js';
+import type { Runner } from '../../session/runner.js';
 import { Session } from '../../session/session.js';
 import { drainFetch } from '../testing/drain.js';
-import { FedQueue, InputLost, type Runner } from './fed-queue.js';
+import { FedQueue, InputLost } from './fed-queue.js';
 
 const NUMBER = { kind: 'tensor', dtype: 'int64', shape: [] } as const;
 
@@ -17,11 +18,11 @@ function opened() {
   return { ...parts, session: Session.open({ graph }) };
 }
 
-/** Runs that are held back, given up or not, until somebody lets them go. */
+/** Delays runs, aborted or not, until `release` is called. */
 function slow(session: Session) {
-  let letGo = () => {};
+  let release = () => {};
   const gate = new Promise<void>((resolve) => {
-    letGo = resolve;
+    release = resolve;
   });
   const runner: Runner = {
     run: async (fetches, options) => {
@@ -29,11 +30,11 @@ function slow(session: Session) {
       return session.run(fetches as never, options as never);
     },
   };
-  return { runner, letGo: () => letGo() };
+  return { runner, release: () => release() };
 }
 
-describe('a queue that is fed', () => {
-  test('throws away what an earlier pass has left', async () => {
+describe('a fed queue', () => {
+  test('discards leftovers of an earlier pass', async () => {
     const { queue, iterator, next, session } = opened();
     await using _ = session;
     await queue.begin(session);
@@ -46,7 +47,7 @@ describe('a queue that is fed', () => {
     expect(await drainFetch(session, next)).toEqual([3]);
   });
 
-  test('waits for a run of an earlier pass that was given up, and throws away what it brings', async () => {
+  test('waits for an abandoned run of an earlier pass, and discards its elements', async () => {
     const { queue, iterator, next, session } = opened();
     await using _ = session;
     await queue.begin(session);
@@ -54,7 +55,7 @@ describe('a queue that is fed', () => {
     const late = new Promise<void>((resolve) => {
       returned = resolve;
     });
-    // TensorFlow still has the run when its caller has given it up.
+    // TensorFlow continues the run after its caller has abandoned it.
     const givingUp: Runner = {
       run: async (fetches, options) => {
         if (!options?.onBegun) return session.run(fetches as never, options as never);
@@ -74,16 +75,16 @@ describe('a queue that is fed', () => {
     expect(await drainFetch(session, next)).toEqual([2]);
   });
 
-  test('loses nothing of a pass to an earlier one that comes late', async () => {
+  test('loses no elements of a pass to a delayed earlier one', async () => {
     const { queue, iterator, next, session } = opened();
     await using _ = session;
-    const { runner, letGo } = slow(session);
+    const { runner, release } = slow(session);
     const early = queue.begin(runner);
     const pass = await queue.begin(session);
     await queue.push(session, [[1n], [2n]]);
-    letGo();
+    release();
     await expect(early).rejects.toMatchObject({ code: 'SHOAL_ABORTED' });
-    // Nor is it ended by its release.
+    // The release of the earlier pass does not end it either.
     await queue.release(session, pass - 1);
     await queue.push(session, [[3n]]);
     await queue.end(session);
@@ -92,7 +93,7 @@ describe('a queue that is fed', () => {
   });
 });
 
-test('what says that a session was lost is told from other errors', () => {
+test('session-lost errors are recognized', () => {
   expect(InputLost.of(new ShoalError('SHOAL_TF_UNAVAILABLE', 'gone'))).toMatchObject({
     code: 'SHOAL_TF_UNAVAILABLE',
     message: 'The session of the input was lost: gone',

@@ -9,6 +9,8 @@ import { invalid, isShoalError, type ShoalCode, ShoalError } from '../../errors/
 import type { Operation, Output } from '../../graph/operation.js';
 import { placeholder } from '../../ops/creation.js';
 import * as raw from '../../ops/generated/index.js';
+import type { Feeds } from '../../session/feeds.js';
+import type { Runner } from '../../session/runner.js';
 import type { DType } from '../../tensor/dtype.js';
 import { isFullyDefined, type Shape, sizeOf } from '../../tensor/shape.js';
 import { Tensor, type TensorLike, toTensor } from '../../tensor/tensor.js';
@@ -16,20 +18,6 @@ import { Dataset, int64 } from './dataset.js';
 import { traceMap } from './functions.js';
 import { building } from './sources.js';
 import { describe, type LeafSpec, leavesOf, type Spec, typesOf } from './structure.js';
-
-/** What runs the queue's ops: a session, local or over a cluster. */
-export interface Runner {
-  run(
-    fetches: object,
-    options?: {
-      readonly feeds?: never;
-      readonly signal?: AbortSignal;
-      readonly onBegun?: (returned: Promise<void>) => void;
-    },
-  ): Promise<unknown>;
-  /** The current TensorFlow session, if this is a sequence of sessions. */
-  now?(): Runner | undefined;
-}
 
 type Placed = Runner & { readonly server?: unknown; readonly target?: string };
 
@@ -215,7 +203,7 @@ export class FedQueue<T> {
     void returned.then(() => this.#underWay.delete(returned));
   };
 
-  async #put(session: Runner, feeds: never, signal?: AbortSignal): Promise<void> {
+  async #put(session: Runner, feeds: Feeds, signal?: AbortSignal): Promise<void> {
     await session.run(this.#enqueue, { feeds, onBegun: this.#onBegun, ...(signal ? { signal } : {}) });
   }
 

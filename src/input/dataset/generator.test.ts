@@ -7,7 +7,7 @@ import { drainFetch, plain } from '../testing/drain.js';
 import type { Dataset } from './dataset.js';
 import { type ElementTypes, generator, startFeeders } from './generator.js';
 
-/** The elements of one pass through a dataset that is made of generators. */
+/** The elements of one pass through a dataset of generators. */
 async function collect(make: () => Dataset<unknown>): Promise<unknown[]> {
   const graph = new Graph();
   const { iterator, next } = graph.asDefault(() => {
@@ -33,16 +33,16 @@ function* points(count: number) {
 const expected = (count: number) => Array.from({ length: count }, (_, i) => ({ x: [i, i + 0.5], n: i }));
 
 describe('a generator', () => {
-  test('gives the records of a synchronous source', async () => {
+  test('yields the records of a synchronous source', async () => {
     expect(await collect(() => generator(() => points(200), { element: POINT }))).toEqual(expected(200));
   });
 
-  test('gives more records than its queue holds', async () => {
+  test('yields more records than its queue can hold', async () => {
     const made = await collect(() => generator(() => points(50), { element: POINT, capacity: 3 }));
     expect(made).toEqual(expected(50));
   });
 
-  test('gives the records of an asynchronous source that makes one wait', async () => {
+  test('yields the records of a slow asynchronous source', async () => {
     async function* slowly() {
       for (const point of points(5)) {
         await pause(2);
@@ -52,14 +52,14 @@ describe('a generator', () => {
     expect(await collect(() => generator(slowly, { element: POINT }))).toEqual(expected(5));
   });
 
-  test('is asked again for each pass', async () => {
+  test('is called again for each pass', async () => {
     let passes = 0;
     const source = () => points(++passes);
     const made = await collect(() => generator(source, { element: POINT }).repeat(3));
     expect(made).toEqual([...expected(1), ...expected(2), ...expected(3)]);
   });
 
-  test('takes records of different sizes, and strings', async () => {
+  test('accepts records of different sizes, and strings', async () => {
     const words = [{ words: ['a'] }, { words: ['b', 'c'] }, { words: [] }];
     const element = { words: { dtype: 'string', shape: [null] } } as const;
     const made = await collect(() => generator(() => words, { element }).paddedBatch(3));
@@ -74,7 +74,7 @@ describe('a generator', () => {
     ]);
   });
 
-  test('keeps long strings apart from the memory that they were fed in', async () => {
+  test('copies long strings out of the memory of the feed', async () => {
     const text = (i: number) => `${i}: ${'a rather long string '.repeat(20)}`;
     const source = () => Array.from({ length: 300 }, (_, i) => text(i));
     const made = await collect(() => generator(source, { element: { dtype: 'string' } }));
@@ -82,10 +82,10 @@ describe('a generator', () => {
   });
 
   test.each([
-    ['in some way', new Error('out of ink')],
-    ['as a lost session does', new ShoalError('SHOAL_TF_UNAVAILABLE', 'out of ink')],
-    ['as a closed session does', new ShoalError('SHOAL_DISPOSED', 'out of ink')],
-  ])('that fails %s ends the dataset, and its error is told', async (_, error) => {
+    ['with any error', new Error('out of ink')],
+    ['like a lost session', new ShoalError('SHOAL_TF_UNAVAILABLE', 'out of ink')],
+    ['like a closed session', new ShoalError('SHOAL_DISPOSED', 'out of ink')],
+  ])('that fails %s ends the dataset, and its error is reported', async (_, error) => {
     const graph = new Graph();
     function* broken() {
       yield* points(2);
@@ -102,7 +102,7 @@ describe('a generator', () => {
     await drainFetch(session, next.value);
   });
 
-  test('names what a record lacks', async () => {
+  test('names the missing field of a record', async () => {
     const graph = new Graph();
     graph.asDefault(() => generator(() => [{ x: [1, 2] }] as never, { element: POINT }));
     await using session = Session.open({ graph });

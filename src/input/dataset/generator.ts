@@ -5,11 +5,12 @@
 import { invalid, isShoalError } from '../../errors/errors.js';
 import { currentGraph, type Graph } from '../../graph/graph.js';
 import type { Output } from '../../graph/operation.js';
+import type { Runner } from '../../session/runner.js';
 import type { DType } from '../../tensor/dtype.js';
 import type { PartialShape } from '../../tensor/shape.js';
 import type { Tensor, TensorLike } from '../../tensor/tensor.js';
 import type { Dataset } from './dataset.js';
-import { FedQueue, InputLost, type Runner } from './fed-queue.js';
+import { FedQueue, InputLost } from './fed-queue.js';
 import { leavesOf, type Spec } from './structure.js';
 
 /** The collection of feeders that must run alongside a session to supply datasets with records. */
@@ -21,14 +22,14 @@ export type ElementTypes =
   | readonly ElementTypes[]
   | { readonly [key: string]: ElementTypes };
 
-type ElementFor<E> = E extends { readonly dtype: infer D }
+export type ElementFor<E> = E extends { readonly dtype: infer D }
   ? Output<D & DType>
   : { -readonly [K in keyof E]: ElementFor<E[K]> };
 
 /** The accepted values for a tensor of a record. Nested arrays are not typed: the compiler would recurse forever. */
-type RecordValue = number | bigint | boolean | string | ArrayBufferView | Tensor | readonly unknown[];
+export type RecordValue = number | bigint | boolean | string | ArrayBufferView | Tensor | readonly unknown[];
 
-type RecordFor<E> = E extends { readonly dtype: DType }
+export type RecordFor<E> = E extends { readonly dtype: DType }
   ? RecordValue
   : { readonly [K in keyof E]: RecordFor<E[K]> };
 
@@ -36,10 +37,11 @@ export interface GeneratorOptions<E extends ElementTypes> {
   readonly element: E;
   /** How many records the queue holds; default: 1024. */
   readonly capacity?: number;
+  /** The name of the queue's ops and of the generator; default: `fed_queue` and `generator`. */
   readonly name?: string;
 }
 
-type Source<R> = () => Iterable<R> | AsyncIterable<R>;
+export type Source<R> = () => Iterable<R> | AsyncIterable<R>;
 
 /** Tells a feeder when to stop. */
 export interface StopToken {

@@ -13,10 +13,13 @@ import { GraphKeys } from '../../variables/collections.js';
 import { describe, type Spec, typesOf, unflatten } from './structure.js';
 
 export interface IteratorOptions {
+  /** The name of the iterator's op; default: `Iterator`. */
   readonly name?: string;
   /** The name of the resource; default: the name of the op. */
   readonly sharedName?: string;
-  /** Whether `tf.tablesInitializer()` initializes the iterator. */
+  /**
+   * Whether `tf.tablesInitializer()` initializes the iterator; default: true, false for `makeInitializableIterator`.
+   */
   readonly addToInitializers?: boolean;
 }
 
@@ -25,9 +28,11 @@ export const ITERATORS = 'iterators';
 
 export class DatasetIterator<T = unknown> {
   readonly handle: Output<'resource'>;
+  /** @internal */
   readonly spec: Spec;
   readonly #initializer: Operation | undefined;
 
+  /** @internal */
   constructor(handle: Output<'resource'>, spec: Spec, initializer?: Operation) {
     this.handle = handle;
     this.spec = spec;

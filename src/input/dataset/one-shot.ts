@@ -1,10 +1,8 @@
 /** Iterators that need no initializer: the ops of the dataset become a function, which TensorFlow calls once. */
 import { invalid } from '../../errors/errors.js';
 import type { FunctionRef } from '../../graph/attributes.js';
-import { FunctionGraph } from '../../graph/function.js';
+import { FunctionGraph, toFunction } from '../../graph/function.js';
 import type { Operation, Output } from '../../graph/operation.js';
-import { packOutputs } from '../../native/buffer.js';
-import { Handle } from '../../native/handle.js';
 import { C } from '../../native/library.js';
 import { checked } from '../../native/status.js';
 import * as raw from '../../ops/generated/index.js';
@@ -40,31 +38,10 @@ function factoryOf(variant: Output<'variant'>): FunctionRef {
       hint: 'Use dataset.iterator() and run its initializer.',
     });
   }
-  const api = C();
-  const pointer = checked((status) =>
-    api.TF_GraphToFunctionWithControlOutputs(
-      graph.pointer,
-      'dataset_factory',
-      1,
-      ops.length,
-      BigUint64Array.from(ops, (op) => op.pointer),
-      0,
-      packOutputs([]),
-      1,
-      packOutputs([variant]),
-      null,
-      0,
-      new BigUint64Array(0),
-      null,
-      null,
-      null,
-      status,
-    ),
-  );
-  const handle = new Handle('function', pointer, (p) => api.TF_DeleteFunction(p));
+  const handle = toFunction(graph, { name: 'dataset_factory', ops, outputs: [variant] });
   try {
-    checked((status) => api.TF_GraphCopyFunction(graph.pointer, pointer, null, status));
-    return { functionName: api.TF_FunctionName(pointer) };
+    checked((status) => C().TF_GraphCopyFunction(graph.pointer, handle.pointer, null, status));
+    return { functionName: C().TF_FunctionName(handle.pointer) };
   } finally {
     handle.dispose();
   }

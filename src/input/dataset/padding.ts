@@ -12,6 +12,7 @@ export interface PaddedBatchOptions {
   readonly paddedShapes?: readonly PartialShape[];
   /** The padding value of each tensor; default: 0, '' or false. */
   readonly paddingValues?: readonly (number | bigint | string | boolean)[];
+  /** Whether to drop a last batch that is smaller; default: false. */
   readonly dropRemainder?: boolean;
 }
 

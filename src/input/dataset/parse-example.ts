@@ -18,6 +18,7 @@ export interface FixedLenFeature<D extends FeatureType = FeatureType> {
   readonly kind: 'fixed';
   readonly dtype: D;
   readonly shape: Shape;
+  /** The value of a missing feature; default: none, it is an error. */
   readonly defaultValue?: TensorLike;
 }
 
@@ -32,6 +33,7 @@ export interface FixedLenSequenceFeature<D extends FeatureType = FeatureType> {
   readonly kind: 'sequence';
   readonly dtype: D;
   readonly shape: Shape;
+  /** The padding value; default: 0 or ''. */
   readonly defaultValue?: TensorLike;
 }
 

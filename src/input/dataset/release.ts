@@ -6,7 +6,7 @@ import { ShoalError } from '../../errors/errors.js';
 import type { Graph } from '../../graph/graph.js';
 import type { Operation, Output } from '../../graph/operation.js';
 import * as raw from '../../ops/generated/index.js';
-import type { Runner } from './fed-queue.js';
+import type { Runner } from '../../session/runner.js';
 import { INPUT_FEEDERS } from './generator.js';
 import { ITERATORS } from './iterator.js';
 

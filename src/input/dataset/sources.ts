@@ -66,7 +66,7 @@ export function range(
   );
 }
 
-type Zipped<S> = { -readonly [K in keyof S]: S[K] extends Dataset<infer T> ? T : Zipped<S[K]> };
+export type Zipped<S> = { -readonly [K in keyof S]: S[K] extends Dataset<infer T> ? T : Zipped<S[K]> };
 
 /** Combines the elements of several datasets, in the structure in which the datasets are given. */
 export function zip<const S extends object>(datasets: S): Dataset<Zipped<S>> {

@@ -24,7 +24,7 @@ const words = (prefix: string, indices: readonly number[]) => indices.map((i) =>
 const upTo = (count: number, without: readonly number[] = []) =>
   Array.from({ length: count }, (_, i) => i).filter((i) => !without.includes(i));
 
-/** A file of ten records of equal length, then damaged by `damage`. */
+/** A file of ten records of equal length, damaged by `damage`. */
 async function file(
   prefix: string,
   damage: (bytes: Buffer) => Buffer | undefined = () => undefined,
@@ -46,7 +46,7 @@ const flipData = (record: number) => flip(record * FRAME + HEADER_BYTES);
 const flipLength = (record: number) => flip(record * FRAME);
 
 describe('a scan', () => {
-  test('finds one range in a sound file', async () => {
+  test('finds one range in an intact file', async () => {
     const path = await file('a');
     expect(await scanFile(path)).toEqual({
       file: path,
@@ -57,7 +57,7 @@ describe('a scan', () => {
     });
   });
 
-  test('cuts ranges of a number of records', async () => {
+  test('splits a file into ranges of a number of records', async () => {
     const { ranges } = await scanFile(await file('a'), { rangeRecords: 4, verify: false });
     expect(ranges.map(({ offset, records }) => [offset / FRAME, records])).toEqual([
       [0, 4],
@@ -66,7 +66,7 @@ describe('a scan', () => {
     ]);
   });
 
-  test('leaves out a record whose data is corrupt', async () => {
+  test('skips a record whose data is corrupt', async () => {
     const { ranges, corrupt } = await scanFile(await file('a', flipData(4)));
     expect(ranges.map(({ offset, records }) => [offset / FRAME, records])).toEqual([
       [0, 4],
@@ -75,7 +75,7 @@ describe('a scan', () => {
     expect(corrupt).toMatchObject([{ offset: 4 * FRAME, reason: expect.stringContaining('data') }]);
   });
 
-  test('finds the next record behind a corrupt length', async () => {
+  test('finds the next record after a corrupt length', async () => {
     const { ranges, corrupt } = await scanFile(await file('a', flipLength(4)));
     expect(ranges.map(({ offset, records }) => [offset / FRAME, records])).toEqual([
       [0, 4],
@@ -84,13 +84,13 @@ describe('a scan', () => {
     expect(corrupt).toMatchObject([{ offset: 4 * FRAME, reason: expect.stringContaining('length') }]);
   });
 
-  test('tells of a file that ends within a record', async () => {
+  test('reports a file that ends within a record', async () => {
     const scan = await scanFile(await file('a', (bytes) => bytes.subarray(0, 7 * FRAME + 5)));
     expect(scan.records).toBe(7);
     expect(scan.corrupt).toMatchObject([{ offset: 7 * FRAME, reason: expect.stringContaining('ends') }]);
   });
 
-  test('of records larger than what is read at once', async () => {
+  test('handles records larger than the read buffer', async () => {
     const path = join(folder, 'large.tfrecord');
     const writer = new TFRecordWriter(path);
     for (const size of [3 << 20, 10, 5 << 20]) await writer.write(Buffer.alloc(size, 7));
@@ -98,7 +98,7 @@ describe('a scan', () => {
     for (const verify of [true, false]) expect((await scanFile(path, { verify })).records).toBe(3);
   });
 
-  test('that is to stop names file and offset', async () => {
+  test('that stops at a corrupt record names file and offset', async () => {
     const path = await file('a', flipData(2));
     await expect(data.scanTFRecords(path, { onCorrupt: 'stop' })).rejects.toThrow(
       `${path}: the data of a record does not match its checksum, at byte ${2 * FRAME}`,
@@ -107,7 +107,7 @@ describe('a scan', () => {
 });
 
 describe('a dataset of a scan', () => {
-  test('gives all records but the corrupt ones, which are counted', async () => {
+  test('yields all records except the corrupt ones, which are counted', async () => {
     await file('a', flipData(3));
     await file('b', flipLength(0));
     await file('c');
@@ -120,7 +120,7 @@ describe('a dataset of a scan', () => {
     ]);
   });
 
-  test('of a compressed file gives what lies before the corrupt record, and counts the rest', async () => {
+  test('of a compressed file yields the records before the corrupt one, and reports the others', async () => {
     const path = await file('a', (bytes) => gzipSync(flipData(6)(bytes)));
     expect(gunzipSync(readFileSync(path)).length).toBe(10 * FRAME);
     const scan = await data.scanTFRecords(path, { compression: 'gzip' });
@@ -151,13 +151,13 @@ describe('an error of a run', () => {
     expect((error as Error).message).toContain(path);
   });
 
-  test('is explained for files that come from a dataset of names', async () => {
+  test('is explained for files from a dataset of names', async () => {
     const path = await file('b', flipData(1));
     const error = await explained(() => data.tfRecord(data.files(join(folder, '*.tfrecord')).shard(1, 0)));
     expect((error as Error).message).toContain(`${path}: the data of a record`);
   });
 
-  test('about something else is left as it is', async () => {
+  test('of another kind is unchanged', async () => {
     const error = new Error('another');
     expect(await explainDataLoss(error, { graph: new Graph() })).toBe(error);
   });

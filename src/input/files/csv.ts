@@ -32,14 +32,15 @@ export interface CsvOptions<C extends Columns> extends ReadOptions {
   readonly select?: readonly (keyof C & string)[];
   /** Whether to skip the first line of each file; default: false. */
   readonly header?: boolean;
+  /** The character between fields; default: ','. */
   readonly delimiter?: string;
   /** Whether fields may be in double quotes; default: true. */
   readonly quotes?: boolean;
-  /** The text of a missing value, in addition to the empty field. */
+  /** The text of a missing value, in addition to the empty field; default: none. */
   readonly naValue?: string;
 }
 
-type TypeOf<K> = K extends { readonly dtype: infer D extends DType } ? D : K extends DType ? K : never;
+export type TypeOf<K> = K extends { readonly dtype: infer D extends DType } ? D : K extends DType ? K : never;
 
 export type Row<C extends Columns> = { -readonly [K in keyof C]: Output<TypeOf<C[K]>> };
 

@@ -27,10 +27,12 @@ export type FileSource = string | readonly string[] | Output<'string'> | Dataset
 export interface FilesOptions {
   /** Whether to shuffle the files for each iteration; default: false, sorted by name. */
   readonly shuffle?: boolean;
+  /** The seed of the order; default: the graph's seed, else random. */
   readonly seed?: number;
 }
 
 export interface ReadOptions {
+  /** The compression of the files; default: 'none'. */
   readonly compression?: Compression;
   /** The size of the read buffer in bytes; default: 256 KiB. */
   readonly bufferSize?: number;

@@ -13,7 +13,7 @@ const some = fc.array(
   { maxLength: 8 },
 );
 
-test('ranges hold what was put in, once, and the rest is what they do not hold', () => {
+test('ranges merge what is added, and without() returns the complement', () => {
   fc.assert(
     fc.property(some, (parts) => {
       const set = parts.reduce<readonly Range[]>(withRange, []);

@@ -39,11 +39,13 @@ export interface FileScan {
 }
 
 export interface ScanOptions {
+  /** The compression of the files; default: 'none'. */
   readonly compression?: Compression;
   /** Whether to read and check all data, not only lengths; default: true. */
   readonly verify?: boolean;
   /** The maximum number of records per range; default: unlimited. */
   readonly rangeRecords?: number;
+  /** Cancels the scan; default: none. */
   readonly signal?: AbortSignal;
 }
 

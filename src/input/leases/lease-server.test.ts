@@ -1,4 +1,4 @@
-/** Workers at the chief's server, over real agents; and what the server makes of the marks that a dead worker left. */
+/** Workers of the chief's lease server, over real agents; and how the server uses the marks of a dead worker. */
 import { afterEach, describe, expect, test } from 'vitest';
 import { ClusterSpec } from '../../cluster/spec/cluster-spec.js';
 import { taskId } from '../../cluster/spec/task-id.js';
@@ -37,7 +37,7 @@ function serverOf(host: LedgerHost, options: Partial<LeaseServerOptions> = {}): 
 
 const rangeOf = (lease: Lease | undefined) => lease && `${lease.file} ${lease.from}–${lease.to}`;
 
-describe('a worker far from the server', () => {
+describe('a remote worker', () => {
   const tasks: ClusterTask[] = [];
   afterEach(async () => {
     for (const task of tasks.splice(0)) await task.leave();
@@ -46,7 +46,7 @@ describe('a worker far from the server', () => {
   const CHIEF = taskId('worker', 0);
   const OTHER = taskId('worker', 1);
 
-  /** A chief and a worker of one process, each with an agent of its own. */
+  /** A chief and a worker in one process, each with its own agent. */
   async function pair(): Promise<{ chief: ClusterTask; other: ClusterTask }> {
     const ports = await choosePorts('127.0.0.1', 2);
     const spec = new ClusterSpec({ worker: ports.map((port) => `127.0.0.1:${port}`) });
@@ -65,7 +65,7 @@ describe('a worker far from the server', () => {
   const tenantOf = (task: ClusterTask) =>
     new LeaseClient(new RemoteLeaseServer(task, CHIEF, { log: ignore }), never);
 
-  test('gets leases, reports, and hears of the end', async () => {
+  test('gets leases, reports steps, and is notified of the end', async () => {
     const { chief, other } = await pair();
     const host = hostOf(4, 4);
     serveLeases(chief, serverOf(host));
@@ -80,7 +80,7 @@ describe('a worker far from the server', () => {
     expect(host.isOver).toBe(true);
   });
 
-  test('begins anew after all went back, and gets what is left of the snapshot', async () => {
+  test('restarts after a restore, and gets the remaining records of the snapshot', async () => {
     const { chief, other } = await pair();
     const host = hostOf(4);
     const server = serverOf(host);
@@ -100,7 +100,7 @@ describe('a worker far from the server', () => {
     expect(rangeOf(await client.next(OTHER, []))).toBe('f0 1–4');
   });
 
-  test('asks until the chief is there to answer', async () => {
+  test('retries until the chief answers', async () => {
     const { chief, other } = await pair();
     const client = tenantOf(other);
     const begun = client.begin(OTHER);
@@ -112,7 +112,7 @@ describe('a worker far from the server', () => {
     expect(rangeOf(await client.next(OTHER, []))).toBe('f0 0–4');
   });
 
-  test('is over when the chief has said good-bye', async () => {
+  test('ends when the chief has left', async () => {
     const { chief, other } = await pair();
     serveLeases(chief, serverOf(hostOf(4)));
     const client = tenantOf(other);
@@ -122,7 +122,7 @@ describe('a worker far from the server', () => {
   });
 });
 
-/** The ps as far as the server knows them: who may step, and what the last steps were. */
+/** A fake ps: the fence and the last steps. */
 class Ps implements Marks {
   readonly closed = new Set<string>();
   last: LastSteps = { applied: [], partial: [] };
@@ -141,7 +141,7 @@ class Ps implements Marks {
   }
 }
 
-describe('the leases of a worker that is lost', () => {
+describe('the leases of a lost worker', () => {
   async function withLease(ps: Ps, rewind?: (why: string) => Promise<void>) {
     const host = hostOf(10);
     const server = serverOf(host, { marks: ps, rewind });
@@ -158,7 +158,7 @@ describe('the leases of a worker that is lost', () => {
     return rangeOf(await client.next(worker, []));
   };
 
-  test('go on behind a step that was applied and not reported', async () => {
+  test('continue after a step that was applied but not reported', async () => {
     const ps = new Ps();
     const { server, lease } = await withLease(ps);
     ps.last = { applied: [{ lease: lease.id, from: 2, to: 4 }], partial: [] };
@@ -169,19 +169,19 @@ describe('the leases of a worker that is lost', () => {
     expect(await nextFor(server, 'w1')).toBe('f0 4–10');
   });
 
-  test('are looked at before another life of it gets any', async () => {
+  test('are settled before its next incarnation gets one', async () => {
     const ps = new Ps();
     const { server, lease } = await withLease(ps);
     ps.last = { applied: [{ lease: lease.id, from: 2, to: 4 }], partial: [] };
     expect(await nextFor(server, 'w0')).toBe('f0 4–10');
-    // The loss of the first life is told of late, and does not touch the second.
+    // A late report of the loss of the first incarnation does not affect the second.
     await server.beginIncarnation('w0', 5);
     server.lost('w0', 4);
     await server.settled();
     expect(ps.closed.has('w0')).toBe(false);
   });
 
-  test('go back with all else when a step was partially applied', async () => {
+  test('are reset with the model if a step was partially applied', async () => {
     const ps = new Ps();
     const reasons: string[] = [];
     const { host, server, lease } = await withLease(ps, async (why) => {
@@ -198,7 +198,7 @@ describe('the leases of a worker that is lost', () => {
     expect(await nextFor(server, 'w1')).toBe('f0 0–10');
   });
 
-  test('count such a step as consumed where nothing can go back', async () => {
+  test('count such a step as consumed if nothing can be restored', async () => {
     const ps = new Ps();
     const { server, lease } = await withLease(ps);
     ps.last = { applied: [], partial: [{ lease: lease.id, from: 2, to: 4 }] };

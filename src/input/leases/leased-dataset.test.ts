@@ -1,4 +1,4 @@
-/** Datasets of files as leased input: every format gives the same records by ranges as it gives by whole files. */
+/** Datasets of files as leased input: every format yields the same records by ranges as by complete files. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -33,7 +33,7 @@ beforeAll(async () => {
     for (const id of rows(from, to)) await writer.write(encodeExample({ id: [BigInt(id)] }));
     const ends = file === 0 ? '\r\n' : '\n';
     const text = (line: (id: number) => string) => rows(from, to).map(line).join(ends);
-    // The one ends with the end of a line, the other does not.
+    // One file ends with a newline, the other does not.
     writeFileSync(at(`t-${file}.txt`), text((id) => `line ${id}`) + (file === 0 ? ends : ''));
     writeFileSync(at(`c-${file}.csv`), `id,name${ends}${text((id) => `${id},"n, ""${id}"""`)}`);
     writeFileSync(
@@ -65,7 +65,7 @@ async function valuesOf(session: Session, fetches: Fetched): Promise<unknown[][]
   }
 }
 
-/** All batches as the dataset itself gives them. */
+/** All batches of the dataset itself. */
 async function whole(make: () => Dataset<Fetched>): Promise<unknown[][]> {
   const graph = new Graph();
   const iterator = graph.asDefault(() => make().iterator());
@@ -75,7 +75,7 @@ async function whole(make: () => Dataset<Fetched>): Promise<unknown[][]> {
   return await valuesOf(session, next);
 }
 
-/** All batches as one worker gets them by leases of few records. */
+/** All batches of one worker, by leases of few records. */
 async function leased(
   make: () => Dataset<Fetched>,
 ): Promise<{ batches: unknown[][]; planned: PlannedInput }> {
@@ -133,7 +133,7 @@ const FORMATS: Record<string, () => Dataset<Fetched>> = {
       .batch(3),
 };
 
-describe('the records of leased ranges are those of the files', () => {
+describe('leased ranges contain the same records as the files', () => {
   test.each(Object.entries(FORMATS))('%s', async (format, make) => {
     const [expected, { batches, planned }] = [inColumns(await whole(make)), await leased(make)];
     expect(inColumns(batches)).toEqual(expected);
@@ -144,7 +144,7 @@ describe('the records of leased ranges are those of the files', () => {
     expect(sizes).toEqual(format === 'gzip text' ? [7, 10] : [6, 1, 6, 4]);
   });
 
-  test('of a CSV file whose records have several lines: it is one shard', async () => {
+  test('a CSV file with multi-line records is one shard', async () => {
     const make = () =>
       csv(at('m.csv'), { columns: { id: 'int64', name: 'string' } }).batch(2) as unknown as Dataset<Fetched>;
     const { batches, planned } = await leased(make);
@@ -154,7 +154,7 @@ describe('the records of leased ranges are those of the files', () => {
   });
 });
 
-test('a worker whose file is another than the chief sees says so', async () => {
+test('a worker whose file differs from the chief’s reports it', async () => {
   const changed = at('changed.txt');
   writeFileSync(changed, 'a\nb\n');
   const graph = new Graph();
@@ -168,10 +168,10 @@ test('a worker whose file is another than the chief sees says so', async () => {
   await feeding.stop();
 });
 
-describe('what is done with a dataset', () => {
+describe('a dataset', () => {
   const lines = () => textLines(at('t-*.txt')).map((line) => ({ line }));
 
-  test('becomes the plan of the ledger', async () => {
+  test('with shuffle, repeat and batch is converted to a ledger plan', async () => {
     const { planned, batches } = await leased(() =>
       lines().shuffle(4, { seed: 3 }).repeat(2).batch(3).repeat(2),
     );
@@ -184,7 +184,7 @@ describe('what is done with a dataset', () => {
     );
   });
 
-  test('has shards for all who share it', async () => {
+  test('has enough shards for all workers', async () => {
     const graph = new Graph();
     const input = graph.asDefault(() => leasable(lines().batch(2))) as LeasedDataset;
     const shardsFor = async (workers: number) => (await input.plan({ workers })).plan.shards.length;
@@ -192,7 +192,7 @@ describe('what is done with a dataset', () => {
     expect(await shardsFor(2)).toBeGreaterThanOrEqual(8);
   });
 
-  test('leaves out what dropRemainder would, at the end of each file', async () => {
+  test('with dropRemainder skips the remainder of each file', async () => {
     const { planned, batches } = await leased(() => lines().batch(3, { dropRemainder: true }));
     expect(batches.every(([first]) => (first as unknown[]).length === 3)).toBe(true);
     expect(inColumns(batches)).toHaveLength(15);
@@ -212,11 +212,11 @@ describe('what is done with a dataset', () => {
     ['shuffled batches', () => lines().batch(3).shuffle(2), /shuffles batches/],
     ['a part of its own', () => lines().shard(2, 0).batch(3), /its own part/],
     ['batches of batches', () => lines().batch(3).batch(2), /batches of batches/],
-  ])('says why it is not leased: %s', (_, make, why) => {
+  ])('reports why it is not leased: %s', (_, make, why) => {
     expect(new Graph().asDefault(() => leasable(make()))).toMatch(why);
   });
 
-  test('is no matter for leases where it does not begin with files', () => {
+  test('without files is not leasable', () => {
     expect(new Graph().asDefault(() => leasable(fromTensors({ x: 1 })))).toBeUndefined();
   });
 });

@@ -23,10 +23,10 @@ describe('ledger transcripts', () => {
   });
 });
 
-/** Workers that take leases and consume them in steps, on a model whose state counts each record. */
+/** Workers that consume leases in steps, on a model that counts each record. */
 class World {
   state: LedgerState;
-  /** How often each record of each epoch is in the model. */
+  /** The count of each record of each epoch in the model. */
   counts = new Map<string, number>();
   readonly held = new Map<string, { lease: Lease; at: number }[]>();
   #snapshot: { ledger: string; counts: Map<string, number> };
@@ -106,7 +106,7 @@ const action = fc.oneof(
   { weight: 1, arbitrary: fc.tuple(fc.constant('restore' as const), fc.constant(''), fc.constant(0)) },
 );
 
-test('every record of every epoch is once in the state that survives, whatever dies or goes back', () => {
+test('the surviving model contains every record of every epoch once, whatever fails or is restored', () => {
   const sizes = fc.array(fc.integer({ min: 1, max: 6 }), { minLength: 1, maxLength: 4 });
   fc.assert(
     fc.property(

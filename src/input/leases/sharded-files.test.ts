@@ -1,4 +1,4 @@
-/** Cuts that meet a plan made since, and plans for several workers. */
+/** Snapshots under a newer plan, and plans for several workers. */
 import { describe, expect, test } from 'vitest';
 import type { Shard } from '../dataset/record-ranges.js';
 import type { LedgerPlan, LedgerSnapshot } from './ledger.js';
@@ -41,7 +41,7 @@ describe('a snapshot', () => {
     expect(snapshot.plan.shards.map(({ file }) => file)).toEqual(['/new/a', '/new/b']);
   });
 
-  test('of a file that has grown reads what it had, and says so', () => {
+  test('of a file that has grown reads its original records, with a notice', () => {
     const { snapshot, notice } = adoptSnapshot(
       snapshotOf(shard('a', 0, 6, 100)),
       planOf(shard('a', 0, 9, 150)),
@@ -58,7 +58,7 @@ describe('shards for several workers', () => {
     ),
   });
 
-  test('are four for each at least, of whole batches', async () => {
+  test('are at least four per worker, of complete batches', async () => {
     const { shards } = await splitFairly(10, 3, split);
     expect(shards.length).toBeGreaterThanOrEqual(12);
     expect(shards[0]?.records).toBe(80);
@@ -69,7 +69,7 @@ describe('shards for several workers', () => {
     expect(shards.map(({ records }) => records)).toEqual([400, 400, 200]);
   });
 
-  test('are large for one alone', async () => {
+  test('are large for a single worker', async () => {
     expect((await splitFairly(10, 1, split)).shards).toHaveLength(1);
   });
 });

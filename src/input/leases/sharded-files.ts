@@ -10,12 +10,12 @@ import type { Shard } from '../dataset/record-ranges.js';
 import type { ElementOf } from '../dataset/structure.js';
 import { tfRecord } from '../files/files.js';
 import type { LedgerPlan, LedgerSnapshot } from './ledger.js';
-import { type PlanShardsOptions, planShards } from './ledger-host.js';
+import { planShards } from './ledger-host.js';
 import { ShardInput, type ShardOptions } from './shards.js';
 
-type Parse<T> = Features | ((records: Output<'string'>) => T);
+export type Parse<T> = Features | ((records: Output<'string'>) => T);
 
-interface Common extends ShardOptions, Pick<PlanShardsOptions, 'compression' | 'verify' | 'recordsPerShard'> {
+export interface ShardedFilesOptions<T> extends ShardOptions {
   /** Names or patterns of TFRecord files. */
   readonly files: string | readonly string[];
   readonly batchSize: number;
@@ -27,9 +27,16 @@ interface Common extends ShardOptions, Pick<PlanShardsOptions, 'compression' | '
   readonly parallel?: Parallel;
   /** How many parsed batches are prefetched; default: 2. */
   readonly prefetch?: Parallel;
-}
-
-export interface ShardedFilesOptions<T> extends Common {
+  /**
+   * Whether to read and check all data first and skip corrupt records; default: false, only lengths are checked, and a
+   * record with corrupt data fails the step that reads it.
+   */
+  readonly verify?: boolean;
+  /**
+   * The maximum number of records per shard; a multiple of the batch size avoids small batches. Default: about 10,000,
+   * less if a worker would get fewer than 4 shards.
+   */
+  readonly recordsPerShard?: number;
   /** The features of the examples, or a function of a batch of serialized records. */
   readonly parse: Parse<T>;
 }
@@ -82,16 +89,16 @@ export async function splitFairly<P extends { readonly shards: readonly Shard[] 
 }
 
 export function shards<const F extends Features>(
-  options: Common & { readonly parse: F },
+  options: Omit<ShardedFilesOptions<unknown>, 'parse'> & { readonly parse: F },
 ): ShardedFiles<ParsedFeatures<F>>;
 export function shards<const T>(
-  options: Common & { readonly parse: (records: Output<'string'>) => T },
+  options: Omit<ShardedFilesOptions<unknown>, 'parse'> & { readonly parse: (records: Output<'string'>) => T },
 ): ShardedFiles<ElementOf<T>>;
 export function shards<T>(options: ShardedFilesOptions<T>): ShardedFiles<T> {
   return new ShardedFiles<T>(options);
 }
 
-export class ShardedFiles<T = unknown> implements LeasableInput<T> {
+export class ShardedFiles<T = unknown> {
   readonly options: ShardedFilesOptions<T>;
 
   constructor(options: ShardedFilesOptions<T>) {
@@ -103,6 +110,7 @@ export class ShardedFiles<T = unknown> implements LeasableInput<T> {
     this.options = options;
   }
 
+  /** @internal */
   build(): { readonly input: ShardInput; readonly value: T; readonly position: Output<'int64'> } {
     const { batchSize, parse, parallel = 2, prefetch = 2 } = this.options;
     const input = new ShardInput(this.options);
@@ -126,6 +134,7 @@ export class ShardedFiles<T = unknown> implements LeasableInput<T> {
     return parsed as unknown as Dataset<T>;
   }
 
+  /** @internal */
   async plan({ signal, workers = 1 }: PlanOptions = {}): Promise<PlannedInput> {
     const { files, batchSize, epochs = 1, seed = 0, shuffle, compression, verify } = this.options;
     const { recordsPerShard: given } = this.options;

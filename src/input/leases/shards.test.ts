@@ -1,4 +1,4 @@
-/** Workers that read leased shards with TensorFlow: every record in one completed step, whoever dies. */
+/** Workers that read leased shards with TensorFlow: every record is in one completed step, whichever worker dies. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -30,7 +30,7 @@ async function hostOf(epochs: number): Promise<LedgerHost> {
   return new LedgerHost({ shards, epochs, seed: 5, shuffleShards: true });
 }
 
-/** A worker with a session of its own. */
+/** A worker with its own session. */
 class Worker {
   readonly name: string;
   readonly input: ShardInput;
@@ -66,7 +66,7 @@ class Worker {
     return new Worker(name, input, session, fetch);
   }
 
-  /** One step: the records that it consumed, undefined at the end. The step counts when it is reported. */
+  /** Runs one step; returns its records, undefined at the end. The step counts once it is reported. */
   async step(report = true): Promise<number[] | undefined> {
     try {
       const { ids, position } = await this.#session.run(this.#fetch);
@@ -95,7 +95,7 @@ class Worker {
 const sorted = (ids: readonly number[]) => [...ids].sort((a, b) => a - b);
 
 describe('shards', () => {
-  test('are ranges that begin at records', async () => {
+  test('are ranges that start at record boundaries', async () => {
     const { shards, records } = await planShards(join(folder, 's-*'), { recordsPerShard: 8 });
     expect(records).toBe(60);
     expect(shards.map((shard) => shard.records)).toEqual([8, 8, 8, 6, 8, 8, 8, 6]);
@@ -119,12 +119,12 @@ describe('shards', () => {
     expect(host.isOver).toBe(true);
   });
 
-  test('of a dead worker go on where its completed steps ended, however much it had read', async () => {
+  test('of a dead worker continue after its completed steps, however much it had read', async () => {
     const host = await hostOf(1);
     const seen: number[] = [];
     const dead = await Worker.start('w0', host, { shuffle: 4 });
     for (let i = 0; i < 5; i++) seen.push(...((await dead.step()) ?? []));
-    // A step that ran and was not applied: it is never reported.
+    // A step that ran but was not applied is never reported.
     await dead.step(false);
     await dead.stop();
     host.lost('w0');
@@ -134,7 +134,7 @@ describe('shards', () => {
     expect(sorted(seen)).toEqual(ALL);
   });
 
-  test('go back to a snapshot with everything else', async () => {
+  test('are restored from a snapshot with the model', async () => {
     const host = await hostOf(1);
     const first = await Worker.start('w0', host, { shuffle: 4 });
     const kept: number[] = [];

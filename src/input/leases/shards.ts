@@ -16,9 +16,10 @@ import { invalid, isShoalError, ShoalError } from '../../errors/errors.js';
 import type { Operation, Output } from '../../graph/operation.js';
 import { stack } from '../../ops/arrays.js';
 import * as raw from '../../ops/generated/index.js';
+import type { Runner } from '../../session/runner.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import { Dataset, int64, type Parallel, type ParallelOptions } from '../dataset/dataset.js';
-import { FedQueue, InputLost, type Runner } from '../dataset/fed-queue.js';
+import { FedQueue, InputLost } from '../dataset/fed-queue.js';
 import { INPUT_FEEDERS } from '../dataset/generator.js';
 import type { DatasetIterator, IteratorOptions } from '../dataset/iterator.js';
 import { type Features, type ParsedFeatures, parseExample } from '../dataset/parse-example.js';
@@ -67,6 +68,7 @@ export interface ShardOptions extends Pick<TFRecordOptions, 'compression' | 'buf
   readonly shuffle?: number;
   /** How many leases are requested ahead, to hide the latency of the ledger; default: 2. */
   readonly leasesAhead?: number;
+  /** The name of the queue's ops, and of the shards in error messages; default: `shards`. */
   readonly name?: string;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Steps on a real ps that are delayed at a chosen point, while the chief closes the fence: what the ledger counts is
- * what the model has, however long the step takes from its check to its mark, or from its mark to its last update.
+ * Steps on a real ps that are delayed at a chosen point while the chief closes the fence: the ledger matches the
+ * model, however long the step takes from its check to its mark, or from its mark to its last update.
  */
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { sleep } from '../../async/deadline.js';
@@ -20,7 +20,7 @@ import { MarkKeeper, StepMarks } from './step-marks.js';
 
 const PS = '/job:ps/task:0';
 const WORKER = '/job:worker/task:0';
-/** Longer than anybody would wait who counts on steps being fast. */
+/** Longer than a wait that assumes fast steps. */
 const DELAY_MS = 2000;
 
 let ps: TensorFlowServer;
@@ -48,8 +48,8 @@ const open = (graph: Graph) =>
 type DelayedMark = 'begun' | 'ended';
 
 /**
- * A step that adds 1 to `sum`, and stops on the ps just before it writes a mark, until `release` is run. `reached`
- * returns when it is there.
+ * A step that adds 1 to `sum` and blocks on the ps just before it writes a mark, until `release` is run. `reached`
+ * returns when it blocks.
  */
 function delayedStep(before: DelayedMark, name: string) {
   const source = new Graph();
@@ -116,7 +116,7 @@ let lines: string[];
 let parts: ReturnType<typeof delayedStep>;
 let step: Promise<unknown>;
 
-/** A worker has a lease of four records, and its step of the first two is on the ps, before a mark. */
+/** Gives a worker a lease of four records and starts its step with the first two, blocked before a mark. */
 async function begin(before: DelayedMark): Promise<void> {
   host = new LedgerHost({
     shards: [{ file: 'f', offset: 0, records: 4 }],
@@ -167,15 +167,15 @@ const isSettled = async (promise: Promise<unknown>): Promise<boolean> => {
   return settled;
 };
 
-/** Lets the step go, and says whether the model has it. */
+/** Unblocks the step, and returns whether the model contains it. */
 async function release(): Promise<boolean> {
   await session.run(parts.release, { timeoutMs: 30_000 });
   await step.catch(() => {});
   return ((await session.run(parts.sum)) as Tensor).number() === 1;
 }
 
-describe('a step that is delayed on the ps while its worker is lost', { timeout: 120_000 }, () => {
-  test('after the check of its lease is counted exactly if it is applied', async () => {
+describe('a step delayed on the ps while its worker is lost', { timeout: 120_000 }, () => {
+  test('after the check of its lease is counted if and only if it is applied', async () => {
     await begin('begun');
     server.lost(WORKER, 1);
     await sleep(DELAY_MS);
@@ -184,7 +184,7 @@ describe('a step that is delayed on the ps while its worker is lost', { timeout:
     expect({ isApplied, consumed: host.state.consumed }).toEqual({ isApplied: true, consumed: 2 });
   });
 
-  test('after the check of its lease, and aborted there, leaves the lock and nothing else', async () => {
+  test('after the check of its lease and aborted there is not applied and releases the lock', async () => {
     await begin('begun');
     server.lost(WORKER, 1);
     await session.close();
@@ -194,7 +194,7 @@ describe('a step that is delayed on the ps while its worker is lost', { timeout:
     expect({ applied, consumed: host.state.consumed }).toEqual({ applied: 0, consumed: 0 });
   });
 
-  test('amid its updates is waited for, and is not taken for one that was applied in part', async () => {
+  test('during its updates is awaited, and not treated as partially applied', async () => {
     await begin('ended');
     server.lost(WORKER, 1);
     expect(await isSettled(server.settled())).toBe(false);
@@ -206,7 +206,7 @@ describe('a step that is delayed on the ps while its worker is lost', { timeout:
 });
 
 test.each(['begun', 'ended'] as const)(
-  'a pause lasts until a step that was admitted is applied, delayed before it has %s',
+  'a pause waits until an admitted step is applied, delayed before it has %s',
   { timeout: 120_000 },
   async (before) => {
     await begin(before);

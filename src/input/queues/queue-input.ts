@@ -42,9 +42,13 @@ export interface StringInputProducerOptions {
   readonly numEpochs?: number;
   /** Whether to shuffle within each epoch; default: true. */
   readonly shuffle?: boolean;
+  /** The seed of the order; default: the graph's seed, else random. */
   readonly seed?: number;
+  /** How many strings the queue holds; default: 32. */
   readonly capacity?: number;
+  /** The name by which sessions share the queue; default: the name of its op. */
   readonly sharedName?: string;
+  /** The name scope of the ops; default: `input_producer`. */
   readonly name?: string;
 }
 
@@ -92,6 +96,7 @@ export interface BatchOptions {
   readonly batchSize: number;
   /** How many loops fill the queue; default: 1. */
   readonly numThreads?: number;
+  /** How many examples the queue holds; default: 32. */
   readonly capacity?: number;
   /** Whether each tensor is already a batch of examples; default: false. */
   readonly enqueueMany?: boolean;
@@ -99,7 +104,9 @@ export interface BatchOptions {
   readonly shapes?: readonly PartialShape[];
   /** Whether the last batch may be smaller; default: false. */
   readonly allowSmallerFinalBatch?: boolean;
+  /** The name by which sessions share the queue; default: the name of its op. */
   readonly sharedName?: string;
+  /** The name scope of the ops; default: `batch` or `shuffle_batch`. */
   readonly name?: string;
 }
 
@@ -107,7 +114,7 @@ export interface BatchOptions {
 export function batch<const T>(
   tensors: T,
   options: BatchOptions & {
-    /** Pads examples of different sizes with zeros. */
+    /** Whether to pad examples of different sizes with zeros; default: false. */
     readonly dynamicPad?: boolean;
   },
 ): ElementOf<T> {
@@ -122,6 +129,7 @@ export function shuffleBatch<const T>(
   options: BatchOptions & {
     readonly capacity: number;
     readonly minAfterDequeue: number;
+    /** The seed of the order; default: the graph's seed, else random. */
     readonly seed?: number;
   },
 ): ElementOf<T> {
@@ -136,7 +144,9 @@ export interface PrefetchQueueOptions {
   readonly capacity?: number;
   /** How many loops produce them; default: 1. */
   readonly numThreads?: number;
+  /** The name by which sessions share the queue; default: the name of its op. */
   readonly sharedName?: string;
+  /** The name scope of the ops; default: `prefetch_queue`. */
   readonly name?: string;
 }
 

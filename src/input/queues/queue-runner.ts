@@ -11,6 +11,7 @@ import { invalid, isShoalError, type ShoalCode, ShoalError, TF_CODE_NAMES } from
 import { currentGraph, type Graph } from '../../graph/graph.js';
 import type { Operation } from '../../graph/operation.js';
 import { QueueRunnerDefSchema } from '../../proto/generated/model_pb.js';
+import type { Runner } from '../../session/runner.js';
 import { GraphKeys } from '../../variables/collections.js';
 import type { Queue } from './queue.js';
 
@@ -22,15 +23,13 @@ export interface LoopCoordinator {
   readonly signal?: AbortSignal;
 }
 
-export interface QueueSession {
-  run(fetches: Operation): Promise<unknown>;
-}
-
 export interface QueueRunnerParts {
   /** The queue, or its op. */
   readonly queue: Queue | Operation;
   readonly enqueueOps: readonly Operation[];
+  /** Closes the queue at the end of the input; default: made for a `Queue`, required for an op. */
   readonly closeOp?: Operation;
+  /** Closes the queue and cancels pending enqueues; default: made for a `Queue`, required for an op. */
   readonly cancelOp?: Operation;
   /** Errors that mean the end of the input; default: OUT_OF_RANGE. */
   readonly queueClosedCodes?: readonly ShoalCode[];
@@ -71,7 +70,7 @@ export class QueueRunner {
    * Starts the loops. They end at the end of the input or on a stop request. Errors go to the coordinator; the promises
    * never reject.
    */
-  createThreads(session: QueueSession, coordinator: LoopCoordinator): Promise<void>[] {
+  createThreads(session: Runner, coordinator: LoopCoordinator): Promise<void>[] {
     const { size } = threadPool();
     const all = this.queue.graph.getCollection<QueueRunner>(GraphKeys.queueRunners);
     const loopCount = [...new Set([...all, this])].reduce(
@@ -97,7 +96,7 @@ export class QueueRunner {
   }
 
   async #loop(
-    session: QueueSession,
+    session: Runner,
     coordinator: LoopCoordinator,
     op: Operation,
     close: () => Promise<void>,
@@ -119,11 +118,7 @@ export class QueueRunner {
   }
 
   /** Wakes loops that wait for a full queue when a stop is requested. */
-  async #cancelOnStop(
-    session: QueueSession,
-    coordinator: LoopCoordinator,
-    ended: AbortSignal,
-  ): Promise<void> {
+  async #cancelOnStop(session: Runner, coordinator: LoopCoordinator, ended: AbortSignal): Promise<void> {
     await stopOrEnd(coordinator, ended);
     if (ended.aborted) return;
     // A closed session has already ended the loops.

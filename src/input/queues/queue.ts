@@ -13,16 +13,18 @@ import { building } from '../dataset/sources.js';
 export interface QueueOptions {
   readonly capacity: number;
   readonly dtypes: readonly DType[];
-  /** The shapes of one element; required to dequeue many. */
+  /** The shapes of one element; required to dequeue many. Default: unknown. */
   readonly shapes?: readonly PartialShape[];
-  /** Queues with the same name and device are shared between sessions. */
+  /** Queues with the same name and device are shared between sessions; default: the name of the op. */
   readonly sharedName?: string;
+  /** The name of the op; default: the kind of queue, such as `fifo_queue`. */
   readonly name?: string;
 }
 
 export interface RandomShuffleQueueOptions extends QueueOptions {
   /** How many elements remain in the queue after a dequeue, until it is closed. */
   readonly minAfterDequeue: number;
+  /** The seed of the order; default: the graph's seed, else random. */
   readonly seed?: number;
 }
 
@@ -85,7 +87,10 @@ export class Queue {
     );
   }
 
-  /** Closes the queue for new elements; the queued ones can still be dequeued. */
+  /**
+   * Closes the queue for new elements; the queued ones can still be dequeued. `cancelPendingEnqueues` cancels the
+   * enqueues that wait; default: false.
+   */
   close(options: { readonly cancelPendingEnqueues?: boolean; readonly name?: string } = {}): Operation {
     return this.#here(() => raw.queueCloseV2(this.handle, options));
   }

@@ -1,4 +1,4 @@
-/** The classic queue input, run by our own queue runners and, from a MetaGraphDef, by Python's. */
+/** The classic queue input, run by Shoal's queue runners and, from a MetaGraphDef, by Python's. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -72,7 +72,7 @@ function shuffled(graph: Graph, numThreads: number): Output<'string'> {
 }
 
 describe('shuffled batches', () => {
-  test('hold every record once for each epoch, in another order', async () => {
+  test('contain every record once per epoch, in another order', async () => {
     const graph = new Graph();
     const batches = (await drainQueues(graph, shuffled(graph, 3))) as string[][];
     const records = batches.flat();
@@ -96,7 +96,7 @@ describe('shuffled batches', () => {
   });
 });
 
-test('strings come in the order of TensorFlow for the same seed', async () => {
+test('strings have the same order as in TensorFlow for the same seed', async () => {
   const strings = ['a', 'b', 'c', 'd', 'e', 'f'];
   const expected = await askPython(PYTHON, { strings, epochs: 3, seed: 17 });
   const graph = new Graph();
@@ -107,7 +107,7 @@ test('strings come in the order of TensorFlow for the same seed', async () => {
   expect(await drainQueues(graph, next)).toEqual(expected);
 });
 
-test('lines go into batches in their order', async () => {
+test('lines are batched in order', async () => {
   const graph = new Graph();
   const next = graph.asDefault(() => {
     const files = [join(folder, 't-0.txt'), join(folder, 't-1.txt')];
@@ -120,7 +120,7 @@ test('lines go into batches in their order', async () => {
   ]);
 });
 
-test('many records go in at a time, sparse features among them', async () => {
+test('many records are enqueued at a time, with sparse features', async () => {
   const graph = new Graph();
   const next = graph.asDefault(() => {
     const names = queues.stringInputProducer([join(folder, 'examples')], { numEpochs: 1 });
@@ -136,7 +136,7 @@ test('many records go in at a time, sparse features among them', async () => {
   ]);
 });
 
-test('parsed batches are made ahead, in their order, up to the last', async () => {
+test('parsed batches are prefetched in order, up to the last', async () => {
   const graph = new Graph();
   const next = graph.asDefault(() => {
     const names = queues.stringInputProducer([join(folder, 'examples')], { numEpochs: 1 });
@@ -151,7 +151,7 @@ test('parsed batches are made ahead, in their order, up to the last', async () =
   ]);
 });
 
-test('all that the queues hold is on the worker under a replica device setter', () => {
+test('queues and their inputs are on the worker under a replica device setter', () => {
   const graph = new Graph();
   const setter = replicaDeviceSetter({ psTasks: 2, workerDevice: '/job:worker/task:0' });
   graph.device(setter, () => shuffled(graph, 2));
@@ -161,7 +161,7 @@ test('all that the queues hold is on the worker under a replica device setter', 
 });
 
 describe('a queue runner', () => {
-  test('wakes its loops when all stop', async () => {
+  test('unblocks its loops at a stop', async () => {
     const graph = new Graph();
     shuffled(graph, 2);
     const init = localVariablesInitializer(graph);
@@ -174,7 +174,7 @@ describe('a queue runner', () => {
     await coordinator.join([], { stopGracePeriodSecs: 20 });
   });
 
-  test('gives an error of its input to the coordinator', async () => {
+  test('reports an error of its input to the coordinator', async () => {
     const graph = new Graph();
     graph.asDefault(() => {
       const names = queues.stringInputProducer([join(folder, 'missing')], { shuffle: false });
@@ -186,7 +186,7 @@ describe('a queue runner', () => {
     await expect(coordinator.join()).rejects.toThrow(/missing/);
   });
 
-  test('comes back from what a MetaGraphDef holds', () => {
+  test('is restored from a MetaGraphDef', () => {
     const graph = new Graph();
     shuffled(graph, 2);
     const runners = graph.getCollection<queues.QueueRunner>(GraphKeys.queueRunners);

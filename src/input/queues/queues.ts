@@ -23,6 +23,5 @@ export {
   type LoopCoordinator,
   QueueRunner,
   type QueueRunnerParts,
-  type QueueSession,
 } from './queue-runner.js';
-export { TextLineReader, TFRecordReader, WholeFileReader } from './readers.js';
+export { Reader, type ReaderOptions, TextLineReader, TFRecordReader, WholeFileReader } from './readers.js';

@@ -9,11 +9,12 @@ import { building } from '../dataset/sources.js';
 import { compressionName } from '../files/files.js';
 import type { Queue } from './queue.js';
 
-interface ReaderOptions {
+export interface ReaderOptions {
+  /** The name of the op; default: the name of the class. */
   readonly name?: string;
 }
 
-class Reader {
+export class Reader {
   readonly handle: Output<'resource'>;
 
   constructor(make: () => Output<'resource'>) {
@@ -45,6 +46,7 @@ class Reader {
 
 /** The records of TFRecord files. */
 export class TFRecordReader extends Reader {
+  /** `compression` is that of the files; default: 'none'. */
   constructor({
     name = 'TFRecordReader',
     compression,
@@ -55,6 +57,7 @@ export class TFRecordReader extends Reader {
 
 /** The lines of text files. */
 export class TextLineReader extends Reader {
+  /** Skips `skipHeaderLines` at the beginning of each file; default: 0. */
   constructor({
     name = 'TextLineReader',
     skipHeaderLines = 0,

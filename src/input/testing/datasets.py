@@ -68,10 +68,10 @@ CASES = {
     "shuffle the same": lambda: DS.range(10).shuffle(10, seed=3, reshuffle_each_iteration=False).repeat(2),
     "repeat": lambda: DS.range(3).repeat(3),
     "batch": lambda: DS.range(10).batch(4),
-    "batch whole": lambda: DS.range(10).batch(4, drop_remainder=True),
+    "batch, drop remainder": lambda: DS.range(10).batch(4, drop_remainder=True),
     "parallel batch": lambda: DS.range(10).batch(4, num_parallel_calls=2),
     "padded": lambda: ragged().padded_batch(2, padded_shapes=[None]),
-    "padded as told": lambda: ragged().padded_batch(
+    "padded to a given shape": lambda: ragged().padded_batch(
         3, padded_shapes=[6], padding_values=tf.constant(-1, tf.int64)
     ),
     "interleave": lambda: DS.range(4).interleave(

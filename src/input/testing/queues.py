@@ -1,4 +1,4 @@
-"""Queue input by Python: reads a MetaGraphDef of ours through its queue runners, or gives Python's own order."""
+"""Queue input in Python: reads a MetaGraphDef of Shoal through its queue runners, or prints Python's order."""
 
 import json
 import sys

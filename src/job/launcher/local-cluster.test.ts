@@ -152,7 +152,7 @@ describe('a local cluster', () => {
     for (const line of lines.slice(0, -1)) expect(line).toMatch(/^(shoal|ps 0|worker 0) *│ /);
   });
 
-  test('tells the processes by their ids', async () => {
+  test('reports the process ids', async () => {
     const { ended, output } = launch({ 'worker-0': { company: 2, exitAfterMs: 1 } });
     await ended;
     expect(output.stdout).toContain(`ps 0 is process ${pidOf('ps-0')}, agent 127.0.0.1:`);
@@ -207,7 +207,7 @@ describe('an evaluator', () => {
     expect(await ended).toBe(0);
     expect(output.stdout).toContain('waiting for evaluator 0');
     expect(output.stdout).toMatch(/evaluator 0 │ up \{"address":"127\.0\.0\.1:\d+"/);
-    expect(noted('told')).toEqual(['ps-0']);
+    expect(noted('signalled')).toEqual(['ps-0']);
     await nothingLeft();
   });
 
@@ -224,7 +224,7 @@ describe('an evaluator', () => {
     expect(output.stdout).toMatch(
       /evaluator 0 is not restarted; training continues\n[\s\S]*all workers are done/,
     );
-    expect(noted('told')).toEqual(['ps-0']);
+    expect(noted('signalled')).toEqual(['ps-0']);
   });
 
   test('stops before the chief', async () => {
@@ -246,13 +246,13 @@ describe('stopping', () => {
       child.kill(signal);
       expect(await ended).toBe(130);
       const order = journal().flatMap((line) =>
-        /^(told|left)/.test(line) ? [line.split(' ', 2).join(' ')] : [],
+        /^(signalled|left)/.test(line) ? [line.split(' ', 2).join(' ')] : [],
       );
       const at = (what: string) => order.indexOf(what);
       expect(order).toHaveLength(10);
       for (const worker of ['worker-1', 'worker-2'])
-        expect(at(`left ${worker}`)).toBeLessThan(at('told worker-0'));
-      for (const ps of ['ps-0', 'ps-1']) expect(at('left worker-0')).toBeLessThan(at(`told ${ps}`));
+        expect(at(`left ${worker}`)).toBeLessThan(at('signalled worker-0'));
+      for (const ps of ['ps-0', 'ps-1']) expect(at('left worker-0')).toBeLessThan(at(`signalled ${ps}`));
       await nothingLeft();
     },
   );
@@ -264,7 +264,7 @@ describe('stopping', () => {
     );
     await allUp(3);
     child.kill('SIGINT');
-    await until('worker 1 was told', () => noted('told').length > 0);
+    await until('worker 1 was signalled', () => noted('signalled').length > 0);
     child.kill('SIGINT');
     expect(await ended).toBe(130);
     expect(noted('left')).toEqual([]);

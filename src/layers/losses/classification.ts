@@ -85,7 +85,7 @@ export function hinge(labels: Operand, logits: Operand, options: LossOptions = {
   });
 }
 
-/** Cross entropy of labels and probabilities; `epsilon` avoids the logarithm of 0. */
+/** Cross entropy of labels and probabilities; `epsilon` avoids the logarithm of 0; default: 1e-7. */
 export function log(
   labels: Operand,
   predictions: Operand,

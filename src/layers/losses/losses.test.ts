@@ -7,7 +7,8 @@ import type { Output } from '../../graph/operation.js';
 import type { Operand } from '../../ops/build.js';
 import { constant, placeholder } from '../../ops/index.js';
 import { Session } from '../../session/session.js';
-import { dense, losses, regularizers } from '../index.js';
+import { losses, regularizers } from '../index.js';
+import { dense } from '../layers.js';
 import { expectClose, filled, numbers } from '../testing/compare.js';
 import { askOracle } from '../testing/oracle.js';
 

@@ -24,9 +24,11 @@ export function getRegularizationLoss(graph: Graph = currentGraph()): Output | u
 }
 
 export interface TotalLossOptions {
+  /** The graph of the losses; default: the current graph. */
   readonly graph?: Graph;
-  /** Default: true. */
+  /** Whether to add the weight penalties; default: true. */
   readonly addRegularizationLosses?: boolean;
+  /** The name of the sum; default: `total_loss`. */
   readonly name?: string;
 }
 

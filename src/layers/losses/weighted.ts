@@ -20,10 +20,11 @@ const REDUCTIONS: readonly Reduction[] = ['none', 'sum', 'mean', 'sumOverBatchSi
 export interface LossOptions {
   /** A scalar, or a tensor of the losses' rank whose sizes equal the losses' or are 1. Default: 1. */
   readonly weights?: Operand;
-  /** Default: 'sumByNonzeroWeights'. */
+  /** How the losses are combined into one; default: 'sumByNonzeroWeights'. */
   readonly reduction?: Reduction;
   /** The collection to add the loss to; null for none. Default: the collection of losses. */
   readonly collection?: string | null;
+  /** The name scope of the ops; default: the name of the loss, such as `log_loss`. */
   readonly name?: string;
 }
 

@@ -37,13 +37,13 @@ const CURVES: readonly Curve[] = ['ROC', 'PR'];
 const METHODS: readonly SummationMethod[] = ['trapezoidal', 'carefulInterpolation', 'minoring', 'majoring'];
 
 export interface AucOptions extends MetricOptions {
-  /** Default: 'ROC'. */
+  /** The curve; default: 'ROC'. */
   readonly curve?: Curve;
   /** The number of thresholds, evenly spaced over [0, 1]. Default: 200. */
   readonly numThresholds?: number;
-  /** Explicit thresholds between 0 and 1; the end points are added. */
+  /** Explicit thresholds between 0 and 1; the end points are added. Default: `numThresholds` of them. */
   readonly thresholds?: readonly number[];
-  /** Default: 'trapezoidal'. Use 'carefulInterpolation' for a precision-recall curve. */
+  /** How the area is computed; default: 'trapezoidal'. Use 'carefulInterpolation' for a precision-recall curve. */
   readonly summationMethod?: SummationMethod;
 }
 

@@ -33,6 +33,7 @@ export interface Metric {
 export interface MetricOptions {
   /** Broadcast to the values; 0 excludes a value. Default: 1. */
   readonly weights?: Operand;
+  /** The name scope of the ops and variables; default: the name of the metric, such as `auc`. */
   readonly name?: string;
 }
 

@@ -6,15 +6,15 @@ import { type BuildOptions, type Operand, build, named } from '../build.js';
 
 /**
  * TensorFlow's Abort.
- * @param attrs.errorMsg default ""
- * @param attrs.exitWithoutError default false
+ * @param attrs.errorMsg default: ""
+ * @param attrs.exitWithoutError default: false
  */
 export function abort(attrs: { readonly errorMsg?: string | Uint8Array; readonly exitWithoutError?: boolean } & BuildOptions = {}): Operation {
   return build('Abort', [], { error_msg: attrs.errorMsg, exit_without_error: attrs.exitWithoutError }, attrs);
 }
 
 /**
- * TensorFlow's Abs: size of each element, without its sign
+ * TensorFlow's Abs: absolute value
  */
 export function abs<T extends DType = DType>(x: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Abs', [x], {}, attrs).output() as Output<T>;
@@ -80,8 +80,8 @@ export function add<T extends DType = DType>(x: Operand<T>, y: Operand<T>, attrs
 /**
  * TensorFlow's AddManySparseToTensorsMap.
  * Stateful.
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
  */
 export function addManySparseToTensorsMap(sparseIndices: Operand<'int64'>, sparseValues: Operand, sparseShape: Operand<'int64'>, attrs: { readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions = {}): Output<'int64'> {
   return build('AddManySparseToTensorsMap', [sparseIndices, sparseValues, sparseShape], { container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'int64'>;
@@ -97,8 +97,8 @@ export function addN<T extends DType = DType>(inputs: readonly Operand<T>[], att
 /**
  * TensorFlow's AddSparseToTensorsMap.
  * Stateful.
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
  */
 export function addSparseToTensorsMap(sparseIndices: Operand<'int64'>, sparseValues: Operand, sparseShape: Operand<'int64'>, attrs: { readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions = {}): Output<'int64'> {
   return build('AddSparseToTensorsMap', [sparseIndices, sparseValues, sparseShape], { container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'int64'>;
@@ -142,7 +142,7 @@ export function adjustSaturation<T extends DType = DType>(images: Operand<T>, sc
 
 /**
  * TensorFlow's All: logical and along axes
- * @param attrs.keepDims default false
+ * @param attrs.keepDims default: false
  */
 export function all(input: Operand<'bool'>, reductionIndices: Operand, attrs: { readonly keepDims?: boolean } & BuildOptions = {}): Output<'bool'> {
   return build('All', [input, reductionIndices], { keep_dims: attrs.keepDims }, attrs).output() as Output<'bool'>;
@@ -153,8 +153,8 @@ export function all(input: Operand<'bool'>, reductionIndices: Operand, attrs: { 
  * Stateful.
  * @param attrs.numTrue at least 1
  * @param attrs.numSampled at least 1
- * @param attrs.seed default 0
- * @param attrs.seed2 default 0
+ * @param attrs.seed default: 0
+ * @param attrs.seed2 default: 0
  * @returns sampledCandidates, trueExpectedCount, sampledExpectedCount
  */
 export function allCandidateSampler(trueClasses: Operand<'int64'>, attrs: { readonly numTrue: number | bigint; readonly numSampled: number | bigint; readonly unique: boolean; readonly seed?: number | bigint; readonly seed2?: number | bigint } & BuildOptions): { sampledCandidates: Output<'int64'>; trueExpectedCount: Output<'float32'>; sampledExpectedCount: Output<'float32'> } {
@@ -171,7 +171,7 @@ export function allToAll<T extends DType = DType>(input: Operand<T>, groupAssign
 
 /**
  * TensorFlow's Angle: argument of complex numbers
- * @param attrs.tout one of float32, float64; default float32
+ * @param attrs.tout one of float32, float64; default: float32
  */
 export function angle(input: Operand, attrs: { readonly tout?: DType } & BuildOptions = {}): Output {
   return build('Angle', [input], { Tout: attrs.tout }, attrs).output() as Output;
@@ -251,9 +251,9 @@ export function anonymousMultiDeviceIteratorV3(attrs: { readonly devices: readon
 /**
  * TensorFlow's AnonymousMutableDenseHashTable.
  * Stateful.
- * @param attrs.valueShape default []
- * @param attrs.initialNumBuckets default 131072
- * @param attrs.maxLoadFactor default 0.8
+ * @param attrs.valueShape default: []
+ * @param attrs.initialNumBuckets default: 131072
+ * @param attrs.maxLoadFactor default: 0.8
  */
 export function anonymousMutableDenseHashTable(emptyKey: Operand, deletedKey: Operand, attrs: { readonly valueDtype: DType; readonly valueShape?: PartialShape; readonly initialNumBuckets?: number | bigint; readonly maxLoadFactor?: number } & BuildOptions): Output<'resource'> {
   return build('AnonymousMutableDenseHashTable', [emptyKey, deletedKey], { value_dtype: attrs.valueDtype, value_shape: attrs.valueShape, initial_num_buckets: attrs.initialNumBuckets, max_load_factor: attrs.maxLoadFactor }, attrs).output() as Output<'resource'>;
@@ -270,7 +270,7 @@ export function anonymousMutableHashTable(attrs: { readonly keyDtype: DType; rea
 /**
  * TensorFlow's AnonymousMutableHashTableOfTensors.
  * Stateful.
- * @param attrs.valueShape default []
+ * @param attrs.valueShape default: []
  */
 export function anonymousMutableHashTableOfTensors(attrs: { readonly keyDtype: DType; readonly valueDtype: DType; readonly valueShape?: PartialShape } & BuildOptions): Output<'resource'> {
   return build('AnonymousMutableHashTableOfTensors', [], { key_dtype: attrs.keyDtype, value_dtype: attrs.valueDtype, value_shape: attrs.valueShape }, attrs).output() as Output<'resource'>;
@@ -296,7 +296,7 @@ export function anonymousSeedGenerator(seed: Operand<'int64'>, seed2: Operand<'i
 
 /**
  * TensorFlow's Any: logical or along axes
- * @param attrs.keepDims default false
+ * @param attrs.keepDims default: false
  */
 export function any(input: Operand<'bool'>, reductionIndices: Operand, attrs: { readonly keepDims?: boolean } & BuildOptions = {}): Output<'bool'> {
   return build('Any', [input, reductionIndices], { keep_dims: attrs.keepDims }, attrs).output() as Output<'bool'>;
@@ -304,7 +304,7 @@ export function any(input: Operand<'bool'>, reductionIndices: Operand, attrs: { 
 
 /**
  * TensorFlow's ApplyAdaMax.
- * @param attrs.useLocking default false
+ * @param attrs.useLocking default: false
  */
 export function applyAdaMax<T extends DType = DType>(var_: Operand<T>, m: Operand<T>, v: Operand<T>, beta1Power: Operand<T>, lr: Operand<T>, beta1: Operand<T>, beta2: Operand<T>, epsilon: Operand<T>, grad: Operand<T>, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Output<T> {
   return build('ApplyAdaMax', [var_, m, v, beta1Power, lr, beta1, beta2, epsilon, grad], { use_locking: attrs.useLocking }, attrs).output() as Output<T>;
@@ -312,7 +312,7 @@ export function applyAdaMax<T extends DType = DType>(var_: Operand<T>, m: Operan
 
 /**
  * TensorFlow's ApplyAdadelta.
- * @param attrs.useLocking default false
+ * @param attrs.useLocking default: false
  */
 export function applyAdadelta<T extends DType = DType>(var_: Operand<T>, accum: Operand<T>, accumUpdate: Operand<T>, lr: Operand<T>, rho: Operand<T>, epsilon: Operand<T>, grad: Operand<T>, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Output<T> {
   return build('ApplyAdadelta', [var_, accum, accumUpdate, lr, rho, epsilon, grad], { use_locking: attrs.useLocking }, attrs).output() as Output<T>;
@@ -320,8 +320,8 @@ export function applyAdadelta<T extends DType = DType>(var_: Operand<T>, accum: 
 
 /**
  * TensorFlow's ApplyAdagrad.
- * @param attrs.useLocking default false
- * @param attrs.updateSlots default true
+ * @param attrs.useLocking default: false
+ * @param attrs.updateSlots default: true
  */
 export function applyAdagrad<T extends DType = DType>(var_: Operand<T>, accum: Operand<T>, lr: Operand<T>, grad: Operand<T>, attrs: { readonly useLocking?: boolean; readonly updateSlots?: boolean } & BuildOptions = {}): Output<T> {
   return build('ApplyAdagrad', [var_, accum, lr, grad], { use_locking: attrs.useLocking, update_slots: attrs.updateSlots }, attrs).output() as Output<T>;
@@ -329,7 +329,7 @@ export function applyAdagrad<T extends DType = DType>(var_: Operand<T>, accum: O
 
 /**
  * TensorFlow's ApplyAdagradDA.
- * @param attrs.useLocking default false
+ * @param attrs.useLocking default: false
  */
 export function applyAdagradDA<T extends DType = DType>(var_: Operand<T>, gradientAccumulator: Operand<T>, gradientSquaredAccumulator: Operand<T>, grad: Operand<T>, lr: Operand<T>, l1: Operand<T>, l2: Operand<T>, globalStep: Operand<'int64'>, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Output<T> {
   return build('ApplyAdagradDA', [var_, gradientAccumulator, gradientSquaredAccumulator, grad, lr, l1, l2, globalStep], { use_locking: attrs.useLocking }, attrs).output() as Output<T>;
@@ -337,8 +337,8 @@ export function applyAdagradDA<T extends DType = DType>(var_: Operand<T>, gradie
 
 /**
  * TensorFlow's ApplyAdagradV2.
- * @param attrs.useLocking default false
- * @param attrs.updateSlots default true
+ * @param attrs.useLocking default: false
+ * @param attrs.updateSlots default: true
  */
 export function applyAdagradV2<T extends DType = DType>(var_: Operand<T>, accum: Operand<T>, lr: Operand<T>, epsilon: Operand<T>, grad: Operand<T>, attrs: { readonly useLocking?: boolean; readonly updateSlots?: boolean } & BuildOptions = {}): Output<T> {
   return build('ApplyAdagradV2', [var_, accum, lr, epsilon, grad], { use_locking: attrs.useLocking, update_slots: attrs.updateSlots }, attrs).output() as Output<T>;
@@ -346,8 +346,8 @@ export function applyAdagradV2<T extends DType = DType>(var_: Operand<T>, accum:
 
 /**
  * TensorFlow's ApplyAdam.
- * @param attrs.useLocking default false
- * @param attrs.useNesterov default false
+ * @param attrs.useLocking default: false
+ * @param attrs.useNesterov default: false
  */
 export function applyAdam<T extends DType = DType>(var_: Operand<T>, m: Operand<T>, v: Operand<T>, beta1Power: Operand<T>, beta2Power: Operand<T>, lr: Operand<T>, beta1: Operand<T>, beta2: Operand<T>, epsilon: Operand<T>, grad: Operand<T>, attrs: { readonly useLocking?: boolean; readonly useNesterov?: boolean } & BuildOptions = {}): Output<T> {
   return build('ApplyAdam', [var_, m, v, beta1Power, beta2Power, lr, beta1, beta2, epsilon, grad], { use_locking: attrs.useLocking, use_nesterov: attrs.useNesterov }, attrs).output() as Output<T>;
@@ -355,7 +355,7 @@ export function applyAdam<T extends DType = DType>(var_: Operand<T>, m: Operand<
 
 /**
  * TensorFlow's ApplyAddSign.
- * @param attrs.useLocking default false
+ * @param attrs.useLocking default: false
  */
 export function applyAddSign<T extends DType = DType>(var_: Operand<T>, m: Operand<T>, lr: Operand<T>, alpha: Operand<T>, signDecay: Operand<T>, beta: Operand<T>, grad: Operand<T>, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Output<T> {
   return build('ApplyAddSign', [var_, m, lr, alpha, signDecay, beta, grad], { use_locking: attrs.useLocking }, attrs).output() as Output<T>;
@@ -363,7 +363,7 @@ export function applyAddSign<T extends DType = DType>(var_: Operand<T>, m: Opera
 
 /**
  * TensorFlow's ApplyCenteredRMSProp.
- * @param attrs.useLocking default false
+ * @param attrs.useLocking default: false
  */
 export function applyCenteredRMSProp<T extends DType = DType>(var_: Operand<T>, mg: Operand<T>, ms: Operand<T>, mom: Operand<T>, lr: Operand<T>, rho: Operand<T>, momentum: Operand<T>, epsilon: Operand<T>, grad: Operand<T>, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Output<T> {
   return build('ApplyCenteredRMSProp', [var_, mg, ms, mom, lr, rho, momentum, epsilon, grad], { use_locking: attrs.useLocking }, attrs).output() as Output<T>;
@@ -371,8 +371,8 @@ export function applyCenteredRMSProp<T extends DType = DType>(var_: Operand<T>, 
 
 /**
  * TensorFlow's ApplyFtrl.
- * @param attrs.useLocking default false
- * @param attrs.multiplyLinearByLr default false
+ * @param attrs.useLocking default: false
+ * @param attrs.multiplyLinearByLr default: false
  */
 export function applyFtrl<T extends DType = DType>(var_: Operand<T>, accum: Operand<T>, linear: Operand<T>, grad: Operand<T>, lr: Operand<T>, l1: Operand<T>, l2: Operand<T>, lrPower: Operand<T>, attrs: { readonly useLocking?: boolean; readonly multiplyLinearByLr?: boolean } & BuildOptions = {}): Output<T> {
   return build('ApplyFtrl', [var_, accum, linear, grad, lr, l1, l2, lrPower], { use_locking: attrs.useLocking, multiply_linear_by_lr: attrs.multiplyLinearByLr }, attrs).output() as Output<T>;
@@ -380,8 +380,8 @@ export function applyFtrl<T extends DType = DType>(var_: Operand<T>, accum: Oper
 
 /**
  * TensorFlow's ApplyFtrlV2.
- * @param attrs.useLocking default false
- * @param attrs.multiplyLinearByLr default false
+ * @param attrs.useLocking default: false
+ * @param attrs.multiplyLinearByLr default: false
  */
 export function applyFtrlV2<T extends DType = DType>(var_: Operand<T>, accum: Operand<T>, linear: Operand<T>, grad: Operand<T>, lr: Operand<T>, l1: Operand<T>, l2: Operand<T>, l2Shrinkage: Operand<T>, lrPower: Operand<T>, attrs: { readonly useLocking?: boolean; readonly multiplyLinearByLr?: boolean } & BuildOptions = {}): Output<T> {
   return build('ApplyFtrlV2', [var_, accum, linear, grad, lr, l1, l2, l2Shrinkage, lrPower], { use_locking: attrs.useLocking, multiply_linear_by_lr: attrs.multiplyLinearByLr }, attrs).output() as Output<T>;
@@ -389,7 +389,7 @@ export function applyFtrlV2<T extends DType = DType>(var_: Operand<T>, accum: Op
 
 /**
  * TensorFlow's ApplyGradientDescent.
- * @param attrs.useLocking default false
+ * @param attrs.useLocking default: false
  */
 export function applyGradientDescent<T extends DType = DType>(var_: Operand<T>, alpha: Operand<T>, delta: Operand<T>, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Output<T> {
   return build('ApplyGradientDescent', [var_, alpha, delta], { use_locking: attrs.useLocking }, attrs).output() as Output<T>;
@@ -397,8 +397,8 @@ export function applyGradientDescent<T extends DType = DType>(var_: Operand<T>, 
 
 /**
  * TensorFlow's ApplyMomentum.
- * @param attrs.useLocking default false
- * @param attrs.useNesterov default false
+ * @param attrs.useLocking default: false
+ * @param attrs.useNesterov default: false
  */
 export function applyMomentum<T extends DType = DType>(var_: Operand<T>, accum: Operand<T>, lr: Operand<T>, grad: Operand<T>, momentum: Operand<T>, attrs: { readonly useLocking?: boolean; readonly useNesterov?: boolean } & BuildOptions = {}): Output<T> {
   return build('ApplyMomentum', [var_, accum, lr, grad, momentum], { use_locking: attrs.useLocking, use_nesterov: attrs.useNesterov }, attrs).output() as Output<T>;
@@ -406,7 +406,7 @@ export function applyMomentum<T extends DType = DType>(var_: Operand<T>, accum: 
 
 /**
  * TensorFlow's ApplyPowerSign.
- * @param attrs.useLocking default false
+ * @param attrs.useLocking default: false
  */
 export function applyPowerSign<T extends DType = DType>(var_: Operand<T>, m: Operand<T>, lr: Operand<T>, logbase: Operand<T>, signDecay: Operand<T>, beta: Operand<T>, grad: Operand<T>, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Output<T> {
   return build('ApplyPowerSign', [var_, m, lr, logbase, signDecay, beta, grad], { use_locking: attrs.useLocking }, attrs).output() as Output<T>;
@@ -414,7 +414,7 @@ export function applyPowerSign<T extends DType = DType>(var_: Operand<T>, m: Ope
 
 /**
  * TensorFlow's ApplyProximalAdagrad.
- * @param attrs.useLocking default false
+ * @param attrs.useLocking default: false
  */
 export function applyProximalAdagrad<T extends DType = DType>(var_: Operand<T>, accum: Operand<T>, lr: Operand<T>, l1: Operand<T>, l2: Operand<T>, grad: Operand<T>, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Output<T> {
   return build('ApplyProximalAdagrad', [var_, accum, lr, l1, l2, grad], { use_locking: attrs.useLocking }, attrs).output() as Output<T>;
@@ -422,7 +422,7 @@ export function applyProximalAdagrad<T extends DType = DType>(var_: Operand<T>, 
 
 /**
  * TensorFlow's ApplyProximalGradientDescent.
- * @param attrs.useLocking default false
+ * @param attrs.useLocking default: false
  */
 export function applyProximalGradientDescent<T extends DType = DType>(var_: Operand<T>, alpha: Operand<T>, l1: Operand<T>, l2: Operand<T>, delta: Operand<T>, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Output<T> {
   return build('ApplyProximalGradientDescent', [var_, alpha, l1, l2, delta], { use_locking: attrs.useLocking }, attrs).output() as Output<T>;
@@ -430,7 +430,7 @@ export function applyProximalGradientDescent<T extends DType = DType>(var_: Oper
 
 /**
  * TensorFlow's ApplyRMSProp.
- * @param attrs.useLocking default false
+ * @param attrs.useLocking default: false
  */
 export function applyRMSProp<T extends DType = DType>(var_: Operand<T>, ms: Operand<T>, mom: Operand<T>, lr: Operand<T>, rho: Operand<T>, momentum: Operand<T>, epsilon: Operand<T>, grad: Operand<T>, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Output<T> {
   return build('ApplyRMSProp', [var_, ms, mom, lr, rho, momentum, epsilon, grad], { use_locking: attrs.useLocking }, attrs).output() as Output<T>;
@@ -439,11 +439,11 @@ export function applyRMSProp<T extends DType = DType>(var_: Operand<T>, ms: Oper
 /**
  * TensorFlow's ApproxTopK.
  * @param attrs.k at least 0
- * @param attrs.reductionDimension default -1
- * @param attrs.recallTarget default 0.95
- * @param attrs.isMaxK default true
- * @param attrs.reductionInputSizeOverride default -1
- * @param attrs.aggregateToTopk default true
+ * @param attrs.reductionDimension default: -1
+ * @param attrs.recallTarget default: 0.95
+ * @param attrs.isMaxK default: true
+ * @param attrs.reductionInputSizeOverride default: -1
+ * @param attrs.aggregateToTopk default: true
  * @returns values, indices
  */
 export function approxTopK<T extends DType = DType>(input: Operand<T>, attrs: { readonly k: number | bigint; readonly reductionDimension?: number | bigint; readonly recallTarget?: number; readonly isMaxK?: boolean; readonly reductionInputSizeOverride?: number | bigint; readonly aggregateToTopk?: boolean } & BuildOptions): { values: Output<T>; indices: Output<'int32'> } {
@@ -452,23 +452,23 @@ export function approxTopK<T extends DType = DType>(input: Operand<T>, attrs: { 
 
 /**
  * TensorFlow's ApproximateEqual.
- * @param attrs.tolerance default 0.00001
+ * @param attrs.tolerance default: 0.00001
  */
 export function approximateEqual(x: Operand, y: Operand, attrs: { readonly tolerance?: number } & BuildOptions = {}): Output<'bool'> {
   return build('ApproximateEqual', [x, y], { tolerance: attrs.tolerance }, attrs).output() as Output<'bool'>;
 }
 
 /**
- * TensorFlow's ArgMax: place of the largest element along an axis
- * @param attrs.outputType one of int16, uint16, int32, int64; default int64
+ * TensorFlow's ArgMax: index of the largest element along an axis
+ * @param attrs.outputType one of int16, uint16, int32, int64; default: int64
  */
 export function argMax(input: Operand, dimension: Operand, attrs: { readonly outputType?: DType } & BuildOptions = {}): Output {
   return build('ArgMax', [input, dimension], { output_type: attrs.outputType }, attrs).output() as Output;
 }
 
 /**
- * TensorFlow's ArgMin: place of the smallest element along an axis
- * @param attrs.outputType one of int32, int64; default int64
+ * TensorFlow's ArgMin: index of the smallest element along an axis
+ * @param attrs.outputType one of int32, int64; default: int64
  */
 export function argMin(input: Operand, dimension: Operand, attrs: { readonly outputType?: DType } & BuildOptions = {}): Output {
   return build('ArgMin', [input, dimension], { output_type: attrs.outputType }, attrs).output() as Output;
@@ -476,11 +476,11 @@ export function argMin(input: Operand, dimension: Operand, attrs: { readonly out
 
 /**
  * TensorFlow's AsString: numbers written out as text
- * @param attrs.precision default -1
- * @param attrs.scientific default false
- * @param attrs.shortest default false
- * @param attrs.width default -1
- * @param attrs.fill default ""
+ * @param attrs.precision default: -1
+ * @param attrs.scientific default: false
+ * @param attrs.shortest default: false
+ * @param attrs.width default: -1
+ * @param attrs.fill default: ""
  */
 export function asString(input: Operand, attrs: { readonly precision?: number | bigint; readonly scientific?: boolean; readonly shortest?: boolean; readonly width?: number | bigint; readonly fill?: string | Uint8Array } & BuildOptions = {}): Output<'string'> {
   return build('AsString', [input], { precision: attrs.precision, scientific: attrs.scientific, shortest: attrs.shortest, width: attrs.width, fill: attrs.fill }, attrs).output() as Output<'string'>;
@@ -503,7 +503,7 @@ export function asinh<T extends DType = DType>(x: Operand<T>, attrs: BuildOption
 /**
  * TensorFlow's Assert: fails the run with the given data unless the condition holds
  * Stateful.
- * @param attrs.summarize default 3
+ * @param attrs.summarize default: 3
  */
 export function assert(condition: Operand<'bool'>, data: readonly Operand[], attrs: { readonly summarize?: number | bigint } & BuildOptions = {}): Operation {
   return build('Assert', [condition, data], { summarize: attrs.summarize }, attrs);
@@ -538,8 +538,8 @@ export function assertPrevDataset(inputDataset: Operand<'variant'>, transformati
 
 /**
  * TensorFlow's Assign.
- * @param attrs.validateShape default true
- * @param attrs.useLocking default true
+ * @param attrs.validateShape default: true
+ * @param attrs.useLocking default: true
  */
 export function assign<T extends DType = DType>(ref: Operand<T>, value: Operand<T>, attrs: { readonly validateShape?: boolean; readonly useLocking?: boolean } & BuildOptions = {}): Output<T> {
   return build('Assign', [ref, value], { validate_shape: attrs.validateShape, use_locking: attrs.useLocking }, attrs).output() as Output<T>;
@@ -547,7 +547,7 @@ export function assign<T extends DType = DType>(ref: Operand<T>, value: Operand<
 
 /**
  * TensorFlow's AssignAdd.
- * @param attrs.useLocking default false
+ * @param attrs.useLocking default: false
  */
 export function assignAdd<T extends DType = DType>(ref: Operand<T>, value: Operand<T>, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Output<T> {
   return build('AssignAdd', [ref, value], { use_locking: attrs.useLocking }, attrs).output() as Output<T>;
@@ -563,7 +563,7 @@ export function assignAddVariableOp(resource: Operand<'resource'>, value: Operan
 
 /**
  * TensorFlow's AssignSub.
- * @param attrs.useLocking default false
+ * @param attrs.useLocking default: false
  */
 export function assignSub<T extends DType = DType>(ref: Operand<T>, value: Operand<T>, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Output<T> {
   return build('AssignSub', [ref, value], { use_locking: attrs.useLocking }, attrs).output() as Output<T>;
@@ -580,7 +580,7 @@ export function assignSubVariableOp(resource: Operand<'resource'>, value: Operan
 /**
  * TensorFlow's AssignVariableOp: gives a resource variable a value
  * Stateful.
- * @param attrs.validateShape default false
+ * @param attrs.validateShape default: false
  */
 export function assignVariableOp(resource: Operand<'resource'>, value: Operand, attrs: { readonly validateShape?: boolean } & BuildOptions = {}): Operation {
   return build('AssignVariableOp', [resource, value], { validate_shape: attrs.validateShape }, attrs);
@@ -589,7 +589,7 @@ export function assignVariableOp(resource: Operand<'resource'>, value: Operand, 
 /**
  * TensorFlow's AssignVariableXlaConcatND.
  * Stateful.
- * @param attrs.paddings default []
+ * @param attrs.paddings default: []
  */
 export function assignVariableXlaConcatND(resource: Operand<'resource'>, inputs: readonly Operand[], attrs: { readonly numConcats: readonly (number | bigint)[]; readonly paddings?: readonly (number | bigint)[] } & BuildOptions): Operation {
   return build('AssignVariableXlaConcatND', [resource, inputs], { num_concats: attrs.numConcats, paddings: attrs.paddings }, attrs);
@@ -618,7 +618,7 @@ export function atanh<T extends DType = DType>(x: Operand<T>, attrs: BuildOption
 
 /**
  * TensorFlow's AudioSpectrogram.
- * @param attrs.magnitudeSquared default false
+ * @param attrs.magnitudeSquared default: false
  */
 export function audioSpectrogram(input: Operand<'float32'>, attrs: { readonly windowSize: number | bigint; readonly stride: number | bigint; readonly magnitudeSquared?: boolean } & BuildOptions): Output<'float32'> {
   return build('AudioSpectrogram', [input], { window_size: attrs.windowSize, stride: attrs.stride, magnitude_squared: attrs.magnitudeSquared }, attrs).output() as Output<'float32'>;
@@ -627,7 +627,7 @@ export function audioSpectrogram(input: Operand<'float32'>, attrs: { readonly wi
 /**
  * TensorFlow's AudioSummary.
  * @deprecated since GraphDef version 15
- * @param attrs.maxOutputs at least 1; default 3
+ * @param attrs.maxOutputs at least 1; default: 3
  */
 export function audioSummary(tag: Operand<'string'>, tensor: Operand<'float32'>, attrs: { readonly sampleRate: number; readonly maxOutputs?: number | bigint } & BuildOptions): Output<'string'> {
   return build('AudioSummary', [tag, tensor], { sample_rate: attrs.sampleRate, max_outputs: attrs.maxOutputs }, attrs).output() as Output<'string'>;
@@ -635,7 +635,7 @@ export function audioSummary(tag: Operand<'string'>, tensor: Operand<'float32'>,
 
 /**
  * TensorFlow's AudioSummaryV2.
- * @param attrs.maxOutputs at least 1; default 3
+ * @param attrs.maxOutputs at least 1; default: 3
  */
 export function audioSummaryV2(tag: Operand<'string'>, tensor: Operand<'float32'>, sampleRate: Operand<'float32'>, attrs: { readonly maxOutputs?: number | bigint } & BuildOptions = {}): Output<'string'> {
   return build('AudioSummaryV2', [tag, tensor, sampleRate], { max_outputs: attrs.maxOutputs }, attrs).output() as Output<'string'>;
@@ -643,10 +643,10 @@ export function audioSummaryV2(tag: Operand<'string'>, tensor: Operand<'float32'
 
 /**
  * TensorFlow's AutoShardDataset.
- * @param attrs.autoShardPolicy default 0
+ * @param attrs.autoShardPolicy default: 0
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.numReplicas default 0
+ * @param attrs.numReplicas default: 0
  */
 export function autoShardDataset(inputDataset: Operand<'variant'>, numWorkers: Operand<'int64'>, index: Operand<'int64'>, attrs: { readonly autoShardPolicy?: number | bigint; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly numReplicas?: number | bigint } & BuildOptions): Output<'variant'> {
   return build('AutoShardDataset', [inputDataset, numWorkers, index], { auto_shard_policy: attrs.autoShardPolicy, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, num_replicas: attrs.numReplicas }, attrs).output() as Output<'variant'>;
@@ -656,7 +656,7 @@ export function autoShardDataset(inputDataset: Operand<'variant'>, numWorkers: O
  * TensorFlow's AvgPool: means over windows of images
  * @param attrs.ksize at least 4
  * @param attrs.strides at least 4
- * @param attrs.dataFormat default "NHWC"
+ * @param attrs.dataFormat default: "NHWC"
  */
 export function avgPool<T extends DType = DType>(value: Operand<T>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW' } & BuildOptions): Output<T> {
   return build('AvgPool', [value], { ksize: attrs.ksize, strides: attrs.strides, padding: attrs.padding, data_format: attrs.dataFormat }, attrs).output() as Output<T>;
@@ -666,7 +666,7 @@ export function avgPool<T extends DType = DType>(value: Operand<T>, attrs: { rea
  * TensorFlow's AvgPool3D.
  * @param attrs.ksize at least 5
  * @param attrs.strides at least 5
- * @param attrs.dataFormat default "NDHWC"
+ * @param attrs.dataFormat default: "NDHWC"
  */
 export function avgPool3D<T extends DType = DType>(input: Operand<T>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW' } & BuildOptions): Output<T> {
   return build('AvgPool3D', [input], { ksize: attrs.ksize, strides: attrs.strides, padding: attrs.padding, data_format: attrs.dataFormat }, attrs).output() as Output<T>;
@@ -676,7 +676,7 @@ export function avgPool3D<T extends DType = DType>(input: Operand<T>, attrs: { r
  * TensorFlow's AvgPool3DGrad.
  * @param attrs.ksize at least 5
  * @param attrs.strides at least 5
- * @param attrs.dataFormat default "NDHWC"
+ * @param attrs.dataFormat default: "NDHWC"
  */
 export function avgPool3DGrad<T extends DType = DType>(origInputShape: Operand<'int32'>, grad: Operand<T>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW' } & BuildOptions): Output<T> {
   return build('AvgPool3DGrad', [origInputShape, grad], { ksize: attrs.ksize, strides: attrs.strides, padding: attrs.padding, data_format: attrs.dataFormat }, attrs).output() as Output<T>;
@@ -686,7 +686,7 @@ export function avgPool3DGrad<T extends DType = DType>(origInputShape: Operand<'
  * TensorFlow's AvgPoolGrad.
  * @param attrs.ksize at least 4
  * @param attrs.strides at least 4
- * @param attrs.dataFormat default "NHWC"
+ * @param attrs.dataFormat default: "NHWC"
  */
 export function avgPoolGrad<T extends DType = DType>(origInputShape: Operand<'int32'>, grad: Operand<T>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW' } & BuildOptions): Output<T> {
   return build('AvgPoolGrad', [origInputShape, grad], { ksize: attrs.ksize, strides: attrs.strides, padding: attrs.padding, data_format: attrs.dataFormat }, attrs).output() as Output<T>;

@@ -7,8 +7,8 @@ import { type BuildOptions, type Operand, build, lists, named } from '../build.j
 
 /**
  * TensorFlow's BandedTriangularSolve.
- * @param attrs.lower default true
- * @param attrs.adjoint default false
+ * @param attrs.lower default: true
+ * @param attrs.adjoint default: false
  */
 export function bandedTriangularSolve<T extends DType = DType>(matrix: Operand<T>, rhs: Operand<T>, attrs: { readonly lower?: boolean; readonly adjoint?: boolean } & BuildOptions = {}): Output<T> {
   return build('BandedTriangularSolve', [matrix, rhs], { lower: attrs.lower, adjoint: attrs.adjoint }, attrs).output() as Output<T>;
@@ -18,10 +18,10 @@ export function bandedTriangularSolve<T extends DType = DType>(matrix: Operand<T
  * TensorFlow's Barrier.
  * Stateful.
  * @param attrs.componentTypes at least 1
- * @param attrs.shapes at least 0; default []
- * @param attrs.capacity default -1
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
+ * @param attrs.shapes at least 0; default: []
+ * @param attrs.capacity default: -1
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
  */
 export function barrier(attrs: { readonly componentTypes: readonly DType[]; readonly shapes?: readonly PartialShape[]; readonly capacity?: number | bigint; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): Output<'string'> {
   return build('Barrier', [], { component_types: attrs.componentTypes, shapes: attrs.shapes, capacity: attrs.capacity, container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'string'>;
@@ -29,7 +29,7 @@ export function barrier(attrs: { readonly componentTypes: readonly DType[]; read
 
 /**
  * TensorFlow's BarrierClose.
- * @param attrs.cancelPendingEnqueues default false
+ * @param attrs.cancelPendingEnqueues default: false
  */
 export function barrierClose(handle: Operand<'string'>, attrs: { readonly cancelPendingEnqueues?: boolean } & BuildOptions = {}): Operation {
   return build('BarrierClose', [handle], { cancel_pending_enqueues: attrs.cancelPendingEnqueues }, attrs);
@@ -59,9 +59,9 @@ export function barrierReadySize(handle: Operand<'string'>, attrs: BuildOptions 
 /**
  * TensorFlow's BarrierTakeMany.
  * @param attrs.componentTypes at least 1
- * @param attrs.allowSmallBatch default false
- * @param attrs.waitForIncomplete default false
- * @param attrs.timeoutMs default -1
+ * @param attrs.allowSmallBatch default: false
+ * @param attrs.waitForIncomplete default: false
+ * @param attrs.timeoutMs default: -1
  * @returns indices, keys, values
  */
 export function barrierTakeMany(handle: Operand<'string'>, numElements: Operand<'int32'>, attrs: { readonly componentTypes: readonly DType[]; readonly allowSmallBatch?: boolean; readonly waitForIncomplete?: boolean; readonly timeoutMs?: number | bigint } & BuildOptions): { indices: Output<'int64'>; keys: Output<'string'>; values: Output[] } {
@@ -70,11 +70,11 @@ export function barrierTakeMany(handle: Operand<'string'>, numElements: Operand<
 
 /**
  * TensorFlow's Batch.
- * @param attrs.maxEnqueuedBatches default 10
- * @param attrs.allowedBatchSizes default []
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
- * @param attrs.batchingQueue default ""
+ * @param attrs.maxEnqueuedBatches default: 10
+ * @param attrs.allowedBatchSizes default: []
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
+ * @param attrs.batchingQueue default: ""
  * @returns batchedTensors, batchIndex, id
  */
 export function batch(inTensors: readonly Operand[], attrs: { readonly numBatchThreads: number | bigint; readonly maxBatchSize: number | bigint; readonly maxEnqueuedBatches?: number | bigint; readonly batchTimeoutMicros: number | bigint; readonly allowedBatchSizes?: readonly (number | bigint)[]; readonly gradTimeoutMicros: number | bigint; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array; readonly batchingQueue?: string | Uint8Array } & BuildOptions): { batchedTensors: Output[]; batchIndex: Output<'int64'>; id: Output<'int64'> } {
@@ -101,7 +101,7 @@ export function batchCholeskyGrad<T extends DType = DType>(l: Operand<T>, grad: 
  * TensorFlow's BatchDataset: joins consecutive elements of a dataset into batches
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.metadata default ""
+ * @param attrs.metadata default: ""
  */
 export function batchDataset(inputDataset: Operand<'variant'>, batchSize: Operand<'int64'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
   return build('BatchDataset', [inputDataset, batchSize], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
@@ -109,10 +109,10 @@ export function batchDataset(inputDataset: Operand<'variant'>, batchSize: Operan
 
 /**
  * TensorFlow's BatchDatasetV2.
- * @param attrs.parallelCopy default false
+ * @param attrs.parallelCopy default: false
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.metadata default ""
+ * @param attrs.metadata default: ""
  */
 export function batchDatasetV2(inputDataset: Operand<'variant'>, batchSize: Operand<'int64'>, dropRemainder: Operand<'bool'>, attrs: { readonly parallelCopy?: boolean; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
   return build('BatchDatasetV2', [inputDataset, batchSize, dropRemainder], { parallel_copy: attrs.parallelCopy, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
@@ -144,19 +144,19 @@ export function batchFFT3D(input: Operand<'complex64'>, attrs: BuildOptions = {}
 
 /**
  * TensorFlow's BatchFunction.
- * @param attrs.maxEnqueuedBatches default 10
- * @param attrs.allowedBatchSizes default []
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
- * @param attrs.batchingQueue default ""
- * @param attrs.lowPriorityMaxBatchSize default 0
- * @param attrs.lowPriorityBatchTimeoutMicros default 0
- * @param attrs.lowPriorityAllowedBatchSizes default []
- * @param attrs.lowPriorityMaxEnqueuedBatches default 0
- * @param attrs.mixedPriorityPolicy default "low_priority_padding_with_max_batch_size"
- * @param attrs.batchPaddingPolicy default "PAD_UP"
+ * @param attrs.maxEnqueuedBatches default: 10
+ * @param attrs.allowedBatchSizes default: []
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
+ * @param attrs.batchingQueue default: ""
+ * @param attrs.lowPriorityMaxBatchSize default: 0
+ * @param attrs.lowPriorityBatchTimeoutMicros default: 0
+ * @param attrs.lowPriorityAllowedBatchSizes default: []
+ * @param attrs.lowPriorityMaxEnqueuedBatches default: 0
+ * @param attrs.mixedPriorityPolicy default: "low_priority_padding_with_max_batch_size"
+ * @param attrs.batchPaddingPolicy default: "PAD_UP"
  * @param attrs.tout at least 1
- * @param attrs.enableLargeBatchSplitting default false
+ * @param attrs.enableLargeBatchSplitting default: false
  */
 export function batchFunction(inTensors: readonly Operand[], capturedTensors: readonly Operand[], attrs: { readonly f: FunctionRef; readonly numBatchThreads: number | bigint; readonly maxBatchSize: number | bigint; readonly batchTimeoutMicros: number | bigint; readonly maxEnqueuedBatches?: number | bigint; readonly allowedBatchSizes?: readonly (number | bigint)[]; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array; readonly batchingQueue?: string | Uint8Array; readonly lowPriorityMaxBatchSize?: number | bigint; readonly lowPriorityBatchTimeoutMicros?: number | bigint; readonly lowPriorityAllowedBatchSizes?: readonly (number | bigint)[]; readonly lowPriorityMaxEnqueuedBatches?: number | bigint; readonly mixedPriorityPolicy?: 'low_priority_padding_with_max_batch_size' | 'low_priority_padding_with_next_allowed_batch_size' | 'priority_isolation' | 'priority_merge'; readonly batchPaddingPolicy?: 'PAD_UP' | 'BATCH_DOWN' | 'MINIMIZE_TPU_COST_PER_REQUEST'; readonly tout: readonly DType[]; readonly enableLargeBatchSplitting?: boolean } & BuildOptions): Output[] {
   return [...build('BatchFunction', [inTensors, capturedTensors], { f: attrs.f, num_batch_threads: attrs.numBatchThreads, max_batch_size: attrs.maxBatchSize, batch_timeout_micros: attrs.batchTimeoutMicros, max_enqueued_batches: attrs.maxEnqueuedBatches, allowed_batch_sizes: attrs.allowedBatchSizes, container: attrs.container, shared_name: attrs.sharedName, batching_queue: attrs.batchingQueue, low_priority_max_batch_size: attrs.lowPriorityMaxBatchSize, low_priority_batch_timeout_micros: attrs.lowPriorityBatchTimeoutMicros, low_priority_allowed_batch_sizes: attrs.lowPriorityAllowedBatchSizes, low_priority_max_enqueued_batches: attrs.lowPriorityMaxEnqueuedBatches, mixed_priority_policy: attrs.mixedPriorityPolicy, batch_padding_policy: attrs.batchPaddingPolicy, Tout: attrs.tout, enable_large_batch_splitting: attrs.enableLargeBatchSplitting }, attrs).outputs];
@@ -188,10 +188,10 @@ export function batchIFFT3D(input: Operand<'complex64'>, attrs: BuildOptions = {
 
 /**
  * TensorFlow's BatchMatMul.
- * @param attrs.adjX default false
- * @param attrs.adjY default false
- * @param attrs.gradX default false
- * @param attrs.gradY default false
+ * @param attrs.adjX default: false
+ * @param attrs.adjY default: false
+ * @param attrs.gradX default: false
+ * @param attrs.gradY default: false
  */
 export function batchMatMul<T extends DType = DType>(x: Operand<T>, y: Operand<T>, attrs: { readonly adjX?: boolean; readonly adjY?: boolean; readonly gradX?: boolean; readonly gradY?: boolean } & BuildOptions = {}): Output<T> {
   return build('BatchMatMul', [x, y], { adj_x: attrs.adjX, adj_y: attrs.adjY, grad_x: attrs.gradX, grad_y: attrs.gradY }, attrs).output() as Output<T>;
@@ -199,10 +199,10 @@ export function batchMatMul<T extends DType = DType>(x: Operand<T>, y: Operand<T
 
 /**
  * TensorFlow's BatchMatMulV2: products of stacks of matrices, whose leading axes broadcast
- * @param attrs.adjX default false
- * @param attrs.adjY default false
- * @param attrs.gradX default false
- * @param attrs.gradY default false
+ * @param attrs.adjX default: false
+ * @param attrs.adjY default: false
+ * @param attrs.gradX default: false
+ * @param attrs.gradY default: false
  */
 export function batchMatMulV2<T extends DType = DType>(x: Operand<T>, y: Operand<T>, attrs: { readonly adjX?: boolean; readonly adjY?: boolean; readonly gradX?: boolean; readonly gradY?: boolean } & BuildOptions = {}): Output<T> {
   return build('BatchMatMulV2', [x, y], { adj_x: attrs.adjX, adj_y: attrs.adjY, grad_x: attrs.gradX, grad_y: attrs.gradY }, attrs).output() as Output<T>;
@@ -211,10 +211,10 @@ export function batchMatMulV2<T extends DType = DType>(x: Operand<T>, y: Operand
 /**
  * TensorFlow's BatchMatMulV3.
  * @param attrs.tout one of bfloat16, float16, float32, float64, int16, int32, int64, complex64, complex128
- * @param attrs.adjX default false
- * @param attrs.adjY default false
- * @param attrs.gradX default false
- * @param attrs.gradY default false
+ * @param attrs.adjX default: false
+ * @param attrs.adjY default: false
+ * @param attrs.gradX default: false
+ * @param attrs.gradY default: false
  */
 export function batchMatMulV3<Tout extends DType = DType>(x: Operand, y: Operand, attrs: { readonly tout: Tout; readonly adjX?: boolean; readonly adjY?: boolean; readonly gradX?: boolean; readonly gradY?: boolean } & BuildOptions): Output<Tout> {
   return build('BatchMatMulV3', [x, y], { Tout: attrs.tout, adj_x: attrs.adjX, adj_y: attrs.adjY, grad_x: attrs.gradX, grad_y: attrs.gradY }, attrs).output() as Output<Tout>;
@@ -255,7 +255,7 @@ export function batchMatrixDiagPart<T extends DType = DType>(input: Operand<T>, 
 /**
  * TensorFlow's BatchMatrixInverse.
  * @deprecated since GraphDef version 13
- * @param attrs.adjoint default false
+ * @param attrs.adjoint default: false
  */
 export function batchMatrixInverse<T extends DType = DType>(input: Operand<T>, attrs: { readonly adjoint?: boolean } & BuildOptions = {}): Output<T> {
   return build('BatchMatrixInverse', [input], { adjoint: attrs.adjoint }, attrs).output() as Output<T>;
@@ -272,7 +272,7 @@ export function batchMatrixSetDiag<T extends DType = DType>(input: Operand<T>, d
 /**
  * TensorFlow's BatchMatrixSolve.
  * @deprecated since GraphDef version 13
- * @param attrs.adjoint default false
+ * @param attrs.adjoint default: false
  */
 export function batchMatrixSolve<T extends DType = DType>(matrix: Operand<T>, rhs: Operand<T>, attrs: { readonly adjoint?: boolean } & BuildOptions = {}): Output<T> {
   return build('BatchMatrixSolve', [matrix, rhs], { adjoint: attrs.adjoint }, attrs).output() as Output<T>;
@@ -281,7 +281,7 @@ export function batchMatrixSolve<T extends DType = DType>(matrix: Operand<T>, rh
 /**
  * TensorFlow's BatchMatrixSolveLs.
  * @deprecated since GraphDef version 13
- * @param attrs.fast default true
+ * @param attrs.fast default: true
  */
 export function batchMatrixSolveLs<T extends DType = DType>(matrix: Operand<T>, rhs: Operand<T>, l2Regularizer: Operand<'float64'>, attrs: { readonly fast?: boolean } & BuildOptions = {}): Output<T> {
   return build('BatchMatrixSolveLs', [matrix, rhs, l2Regularizer], { fast: attrs.fast }, attrs).output() as Output<T>;
@@ -290,8 +290,8 @@ export function batchMatrixSolveLs<T extends DType = DType>(matrix: Operand<T>, 
 /**
  * TensorFlow's BatchMatrixTriangularSolve.
  * @deprecated since GraphDef version 13
- * @param attrs.lower default true
- * @param attrs.adjoint default false
+ * @param attrs.lower default: true
+ * @param attrs.adjoint default: false
  */
 export function batchMatrixTriangularSolve<T extends DType = DType>(matrix: Operand<T>, rhs: Operand<T>, attrs: { readonly lower?: boolean; readonly adjoint?: boolean } & BuildOptions = {}): Output<T> {
   return build('BatchMatrixTriangularSolve', [matrix, rhs], { lower: attrs.lower, adjoint: attrs.adjoint }, attrs).output() as Output<T>;
@@ -325,7 +325,7 @@ export function batchSelfAdjointEig<T extends DType = DType>(input: Operand<T>, 
 /**
  * TensorFlow's BatchSelfAdjointEigV2.
  * @deprecated since GraphDef version 13
- * @param attrs.computeV default true
+ * @param attrs.computeV default: true
  * @returns e, v
  */
 export function batchSelfAdjointEigV2<T extends DType = DType>(input: Operand<T>, attrs: { readonly computeV?: boolean } & BuildOptions = {}): { e: Output<T>; v: Output<T> } {
@@ -335,8 +335,8 @@ export function batchSelfAdjointEigV2<T extends DType = DType>(input: Operand<T>
 /**
  * TensorFlow's BatchSvd.
  * @deprecated since GraphDef version 13
- * @param attrs.computeUv default true
- * @param attrs.fullMatrices default false
+ * @param attrs.computeUv default: true
+ * @param attrs.fullMatrices default: false
  * @returns s, u, v
  */
 export function batchSvd<T extends DType = DType>(input: Operand<T>, attrs: { readonly computeUv?: boolean; readonly fullMatrices?: boolean } & BuildOptions = {}): { s: Output<T>; u: Output<T>; v: Output<T> } {
@@ -451,7 +451,7 @@ export function betainc<T extends DType = DType>(a: Operand<T>, b: Operand<T>, x
 
 /**
  * TensorFlow's BiasAdd: adds a vector to every position along the channel axis
- * @param attrs.dataFormat default "NHWC"
+ * @param attrs.dataFormat default: "NHWC"
  */
 export function biasAdd<T extends DType = DType>(value: Operand<T>, bias: Operand<T>, attrs: { readonly dataFormat?: 'NHWC' | 'NCHW' } & BuildOptions = {}): Output<T> {
   return build('BiasAdd', [value, bias], { data_format: attrs.dataFormat }, attrs).output() as Output<T>;
@@ -459,7 +459,7 @@ export function biasAdd<T extends DType = DType>(value: Operand<T>, bias: Operan
 
 /**
  * TensorFlow's BiasAddGrad: sum of gradients over everything but the channels
- * @param attrs.dataFormat default "NHWC"
+ * @param attrs.dataFormat default: "NHWC"
  */
 export function biasAddGrad<T extends DType = DType>(outBackprop: Operand<T>, attrs: { readonly dataFormat?: 'NHWC' | 'NCHW' } & BuildOptions = {}): Output<T> {
   return build('BiasAddGrad', [outBackprop], { data_format: attrs.dataFormat }, attrs).output() as Output<T>;
@@ -488,21 +488,21 @@ export function bitcast<type extends DType = DType>(input: Operand, attrs: { rea
 }
 
 /**
- * TensorFlow's BitwiseAnd: bits that both have
+ * TensorFlow's BitwiseAnd: bitwise and
  */
 export function bitwiseAnd<T extends DType = DType>(x: Operand<T>, y: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('BitwiseAnd', [x, y], {}, attrs).output() as Output<T>;
 }
 
 /**
- * TensorFlow's BitwiseOr: bits that either has
+ * TensorFlow's BitwiseOr: bitwise or
  */
 export function bitwiseOr<T extends DType = DType>(x: Operand<T>, y: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('BitwiseOr', [x, y], {}, attrs).output() as Output<T>;
 }
 
 /**
- * TensorFlow's BitwiseXor: bits that exactly one has
+ * TensorFlow's BitwiseXor: bitwise exclusive or
  */
 export function bitwiseXor<T extends DType = DType>(x: Operand<T>, y: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('BitwiseXor', [x, y], {}, attrs).output() as Output<T>;
@@ -510,9 +510,9 @@ export function bitwiseXor<T extends DType = DType>(x: Operand<T>, y: Operand<T>
 
 /**
  * TensorFlow's BlockLSTM.
- * @param attrs.forgetBias default 1
- * @param attrs.cellClip default 3
- * @param attrs.usePeephole default false
+ * @param attrs.forgetBias default: 1
+ * @param attrs.cellClip default: 3
+ * @param attrs.usePeephole default: false
  * @returns i, cs, f, o, ci, co, h
  */
 export function blockLSTM<T extends DType = DType>(seqLenMax: Operand<'int64'>, x: Operand<T>, csPrev: Operand<T>, hPrev: Operand<T>, w: Operand<T>, wci: Operand<T>, wcf: Operand<T>, wco: Operand<T>, b: Operand<T>, attrs: { readonly forgetBias?: number; readonly cellClip?: number; readonly usePeephole?: boolean } & BuildOptions = {}): { i: Output<T>; cs: Output<T>; f: Output<T>; o: Output<T>; ci: Output<T>; co: Output<T>; h: Output<T> } {
@@ -537,8 +537,8 @@ export function blockLSTMGradV2<T extends DType = DType>(seqLenMax: Operand<'int
 
 /**
  * TensorFlow's BlockLSTMV2.
- * @param attrs.cellClip default 0
- * @param attrs.usePeephole default false
+ * @param attrs.cellClip default: 0
+ * @param attrs.usePeephole default: false
  * @returns i, cs, f, o, ci, co, h
  */
 export function blockLSTMV2<T extends DType = DType>(seqLenMax: Operand<'int64'>, x: Operand<T>, csPrev: Operand<T>, hPrev: Operand<T>, w: Operand<T>, wci: Operand<T>, wcf: Operand<T>, wco: Operand<T>, b: Operand<T>, attrs: { readonly cellClip?: number; readonly usePeephole?: boolean } & BuildOptions = {}): { i: Output<T>; cs: Output<T>; f: Output<T>; o: Output<T>; ci: Output<T>; co: Output<T>; h: Output<T> } {
@@ -564,7 +564,7 @@ export function boostedTreesBucketize(floatValues: readonly Operand<'float32'>[]
 /**
  * TensorFlow's BoostedTreesCalculateBestFeatureSplit.
  * @param attrs.logitsDimension at least 1
- * @param attrs.splitType default "inequality"
+ * @param attrs.splitType default: "inequality"
  * @returns nodeIds, gains, featureDimensions, thresholds, leftNodeContribs, rightNodeContribs, splitWithDefaultDirections
  */
 export function boostedTreesCalculateBestFeatureSplit(nodeIdRange: Operand<'int32'>, statsSummary: Operand<'float32'>, l1: Operand<'float32'>, l2: Operand<'float32'>, treeComplexity: Operand<'float32'>, minNodeWeight: Operand<'float32'>, attrs: { readonly logitsDimension: number | bigint; readonly splitType?: 'inequality' | 'equality' } & BuildOptions): { nodeIds: Output<'int32'>; gains: Output<'float32'>; featureDimensions: Output<'int32'>; thresholds: Output<'int32'>; leftNodeContribs: Output<'float32'>; rightNodeContribs: Output<'float32'>; splitWithDefaultDirections: Output<'string'> } {
@@ -608,7 +608,7 @@ export function boostedTreesCreateEnsemble(treeEnsembleHandle: Operand<'resource
 /**
  * TensorFlow's BoostedTreesCreateQuantileStreamResource.
  * Stateful.
- * @param attrs.maxElements default 1099511627776
+ * @param attrs.maxElements default: 1099511627776
  */
 export function boostedTreesCreateQuantileStreamResource(quantileStreamResourceHandle: Operand<'resource'>, epsilon: Operand<'float32'>, numStreams: Operand<'int64'>, attrs: { readonly maxElements?: number | bigint } & BuildOptions = {}): Operation {
   return build('BoostedTreesCreateQuantileStreamResource', [quantileStreamResourceHandle, epsilon, numStreams], { max_elements: attrs.maxElements }, attrs);
@@ -625,8 +625,8 @@ export function boostedTreesDeserializeEnsemble(treeEnsembleHandle: Operand<'res
 /**
  * TensorFlow's BoostedTreesEnsembleResourceHandleOp.
  * Stateful.
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
  */
 export function boostedTreesEnsembleResourceHandleOp(attrs: { readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions = {}): Output<'resource'> {
   return build('BoostedTreesEnsembleResourceHandleOp', [], { container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'resource'>;
@@ -701,7 +701,7 @@ export function boostedTreesQuantileStreamResourceDeserialize(quantileStreamReso
 /**
  * TensorFlow's BoostedTreesQuantileStreamResourceFlush.
  * Stateful.
- * @param attrs.generateQuantiles default false
+ * @param attrs.generateQuantiles default: false
  */
 export function boostedTreesQuantileStreamResourceFlush(quantileStreamResourceHandle: Operand<'resource'>, numBuckets: Operand<'int64'>, attrs: { readonly generateQuantiles?: boolean } & BuildOptions = {}): Operation {
   return build('BoostedTreesQuantileStreamResourceFlush', [quantileStreamResourceHandle, numBuckets], { generate_quantiles: attrs.generateQuantiles }, attrs);
@@ -719,8 +719,8 @@ export function boostedTreesQuantileStreamResourceGetBucketBoundaries(quantileSt
 /**
  * TensorFlow's BoostedTreesQuantileStreamResourceHandleOp.
  * Stateful.
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
  */
 export function boostedTreesQuantileStreamResourceHandleOp(attrs: { readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions = {}): Output<'resource'> {
   return build('BoostedTreesQuantileStreamResourceHandleOp', [], { container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'resource'>;
@@ -748,7 +748,7 @@ export function boostedTreesSparseAggregateStats(nodeIds: Operand<'int32'>, grad
 /**
  * TensorFlow's BoostedTreesSparseCalculateBestFeatureSplit.
  * @param attrs.logitsDimension at least 1
- * @param attrs.splitType default "inequality"
+ * @param attrs.splitType default: "inequality"
  * @returns nodeIds, gains, featureDimensions, thresholds, leftNodeContribs, rightNodeContribs, splitWithDefaultDirections
  */
 export function boostedTreesSparseCalculateBestFeatureSplit(nodeIdRange: Operand<'int32'>, statsSummaryIndices: Operand<'int32'>, statsSummaryValues: Operand<'float32'>, statsSummaryShape: Operand<'int32'>, l1: Operand<'float32'>, l2: Operand<'float32'>, treeComplexity: Operand<'float32'>, minNodeWeight: Operand<'float32'>, attrs: { readonly logitsDimension: number | bigint; readonly splitType?: 'inequality' } & BuildOptions): { nodeIds: Output<'int32'>; gains: Output<'float32'>; featureDimensions: Output<'int32'>; thresholds: Output<'int32'>; leftNodeContribs: Output<'float32'>; rightNodeContribs: Output<'float32'>; splitWithDefaultDirections: Output<'string'> } {
@@ -776,7 +776,7 @@ export function boostedTreesUpdateEnsemble(treeEnsembleHandle: Operand<'resource
 /**
  * TensorFlow's BoostedTreesUpdateEnsembleV2.
  * Stateful.
- * @param attrs.logitsDimension default 1
+ * @param attrs.logitsDimension default: 1
  */
 export function boostedTreesUpdateEnsembleV2(treeEnsembleHandle: Operand<'resource'>, featureIds: readonly Operand<'int32'>[], dimensionIds: readonly Operand<'int32'>[], nodeIds: readonly Operand<'int32'>[], gains: readonly Operand<'float32'>[], thresholds: readonly Operand<'int32'>[], leftNodeContribs: readonly Operand<'float32'>[], rightNodeContribs: readonly Operand<'float32'>[], splitTypes: readonly Operand<'string'>[], maxDepth: Operand<'int32'>, learningRate: Operand<'float32'>, pruningMode: Operand<'int32'>, attrs: { readonly logitsDimension?: number | bigint } & BuildOptions = {}): Operation {
   return build('BoostedTreesUpdateEnsembleV2', [treeEnsembleHandle, featureIds, dimensionIds, nodeIds, gains, thresholds, leftNodeContribs, rightNodeContribs, splitTypes, maxDepth, learningRate, pruningMode], { logits_dimension: attrs.logitsDimension }, attrs);

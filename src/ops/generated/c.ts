@@ -54,7 +54,7 @@ export function csvDatasetV2(filenames: Operand<'string'>, compressionType: Oper
  * TensorFlow's CTCBeamSearchDecoder.
  * @param attrs.beamWidth at least 1
  * @param attrs.topPaths at least 1
- * @param attrs.mergeRepeated default true
+ * @param attrs.mergeRepeated default: true
  * @returns decodedIndices, decodedValues, decodedShape, logProbability
  */
 export function ctcBeamSearchDecoder<T extends DType = DType>(inputs: Operand<T>, sequenceLength: Operand<'int32'>, attrs: { readonly beamWidth: number | bigint; readonly topPaths: number | bigint; readonly mergeRepeated?: boolean } & BuildOptions): { decodedIndices: Output[]; decodedValues: Output[]; decodedShape: Output[]; logProbability: Output<T> } {
@@ -63,8 +63,8 @@ export function ctcBeamSearchDecoder<T extends DType = DType>(inputs: Operand<T>
 
 /**
  * TensorFlow's CTCGreedyDecoder.
- * @param attrs.mergeRepeated default false
- * @param attrs.blankIndex default -1
+ * @param attrs.mergeRepeated default: false
+ * @param attrs.blankIndex default: -1
  * @returns decodedIndices, decodedValues, decodedShape, logProbability
  */
 export function ctcGreedyDecoder<T extends DType = DType>(inputs: Operand<T>, sequenceLength: Operand<'int32'>, attrs: { readonly mergeRepeated?: boolean; readonly blankIndex?: number | bigint } & BuildOptions = {}): { decodedIndices: Output<'int64'>; decodedValues: Output<'int64'>; decodedShape: Output<'int64'>; logProbability: Output<T> } {
@@ -73,9 +73,9 @@ export function ctcGreedyDecoder<T extends DType = DType>(inputs: Operand<T>, se
 
 /**
  * TensorFlow's CTCLoss.
- * @param attrs.preprocessCollapseRepeated default false
- * @param attrs.ctcMergeRepeated default true
- * @param attrs.ignoreLongerOutputsThanInputs default false
+ * @param attrs.preprocessCollapseRepeated default: false
+ * @param attrs.ctcMergeRepeated default: true
+ * @param attrs.ignoreLongerOutputsThanInputs default: false
  * @returns loss, gradient
  */
 export function ctcLoss<T extends DType = DType>(inputs: Operand<T>, labelsIndices: Operand<'int64'>, labelsValues: Operand<'int32'>, sequenceLength: Operand<'int32'>, attrs: { readonly preprocessCollapseRepeated?: boolean; readonly ctcMergeRepeated?: boolean; readonly ignoreLongerOutputsThanInputs?: boolean } & BuildOptions = {}): { loss: Output<T>; gradient: Output<T> } {
@@ -84,9 +84,9 @@ export function ctcLoss<T extends DType = DType>(inputs: Operand<T>, labelsIndic
 
 /**
  * TensorFlow's CTCLossV2.
- * @param attrs.preprocessCollapseRepeated default false
- * @param attrs.ctcMergeRepeated default true
- * @param attrs.ignoreLongerOutputsThanInputs default false
+ * @param attrs.preprocessCollapseRepeated default: false
+ * @param attrs.ctcMergeRepeated default: true
+ * @param attrs.ignoreLongerOutputsThanInputs default: false
  * @returns loss, gradient
  */
 export function ctcLossV2(inputs: Operand<'float32'>, labelsIndices: Operand<'int64'>, labelsValues: Operand<'int32'>, sequenceLength: Operand<'int32'>, attrs: { readonly preprocessCollapseRepeated?: boolean; readonly ctcMergeRepeated?: boolean; readonly ignoreLongerOutputsThanInputs?: boolean } & BuildOptions = {}): { loss: Output<'float32'>; gradient: Output<'float32'> } {
@@ -97,7 +97,7 @@ export function ctcLossV2(inputs: Operand<'float32'>, labelsIndices: Operand<'in
  * TensorFlow's CacheDataset.
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.metadata default ""
+ * @param attrs.metadata default: ""
  */
 export function cacheDataset(inputDataset: Operand<'variant'>, filename: Operand<'string'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
   return build('CacheDataset', [inputDataset, filename], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
@@ -108,7 +108,7 @@ export function cacheDataset(inputDataset: Operand<'variant'>, filename: Operand
  * Stateful.
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.metadata default ""
+ * @param attrs.metadata default: ""
  */
 export function cacheDatasetV2(inputDataset: Operand<'variant'>, filename: Operand<'string'>, cache: Operand<'resource'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
   return build('CacheDatasetV2', [inputDataset, filename, cache], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
@@ -129,7 +129,7 @@ export function calibrationStatisticsSaver(args: readonly Operand[], attrs: { re
  * Stateful.
  * @param attrs.tout at least 0
  * @param attrs.branches at least 1
- * @param attrs.outputShapes default []
+ * @param attrs.outputShapes default: []
  */
 export function caseOp(branchIndex: Operand<'int32'>, input: readonly Operand[], attrs: { readonly tout: readonly DType[]; readonly branches: readonly FunctionRef[]; readonly outputShapes?: readonly PartialShape[] } & BuildOptions): Output[] {
   return [...build('Case', [branchIndex, input], { Tout: attrs.tout, branches: attrs.branches, output_shapes: attrs.outputShapes }, attrs).outputs];
@@ -137,14 +137,14 @@ export function caseOp(branchIndex: Operand<'int32'>, input: readonly Operand[],
 
 /**
  * TensorFlow's Cast: converts elements to another type
- * @param attrs.truncate default false
+ * @param attrs.truncate default: false
  */
 export function cast<DstT extends DType = DType>(x: Operand, attrs: { readonly dstT: DstT; readonly truncate?: boolean } & BuildOptions): Output<DstT> {
   return build('Cast', [x], { DstT: attrs.dstT, Truncate: attrs.truncate }, attrs).output() as Output<DstT>;
 }
 
 /**
- * TensorFlow's Ceil: next whole number above
+ * TensorFlow's Ceil: rounds up to an integer
  */
 export function ceil<T extends DType = DType>(x: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Ceil', [x], {}, attrs).output() as Output<T>;
@@ -234,9 +234,9 @@ export function collateTPUEmbeddingMemory(memoryConfigs: readonly Operand<'strin
 /**
  * TensorFlow's CollectiveAllToAllV2.
  * Stateful.
- * @param attrs.communicationHint default "auto"
- * @param attrs.timeoutSeconds default 0
- * @param attrs.isStateless default false
+ * @param attrs.communicationHint default: "auto"
+ * @param attrs.timeoutSeconds default: 0
+ * @param attrs.isStateless default: false
  */
 export function collectiveAllToAllV2<T extends DType = DType>(input: Operand<T>, groupSize: Operand<'int32'>, groupKey: Operand<'int32'>, instanceKey: Operand<'int32'>, orderingToken: readonly Operand<'resource'>[], attrs: { readonly communicationHint?: string | Uint8Array; readonly timeoutSeconds?: number; readonly isStateless?: boolean } & BuildOptions = {}): Output<T> {
   return build('CollectiveAllToAllV2', [input, groupSize, groupKey, instanceKey, orderingToken], { communication_hint: attrs.communicationHint, timeout_seconds: attrs.timeoutSeconds, is_stateless: attrs.isStateless }, attrs).output() as Output<T>;
@@ -245,7 +245,7 @@ export function collectiveAllToAllV2<T extends DType = DType>(input: Operand<T>,
 /**
  * TensorFlow's CollectiveAllToAllV3.
  * Stateful.
- * @param attrs.timeoutSeconds default 0
+ * @param attrs.timeoutSeconds default: 0
  */
 export function collectiveAllToAllV3<T extends DType = DType>(input: Operand<T>, communicator: Operand<'resource'>, groupAssignment: Operand<'int32'>, attrs: { readonly timeoutSeconds?: number } & BuildOptions = {}): Output<T> {
   return build('CollectiveAllToAllV3', [input, communicator, groupAssignment], { timeout_seconds: attrs.timeoutSeconds }, attrs).output() as Output<T>;
@@ -264,8 +264,8 @@ export function collectiveAssignGroupV2(groupAssignment: Operand<'int32'>, devic
  * TensorFlow's CollectiveBcastRecv.
  * Stateful.
  * @param attrs.t one of bool, float32, float16, float64, int32, int64
- * @param attrs.communicationHint default "auto"
- * @param attrs.timeoutSeconds default 0
+ * @param attrs.communicationHint default: "auto"
+ * @param attrs.timeoutSeconds default: 0
  */
 export function collectiveBcastRecv<T extends DType = DType>(attrs: { readonly t: T; readonly groupSize: number | bigint; readonly groupKey: number | bigint; readonly instanceKey: number | bigint; readonly shape: PartialShape; readonly communicationHint?: string | Uint8Array; readonly timeoutSeconds?: number } & BuildOptions): Output<T> {
   return build('CollectiveBcastRecv', [], { T: attrs.t, group_size: attrs.groupSize, group_key: attrs.groupKey, instance_key: attrs.instanceKey, shape: attrs.shape, communication_hint: attrs.communicationHint, timeout_seconds: attrs.timeoutSeconds }, attrs).output() as Output<T>;
@@ -275,8 +275,8 @@ export function collectiveBcastRecv<T extends DType = DType>(attrs: { readonly t
  * TensorFlow's CollectiveBcastRecvV2.
  * Stateful.
  * @param attrs.t one of bool, float32, float16, float64, int32, int64
- * @param attrs.communicationHint default "auto"
- * @param attrs.timeoutSeconds default 0
+ * @param attrs.communicationHint default: "auto"
+ * @param attrs.timeoutSeconds default: 0
  */
 export function collectiveBcastRecvV2<T extends DType = DType>(groupSize: Operand<'int32'>, groupKey: Operand<'int32'>, instanceKey: Operand<'int32'>, shape: Operand, attrs: { readonly t: T; readonly communicationHint?: string | Uint8Array; readonly timeoutSeconds?: number } & BuildOptions): Output<T> {
   return build('CollectiveBcastRecvV2', [groupSize, groupKey, instanceKey, shape], { T: attrs.t, communication_hint: attrs.communicationHint, timeout_seconds: attrs.timeoutSeconds }, attrs).output() as Output<T>;
@@ -285,8 +285,8 @@ export function collectiveBcastRecvV2<T extends DType = DType>(groupSize: Operan
 /**
  * TensorFlow's CollectiveBcastSend.
  * Stateful.
- * @param attrs.communicationHint default "auto"
- * @param attrs.timeoutSeconds default 0
+ * @param attrs.communicationHint default: "auto"
+ * @param attrs.timeoutSeconds default: 0
  */
 export function collectiveBcastSend<T extends DType = DType>(input: Operand<T>, attrs: { readonly groupSize: number | bigint; readonly groupKey: number | bigint; readonly instanceKey: number | bigint; readonly shape: PartialShape; readonly communicationHint?: string | Uint8Array; readonly timeoutSeconds?: number } & BuildOptions): Output<T> {
   return build('CollectiveBcastSend', [input], { group_size: attrs.groupSize, group_key: attrs.groupKey, instance_key: attrs.instanceKey, shape: attrs.shape, communication_hint: attrs.communicationHint, timeout_seconds: attrs.timeoutSeconds }, attrs).output() as Output<T>;
@@ -295,8 +295,8 @@ export function collectiveBcastSend<T extends DType = DType>(input: Operand<T>, 
 /**
  * TensorFlow's CollectiveBcastSendV2.
  * Stateful.
- * @param attrs.communicationHint default "auto"
- * @param attrs.timeoutSeconds default 0
+ * @param attrs.communicationHint default: "auto"
+ * @param attrs.timeoutSeconds default: 0
  */
 export function collectiveBcastSendV2<T extends DType = DType>(input: Operand<T>, groupSize: Operand<'int32'>, groupKey: Operand<'int32'>, instanceKey: Operand<'int32'>, attrs: { readonly communicationHint?: string | Uint8Array; readonly timeoutSeconds?: number } & BuildOptions = {}): Output<T> {
   return build('CollectiveBcastSendV2', [input, groupSize, groupKey, instanceKey], { communication_hint: attrs.communicationHint, timeout_seconds: attrs.timeoutSeconds }, attrs).output() as Output<T>;
@@ -305,8 +305,8 @@ export function collectiveBcastSendV2<T extends DType = DType>(input: Operand<T>
 /**
  * TensorFlow's CollectiveGather.
  * Stateful.
- * @param attrs.communicationHint default "auto"
- * @param attrs.timeoutSeconds default 0
+ * @param attrs.communicationHint default: "auto"
+ * @param attrs.timeoutSeconds default: 0
  */
 export function collectiveGather<T extends DType = DType>(input: Operand<T>, attrs: { readonly groupSize: number | bigint; readonly groupKey: number | bigint; readonly instanceKey: number | bigint; readonly shape: PartialShape; readonly communicationHint?: string | Uint8Array; readonly timeoutSeconds?: number } & BuildOptions): Output<T> {
   return build('CollectiveGather', [input], { group_size: attrs.groupSize, group_key: attrs.groupKey, instance_key: attrs.instanceKey, shape: attrs.shape, communication_hint: attrs.communicationHint, timeout_seconds: attrs.timeoutSeconds }, attrs).output() as Output<T>;
@@ -315,9 +315,9 @@ export function collectiveGather<T extends DType = DType>(input: Operand<T>, att
 /**
  * TensorFlow's CollectiveGatherV2.
  * Stateful.
- * @param attrs.communicationHint default "auto"
- * @param attrs.timeoutSeconds default 0
- * @param attrs.isStateless default false
+ * @param attrs.communicationHint default: "auto"
+ * @param attrs.timeoutSeconds default: 0
+ * @param attrs.isStateless default: false
  */
 export function collectiveGatherV2<T extends DType = DType>(input: Operand<T>, groupSize: Operand<'int32'>, groupKey: Operand<'int32'>, instanceKey: Operand<'int32'>, orderingToken: readonly Operand<'resource'>[], attrs: { readonly communicationHint?: string | Uint8Array; readonly timeoutSeconds?: number; readonly isStateless?: boolean } & BuildOptions = {}): Output<T> {
   return build('CollectiveGatherV2', [input, groupSize, groupKey, instanceKey, orderingToken], { communication_hint: attrs.communicationHint, timeout_seconds: attrs.timeoutSeconds, is_stateless: attrs.isStateless }, attrs).output() as Output<T>;
@@ -326,8 +326,8 @@ export function collectiveGatherV2<T extends DType = DType>(input: Operand<T>, g
 /**
  * TensorFlow's CollectiveInitializeCommunicator.
  * Stateful.
- * @param attrs.communicationHint default "auto"
- * @param attrs.timeoutSeconds default 0
+ * @param attrs.communicationHint default: "auto"
+ * @param attrs.timeoutSeconds default: 0
  */
 export function collectiveInitializeCommunicator(groupKey: Operand<'int32'>, rank: Operand<'int32'>, groupSize: Operand<'int32'>, attrs: { readonly communicationHint?: string | Uint8Array; readonly timeoutSeconds?: number } & BuildOptions = {}): Output<'resource'> {
   return build('CollectiveInitializeCommunicator', [groupKey, rank, groupSize], { communication_hint: attrs.communicationHint, timeout_seconds: attrs.timeoutSeconds }, attrs).output() as Output<'resource'>;
@@ -344,9 +344,9 @@ export function collectivePermute<T extends DType = DType>(input: Operand<T>, so
 /**
  * TensorFlow's CollectiveReduce.
  * Stateful.
- * @param attrs.waitFor default []
- * @param attrs.communicationHint default "auto"
- * @param attrs.timeoutSeconds default 0
+ * @param attrs.waitFor default: []
+ * @param attrs.communicationHint default: "auto"
+ * @param attrs.timeoutSeconds default: 0
  */
 export function collectiveReduce<T extends DType = DType>(input: Operand<T>, attrs: { readonly groupSize: number | bigint; readonly groupKey: number | bigint; readonly instanceKey: number | bigint; readonly mergeOp: 'Min' | 'Max' | 'Mul' | 'Add'; readonly finalOp: 'Id' | 'Div'; readonly subdivOffsets: readonly (number | bigint)[]; readonly waitFor?: readonly (number | bigint)[]; readonly communicationHint?: string | Uint8Array; readonly timeoutSeconds?: number } & BuildOptions): Output<T> {
   return build('CollectiveReduce', [input], { group_size: attrs.groupSize, group_key: attrs.groupKey, instance_key: attrs.instanceKey, merge_op: attrs.mergeOp, final_op: attrs.finalOp, subdiv_offsets: attrs.subdivOffsets, wait_for: attrs.waitFor, communication_hint: attrs.communicationHint, timeout_seconds: attrs.timeoutSeconds }, attrs).output() as Output<T>;
@@ -355,10 +355,10 @@ export function collectiveReduce<T extends DType = DType>(input: Operand<T>, att
 /**
  * TensorFlow's CollectiveReduceScatterV2.
  * Stateful.
- * @param attrs.communicationHint default "auto"
- * @param attrs.timeoutSeconds default 0
- * @param attrs.isStateless default false
- * @param attrs.maxSubdivsPerDevice default -1
+ * @param attrs.communicationHint default: "auto"
+ * @param attrs.timeoutSeconds default: 0
+ * @param attrs.isStateless default: false
+ * @param attrs.maxSubdivsPerDevice default: -1
  */
 export function collectiveReduceScatterV2<T extends DType = DType>(input: Operand<T>, groupSize: Operand<'int32'>, groupKey: Operand<'int32'>, instanceKey: Operand<'int32'>, orderingToken: readonly Operand<'resource'>[], attrs: { readonly mergeOp: 'Min' | 'Max' | 'Mul' | 'Add'; readonly finalOp: 'Id' | 'Div'; readonly communicationHint?: string | Uint8Array; readonly timeoutSeconds?: number; readonly isStateless?: boolean; readonly maxSubdivsPerDevice?: number | bigint } & BuildOptions): Output<T> {
   return build('CollectiveReduceScatterV2', [input, groupSize, groupKey, instanceKey, orderingToken], { merge_op: attrs.mergeOp, final_op: attrs.finalOp, communication_hint: attrs.communicationHint, timeout_seconds: attrs.timeoutSeconds, is_stateless: attrs.isStateless, max_subdivs_per_device: attrs.maxSubdivsPerDevice }, attrs).output() as Output<T>;
@@ -367,10 +367,10 @@ export function collectiveReduceScatterV2<T extends DType = DType>(input: Operan
 /**
  * TensorFlow's CollectiveReduceV2.
  * Stateful.
- * @param attrs.communicationHint default "auto"
- * @param attrs.timeoutSeconds default 0
- * @param attrs.isStateless default false
- * @param attrs.maxSubdivsPerDevice default -1
+ * @param attrs.communicationHint default: "auto"
+ * @param attrs.timeoutSeconds default: 0
+ * @param attrs.isStateless default: false
+ * @param attrs.maxSubdivsPerDevice default: -1
  */
 export function collectiveReduceV2<T extends DType = DType>(input: Operand<T>, groupSize: Operand<'int32'>, groupKey: Operand<'int32'>, instanceKey: Operand<'int32'>, orderingToken: readonly Operand<'resource'>[], attrs: { readonly mergeOp: 'Min' | 'Max' | 'Mul' | 'Add'; readonly finalOp: 'Id' | 'Div'; readonly communicationHint?: string | Uint8Array; readonly timeoutSeconds?: number; readonly isStateless?: boolean; readonly maxSubdivsPerDevice?: number | bigint } & BuildOptions): Output<T> {
   return build('CollectiveReduceV2', [input, groupSize, groupKey, instanceKey, orderingToken], { merge_op: attrs.mergeOp, final_op: attrs.finalOp, communication_hint: attrs.communicationHint, timeout_seconds: attrs.timeoutSeconds, is_stateless: attrs.isStateless, max_subdivs_per_device: attrs.maxSubdivsPerDevice }, attrs).output() as Output<T>;
@@ -379,7 +379,7 @@ export function collectiveReduceV2<T extends DType = DType>(input: Operand<T>, g
 /**
  * TensorFlow's CollectiveReduceV3.
  * Stateful.
- * @param attrs.timeoutSeconds default 0
+ * @param attrs.timeoutSeconds default: 0
  */
 export function collectiveReduceV3<T extends DType = DType>(input: Operand<T>, communicator: Operand<'resource'>, groupAssignment: Operand<'int32'>, attrs: { readonly reduction: 'Min' | 'Max' | 'Mul' | 'Add'; readonly timeoutSeconds?: number } & BuildOptions): Output<T> {
   return build('CollectiveReduceV3', [input, communicator, groupAssignment], { reduction: attrs.reduction, timeout_seconds: attrs.timeoutSeconds }, attrs).output() as Output<T>;
@@ -387,8 +387,8 @@ export function collectiveReduceV3<T extends DType = DType>(input: Operand<T>, c
 
 /**
  * TensorFlow's CombinedNonMaxSuppression.
- * @param attrs.padPerClass default false
- * @param attrs.clipBoxes default true
+ * @param attrs.padPerClass default: false
+ * @param attrs.clipBoxes default: true
  * @returns nmsedBoxes, nmsedScores, nmsedClasses, validDetections
  */
 export function combinedNonMaxSuppression(boxes: Operand<'float32'>, scores: Operand<'float32'>, maxOutputSizePerClass: Operand<'int32'>, maxTotalSize: Operand<'int32'>, iouThreshold: Operand<'float32'>, scoreThreshold: Operand<'float32'>, attrs: { readonly padPerClass?: boolean; readonly clipBoxes?: boolean } & BuildOptions = {}): { nmsedBoxes: Output<'float32'>; nmsedScores: Output<'float32'>; nmsedClasses: Output<'float32'>; validDetections: Output<'int32'> } {
@@ -397,15 +397,15 @@ export function combinedNonMaxSuppression(boxes: Operand<'float32'>, scores: Ope
 
 /**
  * TensorFlow's Complex: complex numbers from real and imaginary parts
- * @param attrs.tout one of complex64, complex128; default complex64
+ * @param attrs.tout one of complex64, complex128; default: complex64
  */
 export function complex(real: Operand, imag: Operand, attrs: { readonly tout?: DType } & BuildOptions = {}): Output {
   return build('Complex', [real, imag], { Tout: attrs.tout }, attrs).output() as Output;
 }
 
 /**
- * TensorFlow's ComplexAbs: size of complex numbers
- * @param attrs.tout one of float32, float64; default float32
+ * TensorFlow's ComplexAbs: absolute value of complex numbers
+ * @param attrs.tout one of float32, float64; default: float32
  */
 export function complexAbs(x: Operand, attrs: { readonly tout?: DType } & BuildOptions = {}): Output {
   return build('ComplexAbs', [x], { Tout: attrs.tout }, attrs).output() as Output;
@@ -435,8 +435,8 @@ export function compressElement(components: readonly Operand[], attrs: BuildOpti
 
 /**
  * TensorFlow's ComputeAccidentalHits.
- * @param attrs.seed default 0
- * @param attrs.seed2 default 0
+ * @param attrs.seed default: 0
+ * @param attrs.seed2 default: 0
  * @returns indices, ids, weights
  */
 export function computeAccidentalHits(trueClasses: Operand<'int64'>, sampledCandidates: Operand<'int64'>, attrs: { readonly numTrue: number | bigint; readonly seed?: number | bigint; readonly seed2?: number | bigint } & BuildOptions): { indices: Output<'int32'>; ids: Output<'int64'>; weights: Output<'float32'> } {
@@ -507,7 +507,7 @@ export function concatV2<T extends DType = DType>(values: readonly Operand<T>[],
  * TensorFlow's ConcatenateDataset.
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.metadata default ""
+ * @param attrs.metadata default: ""
  */
 export function concatenateDataset(inputDataset: Operand<'variant'>, anotherDataset: Operand<'variant'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
   return build('ConcatenateDataset', [inputDataset, anotherDataset], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
@@ -517,9 +517,9 @@ export function concatenateDataset(inputDataset: Operand<'variant'>, anotherData
  * TensorFlow's ConditionalAccumulator.
  * Stateful.
  * @param attrs.dtype one of float32, float64, int32, uint8, int16, int8, complex64, int64, qint8, quint8, qint32, bfloat16, qint16, quint16, uint16, complex128, float16, uint32, uint64
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
- * @param attrs.reductionType default "MEAN"
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
+ * @param attrs.reductionType default: "MEAN"
  */
 export function conditionalAccumulator(attrs: { readonly dtype: DType; readonly shape: PartialShape; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array; readonly reductionType?: 'MEAN' | 'SUM' } & BuildOptions): Output<'string'> {
   return build('ConditionalAccumulator', [], { dtype: attrs.dtype, shape: attrs.shape, container: attrs.container, shared_name: attrs.sharedName, reduction_type: attrs.reductionType }, attrs).output() as Output<'string'>;
@@ -528,7 +528,7 @@ export function conditionalAccumulator(attrs: { readonly dtype: DType; readonly 
 /**
  * TensorFlow's ConfigureAndInitializeGlobalTPU.
  * Stateful.
- * @param attrs.useTfrtHostRuntime default true
+ * @param attrs.useTfrtHostRuntime default: true
  */
 export function configureAndInitializeGlobalTPU(attrs: { readonly useTfrtHostRuntime?: boolean } & BuildOptions = {}): Output<'int32'> {
   return build('ConfigureAndInitializeGlobalTPU', [], { use_tfrt_host_runtime: attrs.useTfrtHostRuntime }, attrs).output() as Output<'int32'>;
@@ -537,12 +537,12 @@ export function configureAndInitializeGlobalTPU(attrs: { readonly useTfrtHostRun
 /**
  * TensorFlow's ConfigureDistributedTPU.
  * Stateful.
- * @param attrs.embeddingConfig default ""
- * @param attrs.tpuEmbeddingConfig default ""
- * @param attrs.isGlobalInit default false
- * @param attrs.enableWholeMeshCompilations default false
- * @param attrs.compilationFailureClosesChips default true
- * @param attrs.tpuCancellationClosesChips default 0
+ * @param attrs.embeddingConfig default: ""
+ * @param attrs.tpuEmbeddingConfig default: ""
+ * @param attrs.isGlobalInit default: false
+ * @param attrs.enableWholeMeshCompilations default: false
+ * @param attrs.compilationFailureClosesChips default: true
+ * @param attrs.tpuCancellationClosesChips default: 0
  */
 export function configureDistributedTPU(attrs: { readonly embeddingConfig?: string | Uint8Array; readonly tpuEmbeddingConfig?: string | Uint8Array; readonly isGlobalInit?: boolean; readonly enableWholeMeshCompilations?: boolean; readonly compilationFailureClosesChips?: boolean; readonly tpuCancellationClosesChips?: number | bigint } & BuildOptions = {}): Output<'string'> {
   return build('ConfigureDistributedTPU', [], { embedding_config: attrs.embeddingConfig, tpu_embedding_config: attrs.tpuEmbeddingConfig, is_global_init: attrs.isGlobalInit, enable_whole_mesh_compilations: attrs.enableWholeMeshCompilations, compilation_failure_closes_chips: attrs.compilationFailureClosesChips, tpu_cancellation_closes_chips: attrs.tpuCancellationClosesChips }, attrs).output() as Output<'string'>;
@@ -618,11 +618,11 @@ export function controlTrigger(attrs: BuildOptions = {}): Operation {
 
 /**
  * TensorFlow's Conv.
- * @param attrs.explicitPaddings default []
- * @param attrs.dataFormat default "CHANNELS_LAST"
- * @param attrs.dilations default []
- * @param attrs.batchDims default 1
- * @param attrs.groups default 1
+ * @param attrs.explicitPaddings default: []
+ * @param attrs.dataFormat default: "CHANNELS_LAST"
+ * @param attrs.dilations default: []
+ * @param attrs.batchDims default: 1
+ * @param attrs.groups default: 1
  */
 export function conv<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly dataFormat?: 'CHANNELS_FIRST' | 'CHANNELS_LAST'; readonly dilations?: readonly (number | bigint)[]; readonly batchDims?: number | bigint; readonly groups?: number | bigint } & BuildOptions): Output<T> {
   return build('Conv', [input, filter], { strides: attrs.strides, padding: attrs.padding, explicit_paddings: attrs.explicitPaddings, data_format: attrs.dataFormat, dilations: attrs.dilations, batch_dims: attrs.batchDims, groups: attrs.groups }, attrs).output() as Output<T>;
@@ -630,10 +630,10 @@ export function conv<T extends DType = DType>(input: Operand<T>, filter: Operand
 
 /**
  * TensorFlow's Conv2D: convolves images with filters
- * @param attrs.useCudnnOnGpu default true
- * @param attrs.explicitPaddings default []
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.dilations default [1, 1, 1, 1]
+ * @param attrs.useCudnnOnGpu default: true
+ * @param attrs.explicitPaddings default: []
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.dilations default: [1, 1, 1, 1]
  */
 export function conv2D<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): Output<T> {
   return build('Conv2D', [input, filter], { strides: attrs.strides, use_cudnn_on_gpu: attrs.useCudnnOnGpu, padding: attrs.padding, explicit_paddings: attrs.explicitPaddings, data_format: attrs.dataFormat, dilations: attrs.dilations }, attrs).output() as Output<T>;
@@ -641,10 +641,10 @@ export function conv2D<T extends DType = DType>(input: Operand<T>, filter: Opera
 
 /**
  * TensorFlow's Conv2DBackpropFilter: gradient of a convolution for its filter
- * @param attrs.useCudnnOnGpu default true
- * @param attrs.explicitPaddings default []
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.dilations default [1, 1, 1, 1]
+ * @param attrs.useCudnnOnGpu default: true
+ * @param attrs.explicitPaddings default: []
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.dilations default: [1, 1, 1, 1]
  */
 export function conv2DBackpropFilter<T extends DType = DType>(input: Operand<T>, filterSizes: Operand<'int32'>, outBackprop: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): Output<T> {
   return build('Conv2DBackpropFilter', [input, filterSizes, outBackprop], { strides: attrs.strides, use_cudnn_on_gpu: attrs.useCudnnOnGpu, padding: attrs.padding, explicit_paddings: attrs.explicitPaddings, data_format: attrs.dataFormat, dilations: attrs.dilations }, attrs).output() as Output<T>;
@@ -652,10 +652,10 @@ export function conv2DBackpropFilter<T extends DType = DType>(input: Operand<T>,
 
 /**
  * TensorFlow's Conv2DBackpropFilterV2.
- * @param attrs.useCudnnOnGpu default true
- * @param attrs.explicitPaddings default []
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.dilations default [1, 1, 1, 1]
+ * @param attrs.useCudnnOnGpu default: true
+ * @param attrs.explicitPaddings default: []
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.dilations default: [1, 1, 1, 1]
  */
 export function conv2DBackpropFilterV2<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, outBackprop: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): Output<T> {
   return build('Conv2DBackpropFilterV2', [input, filter, outBackprop], { strides: attrs.strides, use_cudnn_on_gpu: attrs.useCudnnOnGpu, padding: attrs.padding, explicit_paddings: attrs.explicitPaddings, data_format: attrs.dataFormat, dilations: attrs.dilations }, attrs).output() as Output<T>;
@@ -663,10 +663,10 @@ export function conv2DBackpropFilterV2<T extends DType = DType>(input: Operand<T
 
 /**
  * TensorFlow's Conv2DBackpropInput: gradient of a convolution for its images
- * @param attrs.useCudnnOnGpu default true
- * @param attrs.explicitPaddings default []
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.dilations default [1, 1, 1, 1]
+ * @param attrs.useCudnnOnGpu default: true
+ * @param attrs.explicitPaddings default: []
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.dilations default: [1, 1, 1, 1]
  */
 export function conv2DBackpropInput<T extends DType = DType>(inputSizes: Operand<'int32'>, filter: Operand<T>, outBackprop: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): Output<T> {
   return build('Conv2DBackpropInput', [inputSizes, filter, outBackprop], { strides: attrs.strides, use_cudnn_on_gpu: attrs.useCudnnOnGpu, padding: attrs.padding, explicit_paddings: attrs.explicitPaddings, data_format: attrs.dataFormat, dilations: attrs.dilations }, attrs).output() as Output<T>;
@@ -674,10 +674,10 @@ export function conv2DBackpropInput<T extends DType = DType>(inputSizes: Operand
 
 /**
  * TensorFlow's Conv2DBackpropInputV2.
- * @param attrs.useCudnnOnGpu default true
- * @param attrs.explicitPaddings default []
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.dilations default [1, 1, 1, 1]
+ * @param attrs.useCudnnOnGpu default: true
+ * @param attrs.explicitPaddings default: []
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.dilations default: [1, 1, 1, 1]
  */
 export function conv2DBackpropInputV2<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, outBackprop: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): Output<T> {
   return build('Conv2DBackpropInputV2', [input, filter, outBackprop], { strides: attrs.strides, use_cudnn_on_gpu: attrs.useCudnnOnGpu, padding: attrs.padding, explicit_paddings: attrs.explicitPaddings, data_format: attrs.dataFormat, dilations: attrs.dilations }, attrs).output() as Output<T>;
@@ -686,8 +686,8 @@ export function conv2DBackpropInputV2<T extends DType = DType>(input: Operand<T>
 /**
  * TensorFlow's Conv3D.
  * @param attrs.strides at least 5
- * @param attrs.dataFormat default "NDHWC"
- * @param attrs.dilations default [1, 1, 1, 1, 1]
+ * @param attrs.dataFormat default: "NDHWC"
+ * @param attrs.dilations default: [1, 1, 1, 1, 1]
  */
 export function conv3D<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): Output<T> {
   return build('Conv3D', [input, filter], { strides: attrs.strides, padding: attrs.padding, data_format: attrs.dataFormat, dilations: attrs.dilations }, attrs).output() as Output<T>;
@@ -697,7 +697,7 @@ export function conv3D<T extends DType = DType>(input: Operand<T>, filter: Opera
  * TensorFlow's Conv3DBackpropFilter.
  * @deprecated since GraphDef version 10
  * @param attrs.strides at least 5
- * @param attrs.dilations default [1, 1, 1, 1, 1]
+ * @param attrs.dilations default: [1, 1, 1, 1, 1]
  */
 export function conv3DBackpropFilter<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, outBackprop: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): Output<T> {
   return build('Conv3DBackpropFilter', [input, filter, outBackprop], { strides: attrs.strides, padding: attrs.padding, dilations: attrs.dilations }, attrs).output() as Output<T>;
@@ -706,8 +706,8 @@ export function conv3DBackpropFilter<T extends DType = DType>(input: Operand<T>,
 /**
  * TensorFlow's Conv3DBackpropFilterV2.
  * @param attrs.strides at least 5
- * @param attrs.dataFormat default "NDHWC"
- * @param attrs.dilations default [1, 1, 1, 1, 1]
+ * @param attrs.dataFormat default: "NDHWC"
+ * @param attrs.dilations default: [1, 1, 1, 1, 1]
  */
 export function conv3DBackpropFilterV2<T extends DType = DType>(input: Operand<T>, filterSizes: Operand<'int32'>, outBackprop: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): Output<T> {
   return build('Conv3DBackpropFilterV2', [input, filterSizes, outBackprop], { strides: attrs.strides, padding: attrs.padding, data_format: attrs.dataFormat, dilations: attrs.dilations }, attrs).output() as Output<T>;
@@ -717,7 +717,7 @@ export function conv3DBackpropFilterV2<T extends DType = DType>(input: Operand<T
  * TensorFlow's Conv3DBackpropInput.
  * @deprecated since GraphDef version 10
  * @param attrs.strides at least 5
- * @param attrs.dilations default [1, 1, 1, 1, 1]
+ * @param attrs.dilations default: [1, 1, 1, 1, 1]
  */
 export function conv3DBackpropInput<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, outBackprop: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): Output<T> {
   return build('Conv3DBackpropInput', [input, filter, outBackprop], { strides: attrs.strides, padding: attrs.padding, dilations: attrs.dilations }, attrs).output() as Output<T>;
@@ -726,8 +726,8 @@ export function conv3DBackpropInput<T extends DType = DType>(input: Operand<T>, 
 /**
  * TensorFlow's Conv3DBackpropInputV2.
  * @param attrs.strides at least 5
- * @param attrs.dataFormat default "NDHWC"
- * @param attrs.dilations default [1, 1, 1, 1, 1]
+ * @param attrs.dataFormat default: "NDHWC"
+ * @param attrs.dilations default: [1, 1, 1, 1, 1]
  */
 export function conv3DBackpropInputV2<T extends DType = DType>(inputSizes: Operand, filter: Operand<T>, outBackprop: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): Output<T> {
   return build('Conv3DBackpropInputV2', [inputSizes, filter, outBackprop], { strides: attrs.strides, padding: attrs.padding, data_format: attrs.dataFormat, dilations: attrs.dilations }, attrs).output() as Output<T>;
@@ -774,8 +774,8 @@ export function convertToSparseCoreCsrWrappedCooTensor(sortedRowIdsList: readonl
 
 /**
  * TensorFlow's Copy.
- * @param attrs.tensorName default ""
- * @param attrs.debugOpsSpec default []
+ * @param attrs.tensorName default: ""
+ * @param attrs.debugOpsSpec default: []
  */
 export function copy<T extends DType = DType>(input: Operand<T>, attrs: { readonly tensorName?: string | Uint8Array; readonly debugOpsSpec?: readonly (string | Uint8Array)[] } & BuildOptions = {}): Output<T> {
   return build('Copy', [input], { tensor_name: attrs.tensorName, debug_ops_spec: attrs.debugOpsSpec }, attrs).output() as Output<T>;
@@ -783,8 +783,8 @@ export function copy<T extends DType = DType>(input: Operand<T>, attrs: { readon
 
 /**
  * TensorFlow's CopyHost.
- * @param attrs.tensorName default ""
- * @param attrs.debugOpsSpec default []
+ * @param attrs.tensorName default: ""
+ * @param attrs.debugOpsSpec default: []
  */
 export function copyHost<T extends DType = DType>(input: Operand<T>, attrs: { readonly tensorName?: string | Uint8Array; readonly debugOpsSpec?: readonly (string | Uint8Array)[] } & BuildOptions = {}): Output<T> {
   return build('CopyHost', [input], { tensor_name: attrs.tensorName, debug_ops_spec: attrs.debugOpsSpec }, attrs).output() as Output<T>;
@@ -843,8 +843,8 @@ export function createSummaryFileWriter(writer: Operand<'resource'>, logdir: Ope
 
 /**
  * TensorFlow's CropAndResize: cuts boxes out of images and scales them to one size
- * @param attrs.method default "bilinear"
- * @param attrs.extrapolationValue default 0
+ * @param attrs.method default: "bilinear"
+ * @param attrs.extrapolationValue default: 0
  */
 export function cropAndResize(image: Operand, boxes: Operand<'float32'>, boxInd: Operand<'int32'>, cropSize: Operand<'int32'>, attrs: { readonly method?: 'bilinear' | 'nearest'; readonly extrapolationValue?: number } & BuildOptions = {}): Output<'float32'> {
   return build('CropAndResize', [image, boxes, boxInd, cropSize], { method: attrs.method, extrapolation_value: attrs.extrapolationValue }, attrs).output() as Output<'float32'>;
@@ -852,7 +852,7 @@ export function cropAndResize(image: Operand, boxes: Operand<'float32'>, boxInd:
 
 /**
  * TensorFlow's CropAndResizeGradBoxes.
- * @param attrs.method default "bilinear"
+ * @param attrs.method default: "bilinear"
  */
 export function cropAndResizeGradBoxes(grads: Operand<'float32'>, image: Operand, boxes: Operand<'float32'>, boxInd: Operand<'int32'>, attrs: { readonly method?: 'bilinear' } & BuildOptions = {}): Output<'float32'> {
   return build('CropAndResizeGradBoxes', [grads, image, boxes, boxInd], { method: attrs.method }, attrs).output() as Output<'float32'>;
@@ -861,7 +861,7 @@ export function cropAndResizeGradBoxes(grads: Operand<'float32'>, image: Operand
 /**
  * TensorFlow's CropAndResizeGradImage.
  * @param attrs.t one of float32, float16, float64
- * @param attrs.method default "bilinear"
+ * @param attrs.method default: "bilinear"
  */
 export function cropAndResizeGradImage<T extends DType = DType>(grads: Operand<'float32'>, boxes: Operand<'float32'>, boxInd: Operand<'int32'>, imageSize: Operand<'int32'>, attrs: { readonly t: T; readonly method?: 'bilinear' | 'nearest' } & BuildOptions): Output<T> {
   return build('CropAndResizeGradImage', [grads, boxes, boxInd, imageSize], { T: attrs.t, method: attrs.method }, attrs).output() as Output<T>;
@@ -885,13 +885,13 @@ export function crossReplicaSum<T extends DType = DType>(input: Operand<T>, grou
 /**
  * TensorFlow's CudnnRNN.
  * Stateful.
- * @param attrs.rnnMode default "lstm"
- * @param attrs.inputMode default "linear_input"
- * @param attrs.direction default "unidirectional"
- * @param attrs.dropout default 0
- * @param attrs.seed default 0
- * @param attrs.seed2 default 0
- * @param attrs.isTraining default true
+ * @param attrs.rnnMode default: "lstm"
+ * @param attrs.inputMode default: "linear_input"
+ * @param attrs.direction default: "unidirectional"
+ * @param attrs.dropout default: 0
+ * @param attrs.seed default: 0
+ * @param attrs.seed2 default: 0
+ * @param attrs.isTraining default: true
  * @returns output, outputH, outputC, reserveSpace
  */
 export function cudnnRNN<T extends DType = DType>(input: Operand<T>, inputH: Operand<T>, inputC: Operand<T>, params: Operand<T>, attrs: { readonly rnnMode?: 'rnn_relu' | 'rnn_tanh' | 'lstm' | 'gru'; readonly inputMode?: 'linear_input' | 'skip_input' | 'auto_select'; readonly direction?: 'unidirectional' | 'bidirectional'; readonly dropout?: number; readonly seed?: number | bigint; readonly seed2?: number | bigint; readonly isTraining?: boolean } & BuildOptions = {}): { output: Output<T>; outputH: Output<T>; outputC: Output<T>; reserveSpace: Output<T> } {
@@ -901,12 +901,12 @@ export function cudnnRNN<T extends DType = DType>(input: Operand<T>, inputH: Ope
 /**
  * TensorFlow's CudnnRNNBackprop.
  * Stateful.
- * @param attrs.rnnMode default "lstm"
- * @param attrs.inputMode default "linear_input"
- * @param attrs.direction default "unidirectional"
- * @param attrs.dropout default 0
- * @param attrs.seed default 0
- * @param attrs.seed2 default 0
+ * @param attrs.rnnMode default: "lstm"
+ * @param attrs.inputMode default: "linear_input"
+ * @param attrs.direction default: "unidirectional"
+ * @param attrs.dropout default: 0
+ * @param attrs.seed default: 0
+ * @param attrs.seed2 default: 0
  * @returns inputBackprop, inputHBackprop, inputCBackprop, paramsBackprop
  */
 export function cudnnRNNBackprop<T extends DType = DType>(input: Operand<T>, inputH: Operand<T>, inputC: Operand<T>, params: Operand<T>, output: Operand<T>, outputH: Operand<T>, outputC: Operand<T>, outputBackprop: Operand<T>, outputHBackprop: Operand<T>, outputCBackprop: Operand<T>, reserveSpace: Operand<T>, attrs: { readonly rnnMode?: 'rnn_relu' | 'rnn_tanh' | 'lstm' | 'gru'; readonly inputMode?: 'linear_input' | 'skip_input' | 'auto_select'; readonly direction?: 'unidirectional' | 'bidirectional'; readonly dropout?: number; readonly seed?: number | bigint; readonly seed2?: number | bigint } & BuildOptions = {}): { inputBackprop: Output<T>; inputHBackprop: Output<T>; inputCBackprop: Output<T>; paramsBackprop: Output<T> } {
@@ -916,12 +916,12 @@ export function cudnnRNNBackprop<T extends DType = DType>(input: Operand<T>, inp
 /**
  * TensorFlow's CudnnRNNBackpropV2.
  * Stateful.
- * @param attrs.rnnMode default "lstm"
- * @param attrs.inputMode default "linear_input"
- * @param attrs.direction default "unidirectional"
- * @param attrs.dropout default 0
- * @param attrs.seed default 0
- * @param attrs.seed2 default 0
+ * @param attrs.rnnMode default: "lstm"
+ * @param attrs.inputMode default: "linear_input"
+ * @param attrs.direction default: "unidirectional"
+ * @param attrs.dropout default: 0
+ * @param attrs.seed default: 0
+ * @param attrs.seed2 default: 0
  * @returns inputBackprop, inputHBackprop, inputCBackprop, paramsBackprop
  */
 export function cudnnRNNBackpropV2<T extends DType = DType>(input: Operand<T>, inputH: Operand<T>, inputC: Operand<T>, params: Operand<T>, output: Operand<T>, outputH: Operand<T>, outputC: Operand<T>, outputBackprop: Operand<T>, outputHBackprop: Operand<T>, outputCBackprop: Operand<T>, reserveSpace: Operand<T>, hostReserved: Operand<'int8'>, attrs: { readonly rnnMode?: 'rnn_relu' | 'rnn_tanh' | 'lstm' | 'gru'; readonly inputMode?: 'linear_input' | 'skip_input' | 'auto_select'; readonly direction?: 'unidirectional' | 'bidirectional'; readonly dropout?: number; readonly seed?: number | bigint; readonly seed2?: number | bigint } & BuildOptions = {}): { inputBackprop: Output<T>; inputHBackprop: Output<T>; inputCBackprop: Output<T>; paramsBackprop: Output<T> } {
@@ -931,14 +931,14 @@ export function cudnnRNNBackpropV2<T extends DType = DType>(input: Operand<T>, i
 /**
  * TensorFlow's CudnnRNNBackpropV3.
  * Stateful.
- * @param attrs.rnnMode default "lstm"
- * @param attrs.inputMode default "linear_input"
- * @param attrs.direction default "unidirectional"
- * @param attrs.dropout default 0
- * @param attrs.seed default 0
- * @param attrs.seed2 default 0
- * @param attrs.numProj default 0
- * @param attrs.timeMajor default true
+ * @param attrs.rnnMode default: "lstm"
+ * @param attrs.inputMode default: "linear_input"
+ * @param attrs.direction default: "unidirectional"
+ * @param attrs.dropout default: 0
+ * @param attrs.seed default: 0
+ * @param attrs.seed2 default: 0
+ * @param attrs.numProj default: 0
+ * @param attrs.timeMajor default: true
  * @returns inputBackprop, inputHBackprop, inputCBackprop, paramsBackprop
  */
 export function cudnnRNNBackpropV3<T extends DType = DType>(input: Operand<T>, inputH: Operand<T>, inputC: Operand<T>, params: Operand<T>, sequenceLengths: Operand<'int32'>, output: Operand<T>, outputH: Operand<T>, outputC: Operand<T>, outputBackprop: Operand<T>, outputHBackprop: Operand<T>, outputCBackprop: Operand<T>, reserveSpace: Operand<T>, hostReserved: Operand<'int8'>, attrs: { readonly rnnMode?: 'rnn_relu' | 'rnn_tanh' | 'lstm' | 'gru'; readonly inputMode?: 'linear_input' | 'skip_input' | 'auto_select'; readonly direction?: 'unidirectional' | 'bidirectional'; readonly dropout?: number; readonly seed?: number | bigint; readonly seed2?: number | bigint; readonly numProj?: number | bigint; readonly timeMajor?: boolean } & BuildOptions = {}): { inputBackprop: Output<T>; inputHBackprop: Output<T>; inputCBackprop: Output<T>; paramsBackprop: Output<T> } {
@@ -947,12 +947,12 @@ export function cudnnRNNBackpropV3<T extends DType = DType>(input: Operand<T>, i
 
 /**
  * TensorFlow's CudnnRNNCanonicalToParams.
- * @param attrs.rnnMode default "lstm"
- * @param attrs.inputMode default "linear_input"
- * @param attrs.direction default "unidirectional"
- * @param attrs.dropout default 0
- * @param attrs.seed default 0
- * @param attrs.seed2 default 0
+ * @param attrs.rnnMode default: "lstm"
+ * @param attrs.inputMode default: "linear_input"
+ * @param attrs.direction default: "unidirectional"
+ * @param attrs.dropout default: 0
+ * @param attrs.seed default: 0
+ * @param attrs.seed2 default: 0
  */
 export function cudnnRNNCanonicalToParams<T extends DType = DType>(numLayers: Operand<'int32'>, numUnits: Operand<'int32'>, inputSize: Operand<'int32'>, weights: readonly Operand<T>[], biases: readonly Operand<T>[], attrs: { readonly rnnMode?: 'rnn_relu' | 'rnn_tanh' | 'lstm' | 'gru'; readonly inputMode?: 'linear_input' | 'skip_input' | 'auto_select'; readonly direction?: 'unidirectional' | 'bidirectional'; readonly dropout?: number; readonly seed?: number | bigint; readonly seed2?: number | bigint } & BuildOptions = {}): Output<T> {
   return build('CudnnRNNCanonicalToParams', [numLayers, numUnits, inputSize, weights, biases], { rnn_mode: attrs.rnnMode, input_mode: attrs.inputMode, direction: attrs.direction, dropout: attrs.dropout, seed: attrs.seed, seed2: attrs.seed2 }, attrs).output() as Output<T>;
@@ -960,13 +960,13 @@ export function cudnnRNNCanonicalToParams<T extends DType = DType>(numLayers: Op
 
 /**
  * TensorFlow's CudnnRNNCanonicalToParamsV2.
- * @param attrs.rnnMode default "lstm"
- * @param attrs.inputMode default "linear_input"
- * @param attrs.direction default "unidirectional"
- * @param attrs.dropout default 0
- * @param attrs.seed default 0
- * @param attrs.seed2 default 0
- * @param attrs.numProj default 0
+ * @param attrs.rnnMode default: "lstm"
+ * @param attrs.inputMode default: "linear_input"
+ * @param attrs.direction default: "unidirectional"
+ * @param attrs.dropout default: 0
+ * @param attrs.seed default: 0
+ * @param attrs.seed2 default: 0
+ * @param attrs.numProj default: 0
  */
 export function cudnnRNNCanonicalToParamsV2<T extends DType = DType>(numLayers: Operand<'int32'>, numUnits: Operand<'int32'>, inputSize: Operand<'int32'>, weights: readonly Operand<T>[], biases: readonly Operand<T>[], attrs: { readonly rnnMode?: 'rnn_relu' | 'rnn_tanh' | 'lstm' | 'gru'; readonly inputMode?: 'linear_input' | 'skip_input' | 'auto_select'; readonly direction?: 'unidirectional' | 'bidirectional'; readonly dropout?: number; readonly seed?: number | bigint; readonly seed2?: number | bigint; readonly numProj?: number | bigint } & BuildOptions = {}): Output<T> {
   return build('CudnnRNNCanonicalToParamsV2', [numLayers, numUnits, inputSize, weights, biases], { rnn_mode: attrs.rnnMode, input_mode: attrs.inputMode, direction: attrs.direction, dropout: attrs.dropout, seed: attrs.seed, seed2: attrs.seed2, num_proj: attrs.numProj }, attrs).output() as Output<T>;
@@ -976,13 +976,13 @@ export function cudnnRNNCanonicalToParamsV2<T extends DType = DType>(numLayers: 
  * TensorFlow's CudnnRNNParamsSize.
  * @param attrs.t one of bfloat16, float16, float32, float64
  * @param attrs.s one of int32, int64
- * @param attrs.rnnMode default "lstm"
- * @param attrs.inputMode default "linear_input"
- * @param attrs.direction default "unidirectional"
- * @param attrs.dropout default 0
- * @param attrs.seed default 0
- * @param attrs.seed2 default 0
- * @param attrs.numProj default 0
+ * @param attrs.rnnMode default: "lstm"
+ * @param attrs.inputMode default: "linear_input"
+ * @param attrs.direction default: "unidirectional"
+ * @param attrs.dropout default: 0
+ * @param attrs.seed default: 0
+ * @param attrs.seed2 default: 0
+ * @param attrs.numProj default: 0
  */
 export function cudnnRNNParamsSize<S extends DType = DType>(numLayers: Operand<'int32'>, numUnits: Operand<'int32'>, inputSize: Operand<'int32'>, attrs: { readonly t: DType; readonly s: S; readonly rnnMode?: 'rnn_relu' | 'rnn_tanh' | 'lstm' | 'gru'; readonly inputMode?: 'linear_input' | 'skip_input' | 'auto_select'; readonly direction?: 'unidirectional' | 'bidirectional'; readonly dropout?: number; readonly seed?: number | bigint; readonly seed2?: number | bigint; readonly numProj?: number | bigint } & BuildOptions): Output<S> {
   return build('CudnnRNNParamsSize', [numLayers, numUnits, inputSize], { T: attrs.t, S: attrs.s, rnn_mode: attrs.rnnMode, input_mode: attrs.inputMode, direction: attrs.direction, dropout: attrs.dropout, seed: attrs.seed, seed2: attrs.seed2, num_proj: attrs.numProj }, attrs).output() as Output<S>;
@@ -991,12 +991,12 @@ export function cudnnRNNParamsSize<S extends DType = DType>(numLayers: Operand<'
 /**
  * TensorFlow's CudnnRNNParamsToCanonical.
  * @param attrs.numParams at least 1
- * @param attrs.rnnMode default "lstm"
- * @param attrs.inputMode default "linear_input"
- * @param attrs.direction default "unidirectional"
- * @param attrs.dropout default 0
- * @param attrs.seed default 0
- * @param attrs.seed2 default 0
+ * @param attrs.rnnMode default: "lstm"
+ * @param attrs.inputMode default: "linear_input"
+ * @param attrs.direction default: "unidirectional"
+ * @param attrs.dropout default: 0
+ * @param attrs.seed default: 0
+ * @param attrs.seed2 default: 0
  * @returns weights, biases
  */
 export function cudnnRNNParamsToCanonical<T extends DType = DType>(numLayers: Operand<'int32'>, numUnits: Operand<'int32'>, inputSize: Operand<'int32'>, params: Operand<T>, attrs: { readonly numParams: number | bigint; readonly rnnMode?: 'rnn_relu' | 'rnn_tanh' | 'lstm' | 'gru'; readonly inputMode?: 'linear_input' | 'skip_input' | 'auto_select'; readonly direction?: 'unidirectional' | 'bidirectional'; readonly dropout?: number; readonly seed?: number | bigint; readonly seed2?: number | bigint } & BuildOptions): { weights: Output[]; biases: Output[] } {
@@ -1007,13 +1007,13 @@ export function cudnnRNNParamsToCanonical<T extends DType = DType>(numLayers: Op
  * TensorFlow's CudnnRNNParamsToCanonicalV2.
  * @param attrs.numParamsWeights at least 1
  * @param attrs.numParamsBiases at least 1
- * @param attrs.rnnMode default "lstm"
- * @param attrs.inputMode default "linear_input"
- * @param attrs.direction default "unidirectional"
- * @param attrs.dropout default 0
- * @param attrs.seed default 0
- * @param attrs.seed2 default 0
- * @param attrs.numProj default 0
+ * @param attrs.rnnMode default: "lstm"
+ * @param attrs.inputMode default: "linear_input"
+ * @param attrs.direction default: "unidirectional"
+ * @param attrs.dropout default: 0
+ * @param attrs.seed default: 0
+ * @param attrs.seed2 default: 0
+ * @param attrs.numProj default: 0
  * @returns weights, biases
  */
 export function cudnnRNNParamsToCanonicalV2<T extends DType = DType>(numLayers: Operand<'int32'>, numUnits: Operand<'int32'>, inputSize: Operand<'int32'>, params: Operand<T>, attrs: { readonly numParamsWeights: number | bigint; readonly numParamsBiases: number | bigint; readonly rnnMode?: 'rnn_relu' | 'rnn_tanh' | 'lstm' | 'gru'; readonly inputMode?: 'linear_input' | 'skip_input' | 'auto_select'; readonly direction?: 'unidirectional' | 'bidirectional'; readonly dropout?: number; readonly seed?: number | bigint; readonly seed2?: number | bigint; readonly numProj?: number | bigint } & BuildOptions): { weights: Output[]; biases: Output[] } {
@@ -1023,13 +1023,13 @@ export function cudnnRNNParamsToCanonicalV2<T extends DType = DType>(numLayers: 
 /**
  * TensorFlow's CudnnRNNV2.
  * Stateful.
- * @param attrs.rnnMode default "lstm"
- * @param attrs.inputMode default "linear_input"
- * @param attrs.direction default "unidirectional"
- * @param attrs.dropout default 0
- * @param attrs.seed default 0
- * @param attrs.seed2 default 0
- * @param attrs.isTraining default true
+ * @param attrs.rnnMode default: "lstm"
+ * @param attrs.inputMode default: "linear_input"
+ * @param attrs.direction default: "unidirectional"
+ * @param attrs.dropout default: 0
+ * @param attrs.seed default: 0
+ * @param attrs.seed2 default: 0
+ * @param attrs.isTraining default: true
  * @returns output, outputH, outputC, reserveSpace, hostReserved
  */
 export function cudnnRNNV2<T extends DType = DType>(input: Operand<T>, inputH: Operand<T>, inputC: Operand<T>, params: Operand<T>, attrs: { readonly rnnMode?: 'rnn_relu' | 'rnn_tanh' | 'lstm' | 'gru'; readonly inputMode?: 'linear_input' | 'skip_input' | 'auto_select'; readonly direction?: 'unidirectional' | 'bidirectional'; readonly dropout?: number; readonly seed?: number | bigint; readonly seed2?: number | bigint; readonly isTraining?: boolean } & BuildOptions = {}): { output: Output<T>; outputH: Output<T>; outputC: Output<T>; reserveSpace: Output<T>; hostReserved: Output<'int8'> } {
@@ -1039,15 +1039,15 @@ export function cudnnRNNV2<T extends DType = DType>(input: Operand<T>, inputH: O
 /**
  * TensorFlow's CudnnRNNV3.
  * Stateful.
- * @param attrs.rnnMode default "lstm"
- * @param attrs.inputMode default "linear_input"
- * @param attrs.direction default "unidirectional"
- * @param attrs.dropout default 0
- * @param attrs.seed default 0
- * @param attrs.seed2 default 0
- * @param attrs.numProj default 0
- * @param attrs.isTraining default true
- * @param attrs.timeMajor default true
+ * @param attrs.rnnMode default: "lstm"
+ * @param attrs.inputMode default: "linear_input"
+ * @param attrs.direction default: "unidirectional"
+ * @param attrs.dropout default: 0
+ * @param attrs.seed default: 0
+ * @param attrs.seed2 default: 0
+ * @param attrs.numProj default: 0
+ * @param attrs.isTraining default: true
+ * @param attrs.timeMajor default: true
  * @returns output, outputH, outputC, reserveSpace, hostReserved
  */
 export function cudnnRNNV3<T extends DType = DType>(input: Operand<T>, inputH: Operand<T>, inputC: Operand<T>, params: Operand<T>, sequenceLengths: Operand<'int32'>, attrs: { readonly rnnMode?: 'rnn_relu' | 'rnn_tanh' | 'lstm' | 'gru'; readonly inputMode?: 'linear_input' | 'skip_input' | 'auto_select'; readonly direction?: 'unidirectional' | 'bidirectional'; readonly dropout?: number; readonly seed?: number | bigint; readonly seed2?: number | bigint; readonly numProj?: number | bigint; readonly isTraining?: boolean; readonly timeMajor?: boolean } & BuildOptions = {}): { output: Output<T>; outputH: Output<T>; outputC: Output<T>; reserveSpace: Output<T>; hostReserved: Output<'int8'> } {
@@ -1056,8 +1056,8 @@ export function cudnnRNNV3<T extends DType = DType>(input: Operand<T>, inputH: O
 
 /**
  * TensorFlow's Cumprod: running product along an axis
- * @param attrs.exclusive default false
- * @param attrs.reverse default false
+ * @param attrs.exclusive default: false
+ * @param attrs.reverse default: false
  */
 export function cumprod<T extends DType = DType>(x: Operand<T>, axis: Operand, attrs: { readonly exclusive?: boolean; readonly reverse?: boolean } & BuildOptions = {}): Output<T> {
   return build('Cumprod', [x, axis], { exclusive: attrs.exclusive, reverse: attrs.reverse }, attrs).output() as Output<T>;
@@ -1065,8 +1065,8 @@ export function cumprod<T extends DType = DType>(x: Operand<T>, axis: Operand, a
 
 /**
  * TensorFlow's Cumsum: running sum along an axis
- * @param attrs.exclusive default false
- * @param attrs.reverse default false
+ * @param attrs.exclusive default: false
+ * @param attrs.reverse default: false
  */
 export function cumsum<T extends DType = DType>(x: Operand<T>, axis: Operand, attrs: { readonly exclusive?: boolean; readonly reverse?: boolean } & BuildOptions = {}): Output<T> {
   return build('Cumsum', [x, axis], { exclusive: attrs.exclusive, reverse: attrs.reverse }, attrs).output() as Output<T>;
@@ -1074,8 +1074,8 @@ export function cumsum<T extends DType = DType>(x: Operand<T>, axis: Operand, at
 
 /**
  * TensorFlow's CumulativeLogsumexp.
- * @param attrs.exclusive default false
- * @param attrs.reverse default false
+ * @param attrs.exclusive default: false
+ * @param attrs.reverse default: false
  */
 export function cumulativeLogsumexp<T extends DType = DType>(x: Operand<T>, axis: Operand, attrs: { readonly exclusive?: boolean; readonly reverse?: boolean } & BuildOptions = {}): Output<T> {
   return build('CumulativeLogsumexp', [x, axis], { exclusive: attrs.exclusive, reverse: attrs.reverse }, attrs).output() as Output<T>;
@@ -1083,10 +1083,10 @@ export function cumulativeLogsumexp<T extends DType = DType>(x: Operand<T>, axis
 
 /**
  * TensorFlow's CustomAggregator.
- * @param attrs.calibrationMethod default 0
- * @param attrs.numBins default 0
- * @param attrs.minPercentile default 0
- * @param attrs.maxPercentile default 0
+ * @param attrs.calibrationMethod default: 0
+ * @param attrs.numBins default: 0
+ * @param attrs.minPercentile default: 0
+ * @param attrs.maxPercentile default: 0
  * @returns output, min, max, histogram
  */
 export function customAggregator(input: Operand<'float32'>, attrs: { readonly id: string | Uint8Array; readonly calibrationMethod?: number | bigint; readonly numBins?: number | bigint; readonly minPercentile?: number; readonly maxPercentile?: number } & BuildOptions): { output: Output<'float32'>; min: Output<'float32'>; max: Output<'float32'>; histogram: Output<'int64'> } {

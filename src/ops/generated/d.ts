@@ -59,8 +59,8 @@ export function dTensorSetGlobalTPUArray(topology: Operand<'string'>, attrs: Bui
 
 /**
  * TensorFlow's DataFormatDimMap.
- * @param attrs.srcFormat default "NHWC"
- * @param attrs.dstFormat default "NCHW"
+ * @param attrs.srcFormat default: "NHWC"
+ * @param attrs.dstFormat default: "NCHW"
  */
 export function dataFormatDimMap<T extends DType = DType>(x: Operand<T>, attrs: { readonly srcFormat?: string | Uint8Array; readonly dstFormat?: string | Uint8Array } & BuildOptions = {}): Output<T> {
   return build('DataFormatDimMap', [x], { src_format: attrs.srcFormat, dst_format: attrs.dstFormat }, attrs).output() as Output<T>;
@@ -68,8 +68,8 @@ export function dataFormatDimMap<T extends DType = DType>(x: Operand<T>, attrs: 
 
 /**
  * TensorFlow's DataFormatVecPermute.
- * @param attrs.srcFormat default "NHWC"
- * @param attrs.dstFormat default "NCHW"
+ * @param attrs.srcFormat default: "NHWC"
+ * @param attrs.dstFormat default: "NCHW"
  */
 export function dataFormatVecPermute<T extends DType = DType>(x: Operand<T>, attrs: { readonly srcFormat?: string | Uint8Array; readonly dstFormat?: string | Uint8Array } & BuildOptions = {}): Output<T> {
   return build('DataFormatVecPermute', [x], { src_format: attrs.srcFormat, dst_format: attrs.dstFormat }, attrs).output() as Output<T>;
@@ -78,12 +78,12 @@ export function dataFormatVecPermute<T extends DType = DType>(x: Operand<T>, att
 /**
  * TensorFlow's DataServiceDataset.
  * Stateful.
- * @param attrs.taskRefreshIntervalHintMs default -1
+ * @param attrs.taskRefreshIntervalHintMs default: -1
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.dataTransferProtocol default ""
- * @param attrs.targetWorkers default "AUTO"
- * @param attrs.crossTrainerCacheOptions default ""
+ * @param attrs.dataTransferProtocol default: ""
+ * @param attrs.targetWorkers default: "AUTO"
+ * @param attrs.crossTrainerCacheOptions default: ""
  */
 export function dataServiceDataset(datasetId: Operand<'int64'>, processingMode: Operand<'string'>, address: Operand<'string'>, protocol: Operand<'string'>, jobName: Operand<'string'>, maxOutstandingRequests: Operand<'int64'>, iterationCounter: Operand<'resource'>, attrs: { readonly taskRefreshIntervalHintMs?: number | bigint; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly dataTransferProtocol?: string | Uint8Array; readonly targetWorkers?: string | Uint8Array; readonly crossTrainerCacheOptions?: string | Uint8Array } & BuildOptions): Output<'variant'> {
   return build('DataServiceDataset', [datasetId, processingMode, address, protocol, jobName, maxOutstandingRequests, iterationCounter], { task_refresh_interval_hint_ms: attrs.taskRefreshIntervalHintMs, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, data_transfer_protocol: attrs.dataTransferProtocol, target_workers: attrs.targetWorkers, cross_trainer_cache_options: attrs.crossTrainerCacheOptions }, attrs).output() as Output<'variant'>;
@@ -92,12 +92,12 @@ export function dataServiceDataset(datasetId: Operand<'int64'>, processingMode: 
 /**
  * TensorFlow's DataServiceDatasetV2.
  * Stateful.
- * @param attrs.taskRefreshIntervalHintMs default -1
+ * @param attrs.taskRefreshIntervalHintMs default: -1
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.dataTransferProtocol default ""
- * @param attrs.targetWorkers default "AUTO"
- * @param attrs.crossTrainerCacheOptions default ""
+ * @param attrs.dataTransferProtocol default: ""
+ * @param attrs.targetWorkers default: "AUTO"
+ * @param attrs.crossTrainerCacheOptions default: ""
  */
 export function dataServiceDatasetV2(datasetId: Operand<'int64'>, processingMode: Operand<'string'>, address: Operand<'string'>, protocol: Operand<'string'>, jobName: Operand<'string'>, consumerIndex: Operand<'int64'>, numConsumers: Operand<'int64'>, maxOutstandingRequests: Operand<'int64'>, iterationCounter: Operand<'resource'>, attrs: { readonly taskRefreshIntervalHintMs?: number | bigint; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly dataTransferProtocol?: string | Uint8Array; readonly targetWorkers?: string | Uint8Array; readonly crossTrainerCacheOptions?: string | Uint8Array } & BuildOptions): Output<'variant'> {
   return build('DataServiceDatasetV2', [datasetId, processingMode, address, protocol, jobName, consumerIndex, numConsumers, maxOutstandingRequests, iterationCounter], { task_refresh_interval_hint_ms: attrs.taskRefreshIntervalHintMs, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, data_transfer_protocol: attrs.dataTransferProtocol, target_workers: attrs.targetWorkers, cross_trainer_cache_options: attrs.crossTrainerCacheOptions }, attrs).output() as Output<'variant'>;
@@ -106,13 +106,13 @@ export function dataServiceDatasetV2(datasetId: Operand<'int64'>, processingMode
 /**
  * TensorFlow's DataServiceDatasetV3.
  * Stateful.
- * @param attrs.taskRefreshIntervalHintMs default -1
+ * @param attrs.taskRefreshIntervalHintMs default: -1
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.dataTransferProtocol default ""
- * @param attrs.targetWorkers default "AUTO"
- * @param attrs.uncompress default false
- * @param attrs.crossTrainerCacheOptions default ""
+ * @param attrs.dataTransferProtocol default: ""
+ * @param attrs.targetWorkers default: "AUTO"
+ * @param attrs.uncompress default: false
+ * @param attrs.crossTrainerCacheOptions default: ""
  */
 export function dataServiceDatasetV3(datasetId: Operand<'int64'>, processingMode: Operand<'string'>, address: Operand<'string'>, protocol: Operand<'string'>, jobName: Operand<'string'>, consumerIndex: Operand<'int64'>, numConsumers: Operand<'int64'>, maxOutstandingRequests: Operand<'int64'>, iterationCounter: Operand<'resource'>, attrs: { readonly taskRefreshIntervalHintMs?: number | bigint; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly dataTransferProtocol?: string | Uint8Array; readonly targetWorkers?: string | Uint8Array; readonly uncompress?: boolean; readonly uncompressFn: FunctionRef; readonly crossTrainerCacheOptions?: string | Uint8Array } & BuildOptions): Output<'variant'> {
   return build('DataServiceDatasetV3', [datasetId, processingMode, address, protocol, jobName, consumerIndex, numConsumers, maxOutstandingRequests, iterationCounter], { task_refresh_interval_hint_ms: attrs.taskRefreshIntervalHintMs, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, data_transfer_protocol: attrs.dataTransferProtocol, target_workers: attrs.targetWorkers, uncompress: attrs.uncompress, uncompress_fn: attrs.uncompressFn, cross_trainer_cache_options: attrs.crossTrainerCacheOptions }, attrs).output() as Output<'variant'>;
@@ -121,13 +121,13 @@ export function dataServiceDatasetV3(datasetId: Operand<'int64'>, processingMode
 /**
  * TensorFlow's DataServiceDatasetV4.
  * Stateful.
- * @param attrs.taskRefreshIntervalHintMs default -1
+ * @param attrs.taskRefreshIntervalHintMs default: -1
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.dataTransferProtocol default ""
- * @param attrs.targetWorkers default "AUTO"
- * @param attrs.uncompress default false
- * @param attrs.crossTrainerCacheOptions default ""
+ * @param attrs.dataTransferProtocol default: ""
+ * @param attrs.targetWorkers default: "AUTO"
+ * @param attrs.uncompress default: false
+ * @param attrs.crossTrainerCacheOptions default: ""
  */
 export function dataServiceDatasetV4(datasetId: Operand<'string'>, processingMode: Operand<'string'>, address: Operand<'string'>, protocol: Operand<'string'>, jobName: Operand<'string'>, consumerIndex: Operand<'int64'>, numConsumers: Operand<'int64'>, maxOutstandingRequests: Operand<'int64'>, iterationCounter: Operand<'resource'>, attrs: { readonly taskRefreshIntervalHintMs?: number | bigint; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly dataTransferProtocol?: string | Uint8Array; readonly targetWorkers?: string | Uint8Array; readonly uncompress?: boolean; readonly uncompressFn: FunctionRef; readonly crossTrainerCacheOptions?: string | Uint8Array } & BuildOptions): Output<'variant'> {
   return build('DataServiceDatasetV4', [datasetId, processingMode, address, protocol, jobName, consumerIndex, numConsumers, maxOutstandingRequests, iterationCounter], { task_refresh_interval_hint_ms: attrs.taskRefreshIntervalHintMs, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, data_transfer_protocol: attrs.dataTransferProtocol, target_workers: attrs.targetWorkers, uncompress: attrs.uncompress, uncompress_fn: attrs.uncompressFn, cross_trainer_cache_options: attrs.crossTrainerCacheOptions }, attrs).output() as Output<'variant'>;
@@ -135,7 +135,7 @@ export function dataServiceDatasetV4(datasetId: Operand<'string'>, processingMod
 
 /**
  * TensorFlow's DatasetCardinality.
- * @param attrs.cardinalityOptions default ""
+ * @param attrs.cardinalityOptions default: ""
  */
 export function datasetCardinality(inputDataset: Operand<'variant'>, attrs: { readonly cardinalityOptions?: string | Uint8Array } & BuildOptions = {}): Output<'int64'> {
   return build('DatasetCardinality', [inputDataset], { cardinality_options: attrs.cardinalityOptions }, attrs).output() as Output<'int64'>;
@@ -157,9 +157,9 @@ export function datasetFromGraph(graphDef: Operand<'string'>, attrs: BuildOption
 
 /**
  * TensorFlow's DatasetToGraph.
- * @param attrs.statefulWhitelist at least 0; default []
- * @param attrs.allowStateful default false
- * @param attrs.stripDeviceAssignment default false
+ * @param attrs.statefulWhitelist at least 0; default: []
+ * @param attrs.allowStateful default: false
+ * @param attrs.stripDeviceAssignment default: false
  */
 export function datasetToGraph(inputDataset: Operand<'variant'>, attrs: { readonly statefulWhitelist?: readonly (string | Uint8Array)[]; readonly allowStateful?: boolean; readonly stripDeviceAssignment?: boolean } & BuildOptions = {}): Output<'string'> {
   return build('DatasetToGraph', [inputDataset], { stateful_whitelist: attrs.statefulWhitelist, allow_stateful: attrs.allowStateful, strip_device_assignment: attrs.stripDeviceAssignment }, attrs).output() as Output<'string'>;
@@ -167,8 +167,8 @@ export function datasetToGraph(inputDataset: Operand<'variant'>, attrs: { readon
 
 /**
  * TensorFlow's DatasetToGraphV2.
- * @param attrs.externalStatePolicy default 0
- * @param attrs.stripDeviceAssignment default false
+ * @param attrs.externalStatePolicy default: 0
+ * @param attrs.stripDeviceAssignment default: false
  */
 export function datasetToGraphV2(inputDataset: Operand<'variant'>, attrs: { readonly externalStatePolicy?: number | bigint; readonly stripDeviceAssignment?: boolean } & BuildOptions = {}): Output<'string'> {
   return build('DatasetToGraphV2', [inputDataset], { external_state_policy: attrs.externalStatePolicy, strip_device_assignment: attrs.stripDeviceAssignment }, attrs).output() as Output<'string'>;
@@ -179,7 +179,7 @@ export function datasetToGraphV2(inputDataset: Operand<'variant'>, attrs: { read
  * Stateful.
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.metadata default ""
+ * @param attrs.metadata default: ""
  */
 export function datasetToSingleElement(dataset: Operand<'variant'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output[] {
   return [...build('DatasetToSingleElement', [dataset], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).outputs];
@@ -216,10 +216,10 @@ export function debugGradientRefIdentity<T extends DType = DType>(input: Operand
 
 /**
  * TensorFlow's DebugIdentity.
- * @param attrs.deviceName default ""
- * @param attrs.tensorName default ""
- * @param attrs.debugUrls default []
- * @param attrs.gatedGrpc default false
+ * @param attrs.deviceName default: ""
+ * @param attrs.tensorName default: ""
+ * @param attrs.debugUrls default: []
+ * @param attrs.gatedGrpc default: false
  */
 export function debugIdentity<T extends DType = DType>(input: Operand<T>, attrs: { readonly deviceName?: string | Uint8Array; readonly tensorName?: string | Uint8Array; readonly debugUrls?: readonly (string | Uint8Array)[]; readonly gatedGrpc?: boolean } & BuildOptions = {}): Output<T> {
   return build('DebugIdentity', [input], { device_name: attrs.deviceName, tensor_name: attrs.tensorName, debug_urls: attrs.debugUrls, gated_grpc: attrs.gatedGrpc }, attrs).output() as Output<T>;
@@ -228,13 +228,13 @@ export function debugIdentity<T extends DType = DType>(input: Operand<T>, attrs:
 /**
  * TensorFlow's DebugIdentityV2.
  * Stateful.
- * @param attrs.tfdbgContextId default ""
- * @param attrs.opName default ""
- * @param attrs.outputSlot default -1
- * @param attrs.tensorDebugMode default -1
- * @param attrs.debugUrls default []
- * @param attrs.circularBufferSize default 1000
- * @param attrs.tfdbgRunId default ""
+ * @param attrs.tfdbgContextId default: ""
+ * @param attrs.opName default: ""
+ * @param attrs.outputSlot default: -1
+ * @param attrs.tensorDebugMode default: -1
+ * @param attrs.debugUrls default: []
+ * @param attrs.circularBufferSize default: 1000
+ * @param attrs.tfdbgRunId default: ""
  */
 export function debugIdentityV2<T extends DType = DType>(input: Operand<T>, attrs: { readonly tfdbgContextId?: string | Uint8Array; readonly opName?: string | Uint8Array; readonly outputSlot?: number | bigint; readonly tensorDebugMode?: number | bigint; readonly debugUrls?: readonly (string | Uint8Array)[]; readonly circularBufferSize?: number | bigint; readonly tfdbgRunId?: string | Uint8Array } & BuildOptions = {}): Output<T> {
   return build('DebugIdentityV2', [input], { tfdbg_context_id: attrs.tfdbgContextId, op_name: attrs.opName, output_slot: attrs.outputSlot, tensor_debug_mode: attrs.tensorDebugMode, debug_urls: attrs.debugUrls, circular_buffer_size: attrs.circularBufferSize, tfdbg_run_id: attrs.tfdbgRunId }, attrs).output() as Output<T>;
@@ -243,13 +243,13 @@ export function debugIdentityV2<T extends DType = DType>(input: Operand<T>, attr
 /**
  * TensorFlow's DebugIdentityV3.
  * Stateful.
- * @param attrs.deviceName default ""
- * @param attrs.tensorName default ""
- * @param attrs.ioOfNode default ""
- * @param attrs.isInput default false
- * @param attrs.ioIndex default -1
- * @param attrs.debugUrls default []
- * @param attrs.gatedGrpc default false
+ * @param attrs.deviceName default: ""
+ * @param attrs.tensorName default: ""
+ * @param attrs.ioOfNode default: ""
+ * @param attrs.isInput default: false
+ * @param attrs.ioIndex default: -1
+ * @param attrs.debugUrls default: []
+ * @param attrs.gatedGrpc default: false
  */
 export function debugIdentityV3<T extends DType = DType>(input: Operand<T>, attrs: { readonly deviceName?: string | Uint8Array; readonly tensorName?: string | Uint8Array; readonly ioOfNode?: string | Uint8Array; readonly isInput?: boolean; readonly ioIndex?: number | bigint; readonly debugUrls?: readonly (string | Uint8Array)[]; readonly gatedGrpc?: boolean } & BuildOptions = {}): Output<T> {
   return build('DebugIdentityV3', [input], { device_name: attrs.deviceName, tensor_name: attrs.tensorName, io_of_node: attrs.ioOfNode, is_input: attrs.isInput, io_index: attrs.ioIndex, debug_urls: attrs.debugUrls, gated_grpc: attrs.gatedGrpc }, attrs).output() as Output<T>;
@@ -257,10 +257,10 @@ export function debugIdentityV3<T extends DType = DType>(input: Operand<T>, attr
 
 /**
  * TensorFlow's DebugNanCount.
- * @param attrs.deviceName default ""
- * @param attrs.tensorName default ""
- * @param attrs.debugUrls default []
- * @param attrs.gatedGrpc default false
+ * @param attrs.deviceName default: ""
+ * @param attrs.tensorName default: ""
+ * @param attrs.debugUrls default: []
+ * @param attrs.gatedGrpc default: false
  */
 export function debugNanCount(input: Operand, attrs: { readonly deviceName?: string | Uint8Array; readonly tensorName?: string | Uint8Array; readonly debugUrls?: readonly (string | Uint8Array)[]; readonly gatedGrpc?: boolean } & BuildOptions = {}): Output<'int64'> {
   return build('DebugNanCount', [input], { device_name: attrs.deviceName, tensor_name: attrs.tensorName, debug_urls: attrs.debugUrls, gated_grpc: attrs.gatedGrpc }, attrs).output() as Output<'int64'>;
@@ -268,13 +268,13 @@ export function debugNanCount(input: Operand, attrs: { readonly deviceName?: str
 
 /**
  * TensorFlow's DebugNumericSummary.
- * @param attrs.deviceName default ""
- * @param attrs.tensorName default ""
- * @param attrs.debugUrls default []
- * @param attrs.lowerBound default -Infinity
- * @param attrs.upperBound default Infinity
- * @param attrs.muteIfHealthy default false
- * @param attrs.gatedGrpc default false
+ * @param attrs.deviceName default: ""
+ * @param attrs.tensorName default: ""
+ * @param attrs.debugUrls default: []
+ * @param attrs.lowerBound default: -Infinity
+ * @param attrs.upperBound default: Infinity
+ * @param attrs.muteIfHealthy default: false
+ * @param attrs.gatedGrpc default: false
  */
 export function debugNumericSummary(input: Operand, attrs: { readonly deviceName?: string | Uint8Array; readonly tensorName?: string | Uint8Array; readonly debugUrls?: readonly (string | Uint8Array)[]; readonly lowerBound?: number; readonly upperBound?: number; readonly muteIfHealthy?: boolean; readonly gatedGrpc?: boolean } & BuildOptions = {}): Output<'float64'> {
   return build('DebugNumericSummary', [input], { device_name: attrs.deviceName, tensor_name: attrs.tensorName, debug_urls: attrs.debugUrls, lower_bound: attrs.lowerBound, upper_bound: attrs.upperBound, mute_if_healthy: attrs.muteIfHealthy, gated_grpc: attrs.gatedGrpc }, attrs).output() as Output<'float64'>;
@@ -282,9 +282,9 @@ export function debugNumericSummary(input: Operand, attrs: { readonly deviceName
 
 /**
  * TensorFlow's DebugNumericSummaryV2.
- * @param attrs.outputDtype one of float32, float64; default float32
- * @param attrs.tensorDebugMode default -1
- * @param attrs.tensorId default -1
+ * @param attrs.outputDtype one of float32, float64; default: float32
+ * @param attrs.tensorDebugMode default: -1
+ * @param attrs.tensorId default: -1
  */
 export function debugNumericSummaryV2(input: Operand, attrs: { readonly outputDtype?: DType; readonly tensorDebugMode?: number | bigint; readonly tensorId?: number | bigint } & BuildOptions = {}): Output {
   return build('DebugNumericSummaryV2', [input], { output_dtype: attrs.outputDtype, tensor_debug_mode: attrs.tensorDebugMode, tensor_id: attrs.tensorId }, attrs).output() as Output;
@@ -292,12 +292,12 @@ export function debugNumericSummaryV2(input: Operand, attrs: { readonly outputDt
 
 /**
  * TensorFlow's DecodeAndCropJpeg.
- * @param attrs.channels default 0
- * @param attrs.ratio default 1
- * @param attrs.fancyUpscaling default true
- * @param attrs.tryRecoverTruncated default false
- * @param attrs.acceptableFraction default 1
- * @param attrs.dctMethod default ""
+ * @param attrs.channels default: 0
+ * @param attrs.ratio default: 1
+ * @param attrs.fancyUpscaling default: true
+ * @param attrs.tryRecoverTruncated default: false
+ * @param attrs.acceptableFraction default: 1
+ * @param attrs.dctMethod default: ""
  */
 export function decodeAndCropJpeg(contents: Operand<'string'>, cropWindow: Operand<'int32'>, attrs: { readonly channels?: number | bigint; readonly ratio?: number | bigint; readonly fancyUpscaling?: boolean; readonly tryRecoverTruncated?: boolean; readonly acceptableFraction?: number; readonly dctMethod?: string | Uint8Array } & BuildOptions = {}): Output<'uint8'> {
   return build('DecodeAndCropJpeg', [contents, cropWindow], { channels: attrs.channels, ratio: attrs.ratio, fancy_upscaling: attrs.fancyUpscaling, try_recover_truncated: attrs.tryRecoverTruncated, acceptable_fraction: attrs.acceptableFraction, dct_method: attrs.dctMethod }, attrs).output() as Output<'uint8'>;
@@ -312,7 +312,7 @@ export function decodeBase64(input: Operand<'string'>, attrs: BuildOptions = {})
 
 /**
  * TensorFlow's DecodeBmp.
- * @param attrs.channels default 0
+ * @param attrs.channels default: 0
  */
 export function decodeBmp(contents: Operand<'string'>, attrs: { readonly channels?: number | bigint } & BuildOptions = {}): Output<'uint8'> {
   return build('DecodeBmp', [contents], { channels: attrs.channels }, attrs).output() as Output<'uint8'>;
@@ -320,10 +320,10 @@ export function decodeBmp(contents: Operand<'string'>, attrs: { readonly channel
 
 /**
  * TensorFlow's DecodeCSV: columns of lines of comma-separated values
- * @param attrs.fieldDelim default ","
- * @param attrs.useQuoteDelim default true
- * @param attrs.naValue default ""
- * @param attrs.selectCols default []
+ * @param attrs.fieldDelim default: ","
+ * @param attrs.useQuoteDelim default: true
+ * @param attrs.naValue default: ""
+ * @param attrs.selectCols default: []
  */
 export function decodeCSV(records: Operand<'string'>, recordDefaults: readonly Operand[], attrs: { readonly fieldDelim?: string | Uint8Array; readonly useQuoteDelim?: boolean; readonly naValue?: string | Uint8Array; readonly selectCols?: readonly (number | bigint)[] } & BuildOptions = {}): Output[] {
   return [...build('DecodeCSV', [records, recordDefaults], { field_delim: attrs.fieldDelim, use_quote_delim: attrs.useQuoteDelim, na_value: attrs.naValue, select_cols: attrs.selectCols }, attrs).outputs];
@@ -331,7 +331,7 @@ export function decodeCSV(records: Operand<'string'>, recordDefaults: readonly O
 
 /**
  * TensorFlow's DecodeCompressed.
- * @param attrs.compressionType default ""
+ * @param attrs.compressionType default: ""
  */
 export function decodeCompressed(bytes: Operand<'string'>, attrs: { readonly compressionType?: string | Uint8Array } & BuildOptions = {}): Output<'string'> {
   return build('DecodeCompressed', [bytes], { compression_type: attrs.compressionType }, attrs).output() as Output<'string'>;
@@ -346,9 +346,9 @@ export function decodeGif(contents: Operand<'string'>, attrs: BuildOptions = {})
 
 /**
  * TensorFlow's DecodeImage.
- * @param attrs.channels default 0
- * @param attrs.dtype one of uint8, uint16, float32; default uint8
- * @param attrs.expandAnimations default true
+ * @param attrs.channels default: 0
+ * @param attrs.dtype one of uint8, uint16, float32; default: uint8
+ * @param attrs.expandAnimations default: true
  */
 export function decodeImage(contents: Operand<'string'>, attrs: { readonly channels?: number | bigint; readonly dtype?: DType; readonly expandAnimations?: boolean } & BuildOptions = {}): Output {
   return build('DecodeImage', [contents], { channels: attrs.channels, dtype: attrs.dtype, expand_animations: attrs.expandAnimations }, attrs).output() as Output;
@@ -363,12 +363,12 @@ export function decodeJSONExample(jsonExamples: Operand<'string'>, attrs: BuildO
 
 /**
  * TensorFlow's DecodeJpeg: pixels of a JPEG image
- * @param attrs.channels default 0
- * @param attrs.ratio default 1
- * @param attrs.fancyUpscaling default true
- * @param attrs.tryRecoverTruncated default false
- * @param attrs.acceptableFraction default 1
- * @param attrs.dctMethod default ""
+ * @param attrs.channels default: 0
+ * @param attrs.ratio default: 1
+ * @param attrs.fancyUpscaling default: true
+ * @param attrs.tryRecoverTruncated default: false
+ * @param attrs.acceptableFraction default: 1
+ * @param attrs.dctMethod default: ""
  */
 export function decodeJpeg(contents: Operand<'string'>, attrs: { readonly channels?: number | bigint; readonly ratio?: number | bigint; readonly fancyUpscaling?: boolean; readonly tryRecoverTruncated?: boolean; readonly acceptableFraction?: number; readonly dctMethod?: string | Uint8Array } & BuildOptions = {}): Output<'uint8'> {
   return build('DecodeJpeg', [contents], { channels: attrs.channels, ratio: attrs.ratio, fancy_upscaling: attrs.fancyUpscaling, try_recover_truncated: attrs.tryRecoverTruncated, acceptable_fraction: attrs.acceptableFraction, dct_method: attrs.dctMethod }, attrs).output() as Output<'uint8'>;
@@ -376,8 +376,8 @@ export function decodeJpeg(contents: Operand<'string'>, attrs: { readonly channe
 
 /**
  * TensorFlow's DecodeJxl.
- * @param attrs.channels default 0
- * @param attrs.dtype one of uint8; default uint8
+ * @param attrs.channels default: 0
+ * @param attrs.dtype one of uint8; default: uint8
  */
 export function decodeJxl(contents: Operand<'string'>, attrs: { readonly channels?: number | bigint; readonly dtype?: DType } & BuildOptions = {}): Output {
   return build('DecodeJxl', [contents], { channels: attrs.channels, dtype: attrs.dtype }, attrs).output() as Output;
@@ -386,7 +386,7 @@ export function decodeJxl(contents: Operand<'string'>, attrs: { readonly channel
 /**
  * TensorFlow's DecodePaddedRaw.
  * @param attrs.outType one of float16, float32, float64, int32, uint16, uint8, int16, int8, int64, bfloat16
- * @param attrs.littleEndian default true
+ * @param attrs.littleEndian default: true
  */
 export function decodePaddedRaw<out_type extends DType = DType>(inputBytes: Operand<'string'>, fixedLength: Operand<'int32'>, attrs: { readonly outType: out_type; readonly littleEndian?: boolean } & BuildOptions): Output<out_type> {
   return build('DecodePaddedRaw', [inputBytes, fixedLength], { out_type: attrs.outType, little_endian: attrs.littleEndian }, attrs).output() as Output<out_type>;
@@ -394,8 +394,8 @@ export function decodePaddedRaw<out_type extends DType = DType>(inputBytes: Oper
 
 /**
  * TensorFlow's DecodePng: pixels of a PNG image
- * @param attrs.channels default 0
- * @param attrs.dtype one of uint8, uint16; default uint8
+ * @param attrs.channels default: 0
+ * @param attrs.dtype one of uint8, uint16; default: uint8
  */
 export function decodePng(contents: Operand<'string'>, attrs: { readonly channels?: number | bigint; readonly dtype?: DType } & BuildOptions = {}): Output {
   return build('DecodePng', [contents], { channels: attrs.channels, dtype: attrs.dtype }, attrs).output() as Output;
@@ -404,9 +404,9 @@ export function decodePng(contents: Operand<'string'>, attrs: { readonly channel
 /**
  * TensorFlow's DecodeProtoV2.
  * @param attrs.outputTypes at least 0
- * @param attrs.descriptorSource default "local://"
- * @param attrs.messageFormat default "binary"
- * @param attrs.sanitize default false
+ * @param attrs.descriptorSource default: "local://"
+ * @param attrs.messageFormat default: "binary"
+ * @param attrs.sanitize default: false
  * @returns sizes, values
  */
 export function decodeProtoV2(bytes: Operand<'string'>, attrs: { readonly messageType: string | Uint8Array; readonly fieldNames: readonly (string | Uint8Array)[]; readonly outputTypes: readonly DType[]; readonly descriptorSource?: string | Uint8Array; readonly messageFormat?: string | Uint8Array; readonly sanitize?: boolean } & BuildOptions): { sizes: Output<'int32'>; values: Output[] } {
@@ -416,7 +416,7 @@ export function decodeProtoV2(bytes: Operand<'string'>, attrs: { readonly messag
 /**
  * TensorFlow's DecodeRaw: bytes of strings read as numbers
  * @param attrs.outType one of float16, float32, float64, int32, uint16, uint8, int16, int8, int64, complex64, complex128, bool, bfloat16
- * @param attrs.littleEndian default true
+ * @param attrs.littleEndian default: true
  */
 export function decodeRaw<out_type extends DType = DType>(bytes: Operand<'string'>, attrs: { readonly outType: out_type; readonly littleEndian?: boolean } & BuildOptions): Output<out_type> {
   return build('DecodeRaw', [bytes], { out_type: attrs.outType, little_endian: attrs.littleEndian }, attrs).output() as Output<out_type>;
@@ -424,8 +424,8 @@ export function decodeRaw<out_type extends DType = DType>(bytes: Operand<'string
 
 /**
  * TensorFlow's DecodeWav.
- * @param attrs.desiredChannels default -1
- * @param attrs.desiredSamples default -1
+ * @param attrs.desiredChannels default: -1
+ * @param attrs.desiredSamples default: -1
  * @returns audio, sampleRate
  */
 export function decodeWav(contents: Operand<'string'>, attrs: { readonly desiredChannels?: number | bigint; readonly desiredSamples?: number | bigint } & BuildOptions = {}): { audio: Output<'float32'>; sampleRate: Output<'int32'> } {
@@ -434,8 +434,8 @@ export function decodeWav(contents: Operand<'string'>, attrs: { readonly desired
 
 /**
  * TensorFlow's DecodeWebP.
- * @param attrs.channels default 0
- * @param attrs.dtype one of uint8; default uint8
+ * @param attrs.channels default: 0
+ * @param attrs.dtype one of uint8; default: uint8
  */
 export function decodeWebP(contents: Operand<'string'>, attrs: { readonly channels?: number | bigint; readonly dtype?: DType } & BuildOptions = {}): Output {
   return build('DecodeWebP', [contents], { channels: attrs.channels, dtype: attrs.dtype }, attrs).output() as Output;
@@ -507,7 +507,7 @@ export function deleteSessionTensor(handle: Operand<'string'>, attrs: BuildOptio
 
 /**
  * TensorFlow's DenseBincount.
- * @param attrs.binaryOutput default false
+ * @param attrs.binaryOutput default: false
  */
 export function denseBincount<T extends DType = DType>(input: Operand, size: Operand, weights: Operand<T>, attrs: { readonly binaryOutput?: boolean } & BuildOptions = {}): Output<T> {
   return build('DenseBincount', [input, size, weights], { binary_output: attrs.binaryOutput }, attrs).output() as Output<T>;
@@ -515,8 +515,8 @@ export function denseBincount<T extends DType = DType>(input: Operand, size: Ope
 
 /**
  * TensorFlow's DenseCountSparseOutput.
- * @param attrs.minlength at least -1; default -1
- * @param attrs.maxlength at least -1; default -1
+ * @param attrs.minlength at least -1; default: -1
+ * @param attrs.maxlength at least -1; default: -1
  * @returns outputIndices, outputValues, outputDenseShape
  */
 export function denseCountSparseOutput<output_type extends DType = DType>(values: Operand, weights: Operand<output_type>, attrs: { readonly minlength?: number | bigint; readonly maxlength?: number | bigint; readonly binaryOutput: boolean } & BuildOptions): { outputIndices: Output<'int64'>; outputValues: Output<output_type>; outputDenseShape: Output<'int64'> } {
@@ -532,7 +532,7 @@ export function denseToCSRSparseMatrix(denseInput: Operand, indices: Operand<'in
 
 /**
  * TensorFlow's DenseToDenseSetOperation.
- * @param attrs.validateIndices default true
+ * @param attrs.validateIndices default: true
  * @returns resultIndices, resultValues, resultShape
  */
 export function denseToDenseSetOperation<T extends DType = DType>(set1: Operand<T>, set2: Operand<T>, attrs: { readonly setOperation: string | Uint8Array; readonly validateIndices?: boolean } & BuildOptions): { resultIndices: Output<'int64'>; resultValues: Output<T>; resultShape: Output<'int64'> } {
@@ -550,7 +550,7 @@ export function denseToSparseBatchDataset(inputDataset: Operand<'variant'>, batc
 
 /**
  * TensorFlow's DenseToSparseSetOperation.
- * @param attrs.validateIndices default true
+ * @param attrs.validateIndices default: true
  * @returns resultIndices, resultValues, resultShape
  */
 export function denseToSparseSetOperation<T extends DType = DType>(set1: Operand<T>, set2Indices: Operand<'int64'>, set2Values: Operand<T>, set2Shape: Operand<'int64'>, attrs: { readonly setOperation: string | Uint8Array; readonly validateIndices?: boolean } & BuildOptions): { resultIndices: Output<'int64'>; resultValues: Output<T>; resultShape: Output<'int64'> } {
@@ -560,7 +560,7 @@ export function denseToSparseSetOperation<T extends DType = DType>(set1: Operand
 /**
  * TensorFlow's DepthToSpace: moves channels into blocks of pixels
  * @param attrs.blockSize at least 2
- * @param attrs.dataFormat default "NHWC"
+ * @param attrs.dataFormat default: "NHWC"
  */
 export function depthToSpace<T extends DType = DType>(input: Operand<T>, attrs: { readonly blockSize: number | bigint; readonly dataFormat?: 'NHWC' | 'NCHW' | 'NCHW_VECT_C' } & BuildOptions): Output<T> {
   return build('DepthToSpace', [input], { block_size: attrs.blockSize, data_format: attrs.dataFormat }, attrs).output() as Output<T>;
@@ -568,9 +568,9 @@ export function depthToSpace<T extends DType = DType>(input: Operand<T>, attrs: 
 
 /**
  * TensorFlow's DepthwiseConv2dNative: convolves each channel with filters of its own
- * @param attrs.explicitPaddings default []
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.dilations default [1, 1, 1, 1]
+ * @param attrs.explicitPaddings default: []
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.dilations default: [1, 1, 1, 1]
  */
 export function depthwiseConv2dNative<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): Output<T> {
   return build('DepthwiseConv2dNative', [input, filter], { strides: attrs.strides, padding: attrs.padding, explicit_paddings: attrs.explicitPaddings, data_format: attrs.dataFormat, dilations: attrs.dilations }, attrs).output() as Output<T>;
@@ -578,9 +578,9 @@ export function depthwiseConv2dNative<T extends DType = DType>(input: Operand<T>
 
 /**
  * TensorFlow's DepthwiseConv2dNativeBackpropFilter.
- * @param attrs.explicitPaddings default []
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.dilations default [1, 1, 1, 1]
+ * @param attrs.explicitPaddings default: []
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.dilations default: [1, 1, 1, 1]
  */
 export function depthwiseConv2dNativeBackpropFilter<T extends DType = DType>(input: Operand<T>, filterSizes: Operand<'int32'>, outBackprop: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): Output<T> {
   return build('DepthwiseConv2dNativeBackpropFilter', [input, filterSizes, outBackprop], { strides: attrs.strides, padding: attrs.padding, explicit_paddings: attrs.explicitPaddings, data_format: attrs.dataFormat, dilations: attrs.dilations }, attrs).output() as Output<T>;
@@ -588,9 +588,9 @@ export function depthwiseConv2dNativeBackpropFilter<T extends DType = DType>(inp
 
 /**
  * TensorFlow's DepthwiseConv2dNativeBackpropInput.
- * @param attrs.explicitPaddings default []
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.dilations default [1, 1, 1, 1]
+ * @param attrs.explicitPaddings default: []
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.dilations default: [1, 1, 1, 1]
  */
 export function depthwiseConv2dNativeBackpropInput<T extends DType = DType>(inputSizes: Operand<'int32'>, filter: Operand<T>, outBackprop: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): Output<T> {
   return build('DepthwiseConv2dNativeBackpropInput', [inputSizes, filter, outBackprop], { strides: attrs.strides, padding: attrs.padding, explicit_paddings: attrs.explicitPaddings, data_format: attrs.dataFormat, dilations: attrs.dilations }, attrs).output() as Output<T>;
@@ -598,10 +598,10 @@ export function depthwiseConv2dNativeBackpropInput<T extends DType = DType>(inpu
 
 /**
  * TensorFlow's Dequantize.
- * @param attrs.mode default "MIN_COMBINED"
- * @param attrs.narrowRange default false
- * @param attrs.axis default -1
- * @param attrs.dtype one of bfloat16, float32; default float32
+ * @param attrs.mode default: "MIN_COMBINED"
+ * @param attrs.narrowRange default: false
+ * @param attrs.axis default: -1
+ * @param attrs.dtype one of bfloat16, float32; default: float32
  */
 export function dequantize(input: Operand, minRange: Operand<'float32'>, maxRange: Operand<'float32'>, attrs: { readonly mode?: 'MIN_COMBINED' | 'MIN_FIRST' | 'SCALED'; readonly narrowRange?: boolean; readonly axis?: number | bigint; readonly dtype?: DType } & BuildOptions = {}): Output {
   return build('Dequantize', [input, minRange, maxRange], { mode: attrs.mode, narrow_range: attrs.narrowRange, axis: attrs.axis, dtype: attrs.dtype }, attrs).output() as Output;
@@ -634,7 +634,7 @@ export function deserializeSparse<dtype extends DType = DType>(serializedSparse:
 /**
  * TensorFlow's DestroyResourceOp: frees a resource
  * Stateful.
- * @param attrs.ignoreLookupError default true
+ * @param attrs.ignoreLookupError default: true
  */
 export function destroyResourceOp(resource: Operand<'resource'>, attrs: { readonly ignoreLookupError?: boolean } & BuildOptions = {}): Operation {
   return build('DestroyResourceOp', [resource], { ignore_lookup_error: attrs.ignoreLookupError }, attrs);
@@ -707,7 +707,7 @@ export function dilation2DBackpropInput<T extends DType = DType>(input: Operand<
  * TensorFlow's DirectedInterleaveDataset.
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.stopOnEmptyDataset default false
+ * @param attrs.stopOnEmptyDataset default: false
  */
 export function directedInterleaveDataset(selectorInputDataset: Operand<'variant'>, dataInputDatasets: readonly Operand<'variant'>[], attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly stopOnEmptyDataset?: boolean } & BuildOptions): Output<'variant'> {
   return build('DirectedInterleaveDataset', [selectorInputDataset, dataInputDatasets], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, stop_on_empty_dataset: attrs.stopOnEmptyDataset }, attrs).output() as Output<'variant'>;
@@ -724,7 +724,7 @@ export function disableCopyOnRead(resource: Operand<'resource'>, attrs: BuildOpt
 /**
  * TensorFlow's DistributedSave.
  * Stateful.
- * @param attrs.metadata default ""
+ * @param attrs.metadata default: ""
  */
 export function distributedSave(dataset: Operand<'variant'>, directory: Operand<'string'>, address: Operand<'string'>, attrs: { readonly metadata?: string | Uint8Array } & BuildOptions = {}): Operation {
   return build('DistributedSave', [dataset, directory, address], { metadata: attrs.metadata }, attrs);
@@ -793,7 +793,7 @@ export function dumpTensor(tensorData: Operand, attrs: { readonly logDirPath: st
 /**
  * TensorFlow's DynamicEnqueueTPUEmbeddingArbitraryTensorBatch.
  * Stateful.
- * @param attrs.combiners default []
+ * @param attrs.combiners default: []
  */
 export function dynamicEnqueueTPUEmbeddingArbitraryTensorBatch(sampleIndicesOrRowSplits: readonly Operand[], embeddingIndices: readonly Operand[], aggregationWeights: readonly Operand[], modeOverride: Operand<'string'>, deviceOrdinal: Operand<'int32'>, attrs: { readonly combiners?: readonly (string | Uint8Array)[] } & BuildOptions = {}): Operation {
   return build('DynamicEnqueueTPUEmbeddingArbitraryTensorBatch', [sampleIndicesOrRowSplits, embeddingIndices, aggregationWeights, modeOverride, deviceOrdinal], { combiners: attrs.combiners }, attrs);
@@ -802,16 +802,16 @@ export function dynamicEnqueueTPUEmbeddingArbitraryTensorBatch(sampleIndicesOrRo
 /**
  * TensorFlow's DynamicEnqueueTPUEmbeddingRaggedTensorBatch.
  * Stateful.
- * @param attrs.combiners default []
- * @param attrs.maxSequenceLengths default []
- * @param attrs.numFeatures default []
+ * @param attrs.combiners default: []
+ * @param attrs.maxSequenceLengths default: []
+ * @param attrs.numFeatures default: []
  */
 export function dynamicEnqueueTPUEmbeddingRaggedTensorBatch(sampleSplits: readonly Operand[], embeddingIndices: readonly Operand[], aggregationWeights: readonly Operand[], modeOverride: Operand<'string'>, deviceOrdinal: Operand<'int32'>, attrs: { readonly combiners?: readonly (string | Uint8Array)[]; readonly tableIds: readonly (number | bigint)[]; readonly maxSequenceLengths?: readonly (number | bigint)[]; readonly numFeatures?: readonly (number | bigint)[] } & BuildOptions): Operation {
   return build('DynamicEnqueueTPUEmbeddingRaggedTensorBatch', [sampleSplits, embeddingIndices, aggregationWeights, modeOverride, deviceOrdinal], { combiners: attrs.combiners, table_ids: attrs.tableIds, max_sequence_lengths: attrs.maxSequenceLengths, num_features: attrs.numFeatures }, attrs);
 }
 
 /**
- * TensorFlow's DynamicPartition: sorts rows into lists by number
+ * TensorFlow's DynamicPartition: distributes rows to lists by number
  * @param attrs.numPartitions at least 1
  */
 export function dynamicPartition<T extends DType = DType>(data: Operand<T>, partitions: Operand<'int32'>, attrs: { readonly numPartitions: number | bigint } & BuildOptions): Output[] {
@@ -819,7 +819,7 @@ export function dynamicPartition<T extends DType = DType>(data: Operand<T>, part
 }
 
 /**
- * TensorFlow's DynamicStitch: puts rows from several lists into places
+ * TensorFlow's DynamicStitch: merges rows of several lists by index
  */
 export function dynamicStitch<T extends DType = DType>(indices: readonly Operand<'int32'>[], data: readonly Operand<T>[], attrs: BuildOptions = {}): Output<T> {
   return build('DynamicStitch', [indices, data], {}, attrs).output() as Output<T>;

@@ -8,7 +8,7 @@ import { type BuildOptions, type Operand, build, named } from '../build.js';
 /**
  * TensorFlow's EagerPyFunc.
  * Stateful.
- * @param attrs.isAsync default false
+ * @param attrs.isAsync default: false
  * @param attrs.tout at least 0
  */
 export function eagerPyFunc(input: readonly Operand[], attrs: { readonly token: string | Uint8Array; readonly isAsync?: boolean; readonly tout: readonly DType[] } & BuildOptions): Output[] {
@@ -17,7 +17,7 @@ export function eagerPyFunc(input: readonly Operand[], attrs: { readonly token: 
 
 /**
  * TensorFlow's EditDistance.
- * @param attrs.normalize default true
+ * @param attrs.normalize default: true
  */
 export function editDistance(hypothesisIndices: Operand<'int64'>, hypothesisValues: Operand, hypothesisShape: Operand<'int64'>, truthIndices: Operand<'int64'>, truthValues: Operand, truthShape: Operand<'int64'>, attrs: { readonly normalize?: boolean } & BuildOptions = {}): Output<'float32'> {
   return build('EditDistance', [hypothesisIndices, hypothesisValues, hypothesisShape, truthIndices, truthValues, truthShape], { normalize: attrs.normalize }, attrs).output() as Output<'float32'>;
@@ -25,7 +25,7 @@ export function editDistance(hypothesisIndices: Operand<'int64'>, hypothesisValu
 
 /**
  * TensorFlow's Eig.
- * @param attrs.computeV default true
+ * @param attrs.computeV default: true
  * @param attrs.tout one of complex64, complex128
  * @returns e, v
  */
@@ -57,7 +57,7 @@ export function eluGrad<T extends DType = DType>(gradients: Operand<T>, outputs:
 /**
  * TensorFlow's Empty.
  * Stateful.
- * @param attrs.init default false
+ * @param attrs.init default: false
  */
 export function empty<dtype extends DType = DType>(shape: Operand<'int32'>, attrs: { readonly dtype: dtype; readonly init?: boolean } & BuildOptions): Output<dtype> {
   return build('Empty', [shape], { dtype: attrs.dtype, init: attrs.init }, attrs).output() as Output<dtype>;
@@ -79,7 +79,7 @@ export function emptyTensorMap(attrs: BuildOptions = {}): Output<'variant'> {
 
 /**
  * TensorFlow's EncodeBase64: web-safe base64 of bytes
- * @param attrs.pad default false
+ * @param attrs.pad default: false
  */
 export function encodeBase64(input: Operand<'string'>, attrs: { readonly pad?: boolean } & BuildOptions = {}): Output<'string'> {
   return build('EncodeBase64', [input], { pad: attrs.pad }, attrs).output() as Output<'string'>;
@@ -87,15 +87,15 @@ export function encodeBase64(input: Operand<'string'>, attrs: { readonly pad?: b
 
 /**
  * TensorFlow's EncodeJpeg: an image as JPEG
- * @param attrs.format default ""
- * @param attrs.quality default 95
- * @param attrs.progressive default false
- * @param attrs.optimizeSize default false
- * @param attrs.chromaDownsampling default true
- * @param attrs.densityUnit default "in"
- * @param attrs.xDensity default 300
- * @param attrs.yDensity default 300
- * @param attrs.xmpMetadata default ""
+ * @param attrs.format default: ""
+ * @param attrs.quality default: 95
+ * @param attrs.progressive default: false
+ * @param attrs.optimizeSize default: false
+ * @param attrs.chromaDownsampling default: true
+ * @param attrs.densityUnit default: "in"
+ * @param attrs.xDensity default: 300
+ * @param attrs.yDensity default: 300
+ * @param attrs.xmpMetadata default: ""
  */
 export function encodeJpeg(image: Operand<'uint8'>, attrs: { readonly format?: '' | 'grayscale' | 'rgb'; readonly quality?: number | bigint; readonly progressive?: boolean; readonly optimizeSize?: boolean; readonly chromaDownsampling?: boolean; readonly densityUnit?: 'in' | 'cm'; readonly xDensity?: number | bigint; readonly yDensity?: number | bigint; readonly xmpMetadata?: string | Uint8Array } & BuildOptions = {}): Output<'string'> {
   return build('EncodeJpeg', [image], { format: attrs.format, quality: attrs.quality, progressive: attrs.progressive, optimize_size: attrs.optimizeSize, chroma_downsampling: attrs.chromaDownsampling, density_unit: attrs.densityUnit, x_density: attrs.xDensity, y_density: attrs.yDensity, xmp_metadata: attrs.xmpMetadata }, attrs).output() as Output<'string'>;
@@ -110,7 +110,7 @@ export function encodeJpegVariableQuality(images: Operand<'uint8'>, quality: Ope
 
 /**
  * TensorFlow's EncodePng: an image as PNG
- * @param attrs.compression default -1
+ * @param attrs.compression default: -1
  */
 export function encodePng(image: Operand, attrs: { readonly compression?: number | bigint } & BuildOptions = {}): Output<'string'> {
   return build('EncodePng', [image], { compression: attrs.compression }, attrs).output() as Output<'string'>;
@@ -118,7 +118,7 @@ export function encodePng(image: Operand, attrs: { readonly compression?: number
 
 /**
  * TensorFlow's EncodeProto.
- * @param attrs.descriptorSource default "local://"
+ * @param attrs.descriptorSource default: "local://"
  */
 export function encodeProto(sizes: Operand<'int32'>, values: readonly Operand[], attrs: { readonly fieldNames: readonly (string | Uint8Array)[]; readonly messageType: string | Uint8Array; readonly descriptorSource?: string | Uint8Array } & BuildOptions): Output<'string'> {
   return build('EncodeProto', [sizes, values], { field_names: attrs.fieldNames, message_type: attrs.messageType, descriptor_source: attrs.descriptorSource }, attrs).output() as Output<'string'>;
@@ -134,8 +134,8 @@ export function encodeWav(audio: Operand<'float32'>, sampleRate: Operand<'int32'
 /**
  * TensorFlow's EnqueueTPUEmbeddingArbitraryTensorBatch.
  * Stateful.
- * @param attrs.deviceOrdinal default -1
- * @param attrs.combiners default []
+ * @param attrs.deviceOrdinal default: -1
+ * @param attrs.combiners default: []
  */
 export function enqueueTPUEmbeddingArbitraryTensorBatch(sampleIndicesOrRowSplits: readonly Operand[], embeddingIndices: readonly Operand[], aggregationWeights: readonly Operand[], modeOverride: Operand<'string'>, attrs: { readonly deviceOrdinal?: number | bigint; readonly combiners?: readonly (string | Uint8Array)[] } & BuildOptions = {}): Operation {
   return build('EnqueueTPUEmbeddingArbitraryTensorBatch', [sampleIndicesOrRowSplits, embeddingIndices, aggregationWeights, modeOverride], { device_ordinal: attrs.deviceOrdinal, combiners: attrs.combiners }, attrs);
@@ -144,8 +144,8 @@ export function enqueueTPUEmbeddingArbitraryTensorBatch(sampleIndicesOrRowSplits
 /**
  * TensorFlow's EnqueueTPUEmbeddingBatch.
  * Stateful.
- * @param attrs.deviceOrdinal default -1
- * @param attrs.combiners default []
+ * @param attrs.deviceOrdinal default: -1
+ * @param attrs.combiners default: []
  */
 export function enqueueTPUEmbeddingBatch(batch: readonly Operand<'string'>[], modeOverride: Operand<'string'>, attrs: { readonly deviceOrdinal?: number | bigint; readonly combiners?: readonly (string | Uint8Array)[] } & BuildOptions = {}): Operation {
   return build('EnqueueTPUEmbeddingBatch', [batch, modeOverride], { device_ordinal: attrs.deviceOrdinal, combiners: attrs.combiners }, attrs);
@@ -154,7 +154,7 @@ export function enqueueTPUEmbeddingBatch(batch: readonly Operand<'string'>[], mo
 /**
  * TensorFlow's EnqueueTPUEmbeddingIntegerBatch.
  * Stateful.
- * @param attrs.deviceOrdinal default -1
+ * @param attrs.deviceOrdinal default: -1
  */
 export function enqueueTPUEmbeddingIntegerBatch(batch: readonly Operand<'int32'>[], modeOverride: Operand<'string'>, attrs: { readonly deviceOrdinal?: number | bigint } & BuildOptions = {}): Operation {
   return build('EnqueueTPUEmbeddingIntegerBatch', [batch, modeOverride], { device_ordinal: attrs.deviceOrdinal }, attrs);
@@ -163,10 +163,10 @@ export function enqueueTPUEmbeddingIntegerBatch(batch: readonly Operand<'int32'>
 /**
  * TensorFlow's EnqueueTPUEmbeddingRaggedTensorBatch.
  * Stateful.
- * @param attrs.deviceOrdinal default -1
- * @param attrs.combiners default []
- * @param attrs.maxSequenceLengths default []
- * @param attrs.numFeatures default []
+ * @param attrs.deviceOrdinal default: -1
+ * @param attrs.combiners default: []
+ * @param attrs.maxSequenceLengths default: []
+ * @param attrs.numFeatures default: []
  */
 export function enqueueTPUEmbeddingRaggedTensorBatch(sampleSplits: readonly Operand[], embeddingIndices: readonly Operand[], aggregationWeights: readonly Operand[], modeOverride: Operand<'string'>, attrs: { readonly deviceOrdinal?: number | bigint; readonly combiners?: readonly (string | Uint8Array)[]; readonly tableIds: readonly (number | bigint)[]; readonly maxSequenceLengths?: readonly (number | bigint)[]; readonly numFeatures?: readonly (number | bigint)[] } & BuildOptions): Operation {
   return build('EnqueueTPUEmbeddingRaggedTensorBatch', [sampleSplits, embeddingIndices, aggregationWeights, modeOverride], { device_ordinal: attrs.deviceOrdinal, combiners: attrs.combiners, table_ids: attrs.tableIds, max_sequence_lengths: attrs.maxSequenceLengths, num_features: attrs.numFeatures }, attrs);
@@ -175,8 +175,8 @@ export function enqueueTPUEmbeddingRaggedTensorBatch(sampleSplits: readonly Oper
 /**
  * TensorFlow's EnqueueTPUEmbeddingSparseBatch.
  * Stateful.
- * @param attrs.deviceOrdinal default -1
- * @param attrs.combiners default []
+ * @param attrs.deviceOrdinal default: -1
+ * @param attrs.combiners default: []
  */
 export function enqueueTPUEmbeddingSparseBatch(sampleIndices: readonly Operand[], embeddingIndices: readonly Operand[], aggregationWeights: readonly Operand[], modeOverride: Operand<'string'>, attrs: { readonly deviceOrdinal?: number | bigint; readonly combiners?: readonly (string | Uint8Array)[] } & BuildOptions = {}): Operation {
   return build('EnqueueTPUEmbeddingSparseBatch', [sampleIndices, embeddingIndices, aggregationWeights, modeOverride], { device_ordinal: attrs.deviceOrdinal, combiners: attrs.combiners }, attrs);
@@ -185,10 +185,10 @@ export function enqueueTPUEmbeddingSparseBatch(sampleIndices: readonly Operand[]
 /**
  * TensorFlow's EnqueueTPUEmbeddingSparseTensorBatch.
  * Stateful.
- * @param attrs.deviceOrdinal default -1
- * @param attrs.combiners default []
- * @param attrs.maxSequenceLengths default []
- * @param attrs.numFeatures default []
+ * @param attrs.deviceOrdinal default: -1
+ * @param attrs.combiners default: []
+ * @param attrs.maxSequenceLengths default: []
+ * @param attrs.numFeatures default: []
  */
 export function enqueueTPUEmbeddingSparseTensorBatch(sampleIndices: readonly Operand[], embeddingIndices: readonly Operand[], aggregationWeights: readonly Operand[], modeOverride: Operand<'string'>, attrs: { readonly deviceOrdinal?: number | bigint; readonly combiners?: readonly (string | Uint8Array)[]; readonly tableIds: readonly (number | bigint)[]; readonly maxSequenceLengths?: readonly (number | bigint)[]; readonly numFeatures?: readonly (number | bigint)[] } & BuildOptions): Operation {
   return build('EnqueueTPUEmbeddingSparseTensorBatch', [sampleIndices, embeddingIndices, aggregationWeights, modeOverride], { device_ordinal: attrs.deviceOrdinal, combiners: attrs.combiners, table_ids: attrs.tableIds, max_sequence_lengths: attrs.maxSequenceLengths, num_features: attrs.numFeatures }, attrs);
@@ -203,8 +203,8 @@ export function ensureShape<T extends DType = DType>(input: Operand<T>, attrs: {
 
 /**
  * TensorFlow's Enter.
- * @param attrs.isConstant default false
- * @param attrs.parallelIterations default 10
+ * @param attrs.isConstant default: false
+ * @param attrs.parallelIterations default: 10
  */
 export function enter<T extends DType = DType>(data: Operand<T>, attrs: { readonly frameName: string | Uint8Array; readonly isConstant?: boolean; readonly parallelIterations?: number | bigint } & BuildOptions): Output<T> {
   return build('Enter', [data], { frame_name: attrs.frameName, is_constant: attrs.isConstant, parallel_iterations: attrs.parallelIterations }, attrs).output() as Output<T>;
@@ -212,7 +212,7 @@ export function enter<T extends DType = DType>(data: Operand<T>, attrs: { readon
 
 /**
  * TensorFlow's Equal: whether elements are the same
- * @param attrs.incompatibleShapeError default true
+ * @param attrs.incompatibleShapeError default: true
  */
 export function equal(x: Operand, y: Operand, attrs: { readonly incompatibleShapeError?: boolean } & BuildOptions = {}): Output<'bool'> {
   return build('Equal', [x, y], { incompatible_shape_error: attrs.incompatibleShapeError }, attrs).output() as Output<'bool'>;
@@ -241,7 +241,7 @@ export function erfinv<T extends DType = DType>(x: Operand<T>, attrs: BuildOptio
 
 /**
  * TensorFlow's EuclideanNorm.
- * @param attrs.keepDims default false
+ * @param attrs.keepDims default: false
  */
 export function euclideanNorm<T extends DType = DType>(input: Operand<T>, reductionIndices: Operand, attrs: { readonly keepDims?: boolean } & BuildOptions = {}): Output<T> {
   return build('EuclideanNorm', [input, reductionIndices], { keep_dims: attrs.keepDims }, attrs).output() as Output<T>;
@@ -287,7 +287,7 @@ export function experimentalAssertNextDataset(inputDataset: Operand<'variant'>, 
 
 /**
  * TensorFlow's ExperimentalAutoShardDataset.
- * @param attrs.autoShardPolicy default 0
+ * @param attrs.autoShardPolicy default: 0
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
  */
@@ -378,7 +378,7 @@ export function experimentalGroupByWindowDataset(inputDataset: Operand<'variant'
  * TensorFlow's ExperimentalIgnoreErrorsDataset.
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.logWarning default false
+ * @param attrs.logWarning default: false
  */
 export function experimentalIgnoreErrorsDataset(inputDataset: Operand<'variant'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly logWarning?: boolean } & BuildOptions): Output<'variant'> {
   return build('ExperimentalIgnoreErrorsDataset', [inputDataset], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, log_warning: attrs.logWarning }, attrs).output() as Output<'variant'>;
@@ -415,7 +415,7 @@ export function experimentalLatencyStatsDataset(inputDataset: Operand<'variant'>
  * TensorFlow's ExperimentalMapAndBatchDataset.
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.preserveCardinality default false
+ * @param attrs.preserveCardinality default: false
  */
 export function experimentalMapAndBatchDataset(inputDataset: Operand<'variant'>, otherArguments: readonly Operand[], batchSize: Operand<'int64'>, numParallelCalls: Operand<'int64'>, dropRemainder: Operand<'bool'>, attrs: { readonly f: FunctionRef; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly preserveCardinality?: boolean } & BuildOptions): Output<'variant'> {
   return build('ExperimentalMapAndBatchDataset', [inputDataset, otherArguments, batchSize, numParallelCalls, dropRemainder], { f: attrs.f, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, preserve_cardinality: attrs.preserveCardinality }, attrs).output() as Output<'variant'>;
@@ -425,9 +425,9 @@ export function experimentalMapAndBatchDataset(inputDataset: Operand<'variant'>,
  * TensorFlow's ExperimentalMapDataset.
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.useInterOpParallelism default true
- * @param attrs.preserveCardinality default false
- * @param attrs.forceSynchronous default false
+ * @param attrs.useInterOpParallelism default: true
+ * @param attrs.preserveCardinality default: false
+ * @param attrs.forceSynchronous default: false
  */
 export function experimentalMapDataset(inputDataset: Operand<'variant'>, otherArguments: readonly Operand[], attrs: { readonly f: FunctionRef; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly useInterOpParallelism?: boolean; readonly preserveCardinality?: boolean; readonly forceSynchronous?: boolean } & BuildOptions): Output<'variant'> {
   return build('ExperimentalMapDataset', [inputDataset, otherArguments], { f: attrs.f, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, use_inter_op_parallelism: attrs.useInterOpParallelism, preserve_cardinality: attrs.preserveCardinality, force_synchronous: attrs.forceSynchronous }, attrs).output() as Output<'variant'>;
@@ -476,7 +476,7 @@ export function experimentalParallelInterleaveDataset(inputDataset: Operand<'var
  * @param attrs.denseShapes at least 0
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.sloppy default false
+ * @param attrs.sloppy default: false
  */
 export function experimentalParseExampleDataset(inputDataset: Operand<'variant'>, numParallelCalls: Operand<'int64'>, denseDefaults: readonly Operand[], attrs: { readonly sparseKeys: readonly (string | Uint8Array)[]; readonly denseKeys: readonly (string | Uint8Array)[]; readonly sparseTypes: readonly DType[]; readonly denseShapes: readonly PartialShape[]; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly sloppy?: boolean } & BuildOptions): Output<'variant'> {
   return build('ExperimentalParseExampleDataset', [inputDataset, numParallelCalls, denseDefaults], { sparse_keys: attrs.sparseKeys, dense_keys: attrs.denseKeys, sparse_types: attrs.sparseTypes, dense_shapes: attrs.denseShapes, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, sloppy: attrs.sloppy }, attrs).output() as Output<'variant'>;
@@ -505,7 +505,7 @@ export function experimentalRandomDataset(seed: Operand<'int64'>, seed2: Operand
  * TensorFlow's ExperimentalRebatchDataset.
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.useFallback default true
+ * @param attrs.useFallback default: true
  */
 export function experimentalRebatchDataset(inputDataset: Operand<'variant'>, numReplicas: Operand<'int64'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly useFallback?: boolean } & BuildOptions): Output<'variant'> {
   return build('ExperimentalRebatchDataset', [inputDataset, numReplicas], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, use_fallback: attrs.useFallback }, attrs).output() as Output<'variant'>;
@@ -515,7 +515,7 @@ export function experimentalRebatchDataset(inputDataset: Operand<'variant'>, num
  * TensorFlow's ExperimentalScanDataset.
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.preserveCardinality default false
+ * @param attrs.preserveCardinality default: false
  */
 export function experimentalScanDataset(inputDataset: Operand<'variant'>, initialState: readonly Operand[], otherArguments: readonly Operand[], attrs: { readonly f: FunctionRef; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly preserveCardinality?: boolean } & BuildOptions): Output<'variant'> {
   return build('ExperimentalScanDataset', [inputDataset, initialState, otherArguments], { f: attrs.f, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, preserve_cardinality: attrs.preserveCardinality }, attrs).output() as Output<'variant'>;
@@ -562,8 +562,8 @@ export function experimentalSqlDataset(driverName: Operand<'string'>, dataSource
 /**
  * TensorFlow's ExperimentalStatsAggregatorHandle.
  * Stateful.
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
  */
 export function experimentalStatsAggregatorHandle(attrs: { readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions = {}): Output<'resource'> {
   return build('ExperimentalStatsAggregatorHandle', [], { container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'resource'>;
@@ -599,9 +599,9 @@ export function experimentalThreadPoolDataset(inputDataset: Operand<'variant'>, 
 /**
  * TensorFlow's ExperimentalThreadPoolHandle.
  * Stateful.
- * @param attrs.maxIntraOpParallelism default 1
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
+ * @param attrs.maxIntraOpParallelism default: 1
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
  */
 export function experimentalThreadPoolHandle(attrs: { readonly numThreads: number | bigint; readonly maxIntraOpParallelism?: number | bigint; readonly displayName: string | Uint8Array; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): Output<'resource'> {
   return build('ExperimentalThreadPoolHandle', [], { num_threads: attrs.numThreads, max_intra_op_parallelism: attrs.maxIntraOpParallelism, display_name: attrs.displayName, container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'resource'>;
@@ -641,10 +641,10 @@ export function expm1<T extends DType = DType>(x: Operand<T>, attrs: BuildOption
 
 /**
  * TensorFlow's ExtractGlimpse.
- * @param attrs.centered default true
- * @param attrs.normalized default true
- * @param attrs.uniformNoise default true
- * @param attrs.noise default "uniform"
+ * @param attrs.centered default: true
+ * @param attrs.normalized default: true
+ * @param attrs.uniformNoise default: true
+ * @param attrs.noise default: "uniform"
  */
 export function extractGlimpse(input: Operand<'float32'>, size: Operand<'int32'>, offsets: Operand<'float32'>, attrs: { readonly centered?: boolean; readonly normalized?: boolean; readonly uniformNoise?: boolean; readonly noise?: string | Uint8Array } & BuildOptions = {}): Output<'float32'> {
   return build('ExtractGlimpse', [input, size, offsets], { centered: attrs.centered, normalized: attrs.normalized, uniform_noise: attrs.uniformNoise, noise: attrs.noise }, attrs).output() as Output<'float32'>;
@@ -652,10 +652,10 @@ export function extractGlimpse(input: Operand<'float32'>, size: Operand<'int32'>
 
 /**
  * TensorFlow's ExtractGlimpseV2.
- * @param attrs.centered default true
- * @param attrs.normalized default true
- * @param attrs.uniformNoise default true
- * @param attrs.noise default "uniform"
+ * @param attrs.centered default: true
+ * @param attrs.normalized default: true
+ * @param attrs.uniformNoise default: true
+ * @param attrs.noise default: "uniform"
  */
 export function extractGlimpseV2(input: Operand<'float32'>, size: Operand<'int32'>, offsets: Operand<'float32'>, attrs: { readonly centered?: boolean; readonly normalized?: boolean; readonly uniformNoise?: boolean; readonly noise?: string | Uint8Array } & BuildOptions = {}): Output<'float32'> {
   return build('ExtractGlimpseV2', [input, size, offsets], { centered: attrs.centered, normalized: attrs.normalized, uniform_noise: attrs.uniformNoise, noise: attrs.noise }, attrs).output() as Output<'float32'>;
@@ -673,7 +673,7 @@ export function extractImagePatches<T extends DType = DType>(images: Operand<T>,
 
 /**
  * TensorFlow's ExtractJpegShape.
- * @param attrs.outputType one of int32, int64; default int32
+ * @param attrs.outputType one of int32, int64; default: int32
  */
 export function extractJpegShape(contents: Operand<'string'>, attrs: { readonly outputType?: DType } & BuildOptions = {}): Output {
   return build('ExtractJpegShape', [contents], { output_type: attrs.outputType }, attrs).output() as Output;

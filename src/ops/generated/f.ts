@@ -37,10 +37,10 @@ export function fftnd<Tcomplex extends DType = DType>(input: Operand<Tcomplex>, 
  * TensorFlow's FIFOQueue.
  * Stateful.
  * @param attrs.componentTypes at least 1
- * @param attrs.shapes at least 0; default []
- * @param attrs.capacity default -1
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
+ * @param attrs.shapes at least 0; default: []
+ * @param attrs.capacity default: -1
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
  */
 export function fifoQueue(attrs: { readonly componentTypes: readonly DType[]; readonly shapes?: readonly PartialShape[]; readonly capacity?: number | bigint; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): Output<'string'> {
   return build('FIFOQueue', [], { component_types: attrs.componentTypes, shapes: attrs.shapes, capacity: attrs.capacity, container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'string'>;
@@ -50,10 +50,10 @@ export function fifoQueue(attrs: { readonly componentTypes: readonly DType[]; re
  * TensorFlow's FIFOQueueV2: a queue whose elements leave in the order in which they came
  * Stateful.
  * @param attrs.componentTypes at least 1
- * @param attrs.shapes at least 0; default []
- * @param attrs.capacity default -1
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
+ * @param attrs.shapes at least 0; default: []
+ * @param attrs.capacity default: -1
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
  */
 export function fifoQueueV2(attrs: { readonly componentTypes: readonly DType[]; readonly shapes?: readonly PartialShape[]; readonly capacity?: number | bigint; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): Output<'resource'> {
   return build('FIFOQueueV2', [], { component_types: attrs.componentTypes, shapes: attrs.shapes, capacity: attrs.capacity, container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'resource'>;
@@ -75,10 +75,10 @@ export function fakeParam<dtype extends DType = DType>(attrs: { readonly dtype: 
 
 /**
  * TensorFlow's FakeQuantWithMinMaxArgs.
- * @param attrs.min default -6
- * @param attrs.max default 6
- * @param attrs.numBits default 8
- * @param attrs.narrowRange default false
+ * @param attrs.min default: -6
+ * @param attrs.max default: 6
+ * @param attrs.numBits default: 8
+ * @param attrs.narrowRange default: false
  */
 export function fakeQuantWithMinMaxArgs(inputs: Operand<'float32'>, attrs: { readonly min?: number; readonly max?: number; readonly numBits?: number | bigint; readonly narrowRange?: boolean } & BuildOptions = {}): Output<'float32'> {
   return build('FakeQuantWithMinMaxArgs', [inputs], { min: attrs.min, max: attrs.max, num_bits: attrs.numBits, narrow_range: attrs.narrowRange }, attrs).output() as Output<'float32'>;
@@ -86,10 +86,10 @@ export function fakeQuantWithMinMaxArgs(inputs: Operand<'float32'>, attrs: { rea
 
 /**
  * TensorFlow's FakeQuantWithMinMaxArgsGradient.
- * @param attrs.min default -6
- * @param attrs.max default 6
- * @param attrs.numBits default 8
- * @param attrs.narrowRange default false
+ * @param attrs.min default: -6
+ * @param attrs.max default: 6
+ * @param attrs.numBits default: 8
+ * @param attrs.narrowRange default: false
  */
 export function fakeQuantWithMinMaxArgsGradient(gradients: Operand<'float32'>, inputs: Operand<'float32'>, attrs: { readonly min?: number; readonly max?: number; readonly numBits?: number | bigint; readonly narrowRange?: boolean } & BuildOptions = {}): Output<'float32'> {
   return build('FakeQuantWithMinMaxArgsGradient', [gradients, inputs], { min: attrs.min, max: attrs.max, num_bits: attrs.numBits, narrow_range: attrs.narrowRange }, attrs).output() as Output<'float32'>;
@@ -97,8 +97,8 @@ export function fakeQuantWithMinMaxArgsGradient(gradients: Operand<'float32'>, i
 
 /**
  * TensorFlow's FakeQuantWithMinMaxVars.
- * @param attrs.numBits default 8
- * @param attrs.narrowRange default false
+ * @param attrs.numBits default: 8
+ * @param attrs.narrowRange default: false
  */
 export function fakeQuantWithMinMaxVars(inputs: Operand<'float32'>, min: Operand<'float32'>, max: Operand<'float32'>, attrs: { readonly numBits?: number | bigint; readonly narrowRange?: boolean } & BuildOptions = {}): Output<'float32'> {
   return build('FakeQuantWithMinMaxVars', [inputs, min, max], { num_bits: attrs.numBits, narrow_range: attrs.narrowRange }, attrs).output() as Output<'float32'>;
@@ -106,8 +106,8 @@ export function fakeQuantWithMinMaxVars(inputs: Operand<'float32'>, min: Operand
 
 /**
  * TensorFlow's FakeQuantWithMinMaxVarsGradient.
- * @param attrs.numBits default 8
- * @param attrs.narrowRange default false
+ * @param attrs.numBits default: 8
+ * @param attrs.narrowRange default: false
  * @returns backpropsWrtInput, backpropWrtMin, backpropWrtMax
  */
 export function fakeQuantWithMinMaxVarsGradient(gradients: Operand<'float32'>, inputs: Operand<'float32'>, min: Operand<'float32'>, max: Operand<'float32'>, attrs: { readonly numBits?: number | bigint; readonly narrowRange?: boolean } & BuildOptions = {}): { backpropsWrtInput: Output<'float32'>; backpropWrtMin: Output<'float32'>; backpropWrtMax: Output<'float32'> } {
@@ -116,8 +116,8 @@ export function fakeQuantWithMinMaxVarsGradient(gradients: Operand<'float32'>, i
 
 /**
  * TensorFlow's FakeQuantWithMinMaxVarsPerChannel.
- * @param attrs.numBits default 8
- * @param attrs.narrowRange default false
+ * @param attrs.numBits default: 8
+ * @param attrs.narrowRange default: false
  */
 export function fakeQuantWithMinMaxVarsPerChannel(inputs: Operand<'float32'>, min: Operand<'float32'>, max: Operand<'float32'>, attrs: { readonly numBits?: number | bigint; readonly narrowRange?: boolean } & BuildOptions = {}): Output<'float32'> {
   return build('FakeQuantWithMinMaxVarsPerChannel', [inputs, min, max], { num_bits: attrs.numBits, narrow_range: attrs.narrowRange }, attrs).output() as Output<'float32'>;
@@ -125,8 +125,8 @@ export function fakeQuantWithMinMaxVarsPerChannel(inputs: Operand<'float32'>, mi
 
 /**
  * TensorFlow's FakeQuantWithMinMaxVarsPerChannelGradient.
- * @param attrs.numBits default 8
- * @param attrs.narrowRange default false
+ * @param attrs.numBits default: 8
+ * @param attrs.narrowRange default: false
  * @returns backpropsWrtInput, backpropWrtMin, backpropWrtMax
  */
 export function fakeQuantWithMinMaxVarsPerChannelGradient(gradients: Operand<'float32'>, inputs: Operand<'float32'>, min: Operand<'float32'>, max: Operand<'float32'>, attrs: { readonly numBits?: number | bigint; readonly narrowRange?: boolean } & BuildOptions = {}): { backpropsWrtInput: Output<'float32'>; backpropWrtMin: Output<'float32'>; backpropWrtMax: Output<'float32'> } {
@@ -169,7 +169,7 @@ export function filterByLastComponentDataset(inputDataset: Operand<'variant'>, a
  * TensorFlow's FilterDataset.
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.metadata default ""
+ * @param attrs.metadata default: ""
  */
 export function filterDataset(inputDataset: Operand<'variant'>, otherArguments: readonly Operand[], attrs: { readonly predicate: FunctionRef; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
   return build('FilterDataset', [inputDataset, otherArguments], { predicate: attrs.predicate, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
@@ -177,7 +177,7 @@ export function filterDataset(inputDataset: Operand<'variant'>, otherArguments: 
 
 /**
  * TensorFlow's FinalizeDataset.
- * @param attrs.hasCapturedRef default false
+ * @param attrs.hasCapturedRef default: false
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
  */
@@ -212,7 +212,7 @@ export function fingerprint(data: Operand, method: Operand<'string'>, attrs: Bui
 /**
  * TensorFlow's FixedLengthRecordDataset.
  * Stateful.
- * @param attrs.metadata default ""
+ * @param attrs.metadata default: ""
  */
 export function fixedLengthRecordDataset(filenames: Operand<'string'>, headerBytes: Operand<'int64'>, recordBytes: Operand<'int64'>, footerBytes: Operand<'int64'>, bufferSize: Operand<'int64'>, attrs: { readonly metadata?: string | Uint8Array } & BuildOptions = {}): Output<'variant'> {
   return build('FixedLengthRecordDataset', [filenames, headerBytes, recordBytes, footerBytes, bufferSize], { metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
@@ -221,7 +221,7 @@ export function fixedLengthRecordDataset(filenames: Operand<'string'>, headerByt
 /**
  * TensorFlow's FixedLengthRecordDatasetV2.
  * Stateful.
- * @param attrs.metadata default ""
+ * @param attrs.metadata default: ""
  */
 export function fixedLengthRecordDatasetV2(filenames: Operand<'string'>, headerBytes: Operand<'int64'>, recordBytes: Operand<'int64'>, footerBytes: Operand<'int64'>, bufferSize: Operand<'int64'>, compressionType: Operand<'string'>, attrs: { readonly metadata?: string | Uint8Array } & BuildOptions = {}): Output<'variant'> {
   return build('FixedLengthRecordDatasetV2', [filenames, headerBytes, recordBytes, footerBytes, bufferSize, compressionType], { metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
@@ -231,11 +231,11 @@ export function fixedLengthRecordDatasetV2(filenames: Operand<'string'>, headerB
  * TensorFlow's FixedLengthRecordReader.
  * Stateful.
  * @deprecated since GraphDef version 26
- * @param attrs.headerBytes default 0
- * @param attrs.footerBytes default 0
- * @param attrs.hopBytes default 0
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
+ * @param attrs.headerBytes default: 0
+ * @param attrs.footerBytes default: 0
+ * @param attrs.hopBytes default: 0
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
  */
 export function fixedLengthRecordReader(attrs: { readonly headerBytes?: number | bigint; readonly recordBytes: number | bigint; readonly footerBytes?: number | bigint; readonly hopBytes?: number | bigint; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): Output<'string'> {
   return build('FixedLengthRecordReader', [], { header_bytes: attrs.headerBytes, record_bytes: attrs.recordBytes, footer_bytes: attrs.footerBytes, hop_bytes: attrs.hopBytes, container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'string'>;
@@ -244,12 +244,12 @@ export function fixedLengthRecordReader(attrs: { readonly headerBytes?: number |
 /**
  * TensorFlow's FixedLengthRecordReaderV2.
  * Stateful.
- * @param attrs.headerBytes default 0
- * @param attrs.footerBytes default 0
- * @param attrs.hopBytes default 0
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
- * @param attrs.encoding default ""
+ * @param attrs.headerBytes default: 0
+ * @param attrs.footerBytes default: 0
+ * @param attrs.hopBytes default: 0
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
+ * @param attrs.encoding default: ""
  */
 export function fixedLengthRecordReaderV2(attrs: { readonly headerBytes?: number | bigint; readonly recordBytes: number | bigint; readonly footerBytes?: number | bigint; readonly hopBytes?: number | bigint; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array; readonly encoding?: string | Uint8Array } & BuildOptions): Output<'resource'> {
   return build('FixedLengthRecordReaderV2', [], { header_bytes: attrs.headerBytes, record_bytes: attrs.recordBytes, footer_bytes: attrs.footerBytes, hop_bytes: attrs.hopBytes, container: attrs.container, shared_name: attrs.sharedName, encoding: attrs.encoding }, attrs).output() as Output<'resource'>;
@@ -261,14 +261,14 @@ export function fixedLengthRecordReaderV2(attrs: { readonly headerBytes?: number
  * @param attrs.numTrue at least 1
  * @param attrs.numSampled at least 1
  * @param attrs.rangeMax at least 1
- * @param attrs.vocabFile default ""
- * @param attrs.distortion default 1
- * @param attrs.numReservedIds default 0
- * @param attrs.numShards at least 1; default 1
- * @param attrs.shard at least 0; default 0
- * @param attrs.unigrams default []
- * @param attrs.seed default 0
- * @param attrs.seed2 default 0
+ * @param attrs.vocabFile default: ""
+ * @param attrs.distortion default: 1
+ * @param attrs.numReservedIds default: 0
+ * @param attrs.numShards at least 1; default: 1
+ * @param attrs.shard at least 0; default: 0
+ * @param attrs.unigrams default: []
+ * @param attrs.seed default: 0
+ * @param attrs.seed2 default: 0
  * @returns sampledCandidates, trueExpectedCount, sampledExpectedCount
  */
 export function fixedUnigramCandidateSampler(trueClasses: Operand<'int64'>, attrs: { readonly numTrue: number | bigint; readonly numSampled: number | bigint; readonly unique: boolean; readonly rangeMax: number | bigint; readonly vocabFile?: string | Uint8Array; readonly distortion?: number; readonly numReservedIds?: number | bigint; readonly numShards?: number | bigint; readonly shard?: number | bigint; readonly unigrams?: readonly number[]; readonly seed?: number | bigint; readonly seed2?: number | bigint } & BuildOptions): { sampledCandidates: Output<'int64'>; trueExpectedCount: Output<'float32'>; sampledExpectedCount: Output<'float32'> } {
@@ -279,14 +279,14 @@ export function fixedUnigramCandidateSampler(trueClasses: Operand<'int64'>, attr
  * TensorFlow's FlatMapDataset.
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.metadata default ""
+ * @param attrs.metadata default: ""
  */
 export function flatMapDataset(inputDataset: Operand<'variant'>, otherArguments: readonly Operand[], attrs: { readonly f: FunctionRef; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
   return build('FlatMapDataset', [inputDataset, otherArguments], { f: attrs.f, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
 }
 
 /**
- * TensorFlow's Floor: next whole number below
+ * TensorFlow's Floor: rounds down to an integer
  */
 export function floor<T extends DType = DType>(x: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Floor', [x], {}, attrs).output() as Output<T>;
@@ -324,11 +324,11 @@ export function forOp(start: Operand<'int32'>, limit: Operand<'int32'>, delta: O
 /**
  * TensorFlow's FractionalAvgPool.
  * @param attrs.poolingRatio at least 4
- * @param attrs.pseudoRandom default false
- * @param attrs.overlapping default false
- * @param attrs.deterministic default false
- * @param attrs.seed default 0
- * @param attrs.seed2 default 0
+ * @param attrs.pseudoRandom default: false
+ * @param attrs.overlapping default: false
+ * @param attrs.deterministic default: false
+ * @param attrs.seed default: 0
+ * @param attrs.seed2 default: 0
  * @returns output, rowPoolingSequence, colPoolingSequence
  */
 export function fractionalAvgPool<T extends DType = DType>(value: Operand<T>, attrs: { readonly poolingRatio: readonly number[]; readonly pseudoRandom?: boolean; readonly overlapping?: boolean; readonly deterministic?: boolean; readonly seed?: number | bigint; readonly seed2?: number | bigint } & BuildOptions): { output: Output<T>; rowPoolingSequence: Output<'int64'>; colPoolingSequence: Output<'int64'> } {
@@ -337,7 +337,7 @@ export function fractionalAvgPool<T extends DType = DType>(value: Operand<T>, at
 
 /**
  * TensorFlow's FractionalAvgPoolGrad.
- * @param attrs.overlapping default false
+ * @param attrs.overlapping default: false
  */
 export function fractionalAvgPoolGrad<T extends DType = DType>(origInputTensorShape: Operand<'int64'>, outBackprop: Operand<T>, rowPoolingSequence: Operand<'int64'>, colPoolingSequence: Operand<'int64'>, attrs: { readonly overlapping?: boolean } & BuildOptions = {}): Output<T> {
   return build('FractionalAvgPoolGrad', [origInputTensorShape, outBackprop, rowPoolingSequence, colPoolingSequence], { overlapping: attrs.overlapping }, attrs).output() as Output<T>;
@@ -346,11 +346,11 @@ export function fractionalAvgPoolGrad<T extends DType = DType>(origInputTensorSh
 /**
  * TensorFlow's FractionalMaxPool.
  * @param attrs.poolingRatio at least 4
- * @param attrs.pseudoRandom default false
- * @param attrs.overlapping default false
- * @param attrs.deterministic default false
- * @param attrs.seed default 0
- * @param attrs.seed2 default 0
+ * @param attrs.pseudoRandom default: false
+ * @param attrs.overlapping default: false
+ * @param attrs.deterministic default: false
+ * @param attrs.seed default: 0
+ * @param attrs.seed2 default: 0
  * @returns output, rowPoolingSequence, colPoolingSequence
  */
 export function fractionalMaxPool<T extends DType = DType>(value: Operand<T>, attrs: { readonly poolingRatio: readonly number[]; readonly pseudoRandom?: boolean; readonly overlapping?: boolean; readonly deterministic?: boolean; readonly seed?: number | bigint; readonly seed2?: number | bigint } & BuildOptions): { output: Output<T>; rowPoolingSequence: Output<'int64'>; colPoolingSequence: Output<'int64'> } {
@@ -359,7 +359,7 @@ export function fractionalMaxPool<T extends DType = DType>(value: Operand<T>, at
 
 /**
  * TensorFlow's FractionalMaxPoolGrad.
- * @param attrs.overlapping default false
+ * @param attrs.overlapping default: false
  */
 export function fractionalMaxPoolGrad<T extends DType = DType>(origInput: Operand<T>, origOutput: Operand<T>, outBackprop: Operand<T>, rowPoolingSequence: Operand<'int64'>, colPoolingSequence: Operand<'int64'>, attrs: { readonly overlapping?: boolean } & BuildOptions = {}): Output<T> {
   return build('FractionalMaxPoolGrad', [origInput, origOutput, outBackprop, rowPoolingSequence, colPoolingSequence], { overlapping: attrs.overlapping }, attrs).output() as Output<T>;
@@ -381,10 +381,10 @@ export function fresnelSin<T extends DType = DType>(x: Operand<T>, attrs: BuildO
 
 /**
  * TensorFlow's FusedBatchNorm.
- * @param attrs.epsilon default 0.0001
- * @param attrs.exponentialAvgFactor default 1
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.isTraining default true
+ * @param attrs.epsilon default: 0.0001
+ * @param attrs.exponentialAvgFactor default: 1
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.isTraining default: true
  * @returns y, batchMean, batchVariance, reserveSpace1, reserveSpace2
  */
 export function fusedBatchNorm<T extends DType = DType>(x: Operand<T>, scale: Operand<T>, offset: Operand<T>, mean: Operand<T>, variance: Operand<T>, attrs: { readonly epsilon?: number; readonly exponentialAvgFactor?: number; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly isTraining?: boolean } & BuildOptions = {}): { y: Output<T>; batchMean: Output<T>; batchVariance: Output<T>; reserveSpace1: Output<T>; reserveSpace2: Output<T> } {
@@ -393,9 +393,9 @@ export function fusedBatchNorm<T extends DType = DType>(x: Operand<T>, scale: Op
 
 /**
  * TensorFlow's FusedBatchNormGrad.
- * @param attrs.epsilon default 0.0001
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.isTraining default true
+ * @param attrs.epsilon default: 0.0001
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.isTraining default: true
  * @returns xBackprop, scaleBackprop, offsetBackprop, reserveSpace3, reserveSpace4
  */
 export function fusedBatchNormGrad<T extends DType = DType>(yBackprop: Operand<T>, x: Operand<T>, scale: Operand<T>, reserveSpace1: Operand<T>, reserveSpace2: Operand<T>, attrs: { readonly epsilon?: number; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly isTraining?: boolean } & BuildOptions = {}): { xBackprop: Output<T>; scaleBackprop: Output<T>; offsetBackprop: Output<T>; reserveSpace3: Output<T>; reserveSpace4: Output<T> } {
@@ -404,9 +404,9 @@ export function fusedBatchNormGrad<T extends DType = DType>(yBackprop: Operand<T
 
 /**
  * TensorFlow's FusedBatchNormGradV2.
- * @param attrs.epsilon default 0.0001
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.isTraining default true
+ * @param attrs.epsilon default: 0.0001
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.isTraining default: true
  * @returns xBackprop, scaleBackprop, offsetBackprop, reserveSpace3, reserveSpace4
  */
 export function fusedBatchNormGradV2<T extends DType = DType, U extends DType = DType>(yBackprop: Operand<T>, x: Operand<T>, scale: Operand<'float32'>, reserveSpace1: Operand<U>, reserveSpace2: Operand<U>, attrs: { readonly epsilon?: number; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly isTraining?: boolean } & BuildOptions = {}): { xBackprop: Output<T>; scaleBackprop: Output<U>; offsetBackprop: Output<U>; reserveSpace3: Output<U>; reserveSpace4: Output<U> } {
@@ -415,9 +415,9 @@ export function fusedBatchNormGradV2<T extends DType = DType, U extends DType = 
 
 /**
  * TensorFlow's FusedBatchNormGradV3.
- * @param attrs.epsilon default 0.0001
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.isTraining default true
+ * @param attrs.epsilon default: 0.0001
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.isTraining default: true
  * @returns xBackprop, scaleBackprop, offsetBackprop, reserveSpace4, reserveSpace5
  */
 export function fusedBatchNormGradV3<T extends DType = DType, U extends DType = DType>(yBackprop: Operand<T>, x: Operand<T>, scale: Operand<'float32'>, reserveSpace1: Operand<U>, reserveSpace2: Operand<U>, reserveSpace3: Operand<U>, attrs: { readonly epsilon?: number; readonly dataFormat?: 'NHWC' | 'NCHW' | 'NDHWC' | 'NCDHW'; readonly isTraining?: boolean } & BuildOptions = {}): { xBackprop: Output<T>; scaleBackprop: Output<U>; offsetBackprop: Output<U>; reserveSpace4: Output<U>; reserveSpace5: Output<U> } {
@@ -426,10 +426,10 @@ export function fusedBatchNormGradV3<T extends DType = DType, U extends DType = 
 
 /**
  * TensorFlow's FusedBatchNormV2.
- * @param attrs.epsilon default 0.0001
- * @param attrs.exponentialAvgFactor default 1
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.isTraining default true
+ * @param attrs.epsilon default: 0.0001
+ * @param attrs.exponentialAvgFactor default: 1
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.isTraining default: true
  * @returns y, batchMean, batchVariance, reserveSpace1, reserveSpace2
  */
 export function fusedBatchNormV2<T extends DType = DType, U extends DType = DType>(x: Operand<T>, scale: Operand<U>, offset: Operand<U>, mean: Operand<U>, variance: Operand<U>, attrs: { readonly epsilon?: number; readonly exponentialAvgFactor?: number; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly isTraining?: boolean } & BuildOptions = {}): { y: Output<T>; batchMean: Output<U>; batchVariance: Output<U>; reserveSpace1: Output<U>; reserveSpace2: Output<U> } {
@@ -438,10 +438,10 @@ export function fusedBatchNormV2<T extends DType = DType, U extends DType = DTyp
 
 /**
  * TensorFlow's FusedBatchNormV3: normalises each channel over a batch
- * @param attrs.epsilon default 0.0001
- * @param attrs.exponentialAvgFactor default 1
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.isTraining default true
+ * @param attrs.epsilon default: 0.0001
+ * @param attrs.exponentialAvgFactor default: 1
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.isTraining default: true
  * @returns y, batchMean, batchVariance, reserveSpace1, reserveSpace2, reserveSpace3
  */
 export function fusedBatchNormV3<T extends DType = DType, U extends DType = DType>(x: Operand<T>, scale: Operand<U>, offset: Operand<U>, mean: Operand<U>, variance: Operand<U>, attrs: { readonly epsilon?: number; readonly exponentialAvgFactor?: number; readonly dataFormat?: 'NHWC' | 'NCHW' | 'NDHWC' | 'NCDHW'; readonly isTraining?: boolean } & BuildOptions = {}): { y: Output<T>; batchMean: Output<U>; batchVariance: Output<U>; reserveSpace1: Output<U>; reserveSpace2: Output<U>; reserveSpace3: Output<U> } {
@@ -457,7 +457,7 @@ export function fusedPadConv2D<T extends DType = DType>(input: Operand<T>, paddi
 
 /**
  * TensorFlow's FusedResizeAndPadConv2D.
- * @param attrs.resizeAlignCorners default false
+ * @param attrs.resizeAlignCorners default: false
  */
 export function fusedResizeAndPadConv2D<T extends DType = DType>(input: Operand<T>, size: Operand<'int32'>, paddings: Operand<'int32'>, filter: Operand<T>, attrs: { readonly resizeAlignCorners?: boolean; readonly mode: 'REFLECT' | 'SYMMETRIC'; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID' } & BuildOptions): Output<T> {
   return build('FusedResizeAndPadConv2D', [input, size, paddings, filter], { resize_align_corners: attrs.resizeAlignCorners, mode: attrs.mode, strides: attrs.strides, padding: attrs.padding }, attrs).output() as Output<T>;

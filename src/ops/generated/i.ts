@@ -36,7 +36,7 @@ export function ifftnd<Tcomplex extends DType = DType>(input: Operand<Tcomplex>,
 
 /**
  * TensorFlow's IRFFT.
- * @param attrs.treal one of float32, float64; default float32
+ * @param attrs.treal one of float32, float64; default: float32
  */
 export function irfft(input: Operand, fftLength: Operand<'int32'>, attrs: { readonly treal?: DType } & BuildOptions = {}): Output {
   return build('IRFFT', [input, fftLength], { Treal: attrs.treal }, attrs).output() as Output;
@@ -44,7 +44,7 @@ export function irfft(input: Operand, fftLength: Operand<'int32'>, attrs: { read
 
 /**
  * TensorFlow's IRFFT2D.
- * @param attrs.treal one of float32, float64; default float32
+ * @param attrs.treal one of float32, float64; default: float32
  */
 export function irfft2d(input: Operand, fftLength: Operand<'int32'>, attrs: { readonly treal?: DType } & BuildOptions = {}): Output {
   return build('IRFFT2D', [input, fftLength], { Treal: attrs.treal }, attrs).output() as Output;
@@ -52,7 +52,7 @@ export function irfft2d(input: Operand, fftLength: Operand<'int32'>, attrs: { re
 
 /**
  * TensorFlow's IRFFT3D.
- * @param attrs.treal one of float32, float64; default float32
+ * @param attrs.treal one of float32, float64; default: float32
  */
 export function irfft3d(input: Operand, fftLength: Operand<'int32'>, attrs: { readonly treal?: DType } & BuildOptions = {}): Output {
   return build('IRFFT3D', [input, fftLength], { Treal: attrs.treal }, attrs).output() as Output;
@@ -60,7 +60,7 @@ export function irfft3d(input: Operand, fftLength: Operand<'int32'>, attrs: { re
 
 /**
  * TensorFlow's IRFFTND.
- * @param attrs.treal one of float32, float64; default float32
+ * @param attrs.treal one of float32, float64; default: float32
  */
 export function irfftnd(input: Operand, fftLength: Operand<'int32'>, axes: Operand<'int32'>, attrs: { readonly treal?: DType } & BuildOptions = {}): Output {
   return build('IRFFTND', [input, fftLength, axes], { Treal: attrs.treal }, attrs).output() as Output;
@@ -84,8 +84,8 @@ export function identityN(input: readonly Operand[], attrs: BuildOptions = {}): 
  * TensorFlow's IdentityReader.
  * Stateful.
  * @deprecated since GraphDef version 26
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
  */
 export function identityReader(attrs: { readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions = {}): Output<'string'> {
   return build('IdentityReader', [], { container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'string'>;
@@ -94,8 +94,8 @@ export function identityReader(attrs: { readonly container?: string | Uint8Array
 /**
  * TensorFlow's IdentityReaderV2.
  * Stateful.
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
  */
 export function identityReaderV2(attrs: { readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions = {}): Output<'resource'> {
   return build('IdentityReaderV2', [], { container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'resource'>;
@@ -105,7 +105,7 @@ export function identityReaderV2(attrs: { readonly container?: string | Uint8Arr
  * TensorFlow's If: runs one of two functions, chosen by a condition; both may have effects
  * Stateful.
  * @param attrs.tout at least 0
- * @param attrs.outputShapes default []
+ * @param attrs.outputShapes default: []
  */
 export function ifOp(cond: Operand, input: readonly Operand[], attrs: { readonly tout: readonly DType[]; readonly thenBranch: FunctionRef; readonly elseBranch: FunctionRef; readonly outputShapes?: readonly PartialShape[] } & BuildOptions): Output[] {
   return [...build('If', [cond, input], { Tout: attrs.tout, then_branch: attrs.thenBranch, else_branch: attrs.elseBranch, output_shapes: attrs.outputShapes }, attrs).outputs];
@@ -136,7 +136,7 @@ export function igammac<T extends DType = DType>(a: Operand<T>, x: Operand<T>, a
  * TensorFlow's IgnoreErrorsDataset.
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.logWarning default false
+ * @param attrs.logWarning default: false
  */
 export function ignoreErrorsDataset(inputDataset: Operand<'variant'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly logWarning?: boolean } & BuildOptions): Output<'variant'> {
   return build('IgnoreErrorsDataset', [inputDataset], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, log_warning: attrs.logWarning }, attrs).output() as Output<'variant'>;
@@ -144,7 +144,7 @@ export function ignoreErrorsDataset(inputDataset: Operand<'variant'>, attrs: { r
 
 /**
  * TensorFlow's Imag: imaginary part
- * @param attrs.tout one of float32, float64; default float32
+ * @param attrs.tout one of float32, float64; default: float32
  */
 export function imag(input: Operand, attrs: { readonly tout?: DType } & BuildOptions = {}): Output {
   return build('Imag', [input], { Tout: attrs.tout }, attrs).output() as Output;
@@ -152,7 +152,7 @@ export function imag(input: Operand, attrs: { readonly tout?: DType } & BuildOpt
 
 /**
  * TensorFlow's ImageProjectiveTransformV2.
- * @param attrs.fillMode default "CONSTANT"
+ * @param attrs.fillMode default: "CONSTANT"
  */
 export function imageProjectiveTransformV2<dtype extends DType = DType>(images: Operand<dtype>, transforms: Operand<'float32'>, outputShape: Operand<'int32'>, attrs: { readonly interpolation: string | Uint8Array; readonly fillMode?: string | Uint8Array } & BuildOptions): Output<dtype> {
   return build('ImageProjectiveTransformV2', [images, transforms, outputShape], { interpolation: attrs.interpolation, fill_mode: attrs.fillMode }, attrs).output() as Output<dtype>;
@@ -160,7 +160,7 @@ export function imageProjectiveTransformV2<dtype extends DType = DType>(images: 
 
 /**
  * TensorFlow's ImageProjectiveTransformV3.
- * @param attrs.fillMode default "CONSTANT"
+ * @param attrs.fillMode default: "CONSTANT"
  */
 export function imageProjectiveTransformV3<dtype extends DType = DType>(images: Operand<dtype>, transforms: Operand<'float32'>, outputShape: Operand<'int32'>, fillValue: Operand<'float32'>, attrs: { readonly interpolation: string | Uint8Array; readonly fillMode?: string | Uint8Array } & BuildOptions): Output<dtype> {
   return build('ImageProjectiveTransformV3', [images, transforms, outputShape, fillValue], { interpolation: attrs.interpolation, fill_mode: attrs.fillMode }, attrs).output() as Output<dtype>;
@@ -168,7 +168,7 @@ export function imageProjectiveTransformV3<dtype extends DType = DType>(images: 
 
 /**
  * TensorFlow's ImageSummary.
- * @param attrs.maxImages at least 1; default 3
+ * @param attrs.maxImages at least 1; default: 3
  */
 export function imageSummary(tag: Operand<'string'>, tensor: Operand, attrs: { readonly maxImages?: number | bigint; readonly badColor?: Tensor } & BuildOptions = {}): Output<'string'> {
   return build('ImageSummary', [tag, tensor], { max_images: attrs.maxImages, bad_color: attrs.badColor }, attrs).output() as Output<'string'>;
@@ -207,7 +207,7 @@ export function inTopKV2(predictions: Operand<'float32'>, targets: Operand, k: O
  * TensorFlow's IndexFlatMapDataset.
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.metadata default ""
+ * @param attrs.metadata default: ""
  */
 export function indexFlatMapDataset(inputDataset: Operand<'variant'>, mapFuncOtherArgs: readonly Operand[], indexMapFuncOtherArgs: readonly Operand[], outputCardinality: Operand<'int64'>, attrs: { readonly mapFunc: FunctionRef; readonly indexMapFunc: FunctionRef; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
   return build('IndexFlatMapDataset', [inputDataset, mapFuncOtherArgs, indexMapFuncOtherArgs, outputCardinality], { map_func: attrs.mapFunc, index_map_func: attrs.indexMapFunc, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
@@ -233,9 +233,9 @@ export function infeedDequeueTuple(attrs: { readonly dtypes: readonly DType[]; r
 /**
  * TensorFlow's InfeedEnqueue.
  * Stateful.
- * @param attrs.shape default []
- * @param attrs.layout default []
- * @param attrs.deviceOrdinal default -1
+ * @param attrs.shape default: []
+ * @param attrs.layout default: []
+ * @param attrs.deviceOrdinal default: -1
  */
 export function infeedEnqueue(input: Operand, attrs: { readonly shape?: PartialShape; readonly layout?: readonly (number | bigint)[]; readonly deviceOrdinal?: number | bigint } & BuildOptions = {}): Operation {
   return build('InfeedEnqueue', [input], { shape: attrs.shape, layout: attrs.layout, device_ordinal: attrs.deviceOrdinal }, attrs);
@@ -243,7 +243,7 @@ export function infeedEnqueue(input: Operand, attrs: { readonly shape?: PartialS
 
 /**
  * TensorFlow's InfeedEnqueuePrelinearizedBuffer.
- * @param attrs.deviceOrdinal default -1
+ * @param attrs.deviceOrdinal default: -1
  */
 export function infeedEnqueuePrelinearizedBuffer(input: Operand<'variant'>, attrs: { readonly deviceOrdinal?: number | bigint } & BuildOptions = {}): Operation {
   return build('InfeedEnqueuePrelinearizedBuffer', [input], { device_ordinal: attrs.deviceOrdinal }, attrs);
@@ -252,8 +252,8 @@ export function infeedEnqueuePrelinearizedBuffer(input: Operand<'variant'>, attr
 /**
  * TensorFlow's InfeedEnqueueTuple.
  * Stateful.
- * @param attrs.layouts default []
- * @param attrs.deviceOrdinal default -1
+ * @param attrs.layouts default: []
+ * @param attrs.deviceOrdinal default: -1
  */
 export function infeedEnqueueTuple(inputs: readonly Operand[], attrs: { readonly shapes: readonly PartialShape[]; readonly layouts?: readonly (number | bigint)[]; readonly deviceOrdinal?: number | bigint } & BuildOptions): Operation {
   return build('InfeedEnqueueTuple', [inputs], { shapes: attrs.shapes, layouts: attrs.layouts, device_ordinal: attrs.deviceOrdinal }, attrs);
@@ -278,9 +278,9 @@ export function initializeTableFromDataset(tableHandle: Operand<'resource'>, dat
  * TensorFlow's InitializeTableFromTextFile.
  * @param attrs.keyIndex at least -2
  * @param attrs.valueIndex at least -2
- * @param attrs.vocabSize at least -1; default -1
- * @param attrs.delimiter default "\t"
- * @param attrs.offset default 0
+ * @param attrs.vocabSize at least -1; default: -1
+ * @param attrs.delimiter default: "\t"
+ * @param attrs.offset default: 0
  */
 export function initializeTableFromTextFile(tableHandle: Operand<'string'>, filename: Operand<'string'>, attrs: { readonly keyIndex: number | bigint; readonly valueIndex: number | bigint; readonly vocabSize?: number | bigint; readonly delimiter?: string | Uint8Array; readonly offset?: number | bigint } & BuildOptions): Operation {
   return build('InitializeTableFromTextFile', [tableHandle, filename], { key_index: attrs.keyIndex, value_index: attrs.valueIndex, vocab_size: attrs.vocabSize, delimiter: attrs.delimiter, offset: attrs.offset }, attrs);
@@ -291,9 +291,9 @@ export function initializeTableFromTextFile(tableHandle: Operand<'string'>, file
  * Stateful.
  * @param attrs.keyIndex at least -2
  * @param attrs.valueIndex at least -2
- * @param attrs.vocabSize at least -1; default -1
- * @param attrs.delimiter default "\t"
- * @param attrs.offset default 0
+ * @param attrs.vocabSize at least -1; default: -1
+ * @param attrs.delimiter default: "\t"
+ * @param attrs.offset default: 0
  */
 export function initializeTableFromTextFileV2(tableHandle: Operand<'resource'>, filename: Operand<'string'>, attrs: { readonly keyIndex: number | bigint; readonly valueIndex: number | bigint; readonly vocabSize?: number | bigint; readonly delimiter?: string | Uint8Array; readonly offset?: number | bigint } & BuildOptions): Operation {
   return build('InitializeTableFromTextFileV2', [tableHandle, filename], { key_index: attrs.keyIndex, value_index: attrs.valueIndex, vocab_size: attrs.vocabSize, delimiter: attrs.delimiter, offset: attrs.offset }, attrs);
@@ -332,7 +332,7 @@ export function inplaceUpdate<T extends DType = DType>(x: Operand<T>, i: Operand
  * TensorFlow's InterleaveDataset.
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.metadata default ""
+ * @param attrs.metadata default: ""
  */
 export function interleaveDataset(inputDataset: Operand<'variant'>, otherArguments: readonly Operand[], cycleLength: Operand<'int64'>, blockLength: Operand<'int64'>, attrs: { readonly f: FunctionRef; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
   return build('InterleaveDataset', [inputDataset, otherArguments, cycleLength, blockLength], { f: attrs.f, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
@@ -406,7 +406,7 @@ export function isNan(x: Operand, attrs: BuildOptions = {}): Output<'bool'> {
 /**
  * TensorFlow's IsTPUEmbeddingInitialized.
  * Stateful.
- * @param attrs.config default ""
+ * @param attrs.config default: ""
  */
 export function isTPUEmbeddingInitialized(attrs: { readonly config?: string | Uint8Array } & BuildOptions = {}): Output<'bool'> {
   return build('IsTPUEmbeddingInitialized', [], { config: attrs.config }, attrs).output() as Output<'bool'>;
@@ -421,7 +421,7 @@ export function isVariableInitialized(ref: Operand, attrs: BuildOptions = {}): O
 
 /**
  * TensorFlow's IsotonicRegression.
- * @param attrs.outputDtype one of float16, bfloat16, float32, float64; default float32
+ * @param attrs.outputDtype one of float16, bfloat16, float32, float64; default: float32
  * @returns output, segments
  */
 export function isotonicRegression(input: Operand, attrs: { readonly outputDtype?: DType } & BuildOptions = {}): { output: Output; segments: Output<'int32'> } {
@@ -441,8 +441,8 @@ export function iterator(attrs: { readonly sharedName: string | Uint8Array; read
 /**
  * TensorFlow's IteratorFromStringHandle.
  * Stateful.
- * @param attrs.outputTypes at least 0; default []
- * @param attrs.outputShapes at least 0; default []
+ * @param attrs.outputTypes at least 0; default: []
+ * @param attrs.outputShapes at least 0; default: []
  */
 export function iteratorFromStringHandle(stringHandle: Operand<'string'>, attrs: { readonly outputTypes?: readonly DType[]; readonly outputShapes?: readonly PartialShape[] } & BuildOptions = {}): Output<'resource'> {
   return build('IteratorFromStringHandle', [stringHandle], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes }, attrs).output() as Output<'resource'>;
@@ -451,8 +451,8 @@ export function iteratorFromStringHandle(stringHandle: Operand<'string'>, attrs:
 /**
  * TensorFlow's IteratorFromStringHandleV2.
  * Stateful.
- * @param attrs.outputTypes at least 0; default []
- * @param attrs.outputShapes at least 0; default []
+ * @param attrs.outputTypes at least 0; default: []
+ * @param attrs.outputShapes at least 0; default: []
  */
 export function iteratorFromStringHandleV2(stringHandle: Operand<'string'>, attrs: { readonly outputTypes?: readonly DType[]; readonly outputShapes?: readonly PartialShape[] } & BuildOptions = {}): Output<'resource'> {
   return build('IteratorFromStringHandleV2', [stringHandle], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes }, attrs).output() as Output<'resource'>;

@@ -25,7 +25,7 @@ export function _arrayToList(input: readonly Operand[], attrs: { readonly outTyp
 /**
  * TensorFlow's _ConfigureDistributedTPU.
  * Stateful.
- * @param attrs.enableWholeMeshCompilations default false
+ * @param attrs.enableWholeMeshCompilations default: false
  */
 export function _configureDistributedTPU(inputs: readonly Operand<'int32'>[], attrs: { readonly enableWholeMeshCompilations?: boolean } & BuildOptions = {}): Output<'string'> {
   return build('_ConfigureDistributedTPU', [inputs], { enable_whole_mesh_compilations: attrs.enableWholeMeshCompilations }, attrs).output() as Output<'string'>;
@@ -66,11 +66,11 @@ export function _eagerConst<T extends DType = DType>(input: Operand<T>, attrs: B
 
 /**
  * TensorFlow's _FusedBatchNormEx.
- * @param attrs.epsilon default 0.0001
- * @param attrs.exponentialAvgFactor default 1
- * @param attrs.activationMode default "Identity"
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.isTraining default true
+ * @param attrs.epsilon default: 0.0001
+ * @param attrs.exponentialAvgFactor default: 1
+ * @param attrs.activationMode default: "Identity"
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.isTraining default: true
  * @returns y, batchMean, batchVariance, reserveSpace1, reserveSpace2, reserveSpace3
  */
 export function _fusedBatchNormEx<T extends DType = DType, U extends DType = DType>(x: Operand<T>, scale: Operand<U>, offset: Operand<U>, mean: Operand<U>, variance: Operand<U>, sideInput: readonly Operand<T>[], attrs: { readonly epsilon?: number; readonly exponentialAvgFactor?: number; readonly activationMode?: string | Uint8Array; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly isTraining?: boolean } & BuildOptions = {}): { y: Output<T>; batchMean: Output<U>; batchVariance: Output<U>; reserveSpace1: Output<U>; reserveSpace2: Output<U>; reserveSpace3: Output<U> } {
@@ -79,11 +79,11 @@ export function _fusedBatchNormEx<T extends DType = DType, U extends DType = DTy
 
 /**
  * TensorFlow's _FusedBatchNormGradEx.
- * @param attrs.epsilon default 0.0001
- * @param attrs.numSideInputs at least 0; default 0
- * @param attrs.activationMode default "Identity"
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.isTraining default true
+ * @param attrs.epsilon default: 0.0001
+ * @param attrs.numSideInputs at least 0; default: 0
+ * @param attrs.activationMode default: "Identity"
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.isTraining default: true
  * @returns xBackprop, scaleBackprop, offsetBackprop, reserveSpace4, reserveSpace5, sideInputBackprop
  */
 export function _fusedBatchNormGradEx<T extends DType = DType, U extends DType = DType>(yBackprop: Operand<T>, x: Operand<T>, scale: Operand<'float32'>, reserveSpace1: Operand<U>, reserveSpace2: Operand<U>, reserveSpace3: Operand<U>, offset: Operand<'float32'>, y: Operand<T>, attrs: { readonly epsilon?: number; readonly numSideInputs?: number | bigint; readonly activationMode?: string | Uint8Array; readonly dataFormat?: 'NHWC' | 'NCHW' | 'NDHWC' | 'NCDHW'; readonly isTraining?: boolean } & BuildOptions = {}): { xBackprop: Output<T>; scaleBackprop: Output<U>; offsetBackprop: Output<U>; reserveSpace4: Output<U>; reserveSpace5: Output<U>; sideInputBackprop: Output[] } {
@@ -93,14 +93,14 @@ export function _fusedBatchNormGradEx<T extends DType = DType, U extends DType =
 /**
  * TensorFlow's _FusedConv2D.
  * @param attrs.numArgs at least 0
- * @param attrs.explicitPaddings default []
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.filterFormat default "HWIO"
- * @param attrs.dilations default [1, 1, 1, 1]
- * @param attrs.useCudnnOnGpu default true
- * @param attrs.fusedOps default []
- * @param attrs.epsilon default 0.0001
- * @param attrs.leakyreluAlpha default 0.2
+ * @param attrs.explicitPaddings default: []
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.filterFormat default: "HWIO"
+ * @param attrs.dilations default: [1, 1, 1, 1]
+ * @param attrs.useCudnnOnGpu default: true
+ * @param attrs.fusedOps default: []
+ * @param attrs.epsilon default: 0.0001
+ * @param attrs.leakyreluAlpha default: 0.2
  */
 export function _fusedConv2D<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, args: readonly Operand[], hostArgs: readonly Operand<'float32'>[], attrs: { readonly numArgs: number | bigint; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly dataFormat?: 'NHWC' | 'NCHW' | 'NCHW_VECT_C'; readonly filterFormat?: 'HWIO' | 'OIHW' | 'OIHW_VECT_I'; readonly dilations?: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean; readonly fusedOps?: readonly (string | Uint8Array)[]; readonly epsilon?: number; readonly leakyreluAlpha?: number } & BuildOptions): Output<T> {
   return build('_FusedConv2D', [input, filter, args, hostArgs], { num_args: attrs.numArgs, strides: attrs.strides, padding: attrs.padding, explicit_paddings: attrs.explicitPaddings, data_format: attrs.dataFormat, filter_format: attrs.filterFormat, dilations: attrs.dilations, use_cudnn_on_gpu: attrs.useCudnnOnGpu, fused_ops: attrs.fusedOps, epsilon: attrs.epsilon, leakyrelu_alpha: attrs.leakyreluAlpha }, attrs).output() as Output<T>;
@@ -109,12 +109,12 @@ export function _fusedConv2D<T extends DType = DType>(input: Operand<T>, filter:
 /**
  * TensorFlow's _FusedConv3D.
  * @param attrs.strides at least 5
- * @param attrs.dataFormat default "NDHWC"
- * @param attrs.dilations default [1, 1, 1, 1, 1]
- * @param attrs.paddingList default []
- * @param attrs.fusedOps default []
- * @param attrs.epsilon default 0.0001
- * @param attrs.leakyreluAlpha default 0.2
+ * @param attrs.dataFormat default: "NDHWC"
+ * @param attrs.dilations default: [1, 1, 1, 1, 1]
+ * @param attrs.paddingList default: []
+ * @param attrs.fusedOps default: []
+ * @param attrs.epsilon default: 0.0001
+ * @param attrs.leakyreluAlpha default: 0.2
  */
 export function _fusedConv3D<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, args: readonly Operand<T>[], attrs: { readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW'; readonly dilations?: readonly (number | bigint)[]; readonly paddingList?: readonly (number | bigint)[]; readonly fusedOps?: readonly (string | Uint8Array)[]; readonly epsilon?: number; readonly leakyreluAlpha?: number } & BuildOptions): Output<T> {
   return build('_FusedConv3D', [input, filter, args], { strides: attrs.strides, padding: attrs.padding, data_format: attrs.dataFormat, dilations: attrs.dilations, padding_list: attrs.paddingList, fused_ops: attrs.fusedOps, epsilon: attrs.epsilon, leakyrelu_alpha: attrs.leakyreluAlpha }, attrs).output() as Output<T>;
@@ -122,11 +122,11 @@ export function _fusedConv3D<T extends DType = DType>(input: Operand<T>, filter:
 
 /**
  * TensorFlow's _FusedDepthwiseConv2dNative.
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.dilations default [1, 1, 1, 1]
- * @param attrs.fusedOps default []
- * @param attrs.epsilon default 0.0001
- * @param attrs.leakyreluAlpha default 0.2
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.dilations default: [1, 1, 1, 1]
+ * @param attrs.fusedOps default: []
+ * @param attrs.epsilon default: 0.0001
+ * @param attrs.leakyreluAlpha default: 0.2
  */
 export function _fusedDepthwiseConv2dNative<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, args: readonly Operand<T>[], attrs: { readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly dilations?: readonly (number | bigint)[]; readonly fusedOps?: readonly (string | Uint8Array)[]; readonly epsilon?: number; readonly leakyreluAlpha?: number } & BuildOptions): Output<T> {
   return build('_FusedDepthwiseConv2dNative', [input, filter, args], { strides: attrs.strides, padding: attrs.padding, data_format: attrs.dataFormat, dilations: attrs.dilations, fused_ops: attrs.fusedOps, epsilon: attrs.epsilon, leakyrelu_alpha: attrs.leakyreluAlpha }, attrs).output() as Output<T>;
@@ -134,11 +134,11 @@ export function _fusedDepthwiseConv2dNative<T extends DType = DType>(input: Oper
 
 /**
  * TensorFlow's _FusedMatMul.
- * @param attrs.transposeA default false
- * @param attrs.transposeB default false
- * @param attrs.fusedOps default []
- * @param attrs.epsilon default 0.0001
- * @param attrs.leakyreluAlpha default 0.2
+ * @param attrs.transposeA default: false
+ * @param attrs.transposeB default: false
+ * @param attrs.fusedOps default: []
+ * @param attrs.epsilon default: 0.0001
+ * @param attrs.leakyreluAlpha default: 0.2
  */
 export function _fusedMatMul<T extends DType = DType>(a: Operand<T>, b: Operand<T>, args: readonly Operand<T>[], attrs: { readonly transposeA?: boolean; readonly transposeB?: boolean; readonly fusedOps?: readonly (string | Uint8Array)[]; readonly epsilon?: number; readonly leakyreluAlpha?: number } & BuildOptions = {}): Output<T> {
   return build('_FusedMatMul', [a, b, args], { transpose_a: attrs.transposeA, transpose_b: attrs.transposeB, fused_ops: attrs.fusedOps, epsilon: attrs.epsilon, leakyrelu_alpha: attrs.leakyreluAlpha }, attrs).output() as Output<T>;
@@ -146,20 +146,20 @@ export function _fusedMatMul<T extends DType = DType>(a: Operand<T>, b: Operand<
 
 /**
  * TensorFlow's _FusedQuantizedConv2D.
- * @param attrs.tinput one of qint8, quint8, qint32, qint16, quint16; default quint8
- * @param attrs.tfilter one of qint8, quint8, qint32, qint16, quint16; default qint8
- * @param attrs.tbias one of float32, qint32; default qint32
+ * @param attrs.tinput one of qint8, quint8, qint32, qint16, quint16; default: quint8
+ * @param attrs.tfilter one of qint8, quint8, qint32, qint16, quint16; default: qint8
+ * @param attrs.tbias one of float32, qint32; default: qint32
  * @param attrs.tsummand one of float32, quint8, qint8, qint32
- * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default qint32
- * @param attrs.tdeviceOutputs at least 0; default []
+ * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default: qint32
+ * @param attrs.tdeviceOutputs at least 0; default: []
  * @param attrs.thostOutputs at least 0
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.isFilterConst default true
- * @param attrs.isBiasConst default true
- * @param attrs.explicitPaddings default []
- * @param attrs.dilations default [1, 1, 1, 1]
- * @param attrs.fusedOps default []
- * @param attrs.alpha default 0
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.isFilterConst default: true
+ * @param attrs.isBiasConst default: true
+ * @param attrs.explicitPaddings default: []
+ * @param attrs.dilations default: [1, 1, 1, 1]
+ * @param attrs.fusedOps default: []
+ * @param attrs.alpha default: 0
  * @returns deviceOutputs, hostOutputs
  */
 export function _fusedQuantizedConv2D(deviceInputs: readonly Operand[], hostInputs: readonly Operand[], attrs: { readonly tinput?: DType; readonly tfilter?: DType; readonly tbias?: DType; readonly tsummand: DType; readonly outType?: DType; readonly tdeviceOutputs?: readonly DType[]; readonly thostOutputs: readonly DType[]; readonly dataFormat?: string | Uint8Array; readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean; readonly isBiasConst?: boolean; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly dilations?: readonly (number | bigint)[]; readonly fusedOps?: readonly (string | Uint8Array)[]; readonly alpha?: number } & BuildOptions): { deviceOutputs: Output[]; hostOutputs: Output[] } {
@@ -168,20 +168,20 @@ export function _fusedQuantizedConv2D(deviceInputs: readonly Operand[], hostInpu
 
 /**
  * TensorFlow's _FusedQuantizedDepthwiseConv2D.
- * @param attrs.tinput one of qint8, quint8, qint32, qint16, quint16; default quint8
- * @param attrs.tfilter one of qint8, quint8, qint32, qint16, quint16; default qint8
- * @param attrs.tbias one of float32, qint32; default qint32
+ * @param attrs.tinput one of qint8, quint8, qint32, qint16, quint16; default: quint8
+ * @param attrs.tfilter one of qint8, quint8, qint32, qint16, quint16; default: qint8
+ * @param attrs.tbias one of float32, qint32; default: qint32
  * @param attrs.tsummand one of float32, quint8, qint8, qint32
- * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default qint32
- * @param attrs.tdeviceOutputs at least 0; default []
+ * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default: qint32
+ * @param attrs.tdeviceOutputs at least 0; default: []
  * @param attrs.thostOutputs at least 0
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.isFilterConst default true
- * @param attrs.isBiasConst default true
- * @param attrs.explicitPaddings default []
- * @param attrs.dilations default [1, 1, 1, 1]
- * @param attrs.fusedOps default []
- * @param attrs.alpha default 0
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.isFilterConst default: true
+ * @param attrs.isBiasConst default: true
+ * @param attrs.explicitPaddings default: []
+ * @param attrs.dilations default: [1, 1, 1, 1]
+ * @param attrs.fusedOps default: []
+ * @param attrs.alpha default: 0
  * @returns deviceOutputs, hostOutputs
  */
 export function _fusedQuantizedDepthwiseConv2D(deviceInputs: readonly Operand[], hostInputs: readonly Operand[], attrs: { readonly tinput?: DType; readonly tfilter?: DType; readonly tbias?: DType; readonly tsummand: DType; readonly outType?: DType; readonly tdeviceOutputs?: readonly DType[]; readonly thostOutputs: readonly DType[]; readonly dataFormat?: string | Uint8Array; readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean; readonly isBiasConst?: boolean; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly dilations?: readonly (number | bigint)[]; readonly fusedOps?: readonly (string | Uint8Array)[]; readonly alpha?: number } & BuildOptions): { deviceOutputs: Output[]; hostOutputs: Output[] } {
@@ -190,7 +190,7 @@ export function _fusedQuantizedDepthwiseConv2D(deviceInputs: readonly Operand[],
 
 /**
  * TensorFlow's _HostCast.
- * @param attrs.truncate default false
+ * @param attrs.truncate default: false
  */
 export function _hostCast<DstT extends DType = DType>(x: Operand, attrs: { readonly dstT: DstT; readonly truncate?: boolean } & BuildOptions): Output<DstT> {
   return build('_HostCast', [x], { DstT: attrs.dstT, Truncate: attrs.truncate }, attrs).output() as Output<DstT>;
@@ -199,7 +199,7 @@ export function _hostCast<DstT extends DType = DType>(x: Operand, attrs: { reado
 /**
  * TensorFlow's _HostRecv.
  * Stateful.
- * @param attrs.clientTerminated default false
+ * @param attrs.clientTerminated default: false
  */
 export function _hostRecv<tensor_type extends DType = DType>(attrs: { readonly tensorType: tensor_type; readonly tensorName: string | Uint8Array; readonly sendDevice: string | Uint8Array; readonly sendDeviceIncarnation: number | bigint; readonly recvDevice: string | Uint8Array; readonly clientTerminated?: boolean } & BuildOptions): Output<tensor_type> {
   return build('_HostRecv', [], { tensor_type: attrs.tensorType, tensor_name: attrs.tensorName, send_device: attrs.sendDevice, send_device_incarnation: attrs.sendDeviceIncarnation, recv_device: attrs.recvDevice, client_terminated: attrs.clientTerminated }, attrs).output() as Output<tensor_type>;
@@ -208,7 +208,7 @@ export function _hostRecv<tensor_type extends DType = DType>(attrs: { readonly t
 /**
  * TensorFlow's _HostSend.
  * Stateful.
- * @param attrs.clientTerminated default false
+ * @param attrs.clientTerminated default: false
  */
 export function _hostSend(tensor: Operand, attrs: { readonly tensorName: string | Uint8Array; readonly sendDevice: string | Uint8Array; readonly sendDeviceIncarnation: number | bigint; readonly recvDevice: string | Uint8Array; readonly clientTerminated?: boolean } & BuildOptions): Operation {
   return build('_HostSend', [tensor], { tensor_name: attrs.tensorName, send_device: attrs.sendDevice, send_device_incarnation: attrs.sendDeviceIncarnation, recv_device: attrs.recvDevice, client_terminated: attrs.clientTerminated }, attrs);
@@ -226,8 +226,8 @@ export function _if(cond: Operand, input: readonly Operand[], attrs: { readonly 
 /**
  * TensorFlow's _InitializeHostForDistributedTPU.
  * Stateful.
- * @param attrs.enableWholeMeshCompilations default false
- * @param attrs.tpuCancellationClosesChips default 0
+ * @param attrs.enableWholeMeshCompilations default: false
+ * @param attrs.tpuCancellationClosesChips default: 0
  */
 export function _initializeHostForDistributedTPU(input: Operand<'string'>, attrs: { readonly enableWholeMeshCompilations?: boolean; readonly tpuCancellationClosesChips?: number | bigint } & BuildOptions = {}): Output<'int32'> {
   return build('_InitializeHostForDistributedTPU', [input], { enable_whole_mesh_compilations: attrs.enableWholeMeshCompilations, tpu_cancellation_closes_chips: attrs.tpuCancellationClosesChips }, attrs).output() as Output<'int32'>;
@@ -245,7 +245,7 @@ export function _listToArray<T extends DType = DType>(input: readonly Operand[],
  * TensorFlow's _MklAvgPool.
  * @param attrs.ksize at least 4
  * @param attrs.strides at least 4
- * @param attrs.dataFormat default "NHWC"
+ * @param attrs.dataFormat default: "NHWC"
  * @returns output, mklOutput
  */
 export function _mklAvgPool<T extends DType = DType>(value: Operand<T>, mklInput: Operand<'uint8'>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW' } & BuildOptions): { output: Output<T>; mklOutput: Output<'uint8'> } {
@@ -256,7 +256,7 @@ export function _mklAvgPool<T extends DType = DType>(value: Operand<T>, mklInput
  * TensorFlow's _MklAvgPool3D.
  * @param attrs.ksize at least 5
  * @param attrs.strides at least 5
- * @param attrs.dataFormat default "NDHWC"
+ * @param attrs.dataFormat default: "NDHWC"
  * @returns output, mklOutput
  */
 export function _mklAvgPool3D<T extends DType = DType>(value: Operand<T>, mklInput: Operand<'uint8'>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW' } & BuildOptions): { output: Output<T>; mklOutput: Output<'uint8'> } {
@@ -267,7 +267,7 @@ export function _mklAvgPool3D<T extends DType = DType>(value: Operand<T>, mklInp
  * TensorFlow's _MklAvgPool3DGrad.
  * @param attrs.ksize at least 5
  * @param attrs.strides at least 5
- * @param attrs.dataFormat default "NDHWC"
+ * @param attrs.dataFormat default: "NDHWC"
  * @returns output, mklOutput
  */
 export function _mklAvgPool3DGrad<T extends DType = DType>(origInputShape: Operand<'int32'>, grad: Operand<T>, mklOrigInput: Operand<'uint8'>, mklGrad: Operand<'uint8'>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW' } & BuildOptions): { output: Output<T>; mklOutput: Output<'uint8'> } {
@@ -278,7 +278,7 @@ export function _mklAvgPool3DGrad<T extends DType = DType>(origInputShape: Opera
  * TensorFlow's _MklAvgPoolGrad.
  * @param attrs.ksize at least 4
  * @param attrs.strides at least 4
- * @param attrs.dataFormat default "NHWC"
+ * @param attrs.dataFormat default: "NHWC"
  * @returns output, mklOutput
  */
 export function _mklAvgPoolGrad<T extends DType = DType>(origInputShape: Operand<'int32'>, grad: Operand<T>, mklOrigInput: Operand<'uint8'>, mklGrad: Operand<'uint8'>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW' } & BuildOptions): { output: Output<T>; mklOutput: Output<'uint8'> } {
@@ -287,10 +287,10 @@ export function _mklAvgPoolGrad<T extends DType = DType>(origInputShape: Operand
 
 /**
  * TensorFlow's _MklBatchMatMul.
- * @param attrs.adjX default false
- * @param attrs.adjY default false
- * @param attrs.gradX default false
- * @param attrs.gradY default false
+ * @param attrs.adjX default: false
+ * @param attrs.adjY default: false
+ * @param attrs.gradX default: false
+ * @param attrs.gradY default: false
  */
 export function _mklBatchMatMul<T extends DType = DType>(x: Operand<T>, y: Operand<T>, attrs: { readonly adjX?: boolean; readonly adjY?: boolean; readonly gradX?: boolean; readonly gradY?: boolean } & BuildOptions = {}): Output<T> {
   return build('_MklBatchMatMul', [x, y], { adj_x: attrs.adjX, adj_y: attrs.adjY, grad_x: attrs.gradX, grad_y: attrs.gradY }, attrs).output() as Output<T>;
@@ -298,10 +298,10 @@ export function _mklBatchMatMul<T extends DType = DType>(x: Operand<T>, y: Opera
 
 /**
  * TensorFlow's _MklBatchMatMulV2.
- * @param attrs.adjX default false
- * @param attrs.adjY default false
- * @param attrs.gradX default false
- * @param attrs.gradY default false
+ * @param attrs.adjX default: false
+ * @param attrs.adjY default: false
+ * @param attrs.gradX default: false
+ * @param attrs.gradY default: false
  */
 export function _mklBatchMatMulV2<T extends DType = DType>(x: Operand<T>, y: Operand<T>, attrs: { readonly adjX?: boolean; readonly adjY?: boolean; readonly gradX?: boolean; readonly gradY?: boolean } & BuildOptions = {}): Output<T> {
   return build('_MklBatchMatMulV2', [x, y], { adj_x: attrs.adjX, adj_y: attrs.adjY, grad_x: attrs.gradX, grad_y: attrs.gradY }, attrs).output() as Output<T>;
@@ -332,11 +332,11 @@ export function _mklConjugateTranspose<T extends DType = DType>(x: Operand<T>, p
 
 /**
  * TensorFlow's _MklConv2D.
- * @param attrs.useCudnnOnGpu default true
- * @param attrs.isFilterConst default false
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.explicitPaddings default []
- * @param attrs.dilations default [1, 1, 1, 1]
+ * @param attrs.useCudnnOnGpu default: true
+ * @param attrs.isFilterConst default: false
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.explicitPaddings default: []
+ * @param attrs.dilations default: [1, 1, 1, 1]
  * @returns output, filterOutput, mklOutput, mklFilterOutput
  */
 export function _mklConv2D<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, mklInput: Operand<'uint8'>, mklFilter: Operand<'uint8'>, attrs: { readonly strides: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean; readonly isFilterConst?: boolean; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): { output: Output<T>; filterOutput: Output<T>; mklOutput: Output<'uint8'>; mklFilterOutput: Output<'uint8'> } {
@@ -345,10 +345,10 @@ export function _mklConv2D<T extends DType = DType>(input: Operand<T>, filter: O
 
 /**
  * TensorFlow's _MklConv2DBackpropFilter.
- * @param attrs.useCudnnOnGpu default true
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.explicitPaddings default []
- * @param attrs.dilations default [1, 1, 1, 1]
+ * @param attrs.useCudnnOnGpu default: true
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.explicitPaddings default: []
+ * @param attrs.dilations default: [1, 1, 1, 1]
  * @returns output, mklOutput
  */
 export function _mklConv2DBackpropFilter<T extends DType = DType>(input: Operand<T>, filterSizes: Operand<'int32'>, outBackprop: Operand<T>, mklInput: Operand<'uint8'>, mklFilterSize: Operand<'uint8'>, mklOutBackprop: Operand<'uint8'>, attrs: { readonly strides: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): { output: Output<T>; mklOutput: Output<'uint8'> } {
@@ -357,9 +357,9 @@ export function _mklConv2DBackpropFilter<T extends DType = DType>(input: Operand
 
 /**
  * TensorFlow's _MklConv2DBackpropFilterWithBias.
- * @param attrs.useCudnnOnGpu default true
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.dilations default [1, 1, 1, 1]
+ * @param attrs.useCudnnOnGpu default: true
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.dilations default: [1, 1, 1, 1]
  * @returns output, biasGrad, mklOutput, mklBiasGrad
  */
 export function _mklConv2DBackpropFilterWithBias<T extends DType = DType>(input: Operand<T>, filterSizes: Operand<'int32'>, outBackprop: Operand<T>, mklInput: Operand<'uint8'>, mklFilterSize: Operand<'uint8'>, mklOutBackprop: Operand<'uint8'>, attrs: { readonly strides: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): { output: Output<T>; biasGrad: Output<T>; mklOutput: Output<'uint8'>; mklBiasGrad: Output<'uint8'> } {
@@ -368,10 +368,10 @@ export function _mklConv2DBackpropFilterWithBias<T extends DType = DType>(input:
 
 /**
  * TensorFlow's _MklConv2DBackpropInput.
- * @param attrs.useCudnnOnGpu default true
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.explicitPaddings default []
- * @param attrs.dilations default [1, 1, 1, 1]
+ * @param attrs.useCudnnOnGpu default: true
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.explicitPaddings default: []
+ * @param attrs.dilations default: [1, 1, 1, 1]
  * @returns output, mklOutput
  */
 export function _mklConv2DBackpropInput<T extends DType = DType>(inputSizes: Operand<'int32'>, filter: Operand<T>, outBackprop: Operand<T>, mklInputSizes: Operand<'uint8'>, mklFilter: Operand<'uint8'>, mklOutBackprop: Operand<'uint8'>, attrs: { readonly strides: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): { output: Output<T>; mklOutput: Output<'uint8'> } {
@@ -380,11 +380,11 @@ export function _mklConv2DBackpropInput<T extends DType = DType>(inputSizes: Ope
 
 /**
  * TensorFlow's _MklConv2DWithBias.
- * @param attrs.useCudnnOnGpu default true
- * @param attrs.isFilterConst default false
- * @param attrs.explicitPaddings default []
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.dilations default [1, 1, 1, 1]
+ * @param attrs.useCudnnOnGpu default: true
+ * @param attrs.isFilterConst default: false
+ * @param attrs.explicitPaddings default: []
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.dilations default: [1, 1, 1, 1]
  * @returns output, filterOutput, mklOutput, mklFilterOutput
  */
 export function _mklConv2DWithBias<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, bias: Operand<T>, mklInput: Operand<'uint8'>, mklFilter: Operand<'uint8'>, mklBias: Operand<'uint8'>, attrs: { readonly strides: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean; readonly isFilterConst?: boolean; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): { output: Output<T>; filterOutput: Output<T>; mklOutput: Output<'uint8'>; mklFilterOutput: Output<'uint8'> } {
@@ -394,9 +394,9 @@ export function _mklConv2DWithBias<T extends DType = DType>(input: Operand<T>, f
 /**
  * TensorFlow's _MklConv3D.
  * @param attrs.strides at least 5
- * @param attrs.isFilterConst default false
- * @param attrs.dataFormat default "NDHWC"
- * @param attrs.dilations default [1, 1, 1, 1, 1]
+ * @param attrs.isFilterConst default: false
+ * @param attrs.dataFormat default: "NDHWC"
+ * @param attrs.dilations default: [1, 1, 1, 1, 1]
  * @returns output, filterOutput, mklOutput, mklFilterOutput
  */
 export function _mklConv3D<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, mklInput: Operand<'uint8'>, mklFilter: Operand<'uint8'>, attrs: { readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): { output: Output<T>; filterOutput: Output<T>; mklOutput: Output<'uint8'>; mklFilterOutput: Output<'uint8'> } {
@@ -405,8 +405,8 @@ export function _mklConv3D<T extends DType = DType>(input: Operand<T>, filter: O
 
 /**
  * TensorFlow's _MklConv3DBackpropFilterV2.
- * @param attrs.dataFormat default "NDHWC"
- * @param attrs.dilations default [1, 1, 1, 1, 1]
+ * @param attrs.dataFormat default: "NDHWC"
+ * @param attrs.dilations default: [1, 1, 1, 1, 1]
  * @returns output, mklOutput
  */
 export function _mklConv3DBackpropFilterV2<T extends DType = DType>(input: Operand<T>, filterSizes: Operand<'int32'>, outBackprop: Operand<T>, mklInput: Operand<'uint8'>, mklFilterSize: Operand<'uint8'>, mklOutBackprop: Operand<'uint8'>, attrs: { readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): { output: Output<T>; mklOutput: Output<'uint8'> } {
@@ -416,8 +416,8 @@ export function _mklConv3DBackpropFilterV2<T extends DType = DType>(input: Opera
 /**
  * TensorFlow's _MklConv3DBackpropInputV2.
  * @param attrs.strides at least 5
- * @param attrs.dilations default [1, 1, 1, 1, 1]
- * @param attrs.dataFormat default "NDHWC"
+ * @param attrs.dilations default: [1, 1, 1, 1, 1]
+ * @param attrs.dataFormat default: "NDHWC"
  * @returns output, mklOutput
  */
 export function _mklConv3DBackpropInputV2<T extends DType = DType>(inputSizes: Operand, filter: Operand<T>, outBackprop: Operand<T>, mklInputSizes: Operand<'uint8'>, mklFilter: Operand<'uint8'>, mklOutBackprop: Operand<'uint8'>, attrs: { readonly strides: readonly (number | bigint)[]; readonly dilations?: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW' } & BuildOptions): { output: Output<T>; mklOutput: Output<'uint8'> } {
@@ -426,10 +426,10 @@ export function _mklConv3DBackpropInputV2<T extends DType = DType>(inputSizes: O
 
 /**
  * TensorFlow's _MklDepthwiseConv2dNative.
- * @param attrs.isFilterConst default false
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.explicitPaddings default []
- * @param attrs.dilations default [1, 1, 1, 1]
+ * @param attrs.isFilterConst default: false
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.explicitPaddings default: []
+ * @param attrs.dilations default: [1, 1, 1, 1]
  * @returns output, filterOutput, mklOutput, mklFilterOutput
  */
 export function _mklDepthwiseConv2dNative<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, mklInput: Operand<'uint8'>, mklFilter: Operand<'uint8'>, attrs: { readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): { output: Output<T>; filterOutput: Output<T>; mklOutput: Output<'uint8'>; mklFilterOutput: Output<'uint8'> } {
@@ -438,9 +438,9 @@ export function _mklDepthwiseConv2dNative<T extends DType = DType>(input: Operan
 
 /**
  * TensorFlow's _MklDepthwiseConv2dNativeBackpropFilter.
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.explicitPaddings default []
- * @param attrs.dilations default [1, 1, 1, 1]
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.explicitPaddings default: []
+ * @param attrs.dilations default: [1, 1, 1, 1]
  * @returns output, mklOutput
  */
 export function _mklDepthwiseConv2dNativeBackpropFilter<T extends DType = DType>(input: Operand<T>, filterSizes: Operand<'int32'>, outBackprop: Operand<T>, mklInput: Operand<'uint8'>, mklFilter: Operand<'uint8'>, mklOutBackprop: Operand<'uint8'>, attrs: { readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): { output: Output<T>; mklOutput: Output<'uint8'> } {
@@ -449,9 +449,9 @@ export function _mklDepthwiseConv2dNativeBackpropFilter<T extends DType = DType>
 
 /**
  * TensorFlow's _MklDepthwiseConv2dNativeBackpropInput.
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.explicitPaddings default []
- * @param attrs.dilations default [1, 1, 1, 1]
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.explicitPaddings default: []
+ * @param attrs.dilations default: [1, 1, 1, 1]
  * @returns output, mklOutput
  */
 export function _mklDepthwiseConv2dNativeBackpropInput<T extends DType = DType>(inputSizes: Operand<'int32'>, filter: Operand<T>, outBackprop: Operand<T>, mklInput: Operand<'uint8'>, mklFilter: Operand<'uint8'>, mklOutBackprop: Operand<'uint8'>, attrs: { readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): { output: Output<T>; mklOutput: Output<'uint8'> } {
@@ -460,10 +460,10 @@ export function _mklDepthwiseConv2dNativeBackpropInput<T extends DType = DType>(
 
 /**
  * TensorFlow's _MklDequantize.
- * @param attrs.narrowRange default false
- * @param attrs.axis default -1
- * @param attrs.mode default "SCALED"
- * @param attrs.dtype one of bfloat16, float32; default float32
+ * @param attrs.narrowRange default: false
+ * @param attrs.axis default: -1
+ * @param attrs.mode default: "SCALED"
+ * @param attrs.dtype one of bfloat16, float32; default: float32
  */
 export function _mklDequantize(input: Operand, minRange: Operand<'float32'>, maxRange: Operand<'float32'>, attrs: { readonly narrowRange?: boolean; readonly axis?: number | bigint; readonly mode?: 'MIN_COMBINED' | 'MIN_FIRST' | 'SCALED'; readonly dtype?: DType } & BuildOptions = {}): Output {
   return build('_MklDequantize', [input, minRange, maxRange], { narrow_range: attrs.narrowRange, axis: attrs.axis, mode: attrs.mode, dtype: attrs.dtype }, attrs).output() as Output;
@@ -494,11 +494,11 @@ export function _mklEluGrad<T extends DType = DType>(gradients: Operand<T>, feat
 
 /**
  * TensorFlow's _MklFusedBatchMatMulV2.
- * @param attrs.adjX default false
- * @param attrs.adjY default false
- * @param attrs.fusedOps default []
- * @param attrs.epsilon default 0.0001
- * @param attrs.leakyreluAlpha default 0.2
+ * @param attrs.adjX default: false
+ * @param attrs.adjY default: false
+ * @param attrs.fusedOps default: []
+ * @param attrs.epsilon default: 0.0001
+ * @param attrs.leakyreluAlpha default: 0.2
  */
 export function _mklFusedBatchMatMulV2<T extends DType = DType>(x: Operand<T>, y: Operand<T>, args: readonly Operand<T>[], attrs: { readonly adjX?: boolean; readonly adjY?: boolean; readonly fusedOps?: readonly (string | Uint8Array)[]; readonly epsilon?: number; readonly leakyreluAlpha?: number } & BuildOptions = {}): Output<T> {
   return build('_MklFusedBatchMatMulV2', [x, y, args], { adj_x: attrs.adjX, adj_y: attrs.adjY, fused_ops: attrs.fusedOps, epsilon: attrs.epsilon, leakyrelu_alpha: attrs.leakyreluAlpha }, attrs).output() as Output<T>;
@@ -506,10 +506,10 @@ export function _mklFusedBatchMatMulV2<T extends DType = DType>(x: Operand<T>, y
 
 /**
  * TensorFlow's _MklFusedBatchNorm.
- * @param attrs.epsilon default 0.0001
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.exponentialAvgFactor default 1
- * @param attrs.isTraining default true
+ * @param attrs.epsilon default: 0.0001
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.exponentialAvgFactor default: 1
+ * @param attrs.isTraining default: true
  * @returns y, batchMean, batchVariance, reserveSpace1, reserveSpace2, mklY, mklBatchMean, mklBatchVariance, mklReserveSpace1, mklReserveSpace2
  */
 export function _mklFusedBatchNorm<T extends DType = DType>(x: Operand<T>, scale: Operand<T>, offset: Operand<T>, mean: Operand<T>, variance: Operand<T>, mklX: Operand<'uint8'>, mklScale: Operand<'uint8'>, mklOffset: Operand<'uint8'>, mklMean: Operand<'uint8'>, mklVariance: Operand<'uint8'>, attrs: { readonly epsilon?: number; readonly dataFormat?: string | Uint8Array; readonly exponentialAvgFactor?: number; readonly isTraining?: boolean } & BuildOptions = {}): { y: Output<T>; batchMean: Output<T>; batchVariance: Output<T>; reserveSpace1: Output<T>; reserveSpace2: Output<T>; mklY: Output<'uint8'>; mklBatchMean: Output<'uint8'>; mklBatchVariance: Output<'uint8'>; mklReserveSpace1: Output<'uint8'>; mklReserveSpace2: Output<'uint8'> } {
@@ -518,11 +518,11 @@ export function _mklFusedBatchNorm<T extends DType = DType>(x: Operand<T>, scale
 
 /**
  * TensorFlow's _MklFusedBatchNormEx.
- * @param attrs.epsilon default 0.0001
- * @param attrs.exponentialAvgFactor default 1
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.activationMode default "Identity"
- * @param attrs.isTraining default true
+ * @param attrs.epsilon default: 0.0001
+ * @param attrs.exponentialAvgFactor default: 1
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.activationMode default: "Identity"
+ * @param attrs.isTraining default: true
  * @returns y, batchMean, batchVariance, reserveSpace1, reserveSpace2, reserveSpace3, mklY, mklBatchMean, mklBatchVariance, mklReserveSpace1, mklReserveSpace2, mklReserveSpace3
  */
 export function _mklFusedBatchNormEx<T extends DType = DType, U extends DType = DType>(x: Operand<T>, scale: Operand<U>, offset: Operand<U>, mean: Operand<U>, variance: Operand<U>, sideInput: readonly Operand<T>[], mklX: Operand<'uint8'>, mklScale: Operand<'uint8'>, mklOffset: Operand<'uint8'>, mklMean: Operand<'uint8'>, mklVariance: Operand<'uint8'>, mklSideInput: readonly Operand<'uint8'>[], attrs: { readonly epsilon?: number; readonly exponentialAvgFactor?: number; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly activationMode?: string | Uint8Array; readonly isTraining?: boolean } & BuildOptions = {}): { y: Output<T>; batchMean: Output<U>; batchVariance: Output<U>; reserveSpace1: Output<U>; reserveSpace2: Output<U>; reserveSpace3: Output<U>; mklY: Output<'uint8'>; mklBatchMean: Output<'uint8'>; mklBatchVariance: Output<'uint8'>; mklReserveSpace1: Output<'uint8'>; mklReserveSpace2: Output<'uint8'>; mklReserveSpace3: Output<'uint8'> } {
@@ -531,9 +531,9 @@ export function _mklFusedBatchNormEx<T extends DType = DType, U extends DType = 
 
 /**
  * TensorFlow's _MklFusedBatchNormGrad.
- * @param attrs.epsilon default 0.0001
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.isTraining default true
+ * @param attrs.epsilon default: 0.0001
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.isTraining default: true
  * @returns xBackprop, scaleBackprop, offsetBackprop, reserveSpace3, reserveSpace4, mklXBackprop, mklScaleBackprop, mklOffsetBackprop, mklReserveSpace3, mklReserveSpace4
  */
 export function _mklFusedBatchNormGrad<T extends DType = DType>(yBackprop: Operand<T>, x: Operand<T>, scale: Operand<T>, reserveSpace1: Operand<T>, reserveSpace2: Operand<T>, mklYBackprop: Operand<'uint8'>, mklX: Operand<'uint8'>, mklScale: Operand<'uint8'>, mklReserveSpace1: Operand<'uint8'>, mklReserveSpace2: Operand<'uint8'>, attrs: { readonly epsilon?: number; readonly dataFormat?: string | Uint8Array; readonly isTraining?: boolean } & BuildOptions = {}): { xBackprop: Output<T>; scaleBackprop: Output<T>; offsetBackprop: Output<T>; reserveSpace3: Output<T>; reserveSpace4: Output<T>; mklXBackprop: Output<'uint8'>; mklScaleBackprop: Output<'uint8'>; mklOffsetBackprop: Output<'uint8'>; mklReserveSpace3: Output<'uint8'>; mklReserveSpace4: Output<'uint8'> } {
@@ -542,9 +542,9 @@ export function _mklFusedBatchNormGrad<T extends DType = DType>(yBackprop: Opera
 
 /**
  * TensorFlow's _MklFusedBatchNormGradV2.
- * @param attrs.epsilon default 0.0001
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.isTraining default true
+ * @param attrs.epsilon default: 0.0001
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.isTraining default: true
  * @returns xBackprop, scaleBackprop, offsetBackprop, reserveSpace3, reserveSpace4, mklXBackprop, mklScaleBackprop, mklOffsetBackprop, mklReserveSpace3, mklReserveSpace4
  */
 export function _mklFusedBatchNormGradV2<T extends DType = DType, U extends DType = DType>(yBackprop: Operand<T>, x: Operand<T>, scale: Operand<'float32'>, reserveSpace1: Operand<U>, reserveSpace2: Operand<U>, mklYBackprop: Operand<'uint8'>, mklX: Operand<'uint8'>, mklScale: Operand<'uint8'>, mklReserveSpace1: Operand<'uint8'>, mklReserveSpace2: Operand<'uint8'>, attrs: { readonly epsilon?: number; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly isTraining?: boolean } & BuildOptions = {}): { xBackprop: Output<T>; scaleBackprop: Output<U>; offsetBackprop: Output<U>; reserveSpace3: Output<U>; reserveSpace4: Output<U>; mklXBackprop: Output<'uint8'>; mklScaleBackprop: Output<'uint8'>; mklOffsetBackprop: Output<'uint8'>; mklReserveSpace3: Output<'uint8'>; mklReserveSpace4: Output<'uint8'> } {
@@ -553,9 +553,9 @@ export function _mklFusedBatchNormGradV2<T extends DType = DType, U extends DTyp
 
 /**
  * TensorFlow's _MklFusedBatchNormGradV3.
- * @param attrs.epsilon default 0.0001
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.isTraining default true
+ * @param attrs.epsilon default: 0.0001
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.isTraining default: true
  * @returns xBackprop, scaleBackprop, offsetBackprop, reserveSpace4, reserveSpace5, mklXBackprop, mklScaleBackprop, mklOffsetBackprop, mklReserveSpace4, mklReserveSpace5
  */
 export function _mklFusedBatchNormGradV3<T extends DType = DType, U extends DType = DType>(yBackprop: Operand<T>, x: Operand<T>, scale: Operand<'float32'>, reserveSpace1: Operand<U>, reserveSpace2: Operand<U>, reserveSpace3: Operand<U>, mklYBackprop: Operand<'uint8'>, mklX: Operand<'uint8'>, mklScale: Operand<'uint8'>, mklReserveSpace1: Operand<'uint8'>, mklReserveSpace2: Operand<'uint8'>, mklReserveSpace3: Operand<'uint8'>, attrs: { readonly epsilon?: number; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly isTraining?: boolean } & BuildOptions = {}): { xBackprop: Output<T>; scaleBackprop: Output<U>; offsetBackprop: Output<U>; reserveSpace4: Output<U>; reserveSpace5: Output<U>; mklXBackprop: Output<'uint8'>; mklScaleBackprop: Output<'uint8'>; mklOffsetBackprop: Output<'uint8'>; mklReserveSpace4: Output<'uint8'>; mklReserveSpace5: Output<'uint8'> } {
@@ -564,10 +564,10 @@ export function _mklFusedBatchNormGradV3<T extends DType = DType, U extends DTyp
 
 /**
  * TensorFlow's _MklFusedBatchNormV2.
- * @param attrs.epsilon default 0.0001
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.exponentialAvgFactor default 1
- * @param attrs.isTraining default true
+ * @param attrs.epsilon default: 0.0001
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.exponentialAvgFactor default: 1
+ * @param attrs.isTraining default: true
  * @returns y, batchMean, batchVariance, reserveSpace1, reserveSpace2, mklY, mklBatchMean, mklBatchVariance, mklReserveSpace1, mklReserveSpace2
  */
 export function _mklFusedBatchNormV2<T extends DType = DType, U extends DType = DType>(x: Operand<T>, scale: Operand<U>, offset: Operand<U>, mean: Operand<U>, variance: Operand<U>, mklX: Operand<'uint8'>, mklScale: Operand<'uint8'>, mklOffset: Operand<'uint8'>, mklMean: Operand<'uint8'>, mklVariance: Operand<'uint8'>, attrs: { readonly epsilon?: number; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly exponentialAvgFactor?: number; readonly isTraining?: boolean } & BuildOptions = {}): { y: Output<T>; batchMean: Output<U>; batchVariance: Output<U>; reserveSpace1: Output<U>; reserveSpace2: Output<U>; mklY: Output<'uint8'>; mklBatchMean: Output<'uint8'>; mklBatchVariance: Output<'uint8'>; mklReserveSpace1: Output<'uint8'>; mklReserveSpace2: Output<'uint8'> } {
@@ -576,10 +576,10 @@ export function _mklFusedBatchNormV2<T extends DType = DType, U extends DType = 
 
 /**
  * TensorFlow's _MklFusedBatchNormV3.
- * @param attrs.epsilon default 0.0001
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.exponentialAvgFactor default 1
- * @param attrs.isTraining default true
+ * @param attrs.epsilon default: 0.0001
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.exponentialAvgFactor default: 1
+ * @param attrs.isTraining default: true
  * @returns y, batchMean, batchVariance, reserveSpace1, reserveSpace2, reserveSpace3, mklY, mklBatchMean, mklBatchVariance, mklReserveSpace1, mklReserveSpace2, mklReserveSpace3
  */
 export function _mklFusedBatchNormV3<T extends DType = DType, U extends DType = DType>(x: Operand<T>, scale: Operand<U>, offset: Operand<U>, mean: Operand<U>, variance: Operand<U>, mklX: Operand<'uint8'>, mklScale: Operand<'uint8'>, mklOffset: Operand<'uint8'>, mklMean: Operand<'uint8'>, mklVariance: Operand<'uint8'>, attrs: { readonly epsilon?: number; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly exponentialAvgFactor?: number; readonly isTraining?: boolean } & BuildOptions = {}): { y: Output<T>; batchMean: Output<U>; batchVariance: Output<U>; reserveSpace1: Output<U>; reserveSpace2: Output<U>; reserveSpace3: Output<U>; mklY: Output<'uint8'>; mklBatchMean: Output<'uint8'>; mklBatchVariance: Output<'uint8'>; mklReserveSpace1: Output<'uint8'>; mklReserveSpace2: Output<'uint8'>; mklReserveSpace3: Output<'uint8'> } {
@@ -588,14 +588,14 @@ export function _mklFusedBatchNormV3<T extends DType = DType, U extends DType = 
 
 /**
  * TensorFlow's _MklFusedConv2D.
- * @param attrs.isFilterConst default false
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.explicitPaddings default []
- * @param attrs.dilations default [1, 1, 1, 1]
- * @param attrs.useCudnnOnGpu default true
- * @param attrs.fusedOps default []
- * @param attrs.epsilon default 0.0001
- * @param attrs.leakyreluAlpha default 0.2
+ * @param attrs.isFilterConst default: false
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.explicitPaddings default: []
+ * @param attrs.dilations default: [1, 1, 1, 1]
+ * @param attrs.useCudnnOnGpu default: true
+ * @param attrs.fusedOps default: []
+ * @param attrs.epsilon default: 0.0001
+ * @param attrs.leakyreluAlpha default: 0.2
  * @returns output, filterOutput, mklOutput, mklFilterOutput
  */
 export function _mklFusedConv2D<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, args: readonly Operand<T>[], mklInput: Operand<'uint8'>, mklFilter: Operand<'uint8'>, mklArgs: readonly Operand<'uint8'>[], attrs: { readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly dilations?: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean; readonly fusedOps?: readonly (string | Uint8Array)[]; readonly epsilon?: number; readonly leakyreluAlpha?: number } & BuildOptions): { output: Output<T>; filterOutput: Output<T>; mklOutput: Output<'uint8'>; mklFilterOutput: Output<'uint8'> } {
@@ -604,12 +604,12 @@ export function _mklFusedConv2D<T extends DType = DType>(input: Operand<T>, filt
 
 /**
  * TensorFlow's _MklFusedDepthwiseConv2dNative.
- * @param attrs.isFilterConst default false
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.dilations default [1, 1, 1, 1]
- * @param attrs.fusedOps default []
- * @param attrs.epsilon default 0.0001
- * @param attrs.leakyreluAlpha default 0.2
+ * @param attrs.isFilterConst default: false
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.dilations default: [1, 1, 1, 1]
+ * @param attrs.fusedOps default: []
+ * @param attrs.epsilon default: 0.0001
+ * @param attrs.leakyreluAlpha default: 0.2
  * @returns output, filterOutput, mklOutput, mklFilterOutput
  */
 export function _mklFusedDepthwiseConv2dNative<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, args: readonly Operand<T>[], mklInput: Operand<'uint8'>, mklFilter: Operand<'uint8'>, mklArgs: readonly Operand<'uint8'>[], attrs: { readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly dilations?: readonly (number | bigint)[]; readonly fusedOps?: readonly (string | Uint8Array)[]; readonly epsilon?: number; readonly leakyreluAlpha?: number } & BuildOptions): { output: Output<T>; filterOutput: Output<T>; mklOutput: Output<'uint8'>; mklFilterOutput: Output<'uint8'> } {
@@ -618,9 +618,9 @@ export function _mklFusedDepthwiseConv2dNative<T extends DType = DType>(input: O
 
 /**
  * TensorFlow's _MklFusedInstanceNorm.
- * @param attrs.fusedOps default []
- * @param attrs.epsilon default 0.0001
- * @param attrs.leakyreluAlpha default 0.2
+ * @param attrs.fusedOps default: []
+ * @param attrs.epsilon default: 0.0001
+ * @param attrs.leakyreluAlpha default: 0.2
  */
 export function _mklFusedInstanceNorm<T extends DType = DType>(x: Operand<T>, gamma: Operand<T>, beta: Operand<T>, attrs: { readonly fusedOps?: readonly (string | Uint8Array)[]; readonly epsilon?: number; readonly leakyreluAlpha?: number; readonly reductionAxes: readonly (number | bigint)[] } & BuildOptions): Output<T> {
   return build('_MklFusedInstanceNorm', [x, gamma, beta], { fused_ops: attrs.fusedOps, epsilon: attrs.epsilon, leakyrelu_alpha: attrs.leakyreluAlpha, reduction_axes: attrs.reductionAxes }, attrs).output() as Output<T>;
@@ -628,12 +628,12 @@ export function _mklFusedInstanceNorm<T extends DType = DType>(x: Operand<T>, ga
 
 /**
  * TensorFlow's _MklFusedMatMul.
- * @param attrs.isFilterConst default false
- * @param attrs.transposeA default false
- * @param attrs.transposeB default false
- * @param attrs.fusedOps default []
- * @param attrs.epsilon default 0.0001
- * @param attrs.leakyreluAlpha default 0.2
+ * @param attrs.isFilterConst default: false
+ * @param attrs.transposeA default: false
+ * @param attrs.transposeB default: false
+ * @param attrs.fusedOps default: []
+ * @param attrs.epsilon default: 0.0001
+ * @param attrs.leakyreluAlpha default: 0.2
  * @returns product, mklProduct
  */
 export function _mklFusedMatMul<T extends DType = DType>(a: Operand<T>, b: Operand<T>, args: readonly Operand<T>[], mklA: Operand<'uint8'>, mklB: Operand<'uint8'>, mklArgs: readonly Operand<'uint8'>[], attrs: { readonly isFilterConst?: boolean; readonly transposeA?: boolean; readonly transposeB?: boolean; readonly fusedOps?: readonly (string | Uint8Array)[]; readonly epsilon?: number; readonly leakyreluAlpha?: number } & BuildOptions = {}): { product: Output<T>; mklProduct: Output<'uint8'> } {
@@ -649,7 +649,7 @@ export function _mklFusedMish<T extends DType = DType>(features: Operand<T>, att
 
 /**
  * TensorFlow's _MklLayerNorm.
- * @param attrs.epsilon default 0.001
+ * @param attrs.epsilon default: 0.001
  */
 export function _mklLayerNorm<T extends DType = DType>(x: Operand<T>, scale: Operand<T>, offset: Operand<T>, attrs: { readonly epsilon?: number } & BuildOptions = {}): Output<T> {
   return build('_MklLayerNorm', [x, scale, offset], { epsilon: attrs.epsilon }, attrs).output() as Output<T>;
@@ -657,7 +657,7 @@ export function _mklLayerNorm<T extends DType = DType>(x: Operand<T>, scale: Ope
 
 /**
  * TensorFlow's _MklLeakyRelu.
- * @param attrs.alpha default 0.2
+ * @param attrs.alpha default: 0.2
  * @returns activations, mklActivations
  */
 export function _mklLeakyRelu<T extends DType = DType>(features: Operand<T>, mklFeatures: Operand<'uint8'>, attrs: { readonly alpha?: number } & BuildOptions = {}): { activations: Output<T>; mklActivations: Output<'uint8'> } {
@@ -666,7 +666,7 @@ export function _mklLeakyRelu<T extends DType = DType>(features: Operand<T>, mkl
 
 /**
  * TensorFlow's _MklLeakyReluGrad.
- * @param attrs.alpha default 0.2
+ * @param attrs.alpha default: 0.2
  * @returns backprops, mklBackprops
  */
 export function _mklLeakyReluGrad<T extends DType = DType>(gradients: Operand<T>, features: Operand<T>, mklGradients: Operand<'uint8'>, mklFeatures: Operand<'uint8'>, attrs: { readonly alpha?: number } & BuildOptions = {}): { backprops: Output<T>; mklBackprops: Output<'uint8'> } {
@@ -675,10 +675,10 @@ export function _mklLeakyReluGrad<T extends DType = DType>(gradients: Operand<T>
 
 /**
  * TensorFlow's _MklMatMul.
- * @param attrs.transposeA default false
- * @param attrs.transposeB default false
- * @param attrs.gradA default false
- * @param attrs.gradB default false
+ * @param attrs.transposeA default: false
+ * @param attrs.transposeB default: false
+ * @param attrs.gradA default: false
+ * @param attrs.gradB default: false
  */
 export function _mklMatMul<T extends DType = DType>(a: Operand<T>, b: Operand<T>, attrs: { readonly transposeA?: boolean; readonly transposeB?: boolean; readonly gradA?: boolean; readonly gradB?: boolean } & BuildOptions = {}): Output<T> {
   return build('_MklMatMul', [a, b], { transpose_a: attrs.transposeA, transpose_b: attrs.transposeB, grad_a: attrs.gradA, grad_b: attrs.gradB }, attrs).output() as Output<T>;
@@ -688,9 +688,9 @@ export function _mklMatMul<T extends DType = DType>(a: Operand<T>, b: Operand<T>
  * TensorFlow's _MklMaxPool.
  * @param attrs.ksize at least 4
  * @param attrs.strides at least 4
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.explicitPaddings default []
- * @param attrs.workspaceEnabled default false
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.explicitPaddings default: []
+ * @param attrs.workspaceEnabled default: false
  * @returns output, workspace, mklOutput, mklWorkspace
  */
 export function _mklMaxPool<T extends DType = DType>(input: Operand<T>, mklInput: Operand<'uint8'>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly workspaceEnabled?: boolean } & BuildOptions): { output: Output<T>; workspace: Output<'uint8'>; mklOutput: Output<'uint8'>; mklWorkspace: Output<'uint8'> } {
@@ -701,8 +701,8 @@ export function _mklMaxPool<T extends DType = DType>(input: Operand<T>, mklInput
  * TensorFlow's _MklMaxPool3D.
  * @param attrs.ksize at least 5
  * @param attrs.strides at least 5
- * @param attrs.dataFormat default "NDHWC"
- * @param attrs.workspaceEnabled default false
+ * @param attrs.dataFormat default: "NDHWC"
+ * @param attrs.workspaceEnabled default: false
  * @returns output, workspace, mklOutput, mklWorkspace
  */
 export function _mklMaxPool3D<T extends DType = DType>(input: Operand<T>, mklInput: Operand<'uint8'>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW'; readonly workspaceEnabled?: boolean } & BuildOptions): { output: Output<T>; workspace: Output<'uint8'>; mklOutput: Output<'uint8'>; mklWorkspace: Output<'uint8'> } {
@@ -713,8 +713,8 @@ export function _mklMaxPool3D<T extends DType = DType>(input: Operand<T>, mklInp
  * TensorFlow's _MklMaxPool3DGrad.
  * @param attrs.ksize at least 5
  * @param attrs.strides at least 5
- * @param attrs.dataFormat default "NDHWC"
- * @param attrs.workspaceEnabled default false
+ * @param attrs.dataFormat default: "NDHWC"
+ * @param attrs.workspaceEnabled default: false
  * @returns output, mklOutput
  */
 export function _mklMaxPool3DGrad<T extends DType = DType>(origInput: Operand, origOutput: Operand, grad: Operand<T>, workspace: Operand<'uint8'>, mklOrigInput: Operand<'uint8'>, mklOrigOutput: Operand<'uint8'>, mklGrad: Operand<'uint8'>, mklWorkspace: Operand<'uint8'>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW'; readonly workspaceEnabled?: boolean } & BuildOptions): { output: Output<T>; mklOutput: Output<'uint8'> } {
@@ -725,9 +725,9 @@ export function _mklMaxPool3DGrad<T extends DType = DType>(origInput: Operand, o
  * TensorFlow's _MklMaxPoolGrad.
  * @param attrs.ksize at least 4
  * @param attrs.strides at least 4
- * @param attrs.workspaceEnabled default false
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.explicitPaddings default []
+ * @param attrs.workspaceEnabled default: false
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.explicitPaddings default: []
  * @returns output, mklOutput
  */
 export function _mklMaxPoolGrad<T extends DType = DType>(origInput: Operand<T>, origOutput: Operand<T>, grad: Operand<T>, workspace: Operand<'uint8'>, mklOrigInput: Operand<'uint8'>, mklOrigOutput: Operand<'uint8'>, mklGrad: Operand<'uint8'>, mklWorkspace: Operand<'uint8'>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly workspaceEnabled?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly explicitPaddings?: readonly (number | bigint)[] } & BuildOptions): { output: Output<T>; mklOutput: Output<'uint8'> } {
@@ -738,7 +738,7 @@ export function _mklMaxPoolGrad<T extends DType = DType>(origInput: Operand<T>, 
  * TensorFlow's _MklNativeAvgPool.
  * @param attrs.ksize at least 4
  * @param attrs.strides at least 4
- * @param attrs.dataFormat default "NHWC"
+ * @param attrs.dataFormat default: "NHWC"
  */
 export function _mklNativeAvgPool<T extends DType = DType>(value: Operand<T>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW' } & BuildOptions): Output<T> {
   return build('_MklNativeAvgPool', [value], { ksize: attrs.ksize, strides: attrs.strides, padding: attrs.padding, data_format: attrs.dataFormat }, attrs).output() as Output<T>;
@@ -748,7 +748,7 @@ export function _mklNativeAvgPool<T extends DType = DType>(value: Operand<T>, at
  * TensorFlow's _MklNativeAvgPool3D.
  * @param attrs.ksize at least 5
  * @param attrs.strides at least 5
- * @param attrs.dataFormat default "NDHWC"
+ * @param attrs.dataFormat default: "NDHWC"
  */
 export function _mklNativeAvgPool3D<T extends DType = DType>(value: Operand<T>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW' } & BuildOptions): Output<T> {
   return build('_MklNativeAvgPool3D', [value], { ksize: attrs.ksize, strides: attrs.strides, padding: attrs.padding, data_format: attrs.dataFormat }, attrs).output() as Output<T>;
@@ -758,7 +758,7 @@ export function _mklNativeAvgPool3D<T extends DType = DType>(value: Operand<T>, 
  * TensorFlow's _MklNativeAvgPool3DGrad.
  * @param attrs.ksize at least 5
  * @param attrs.strides at least 5
- * @param attrs.dataFormat default "NDHWC"
+ * @param attrs.dataFormat default: "NDHWC"
  */
 export function _mklNativeAvgPool3DGrad<T extends DType = DType>(origInputShape: Operand<'int32'>, grad: Operand<T>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW' } & BuildOptions): Output<T> {
   return build('_MklNativeAvgPool3DGrad', [origInputShape, grad], { ksize: attrs.ksize, strides: attrs.strides, padding: attrs.padding, data_format: attrs.dataFormat }, attrs).output() as Output<T>;
@@ -768,7 +768,7 @@ export function _mklNativeAvgPool3DGrad<T extends DType = DType>(origInputShape:
  * TensorFlow's _MklNativeAvgPoolGrad.
  * @param attrs.ksize at least 4
  * @param attrs.strides at least 4
- * @param attrs.dataFormat default "NHWC"
+ * @param attrs.dataFormat default: "NHWC"
  */
 export function _mklNativeAvgPoolGrad<T extends DType = DType>(origInputShape: Operand<'int32'>, grad: Operand<T>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW' } & BuildOptions): Output<T> {
   return build('_MklNativeAvgPoolGrad', [origInputShape, grad], { ksize: attrs.ksize, strides: attrs.strides, padding: attrs.padding, data_format: attrs.dataFormat }, attrs).output() as Output<T>;
@@ -776,11 +776,11 @@ export function _mklNativeAvgPoolGrad<T extends DType = DType>(origInputShape: O
 
 /**
  * TensorFlow's _MklNativeConv2D.
- * @param attrs.useCudnnOnGpu default true
- * @param attrs.isFilterConst default false
- * @param attrs.explicitPaddings default []
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.dilations default [1, 1, 1, 1]
+ * @param attrs.useCudnnOnGpu default: true
+ * @param attrs.isFilterConst default: false
+ * @param attrs.explicitPaddings default: []
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.dilations default: [1, 1, 1, 1]
  */
 export function _mklNativeConv2D<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean; readonly isFilterConst?: boolean; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): Output<T> {
   return build('_MklNativeConv2D', [input, filter], { strides: attrs.strides, use_cudnn_on_gpu: attrs.useCudnnOnGpu, is_filter_const: attrs.isFilterConst, padding: attrs.padding, explicit_paddings: attrs.explicitPaddings, data_format: attrs.dataFormat, dilations: attrs.dilations }, attrs).output() as Output<T>;
@@ -788,10 +788,10 @@ export function _mklNativeConv2D<T extends DType = DType>(input: Operand<T>, fil
 
 /**
  * TensorFlow's _MklNativeConv2DBackpropFilter.
- * @param attrs.useCudnnOnGpu default true
- * @param attrs.explicitPaddings default []
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.dilations default [1, 1, 1, 1]
+ * @param attrs.useCudnnOnGpu default: true
+ * @param attrs.explicitPaddings default: []
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.dilations default: [1, 1, 1, 1]
  */
 export function _mklNativeConv2DBackpropFilter<T extends DType = DType>(input: Operand<T>, filterSizes: Operand<'int32'>, outBackprop: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): Output<T> {
   return build('_MklNativeConv2DBackpropFilter', [input, filterSizes, outBackprop], { strides: attrs.strides, use_cudnn_on_gpu: attrs.useCudnnOnGpu, padding: attrs.padding, explicit_paddings: attrs.explicitPaddings, data_format: attrs.dataFormat, dilations: attrs.dilations }, attrs).output() as Output<T>;
@@ -799,9 +799,9 @@ export function _mklNativeConv2DBackpropFilter<T extends DType = DType>(input: O
 
 /**
  * TensorFlow's _MklNativeConv2DBackpropFilterWithBias.
- * @param attrs.useCudnnOnGpu default true
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.dilations default [1, 1, 1, 1]
+ * @param attrs.useCudnnOnGpu default: true
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.dilations default: [1, 1, 1, 1]
  * @returns output, biasGrad
  */
 export function _mklNativeConv2DBackpropFilterWithBias<T extends DType = DType>(input: Operand<T>, filterSizes: Operand<'int32'>, outBackprop: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): { output: Output<T>; biasGrad: Output<T> } {
@@ -810,10 +810,10 @@ export function _mklNativeConv2DBackpropFilterWithBias<T extends DType = DType>(
 
 /**
  * TensorFlow's _MklNativeConv2DBackpropInput.
- * @param attrs.useCudnnOnGpu default true
- * @param attrs.explicitPaddings default []
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.dilations default [1, 1, 1, 1]
+ * @param attrs.useCudnnOnGpu default: true
+ * @param attrs.explicitPaddings default: []
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.dilations default: [1, 1, 1, 1]
  */
 export function _mklNativeConv2DBackpropInput<T extends DType = DType>(inputSizes: Operand<'int32'>, filter: Operand<T>, outBackprop: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): Output<T> {
   return build('_MklNativeConv2DBackpropInput', [inputSizes, filter, outBackprop], { strides: attrs.strides, use_cudnn_on_gpu: attrs.useCudnnOnGpu, padding: attrs.padding, explicit_paddings: attrs.explicitPaddings, data_format: attrs.dataFormat, dilations: attrs.dilations }, attrs).output() as Output<T>;
@@ -821,11 +821,11 @@ export function _mklNativeConv2DBackpropInput<T extends DType = DType>(inputSize
 
 /**
  * TensorFlow's _MklNativeConv2DWithBias.
- * @param attrs.useCudnnOnGpu default true
- * @param attrs.isFilterConst default false
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.explicitPaddings default []
- * @param attrs.dilations default [1, 1, 1, 1]
+ * @param attrs.useCudnnOnGpu default: true
+ * @param attrs.isFilterConst default: false
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.explicitPaddings default: []
+ * @param attrs.dilations default: [1, 1, 1, 1]
  */
 export function _mklNativeConv2DWithBias<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, bias: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean; readonly isFilterConst?: boolean; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): Output<T> {
   return build('_MklNativeConv2DWithBias', [input, filter, bias], { strides: attrs.strides, use_cudnn_on_gpu: attrs.useCudnnOnGpu, is_filter_const: attrs.isFilterConst, padding: attrs.padding, data_format: attrs.dataFormat, explicit_paddings: attrs.explicitPaddings, dilations: attrs.dilations }, attrs).output() as Output<T>;
@@ -834,9 +834,9 @@ export function _mklNativeConv2DWithBias<T extends DType = DType>(input: Operand
 /**
  * TensorFlow's _MklNativeConv3D.
  * @param attrs.strides at least 5
- * @param attrs.isFilterConst default false
- * @param attrs.dataFormat default "NDHWC"
- * @param attrs.dilations default [1, 1, 1, 1, 1]
+ * @param attrs.isFilterConst default: false
+ * @param attrs.dataFormat default: "NDHWC"
+ * @param attrs.dilations default: [1, 1, 1, 1, 1]
  */
 export function _mklNativeConv3D<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): Output<T> {
   return build('_MklNativeConv3D', [input, filter], { strides: attrs.strides, is_filter_const: attrs.isFilterConst, padding: attrs.padding, data_format: attrs.dataFormat, dilations: attrs.dilations }, attrs).output() as Output<T>;
@@ -844,8 +844,8 @@ export function _mklNativeConv3D<T extends DType = DType>(input: Operand<T>, fil
 
 /**
  * TensorFlow's _MklNativeConv3DBackpropFilterV2.
- * @param attrs.dataFormat default "NDHWC"
- * @param attrs.dilations default [1, 1, 1, 1, 1]
+ * @param attrs.dataFormat default: "NDHWC"
+ * @param attrs.dilations default: [1, 1, 1, 1, 1]
  */
 export function _mklNativeConv3DBackpropFilterV2<T extends DType = DType>(input: Operand<T>, filterSizes: Operand<'int32'>, outBackprop: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): Output<T> {
   return build('_MklNativeConv3DBackpropFilterV2', [input, filterSizes, outBackprop], { strides: attrs.strides, padding: attrs.padding, data_format: attrs.dataFormat, dilations: attrs.dilations }, attrs).output() as Output<T>;
@@ -854,8 +854,8 @@ export function _mklNativeConv3DBackpropFilterV2<T extends DType = DType>(input:
 /**
  * TensorFlow's _MklNativeConv3DBackpropInputV2.
  * @param attrs.strides at least 5
- * @param attrs.dilations default [1, 1, 1, 1, 1]
- * @param attrs.dataFormat default "NDHWC"
+ * @param attrs.dilations default: [1, 1, 1, 1, 1]
+ * @param attrs.dataFormat default: "NDHWC"
  */
 export function _mklNativeConv3DBackpropInputV2<T extends DType = DType>(inputSizes: Operand, filter: Operand<T>, outBackprop: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly dilations?: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW' } & BuildOptions): Output<T> {
   return build('_MklNativeConv3DBackpropInputV2', [inputSizes, filter, outBackprop], { strides: attrs.strides, dilations: attrs.dilations, padding: attrs.padding, data_format: attrs.dataFormat }, attrs).output() as Output<T>;
@@ -863,10 +863,10 @@ export function _mklNativeConv3DBackpropInputV2<T extends DType = DType>(inputSi
 
 /**
  * TensorFlow's _MklNativeDepthwiseConv2dNative.
- * @param attrs.isFilterConst default false
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.explicitPaddings default []
- * @param attrs.dilations default [1, 1, 1, 1]
+ * @param attrs.isFilterConst default: false
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.explicitPaddings default: []
+ * @param attrs.dilations default: [1, 1, 1, 1]
  */
 export function _mklNativeDepthwiseConv2dNative<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): Output<T> {
   return build('_MklNativeDepthwiseConv2dNative', [input, filter], { strides: attrs.strides, is_filter_const: attrs.isFilterConst, padding: attrs.padding, data_format: attrs.dataFormat, explicit_paddings: attrs.explicitPaddings, dilations: attrs.dilations }, attrs).output() as Output<T>;
@@ -874,9 +874,9 @@ export function _mklNativeDepthwiseConv2dNative<T extends DType = DType>(input: 
 
 /**
  * TensorFlow's _MklNativeDepthwiseConv2dNativeBackpropFilter.
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.explicitPaddings default []
- * @param attrs.dilations default [1, 1, 1, 1]
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.explicitPaddings default: []
+ * @param attrs.dilations default: [1, 1, 1, 1]
  */
 export function _mklNativeDepthwiseConv2dNativeBackpropFilter<T extends DType = DType>(input: Operand<T>, filterSizes: Operand<'int32'>, outBackprop: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): Output<T> {
   return build('_MklNativeDepthwiseConv2dNativeBackpropFilter', [input, filterSizes, outBackprop], { strides: attrs.strides, padding: attrs.padding, data_format: attrs.dataFormat, explicit_paddings: attrs.explicitPaddings, dilations: attrs.dilations }, attrs).output() as Output<T>;
@@ -884,9 +884,9 @@ export function _mklNativeDepthwiseConv2dNativeBackpropFilter<T extends DType = 
 
 /**
  * TensorFlow's _MklNativeDepthwiseConv2dNativeBackpropInput.
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.explicitPaddings default []
- * @param attrs.dilations default [1, 1, 1, 1]
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.explicitPaddings default: []
+ * @param attrs.dilations default: [1, 1, 1, 1]
  */
 export function _mklNativeDepthwiseConv2dNativeBackpropInput<T extends DType = DType>(inputSizes: Operand<'int32'>, filter: Operand<T>, outBackprop: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): Output<T> {
   return build('_MklNativeDepthwiseConv2dNativeBackpropInput', [inputSizes, filter, outBackprop], { strides: attrs.strides, padding: attrs.padding, data_format: attrs.dataFormat, explicit_paddings: attrs.explicitPaddings, dilations: attrs.dilations }, attrs).output() as Output<T>;
@@ -894,10 +894,10 @@ export function _mklNativeDepthwiseConv2dNativeBackpropInput<T extends DType = D
 
 /**
  * TensorFlow's _MklNativeFusedBatchNorm.
- * @param attrs.epsilon default 0.0001
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.exponentialAvgFactor default 1
- * @param attrs.isTraining default true
+ * @param attrs.epsilon default: 0.0001
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.exponentialAvgFactor default: 1
+ * @param attrs.isTraining default: true
  * @returns y, batchMean, batchVariance, reserveSpace1, reserveSpace2
  */
 export function _mklNativeFusedBatchNorm<T extends DType = DType>(x: Operand<T>, scale: Operand<T>, offset: Operand<T>, mean: Operand<T>, variance: Operand<T>, attrs: { readonly epsilon?: number; readonly dataFormat?: string | Uint8Array; readonly exponentialAvgFactor?: number; readonly isTraining?: boolean } & BuildOptions = {}): { y: Output<T>; batchMean: Output<T>; batchVariance: Output<T>; reserveSpace1: Output<T>; reserveSpace2: Output<T> } {
@@ -906,11 +906,11 @@ export function _mklNativeFusedBatchNorm<T extends DType = DType>(x: Operand<T>,
 
 /**
  * TensorFlow's _MklNativeFusedBatchNormEx.
- * @param attrs.epsilon default 0.0001
- * @param attrs.exponentialAvgFactor default 1
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.activationMode default "Identity"
- * @param attrs.isTraining default true
+ * @param attrs.epsilon default: 0.0001
+ * @param attrs.exponentialAvgFactor default: 1
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.activationMode default: "Identity"
+ * @param attrs.isTraining default: true
  * @returns y, batchMean, batchVariance, reserveSpace1, reserveSpace2, reserveSpace3
  */
 export function _mklNativeFusedBatchNormEx<T extends DType = DType, U extends DType = DType>(x: Operand<T>, scale: Operand<U>, offset: Operand<U>, mean: Operand<U>, variance: Operand<U>, sideInput: readonly Operand<T>[], attrs: { readonly epsilon?: number; readonly exponentialAvgFactor?: number; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly activationMode?: string | Uint8Array; readonly isTraining?: boolean } & BuildOptions = {}): { y: Output<T>; batchMean: Output<U>; batchVariance: Output<U>; reserveSpace1: Output<U>; reserveSpace2: Output<U>; reserveSpace3: Output<U> } {
@@ -919,9 +919,9 @@ export function _mklNativeFusedBatchNormEx<T extends DType = DType, U extends DT
 
 /**
  * TensorFlow's _MklNativeFusedBatchNormGrad.
- * @param attrs.epsilon default 0.0001
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.isTraining default true
+ * @param attrs.epsilon default: 0.0001
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.isTraining default: true
  * @returns xBackprop, scaleBackprop, offsetBackprop, reserveSpace3, reserveSpace4
  */
 export function _mklNativeFusedBatchNormGrad<T extends DType = DType>(yBackprop: Operand<T>, x: Operand<T>, scale: Operand<T>, reserveSpace1: Operand<T>, reserveSpace2: Operand<T>, attrs: { readonly epsilon?: number; readonly dataFormat?: string | Uint8Array; readonly isTraining?: boolean } & BuildOptions = {}): { xBackprop: Output<T>; scaleBackprop: Output<T>; offsetBackprop: Output<T>; reserveSpace3: Output<T>; reserveSpace4: Output<T> } {
@@ -930,9 +930,9 @@ export function _mklNativeFusedBatchNormGrad<T extends DType = DType>(yBackprop:
 
 /**
  * TensorFlow's _MklNativeFusedBatchNormGradV2.
- * @param attrs.epsilon default 0.0001
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.isTraining default true
+ * @param attrs.epsilon default: 0.0001
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.isTraining default: true
  * @returns xBackprop, scaleBackprop, offsetBackprop, reserveSpace3, reserveSpace4
  */
 export function _mklNativeFusedBatchNormGradV2<T extends DType = DType, U extends DType = DType>(yBackprop: Operand<T>, x: Operand<T>, scale: Operand<'float32'>, reserveSpace1: Operand<U>, reserveSpace2: Operand<U>, attrs: { readonly epsilon?: number; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly isTraining?: boolean } & BuildOptions = {}): { xBackprop: Output<T>; scaleBackprop: Output<U>; offsetBackprop: Output<U>; reserveSpace3: Output<U>; reserveSpace4: Output<U> } {
@@ -941,9 +941,9 @@ export function _mklNativeFusedBatchNormGradV2<T extends DType = DType, U extend
 
 /**
  * TensorFlow's _MklNativeFusedBatchNormGradV3.
- * @param attrs.epsilon default 0.0001
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.isTraining default true
+ * @param attrs.epsilon default: 0.0001
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.isTraining default: true
  * @returns xBackprop, scaleBackprop, offsetBackprop, reserveSpace4, reserveSpace5
  */
 export function _mklNativeFusedBatchNormGradV3<T extends DType = DType, U extends DType = DType>(yBackprop: Operand<T>, x: Operand<T>, scale: Operand<'float32'>, reserveSpace1: Operand<U>, reserveSpace2: Operand<U>, reserveSpace3: Operand<U>, attrs: { readonly epsilon?: number; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly isTraining?: boolean } & BuildOptions = {}): { xBackprop: Output<T>; scaleBackprop: Output<U>; offsetBackprop: Output<U>; reserveSpace4: Output<U>; reserveSpace5: Output<U> } {
@@ -952,10 +952,10 @@ export function _mklNativeFusedBatchNormGradV3<T extends DType = DType, U extend
 
 /**
  * TensorFlow's _MklNativeFusedBatchNormV2.
- * @param attrs.epsilon default 0.0001
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.exponentialAvgFactor default 1
- * @param attrs.isTraining default true
+ * @param attrs.epsilon default: 0.0001
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.exponentialAvgFactor default: 1
+ * @param attrs.isTraining default: true
  * @returns y, batchMean, batchVariance, reserveSpace1, reserveSpace2
  */
 export function _mklNativeFusedBatchNormV2<T extends DType = DType, U extends DType = DType>(x: Operand<T>, scale: Operand<U>, offset: Operand<U>, mean: Operand<U>, variance: Operand<U>, attrs: { readonly epsilon?: number; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly exponentialAvgFactor?: number; readonly isTraining?: boolean } & BuildOptions = {}): { y: Output<T>; batchMean: Output<U>; batchVariance: Output<U>; reserveSpace1: Output<U>; reserveSpace2: Output<U> } {
@@ -964,10 +964,10 @@ export function _mklNativeFusedBatchNormV2<T extends DType = DType, U extends DT
 
 /**
  * TensorFlow's _MklNativeFusedBatchNormV3.
- * @param attrs.epsilon default 0.0001
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.exponentialAvgFactor default 1
- * @param attrs.isTraining default true
+ * @param attrs.epsilon default: 0.0001
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.exponentialAvgFactor default: 1
+ * @param attrs.isTraining default: true
  * @returns y, batchMean, batchVariance, reserveSpace1, reserveSpace2, reserveSpace3
  */
 export function _mklNativeFusedBatchNormV3<T extends DType = DType, U extends DType = DType>(x: Operand<T>, scale: Operand<U>, offset: Operand<U>, mean: Operand<U>, variance: Operand<U>, attrs: { readonly epsilon?: number; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly exponentialAvgFactor?: number; readonly isTraining?: boolean } & BuildOptions = {}): { y: Output<T>; batchMean: Output<U>; batchVariance: Output<U>; reserveSpace1: Output<U>; reserveSpace2: Output<U>; reserveSpace3: Output<U> } {
@@ -977,15 +977,15 @@ export function _mklNativeFusedBatchNormV3<T extends DType = DType, U extends DT
 /**
  * TensorFlow's _MklNativeFusedConv2D.
  * @param attrs.numArgs at least 0
- * @param attrs.isFilterConst default false
- * @param attrs.explicitPaddings default []
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.filterFormat default "HWIO"
- * @param attrs.dilations default [1, 1, 1, 1]
- * @param attrs.useCudnnOnGpu default true
- * @param attrs.fusedOps default []
- * @param attrs.epsilon default 0.0001
- * @param attrs.leakyreluAlpha default 0.2
+ * @param attrs.isFilterConst default: false
+ * @param attrs.explicitPaddings default: []
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.filterFormat default: "HWIO"
+ * @param attrs.dilations default: [1, 1, 1, 1]
+ * @param attrs.useCudnnOnGpu default: true
+ * @param attrs.fusedOps default: []
+ * @param attrs.epsilon default: 0.0001
+ * @param attrs.leakyreluAlpha default: 0.2
  */
 export function _mklNativeFusedConv2D<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, args: readonly Operand[], hostArgs: readonly Operand<'float32'>[], attrs: { readonly numArgs: number | bigint; readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly filterFormat?: 'HWIO' | 'OIHW'; readonly dilations?: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean; readonly fusedOps?: readonly (string | Uint8Array)[]; readonly epsilon?: number; readonly leakyreluAlpha?: number } & BuildOptions): Output<T> {
   return build('_MklNativeFusedConv2D', [input, filter, args, hostArgs], { num_args: attrs.numArgs, strides: attrs.strides, is_filter_const: attrs.isFilterConst, padding: attrs.padding, explicit_paddings: attrs.explicitPaddings, data_format: attrs.dataFormat, filter_format: attrs.filterFormat, dilations: attrs.dilations, use_cudnn_on_gpu: attrs.useCudnnOnGpu, fused_ops: attrs.fusedOps, epsilon: attrs.epsilon, leakyrelu_alpha: attrs.leakyreluAlpha }, attrs).output() as Output<T>;
@@ -994,13 +994,13 @@ export function _mklNativeFusedConv2D<T extends DType = DType>(input: Operand<T>
 /**
  * TensorFlow's _MklNativeFusedConv3D.
  * @param attrs.strides at least 5
- * @param attrs.isFilterConst default false
- * @param attrs.dataFormat default "NDHWC"
- * @param attrs.dilations default [1, 1, 1, 1, 1]
- * @param attrs.paddingList default []
- * @param attrs.fusedOps default []
- * @param attrs.epsilon default 0.0001
- * @param attrs.leakyreluAlpha default 0.2
+ * @param attrs.isFilterConst default: false
+ * @param attrs.dataFormat default: "NDHWC"
+ * @param attrs.dilations default: [1, 1, 1, 1, 1]
+ * @param attrs.paddingList default: []
+ * @param attrs.fusedOps default: []
+ * @param attrs.epsilon default: 0.0001
+ * @param attrs.leakyreluAlpha default: 0.2
  */
 export function _mklNativeFusedConv3D<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, args: readonly Operand<T>[], attrs: { readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW'; readonly dilations?: readonly (number | bigint)[]; readonly paddingList?: readonly (number | bigint)[]; readonly fusedOps?: readonly (string | Uint8Array)[]; readonly epsilon?: number; readonly leakyreluAlpha?: number } & BuildOptions): Output<T> {
   return build('_MklNativeFusedConv3D', [input, filter, args], { strides: attrs.strides, is_filter_const: attrs.isFilterConst, padding: attrs.padding, data_format: attrs.dataFormat, dilations: attrs.dilations, padding_list: attrs.paddingList, fused_ops: attrs.fusedOps, epsilon: attrs.epsilon, leakyrelu_alpha: attrs.leakyreluAlpha }, attrs).output() as Output<T>;
@@ -1008,12 +1008,12 @@ export function _mklNativeFusedConv3D<T extends DType = DType>(input: Operand<T>
 
 /**
  * TensorFlow's _MklNativeFusedDepthwiseConv2dNative.
- * @param attrs.isFilterConst default false
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.dilations default [1, 1, 1, 1]
- * @param attrs.fusedOps default []
- * @param attrs.epsilon default 0.0001
- * @param attrs.leakyreluAlpha default 0.2
+ * @param attrs.isFilterConst default: false
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.dilations default: [1, 1, 1, 1]
+ * @param attrs.fusedOps default: []
+ * @param attrs.epsilon default: 0.0001
+ * @param attrs.leakyreluAlpha default: 0.2
  */
 export function _mklNativeFusedDepthwiseConv2dNative<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, args: readonly Operand<T>[], attrs: { readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly dilations?: readonly (number | bigint)[]; readonly fusedOps?: readonly (string | Uint8Array)[]; readonly epsilon?: number; readonly leakyreluAlpha?: number } & BuildOptions): Output<T> {
   return build('_MklNativeFusedDepthwiseConv2dNative', [input, filter, args], { strides: attrs.strides, is_filter_const: attrs.isFilterConst, padding: attrs.padding, data_format: attrs.dataFormat, dilations: attrs.dilations, fused_ops: attrs.fusedOps, epsilon: attrs.epsilon, leakyrelu_alpha: attrs.leakyreluAlpha }, attrs).output() as Output<T>;
@@ -1021,12 +1021,12 @@ export function _mklNativeFusedDepthwiseConv2dNative<T extends DType = DType>(in
 
 /**
  * TensorFlow's _MklNativeFusedMatMul.
- * @param attrs.isFilterConst default false
- * @param attrs.transposeA default false
- * @param attrs.transposeB default false
- * @param attrs.fusedOps default []
- * @param attrs.epsilon default 0.0001
- * @param attrs.leakyreluAlpha default 0.2
+ * @param attrs.isFilterConst default: false
+ * @param attrs.transposeA default: false
+ * @param attrs.transposeB default: false
+ * @param attrs.fusedOps default: []
+ * @param attrs.epsilon default: 0.0001
+ * @param attrs.leakyreluAlpha default: 0.2
  */
 export function _mklNativeFusedMatMul<T extends DType = DType>(a: Operand<T>, b: Operand<T>, args: readonly Operand<T>[], attrs: { readonly isFilterConst?: boolean; readonly transposeA?: boolean; readonly transposeB?: boolean; readonly fusedOps?: readonly (string | Uint8Array)[]; readonly epsilon?: number; readonly leakyreluAlpha?: number } & BuildOptions = {}): Output<T> {
   return build('_MklNativeFusedMatMul', [a, b, args], { is_filter_const: attrs.isFilterConst, transpose_a: attrs.transposeA, transpose_b: attrs.transposeB, fused_ops: attrs.fusedOps, epsilon: attrs.epsilon, leakyrelu_alpha: attrs.leakyreluAlpha }, attrs).output() as Output<T>;
@@ -1036,9 +1036,9 @@ export function _mklNativeFusedMatMul<T extends DType = DType>(a: Operand<T>, b:
  * TensorFlow's _MklNativeMaxPool.
  * @param attrs.ksize at least 4
  * @param attrs.strides at least 4
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.explicitPaddings default []
- * @param attrs.workspaceEnabled default false
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.explicitPaddings default: []
+ * @param attrs.workspaceEnabled default: false
  * @returns output, workspace
  */
 export function _mklNativeMaxPool<T extends DType = DType>(input: Operand<T>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly workspaceEnabled?: boolean } & BuildOptions): { output: Output<T>; workspace: Output<'uint8'> } {
@@ -1049,8 +1049,8 @@ export function _mklNativeMaxPool<T extends DType = DType>(input: Operand<T>, at
  * TensorFlow's _MklNativeMaxPool3D.
  * @param attrs.ksize at least 5
  * @param attrs.strides at least 5
- * @param attrs.dataFormat default "NDHWC"
- * @param attrs.workspaceEnabled default false
+ * @param attrs.dataFormat default: "NDHWC"
+ * @param attrs.workspaceEnabled default: false
  * @returns output, workspace
  */
 export function _mklNativeMaxPool3D<T extends DType = DType>(input: Operand<T>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW'; readonly workspaceEnabled?: boolean } & BuildOptions): { output: Output<T>; workspace: Output<'uint8'> } {
@@ -1061,8 +1061,8 @@ export function _mklNativeMaxPool3D<T extends DType = DType>(input: Operand<T>, 
  * TensorFlow's _MklNativeMaxPool3DGrad.
  * @param attrs.ksize at least 5
  * @param attrs.strides at least 5
- * @param attrs.dataFormat default "NDHWC"
- * @param attrs.workspaceEnabled default false
+ * @param attrs.dataFormat default: "NDHWC"
+ * @param attrs.workspaceEnabled default: false
  */
 export function _mklNativeMaxPool3DGrad<T extends DType = DType>(origInput: Operand, origOutput: Operand, grad: Operand<T>, workspace: Operand<'uint8'>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW'; readonly workspaceEnabled?: boolean } & BuildOptions): Output<T> {
   return build('_MklNativeMaxPool3DGrad', [origInput, origOutput, grad, workspace], { ksize: attrs.ksize, strides: attrs.strides, padding: attrs.padding, data_format: attrs.dataFormat, workspace_enabled: attrs.workspaceEnabled }, attrs).output() as Output<T>;
@@ -1072,9 +1072,9 @@ export function _mklNativeMaxPool3DGrad<T extends DType = DType>(origInput: Oper
  * TensorFlow's _MklNativeMaxPoolGrad.
  * @param attrs.ksize at least 4
  * @param attrs.strides at least 4
- * @param attrs.workspaceEnabled default false
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.explicitPaddings default []
+ * @param attrs.workspaceEnabled default: false
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.explicitPaddings default: []
  */
 export function _mklNativeMaxPoolGrad<T extends DType = DType>(origInput: Operand<T>, origOutput: Operand<T>, grad: Operand<T>, workspace: Operand<'uint8'>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly workspaceEnabled?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly explicitPaddings?: readonly (number | bigint)[] } & BuildOptions): Output<T> {
   return build('_MklNativeMaxPoolGrad', [origInput, origOutput, grad, workspace], { ksize: attrs.ksize, strides: attrs.strides, workspace_enabled: attrs.workspaceEnabled, padding: attrs.padding, data_format: attrs.dataFormat, explicit_paddings: attrs.explicitPaddings }, attrs).output() as Output<T>;
@@ -1082,10 +1082,10 @@ export function _mklNativeMaxPoolGrad<T extends DType = DType>(origInput: Operan
 
 /**
  * TensorFlow's _MklNativePadWithConv2D.
- * @param attrs.useCudnnOnGpu default true
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.isFilterConst default false
- * @param attrs.dilations default [1, 1, 1, 1]
+ * @param attrs.useCudnnOnGpu default: true
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.isFilterConst default: false
+ * @param attrs.dilations default: [1, 1, 1, 1]
  */
 export function _mklNativePadWithConv2D<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, paddings: Operand, attrs: { readonly strides: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly isFilterConst?: boolean; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): Output<T> {
   return build('_MklNativePadWithConv2D', [input, filter, paddings], { strides: attrs.strides, use_cudnn_on_gpu: attrs.useCudnnOnGpu, padding: attrs.padding, data_format: attrs.dataFormat, is_filter_const: attrs.isFilterConst, dilations: attrs.dilations }, attrs).output() as Output<T>;
@@ -1093,12 +1093,12 @@ export function _mklNativePadWithConv2D<T extends DType = DType>(input: Operand<
 
 /**
  * TensorFlow's _MklNativePadWithFusedConv2D.
- * @param attrs.isFilterConst default false
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.dilations default [1, 1, 1, 1]
- * @param attrs.fusedOps default []
- * @param attrs.epsilon default 0.0001
- * @param attrs.leakyreluAlpha default 0.2
+ * @param attrs.isFilterConst default: false
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.dilations default: [1, 1, 1, 1]
+ * @param attrs.fusedOps default: []
+ * @param attrs.epsilon default: 0.0001
+ * @param attrs.leakyreluAlpha default: 0.2
  */
 export function _mklNativePadWithFusedConv2D<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, args: readonly Operand<T>[], paddings: Operand, attrs: { readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly dilations?: readonly (number | bigint)[]; readonly fusedOps?: readonly (string | Uint8Array)[]; readonly epsilon?: number; readonly leakyreluAlpha?: number } & BuildOptions): Output<T> {
   return build('_MklNativePadWithFusedConv2D', [input, filter, args, paddings], { strides: attrs.strides, is_filter_const: attrs.isFilterConst, padding: attrs.padding, data_format: attrs.dataFormat, dilations: attrs.dilations, fused_ops: attrs.fusedOps, epsilon: attrs.epsilon, leakyrelu_alpha: attrs.leakyreluAlpha }, attrs).output() as Output<T>;
@@ -1106,12 +1106,12 @@ export function _mklNativePadWithFusedConv2D<T extends DType = DType>(input: Ope
 
 /**
  * TensorFlow's _MklNativeSparseMatrixMatMul.
- * @param attrs.transposeA default false
- * @param attrs.transposeB default false
- * @param attrs.adjointA default false
- * @param attrs.adjointB default false
- * @param attrs.transposeOutput default false
- * @param attrs.conjugateOutput default false
+ * @param attrs.transposeA default: false
+ * @param attrs.transposeB default: false
+ * @param attrs.adjointA default: false
+ * @param attrs.adjointB default: false
+ * @param attrs.transposeOutput default: false
+ * @param attrs.conjugateOutput default: false
  */
 export function _mklNativeSparseMatrixMatMul<T extends DType = DType>(a: Operand<'variant'>, b: Operand<T>, attrs: { readonly transposeA?: boolean; readonly transposeB?: boolean; readonly adjointA?: boolean; readonly adjointB?: boolean; readonly transposeOutput?: boolean; readonly conjugateOutput?: boolean } & BuildOptions = {}): Output<T> {
   return build('_MklNativeSparseMatrixMatMul', [a, b], { transpose_a: attrs.transposeA, transpose_b: attrs.transposeB, adjoint_a: attrs.adjointA, adjoint_b: attrs.adjointB, transpose_output: attrs.transposeOutput, conjugate_output: attrs.conjugateOutput }, attrs).output() as Output<T>;
@@ -1119,10 +1119,10 @@ export function _mklNativeSparseMatrixMatMul<T extends DType = DType>(a: Operand
 
 /**
  * TensorFlow's _MklPadWithConv2D.
- * @param attrs.useCudnnOnGpu default true
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.isFilterConst default false
- * @param attrs.dilations default [1, 1, 1, 1]
+ * @param attrs.useCudnnOnGpu default: true
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.isFilterConst default: false
+ * @param attrs.dilations default: [1, 1, 1, 1]
  * @returns output, filterOutput, mklOutput, mklFilterOutput
  */
 export function _mklPadWithConv2D<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, paddings: Operand, mklInput: Operand<'uint8'>, mklFilter: Operand<'uint8'>, mklPaddings: Operand<'uint8'>, attrs: { readonly strides: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly isFilterConst?: boolean; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): { output: Output<T>; filterOutput: Output<T>; mklOutput: Output<'uint8'>; mklFilterOutput: Output<'uint8'> } {
@@ -1131,12 +1131,12 @@ export function _mklPadWithConv2D<T extends DType = DType>(input: Operand<T>, fi
 
 /**
  * TensorFlow's _MklPadWithFusedConv2D.
- * @param attrs.isFilterConst default false
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.dilations default [1, 1, 1, 1]
- * @param attrs.fusedOps default []
- * @param attrs.epsilon default 0.0001
- * @param attrs.leakyreluAlpha default 0.2
+ * @param attrs.isFilterConst default: false
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.dilations default: [1, 1, 1, 1]
+ * @param attrs.fusedOps default: []
+ * @param attrs.epsilon default: 0.0001
+ * @param attrs.leakyreluAlpha default: 0.2
  * @returns output, filterOutput, mklOutput, mklFilterOutput
  */
 export function _mklPadWithFusedConv2D<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, args: readonly Operand<T>[], paddings: Operand, mklInput: Operand<'uint8'>, mklFilter: Operand<'uint8'>, mklArgs: readonly Operand<'uint8'>[], mklPaddings: Operand<'uint8'>, attrs: { readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly dilations?: readonly (number | bigint)[]; readonly fusedOps?: readonly (string | Uint8Array)[]; readonly epsilon?: number; readonly leakyreluAlpha?: number } & BuildOptions): { output: Output<T>; filterOutput: Output<T>; mklOutput: Output<'uint8'>; mklFilterOutput: Output<'uint8'> } {
@@ -1146,11 +1146,11 @@ export function _mklPadWithFusedConv2D<T extends DType = DType>(input: Operand<T
 /**
  * TensorFlow's _MklQuantizeV2.
  * @param attrs.t one of qint8, quint8, qint32, qint16, quint16
- * @param attrs.mode default "SCALED"
- * @param attrs.roundMode default "HALF_AWAY_FROM_ZERO"
- * @param attrs.narrowRange default false
- * @param attrs.axis default -1
- * @param attrs.ensureMinimumRange default 0.01
+ * @param attrs.mode default: "SCALED"
+ * @param attrs.roundMode default: "HALF_AWAY_FROM_ZERO"
+ * @param attrs.narrowRange default: false
+ * @param attrs.axis default: -1
+ * @param attrs.ensureMinimumRange default: 0.01
  * @returns output, outputMin, outputMax
  */
 export function _mklQuantizeV2<T extends DType = DType>(input: Operand<'float32'>, minRange: Operand<'float32'>, maxRange: Operand<'float32'>, attrs: { readonly t: T; readonly mode?: 'MIN_COMBINED' | 'MIN_FIRST' | 'SCALED'; readonly roundMode?: 'HALF_AWAY_FROM_ZERO' | 'HALF_TO_EVEN'; readonly narrowRange?: boolean; readonly axis?: number | bigint; readonly ensureMinimumRange?: number } & BuildOptions): { output: Output<T>; outputMin: Output<'float32'>; outputMax: Output<'float32'> } {
@@ -1177,11 +1177,11 @@ export function _mklQuantizedConcatV2<T extends DType = DType>(values: readonly 
 
 /**
  * TensorFlow's _MklQuantizedConv2D.
- * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default qint32
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.isFilterConst default true
- * @param attrs.dilations default [1, 1, 1, 1]
- * @param attrs.paddingList default []
+ * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default: qint32
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.isFilterConst default: true
+ * @param attrs.dilations default: [1, 1, 1, 1]
+ * @param attrs.paddingList default: []
  * @returns output, minOutput, maxOutput
  */
 export function _mklQuantizedConv2D(input: Operand, filter: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, attrs: { readonly outType?: DType; readonly dataFormat?: string | Uint8Array; readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[]; readonly paddingList?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
@@ -1190,11 +1190,11 @@ export function _mklQuantizedConv2D(input: Operand, filter: Operand, minInput: O
 
 /**
  * TensorFlow's _MklQuantizedConv2DAndRelu.
- * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default qint32
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.isFilterConst default true
- * @param attrs.dilations default [1, 1, 1, 1]
- * @param attrs.paddingList default []
+ * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default: qint32
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.isFilterConst default: true
+ * @param attrs.dilations default: [1, 1, 1, 1]
+ * @param attrs.paddingList default: []
  * @returns output, minOutput, maxOutput
  */
 export function _mklQuantizedConv2DAndRelu(input: Operand, filter: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, attrs: { readonly outType?: DType; readonly dataFormat?: string | Uint8Array; readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[]; readonly paddingList?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
@@ -1203,11 +1203,11 @@ export function _mklQuantizedConv2DAndRelu(input: Operand, filter: Operand, minI
 
 /**
  * TensorFlow's _MklQuantizedConv2DAndReluAndRequantize.
- * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default quint8
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.isFilterConst default true
- * @param attrs.dilations default [1, 1, 1, 1]
- * @param attrs.paddingList default []
+ * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default: quint8
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.isFilterConst default: true
+ * @param attrs.dilations default: [1, 1, 1, 1]
+ * @param attrs.paddingList default: []
  * @returns output, minOutput, maxOutput
  */
 export function _mklQuantizedConv2DAndReluAndRequantize(input: Operand, filter: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, minFreezedOutput: Operand<'float32'>, maxFreezedOutput: Operand<'float32'>, attrs: { readonly outType?: DType; readonly dataFormat?: string | Uint8Array; readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[]; readonly paddingList?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
@@ -1216,11 +1216,11 @@ export function _mklQuantizedConv2DAndReluAndRequantize(input: Operand, filter: 
 
 /**
  * TensorFlow's _MklQuantizedConv2DAndRequantize.
- * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default qint8
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.isFilterConst default true
- * @param attrs.dilations default [1, 1, 1, 1]
- * @param attrs.paddingList default []
+ * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default: qint8
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.isFilterConst default: true
+ * @param attrs.dilations default: [1, 1, 1, 1]
+ * @param attrs.paddingList default: []
  * @returns output, minOutput, maxOutput
  */
 export function _mklQuantizedConv2DAndRequantize(input: Operand, filter: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, minFreezedOutput: Operand<'float32'>, maxFreezedOutput: Operand<'float32'>, attrs: { readonly outType?: DType; readonly dataFormat?: string | Uint8Array; readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[]; readonly paddingList?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
@@ -1229,11 +1229,11 @@ export function _mklQuantizedConv2DAndRequantize(input: Operand, filter: Operand
 
 /**
  * TensorFlow's _MklQuantizedConv2DPerChannel.
- * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default qint32
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.isFilterConst default false
- * @param attrs.dilations default [1, 1, 1, 1]
- * @param attrs.paddingList default []
+ * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default: qint32
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.isFilterConst default: false
+ * @param attrs.dilations default: [1, 1, 1, 1]
+ * @param attrs.paddingList default: []
  * @returns output, minOutput, maxOutput
  */
 export function _mklQuantizedConv2DPerChannel(input: Operand, filter: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, attrs: { readonly outType?: DType; readonly dataFormat?: string | Uint8Array; readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[]; readonly paddingList?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
@@ -1242,12 +1242,12 @@ export function _mklQuantizedConv2DPerChannel(input: Operand, filter: Operand, m
 
 /**
  * TensorFlow's _MklQuantizedConv2DWithBias.
- * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default qint32
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.isFilterConst default true
- * @param attrs.isBiasConst default true
- * @param attrs.dilations default [1, 1, 1, 1]
- * @param attrs.paddingList default []
+ * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default: qint32
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.isFilterConst default: true
+ * @param attrs.isBiasConst default: true
+ * @param attrs.dilations default: [1, 1, 1, 1]
+ * @param attrs.paddingList default: []
  * @returns output, minOutput, maxOutput
  */
 export function _mklQuantizedConv2DWithBias(input: Operand, filter: Operand, bias: Operand<'float32'>, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, attrs: { readonly outType?: DType; readonly dataFormat?: string | Uint8Array; readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean; readonly isBiasConst?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[]; readonly paddingList?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
@@ -1256,12 +1256,12 @@ export function _mklQuantizedConv2DWithBias(input: Operand, filter: Operand, bia
 
 /**
  * TensorFlow's _MklQuantizedConv2DWithBiasAndRelu.
- * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default qint32
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.isFilterConst default true
- * @param attrs.isBiasConst default true
- * @param attrs.dilations default [1, 1, 1, 1]
- * @param attrs.paddingList default []
+ * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default: qint32
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.isFilterConst default: true
+ * @param attrs.isBiasConst default: true
+ * @param attrs.dilations default: [1, 1, 1, 1]
+ * @param attrs.paddingList default: []
  * @returns output, minOutput, maxOutput
  */
 export function _mklQuantizedConv2DWithBiasAndRelu(input: Operand, filter: Operand, bias: Operand<'float32'>, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, attrs: { readonly outType?: DType; readonly dataFormat?: string | Uint8Array; readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean; readonly isBiasConst?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[]; readonly paddingList?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
@@ -1270,12 +1270,12 @@ export function _mklQuantizedConv2DWithBiasAndRelu(input: Operand, filter: Opera
 
 /**
  * TensorFlow's _MklQuantizedConv2DWithBiasAndReluAndRequantize.
- * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default quint8
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.isFilterConst default true
- * @param attrs.isBiasConst default true
- * @param attrs.dilations default [1, 1, 1, 1]
- * @param attrs.paddingList default []
+ * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default: quint8
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.isFilterConst default: true
+ * @param attrs.isBiasConst default: true
+ * @param attrs.dilations default: [1, 1, 1, 1]
+ * @param attrs.paddingList default: []
  * @returns output, minOutput, maxOutput
  */
 export function _mklQuantizedConv2DWithBiasAndReluAndRequantize(input: Operand, filter: Operand, bias: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, minFreezedOutput: Operand<'float32'>, maxFreezedOutput: Operand<'float32'>, attrs: { readonly outType?: DType; readonly dataFormat?: string | Uint8Array; readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean; readonly isBiasConst?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[]; readonly paddingList?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
@@ -1284,12 +1284,12 @@ export function _mklQuantizedConv2DWithBiasAndReluAndRequantize(input: Operand, 
 
 /**
  * TensorFlow's _MklQuantizedConv2DWithBiasAndRequantize.
- * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default qint8
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.isFilterConst default true
- * @param attrs.isBiasConst default true
- * @param attrs.dilations default [1, 1, 1, 1]
- * @param attrs.paddingList default []
+ * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default: qint8
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.isFilterConst default: true
+ * @param attrs.isBiasConst default: true
+ * @param attrs.dilations default: [1, 1, 1, 1]
+ * @param attrs.paddingList default: []
  * @returns output, minOutput, maxOutput
  */
 export function _mklQuantizedConv2DWithBiasAndRequantize(input: Operand, filter: Operand, bias: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, minFreezedOutput: Operand<'float32'>, maxFreezedOutput: Operand<'float32'>, attrs: { readonly outType?: DType; readonly dataFormat?: string | Uint8Array; readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean; readonly isBiasConst?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[]; readonly paddingList?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
@@ -1298,12 +1298,12 @@ export function _mklQuantizedConv2DWithBiasAndRequantize(input: Operand, filter:
 
 /**
  * TensorFlow's _MklQuantizedConv2DWithBiasSignedSumAndReluAndRequantize.
- * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default quint8
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.isFilterConst default true
- * @param attrs.isBiasConst default true
- * @param attrs.dilations default [1, 1, 1, 1]
- * @param attrs.paddingList default []
+ * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default: quint8
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.isFilterConst default: true
+ * @param attrs.isBiasConst default: true
+ * @param attrs.dilations default: [1, 1, 1, 1]
+ * @param attrs.paddingList default: []
  * @returns output, minOutput, maxOutput
  */
 export function _mklQuantizedConv2DWithBiasSignedSumAndReluAndRequantize(input: Operand, filter: Operand, bias: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, minFreezedOutput: Operand<'float32'>, maxFreezedOutput: Operand<'float32'>, summand: Operand, minSummand: Operand<'float32'>, maxSummand: Operand<'float32'>, attrs: { readonly outType?: DType; readonly dataFormat?: string | Uint8Array; readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean; readonly isBiasConst?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[]; readonly paddingList?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
@@ -1312,12 +1312,12 @@ export function _mklQuantizedConv2DWithBiasSignedSumAndReluAndRequantize(input: 
 
 /**
  * TensorFlow's _MklQuantizedConv2DWithBiasSumAndRelu.
- * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default qint32
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.isFilterConst default true
- * @param attrs.isBiasConst default true
- * @param attrs.dilations default [1, 1, 1, 1]
- * @param attrs.paddingList default []
+ * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default: qint32
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.isFilterConst default: true
+ * @param attrs.isBiasConst default: true
+ * @param attrs.dilations default: [1, 1, 1, 1]
+ * @param attrs.paddingList default: []
  * @returns output, minOutput, maxOutput
  */
 export function _mklQuantizedConv2DWithBiasSumAndRelu(input: Operand, filter: Operand, bias: Operand<'float32'>, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, summand: Operand<'float32'>, attrs: { readonly outType?: DType; readonly dataFormat?: string | Uint8Array; readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean; readonly isBiasConst?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[]; readonly paddingList?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
@@ -1326,12 +1326,12 @@ export function _mklQuantizedConv2DWithBiasSumAndRelu(input: Operand, filter: Op
 
 /**
  * TensorFlow's _MklQuantizedConv2DWithBiasSumAndReluAndRequantize.
- * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default quint8
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.isFilterConst default true
- * @param attrs.isBiasConst default true
- * @param attrs.dilations default [1, 1, 1, 1]
- * @param attrs.paddingList default []
+ * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default: quint8
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.isFilterConst default: true
+ * @param attrs.isBiasConst default: true
+ * @param attrs.dilations default: [1, 1, 1, 1]
+ * @param attrs.paddingList default: []
  * @returns output, minOutput, maxOutput
  */
 export function _mklQuantizedConv2DWithBiasSumAndReluAndRequantize(input: Operand, filter: Operand, bias: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, minFreezedOutput: Operand<'float32'>, maxFreezedOutput: Operand<'float32'>, summand: Operand, minSummand: Operand<'float32'>, maxSummand: Operand<'float32'>, attrs: { readonly outType?: DType; readonly dataFormat?: string | Uint8Array; readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean; readonly isBiasConst?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[]; readonly paddingList?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
@@ -1340,10 +1340,10 @@ export function _mklQuantizedConv2DWithBiasSumAndReluAndRequantize(input: Operan
 
 /**
  * TensorFlow's _MklQuantizedDepthwiseConv2D.
- * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default qint32
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.isFilterConst default true
- * @param attrs.dilations default [1, 1, 1, 1]
+ * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default: qint32
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.isFilterConst default: true
+ * @param attrs.dilations default: [1, 1, 1, 1]
  * @returns output, minOutput, maxOutput
  */
 export function _mklQuantizedDepthwiseConv2D(input: Operand, filter: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, attrs: { readonly outType?: DType; readonly dataFormat?: string | Uint8Array; readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
@@ -1352,11 +1352,11 @@ export function _mklQuantizedDepthwiseConv2D(input: Operand, filter: Operand, mi
 
 /**
  * TensorFlow's _MklQuantizedDepthwiseConv2DWithBias.
- * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default qint32
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.isFilterConst default true
- * @param attrs.isBiasConst default true
- * @param attrs.dilations default [1, 1, 1, 1]
+ * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default: qint32
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.isFilterConst default: true
+ * @param attrs.isBiasConst default: true
+ * @param attrs.dilations default: [1, 1, 1, 1]
  * @returns output, minOutput, maxOutput
  */
 export function _mklQuantizedDepthwiseConv2DWithBias(input: Operand, filter: Operand, bias: Operand<'float32'>, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, attrs: { readonly outType?: DType; readonly dataFormat?: string | Uint8Array; readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean; readonly isBiasConst?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
@@ -1365,12 +1365,12 @@ export function _mklQuantizedDepthwiseConv2DWithBias(input: Operand, filter: Ope
 
 /**
  * TensorFlow's _MklQuantizedDepthwiseConv2DWithBiasAndRelu.
- * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default qint32
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.isFilterConst default true
- * @param attrs.isBiasConst default true
- * @param attrs.dilations default [1, 1, 1, 1]
- * @param attrs.paddingList default []
+ * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default: qint32
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.isFilterConst default: true
+ * @param attrs.isBiasConst default: true
+ * @param attrs.dilations default: [1, 1, 1, 1]
+ * @param attrs.paddingList default: []
  * @returns output, minOutput, maxOutput
  */
 export function _mklQuantizedDepthwiseConv2DWithBiasAndRelu(input: Operand, filter: Operand, bias: Operand<'float32'>, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, attrs: { readonly outType?: DType; readonly dataFormat?: string | Uint8Array; readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean; readonly isBiasConst?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[]; readonly paddingList?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
@@ -1379,12 +1379,12 @@ export function _mklQuantizedDepthwiseConv2DWithBiasAndRelu(input: Operand, filt
 
 /**
  * TensorFlow's _MklQuantizedDepthwiseConv2DWithBiasAndReluAndRequantize.
- * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default quint8
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.isFilterConst default true
- * @param attrs.isBiasConst default true
- * @param attrs.dilations default [1, 1, 1, 1]
- * @param attrs.paddingList default []
+ * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default: quint8
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.isFilterConst default: true
+ * @param attrs.isBiasConst default: true
+ * @param attrs.dilations default: [1, 1, 1, 1]
+ * @param attrs.paddingList default: []
  * @returns output, minOutput, maxOutput
  */
 export function _mklQuantizedDepthwiseConv2DWithBiasAndReluAndRequantize(input: Operand, filter: Operand, bias: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, minFreezedOutput: Operand<'float32'>, maxFreezedOutput: Operand<'float32'>, attrs: { readonly outType?: DType; readonly dataFormat?: string | Uint8Array; readonly strides: readonly (number | bigint)[]; readonly isFilterConst?: boolean; readonly isBiasConst?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[]; readonly paddingList?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
@@ -1393,12 +1393,12 @@ export function _mklQuantizedDepthwiseConv2DWithBiasAndReluAndRequantize(input: 
 
 /**
  * TensorFlow's _MklQuantizedMatMulWithBias.
- * @param attrs.toutput one of qint8, quint8, qint32, qint16, quint16; default qint32
- * @param attrs.transposeA default false
- * @param attrs.transposeB default false
- * @param attrs.inputQuantMode default "MIN_FIRST"
- * @param attrs.isWeightConst default true
- * @param attrs.isBiasConst default true
+ * @param attrs.toutput one of qint8, quint8, qint32, qint16, quint16; default: qint32
+ * @param attrs.transposeA default: false
+ * @param attrs.transposeB default: false
+ * @param attrs.inputQuantMode default: "MIN_FIRST"
+ * @param attrs.isWeightConst default: true
+ * @param attrs.isBiasConst default: true
  * @returns out, minOut, maxOut
  */
 export function _mklQuantizedMatMulWithBias(a: Operand, b: Operand, bias: Operand, minA: Operand<'float32'>, maxA: Operand<'float32'>, minB: Operand<'float32'>, maxB: Operand<'float32'>, attrs: { readonly toutput?: DType; readonly transposeA?: boolean; readonly transposeB?: boolean; readonly inputQuantMode?: 'MIN_FIRST' | 'SCALED'; readonly isWeightConst?: boolean; readonly isBiasConst?: boolean } & BuildOptions = {}): { out: Output; minOut: Output<'float32'>; maxOut: Output<'float32'> } {
@@ -1408,11 +1408,11 @@ export function _mklQuantizedMatMulWithBias(a: Operand, b: Operand, bias: Operan
 /**
  * TensorFlow's _MklQuantizedMatMulWithBiasAndDequantize.
  * @param attrs.toutput one of float32
- * @param attrs.transposeA default false
- * @param attrs.transposeB default false
- * @param attrs.inputQuantMode default "MIN_FIRST"
- * @param attrs.isWeightConst default true
- * @param attrs.isBiasConst default true
+ * @param attrs.transposeA default: false
+ * @param attrs.transposeB default: false
+ * @param attrs.inputQuantMode default: "MIN_FIRST"
+ * @param attrs.isWeightConst default: true
+ * @param attrs.isBiasConst default: true
  */
 export function _mklQuantizedMatMulWithBiasAndDequantize<Toutput extends DType = DType>(a: Operand, b: Operand, bias: Operand, minA: Operand<'float32'>, maxA: Operand<'float32'>, minB: Operand<'float32'>, maxB: Operand<'float32'>, minFreezedOutput: Operand<'float32'>, maxFreezedOutput: Operand<'float32'>, attrs: { readonly toutput: Toutput; readonly transposeA?: boolean; readonly transposeB?: boolean; readonly inputQuantMode?: 'MIN_FIRST' | 'SCALED'; readonly isWeightConst?: boolean; readonly isBiasConst?: boolean } & BuildOptions): Output<Toutput> {
   return build('_MklQuantizedMatMulWithBiasAndDequantize', [a, b, bias, minA, maxA, minB, maxB, minFreezedOutput, maxFreezedOutput], { Toutput: attrs.toutput, transpose_a: attrs.transposeA, transpose_b: attrs.transposeB, input_quant_mode: attrs.inputQuantMode, is_weight_const: attrs.isWeightConst, is_bias_const: attrs.isBiasConst }, attrs).output() as Output<Toutput>;
@@ -1420,12 +1420,12 @@ export function _mklQuantizedMatMulWithBiasAndDequantize<Toutput extends DType =
 
 /**
  * TensorFlow's _MklQuantizedMatMulWithBiasAndRelu.
- * @param attrs.toutput one of qint8, quint8, qint32, qint16, quint16; default qint32
- * @param attrs.transposeA default false
- * @param attrs.transposeB default false
- * @param attrs.inputQuantMode default "MIN_FIRST"
- * @param attrs.isWeightConst default true
- * @param attrs.isBiasConst default true
+ * @param attrs.toutput one of qint8, quint8, qint32, qint16, quint16; default: qint32
+ * @param attrs.transposeA default: false
+ * @param attrs.transposeB default: false
+ * @param attrs.inputQuantMode default: "MIN_FIRST"
+ * @param attrs.isWeightConst default: true
+ * @param attrs.isBiasConst default: true
  * @returns out, minOut, maxOut
  */
 export function _mklQuantizedMatMulWithBiasAndRelu(a: Operand, b: Operand, bias: Operand<'float32'>, minA: Operand<'float32'>, maxA: Operand<'float32'>, minB: Operand<'float32'>, maxB: Operand<'float32'>, attrs: { readonly toutput?: DType; readonly transposeA?: boolean; readonly transposeB?: boolean; readonly inputQuantMode?: 'MIN_FIRST' | 'SCALED'; readonly isWeightConst?: boolean; readonly isBiasConst?: boolean } & BuildOptions = {}): { out: Output; minOut: Output<'float32'>; maxOut: Output<'float32'> } {
@@ -1434,12 +1434,12 @@ export function _mklQuantizedMatMulWithBiasAndRelu(a: Operand, b: Operand, bias:
 
 /**
  * TensorFlow's _MklQuantizedMatMulWithBiasAndReluAndRequantize.
- * @param attrs.toutput one of qint8, quint8, qint32, qint16, quint16; default quint8
- * @param attrs.transposeA default false
- * @param attrs.transposeB default false
- * @param attrs.inputQuantMode default "MIN_FIRST"
- * @param attrs.isWeightConst default true
- * @param attrs.isBiasConst default true
+ * @param attrs.toutput one of qint8, quint8, qint32, qint16, quint16; default: quint8
+ * @param attrs.transposeA default: false
+ * @param attrs.transposeB default: false
+ * @param attrs.inputQuantMode default: "MIN_FIRST"
+ * @param attrs.isWeightConst default: true
+ * @param attrs.isBiasConst default: true
  * @returns out, minOut, maxOut
  */
 export function _mklQuantizedMatMulWithBiasAndReluAndRequantize(a: Operand, b: Operand, bias: Operand, minA: Operand<'float32'>, maxA: Operand<'float32'>, minB: Operand<'float32'>, maxB: Operand<'float32'>, minFreezedOutput: Operand<'float32'>, maxFreezedOutput: Operand<'float32'>, attrs: { readonly toutput?: DType; readonly transposeA?: boolean; readonly transposeB?: boolean; readonly inputQuantMode?: 'MIN_FIRST' | 'SCALED'; readonly isWeightConst?: boolean; readonly isBiasConst?: boolean } & BuildOptions = {}): { out: Output; minOut: Output<'float32'>; maxOut: Output<'float32'> } {
@@ -1448,12 +1448,12 @@ export function _mklQuantizedMatMulWithBiasAndReluAndRequantize(a: Operand, b: O
 
 /**
  * TensorFlow's _MklQuantizedMatMulWithBiasAndRequantize.
- * @param attrs.toutput one of qint8, quint8, qint32, qint16, quint16; default quint8
- * @param attrs.transposeA default false
- * @param attrs.transposeB default false
- * @param attrs.inputQuantMode default "MIN_FIRST"
- * @param attrs.isWeightConst default true
- * @param attrs.isBiasConst default true
+ * @param attrs.toutput one of qint8, quint8, qint32, qint16, quint16; default: quint8
+ * @param attrs.transposeA default: false
+ * @param attrs.transposeB default: false
+ * @param attrs.inputQuantMode default: "MIN_FIRST"
+ * @param attrs.isWeightConst default: true
+ * @param attrs.isBiasConst default: true
  * @returns out, minOut, maxOut
  */
 export function _mklQuantizedMatMulWithBiasAndRequantize(a: Operand, b: Operand, bias: Operand, minA: Operand<'float32'>, maxA: Operand<'float32'>, minB: Operand<'float32'>, maxB: Operand<'float32'>, minFreezedOutput: Operand<'float32'>, maxFreezedOutput: Operand<'float32'>, attrs: { readonly toutput?: DType; readonly transposeA?: boolean; readonly transposeB?: boolean; readonly inputQuantMode?: 'MIN_FIRST' | 'SCALED'; readonly isWeightConst?: boolean; readonly isBiasConst?: boolean } & BuildOptions = {}): { out: Output; minOut: Output<'float32'>; maxOut: Output<'float32'> } {
@@ -1589,21 +1589,21 @@ export function _parallelConcatUpdate<T extends DType = DType>(value: Operand<T>
 
 /**
  * TensorFlow's _QuantizedMatMul.
- * @param attrs.tdeviceOutputs at least 0; default []
- * @param attrs.thostOutputs at least 0; default []
+ * @param attrs.tdeviceOutputs at least 0; default: []
+ * @param attrs.thostOutputs at least 0; default: []
  * @param attrs.t1 one of qint8, quint8, qint32, qint16, quint16
  * @param attrs.t2 one of qint8, quint8, qint32, qint16, quint16
- * @param attrs.tbias one of bfloat16, float32, qint8, quint8, qint32, qint16, quint16; default float32
- * @param attrs.u one of bfloat16, float32, qint8, quint8, qint32, qint16, quint16; default float32
- * @param attrs.tout one of bfloat16, float32, qint8, quint8, qint32, qint16, quint16; default float32
- * @param attrs.transposeA default false
- * @param attrs.transposeB default false
- * @param attrs.isWeightConst default true
- * @param attrs.isBiasConst default true
- * @param attrs.fusedOps default []
- * @param attrs.inputQuantMode default "SCALED"
- * @param attrs.outputQuantMode default "SCALED"
- * @param attrs.leakyreluAlpha default 0.2
+ * @param attrs.tbias one of bfloat16, float32, qint8, quint8, qint32, qint16, quint16; default: float32
+ * @param attrs.u one of bfloat16, float32, qint8, quint8, qint32, qint16, quint16; default: float32
+ * @param attrs.tout one of bfloat16, float32, qint8, quint8, qint32, qint16, quint16; default: float32
+ * @param attrs.transposeA default: false
+ * @param attrs.transposeB default: false
+ * @param attrs.isWeightConst default: true
+ * @param attrs.isBiasConst default: true
+ * @param attrs.fusedOps default: []
+ * @param attrs.inputQuantMode default: "SCALED"
+ * @param attrs.outputQuantMode default: "SCALED"
+ * @param attrs.leakyreluAlpha default: 0.2
  * @returns deviceOutputs, hostOutputs
  */
 export function _quantizedMatMul(deviceInputs: readonly Operand[], hostInputs: readonly Operand[], attrs: { readonly tdeviceOutputs?: readonly DType[]; readonly thostOutputs?: readonly DType[]; readonly t1: DType; readonly t2: DType; readonly tbias?: DType; readonly u?: DType; readonly tout?: DType; readonly transposeA?: boolean; readonly transposeB?: boolean; readonly isWeightConst?: boolean; readonly isBiasConst?: boolean; readonly fusedOps?: readonly (string | Uint8Array)[]; readonly inputQuantMode?: 'MIN_FIRST' | 'SCALED'; readonly outputQuantMode?: 'MIN_FIRST' | 'SCALED'; readonly leakyreluAlpha?: number } & BuildOptions): { deviceOutputs: Output[]; hostOutputs: Output[] } {
@@ -1614,7 +1614,7 @@ export function _quantizedMatMul(deviceInputs: readonly Operand[], hostInputs: r
  * TensorFlow's _QuantizedMaxPool3D.
  * @param attrs.ksize at least 5
  * @param attrs.strides at least 5
- * @param attrs.dataFormat default "NDHWC"
+ * @param attrs.dataFormat default: "NDHWC"
  * @returns output, minOutput, maxOutput
  */
 export function _quantizedMaxPool3D<T extends DType = DType>(input: Operand<T>, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW' } & BuildOptions): { output: Output<T>; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
@@ -1633,7 +1633,7 @@ export function _readVariablesOp(resources: readonly Operand<'resource'>[], attr
 /**
  * TensorFlow's _Recv.
  * Stateful.
- * @param attrs.clientTerminated default false
+ * @param attrs.clientTerminated default: false
  */
 export function _recv<tensor_type extends DType = DType>(attrs: { readonly tensorType: tensor_type; readonly tensorName: string | Uint8Array; readonly sendDevice: string | Uint8Array; readonly sendDeviceIncarnation: number | bigint; readonly recvDevice: string | Uint8Array; readonly clientTerminated?: boolean } & BuildOptions): Output<tensor_type> {
   return build('_Recv', [], { tensor_type: attrs.tensorType, tensor_name: attrs.tensorName, send_device: attrs.sendDevice, send_device_incarnation: attrs.sendDeviceIncarnation, recv_device: attrs.recvDevice, client_terminated: attrs.clientTerminated }, attrs).output() as Output<tensor_type>;
@@ -1659,7 +1659,7 @@ export function _scopedAllocator<T extends DType = DType>(attrs: { readonly shap
 /**
  * TensorFlow's _ScopedAllocatorConcat.
  * Stateful.
- * @param attrs.reshape default false
+ * @param attrs.reshape default: false
  */
 export function _scopedAllocatorConcat<T extends DType = DType>(backing: Operand<T>, inputs: readonly Operand<T>[], attrs: { readonly shape: PartialShape; readonly reshape?: boolean; readonly saName: string | Uint8Array; readonly id: number | bigint } & BuildOptions): Output<T> {
   return build('_ScopedAllocatorConcat', [backing, inputs], { shape: attrs.shape, reshape: attrs.reshape, sa_name: attrs.saName, id: attrs.id }, attrs).output() as Output<T>;
@@ -1676,7 +1676,7 @@ export function _scopedAllocatorSplit<T extends DType = DType>(concat: Operand<T
 /**
  * TensorFlow's _Send.
  * Stateful.
- * @param attrs.clientTerminated default false
+ * @param attrs.clientTerminated default: false
  */
 export function _send(tensor: Operand, attrs: { readonly tensorName: string | Uint8Array; readonly sendDevice: string | Uint8Array; readonly sendDeviceIncarnation: number | bigint; readonly recvDevice: string | Uint8Array; readonly clientTerminated?: boolean } & BuildOptions): Operation {
   return build('_Send', [tensor], { tensor_name: attrs.tensorName, send_device: attrs.sendDevice, send_device_incarnation: attrs.sendDeviceIncarnation, recv_device: attrs.recvDevice, client_terminated: attrs.clientTerminated }, attrs);
@@ -1710,7 +1710,7 @@ export function _switchN<T extends DType = DType>(data: Operand<T>, outputIndex:
  * TensorFlow's _TPUCompileMlir.
  * Stateful.
  * @param attrs.numComputations at least 0
- * @param attrs.mlirModule default ""
+ * @param attrs.mlirModule default: ""
  * @returns compilationStatus, program
  */
 export function _tpuCompileMlir(dynamicShapes: readonly Operand<'int64'>[], attrs: { readonly numComputations: number | bigint; readonly mlirModule?: string | Uint8Array; readonly metadata: string | Uint8Array } & BuildOptions): { compilationStatus: Output<'string'>; program: Output[] } {
@@ -1721,19 +1721,19 @@ export function _tpuCompileMlir(dynamicShapes: readonly Operand<'int64'>[], attr
  * TensorFlow's _TPUReplicate.
  * Stateful.
  * @param attrs.numReplicas at least 1
- * @param attrs.numCoresPerReplica default 1
- * @param attrs.topology default ""
- * @param attrs.useTpu default true
- * @param attrs.deviceAssignment default []
- * @param attrs.hostComputeCore default []
+ * @param attrs.numCoresPerReplica default: 1
+ * @param attrs.topology default: ""
+ * @param attrs.useTpu default: true
+ * @param attrs.deviceAssignment default: []
+ * @param attrs.hostComputeCore default: []
  * @param attrs.outputTypes at least 0
- * @param attrs.paddingMap default []
- * @param attrs.stepMarkerLocation default "STEP_MARK_AT_ENTRY"
- * @param attrs.allowSoftPlacement default false
- * @param attrs.numDistributedVariables default 0
- * @param attrs.useSpmdForXlaPartitioning default false
- * @param attrs.useShardyPartitioner default false
- * @param attrs.tpuCompileOptionsProto default ""
+ * @param attrs.paddingMap default: []
+ * @param attrs.stepMarkerLocation default: "STEP_MARK_AT_ENTRY"
+ * @param attrs.allowSoftPlacement default: false
+ * @param attrs.numDistributedVariables default: 0
+ * @param attrs.useSpmdForXlaPartitioning default: false
+ * @param attrs.useShardyPartitioner default: false
+ * @param attrs.tpuCompileOptionsProto default: ""
  */
 export function _tpuReplicate(inputs: readonly Operand[], broadcastInputs: readonly Operand[], variables: readonly Operand<'resource'>[], guaranteedConstants: readonly Operand[], attrs: { readonly computation: FunctionRef; readonly numReplicas: number | bigint; readonly numCoresPerReplica?: number | bigint; readonly topology?: string | Uint8Array; readonly useTpu?: boolean; readonly deviceAssignment?: readonly (number | bigint)[]; readonly hostComputeCore?: readonly (string | Uint8Array)[]; readonly outputTypes: readonly DType[]; readonly paddingMap?: readonly (string | Uint8Array)[]; readonly stepMarkerLocation?: string | Uint8Array; readonly allowSoftPlacement?: boolean; readonly numDistributedVariables?: number | bigint; readonly useSpmdForXlaPartitioning?: boolean; readonly useShardyPartitioner?: boolean; readonly tpuCompileOptionsProto?: string | Uint8Array } & BuildOptions): Output[] {
   return [...build('_TPUReplicate', [inputs, broadcastInputs, variables, guaranteedConstants], { computation: attrs.computation, num_replicas: attrs.numReplicas, num_cores_per_replica: attrs.numCoresPerReplica, topology: attrs.topology, use_tpu: attrs.useTpu, device_assignment: attrs.deviceAssignment, host_compute_core: attrs.hostComputeCore, output_types: attrs.outputTypes, padding_map: attrs.paddingMap, step_marker_location: attrs.stepMarkerLocation, allow_soft_placement: attrs.allowSoftPlacement, num_distributed_variables: attrs.numDistributedVariables, use_spmd_for_xla_partitioning: attrs.useSpmdForXlaPartitioning, use_shardy_partitioner: attrs.useShardyPartitioner, tpu_compile_options_proto: attrs.tpuCompileOptionsProto }, attrs).outputs];
@@ -1766,7 +1766,7 @@ export function _varHandlesOp(attrs: { readonly containers: readonly (string | U
 /**
  * TensorFlow's _WaitForDistributedTPU.
  * Stateful.
- * @param attrs.startupTimeoutSec default 20
+ * @param attrs.startupTimeoutSec default: 20
  */
 export function _waitForDistributedTPU(inputs: readonly Operand<'int32'>[], attrs: { readonly startupTimeoutSec?: number | bigint } & BuildOptions = {}): Output<'string'> {
   return build('_WaitForDistributedTPU', [inputs], { startup_timeout_sec: attrs.startupTimeoutSec }, attrs).output() as Output<'string'>;
@@ -1783,9 +1783,9 @@ export function _while(input: readonly Operand[], attrs: { readonly cond: Functi
 /**
  * TensorFlow's _XlaAotOnlyVarHandleOp.
  * Stateful.
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
- * @param attrs.debugName default ""
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
+ * @param attrs.debugName default: ""
  */
 export function _xlaAotOnlyVarHandleOp(attrs: { readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array; readonly debugName?: string | Uint8Array; readonly dtype: DType; readonly shape: PartialShape } & BuildOptions): Output<'resource'> {
   return build('_XlaAotOnlyVarHandleOp', [], { container: attrs.container, shared_name: attrs.sharedName, debug_name: attrs.debugName, dtype: attrs.dtype, shape: attrs.shape }, attrs).output() as Output<'resource'>;
@@ -1812,8 +1812,8 @@ export function _xlaCompileMlirPlaceholderProgramKey(attrs: BuildOptions = {}): 
  * TensorFlow's _XlaHostComputeMlir.
  * Stateful.
  * @param attrs.toutputs at least 0
- * @param attrs.hostMlirModule default ""
- * @param attrs.manualSharding default false
+ * @param attrs.hostMlirModule default: ""
+ * @param attrs.manualSharding default: false
  */
 export function _xlaHostComputeMlir(inputs: readonly Operand[], attrs: { readonly toutputs: readonly DType[]; readonly sendKey: string | Uint8Array; readonly recvKey: string | Uint8Array; readonly hostMlirModule?: string | Uint8Array; readonly manualSharding?: boolean } & BuildOptions): Output[] {
   return [...build('_XlaHostComputeMlir', [inputs], { Toutputs: attrs.toutputs, send_key: attrs.sendKey, recv_key: attrs.recvKey, host_mlir_module: attrs.hostMlirModule, manual_sharding: attrs.manualSharding }, attrs).outputs];
@@ -1830,7 +1830,7 @@ export function _xlaMerge<T extends DType = DType>(partitionedCall: Operand<T>, 
  * TensorFlow's _XlaRecvAtHost.
  * Stateful.
  * @param attrs.toutputs at least 0
- * @param attrs.deviceType default "TPU"
+ * @param attrs.deviceType default: "TPU"
  */
 export function _xlaRecvAtHost(dynamicKey: Operand<'string'>, attrs: { readonly toutputs: readonly DType[]; readonly key: string | Uint8Array; readonly deviceOrdinal: number | bigint; readonly deviceType?: string | Uint8Array } & BuildOptions): Output[] {
   return [...build('_XlaRecvAtHost', [dynamicKey], { Toutputs: attrs.toutputs, key: attrs.key, device_ordinal: attrs.deviceOrdinal, device_type: attrs.deviceType }, attrs).outputs];
@@ -1840,7 +1840,7 @@ export function _xlaRecvAtHost(dynamicKey: Operand<'string'>, attrs: { readonly 
  * TensorFlow's _XlaRecvAtHostV2.
  * Stateful.
  * @param attrs.toutputs at least 0
- * @param attrs.deviceType default "TPU"
+ * @param attrs.deviceType default: "TPU"
  */
 export function _xlaRecvAtHostV2(dynamicKey: Operand<'string'>, deviceOrdinal: Operand<'int64'>, attrs: { readonly toutputs: readonly DType[]; readonly key: string | Uint8Array; readonly deviceType?: string | Uint8Array } & BuildOptions): Output[] {
   return [...build('_XlaRecvAtHostV2', [dynamicKey, deviceOrdinal], { Toutputs: attrs.toutputs, key: attrs.key, device_type: attrs.deviceType }, attrs).outputs];
@@ -1858,7 +1858,7 @@ export function _xlaRun(args: readonly Operand[], key: Operand<'string'>, attrs:
 /**
  * TensorFlow's _XlaSendFromHost.
  * Stateful.
- * @param attrs.deviceType default "TPU"
+ * @param attrs.deviceType default: "TPU"
  */
 export function _xlaSendFromHost(inputs: readonly Operand[], dynamicKey: Operand<'string'>, attrs: { readonly key: string | Uint8Array; readonly deviceOrdinal: number | bigint; readonly deviceType?: string | Uint8Array } & BuildOptions): Operation {
   return build('_XlaSendFromHost', [inputs, dynamicKey], { key: attrs.key, device_ordinal: attrs.deviceOrdinal, device_type: attrs.deviceType }, attrs);
@@ -1867,7 +1867,7 @@ export function _xlaSendFromHost(inputs: readonly Operand[], dynamicKey: Operand
 /**
  * TensorFlow's _XlaSendFromHostV2.
  * Stateful.
- * @param attrs.deviceType default "TPU"
+ * @param attrs.deviceType default: "TPU"
  */
 export function _xlaSendFromHostV2(inputs: readonly Operand[], dynamicKey: Operand<'string'>, deviceOrdinal: Operand<'int64'>, attrs: { readonly key: string | Uint8Array; readonly deviceType?: string | Uint8Array } & BuildOptions): Operation {
   return build('_XlaSendFromHostV2', [inputs, dynamicKey, deviceOrdinal], { key: attrs.key, device_type: attrs.deviceType }, attrs);
@@ -1875,9 +1875,9 @@ export function _xlaSendFromHostV2(inputs: readonly Operand[], dynamicKey: Opera
 
 /**
  * TensorFlow's __MklDummyConv2DBackpropFilterWithBias.
- * @param attrs.useCudnnOnGpu default true
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.dilations default [1, 1, 1, 1]
+ * @param attrs.useCudnnOnGpu default: true
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.dilations default: [1, 1, 1, 1]
  * @returns output, biasGrad
  */
 export function __mklDummyConv2DBackpropFilterWithBias<T extends DType = DType>(input: Operand<T>, filterSizes: Operand<'int32'>, outBackprop: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): { output: Output<T>; biasGrad: Output<T> } {
@@ -1886,11 +1886,11 @@ export function __mklDummyConv2DBackpropFilterWithBias<T extends DType = DType>(
 
 /**
  * TensorFlow's __MklDummyConv2DWithBias.
- * @param attrs.useCudnnOnGpu default true
- * @param attrs.isFilterConst default false
- * @param attrs.explicitPaddings default []
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.dilations default [1, 1, 1, 1]
+ * @param attrs.useCudnnOnGpu default: true
+ * @param attrs.isFilterConst default: false
+ * @param attrs.explicitPaddings default: []
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.dilations default: [1, 1, 1, 1]
  */
 export function __mklDummyConv2DWithBias<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, bias: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean; readonly isFilterConst?: boolean; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): Output<T> {
   return build('__MklDummyConv2DWithBias', [input, filter, bias], { strides: attrs.strides, use_cudnn_on_gpu: attrs.useCudnnOnGpu, is_filter_const: attrs.isFilterConst, padding: attrs.padding, explicit_paddings: attrs.explicitPaddings, data_format: attrs.dataFormat, dilations: attrs.dilations }, attrs).output() as Output<T>;
@@ -1898,9 +1898,9 @@ export function __mklDummyConv2DWithBias<T extends DType = DType>(input: Operand
 
 /**
  * TensorFlow's __MklDummyPadWithConv2D.
- * @param attrs.useCudnnOnGpu default true
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.dilations default [1, 1, 1, 1]
+ * @param attrs.useCudnnOnGpu default: true
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.dilations default: [1, 1, 1, 1]
  */
 export function __mklDummyPadWithConv2D<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, paddings: Operand, attrs: { readonly strides: readonly (number | bigint)[]; readonly useCudnnOnGpu?: boolean; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): Output<T> {
   return build('__MklDummyPadWithConv2D', [input, filter, paddings], { strides: attrs.strides, use_cudnn_on_gpu: attrs.useCudnnOnGpu, padding: attrs.padding, data_format: attrs.dataFormat, dilations: attrs.dilations }, attrs).output() as Output<T>;
@@ -1908,11 +1908,11 @@ export function __mklDummyPadWithConv2D<T extends DType = DType>(input: Operand<
 
 /**
  * TensorFlow's __MklDummyPadWithFusedConv2D.
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.dilations default [1, 1, 1, 1]
- * @param attrs.fusedOps default []
- * @param attrs.epsilon default 0.0001
- * @param attrs.leakyreluAlpha default 0.2
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.dilations default: [1, 1, 1, 1]
+ * @param attrs.fusedOps default: []
+ * @param attrs.epsilon default: 0.0001
+ * @param attrs.leakyreluAlpha default: 0.2
  * @returns output, filterOutput, mklOutput, mklFilterOutput
  */
 export function __mklDummyPadWithFusedConv2D<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, args: readonly Operand<T>[], paddings: Operand, attrs: { readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly dilations?: readonly (number | bigint)[]; readonly fusedOps?: readonly (string | Uint8Array)[]; readonly epsilon?: number; readonly leakyreluAlpha?: number } & BuildOptions): { output: Output<T>; filterOutput: Output<T>; mklOutput: Output<'uint8'>; mklFilterOutput: Output<'uint8'> } {

@@ -25,8 +25,8 @@ export function lmdbDataset(filenames: Operand<'string'>, attrs: { readonly outp
 /**
  * TensorFlow's LMDBReader.
  * Stateful.
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
  */
 export function lmdbReader(attrs: { readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions = {}): Output<'string'> {
   return build('LMDBReader', [], { container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'string'>;
@@ -34,10 +34,10 @@ export function lmdbReader(attrs: { readonly container?: string | Uint8Array; re
 
 /**
  * TensorFlow's LRN: scales elements down by the energy of nearby channels
- * @param attrs.depthRadius default 5
- * @param attrs.bias default 1
- * @param attrs.alpha default 1
- * @param attrs.beta default 0.5
+ * @param attrs.depthRadius default: 5
+ * @param attrs.bias default: 1
+ * @param attrs.alpha default: 1
+ * @param attrs.beta default: 0.5
  */
 export function lrn<T extends DType = DType>(input: Operand<T>, attrs: { readonly depthRadius?: number | bigint; readonly bias?: number; readonly alpha?: number; readonly beta?: number } & BuildOptions = {}): Output<T> {
   return build('LRN', [input], { depth_radius: attrs.depthRadius, bias: attrs.bias, alpha: attrs.alpha, beta: attrs.beta }, attrs).output() as Output<T>;
@@ -45,10 +45,10 @@ export function lrn<T extends DType = DType>(input: Operand<T>, attrs: { readonl
 
 /**
  * TensorFlow's LRNGrad.
- * @param attrs.depthRadius default 5
- * @param attrs.bias default 1
- * @param attrs.alpha default 1
- * @param attrs.beta default 0.5
+ * @param attrs.depthRadius default: 5
+ * @param attrs.bias default: 1
+ * @param attrs.alpha default: 1
+ * @param attrs.beta default: 0.5
  */
 export function lrnGrad<T extends DType = DType>(inputGrads: Operand<T>, inputImage: Operand<T>, outputImage: Operand<T>, attrs: { readonly depthRadius?: number | bigint; readonly bias?: number; readonly alpha?: number; readonly beta?: number } & BuildOptions = {}): Output<T> {
   return build('LRNGrad', [inputGrads, inputImage, outputImage], { depth_radius: attrs.depthRadius, bias: attrs.bias, alpha: attrs.alpha, beta: attrs.beta }, attrs).output() as Output<T>;
@@ -56,9 +56,9 @@ export function lrnGrad<T extends DType = DType>(inputGrads: Operand<T>, inputIm
 
 /**
  * TensorFlow's LSTMBlockCell.
- * @param attrs.forgetBias default 1
- * @param attrs.cellClip default 3
- * @param attrs.usePeephole default false
+ * @param attrs.forgetBias default: 1
+ * @param attrs.cellClip default: 3
+ * @param attrs.usePeephole default: false
  * @returns i, cs, f, o, ci, co, h
  */
 export function lstmBlockCell<T extends DType = DType>(x: Operand<T>, csPrev: Operand<T>, hPrev: Operand<T>, w: Operand<T>, wci: Operand<T>, wcf: Operand<T>, wco: Operand<T>, b: Operand<T>, attrs: { readonly forgetBias?: number; readonly cellClip?: number; readonly usePeephole?: boolean } & BuildOptions = {}): { i: Output<T>; cs: Output<T>; f: Output<T>; o: Output<T>; ci: Output<T>; co: Output<T>; h: Output<T> } {
@@ -84,7 +84,7 @@ export function latencyStatsDataset(inputDataset: Operand<'variant'>, tag: Opera
 
 /**
  * TensorFlow's LeakyRelu: x where positive, else x times a small slope
- * @param attrs.alpha default 0.2
+ * @param attrs.alpha default: 0.2
  */
 export function leakyRelu<T extends DType = DType>(features: Operand<T>, attrs: { readonly alpha?: number } & BuildOptions = {}): Output<T> {
   return build('LeakyRelu', [features], { alpha: attrs.alpha }, attrs).output() as Output<T>;
@@ -92,7 +92,7 @@ export function leakyRelu<T extends DType = DType>(features: Operand<T>, attrs: 
 
 /**
  * TensorFlow's LeakyReluGrad.
- * @param attrs.alpha default 0.2
+ * @param attrs.alpha default: 0.2
  */
 export function leakyReluGrad<T extends DType = DType>(gradients: Operand<T>, features: Operand<T>, attrs: { readonly alpha?: number } & BuildOptions = {}): Output<T> {
   return build('LeakyReluGrad', [gradients, features], { alpha: attrs.alpha }, attrs).output() as Output<T>;
@@ -104,8 +104,8 @@ export function leakyReluGrad<T extends DType = DType>(gradients: Operand<T>, fe
  * @param attrs.numTrue at least 1
  * @param attrs.numSampled at least 1
  * @param attrs.rangeMax at least 1
- * @param attrs.seed default 0
- * @param attrs.seed2 default 0
+ * @param attrs.seed default: 0
+ * @param attrs.seed2 default: 0
  * @returns sampledCandidates, trueExpectedCount, sampledExpectedCount
  */
 export function learnedUnigramCandidateSampler(trueClasses: Operand<'int64'>, attrs: { readonly numTrue: number | bigint; readonly numSampled: number | bigint; readonly unique: boolean; readonly rangeMax: number | bigint; readonly seed?: number | bigint; readonly seed2?: number | bigint } & BuildOptions): { sampledCandidates: Output<'int64'>; trueExpectedCount: Output<'float32'>; sampledExpectedCount: Output<'float32'> } {
@@ -121,10 +121,10 @@ export function leftShift<T extends DType = DType>(x: Operand<T>, y: Operand<T>,
 
 /**
  * TensorFlow's LegacyParallelInterleaveDatasetV2.
- * @param attrs.deterministic default "default"
+ * @param attrs.deterministic default: "default"
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.metadata default ""
+ * @param attrs.metadata default: ""
  */
 export function legacyParallelInterleaveDatasetV2(inputDataset: Operand<'variant'>, otherArguments: readonly Operand[], cycleLength: Operand<'int64'>, blockLength: Operand<'int64'>, bufferOutputElements: Operand<'int64'>, prefetchInputElements: Operand<'int64'>, attrs: { readonly f: FunctionRef; readonly deterministic?: string | Uint8Array; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
   return build('LegacyParallelInterleaveDatasetV2', [inputDataset, otherArguments, cycleLength, blockLength, bufferOutputElements, prefetchInputElements], { f: attrs.f, deterministic: attrs.deterministic, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
@@ -163,15 +163,15 @@ export function linSpace<T extends DType = DType>(start: Operand<T>, stop: Opera
  * Stateful.
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.metadata default ""
+ * @param attrs.metadata default: ""
  */
 export function listDataset(tensors: readonly Operand[], attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
   return build('ListDataset', [tensors], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
 }
 
 /**
- * TensorFlow's ListDiff: values of one list that another lacks, with their places
- * @param attrs.outIdx one of int32, int64; default int32
+ * TensorFlow's ListDiff: values of one list that another lacks, with their indices
+ * @param attrs.outIdx one of int32, int64; default: int32
  * @returns out, idx
  */
 export function listDiff<T extends DType = DType>(x: Operand<T>, y: Operand<T>, attrs: { readonly outIdx?: DType } & BuildOptions = {}): { out: Output<T>; idx: Output } {
@@ -201,7 +201,7 @@ export function loadAllTPUEmbeddingParameters(parameters: readonly Operand<'floa
  * Stateful.
  * @param attrs.numRows at least 0
  * @param attrs.numCols at least 1
- * @param attrs.maxRowsInMemory default -1
+ * @param attrs.maxRowsInMemory default: -1
  */
 export function loadAndRemapMatrix(ckptPath: Operand<'string'>, oldTensorName: Operand<'string'>, rowRemapping: Operand<'int64'>, colRemapping: Operand<'int64'>, initializingValues: Operand<'float32'>, attrs: { readonly numRows: number | bigint; readonly numCols: number | bigint; readonly maxRowsInMemory?: number | bigint } & BuildOptions): Output<'float32'> {
   return build('LoadAndRemapMatrix', [ckptPath, oldTensorName, rowRemapping, colRemapping, initializingValues], { num_rows: attrs.numRows, num_cols: attrs.numCols, max_rows_in_memory: attrs.maxRowsInMemory }, attrs).output() as Output<'float32'>;
@@ -212,7 +212,7 @@ export function loadAndRemapMatrix(ckptPath: Operand<'string'>, oldTensorName: O
  * Stateful.
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.compression default ""
+ * @param attrs.compression default: ""
  */
 export function loadDataset(path: Operand<'string'>, readerFuncOtherArgs: readonly Operand[], attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly compression?: string | Uint8Array; readonly readerFunc: FunctionRef } & BuildOptions): Output<'variant'> {
   return build('LoadDataset', [path, readerFuncOtherArgs], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, compression: attrs.compression, reader_func: attrs.readerFunc }, attrs).output() as Output<'variant'>;
@@ -221,9 +221,9 @@ export function loadDataset(path: Operand<'string'>, readerFuncOtherArgs: readon
 /**
  * TensorFlow's LoadTPUEmbeddingADAMParameters.
  * Stateful.
- * @param attrs.tableId default -1
- * @param attrs.tableName default ""
- * @param attrs.config default ""
+ * @param attrs.tableId default: -1
+ * @param attrs.tableName default: ""
+ * @param attrs.config default: ""
  */
 export function loadTPUEmbeddingADAMParameters(parameters: Operand<'float32'>, momenta: Operand<'float32'>, velocities: Operand<'float32'>, attrs: { readonly tableId?: number | bigint; readonly tableName?: string | Uint8Array; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array } & BuildOptions): Operation {
   return build('LoadTPUEmbeddingADAMParameters', [parameters, momenta, velocities], { table_id: attrs.tableId, table_name: attrs.tableName, num_shards: attrs.numShards, shard_id: attrs.shardId, config: attrs.config }, attrs);
@@ -232,9 +232,9 @@ export function loadTPUEmbeddingADAMParameters(parameters: Operand<'float32'>, m
 /**
  * TensorFlow's LoadTPUEmbeddingAdadeltaParameters.
  * Stateful.
- * @param attrs.tableId default -1
- * @param attrs.tableName default ""
- * @param attrs.config default ""
+ * @param attrs.tableId default: -1
+ * @param attrs.tableName default: ""
+ * @param attrs.config default: ""
  */
 export function loadTPUEmbeddingAdadeltaParameters(parameters: Operand<'float32'>, accumulators: Operand<'float32'>, updates: Operand<'float32'>, attrs: { readonly tableId?: number | bigint; readonly tableName?: string | Uint8Array; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array } & BuildOptions): Operation {
   return build('LoadTPUEmbeddingAdadeltaParameters', [parameters, accumulators, updates], { table_id: attrs.tableId, table_name: attrs.tableName, num_shards: attrs.numShards, shard_id: attrs.shardId, config: attrs.config }, attrs);
@@ -243,9 +243,9 @@ export function loadTPUEmbeddingAdadeltaParameters(parameters: Operand<'float32'
 /**
  * TensorFlow's LoadTPUEmbeddingAdagradMomentumParameters.
  * Stateful.
- * @param attrs.tableId default -1
- * @param attrs.tableName default ""
- * @param attrs.config default ""
+ * @param attrs.tableId default: -1
+ * @param attrs.tableName default: ""
+ * @param attrs.config default: ""
  */
 export function loadTPUEmbeddingAdagradMomentumParameters(parameters: Operand<'float32'>, accumulators: Operand<'float32'>, momenta: Operand<'float32'>, attrs: { readonly tableId?: number | bigint; readonly tableName?: string | Uint8Array; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array } & BuildOptions): Operation {
   return build('LoadTPUEmbeddingAdagradMomentumParameters', [parameters, accumulators, momenta], { table_id: attrs.tableId, table_name: attrs.tableName, num_shards: attrs.numShards, shard_id: attrs.shardId, config: attrs.config }, attrs);
@@ -254,9 +254,9 @@ export function loadTPUEmbeddingAdagradMomentumParameters(parameters: Operand<'f
 /**
  * TensorFlow's LoadTPUEmbeddingAdagradParameters.
  * Stateful.
- * @param attrs.tableId default -1
- * @param attrs.tableName default ""
- * @param attrs.config default ""
+ * @param attrs.tableId default: -1
+ * @param attrs.tableName default: ""
+ * @param attrs.config default: ""
  */
 export function loadTPUEmbeddingAdagradParameters(parameters: Operand<'float32'>, accumulators: Operand<'float32'>, attrs: { readonly tableId?: number | bigint; readonly tableName?: string | Uint8Array; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array } & BuildOptions): Operation {
   return build('LoadTPUEmbeddingAdagradParameters', [parameters, accumulators], { table_id: attrs.tableId, table_name: attrs.tableName, num_shards: attrs.numShards, shard_id: attrs.shardId, config: attrs.config }, attrs);
@@ -265,9 +265,9 @@ export function loadTPUEmbeddingAdagradParameters(parameters: Operand<'float32'>
 /**
  * TensorFlow's LoadTPUEmbeddingCenteredRMSPropParameters.
  * Stateful.
- * @param attrs.tableId default -1
- * @param attrs.tableName default ""
- * @param attrs.config default ""
+ * @param attrs.tableId default: -1
+ * @param attrs.tableName default: ""
+ * @param attrs.config default: ""
  */
 export function loadTPUEmbeddingCenteredRMSPropParameters(parameters: Operand<'float32'>, ms: Operand<'float32'>, mom: Operand<'float32'>, mg: Operand<'float32'>, attrs: { readonly tableId?: number | bigint; readonly tableName?: string | Uint8Array; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array } & BuildOptions): Operation {
   return build('LoadTPUEmbeddingCenteredRMSPropParameters', [parameters, ms, mom, mg], { table_id: attrs.tableId, table_name: attrs.tableName, num_shards: attrs.numShards, shard_id: attrs.shardId, config: attrs.config }, attrs);
@@ -276,9 +276,9 @@ export function loadTPUEmbeddingCenteredRMSPropParameters(parameters: Operand<'f
 /**
  * TensorFlow's LoadTPUEmbeddingFTRLParameters.
  * Stateful.
- * @param attrs.tableId default -1
- * @param attrs.tableName default ""
- * @param attrs.config default ""
+ * @param attrs.tableId default: -1
+ * @param attrs.tableName default: ""
+ * @param attrs.config default: ""
  */
 export function loadTPUEmbeddingFTRLParameters(parameters: Operand<'float32'>, accumulators: Operand<'float32'>, linears: Operand<'float32'>, attrs: { readonly tableId?: number | bigint; readonly tableName?: string | Uint8Array; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array } & BuildOptions): Operation {
   return build('LoadTPUEmbeddingFTRLParameters', [parameters, accumulators, linears], { table_id: attrs.tableId, table_name: attrs.tableName, num_shards: attrs.numShards, shard_id: attrs.shardId, config: attrs.config }, attrs);
@@ -287,9 +287,9 @@ export function loadTPUEmbeddingFTRLParameters(parameters: Operand<'float32'>, a
 /**
  * TensorFlow's LoadTPUEmbeddingFrequencyEstimatorParameters.
  * Stateful.
- * @param attrs.tableId default -1
- * @param attrs.tableName default ""
- * @param attrs.config default ""
+ * @param attrs.tableId default: -1
+ * @param attrs.tableName default: ""
+ * @param attrs.config default: ""
  */
 export function loadTPUEmbeddingFrequencyEstimatorParameters(parameters: Operand<'float32'>, lastHitStep: Operand<'float32'>, attrs: { readonly tableId?: number | bigint; readonly tableName?: string | Uint8Array; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array } & BuildOptions): Operation {
   return build('LoadTPUEmbeddingFrequencyEstimatorParameters', [parameters, lastHitStep], { table_id: attrs.tableId, table_name: attrs.tableName, num_shards: attrs.numShards, shard_id: attrs.shardId, config: attrs.config }, attrs);
@@ -298,9 +298,9 @@ export function loadTPUEmbeddingFrequencyEstimatorParameters(parameters: Operand
 /**
  * TensorFlow's LoadTPUEmbeddingMDLAdagradLightParameters.
  * Stateful.
- * @param attrs.tableId default -1
- * @param attrs.tableName default ""
- * @param attrs.config default ""
+ * @param attrs.tableId default: -1
+ * @param attrs.tableName default: ""
+ * @param attrs.config default: ""
  */
 export function loadTPUEmbeddingMDLAdagradLightParameters(parameters: Operand<'float32'>, accumulators: Operand<'float32'>, weights: Operand<'float32'>, benefits: Operand<'float32'>, attrs: { readonly tableId?: number | bigint; readonly tableName?: string | Uint8Array; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array } & BuildOptions): Operation {
   return build('LoadTPUEmbeddingMDLAdagradLightParameters', [parameters, accumulators, weights, benefits], { table_id: attrs.tableId, table_name: attrs.tableName, num_shards: attrs.numShards, shard_id: attrs.shardId, config: attrs.config }, attrs);
@@ -309,9 +309,9 @@ export function loadTPUEmbeddingMDLAdagradLightParameters(parameters: Operand<'f
 /**
  * TensorFlow's LoadTPUEmbeddingMomentumParameters.
  * Stateful.
- * @param attrs.tableId default -1
- * @param attrs.tableName default ""
- * @param attrs.config default ""
+ * @param attrs.tableId default: -1
+ * @param attrs.tableName default: ""
+ * @param attrs.config default: ""
  */
 export function loadTPUEmbeddingMomentumParameters(parameters: Operand<'float32'>, momenta: Operand<'float32'>, attrs: { readonly tableId?: number | bigint; readonly tableName?: string | Uint8Array; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array } & BuildOptions): Operation {
   return build('LoadTPUEmbeddingMomentumParameters', [parameters, momenta], { table_id: attrs.tableId, table_name: attrs.tableName, num_shards: attrs.numShards, shard_id: attrs.shardId, config: attrs.config }, attrs);
@@ -320,9 +320,9 @@ export function loadTPUEmbeddingMomentumParameters(parameters: Operand<'float32'
 /**
  * TensorFlow's LoadTPUEmbeddingProximalAdagradParameters.
  * Stateful.
- * @param attrs.tableId default -1
- * @param attrs.tableName default ""
- * @param attrs.config default ""
+ * @param attrs.tableId default: -1
+ * @param attrs.tableName default: ""
+ * @param attrs.config default: ""
  */
 export function loadTPUEmbeddingProximalAdagradParameters(parameters: Operand<'float32'>, accumulators: Operand<'float32'>, attrs: { readonly tableId?: number | bigint; readonly tableName?: string | Uint8Array; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array } & BuildOptions): Operation {
   return build('LoadTPUEmbeddingProximalAdagradParameters', [parameters, accumulators], { table_id: attrs.tableId, table_name: attrs.tableName, num_shards: attrs.numShards, shard_id: attrs.shardId, config: attrs.config }, attrs);
@@ -331,9 +331,9 @@ export function loadTPUEmbeddingProximalAdagradParameters(parameters: Operand<'f
 /**
  * TensorFlow's LoadTPUEmbeddingProximalYogiParameters.
  * Stateful.
- * @param attrs.tableId default -1
- * @param attrs.tableName default ""
- * @param attrs.config default ""
+ * @param attrs.tableId default: -1
+ * @param attrs.tableName default: ""
+ * @param attrs.config default: ""
  */
 export function loadTPUEmbeddingProximalYogiParameters(parameters: Operand<'float32'>, v: Operand<'float32'>, m: Operand<'float32'>, attrs: { readonly tableId?: number | bigint; readonly tableName?: string | Uint8Array; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array } & BuildOptions): Operation {
   return build('LoadTPUEmbeddingProximalYogiParameters', [parameters, v, m], { table_id: attrs.tableId, table_name: attrs.tableName, num_shards: attrs.numShards, shard_id: attrs.shardId, config: attrs.config }, attrs);
@@ -342,9 +342,9 @@ export function loadTPUEmbeddingProximalYogiParameters(parameters: Operand<'floa
 /**
  * TensorFlow's LoadTPUEmbeddingRMSPropParameters.
  * Stateful.
- * @param attrs.tableId default -1
- * @param attrs.tableName default ""
- * @param attrs.config default ""
+ * @param attrs.tableId default: -1
+ * @param attrs.tableName default: ""
+ * @param attrs.config default: ""
  */
 export function loadTPUEmbeddingRMSPropParameters(parameters: Operand<'float32'>, ms: Operand<'float32'>, mom: Operand<'float32'>, attrs: { readonly tableId?: number | bigint; readonly tableName?: string | Uint8Array; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array } & BuildOptions): Operation {
   return build('LoadTPUEmbeddingRMSPropParameters', [parameters, ms, mom], { table_id: attrs.tableId, table_name: attrs.tableName, num_shards: attrs.numShards, shard_id: attrs.shardId, config: attrs.config }, attrs);
@@ -353,9 +353,9 @@ export function loadTPUEmbeddingRMSPropParameters(parameters: Operand<'float32'>
 /**
  * TensorFlow's LoadTPUEmbeddingStochasticGradientDescentParameters.
  * Stateful.
- * @param attrs.tableId default -1
- * @param attrs.tableName default ""
- * @param attrs.config default ""
+ * @param attrs.tableId default: -1
+ * @param attrs.tableName default: ""
+ * @param attrs.config default: ""
  */
 export function loadTPUEmbeddingStochasticGradientDescentParameters(parameters: Operand<'float32'>, attrs: { readonly tableId?: number | bigint; readonly tableName?: string | Uint8Array; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array } & BuildOptions): Operation {
   return build('LoadTPUEmbeddingStochasticGradientDescentParameters', [parameters], { table_id: attrs.tableId, table_name: attrs.tableName, num_shards: attrs.numShards, shard_id: attrs.shardId, config: attrs.config }, attrs);
@@ -396,8 +396,8 @@ export function logSoftmax<T extends DType = DType>(logits: Operand<T>, attrs: B
  * @param attrs.numTrue at least 1
  * @param attrs.numSampled at least 1
  * @param attrs.rangeMax at least 1
- * @param attrs.seed default 0
- * @param attrs.seed2 default 0
+ * @param attrs.seed default: 0
+ * @param attrs.seed2 default: 0
  * @returns sampledCandidates, trueExpectedCount, sampledExpectedCount
  */
 export function logUniformCandidateSampler(trueClasses: Operand<'int64'>, attrs: { readonly numTrue: number | bigint; readonly numSampled: number | bigint; readonly unique: boolean; readonly rangeMax: number | bigint; readonly seed?: number | bigint; readonly seed2?: number | bigint } & BuildOptions): { sampledCandidates: Output<'int64'>; trueExpectedCount: Output<'float32'>; sampledExpectedCount: Output<'float32'> } {
@@ -405,21 +405,21 @@ export function logUniformCandidateSampler(trueClasses: Operand<'int64'>, attrs:
 }
 
 /**
- * TensorFlow's LogicalAnd: whether both hold
+ * TensorFlow's LogicalAnd: logical and
  */
 export function logicalAnd(x: Operand<'bool'>, y: Operand<'bool'>, attrs: BuildOptions = {}): Output<'bool'> {
   return build('LogicalAnd', [x, y], {}, attrs).output() as Output<'bool'>;
 }
 
 /**
- * TensorFlow's LogicalNot: whether it does not hold
+ * TensorFlow's LogicalNot: logical not
  */
 export function logicalNot(x: Operand<'bool'>, attrs: BuildOptions = {}): Output<'bool'> {
   return build('LogicalNot', [x], {}, attrs).output() as Output<'bool'>;
 }
 
 /**
- * TensorFlow's LogicalOr: whether either holds
+ * TensorFlow's LogicalOr: logical or
  */
 export function logicalOr(x: Operand<'bool'>, y: Operand<'bool'>, attrs: BuildOptions = {}): Output<'bool'> {
   return build('LogicalOr', [x, y], {}, attrs).output() as Output<'bool'>;
@@ -519,7 +519,7 @@ export function loopCond(input: Operand<'bool'>, attrs: BuildOptions = {}): Outp
 
 /**
  * TensorFlow's LowerBound.
- * @param attrs.outType one of int32, int64; default int32
+ * @param attrs.outType one of int32, int64; default: int32
  */
 export function lowerBound(sortedInputs: Operand, values: Operand, attrs: { readonly outType?: DType } & BuildOptions = {}): Output {
   return build('LowerBound', [sortedInputs, values], { out_type: attrs.outType }, attrs).output() as Output;
@@ -527,7 +527,7 @@ export function lowerBound(sortedInputs: Operand, values: Operand, attrs: { read
 
 /**
  * TensorFlow's Lu.
- * @param attrs.outputIdxType one of int32, int64; default int32
+ * @param attrs.outputIdxType one of int32, int64; default: int32
  * @returns lu, p
  */
 export function lu<T extends DType = DType>(input: Operand<T>, attrs: { readonly outputIdxType?: DType } & BuildOptions = {}): { lu: Output<T>; p: Output } {

@@ -6,7 +6,7 @@ import type { PartialShape } from '../../tensor/shape.js';
 import { type BuildOptions, type Operand, build, lists, named } from '../build.js';
 
 /**
- * TensorFlow's MakeIterator: starts an iterator over a dataset anew
+ * TensorFlow's MakeIterator: starts or restarts an iterator over a dataset
  * Stateful.
  */
 export function makeIterator(dataset: Operand<'variant'>, iterator: Operand<'resource'>, attrs: BuildOptions = {}): Operation {
@@ -24,8 +24,8 @@ export function makeUnique(input: Operand<'float32'>, attrs: BuildOptions = {}):
  * TensorFlow's MapAndBatchDataset.
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.preserveCardinality default false
- * @param attrs.metadata default ""
+ * @param attrs.preserveCardinality default: false
+ * @param attrs.metadata default: ""
  */
 export function mapAndBatchDataset(inputDataset: Operand<'variant'>, otherArguments: readonly Operand[], batchSize: Operand<'int64'>, numParallelCalls: Operand<'int64'>, dropRemainder: Operand<'bool'>, attrs: { readonly f: FunctionRef; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly preserveCardinality?: boolean; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
   return build('MapAndBatchDataset', [inputDataset, otherArguments, batchSize, numParallelCalls, dropRemainder], { f: attrs.f, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, preserve_cardinality: attrs.preserveCardinality, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
@@ -34,10 +34,10 @@ export function mapAndBatchDataset(inputDataset: Operand<'variant'>, otherArgume
 /**
  * TensorFlow's MapClear.
  * Stateful.
- * @param attrs.capacity at least 0; default 0
- * @param attrs.memoryLimit at least 0; default 0
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
+ * @param attrs.capacity at least 0; default: 0
+ * @param attrs.memoryLimit at least 0; default: 0
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
  */
 export function mapClear(attrs: { readonly capacity?: number | bigint; readonly memoryLimit?: number | bigint; readonly dtypes: readonly DType[]; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): Operation {
   return build('MapClear', [], { capacity: attrs.capacity, memory_limit: attrs.memoryLimit, dtypes: attrs.dtypes, container: attrs.container, shared_name: attrs.sharedName }, attrs);
@@ -47,10 +47,10 @@ export function mapClear(attrs: { readonly capacity?: number | bigint; readonly 
  * TensorFlow's MapDataset: applies a function to every element of a dataset
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.useInterOpParallelism default true
- * @param attrs.preserveCardinality default false
- * @param attrs.forceSynchronous default false
- * @param attrs.metadata default ""
+ * @param attrs.useInterOpParallelism default: true
+ * @param attrs.preserveCardinality default: false
+ * @param attrs.forceSynchronous default: false
+ * @param attrs.metadata default: ""
  */
 export function mapDataset(inputDataset: Operand<'variant'>, otherArguments: readonly Operand[], attrs: { readonly f: FunctionRef; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly useInterOpParallelism?: boolean; readonly preserveCardinality?: boolean; readonly forceSynchronous?: boolean; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
   return build('MapDataset', [inputDataset, otherArguments], { f: attrs.f, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, use_inter_op_parallelism: attrs.useInterOpParallelism, preserve_cardinality: attrs.preserveCardinality, force_synchronous: attrs.forceSynchronous, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
@@ -60,7 +60,7 @@ export function mapDataset(inputDataset: Operand<'variant'>, otherArguments: rea
  * TensorFlow's MapDefun.
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.maxIntraOpParallelism default 1
+ * @param attrs.maxIntraOpParallelism default: 1
  */
 export function mapDefun(arguments_: readonly Operand[], capturedInputs: readonly Operand[], attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly f: FunctionRef; readonly maxIntraOpParallelism?: number | bigint } & BuildOptions): Output[] {
   return [...build('MapDefun', [arguments_, capturedInputs], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, f: attrs.f, max_intra_op_parallelism: attrs.maxIntraOpParallelism }, attrs).outputs];
@@ -69,10 +69,10 @@ export function mapDefun(arguments_: readonly Operand[], capturedInputs: readonl
 /**
  * TensorFlow's MapIncompleteSize.
  * Stateful.
- * @param attrs.capacity at least 0; default 0
- * @param attrs.memoryLimit at least 0; default 0
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
+ * @param attrs.capacity at least 0; default: 0
+ * @param attrs.memoryLimit at least 0; default: 0
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
  */
 export function mapIncompleteSize(attrs: { readonly capacity?: number | bigint; readonly memoryLimit?: number | bigint; readonly dtypes: readonly DType[]; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): Output<'int32'> {
   return build('MapIncompleteSize', [], { capacity: attrs.capacity, memory_limit: attrs.memoryLimit, dtypes: attrs.dtypes, container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'int32'>;
@@ -81,11 +81,11 @@ export function mapIncompleteSize(attrs: { readonly capacity?: number | bigint; 
 /**
  * TensorFlow's MapPeek.
  * Stateful.
- * @param attrs.capacity at least 0; default 0
- * @param attrs.memoryLimit at least 0; default 0
+ * @param attrs.capacity at least 0; default: 0
+ * @param attrs.memoryLimit at least 0; default: 0
  * @param attrs.dtypes at least 1
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
  */
 export function mapPeek(key: Operand<'int64'>, indices: Operand<'int32'>, attrs: { readonly capacity?: number | bigint; readonly memoryLimit?: number | bigint; readonly dtypes: readonly DType[]; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): Output[] {
   return [...build('MapPeek', [key, indices], { capacity: attrs.capacity, memory_limit: attrs.memoryLimit, dtypes: attrs.dtypes, container: attrs.container, shared_name: attrs.sharedName }, attrs).outputs];
@@ -94,10 +94,10 @@ export function mapPeek(key: Operand<'int64'>, indices: Operand<'int32'>, attrs:
 /**
  * TensorFlow's MapSize.
  * Stateful.
- * @param attrs.capacity at least 0; default 0
- * @param attrs.memoryLimit at least 0; default 0
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
+ * @param attrs.capacity at least 0; default: 0
+ * @param attrs.memoryLimit at least 0; default: 0
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
  */
 export function mapSize(attrs: { readonly capacity?: number | bigint; readonly memoryLimit?: number | bigint; readonly dtypes: readonly DType[]; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): Output<'int32'> {
   return build('MapSize', [], { capacity: attrs.capacity, memory_limit: attrs.memoryLimit, dtypes: attrs.dtypes, container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'int32'>;
@@ -106,10 +106,10 @@ export function mapSize(attrs: { readonly capacity?: number | bigint; readonly m
 /**
  * TensorFlow's MapStage.
  * Stateful.
- * @param attrs.capacity at least 0; default 0
- * @param attrs.memoryLimit at least 0; default 0
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
+ * @param attrs.capacity at least 0; default: 0
+ * @param attrs.memoryLimit at least 0; default: 0
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
  */
 export function mapStage(key: Operand<'int64'>, indices: Operand<'int32'>, values: readonly Operand[], attrs: { readonly capacity?: number | bigint; readonly memoryLimit?: number | bigint; readonly dtypes: readonly DType[]; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): Operation {
   return build('MapStage', [key, indices, values], { capacity: attrs.capacity, memory_limit: attrs.memoryLimit, dtypes: attrs.dtypes, container: attrs.container, shared_name: attrs.sharedName }, attrs);
@@ -118,11 +118,11 @@ export function mapStage(key: Operand<'int64'>, indices: Operand<'int32'>, value
 /**
  * TensorFlow's MapUnstage.
  * Stateful.
- * @param attrs.capacity at least 0; default 0
- * @param attrs.memoryLimit at least 0; default 0
+ * @param attrs.capacity at least 0; default: 0
+ * @param attrs.memoryLimit at least 0; default: 0
  * @param attrs.dtypes at least 1
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
  */
 export function mapUnstage(key: Operand<'int64'>, indices: Operand<'int32'>, attrs: { readonly capacity?: number | bigint; readonly memoryLimit?: number | bigint; readonly dtypes: readonly DType[]; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): Output[] {
   return [...build('MapUnstage', [key, indices], { capacity: attrs.capacity, memory_limit: attrs.memoryLimit, dtypes: attrs.dtypes, container: attrs.container, shared_name: attrs.sharedName }, attrs).outputs];
@@ -131,11 +131,11 @@ export function mapUnstage(key: Operand<'int64'>, indices: Operand<'int32'>, att
 /**
  * TensorFlow's MapUnstageNoKey.
  * Stateful.
- * @param attrs.capacity at least 0; default 0
- * @param attrs.memoryLimit at least 0; default 0
+ * @param attrs.capacity at least 0; default: 0
+ * @param attrs.memoryLimit at least 0; default: 0
  * @param attrs.dtypes at least 1
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
  * @returns key, values
  */
 export function mapUnstageNoKey(indices: Operand<'int32'>, attrs: { readonly capacity?: number | bigint; readonly memoryLimit?: number | bigint; readonly dtypes: readonly DType[]; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): { key: Output<'int64'>; values: Output[] } {
@@ -144,10 +144,10 @@ export function mapUnstageNoKey(indices: Operand<'int32'>, attrs: { readonly cap
 
 /**
  * TensorFlow's MatMul: product of two matrices, either transposed on request
- * @param attrs.transposeA default false
- * @param attrs.transposeB default false
- * @param attrs.gradA default false
- * @param attrs.gradB default false
+ * @param attrs.transposeA default: false
+ * @param attrs.transposeB default: false
+ * @param attrs.gradA default: false
+ * @param attrs.gradB default: false
  */
 export function matMul<T extends DType = DType>(a: Operand<T>, b: Operand<T>, attrs: { readonly transposeA?: boolean; readonly transposeB?: boolean; readonly gradA?: boolean; readonly gradB?: boolean } & BuildOptions = {}): Output<T> {
   return build('MatMul', [a, b], { transpose_a: attrs.transposeA, transpose_b: attrs.transposeB, grad_a: attrs.gradA, grad_b: attrs.gradB }, attrs).output() as Output<T>;
@@ -205,7 +205,7 @@ export function matrixDiagPartV2<T extends DType = DType>(input: Operand<T>, k: 
 
 /**
  * TensorFlow's MatrixDiagPartV3.
- * @param attrs.align default "RIGHT_LEFT"
+ * @param attrs.align default: "RIGHT_LEFT"
  */
 export function matrixDiagPartV3<T extends DType = DType>(input: Operand<T>, k: Operand<'int32'>, paddingValue: Operand<T>, attrs: { readonly align?: 'LEFT_RIGHT' | 'RIGHT_LEFT' | 'LEFT_LEFT' | 'RIGHT_RIGHT' } & BuildOptions = {}): Output<T> {
   return build('MatrixDiagPartV3', [input, k, paddingValue], { align: attrs.align }, attrs).output() as Output<T>;
@@ -220,7 +220,7 @@ export function matrixDiagV2<T extends DType = DType>(diagonal: Operand<T>, k: O
 
 /**
  * TensorFlow's MatrixDiagV3.
- * @param attrs.align default "RIGHT_LEFT"
+ * @param attrs.align default: "RIGHT_LEFT"
  */
 export function matrixDiagV3<T extends DType = DType>(diagonal: Operand<T>, k: Operand<'int32'>, numRows: Operand<'int32'>, numCols: Operand<'int32'>, paddingValue: Operand<T>, attrs: { readonly align?: 'LEFT_RIGHT' | 'RIGHT_LEFT' | 'LEFT_LEFT' | 'RIGHT_RIGHT' } & BuildOptions = {}): Output<T> {
   return build('MatrixDiagV3', [diagonal, k, numRows, numCols, paddingValue], { align: attrs.align }, attrs).output() as Output<T>;
@@ -236,7 +236,7 @@ export function matrixExponential<T extends DType = DType>(input: Operand<T>, at
 
 /**
  * TensorFlow's MatrixInverse: inverses of square matrices
- * @param attrs.adjoint default false
+ * @param attrs.adjoint default: false
  */
 export function matrixInverse<T extends DType = DType>(input: Operand<T>, attrs: { readonly adjoint?: boolean } & BuildOptions = {}): Output<T> {
   return build('MatrixInverse', [input], { adjoint: attrs.adjoint }, attrs).output() as Output<T>;
@@ -265,7 +265,7 @@ export function matrixSetDiagV2<T extends DType = DType>(input: Operand<T>, diag
 
 /**
  * TensorFlow's MatrixSetDiagV3.
- * @param attrs.align default "RIGHT_LEFT"
+ * @param attrs.align default: "RIGHT_LEFT"
  */
 export function matrixSetDiagV3<T extends DType = DType>(input: Operand<T>, diagonal: Operand<T>, k: Operand<'int32'>, attrs: { readonly align?: 'LEFT_RIGHT' | 'RIGHT_LEFT' | 'LEFT_LEFT' | 'RIGHT_RIGHT' } & BuildOptions = {}): Output<T> {
   return build('MatrixSetDiagV3', [input, diagonal, k], { align: attrs.align }, attrs).output() as Output<T>;
@@ -273,7 +273,7 @@ export function matrixSetDiagV3<T extends DType = DType>(input: Operand<T>, diag
 
 /**
  * TensorFlow's MatrixSolve: solves systems of linear equations
- * @param attrs.adjoint default false
+ * @param attrs.adjoint default: false
  */
 export function matrixSolve<T extends DType = DType>(matrix: Operand<T>, rhs: Operand<T>, attrs: { readonly adjoint?: boolean } & BuildOptions = {}): Output<T> {
   return build('MatrixSolve', [matrix, rhs], { adjoint: attrs.adjoint }, attrs).output() as Output<T>;
@@ -281,7 +281,7 @@ export function matrixSolve<T extends DType = DType>(matrix: Operand<T>, rhs: Op
 
 /**
  * TensorFlow's MatrixSolveLs.
- * @param attrs.fast default true
+ * @param attrs.fast default: true
  */
 export function matrixSolveLs<T extends DType = DType>(matrix: Operand<T>, rhs: Operand<T>, l2Regularizer: Operand<'float64'>, attrs: { readonly fast?: boolean } & BuildOptions = {}): Output<T> {
   return build('MatrixSolveLs', [matrix, rhs, l2Regularizer], { fast: attrs.fast }, attrs).output() as Output<T>;
@@ -296,8 +296,8 @@ export function matrixSquareRoot<T extends DType = DType>(input: Operand<T>, att
 
 /**
  * TensorFlow's MatrixTriangularSolve: solves triangular systems of equations
- * @param attrs.lower default true
- * @param attrs.adjoint default false
+ * @param attrs.lower default: true
+ * @param attrs.adjoint default: false
  */
 export function matrixTriangularSolve<T extends DType = DType>(matrix: Operand<T>, rhs: Operand<T>, attrs: { readonly lower?: boolean; readonly adjoint?: boolean } & BuildOptions = {}): Output<T> {
   return build('MatrixTriangularSolve', [matrix, rhs], { lower: attrs.lower, adjoint: attrs.adjoint }, attrs).output() as Output<T>;
@@ -305,7 +305,7 @@ export function matrixTriangularSolve<T extends DType = DType>(matrix: Operand<T
 
 /**
  * TensorFlow's Max: largest element along axes
- * @param attrs.keepDims default false
+ * @param attrs.keepDims default: false
  */
 export function max<T extends DType = DType>(input: Operand<T>, reductionIndices: Operand, attrs: { readonly keepDims?: boolean } & BuildOptions = {}): Output<T> {
   return build('Max', [input, reductionIndices], { keep_dims: attrs.keepDims }, attrs).output() as Output<T>;
@@ -324,8 +324,8 @@ export function maxIntraOpParallelismDataset(inputDataset: Operand<'variant'>, m
  * TensorFlow's MaxPool: largest elements of windows of images
  * @param attrs.ksize at least 4
  * @param attrs.strides at least 4
- * @param attrs.explicitPaddings default []
- * @param attrs.dataFormat default "NHWC"
+ * @param attrs.explicitPaddings default: []
+ * @param attrs.dataFormat default: "NHWC"
  */
 export function maxPool<T extends DType = DType>(input: Operand<T>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly dataFormat?: 'NHWC' | 'NCHW' | 'NCHW_VECT_C' } & BuildOptions): Output<T> {
   return build('MaxPool', [input], { ksize: attrs.ksize, strides: attrs.strides, padding: attrs.padding, explicit_paddings: attrs.explicitPaddings, data_format: attrs.dataFormat }, attrs).output() as Output<T>;
@@ -335,7 +335,7 @@ export function maxPool<T extends DType = DType>(input: Operand<T>, attrs: { rea
  * TensorFlow's MaxPool3D.
  * @param attrs.ksize at least 5
  * @param attrs.strides at least 5
- * @param attrs.dataFormat default "NDHWC"
+ * @param attrs.dataFormat default: "NDHWC"
  */
 export function maxPool3D<T extends DType = DType>(input: Operand<T>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW' } & BuildOptions): Output<T> {
   return build('MaxPool3D', [input], { ksize: attrs.ksize, strides: attrs.strides, padding: attrs.padding, data_format: attrs.dataFormat }, attrs).output() as Output<T>;
@@ -345,7 +345,7 @@ export function maxPool3D<T extends DType = DType>(input: Operand<T>, attrs: { r
  * TensorFlow's MaxPool3DGrad.
  * @param attrs.ksize at least 5
  * @param attrs.strides at least 5
- * @param attrs.dataFormat default "NDHWC"
+ * @param attrs.dataFormat default: "NDHWC"
  */
 export function maxPool3DGrad<T extends DType = DType>(origInput: Operand, origOutput: Operand, grad: Operand<T>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW' } & BuildOptions): Output<T> {
   return build('MaxPool3DGrad', [origInput, origOutput, grad], { ksize: attrs.ksize, strides: attrs.strides, padding: attrs.padding, data_format: attrs.dataFormat }, attrs).output() as Output<T>;
@@ -355,7 +355,7 @@ export function maxPool3DGrad<T extends DType = DType>(origInput: Operand, origO
  * TensorFlow's MaxPool3DGradGrad.
  * @param attrs.ksize at least 5
  * @param attrs.strides at least 5
- * @param attrs.dataFormat default "NDHWC"
+ * @param attrs.dataFormat default: "NDHWC"
  */
 export function maxPool3DGradGrad<T extends DType = DType>(origInput: Operand<T>, origOutput: Operand<T>, grad: Operand<T>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NDHWC' | 'NCDHW' } & BuildOptions): Output<T> {
   return build('MaxPool3DGradGrad', [origInput, origOutput, grad], { ksize: attrs.ksize, strides: attrs.strides, padding: attrs.padding, data_format: attrs.dataFormat }, attrs).output() as Output<T>;
@@ -365,8 +365,8 @@ export function maxPool3DGradGrad<T extends DType = DType>(origInput: Operand<T>
  * TensorFlow's MaxPoolGrad: gradient of a max pooling
  * @param attrs.ksize at least 4
  * @param attrs.strides at least 4
- * @param attrs.explicitPaddings default []
- * @param attrs.dataFormat default "NHWC"
+ * @param attrs.explicitPaddings default: []
+ * @param attrs.dataFormat default: "NHWC"
  */
 export function maxPoolGrad<T extends DType = DType>(origInput: Operand<T>, origOutput: Operand<T>, grad: Operand<T>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID' | 'EXPLICIT'; readonly explicitPaddings?: readonly (number | bigint)[]; readonly dataFormat?: 'NHWC' | 'NCHW' } & BuildOptions): Output<T> {
   return build('MaxPoolGrad', [origInput, origOutput, grad], { ksize: attrs.ksize, strides: attrs.strides, padding: attrs.padding, explicit_paddings: attrs.explicitPaddings, data_format: attrs.dataFormat }, attrs).output() as Output<T>;
@@ -376,7 +376,7 @@ export function maxPoolGrad<T extends DType = DType>(origInput: Operand<T>, orig
  * TensorFlow's MaxPoolGradGrad.
  * @param attrs.ksize at least 4
  * @param attrs.strides at least 4
- * @param attrs.dataFormat default "NHWC"
+ * @param attrs.dataFormat default: "NHWC"
  */
 export function maxPoolGradGrad<T extends DType = DType>(origInput: Operand<T>, origOutput: Operand<T>, grad: Operand<T>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW' } & BuildOptions): Output<T> {
   return build('MaxPoolGradGrad', [origInput, origOutput, grad], { ksize: attrs.ksize, strides: attrs.strides, padding: attrs.padding, data_format: attrs.dataFormat }, attrs).output() as Output<T>;
@@ -384,7 +384,7 @@ export function maxPoolGradGrad<T extends DType = DType>(origInput: Operand<T>, 
 
 /**
  * TensorFlow's MaxPoolGradGradV2.
- * @param attrs.dataFormat default "NHWC"
+ * @param attrs.dataFormat default: "NHWC"
  */
 export function maxPoolGradGradV2<T extends DType = DType>(origInput: Operand<T>, origOutput: Operand<T>, grad: Operand<T>, ksize: Operand<'int32'>, strides: Operand<'int32'>, attrs: { readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW' } & BuildOptions): Output<T> {
   return build('MaxPoolGradGradV2', [origInput, origOutput, grad, ksize, strides], { padding: attrs.padding, data_format: attrs.dataFormat }, attrs).output() as Output<T>;
@@ -394,7 +394,7 @@ export function maxPoolGradGradV2<T extends DType = DType>(origInput: Operand<T>
  * TensorFlow's MaxPoolGradGradWithArgmax.
  * @param attrs.ksize at least 4
  * @param attrs.strides at least 4
- * @param attrs.includeBatchInIndex default false
+ * @param attrs.includeBatchInIndex default: false
  */
 export function maxPoolGradGradWithArgmax<T extends DType = DType>(input: Operand<T>, grad: Operand<T>, argmax: Operand, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly includeBatchInIndex?: boolean } & BuildOptions): Output<T> {
   return build('MaxPoolGradGradWithArgmax', [input, grad, argmax], { ksize: attrs.ksize, strides: attrs.strides, padding: attrs.padding, include_batch_in_index: attrs.includeBatchInIndex }, attrs).output() as Output<T>;
@@ -402,7 +402,7 @@ export function maxPoolGradGradWithArgmax<T extends DType = DType>(input: Operan
 
 /**
  * TensorFlow's MaxPoolGradV2.
- * @param attrs.dataFormat default "NHWC"
+ * @param attrs.dataFormat default: "NHWC"
  */
 export function maxPoolGradV2<T extends DType = DType>(origInput: Operand<T>, origOutput: Operand<T>, grad: Operand<T>, ksize: Operand<'int32'>, strides: Operand<'int32'>, attrs: { readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW' } & BuildOptions): Output<T> {
   return build('MaxPoolGradV2', [origInput, origOutput, grad, ksize, strides], { padding: attrs.padding, data_format: attrs.dataFormat }, attrs).output() as Output<T>;
@@ -412,7 +412,7 @@ export function maxPoolGradV2<T extends DType = DType>(origInput: Operand<T>, or
  * TensorFlow's MaxPoolGradWithArgmax.
  * @param attrs.ksize at least 4
  * @param attrs.strides at least 4
- * @param attrs.includeBatchInIndex default false
+ * @param attrs.includeBatchInIndex default: false
  */
 export function maxPoolGradWithArgmax<T extends DType = DType>(input: Operand<T>, grad: Operand<T>, argmax: Operand, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly includeBatchInIndex?: boolean } & BuildOptions): Output<T> {
   return build('MaxPoolGradWithArgmax', [input, grad, argmax], { ksize: attrs.ksize, strides: attrs.strides, padding: attrs.padding, include_batch_in_index: attrs.includeBatchInIndex }, attrs).output() as Output<T>;
@@ -420,7 +420,7 @@ export function maxPoolGradWithArgmax<T extends DType = DType>(input: Operand<T>
 
 /**
  * TensorFlow's MaxPoolV2.
- * @param attrs.dataFormat default "NHWC"
+ * @param attrs.dataFormat default: "NHWC"
  */
 export function maxPoolV2<T extends DType = DType>(input: Operand<T>, ksize: Operand<'int32'>, strides: Operand<'int32'>, attrs: { readonly padding: 'SAME' | 'VALID'; readonly dataFormat?: 'NHWC' | 'NCHW' | 'NCHW_VECT_C' } & BuildOptions): Output<T> {
   return build('MaxPoolV2', [input, ksize, strides], { padding: attrs.padding, data_format: attrs.dataFormat }, attrs).output() as Output<T>;
@@ -430,8 +430,8 @@ export function maxPoolV2<T extends DType = DType>(input: Operand<T>, ksize: Ope
  * TensorFlow's MaxPoolWithArgmax.
  * @param attrs.ksize at least 4
  * @param attrs.strides at least 4
- * @param attrs.targmax one of int32, int64; default int64
- * @param attrs.includeBatchInIndex default false
+ * @param attrs.targmax one of int32, int64; default: int64
+ * @param attrs.includeBatchInIndex default: false
  * @returns output, argmax
  */
 export function maxPoolWithArgmax<T extends DType = DType>(input: Operand<T>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly targmax?: DType; readonly padding: 'SAME' | 'VALID'; readonly includeBatchInIndex?: boolean } & BuildOptions): { output: Output<T>; argmax: Output } {
@@ -447,7 +447,7 @@ export function maximum<T extends DType = DType>(x: Operand<T>, y: Operand<T>, a
 
 /**
  * TensorFlow's Mean: mean along axes
- * @param attrs.keepDims default false
+ * @param attrs.keepDims default: false
  */
 export function mean<T extends DType = DType>(input: Operand<T>, reductionIndices: Operand, attrs: { readonly keepDims?: boolean } & BuildOptions = {}): Output<T> {
   return build('Mean', [input, reductionIndices], { keep_dims: attrs.keepDims }, attrs).output() as Output<T>;
@@ -463,7 +463,7 @@ export function merge<T extends DType = DType>(inputs: readonly Operand<T>[], at
 
 /**
  * TensorFlow's MergeDedupData.
- * @param attrs.config default ""
+ * @param attrs.config default: ""
  */
 export function mergeDedupData(integerTensor: Operand, floatTensor: Operand, attrs: { readonly tupleMask: string | Uint8Array; readonly config?: string | Uint8Array } & BuildOptions): Output<'variant'> {
   return build('MergeDedupData', [integerTensor, floatTensor], { tuple_mask: attrs.tupleMask, config: attrs.config }, attrs).output() as Output<'variant'>;
@@ -479,8 +479,8 @@ export function mergeSummary(inputs: readonly Operand<'string'>[], attrs: BuildO
 /**
  * TensorFlow's MergeV2Checkpoints: joins the shards of a checkpoint on one disk
  * Stateful.
- * @param attrs.deleteOldDirs default true
- * @param attrs.allowMissingFiles default false
+ * @param attrs.deleteOldDirs default: true
+ * @param attrs.allowMissingFiles default: false
  */
 export function mergeV2Checkpoints(checkpointPrefixes: Operand<'string'>, destinationPrefix: Operand<'string'>, attrs: { readonly deleteOldDirs?: boolean; readonly allowMissingFiles?: boolean } & BuildOptions = {}): Operation {
   return build('MergeV2Checkpoints', [checkpointPrefixes, destinationPrefix], { delete_old_dirs: attrs.deleteOldDirs, allow_missing_files: attrs.allowMissingFiles }, attrs);
@@ -488,10 +488,10 @@ export function mergeV2Checkpoints(checkpointPrefixes: Operand<'string'>, destin
 
 /**
  * TensorFlow's Mfcc.
- * @param attrs.upperFrequencyLimit default 4000
- * @param attrs.lowerFrequencyLimit default 20
- * @param attrs.filterbankChannelCount default 40
- * @param attrs.dctCoefficientCount default 13
+ * @param attrs.upperFrequencyLimit default: 4000
+ * @param attrs.lowerFrequencyLimit default: 20
+ * @param attrs.filterbankChannelCount default: 40
+ * @param attrs.dctCoefficientCount default: 13
  */
 export function mfcc(spectrogram: Operand<'float32'>, sampleRate: Operand<'int32'>, attrs: { readonly upperFrequencyLimit?: number; readonly lowerFrequencyLimit?: number; readonly filterbankChannelCount?: number | bigint; readonly dctCoefficientCount?: number | bigint } & BuildOptions = {}): Output<'float32'> {
   return build('Mfcc', [spectrogram, sampleRate], { upper_frequency_limit: attrs.upperFrequencyLimit, lower_frequency_limit: attrs.lowerFrequencyLimit, filterbank_channel_count: attrs.filterbankChannelCount, dct_coefficient_count: attrs.dctCoefficientCount }, attrs).output() as Output<'float32'>;
@@ -499,7 +499,7 @@ export function mfcc(spectrogram: Operand<'float32'>, sampleRate: Operand<'int32
 
 /**
  * TensorFlow's Min: smallest element along axes
- * @param attrs.keepDims default false
+ * @param attrs.keepDims default: false
  */
 export function min<T extends DType = DType>(input: Operand<T>, reductionIndices: Operand, attrs: { readonly keepDims?: boolean } & BuildOptions = {}): Output<T> {
   return build('Min', [input, reductionIndices], { keep_dims: attrs.keepDims }, attrs).output() as Output<T>;
@@ -543,9 +543,9 @@ export function mod<T extends DType = DType>(x: Operand<T>, y: Operand<T>, attrs
 
 /**
  * TensorFlow's ModelDataset.
- * @param attrs.algorithm default 0
- * @param attrs.cpuBudget default 0
- * @param attrs.ramBudget default 0
+ * @param attrs.algorithm default: 0
+ * @param attrs.cpuBudget default: 0
+ * @param attrs.ramBudget default: 0
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
  */
@@ -581,8 +581,8 @@ export function multiDeviceIterator(attrs: { readonly devices: readonly (string 
 /**
  * TensorFlow's MultiDeviceIteratorFromStringHandle.
  * Stateful.
- * @param attrs.outputTypes at least 0; default []
- * @param attrs.outputShapes at least 0; default []
+ * @param attrs.outputTypes at least 0; default: []
+ * @param attrs.outputShapes at least 0; default: []
  */
 export function multiDeviceIteratorFromStringHandle(stringHandle: Operand<'string'>, attrs: { readonly outputTypes?: readonly DType[]; readonly outputShapes?: readonly PartialShape[] } & BuildOptions = {}): Output<'resource'> {
   return build('MultiDeviceIteratorFromStringHandle', [stringHandle], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes }, attrs).output() as Output<'resource'>;
@@ -617,9 +617,9 @@ export function multiDeviceIteratorToStringHandle(multiDeviceIterator: Operand<'
 /**
  * TensorFlow's Multinomial: draws classes by their unnormalised log probabilities
  * Stateful.
- * @param attrs.seed default 0
- * @param attrs.seed2 default 0
- * @param attrs.outputDtype one of int32, int64; default int64
+ * @param attrs.seed default: 0
+ * @param attrs.seed2 default: 0
+ * @param attrs.outputDtype one of int32, int64; default: int64
  */
 export function multinomial(logits: Operand, numSamples: Operand<'int32'>, attrs: { readonly seed?: number | bigint; readonly seed2?: number | bigint; readonly outputDtype?: DType } & BuildOptions = {}): Output {
   return build('Multinomial', [logits, numSamples], { seed: attrs.seed, seed2: attrs.seed2, output_dtype: attrs.outputDtype }, attrs).output() as Output;
@@ -628,12 +628,12 @@ export function multinomial(logits: Operand, numSamples: Operand<'int32'>, attrs
 /**
  * TensorFlow's MutableDenseHashTable.
  * Stateful.
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
- * @param attrs.useNodeNameSharing default false
- * @param attrs.valueShape default []
- * @param attrs.initialNumBuckets default 131072
- * @param attrs.maxLoadFactor default 0.8
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
+ * @param attrs.useNodeNameSharing default: false
+ * @param attrs.valueShape default: []
+ * @param attrs.initialNumBuckets default: 131072
+ * @param attrs.maxLoadFactor default: 0.8
  */
 export function mutableDenseHashTable(emptyKey: Operand, attrs: { readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array; readonly useNodeNameSharing?: boolean; readonly valueDtype: DType; readonly valueShape?: PartialShape; readonly initialNumBuckets?: number | bigint; readonly maxLoadFactor?: number } & BuildOptions): Output<'string'> {
   return build('MutableDenseHashTable', [emptyKey], { container: attrs.container, shared_name: attrs.sharedName, use_node_name_sharing: attrs.useNodeNameSharing, value_dtype: attrs.valueDtype, value_shape: attrs.valueShape, initial_num_buckets: attrs.initialNumBuckets, max_load_factor: attrs.maxLoadFactor }, attrs).output() as Output<'string'>;
@@ -642,12 +642,12 @@ export function mutableDenseHashTable(emptyKey: Operand, attrs: { readonly conta
 /**
  * TensorFlow's MutableDenseHashTableV2.
  * Stateful.
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
- * @param attrs.useNodeNameSharing default false
- * @param attrs.valueShape default []
- * @param attrs.initialNumBuckets default 131072
- * @param attrs.maxLoadFactor default 0.8
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
+ * @param attrs.useNodeNameSharing default: false
+ * @param attrs.valueShape default: []
+ * @param attrs.initialNumBuckets default: 131072
+ * @param attrs.maxLoadFactor default: 0.8
  */
 export function mutableDenseHashTableV2(emptyKey: Operand, deletedKey: Operand, attrs: { readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array; readonly useNodeNameSharing?: boolean; readonly valueDtype: DType; readonly valueShape?: PartialShape; readonly initialNumBuckets?: number | bigint; readonly maxLoadFactor?: number } & BuildOptions): Output<'resource'> {
   return build('MutableDenseHashTableV2', [emptyKey, deletedKey], { container: attrs.container, shared_name: attrs.sharedName, use_node_name_sharing: attrs.useNodeNameSharing, value_dtype: attrs.valueDtype, value_shape: attrs.valueShape, initial_num_buckets: attrs.initialNumBuckets, max_load_factor: attrs.maxLoadFactor }, attrs).output() as Output<'resource'>;
@@ -656,9 +656,9 @@ export function mutableDenseHashTableV2(emptyKey: Operand, deletedKey: Operand, 
 /**
  * TensorFlow's MutableHashTable.
  * Stateful.
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
- * @param attrs.useNodeNameSharing default false
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
+ * @param attrs.useNodeNameSharing default: false
  */
 export function mutableHashTable(attrs: { readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array; readonly useNodeNameSharing?: boolean; readonly keyDtype: DType; readonly valueDtype: DType } & BuildOptions): Output<'string'> {
   return build('MutableHashTable', [], { container: attrs.container, shared_name: attrs.sharedName, use_node_name_sharing: attrs.useNodeNameSharing, key_dtype: attrs.keyDtype, value_dtype: attrs.valueDtype }, attrs).output() as Output<'string'>;
@@ -667,10 +667,10 @@ export function mutableHashTable(attrs: { readonly container?: string | Uint8Arr
 /**
  * TensorFlow's MutableHashTableOfTensors.
  * Stateful.
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
- * @param attrs.useNodeNameSharing default false
- * @param attrs.valueShape default []
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
+ * @param attrs.useNodeNameSharing default: false
+ * @param attrs.valueShape default: []
  */
 export function mutableHashTableOfTensors(attrs: { readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array; readonly useNodeNameSharing?: boolean; readonly keyDtype: DType; readonly valueDtype: DType; readonly valueShape?: PartialShape } & BuildOptions): Output<'string'> {
   return build('MutableHashTableOfTensors', [], { container: attrs.container, shared_name: attrs.sharedName, use_node_name_sharing: attrs.useNodeNameSharing, key_dtype: attrs.keyDtype, value_dtype: attrs.valueDtype, value_shape: attrs.valueShape }, attrs).output() as Output<'string'>;
@@ -679,10 +679,10 @@ export function mutableHashTableOfTensors(attrs: { readonly container?: string |
 /**
  * TensorFlow's MutableHashTableOfTensorsV2.
  * Stateful.
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
- * @param attrs.useNodeNameSharing default false
- * @param attrs.valueShape default []
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
+ * @param attrs.useNodeNameSharing default: false
+ * @param attrs.valueShape default: []
  */
 export function mutableHashTableOfTensorsV2(attrs: { readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array; readonly useNodeNameSharing?: boolean; readonly keyDtype: DType; readonly valueDtype: DType; readonly valueShape?: PartialShape } & BuildOptions): Output<'resource'> {
   return build('MutableHashTableOfTensorsV2', [], { container: attrs.container, shared_name: attrs.sharedName, use_node_name_sharing: attrs.useNodeNameSharing, key_dtype: attrs.keyDtype, value_dtype: attrs.valueDtype, value_shape: attrs.valueShape }, attrs).output() as Output<'resource'>;
@@ -691,9 +691,9 @@ export function mutableHashTableOfTensorsV2(attrs: { readonly container?: string
 /**
  * TensorFlow's MutableHashTableV2.
  * Stateful.
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
- * @param attrs.useNodeNameSharing default false
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
+ * @param attrs.useNodeNameSharing default: false
  */
 export function mutableHashTableV2(attrs: { readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array; readonly useNodeNameSharing?: boolean; readonly keyDtype: DType; readonly valueDtype: DType } & BuildOptions): Output<'resource'> {
   return build('MutableHashTableV2', [], { container: attrs.container, shared_name: attrs.sharedName, use_node_name_sharing: attrs.useNodeNameSharing, key_dtype: attrs.keyDtype, value_dtype: attrs.valueDtype }, attrs).output() as Output<'resource'>;
@@ -710,8 +710,8 @@ export function mutexLock(mutex: Operand<'resource'>, attrs: BuildOptions = {}):
 /**
  * TensorFlow's MutexV2.
  * Stateful.
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
  */
 export function mutexV2(attrs: { readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions = {}): Output<'resource'> {
   return build('MutexV2', [], { container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'resource'>;

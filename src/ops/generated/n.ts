@@ -83,7 +83,7 @@ export function noOp(attrs: BuildOptions = {}): Operation {
 /**
  * TensorFlow's NonDeterministicInts.
  * Stateful.
- * @param attrs.dtype default int64
+ * @param attrs.dtype default: int64
  */
 export function nonDeterministicInts(shape: Operand, attrs: { readonly dtype?: DType } & BuildOptions = {}): Output {
   return build('NonDeterministicInts', [shape], { dtype: attrs.dtype }, attrs).output() as Output;
@@ -91,7 +91,7 @@ export function nonDeterministicInts(shape: Operand, attrs: { readonly dtype?: D
 
 /**
  * TensorFlow's NonMaxSuppression.
- * @param attrs.iouThreshold default 0.5
+ * @param attrs.iouThreshold default: 0.5
  */
 export function nonMaxSuppression(boxes: Operand<'float32'>, scores: Operand<'float32'>, maxOutputSize: Operand<'int32'>, attrs: { readonly iouThreshold?: number } & BuildOptions = {}): Output<'int32'> {
   return build('NonMaxSuppression', [boxes, scores, maxOutputSize], { iou_threshold: attrs.iouThreshold }, attrs).output() as Output<'int32'>;
@@ -113,7 +113,7 @@ export function nonMaxSuppressionV3(boxes: Operand, scores: Operand, maxOutputSi
 
 /**
  * TensorFlow's NonMaxSuppressionV4.
- * @param attrs.padToMaxOutputSize default false
+ * @param attrs.padToMaxOutputSize default: false
  * @returns selectedIndices, validOutputs
  */
 export function nonMaxSuppressionV4(boxes: Operand, scores: Operand, maxOutputSize: Operand<'int32'>, iouThreshold: Operand, scoreThreshold: Operand, attrs: { readonly padToMaxOutputSize?: boolean } & BuildOptions = {}): { selectedIndices: Output<'int32'>; validOutputs: Output<'int32'> } {
@@ -122,7 +122,7 @@ export function nonMaxSuppressionV4(boxes: Operand, scores: Operand, maxOutputSi
 
 /**
  * TensorFlow's NonMaxSuppressionV5.
- * @param attrs.padToMaxOutputSize default false
+ * @param attrs.padToMaxOutputSize default: false
  * @returns selectedIndices, selectedScores, validOutputs
  */
 export function nonMaxSuppressionV5<T extends DType = DType>(boxes: Operand<T>, scores: Operand<T>, maxOutputSize: Operand<'int32'>, iouThreshold: Operand<T>, scoreThreshold: Operand<T>, softNmsSigma: Operand<T>, attrs: { readonly padToMaxOutputSize?: boolean } & BuildOptions = {}): { selectedIndices: Output<'int32'>; selectedScores: Output<T>; validOutputs: Output<'int32'> } {
@@ -147,7 +147,7 @@ export function nonSerializableDataset(inputDataset: Operand<'variant'>, attrs: 
 
 /**
  * TensorFlow's NotEqual: whether elements differ
- * @param attrs.incompatibleShapeError default true
+ * @param attrs.incompatibleShapeError default: true
  */
 export function notEqual(x: Operand, y: Operand, attrs: { readonly incompatibleShapeError?: boolean } & BuildOptions = {}): Output<'bool'> {
   return build('NotEqual', [x, y], { incompatible_shape_error: attrs.incompatibleShapeError }, attrs).output() as Output<'bool'>;
@@ -155,7 +155,7 @@ export function notEqual(x: Operand, y: Operand, attrs: { readonly incompatibleS
 
 /**
  * TensorFlow's NthElement.
- * @param attrs.reverse default false
+ * @param attrs.reverse default: false
  */
 export function nthElement<T extends DType = DType>(input: Operand<T>, n: Operand<'int32'>, attrs: { readonly reverse?: boolean } & BuildOptions = {}): Output<T> {
   return build('NthElement', [input, n], { reverse: attrs.reverse }, attrs).output() as Output<T>;

@@ -6,8 +6,8 @@ import type { PartialShape } from '../../tensor/shape.js';
 import { type BuildOptions, type Operand, build, lists } from '../build.js';
 
 /**
- * TensorFlow's OneHot: vectors with one value at the given places
- * @param attrs.axis default -1
+ * TensorFlow's OneHot: vectors with one value at the given indices
+ * @param attrs.axis default: -1
  */
 export function oneHot<T extends DType = DType>(indices: Operand, depth: Operand<'int32'>, onValue: Operand<T>, offValue: Operand<T>, attrs: { readonly axis?: number | bigint } & BuildOptions = {}): Output<T> {
   return build('OneHot', [indices, depth, onValue, offValue], { axis: attrs.axis }, attrs).output() as Output<T>;
@@ -18,8 +18,8 @@ export function oneHot<T extends DType = DType>(indices: Operand, depth: Operand
  * Stateful.
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
  */
 export function oneShotIterator(attrs: { readonly datasetFactory: FunctionRef; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): Output<'resource'> {
   return build('OneShotIterator', [], { dataset_factory: attrs.datasetFactory, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'resource'>;
@@ -36,7 +36,7 @@ export function onesLike<T extends DType = DType>(x: Operand<T>, attrs: BuildOpt
  * TensorFlow's OptimizeDataset.
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.optimizationConfigs default []
+ * @param attrs.optimizationConfigs default: []
  */
 export function optimizeDataset(inputDataset: Operand<'variant'>, optimizations: Operand<'string'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly optimizationConfigs?: readonly (string | Uint8Array)[] } & BuildOptions): Output<'variant'> {
   return build('OptimizeDataset', [inputDataset, optimizations], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, optimization_configs: attrs.optimizationConfigs }, attrs).output() as Output<'variant'>;
@@ -46,7 +46,7 @@ export function optimizeDataset(inputDataset: Operand<'variant'>, optimizations:
  * TensorFlow's OptimizeDatasetV2.
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.optimizationConfigs default []
+ * @param attrs.optimizationConfigs default: []
  */
 export function optimizeDatasetV2(inputDataset: Operand<'variant'>, optimizationsEnabled: Operand<'string'>, optimizationsDisabled: Operand<'string'>, optimizationsDefault: Operand<'string'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly optimizationConfigs?: readonly (string | Uint8Array)[] } & BuildOptions): Output<'variant'> {
   return build('OptimizeDatasetV2', [inputDataset, optimizationsEnabled, optimizationsDisabled, optimizationsDefault], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, optimization_configs: attrs.optimizationConfigs }, attrs).output() as Output<'variant'>;
@@ -86,7 +86,7 @@ export function optionalNone(attrs: BuildOptions = {}): Output<'variant'> {
  * TensorFlow's OptionsDataset.
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.metadata default ""
+ * @param attrs.metadata default: ""
  */
 export function optionsDataset(inputDataset: Operand<'variant'>, attrs: { readonly serializedOptions: string | Uint8Array; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
   return build('OptionsDataset', [inputDataset], { serialized_options: attrs.serializedOptions, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
@@ -95,10 +95,10 @@ export function optionsDataset(inputDataset: Operand<'variant'>, attrs: { readon
 /**
  * TensorFlow's OrderedMapClear.
  * Stateful.
- * @param attrs.capacity at least 0; default 0
- * @param attrs.memoryLimit at least 0; default 0
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
+ * @param attrs.capacity at least 0; default: 0
+ * @param attrs.memoryLimit at least 0; default: 0
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
  */
 export function orderedMapClear(attrs: { readonly capacity?: number | bigint; readonly memoryLimit?: number | bigint; readonly dtypes: readonly DType[]; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): Operation {
   return build('OrderedMapClear', [], { capacity: attrs.capacity, memory_limit: attrs.memoryLimit, dtypes: attrs.dtypes, container: attrs.container, shared_name: attrs.sharedName }, attrs);
@@ -107,10 +107,10 @@ export function orderedMapClear(attrs: { readonly capacity?: number | bigint; re
 /**
  * TensorFlow's OrderedMapIncompleteSize.
  * Stateful.
- * @param attrs.capacity at least 0; default 0
- * @param attrs.memoryLimit at least 0; default 0
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
+ * @param attrs.capacity at least 0; default: 0
+ * @param attrs.memoryLimit at least 0; default: 0
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
  */
 export function orderedMapIncompleteSize(attrs: { readonly capacity?: number | bigint; readonly memoryLimit?: number | bigint; readonly dtypes: readonly DType[]; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): Output<'int32'> {
   return build('OrderedMapIncompleteSize', [], { capacity: attrs.capacity, memory_limit: attrs.memoryLimit, dtypes: attrs.dtypes, container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'int32'>;
@@ -119,11 +119,11 @@ export function orderedMapIncompleteSize(attrs: { readonly capacity?: number | b
 /**
  * TensorFlow's OrderedMapPeek.
  * Stateful.
- * @param attrs.capacity at least 0; default 0
- * @param attrs.memoryLimit at least 0; default 0
+ * @param attrs.capacity at least 0; default: 0
+ * @param attrs.memoryLimit at least 0; default: 0
  * @param attrs.dtypes at least 1
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
  */
 export function orderedMapPeek(key: Operand<'int64'>, indices: Operand<'int32'>, attrs: { readonly capacity?: number | bigint; readonly memoryLimit?: number | bigint; readonly dtypes: readonly DType[]; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): Output[] {
   return [...build('OrderedMapPeek', [key, indices], { capacity: attrs.capacity, memory_limit: attrs.memoryLimit, dtypes: attrs.dtypes, container: attrs.container, shared_name: attrs.sharedName }, attrs).outputs];
@@ -132,10 +132,10 @@ export function orderedMapPeek(key: Operand<'int64'>, indices: Operand<'int32'>,
 /**
  * TensorFlow's OrderedMapSize.
  * Stateful.
- * @param attrs.capacity at least 0; default 0
- * @param attrs.memoryLimit at least 0; default 0
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
+ * @param attrs.capacity at least 0; default: 0
+ * @param attrs.memoryLimit at least 0; default: 0
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
  */
 export function orderedMapSize(attrs: { readonly capacity?: number | bigint; readonly memoryLimit?: number | bigint; readonly dtypes: readonly DType[]; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): Output<'int32'> {
   return build('OrderedMapSize', [], { capacity: attrs.capacity, memory_limit: attrs.memoryLimit, dtypes: attrs.dtypes, container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'int32'>;
@@ -144,10 +144,10 @@ export function orderedMapSize(attrs: { readonly capacity?: number | bigint; rea
 /**
  * TensorFlow's OrderedMapStage.
  * Stateful.
- * @param attrs.capacity at least 0; default 0
- * @param attrs.memoryLimit at least 0; default 0
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
+ * @param attrs.capacity at least 0; default: 0
+ * @param attrs.memoryLimit at least 0; default: 0
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
  */
 export function orderedMapStage(key: Operand<'int64'>, indices: Operand<'int32'>, values: readonly Operand[], attrs: { readonly capacity?: number | bigint; readonly memoryLimit?: number | bigint; readonly dtypes: readonly DType[]; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): Operation {
   return build('OrderedMapStage', [key, indices, values], { capacity: attrs.capacity, memory_limit: attrs.memoryLimit, dtypes: attrs.dtypes, container: attrs.container, shared_name: attrs.sharedName }, attrs);
@@ -156,11 +156,11 @@ export function orderedMapStage(key: Operand<'int64'>, indices: Operand<'int32'>
 /**
  * TensorFlow's OrderedMapUnstage.
  * Stateful.
- * @param attrs.capacity at least 0; default 0
- * @param attrs.memoryLimit at least 0; default 0
+ * @param attrs.capacity at least 0; default: 0
+ * @param attrs.memoryLimit at least 0; default: 0
  * @param attrs.dtypes at least 1
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
  */
 export function orderedMapUnstage(key: Operand<'int64'>, indices: Operand<'int32'>, attrs: { readonly capacity?: number | bigint; readonly memoryLimit?: number | bigint; readonly dtypes: readonly DType[]; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): Output[] {
   return [...build('OrderedMapUnstage', [key, indices], { capacity: attrs.capacity, memory_limit: attrs.memoryLimit, dtypes: attrs.dtypes, container: attrs.container, shared_name: attrs.sharedName }, attrs).outputs];
@@ -169,11 +169,11 @@ export function orderedMapUnstage(key: Operand<'int64'>, indices: Operand<'int32
 /**
  * TensorFlow's OrderedMapUnstageNoKey.
  * Stateful.
- * @param attrs.capacity at least 0; default 0
- * @param attrs.memoryLimit at least 0; default 0
+ * @param attrs.capacity at least 0; default: 0
+ * @param attrs.memoryLimit at least 0; default: 0
  * @param attrs.dtypes at least 1
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
  * @returns key, values
  */
 export function orderedMapUnstageNoKey(indices: Operand<'int32'>, attrs: { readonly capacity?: number | bigint; readonly memoryLimit?: number | bigint; readonly dtypes: readonly DType[]; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): { key: Output<'int64'>; values: Output[] } {
@@ -183,7 +183,7 @@ export function orderedMapUnstageNoKey(indices: Operand<'int32'>, attrs: { reado
 /**
  * TensorFlow's OutfeedDequeue.
  * Stateful.
- * @param attrs.deviceOrdinal default -1
+ * @param attrs.deviceOrdinal default: -1
  */
 export function outfeedDequeue<dtype extends DType = DType>(attrs: { readonly dtype: dtype; readonly shape: PartialShape; readonly deviceOrdinal?: number | bigint } & BuildOptions): Output<dtype> {
   return build('OutfeedDequeue', [], { dtype: attrs.dtype, shape: attrs.shape, device_ordinal: attrs.deviceOrdinal }, attrs).output() as Output<dtype>;
@@ -193,7 +193,7 @@ export function outfeedDequeue<dtype extends DType = DType>(attrs: { readonly dt
  * TensorFlow's OutfeedDequeueTuple.
  * Stateful.
  * @param attrs.dtypes at least 1
- * @param attrs.deviceOrdinal default -1
+ * @param attrs.deviceOrdinal default: -1
  */
 export function outfeedDequeueTuple(attrs: { readonly dtypes: readonly DType[]; readonly shapes: readonly PartialShape[]; readonly deviceOrdinal?: number | bigint } & BuildOptions): Output[] {
   return [...build('OutfeedDequeueTuple', [], { dtypes: attrs.dtypes, shapes: attrs.shapes, device_ordinal: attrs.deviceOrdinal }, attrs).outputs];

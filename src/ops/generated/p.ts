@@ -6,8 +6,8 @@ import type { PartialShape } from '../../tensor/shape.js';
 import { type BuildOptions, type Operand, build, lists } from '../build.js';
 
 /**
- * TensorFlow's Pack: stacks tensors along a fresh axis
- * @param attrs.axis default 0
+ * TensorFlow's Pack: stacks tensors along a new axis
+ * @param attrs.axis default: 0
  */
 export function pack<T extends DType = DType>(values: readonly Operand<T>[], attrs: { readonly axis?: number | bigint } & BuildOptions = {}): Output<T> {
   return build('Pack', [values], { axis: attrs.axis }, attrs).output() as Output<T>;
@@ -30,7 +30,7 @@ export function padV2<T extends DType = DType>(input: Operand<T>, paddings: Oper
 /**
  * TensorFlow's PaddedBatchDataset.
  * @param attrs.outputShapes at least 1
- * @param attrs.metadata default ""
+ * @param attrs.metadata default: ""
  */
 export function paddedBatchDataset(inputDataset: Operand<'variant'>, batchSize: Operand<'int64'>, paddedShapes: readonly Operand<'int64'>[], paddingValues: readonly Operand[], attrs: { readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
   return build('PaddedBatchDataset', [inputDataset, batchSize, paddedShapes, paddingValues], { output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
@@ -38,9 +38,9 @@ export function paddedBatchDataset(inputDataset: Operand<'variant'>, batchSize: 
 
 /**
  * TensorFlow's PaddedBatchDatasetV2.
- * @param attrs.parallelCopy default false
+ * @param attrs.parallelCopy default: false
  * @param attrs.outputShapes at least 1
- * @param attrs.metadata default ""
+ * @param attrs.metadata default: ""
  */
 export function paddedBatchDatasetV2(inputDataset: Operand<'variant'>, batchSize: Operand<'int64'>, paddedShapes: readonly Operand<'int64'>[], paddingValues: readonly Operand[], dropRemainder: Operand<'bool'>, attrs: { readonly parallelCopy?: boolean; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
   return build('PaddedBatchDatasetV2', [inputDataset, batchSize, paddedShapes, paddingValues, dropRemainder], { parallel_copy: attrs.parallelCopy, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
@@ -50,10 +50,10 @@ export function paddedBatchDatasetV2(inputDataset: Operand<'variant'>, batchSize
  * TensorFlow's PaddingFIFOQueue.
  * Stateful.
  * @param attrs.componentTypes at least 1
- * @param attrs.shapes at least 0; default []
- * @param attrs.capacity default -1
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
+ * @param attrs.shapes at least 0; default: []
+ * @param attrs.capacity default: -1
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
  */
 export function paddingFIFOQueue(attrs: { readonly componentTypes: readonly DType[]; readonly shapes?: readonly PartialShape[]; readonly capacity?: number | bigint; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): Output<'string'> {
   return build('PaddingFIFOQueue', [], { component_types: attrs.componentTypes, shapes: attrs.shapes, capacity: attrs.capacity, container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'string'>;
@@ -63,10 +63,10 @@ export function paddingFIFOQueue(attrs: { readonly componentTypes: readonly DTyp
  * TensorFlow's PaddingFIFOQueueV2.
  * Stateful.
  * @param attrs.componentTypes at least 1
- * @param attrs.shapes at least 0; default []
- * @param attrs.capacity default -1
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
+ * @param attrs.shapes at least 0; default: []
+ * @param attrs.capacity default: -1
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
  */
 export function paddingFIFOQueueV2(attrs: { readonly componentTypes: readonly DType[]; readonly shapes?: readonly PartialShape[]; readonly capacity?: number | bigint; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): Output<'resource'> {
   return build('PaddingFIFOQueueV2', [], { component_types: attrs.componentTypes, shapes: attrs.shapes, capacity: attrs.capacity, container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'resource'>;
@@ -74,11 +74,11 @@ export function paddingFIFOQueueV2(attrs: { readonly componentTypes: readonly DT
 
 /**
  * TensorFlow's ParallelBatchDataset.
- * @param attrs.parallelCopy default false
+ * @param attrs.parallelCopy default: false
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.deterministic default "default"
- * @param attrs.metadata default ""
+ * @param attrs.deterministic default: "default"
+ * @param attrs.metadata default: ""
  */
 export function parallelBatchDataset(inputDataset: Operand<'variant'>, batchSize: Operand<'int64'>, numParallelCalls: Operand<'int64'>, dropRemainder: Operand<'bool'>, attrs: { readonly parallelCopy?: boolean; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly deterministic?: string | Uint8Array; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
   return build('ParallelBatchDataset', [inputDataset, batchSize, numParallelCalls, dropRemainder], { parallel_copy: attrs.parallelCopy, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, deterministic: attrs.deterministic, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
@@ -100,10 +100,10 @@ export function parallelDynamicStitch<T extends DType = DType>(indices: readonly
 
 /**
  * TensorFlow's ParallelFilterDataset.
- * @param attrs.deterministic default "default"
+ * @param attrs.deterministic default: "default"
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.metadata default ""
+ * @param attrs.metadata default: ""
  */
 export function parallelFilterDataset(inputDataset: Operand<'variant'>, otherArguments: readonly Operand[], numParallelCalls: Operand<'int64'>, attrs: { readonly predicate: FunctionRef; readonly deterministic?: string | Uint8Array; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
   return build('ParallelFilterDataset', [inputDataset, otherArguments, numParallelCalls], { predicate: attrs.predicate, deterministic: attrs.deterministic, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
@@ -113,7 +113,7 @@ export function parallelFilterDataset(inputDataset: Operand<'variant'>, otherArg
  * TensorFlow's ParallelInterleaveDataset.
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.metadata default ""
+ * @param attrs.metadata default: ""
  */
 export function parallelInterleaveDataset(inputDataset: Operand<'variant'>, otherArguments: readonly Operand[], cycleLength: Operand<'int64'>, blockLength: Operand<'int64'>, sloppy: Operand<'bool'>, bufferOutputElements: Operand<'int64'>, prefetchInputElements: Operand<'int64'>, attrs: { readonly f: FunctionRef; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
   return build('ParallelInterleaveDataset', [inputDataset, otherArguments, cycleLength, blockLength, sloppy, bufferOutputElements, prefetchInputElements], { f: attrs.f, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
@@ -123,8 +123,8 @@ export function parallelInterleaveDataset(inputDataset: Operand<'variant'>, othe
  * TensorFlow's ParallelInterleaveDatasetV2.
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.sloppy default false
- * @param attrs.metadata default ""
+ * @param attrs.sloppy default: false
+ * @param attrs.metadata default: ""
  */
 export function parallelInterleaveDatasetV2(inputDataset: Operand<'variant'>, otherArguments: readonly Operand[], cycleLength: Operand<'int64'>, blockLength: Operand<'int64'>, numParallelCalls: Operand<'int64'>, attrs: { readonly f: FunctionRef; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly sloppy?: boolean; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
   return build('ParallelInterleaveDatasetV2', [inputDataset, otherArguments, cycleLength, blockLength, numParallelCalls], { f: attrs.f, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, sloppy: attrs.sloppy, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
@@ -132,10 +132,10 @@ export function parallelInterleaveDatasetV2(inputDataset: Operand<'variant'>, ot
 
 /**
  * TensorFlow's ParallelInterleaveDatasetV3.
- * @param attrs.deterministic default "default"
+ * @param attrs.deterministic default: "default"
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.metadata default ""
+ * @param attrs.metadata default: ""
  */
 export function parallelInterleaveDatasetV3(inputDataset: Operand<'variant'>, otherArguments: readonly Operand[], cycleLength: Operand<'int64'>, blockLength: Operand<'int64'>, numParallelCalls: Operand<'int64'>, attrs: { readonly f: FunctionRef; readonly deterministic?: string | Uint8Array; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
   return build('ParallelInterleaveDatasetV3', [inputDataset, otherArguments, cycleLength, blockLength, numParallelCalls], { f: attrs.f, deterministic: attrs.deterministic, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
@@ -143,10 +143,10 @@ export function parallelInterleaveDatasetV3(inputDataset: Operand<'variant'>, ot
 
 /**
  * TensorFlow's ParallelInterleaveDatasetV4: elements of several datasets in turns, read in parallel
- * @param attrs.deterministic default "default"
+ * @param attrs.deterministic default: "default"
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.metadata default ""
+ * @param attrs.metadata default: ""
  */
 export function parallelInterleaveDatasetV4(inputDataset: Operand<'variant'>, otherArguments: readonly Operand[], cycleLength: Operand<'int64'>, blockLength: Operand<'int64'>, bufferOutputElements: Operand<'int64'>, prefetchInputElements: Operand<'int64'>, numParallelCalls: Operand<'int64'>, attrs: { readonly f: FunctionRef; readonly deterministic?: string | Uint8Array; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
   return build('ParallelInterleaveDatasetV4', [inputDataset, otherArguments, cycleLength, blockLength, bufferOutputElements, prefetchInputElements, numParallelCalls], { f: attrs.f, deterministic: attrs.deterministic, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
@@ -156,10 +156,10 @@ export function parallelInterleaveDatasetV4(inputDataset: Operand<'variant'>, ot
  * TensorFlow's ParallelMapDataset.
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.useInterOpParallelism default true
- * @param attrs.sloppy default false
- * @param attrs.preserveCardinality default false
- * @param attrs.metadata default ""
+ * @param attrs.useInterOpParallelism default: true
+ * @param attrs.sloppy default: false
+ * @param attrs.preserveCardinality default: false
+ * @param attrs.metadata default: ""
  */
 export function parallelMapDataset(inputDataset: Operand<'variant'>, otherArguments: readonly Operand[], numParallelCalls: Operand<'int32'>, attrs: { readonly f: FunctionRef; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly useInterOpParallelism?: boolean; readonly sloppy?: boolean; readonly preserveCardinality?: boolean; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
   return build('ParallelMapDataset', [inputDataset, otherArguments, numParallelCalls], { f: attrs.f, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, use_inter_op_parallelism: attrs.useInterOpParallelism, sloppy: attrs.sloppy, preserve_cardinality: attrs.preserveCardinality, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
@@ -169,11 +169,11 @@ export function parallelMapDataset(inputDataset: Operand<'variant'>, otherArgume
  * TensorFlow's ParallelMapDatasetV2: applies a function to elements of a dataset, several at once
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.useInterOpParallelism default true
- * @param attrs.deterministic default "default"
- * @param attrs.preserveCardinality default false
- * @param attrs.useUnboundedThreadpool default false
- * @param attrs.metadata default ""
+ * @param attrs.useInterOpParallelism default: true
+ * @param attrs.deterministic default: "default"
+ * @param attrs.preserveCardinality default: false
+ * @param attrs.useUnboundedThreadpool default: false
+ * @param attrs.metadata default: ""
  */
 export function parallelMapDatasetV2(inputDataset: Operand<'variant'>, otherArguments: readonly Operand[], numParallelCalls: Operand<'int64'>, attrs: { readonly f: FunctionRef; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly useInterOpParallelism?: boolean; readonly deterministic?: string | Uint8Array; readonly preserveCardinality?: boolean; readonly useUnboundedThreadpool?: boolean; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
   return build('ParallelMapDatasetV2', [inputDataset, otherArguments, numParallelCalls], { f: attrs.f, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, use_inter_op_parallelism: attrs.useInterOpParallelism, deterministic: attrs.deterministic, preserve_cardinality: attrs.preserveCardinality, use_unbounded_threadpool: attrs.useUnboundedThreadpool, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
@@ -182,8 +182,8 @@ export function parallelMapDatasetV2(inputDataset: Operand<'variant'>, otherArgu
 /**
  * TensorFlow's ParameterizedTruncatedNormal.
  * Stateful.
- * @param attrs.seed default 0
- * @param attrs.seed2 default 0
+ * @param attrs.seed default: 0
+ * @param attrs.seed2 default: 0
  */
 export function parameterizedTruncatedNormal<dtype extends DType = DType>(shape: Operand, means: Operand<dtype>, stdevs: Operand<dtype>, minvals: Operand<dtype>, maxvals: Operand<dtype>, attrs: { readonly seed?: number | bigint; readonly seed2?: number | bigint } & BuildOptions = {}): Output<dtype> {
   return build('ParameterizedTruncatedNormal', [shape, means, stdevs, minvals, maxvals], { seed: attrs.seed, seed2: attrs.seed2 }, attrs).output() as Output<dtype>;
@@ -207,10 +207,10 @@ export function parseExample(serialized: Operand<'string'>, names: Operand<'stri
  * @param attrs.denseShapes at least 0
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.sloppy default false
- * @param attrs.raggedKeys at least 0; default []
- * @param attrs.raggedValueTypes one of float32, int64, string; at least 0; default []
- * @param attrs.raggedSplitTypes one of int32, int64; at least 0; default []
+ * @param attrs.sloppy default: false
+ * @param attrs.raggedKeys at least 0; default: []
+ * @param attrs.raggedValueTypes one of float32, int64, string; at least 0; default: []
+ * @param attrs.raggedSplitTypes one of int32, int64; at least 0; default: []
  */
 export function parseExampleDataset(inputDataset: Operand<'variant'>, numParallelCalls: Operand<'int64'>, denseDefaults: readonly Operand[], attrs: { readonly sparseKeys: readonly (string | Uint8Array)[]; readonly denseKeys: readonly (string | Uint8Array)[]; readonly sparseTypes: readonly DType[]; readonly denseShapes: readonly PartialShape[]; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly sloppy?: boolean; readonly raggedKeys?: readonly (string | Uint8Array)[]; readonly raggedValueTypes?: readonly DType[]; readonly raggedSplitTypes?: readonly DType[] } & BuildOptions): Output<'variant'> {
   return build('ParseExampleDataset', [inputDataset, numParallelCalls, denseDefaults], { sparse_keys: attrs.sparseKeys, dense_keys: attrs.denseKeys, sparse_types: attrs.sparseTypes, dense_shapes: attrs.denseShapes, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, sloppy: attrs.sloppy, ragged_keys: attrs.raggedKeys, ragged_value_types: attrs.raggedValueTypes, ragged_split_types: attrs.raggedSplitTypes }, attrs).output() as Output<'variant'>;
@@ -224,10 +224,10 @@ export function parseExampleDataset(inputDataset: Operand<'variant'>, numParalle
  * @param attrs.denseShapes at least 0
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.deterministic default "default"
- * @param attrs.raggedKeys at least 0; default []
- * @param attrs.raggedValueTypes one of float32, int64, string; at least 0; default []
- * @param attrs.raggedSplitTypes one of int32, int64; at least 0; default []
+ * @param attrs.deterministic default: "default"
+ * @param attrs.raggedKeys at least 0; default: []
+ * @param attrs.raggedValueTypes one of float32, int64, string; at least 0; default: []
+ * @param attrs.raggedSplitTypes one of int32, int64; at least 0; default: []
  */
 export function parseExampleDatasetV2(inputDataset: Operand<'variant'>, numParallelCalls: Operand<'int64'>, denseDefaults: readonly Operand[], attrs: { readonly sparseKeys: readonly (string | Uint8Array)[]; readonly denseKeys: readonly (string | Uint8Array)[]; readonly sparseTypes: readonly DType[]; readonly denseShapes: readonly PartialShape[]; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly deterministic?: string | Uint8Array; readonly raggedKeys?: readonly (string | Uint8Array)[]; readonly raggedValueTypes?: readonly DType[]; readonly raggedSplitTypes?: readonly DType[] } & BuildOptions): Output<'variant'> {
   return build('ParseExampleDatasetV2', [inputDataset, numParallelCalls, denseDefaults], { sparse_keys: attrs.sparseKeys, dense_keys: attrs.denseKeys, sparse_types: attrs.sparseTypes, dense_shapes: attrs.denseShapes, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, deterministic: attrs.deterministic, ragged_keys: attrs.raggedKeys, ragged_value_types: attrs.raggedValueTypes, ragged_split_types: attrs.raggedSplitTypes }, attrs).output() as Output<'variant'>;
@@ -253,15 +253,15 @@ export function parseExampleV2(serialized: Operand<'string'>, names: Operand<'st
  * @param attrs.contextDenseKeys at least 0
  * @param attrs.featureListSparseKeys at least 0
  * @param attrs.featureListDenseKeys at least 0
- * @param attrs.ncontextSparse at least 0; default 0
- * @param attrs.ncontextDense at least 0; default 0
- * @param attrs.nfeatureListSparse at least 0; default 0
- * @param attrs.nfeatureListDense at least 0; default 0
- * @param attrs.contextSparseTypes one of float32, int64, string; at least 0; default []
- * @param attrs.featureListDenseTypes one of float32, int64, string; at least 0; default []
- * @param attrs.contextDenseShapes at least 0; default []
- * @param attrs.featureListSparseTypes one of float32, int64, string; at least 0; default []
- * @param attrs.featureListDenseShapes at least 0; default []
+ * @param attrs.ncontextSparse at least 0; default: 0
+ * @param attrs.ncontextDense at least 0; default: 0
+ * @param attrs.nfeatureListSparse at least 0; default: 0
+ * @param attrs.nfeatureListDense at least 0; default: 0
+ * @param attrs.contextSparseTypes one of float32, int64, string; at least 0; default: []
+ * @param attrs.featureListDenseTypes one of float32, int64, string; at least 0; default: []
+ * @param attrs.contextDenseShapes at least 0; default: []
+ * @param attrs.featureListSparseTypes one of float32, int64, string; at least 0; default: []
+ * @param attrs.featureListDenseShapes at least 0; default: []
  * @returns contextSparseIndices, contextSparseValues, contextSparseShapes, contextDenseValues, featureListSparseIndices, featureListSparseValues, featureListSparseShapes, featureListDenseValues, featureListDenseLengths
  */
 export function parseSequenceExample(serialized: Operand<'string'>, debugName: Operand<'string'>, contextDenseDefaults: readonly Operand[], attrs: { readonly featureListDenseMissingAssumedEmpty: readonly (string | Uint8Array)[]; readonly contextSparseKeys: readonly (string | Uint8Array)[]; readonly contextDenseKeys: readonly (string | Uint8Array)[]; readonly featureListSparseKeys: readonly (string | Uint8Array)[]; readonly featureListDenseKeys: readonly (string | Uint8Array)[]; readonly ncontextSparse?: number | bigint; readonly ncontextDense?: number | bigint; readonly nfeatureListSparse?: number | bigint; readonly nfeatureListDense?: number | bigint; readonly contextSparseTypes?: readonly DType[]; readonly featureListDenseTypes?: readonly DType[]; readonly contextDenseShapes?: readonly PartialShape[]; readonly featureListSparseTypes?: readonly DType[]; readonly featureListDenseShapes?: readonly PartialShape[] } & BuildOptions): { contextSparseIndices: Output[]; contextSparseValues: Output[]; contextSparseShapes: Output[]; contextDenseValues: Output[]; featureListSparseIndices: Output[]; featureListSparseValues: Output[]; featureListSparseShapes: Output[]; featureListDenseValues: Output[]; featureListDenseLengths: Output[] } {
@@ -270,18 +270,18 @@ export function parseSequenceExample(serialized: Operand<'string'>, debugName: O
 
 /**
  * TensorFlow's ParseSequenceExampleV2.
- * @param attrs.ncontextSparse at least 0; default 0
- * @param attrs.contextSparseTypes one of float32, int64, string; at least 0; default []
- * @param attrs.contextRaggedValueTypes one of float32, int64, string; at least 0; default []
- * @param attrs.contextRaggedSplitTypes one of int32, int64; at least 0; default []
- * @param attrs.contextDenseShapes at least 0; default []
- * @param attrs.nfeatureListSparse at least 0; default 0
- * @param attrs.nfeatureListDense at least 0; default 0
- * @param attrs.featureListDenseTypes one of float32, int64, string; at least 0; default []
- * @param attrs.featureListSparseTypes one of float32, int64, string; at least 0; default []
- * @param attrs.featureListRaggedValueTypes one of float32, int64, string; at least 0; default []
- * @param attrs.featureListRaggedSplitTypes one of int32, int64; at least 0; default []
- * @param attrs.featureListDenseShapes at least 0; default []
+ * @param attrs.ncontextSparse at least 0; default: 0
+ * @param attrs.contextSparseTypes one of float32, int64, string; at least 0; default: []
+ * @param attrs.contextRaggedValueTypes one of float32, int64, string; at least 0; default: []
+ * @param attrs.contextRaggedSplitTypes one of int32, int64; at least 0; default: []
+ * @param attrs.contextDenseShapes at least 0; default: []
+ * @param attrs.nfeatureListSparse at least 0; default: 0
+ * @param attrs.nfeatureListDense at least 0; default: 0
+ * @param attrs.featureListDenseTypes one of float32, int64, string; at least 0; default: []
+ * @param attrs.featureListSparseTypes one of float32, int64, string; at least 0; default: []
+ * @param attrs.featureListRaggedValueTypes one of float32, int64, string; at least 0; default: []
+ * @param attrs.featureListRaggedSplitTypes one of int32, int64; at least 0; default: []
+ * @param attrs.featureListDenseShapes at least 0; default: []
  * @returns contextSparseIndices, contextSparseValues, contextSparseShapes, contextDenseValues, contextRaggedValues, contextRaggedRowSplits, featureListSparseIndices, featureListSparseValues, featureListSparseShapes, featureListDenseValues, featureListDenseLengths, featureListRaggedValues, featureListRaggedOuterSplits, featureListRaggedInnerSplits
  */
 export function parseSequenceExampleV2(serialized: Operand<'string'>, debugName: Operand<'string'>, contextSparseKeys: Operand<'string'>, contextDenseKeys: Operand<'string'>, contextRaggedKeys: Operand<'string'>, featureListSparseKeys: Operand<'string'>, featureListDenseKeys: Operand<'string'>, featureListRaggedKeys: Operand<'string'>, featureListDenseMissingAssumedEmpty: Operand<'bool'>, contextDenseDefaults: readonly Operand[], attrs: { readonly ncontextSparse?: number | bigint; readonly contextSparseTypes?: readonly DType[]; readonly contextRaggedValueTypes?: readonly DType[]; readonly contextRaggedSplitTypes?: readonly DType[]; readonly contextDenseShapes?: readonly PartialShape[]; readonly nfeatureListSparse?: number | bigint; readonly nfeatureListDense?: number | bigint; readonly featureListDenseTypes?: readonly DType[]; readonly featureListSparseTypes?: readonly DType[]; readonly featureListRaggedValueTypes?: readonly DType[]; readonly featureListRaggedSplitTypes?: readonly DType[]; readonly featureListDenseShapes?: readonly PartialShape[] } & BuildOptions = {}): { contextSparseIndices: Output[]; contextSparseValues: Output[]; contextSparseShapes: Output[]; contextDenseValues: Output[]; contextRaggedValues: Output[]; contextRaggedRowSplits: Output[]; featureListSparseIndices: Output[]; featureListSparseValues: Output[]; featureListSparseShapes: Output[]; featureListDenseValues: Output[]; featureListDenseLengths: Output[]; featureListRaggedValues: Output[]; featureListRaggedOuterSplits: Output[]; featureListRaggedInnerSplits: Output[] } {
@@ -303,11 +303,11 @@ export function parseSingleExample(serialized: Operand<'string'>, denseDefaults:
 
 /**
  * TensorFlow's ParseSingleSequenceExample.
- * @param attrs.contextSparseTypes one of float32, int64, string; at least 0; default []
- * @param attrs.featureListDenseTypes one of float32, int64, string; at least 0; default []
- * @param attrs.contextDenseShapes at least 0; default []
- * @param attrs.featureListSparseTypes one of float32, int64, string; at least 0; default []
- * @param attrs.featureListDenseShapes at least 0; default []
+ * @param attrs.contextSparseTypes one of float32, int64, string; at least 0; default: []
+ * @param attrs.featureListDenseTypes one of float32, int64, string; at least 0; default: []
+ * @param attrs.contextDenseShapes at least 0; default: []
+ * @param attrs.featureListSparseTypes one of float32, int64, string; at least 0; default: []
+ * @param attrs.featureListDenseShapes at least 0; default: []
  * @returns contextSparseIndices, contextSparseValues, contextSparseShapes, contextDenseValues, featureListSparseIndices, featureListSparseValues, featureListSparseShapes, featureListDenseValues
  */
 export function parseSingleSequenceExample(serialized: Operand<'string'>, featureListDenseMissingAssumedEmpty: Operand<'string'>, contextSparseKeys: readonly Operand<'string'>[], contextDenseKeys: readonly Operand<'string'>[], featureListSparseKeys: readonly Operand<'string'>[], featureListDenseKeys: readonly Operand<'string'>[], contextDenseDefaults: readonly Operand[], debugName: Operand<'string'>, attrs: { readonly contextSparseTypes?: readonly DType[]; readonly featureListDenseTypes?: readonly DType[]; readonly contextDenseShapes?: readonly PartialShape[]; readonly featureListSparseTypes?: readonly DType[]; readonly featureListDenseShapes?: readonly PartialShape[] } & BuildOptions = {}): { contextSparseIndices: Output[]; contextSparseValues: Output[]; contextSparseShapes: Output[]; contextDenseValues: Output[]; featureListSparseIndices: Output[]; featureListSparseValues: Output[]; featureListSparseShapes: Output[]; featureListDenseValues: Output[] } {
@@ -324,9 +324,9 @@ export function parseTensor<out_type extends DType = DType>(serialized: Operand<
 /**
  * TensorFlow's PartitionedCall: calls a function
  * @param attrs.tout at least 0
- * @param attrs.config default ""
- * @param attrs.configProto default ""
- * @param attrs.executorType default ""
+ * @param attrs.config default: ""
+ * @param attrs.configProto default: ""
+ * @param attrs.executorType default: ""
  */
 export function partitionedCall(args: readonly Operand[], attrs: { readonly tout: readonly DType[]; readonly f: FunctionRef; readonly config?: string | Uint8Array; readonly configProto?: string | Uint8Array; readonly executorType?: string | Uint8Array } & BuildOptions): Output[] {
   return [...build('PartitionedCall', [args], { Tout: attrs.tout, f: attrs.f, config: attrs.config, config_proto: attrs.configProto, executor_type: attrs.executorType }, attrs).outputs];
@@ -334,7 +334,7 @@ export function partitionedCall(args: readonly Operand[], attrs: { readonly tout
 
 /**
  * TensorFlow's Placeholder: a value that each run is given
- * @param attrs.shape default unknown
+ * @param attrs.shape default: unknown
  */
 export function placeholder<dtype extends DType = DType>(attrs: { readonly dtype: dtype; readonly shape?: PartialShape } & BuildOptions): Output<dtype> {
   return build('Placeholder', [], { dtype: attrs.dtype, shape: attrs.shape }, attrs).output() as Output<dtype>;
@@ -380,10 +380,10 @@ export function pow<T extends DType = DType>(x: Operand<T>, y: Operand<T>, attrs
  * TensorFlow's PrefetchDataset: reads elements of a dataset ahead of their use
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.slackPeriod default 0
- * @param attrs.legacyAutotune default true
- * @param attrs.bufferSizeMin default 0
- * @param attrs.metadata default ""
+ * @param attrs.slackPeriod default: 0
+ * @param attrs.legacyAutotune default: true
+ * @param attrs.bufferSizeMin default: 0
+ * @param attrs.metadata default: ""
  */
 export function prefetchDataset(inputDataset: Operand<'variant'>, bufferSize: Operand<'int64'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly slackPeriod?: number | bigint; readonly legacyAutotune?: boolean; readonly bufferSizeMin?: number | bigint; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
   return build('PrefetchDataset', [inputDataset, bufferSize], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, slack_period: attrs.slackPeriod, legacy_autotune: attrs.legacyAutotune, buffer_size_min: attrs.bufferSizeMin, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
@@ -391,8 +391,8 @@ export function prefetchDataset(inputDataset: Operand<'variant'>, bufferSize: Op
 
 /**
  * TensorFlow's Prelinearize.
- * @param attrs.shape default []
- * @param attrs.layout default []
+ * @param attrs.shape default: []
+ * @param attrs.layout default: []
  */
 export function prelinearize(input: Operand, attrs: { readonly shape?: PartialShape; readonly layout?: readonly (number | bigint)[] } & BuildOptions = {}): Output<'variant'> {
   return build('Prelinearize', [input], { shape: attrs.shape, layout: attrs.layout }, attrs).output() as Output<'variant'>;
@@ -400,7 +400,7 @@ export function prelinearize(input: Operand, attrs: { readonly shape?: PartialSh
 
 /**
  * TensorFlow's PrelinearizeTuple.
- * @param attrs.layouts default []
+ * @param attrs.layouts default: []
  */
 export function prelinearizeTuple(inputs: readonly Operand[], attrs: { readonly shapes: readonly PartialShape[]; readonly layouts?: readonly (number | bigint)[] } & BuildOptions): Output<'variant'> {
   return build('PrelinearizeTuple', [inputs], { shapes: attrs.shapes, layouts: attrs.layouts }, attrs).output() as Output<'variant'>;
@@ -408,7 +408,7 @@ export function prelinearizeTuple(inputs: readonly Operand[], attrs: { readonly 
 
 /**
  * TensorFlow's PreventGradient.
- * @param attrs.message default ""
+ * @param attrs.message default: ""
  */
 export function preventGradient<T extends DType = DType>(input: Operand<T>, attrs: { readonly message?: string | Uint8Array } & BuildOptions = {}): Output<T> {
   return build('PreventGradient', [input], { message: attrs.message }, attrs).output() as Output<T>;
@@ -417,9 +417,9 @@ export function preventGradient<T extends DType = DType>(input: Operand<T>, attr
 /**
  * TensorFlow's Print: the input as it is; writes data to the log
  * Stateful.
- * @param attrs.message default ""
- * @param attrs.firstN default -1
- * @param attrs.summarize default 3
+ * @param attrs.message default: ""
+ * @param attrs.firstN default: -1
+ * @param attrs.summarize default: 3
  */
 export function print<T extends DType = DType>(input: Operand<T>, data: readonly Operand[], attrs: { readonly message?: string | Uint8Array; readonly firstN?: number | bigint; readonly summarize?: number | bigint } & BuildOptions = {}): Output<T> {
   return build('Print', [input, data], { message: attrs.message, first_n: attrs.firstN, summarize: attrs.summarize }, attrs).output() as Output<T>;
@@ -428,8 +428,8 @@ export function print<T extends DType = DType>(input: Operand<T>, data: readonly
 /**
  * TensorFlow's PrintV2.
  * Stateful.
- * @param attrs.outputStream default "stderr"
- * @param attrs.end default "\n"
+ * @param attrs.outputStream default: "stderr"
+ * @param attrs.end default: "\n"
  */
 export function printV2(input: Operand<'string'>, attrs: { readonly outputStream?: string | Uint8Array; readonly end?: string | Uint8Array } & BuildOptions = {}): Operation {
   return build('PrintV2', [input], { output_stream: attrs.outputStream, end: attrs.end }, attrs);
@@ -438,11 +438,11 @@ export function printV2(input: Operand<'string'>, attrs: { readonly outputStream
 /**
  * TensorFlow's PriorityQueue.
  * Stateful.
- * @param attrs.componentTypes at least 0; default []
+ * @param attrs.componentTypes at least 0; default: []
  * @param attrs.shapes at least 0
- * @param attrs.capacity default -1
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
+ * @param attrs.capacity default: -1
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
  */
 export function priorityQueue(attrs: { readonly componentTypes?: readonly DType[]; readonly shapes: readonly PartialShape[]; readonly capacity?: number | bigint; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): Output<'string'> {
   return build('PriorityQueue', [], { component_types: attrs.componentTypes, shapes: attrs.shapes, capacity: attrs.capacity, container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'string'>;
@@ -451,11 +451,11 @@ export function priorityQueue(attrs: { readonly componentTypes?: readonly DType[
 /**
  * TensorFlow's PriorityQueueV2.
  * Stateful.
- * @param attrs.componentTypes at least 0; default []
+ * @param attrs.componentTypes at least 0; default: []
  * @param attrs.shapes at least 0
- * @param attrs.capacity default -1
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
+ * @param attrs.capacity default: -1
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
  */
 export function priorityQueueV2(attrs: { readonly componentTypes?: readonly DType[]; readonly shapes: readonly PartialShape[]; readonly capacity?: number | bigint; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): Output<'resource'> {
   return build('PriorityQueueV2', [], { component_types: attrs.componentTypes, shapes: attrs.shapes, capacity: attrs.capacity, container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'resource'>;
@@ -472,7 +472,7 @@ export function privateThreadPoolDataset(inputDataset: Operand<'variant'>, numTh
 
 /**
  * TensorFlow's Prod: product along axes
- * @param attrs.keepDims default false
+ * @param attrs.keepDims default: false
  */
 export function prod<T extends DType = DType>(input: Operand<T>, reductionIndices: Operand, attrs: { readonly keepDims?: boolean } & BuildOptions = {}): Output<T> {
   return build('Prod', [input, reductionIndices], { keep_dims: attrs.keepDims }, attrs).output() as Output<T>;

@@ -5,7 +5,7 @@ import { type BuildOptions, type Operand, build, named } from '../build.js';
 
 /**
  * TensorFlow's Qr: orthogonal and triangular factors of matrices
- * @param attrs.fullMatrices default false
+ * @param attrs.fullMatrices default: false
  * @returns q, r
  */
 export function qr<T extends DType = DType>(input: Operand<T>, attrs: { readonly fullMatrices?: boolean } & BuildOptions = {}): { q: Output<T>; r: Output<T> } {
@@ -15,11 +15,11 @@ export function qr<T extends DType = DType>(input: Operand<T>, attrs: { readonly
 /**
  * TensorFlow's QuantizeAndDequantize.
  * @deprecated since GraphDef version 22
- * @param attrs.signedInput default true
- * @param attrs.numBits default 8
- * @param attrs.rangeGiven default false
- * @param attrs.inputMin default 0
- * @param attrs.inputMax default 0
+ * @param attrs.signedInput default: true
+ * @param attrs.numBits default: 8
+ * @param attrs.rangeGiven default: false
+ * @param attrs.inputMin default: 0
+ * @param attrs.inputMax default: 0
  */
 export function quantizeAndDequantize<T extends DType = DType>(input: Operand<T>, attrs: { readonly signedInput?: boolean; readonly numBits?: number | bigint; readonly rangeGiven?: boolean; readonly inputMin?: number; readonly inputMax?: number } & BuildOptions = {}): Output<T> {
   return build('QuantizeAndDequantize', [input], { signed_input: attrs.signedInput, num_bits: attrs.numBits, range_given: attrs.rangeGiven, input_min: attrs.inputMin, input_max: attrs.inputMax }, attrs).output() as Output<T>;
@@ -27,12 +27,12 @@ export function quantizeAndDequantize<T extends DType = DType>(input: Operand<T>
 
 /**
  * TensorFlow's QuantizeAndDequantizeV2.
- * @param attrs.signedInput default true
- * @param attrs.numBits default 8
- * @param attrs.rangeGiven default false
- * @param attrs.roundMode default "HALF_TO_EVEN"
- * @param attrs.narrowRange default false
- * @param attrs.axis default -1
+ * @param attrs.signedInput default: true
+ * @param attrs.numBits default: 8
+ * @param attrs.rangeGiven default: false
+ * @param attrs.roundMode default: "HALF_TO_EVEN"
+ * @param attrs.narrowRange default: false
+ * @param attrs.axis default: -1
  */
 export function quantizeAndDequantizeV2<T extends DType = DType>(input: Operand<T>, inputMin: Operand<T>, inputMax: Operand<T>, attrs: { readonly signedInput?: boolean; readonly numBits?: number | bigint; readonly rangeGiven?: boolean; readonly roundMode?: 'HALF_TO_EVEN' | 'HALF_UP'; readonly narrowRange?: boolean; readonly axis?: number | bigint } & BuildOptions = {}): Output<T> {
   return build('QuantizeAndDequantizeV2', [input, inputMin, inputMax], { signed_input: attrs.signedInput, num_bits: attrs.numBits, range_given: attrs.rangeGiven, round_mode: attrs.roundMode, narrow_range: attrs.narrowRange, axis: attrs.axis }, attrs).output() as Output<T>;
@@ -40,10 +40,10 @@ export function quantizeAndDequantizeV2<T extends DType = DType>(input: Operand<
 
 /**
  * TensorFlow's QuantizeAndDequantizeV3.
- * @param attrs.signedInput default true
- * @param attrs.rangeGiven default true
- * @param attrs.narrowRange default false
- * @param attrs.axis default -1
+ * @param attrs.signedInput default: true
+ * @param attrs.rangeGiven default: true
+ * @param attrs.narrowRange default: false
+ * @param attrs.axis default: -1
  */
 export function quantizeAndDequantizeV3<T extends DType = DType>(input: Operand<T>, inputMin: Operand<T>, inputMax: Operand<T>, numBits: Operand<'int32'>, attrs: { readonly signedInput?: boolean; readonly rangeGiven?: boolean; readonly narrowRange?: boolean; readonly axis?: number | bigint } & BuildOptions = {}): Output<T> {
   return build('QuantizeAndDequantizeV3', [input, inputMin, inputMax, numBits], { signed_input: attrs.signedInput, range_given: attrs.rangeGiven, narrow_range: attrs.narrowRange, axis: attrs.axis }, attrs).output() as Output<T>;
@@ -51,12 +51,12 @@ export function quantizeAndDequantizeV3<T extends DType = DType>(input: Operand<
 
 /**
  * TensorFlow's QuantizeAndDequantizeV4.
- * @param attrs.signedInput default true
- * @param attrs.numBits default 8
- * @param attrs.rangeGiven default false
- * @param attrs.roundMode default "HALF_TO_EVEN"
- * @param attrs.narrowRange default false
- * @param attrs.axis default -1
+ * @param attrs.signedInput default: true
+ * @param attrs.numBits default: 8
+ * @param attrs.rangeGiven default: false
+ * @param attrs.roundMode default: "HALF_TO_EVEN"
+ * @param attrs.narrowRange default: false
+ * @param attrs.axis default: -1
  */
 export function quantizeAndDequantizeV4<T extends DType = DType>(input: Operand<T>, inputMin: Operand<T>, inputMax: Operand<T>, attrs: { readonly signedInput?: boolean; readonly numBits?: number | bigint; readonly rangeGiven?: boolean; readonly roundMode?: 'HALF_TO_EVEN' | 'HALF_UP'; readonly narrowRange?: boolean; readonly axis?: number | bigint } & BuildOptions = {}): Output<T> {
   return build('QuantizeAndDequantizeV4', [input, inputMin, inputMax], { signed_input: attrs.signedInput, num_bits: attrs.numBits, range_given: attrs.rangeGiven, round_mode: attrs.roundMode, narrow_range: attrs.narrowRange, axis: attrs.axis }, attrs).output() as Output<T>;
@@ -64,7 +64,7 @@ export function quantizeAndDequantizeV4<T extends DType = DType>(input: Operand<
 
 /**
  * TensorFlow's QuantizeAndDequantizeV4Grad.
- * @param attrs.axis default -1
+ * @param attrs.axis default: -1
  * @returns inputBackprop, inputMinBackprop, inputMaxBackprop
  */
 export function quantizeAndDequantizeV4Grad<T extends DType = DType>(gradients: Operand<T>, input: Operand<T>, inputMin: Operand<T>, inputMax: Operand<T>, attrs: { readonly axis?: number | bigint } & BuildOptions = {}): { inputBackprop: Output<T>; inputMinBackprop: Output<T>; inputMaxBackprop: Output<T> } {
@@ -83,11 +83,11 @@ export function quantizeDownAndShrinkRange<out_type extends DType = DType>(input
 /**
  * TensorFlow's QuantizeV2.
  * @param attrs.t one of qint8, quint8, qint32, qint16, quint16
- * @param attrs.mode default "MIN_COMBINED"
- * @param attrs.roundMode default "HALF_AWAY_FROM_ZERO"
- * @param attrs.narrowRange default false
- * @param attrs.axis default -1
- * @param attrs.ensureMinimumRange default 0.01
+ * @param attrs.mode default: "MIN_COMBINED"
+ * @param attrs.roundMode default: "HALF_AWAY_FROM_ZERO"
+ * @param attrs.narrowRange default: false
+ * @param attrs.axis default: -1
+ * @param attrs.ensureMinimumRange default: 0.01
  * @returns output, outputMin, outputMax
  */
 export function quantizeV2<T extends DType = DType>(input: Operand<'float32'>, minRange: Operand<'float32'>, maxRange: Operand<'float32'>, attrs: { readonly t: T; readonly mode?: 'MIN_COMBINED' | 'MIN_FIRST' | 'SCALED'; readonly roundMode?: 'HALF_AWAY_FROM_ZERO' | 'HALF_TO_EVEN'; readonly narrowRange?: boolean; readonly axis?: number | bigint; readonly ensureMinimumRange?: number } & BuildOptions): { output: Output<T>; outputMin: Output<'float32'>; outputMax: Output<'float32'> } {
@@ -96,7 +96,7 @@ export function quantizeV2<T extends DType = DType>(input: Operand<'float32'>, m
 
 /**
  * TensorFlow's QuantizedAdd.
- * @param attrs.toutput one of qint8, quint8, qint32, qint16, quint16; default qint32
+ * @param attrs.toutput one of qint8, quint8, qint32, qint16, quint16; default: qint32
  * @returns z, minZ, maxZ
  */
 export function quantizedAdd(x: Operand, y: Operand, minX: Operand<'float32'>, maxX: Operand<'float32'>, minY: Operand<'float32'>, maxY: Operand<'float32'>, attrs: { readonly toutput?: DType } & BuildOptions = {}): { z: Output; minZ: Output<'float32'>; maxZ: Output<'float32'> } {
@@ -147,8 +147,8 @@ export function quantizedConcatV2<T extends DType = DType>(values: readonly Oper
 
 /**
  * TensorFlow's QuantizedConv2D.
- * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default qint32
- * @param attrs.dilations default [1, 1, 1, 1]
+ * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default: qint32
+ * @param attrs.dilations default: [1, 1, 1, 1]
  * @returns output, minOutput, maxOutput
  */
 export function quantizedConv2D(input: Operand, filter: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, attrs: { readonly outType?: DType; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
@@ -157,9 +157,9 @@ export function quantizedConv2D(input: Operand, filter: Operand, minInput: Opera
 
 /**
  * TensorFlow's QuantizedConv2DAndRelu.
- * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default qint32
- * @param attrs.dilations default [1, 1, 1, 1]
- * @param attrs.paddingList default []
+ * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default: qint32
+ * @param attrs.dilations default: [1, 1, 1, 1]
+ * @param attrs.paddingList default: []
  * @returns output, minOutput, maxOutput
  */
 export function quantizedConv2DAndRelu(input: Operand, filter: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, attrs: { readonly outType?: DType; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[]; readonly paddingList?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
@@ -168,9 +168,9 @@ export function quantizedConv2DAndRelu(input: Operand, filter: Operand, minInput
 
 /**
  * TensorFlow's QuantizedConv2DAndReluAndRequantize.
- * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default quint8
- * @param attrs.dilations default [1, 1, 1, 1]
- * @param attrs.paddingList default []
+ * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default: quint8
+ * @param attrs.dilations default: [1, 1, 1, 1]
+ * @param attrs.paddingList default: []
  * @returns output, minOutput, maxOutput
  */
 export function quantizedConv2DAndReluAndRequantize(input: Operand, filter: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, minFreezedOutput: Operand<'float32'>, maxFreezedOutput: Operand<'float32'>, attrs: { readonly outType?: DType; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[]; readonly paddingList?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
@@ -179,9 +179,9 @@ export function quantizedConv2DAndReluAndRequantize(input: Operand, filter: Oper
 
 /**
  * TensorFlow's QuantizedConv2DAndRequantize.
- * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default qint8
- * @param attrs.dilations default [1, 1, 1, 1]
- * @param attrs.paddingList default []
+ * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default: qint8
+ * @param attrs.dilations default: [1, 1, 1, 1]
+ * @param attrs.paddingList default: []
  * @returns output, minOutput, maxOutput
  */
 export function quantizedConv2DAndRequantize(input: Operand, filter: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, minFreezedOutput: Operand<'float32'>, maxFreezedOutput: Operand<'float32'>, attrs: { readonly outType?: DType; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[]; readonly paddingList?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
@@ -190,8 +190,8 @@ export function quantizedConv2DAndRequantize(input: Operand, filter: Operand, mi
 
 /**
  * TensorFlow's QuantizedConv2DPerChannel.
- * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default qint32
- * @param attrs.dilations default [1, 1, 1, 1]
+ * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default: qint32
+ * @param attrs.dilations default: [1, 1, 1, 1]
  * @returns output, minOutput, maxOutput
  */
 export function quantizedConv2DPerChannel(input: Operand, filter: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, attrs: { readonly outType?: DType; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
@@ -200,9 +200,9 @@ export function quantizedConv2DPerChannel(input: Operand, filter: Operand, minIn
 
 /**
  * TensorFlow's QuantizedConv2DWithBias.
- * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default qint32
- * @param attrs.dilations default [1, 1, 1, 1]
- * @param attrs.paddingList default []
+ * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default: qint32
+ * @param attrs.dilations default: [1, 1, 1, 1]
+ * @param attrs.paddingList default: []
  * @returns output, minOutput, maxOutput
  */
 export function quantizedConv2DWithBias(input: Operand, filter: Operand, bias: Operand<'float32'>, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, attrs: { readonly outType?: DType; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[]; readonly paddingList?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
@@ -211,9 +211,9 @@ export function quantizedConv2DWithBias(input: Operand, filter: Operand, bias: O
 
 /**
  * TensorFlow's QuantizedConv2DWithBiasAndRelu.
- * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default qint32
- * @param attrs.dilations default [1, 1, 1, 1]
- * @param attrs.paddingList default []
+ * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default: qint32
+ * @param attrs.dilations default: [1, 1, 1, 1]
+ * @param attrs.paddingList default: []
  * @returns output, minOutput, maxOutput
  */
 export function quantizedConv2DWithBiasAndRelu(input: Operand, filter: Operand, bias: Operand<'float32'>, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, attrs: { readonly outType?: DType; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[]; readonly paddingList?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
@@ -222,9 +222,9 @@ export function quantizedConv2DWithBiasAndRelu(input: Operand, filter: Operand, 
 
 /**
  * TensorFlow's QuantizedConv2DWithBiasAndReluAndRequantize.
- * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default quint8
- * @param attrs.dilations default [1, 1, 1, 1]
- * @param attrs.paddingList default []
+ * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default: quint8
+ * @param attrs.dilations default: [1, 1, 1, 1]
+ * @param attrs.paddingList default: []
  * @returns output, minOutput, maxOutput
  */
 export function quantizedConv2DWithBiasAndReluAndRequantize(input: Operand, filter: Operand, bias: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, minFreezedOutput: Operand<'float32'>, maxFreezedOutput: Operand<'float32'>, attrs: { readonly outType?: DType; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[]; readonly paddingList?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
@@ -233,9 +233,9 @@ export function quantizedConv2DWithBiasAndReluAndRequantize(input: Operand, filt
 
 /**
  * TensorFlow's QuantizedConv2DWithBiasAndRequantize.
- * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default qint8
- * @param attrs.dilations default [1, 1, 1, 1]
- * @param attrs.paddingList default []
+ * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default: qint8
+ * @param attrs.dilations default: [1, 1, 1, 1]
+ * @param attrs.paddingList default: []
  * @returns output, minOutput, maxOutput
  */
 export function quantizedConv2DWithBiasAndRequantize(input: Operand, filter: Operand, bias: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, minFreezedOutput: Operand<'float32'>, maxFreezedOutput: Operand<'float32'>, attrs: { readonly outType?: DType; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[]; readonly paddingList?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
@@ -244,9 +244,9 @@ export function quantizedConv2DWithBiasAndRequantize(input: Operand, filter: Ope
 
 /**
  * TensorFlow's QuantizedConv2DWithBiasSignedSumAndReluAndRequantize.
- * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default quint8
- * @param attrs.dilations default [1, 1, 1, 1]
- * @param attrs.paddingList default []
+ * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default: quint8
+ * @param attrs.dilations default: [1, 1, 1, 1]
+ * @param attrs.paddingList default: []
  * @returns output, minOutput, maxOutput
  */
 export function quantizedConv2DWithBiasSignedSumAndReluAndRequantize(input: Operand, filter: Operand, bias: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, minFreezedOutput: Operand<'float32'>, maxFreezedOutput: Operand<'float32'>, summand: Operand, minSummand: Operand<'float32'>, maxSummand: Operand<'float32'>, attrs: { readonly outType?: DType; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[]; readonly paddingList?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
@@ -255,9 +255,9 @@ export function quantizedConv2DWithBiasSignedSumAndReluAndRequantize(input: Oper
 
 /**
  * TensorFlow's QuantizedConv2DWithBiasSumAndRelu.
- * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default qint32
- * @param attrs.dilations default [1, 1, 1, 1]
- * @param attrs.paddingList default []
+ * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default: qint32
+ * @param attrs.dilations default: [1, 1, 1, 1]
+ * @param attrs.paddingList default: []
  * @returns output, minOutput, maxOutput
  */
 export function quantizedConv2DWithBiasSumAndRelu(input: Operand, filter: Operand, bias: Operand<'float32'>, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, summand: Operand<'float32'>, attrs: { readonly outType?: DType; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[]; readonly paddingList?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
@@ -266,9 +266,9 @@ export function quantizedConv2DWithBiasSumAndRelu(input: Operand, filter: Operan
 
 /**
  * TensorFlow's QuantizedConv2DWithBiasSumAndReluAndRequantize.
- * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default quint8
- * @param attrs.dilations default [1, 1, 1, 1]
- * @param attrs.paddingList default []
+ * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default: quint8
+ * @param attrs.dilations default: [1, 1, 1, 1]
+ * @param attrs.paddingList default: []
  * @returns output, minOutput, maxOutput
  */
 export function quantizedConv2DWithBiasSumAndReluAndRequantize(input: Operand, filter: Operand, bias: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, minFreezedOutput: Operand<'float32'>, maxFreezedOutput: Operand<'float32'>, summand: Operand, minSummand: Operand<'float32'>, maxSummand: Operand<'float32'>, attrs: { readonly outType?: DType; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[]; readonly paddingList?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
@@ -277,8 +277,8 @@ export function quantizedConv2DWithBiasSumAndReluAndRequantize(input: Operand, f
 
 /**
  * TensorFlow's QuantizedDepthwiseConv2D.
- * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default qint32
- * @param attrs.dilations default [1, 1, 1, 1]
+ * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default: qint32
+ * @param attrs.dilations default: [1, 1, 1, 1]
  * @returns output, minOutput, maxOutput
  */
 export function quantizedDepthwiseConv2D(input: Operand, filter: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, attrs: { readonly outType?: DType; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
@@ -287,8 +287,8 @@ export function quantizedDepthwiseConv2D(input: Operand, filter: Operand, minInp
 
 /**
  * TensorFlow's QuantizedDepthwiseConv2DWithBias.
- * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default qint32
- * @param attrs.dilations default [1, 1, 1, 1]
+ * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default: qint32
+ * @param attrs.dilations default: [1, 1, 1, 1]
  * @returns output, minOutput, maxOutput
  */
 export function quantizedDepthwiseConv2DWithBias(input: Operand, filter: Operand, bias: Operand<'float32'>, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, attrs: { readonly outType?: DType; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
@@ -297,9 +297,9 @@ export function quantizedDepthwiseConv2DWithBias(input: Operand, filter: Operand
 
 /**
  * TensorFlow's QuantizedDepthwiseConv2DWithBiasAndRelu.
- * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default qint32
- * @param attrs.dilations default [1, 1, 1, 1]
- * @param attrs.paddingList default []
+ * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default: qint32
+ * @param attrs.dilations default: [1, 1, 1, 1]
+ * @param attrs.paddingList default: []
  * @returns output, minOutput, maxOutput
  */
 export function quantizedDepthwiseConv2DWithBiasAndRelu(input: Operand, filter: Operand, bias: Operand<'float32'>, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, attrs: { readonly outType?: DType; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[]; readonly paddingList?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
@@ -308,9 +308,9 @@ export function quantizedDepthwiseConv2DWithBiasAndRelu(input: Operand, filter: 
 
 /**
  * TensorFlow's QuantizedDepthwiseConv2DWithBiasAndReluAndRequantize.
- * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default quint8
- * @param attrs.dilations default [1, 1, 1, 1]
- * @param attrs.paddingList default []
+ * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default: quint8
+ * @param attrs.dilations default: [1, 1, 1, 1]
+ * @param attrs.paddingList default: []
  * @returns output, minOutput, maxOutput
  */
 export function quantizedDepthwiseConv2DWithBiasAndReluAndRequantize(input: Operand, filter: Operand, bias: Operand, minInput: Operand<'float32'>, maxInput: Operand<'float32'>, minFilter: Operand<'float32'>, maxFilter: Operand<'float32'>, minFreezedOutput: Operand<'float32'>, maxFreezedOutput: Operand<'float32'>, attrs: { readonly outType?: DType; readonly strides: readonly (number | bigint)[]; readonly padding: 'SAME' | 'VALID'; readonly dilations?: readonly (number | bigint)[]; readonly paddingList?: readonly (number | bigint)[] } & BuildOptions): { output: Output; minOutput: Output<'float32'>; maxOutput: Output<'float32'> } {
@@ -319,11 +319,11 @@ export function quantizedDepthwiseConv2DWithBiasAndReluAndRequantize(input: Oper
 
 /**
  * TensorFlow's QuantizedInstanceNorm.
- * @param attrs.outputRangeGiven default false
- * @param attrs.givenYMin default 0
- * @param attrs.givenYMax default 0
- * @param attrs.varianceEpsilon default 0.00001
- * @param attrs.minSeparation default 0.001
+ * @param attrs.outputRangeGiven default: false
+ * @param attrs.givenYMin default: 0
+ * @param attrs.givenYMax default: 0
+ * @param attrs.varianceEpsilon default: 0.00001
+ * @param attrs.minSeparation default: 0.001
  * @returns y, yMin, yMax
  */
 export function quantizedInstanceNorm<T extends DType = DType>(x: Operand<T>, xMin: Operand<'float32'>, xMax: Operand<'float32'>, attrs: { readonly outputRangeGiven?: boolean; readonly givenYMin?: number; readonly givenYMax?: number; readonly varianceEpsilon?: number; readonly minSeparation?: number } & BuildOptions = {}): { y: Output<T>; yMin: Output<'float32'>; yMax: Output<'float32'> } {
@@ -332,10 +332,10 @@ export function quantizedInstanceNorm<T extends DType = DType>(x: Operand<T>, xM
 
 /**
  * TensorFlow's QuantizedMatMul.
- * @param attrs.toutput one of qint8, quint8, qint32, qint16, quint16; default qint32
- * @param attrs.transposeA default false
- * @param attrs.transposeB default false
- * @param attrs.tactivation one of qint8, quint8, qint32, qint16, quint16; default quint8
+ * @param attrs.toutput one of qint8, quint8, qint32, qint16, quint16; default: qint32
+ * @param attrs.transposeA default: false
+ * @param attrs.transposeB default: false
+ * @param attrs.tactivation one of qint8, quint8, qint32, qint16, quint16; default: quint8
  * @returns out, minOut, maxOut
  */
 export function quantizedMatMul(a: Operand, b: Operand, minA: Operand<'float32'>, maxA: Operand<'float32'>, minB: Operand<'float32'>, maxB: Operand<'float32'>, attrs: { readonly toutput?: DType; readonly transposeA?: boolean; readonly transposeB?: boolean; readonly tactivation?: DType } & BuildOptions = {}): { out: Output; minOut: Output<'float32'>; maxOut: Output<'float32'> } {
@@ -344,10 +344,10 @@ export function quantizedMatMul(a: Operand, b: Operand, minA: Operand<'float32'>
 
 /**
  * TensorFlow's QuantizedMatMulWithBias.
- * @param attrs.toutput one of qint8, quint8, qint32, qint16, quint16; default qint32
- * @param attrs.transposeA default false
- * @param attrs.transposeB default false
- * @param attrs.inputQuantMode default "MIN_FIRST"
+ * @param attrs.toutput one of qint8, quint8, qint32, qint16, quint16; default: qint32
+ * @param attrs.transposeA default: false
+ * @param attrs.transposeB default: false
+ * @param attrs.inputQuantMode default: "MIN_FIRST"
  * @returns out, minOut, maxOut
  */
 export function quantizedMatMulWithBias(a: Operand, b: Operand, bias: Operand, minA: Operand<'float32'>, maxA: Operand<'float32'>, minB: Operand<'float32'>, maxB: Operand<'float32'>, attrs: { readonly toutput?: DType; readonly transposeA?: boolean; readonly transposeB?: boolean; readonly inputQuantMode?: 'MIN_FIRST' | 'SCALED' } & BuildOptions = {}): { out: Output; minOut: Output<'float32'>; maxOut: Output<'float32'> } {
@@ -357,9 +357,9 @@ export function quantizedMatMulWithBias(a: Operand, b: Operand, bias: Operand, m
 /**
  * TensorFlow's QuantizedMatMulWithBiasAndDequantize.
  * @param attrs.toutput one of float32
- * @param attrs.transposeA default false
- * @param attrs.transposeB default false
- * @param attrs.inputQuantMode default "MIN_FIRST"
+ * @param attrs.transposeA default: false
+ * @param attrs.transposeB default: false
+ * @param attrs.inputQuantMode default: "MIN_FIRST"
  */
 export function quantizedMatMulWithBiasAndDequantize<Toutput extends DType = DType>(a: Operand, b: Operand, bias: Operand, minA: Operand<'float32'>, maxA: Operand<'float32'>, minB: Operand<'float32'>, maxB: Operand<'float32'>, minFreezedOutput: Operand<'float32'>, maxFreezedOutput: Operand<'float32'>, attrs: { readonly toutput: Toutput; readonly transposeA?: boolean; readonly transposeB?: boolean; readonly inputQuantMode?: 'MIN_FIRST' | 'SCALED' } & BuildOptions): Output<Toutput> {
   return build('QuantizedMatMulWithBiasAndDequantize', [a, b, bias, minA, maxA, minB, maxB, minFreezedOutput, maxFreezedOutput], { Toutput: attrs.toutput, transpose_a: attrs.transposeA, transpose_b: attrs.transposeB, input_quant_mode: attrs.inputQuantMode }, attrs).output() as Output<Toutput>;
@@ -367,10 +367,10 @@ export function quantizedMatMulWithBiasAndDequantize<Toutput extends DType = DTy
 
 /**
  * TensorFlow's QuantizedMatMulWithBiasAndRelu.
- * @param attrs.toutput one of qint8, quint8, qint32, qint16, quint16; default qint32
- * @param attrs.transposeA default false
- * @param attrs.transposeB default false
- * @param attrs.inputQuantMode default "MIN_FIRST"
+ * @param attrs.toutput one of qint8, quint8, qint32, qint16, quint16; default: qint32
+ * @param attrs.transposeA default: false
+ * @param attrs.transposeB default: false
+ * @param attrs.inputQuantMode default: "MIN_FIRST"
  * @returns out, minOut, maxOut
  */
 export function quantizedMatMulWithBiasAndRelu(a: Operand, b: Operand, bias: Operand<'float32'>, minA: Operand<'float32'>, maxA: Operand<'float32'>, minB: Operand<'float32'>, maxB: Operand<'float32'>, attrs: { readonly toutput?: DType; readonly transposeA?: boolean; readonly transposeB?: boolean; readonly inputQuantMode?: 'MIN_FIRST' | 'SCALED' } & BuildOptions = {}): { out: Output; minOut: Output<'float32'>; maxOut: Output<'float32'> } {
@@ -379,10 +379,10 @@ export function quantizedMatMulWithBiasAndRelu(a: Operand, b: Operand, bias: Ope
 
 /**
  * TensorFlow's QuantizedMatMulWithBiasAndReluAndRequantize.
- * @param attrs.toutput one of qint8, quint8, qint32, qint16, quint16; default quint8
- * @param attrs.transposeA default false
- * @param attrs.transposeB default false
- * @param attrs.inputQuantMode default "MIN_FIRST"
+ * @param attrs.toutput one of qint8, quint8, qint32, qint16, quint16; default: quint8
+ * @param attrs.transposeA default: false
+ * @param attrs.transposeB default: false
+ * @param attrs.inputQuantMode default: "MIN_FIRST"
  * @returns out, minOut, maxOut
  */
 export function quantizedMatMulWithBiasAndReluAndRequantize(a: Operand, b: Operand, bias: Operand, minA: Operand<'float32'>, maxA: Operand<'float32'>, minB: Operand<'float32'>, maxB: Operand<'float32'>, minFreezedOutput: Operand<'float32'>, maxFreezedOutput: Operand<'float32'>, attrs: { readonly toutput?: DType; readonly transposeA?: boolean; readonly transposeB?: boolean; readonly inputQuantMode?: 'MIN_FIRST' | 'SCALED' } & BuildOptions = {}): { out: Output; minOut: Output<'float32'>; maxOut: Output<'float32'> } {
@@ -391,10 +391,10 @@ export function quantizedMatMulWithBiasAndReluAndRequantize(a: Operand, b: Opera
 
 /**
  * TensorFlow's QuantizedMatMulWithBiasAndRequantize.
- * @param attrs.toutput one of qint8, quint8, qint32, qint16, quint16; default quint8
- * @param attrs.transposeA default false
- * @param attrs.transposeB default false
- * @param attrs.inputQuantMode default "MIN_FIRST"
+ * @param attrs.toutput one of qint8, quint8, qint32, qint16, quint16; default: quint8
+ * @param attrs.transposeA default: false
+ * @param attrs.transposeB default: false
+ * @param attrs.inputQuantMode default: "MIN_FIRST"
  * @returns out, minOut, maxOut
  */
 export function quantizedMatMulWithBiasAndRequantize(a: Operand, b: Operand, bias: Operand, minA: Operand<'float32'>, maxA: Operand<'float32'>, minB: Operand<'float32'>, maxB: Operand<'float32'>, minFreezedOutput: Operand<'float32'>, maxFreezedOutput: Operand<'float32'>, attrs: { readonly toutput?: DType; readonly transposeA?: boolean; readonly transposeB?: boolean; readonly inputQuantMode?: 'MIN_FIRST' | 'SCALED' } & BuildOptions = {}): { out: Output; minOut: Output<'float32'>; maxOut: Output<'float32'> } {
@@ -411,7 +411,7 @@ export function quantizedMaxPool<T extends DType = DType>(input: Operand<T>, min
 
 /**
  * TensorFlow's QuantizedMul.
- * @param attrs.toutput one of qint8, quint8, qint32, qint16, quint16; default qint32
+ * @param attrs.toutput one of qint8, quint8, qint32, qint16, quint16; default: qint32
  * @returns z, minZ, maxZ
  */
 export function quantizedMul(x: Operand, y: Operand, minX: Operand<'float32'>, maxX: Operand<'float32'>, minY: Operand<'float32'>, maxY: Operand<'float32'>, attrs: { readonly toutput?: DType } & BuildOptions = {}): { z: Output; minZ: Output<'float32'>; maxZ: Output<'float32'> } {
@@ -420,7 +420,7 @@ export function quantizedMul(x: Operand, y: Operand, minX: Operand<'float32'>, m
 
 /**
  * TensorFlow's QuantizedRelu.
- * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default quint8
+ * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default: quint8
  * @returns activations, minActivations, maxActivations
  */
 export function quantizedRelu(features: Operand, minFeatures: Operand<'float32'>, maxFeatures: Operand<'float32'>, attrs: { readonly outType?: DType } & BuildOptions = {}): { activations: Output; minActivations: Output<'float32'>; maxActivations: Output<'float32'> } {
@@ -429,7 +429,7 @@ export function quantizedRelu(features: Operand, minFeatures: Operand<'float32'>
 
 /**
  * TensorFlow's QuantizedRelu6.
- * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default quint8
+ * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default: quint8
  * @returns activations, minActivations, maxActivations
  */
 export function quantizedRelu6(features: Operand, minFeatures: Operand<'float32'>, maxFeatures: Operand<'float32'>, attrs: { readonly outType?: DType } & BuildOptions = {}): { activations: Output; minActivations: Output<'float32'>; maxActivations: Output<'float32'> } {
@@ -438,7 +438,7 @@ export function quantizedRelu6(features: Operand, minFeatures: Operand<'float32'
 
 /**
  * TensorFlow's QuantizedReluX.
- * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default quint8
+ * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default: quint8
  * @returns activations, minActivations, maxActivations
  */
 export function quantizedReluX(features: Operand, maxValue: Operand<'float32'>, minFeatures: Operand<'float32'>, maxFeatures: Operand<'float32'>, attrs: { readonly outType?: DType } & BuildOptions = {}): { activations: Output; minActivations: Output<'float32'>; maxActivations: Output<'float32'> } {
@@ -455,8 +455,8 @@ export function quantizedReshape<T extends DType = DType>(tensor: Operand<T>, sh
 
 /**
  * TensorFlow's QuantizedResizeBilinear.
- * @param attrs.alignCorners default false
- * @param attrs.halfPixelCenters default false
+ * @param attrs.alignCorners default: false
+ * @param attrs.halfPixelCenters default: false
  * @returns resizedImages, outMin, outMax
  */
 export function quantizedResizeBilinear<T extends DType = DType>(images: Operand<T>, size: Operand<'int32'>, min: Operand<'float32'>, max: Operand<'float32'>, attrs: { readonly alignCorners?: boolean; readonly halfPixelCenters?: boolean } & BuildOptions = {}): { resizedImages: Output<T>; outMin: Output<'float32'>; outMax: Output<'float32'> } {
@@ -465,7 +465,7 @@ export function quantizedResizeBilinear<T extends DType = DType>(images: Operand
 
 /**
  * TensorFlow's QueueClose.
- * @param attrs.cancelPendingEnqueues default false
+ * @param attrs.cancelPendingEnqueues default: false
  */
 export function queueClose(handle: Operand<'string'>, attrs: { readonly cancelPendingEnqueues?: boolean } & BuildOptions = {}): Operation {
   return build('QueueClose', [handle], { cancel_pending_enqueues: attrs.cancelPendingEnqueues }, attrs);
@@ -474,7 +474,7 @@ export function queueClose(handle: Operand<'string'>, attrs: { readonly cancelPe
 /**
  * TensorFlow's QueueCloseV2: closes a queue
  * Stateful.
- * @param attrs.cancelPendingEnqueues default false
+ * @param attrs.cancelPendingEnqueues default: false
  */
 export function queueCloseV2(handle: Operand<'resource'>, attrs: { readonly cancelPendingEnqueues?: boolean } & BuildOptions = {}): Operation {
   return build('QueueCloseV2', [handle], { cancel_pending_enqueues: attrs.cancelPendingEnqueues }, attrs);
@@ -483,7 +483,7 @@ export function queueCloseV2(handle: Operand<'resource'>, attrs: { readonly canc
 /**
  * TensorFlow's QueueDequeue.
  * @param attrs.componentTypes at least 1
- * @param attrs.timeoutMs default -1
+ * @param attrs.timeoutMs default: -1
  */
 export function queueDequeue(handle: Operand<'string'>, attrs: { readonly componentTypes: readonly DType[]; readonly timeoutMs?: number | bigint } & BuildOptions): Output[] {
   return [...build('QueueDequeue', [handle], { component_types: attrs.componentTypes, timeout_ms: attrs.timeoutMs }, attrs).outputs];
@@ -492,7 +492,7 @@ export function queueDequeue(handle: Operand<'string'>, attrs: { readonly compon
 /**
  * TensorFlow's QueueDequeueMany.
  * @param attrs.componentTypes at least 1
- * @param attrs.timeoutMs default -1
+ * @param attrs.timeoutMs default: -1
  */
 export function queueDequeueMany(handle: Operand<'string'>, n: Operand<'int32'>, attrs: { readonly componentTypes: readonly DType[]; readonly timeoutMs?: number | bigint } & BuildOptions): Output[] {
   return [...build('QueueDequeueMany', [handle, n], { component_types: attrs.componentTypes, timeout_ms: attrs.timeoutMs }, attrs).outputs];
@@ -502,7 +502,7 @@ export function queueDequeueMany(handle: Operand<'string'>, n: Operand<'int32'>,
  * TensorFlow's QueueDequeueManyV2: takes several elements from a queue, joined
  * Stateful.
  * @param attrs.componentTypes at least 1
- * @param attrs.timeoutMs default -1
+ * @param attrs.timeoutMs default: -1
  */
 export function queueDequeueManyV2(handle: Operand<'resource'>, n: Operand<'int32'>, attrs: { readonly componentTypes: readonly DType[]; readonly timeoutMs?: number | bigint } & BuildOptions): Output[] {
   return [...build('QueueDequeueManyV2', [handle, n], { component_types: attrs.componentTypes, timeout_ms: attrs.timeoutMs }, attrs).outputs];
@@ -511,7 +511,7 @@ export function queueDequeueManyV2(handle: Operand<'resource'>, n: Operand<'int3
 /**
  * TensorFlow's QueueDequeueUpTo.
  * @param attrs.componentTypes at least 1
- * @param attrs.timeoutMs default -1
+ * @param attrs.timeoutMs default: -1
  */
 export function queueDequeueUpTo(handle: Operand<'string'>, n: Operand<'int32'>, attrs: { readonly componentTypes: readonly DType[]; readonly timeoutMs?: number | bigint } & BuildOptions): Output[] {
   return [...build('QueueDequeueUpTo', [handle, n], { component_types: attrs.componentTypes, timeout_ms: attrs.timeoutMs }, attrs).outputs];
@@ -521,7 +521,7 @@ export function queueDequeueUpTo(handle: Operand<'string'>, n: Operand<'int32'>,
  * TensorFlow's QueueDequeueUpToV2.
  * Stateful.
  * @param attrs.componentTypes at least 1
- * @param attrs.timeoutMs default -1
+ * @param attrs.timeoutMs default: -1
  */
 export function queueDequeueUpToV2(handle: Operand<'resource'>, n: Operand<'int32'>, attrs: { readonly componentTypes: readonly DType[]; readonly timeoutMs?: number | bigint } & BuildOptions): Output[] {
   return [...build('QueueDequeueUpToV2', [handle, n], { component_types: attrs.componentTypes, timeout_ms: attrs.timeoutMs }, attrs).outputs];
@@ -531,7 +531,7 @@ export function queueDequeueUpToV2(handle: Operand<'resource'>, n: Operand<'int3
  * TensorFlow's QueueDequeueV2: takes one element from a queue, waiting for it
  * Stateful.
  * @param attrs.componentTypes at least 1
- * @param attrs.timeoutMs default -1
+ * @param attrs.timeoutMs default: -1
  */
 export function queueDequeueV2(handle: Operand<'resource'>, attrs: { readonly componentTypes: readonly DType[]; readonly timeoutMs?: number | bigint } & BuildOptions): Output[] {
   return [...build('QueueDequeueV2', [handle], { component_types: attrs.componentTypes, timeout_ms: attrs.timeoutMs }, attrs).outputs];
@@ -539,7 +539,7 @@ export function queueDequeueV2(handle: Operand<'resource'>, attrs: { readonly co
 
 /**
  * TensorFlow's QueueEnqueue.
- * @param attrs.timeoutMs default -1
+ * @param attrs.timeoutMs default: -1
  */
 export function queueEnqueue(handle: Operand<'string'>, components: readonly Operand[], attrs: { readonly timeoutMs?: number | bigint } & BuildOptions = {}): Operation {
   return build('QueueEnqueue', [handle, components], { timeout_ms: attrs.timeoutMs }, attrs);
@@ -547,7 +547,7 @@ export function queueEnqueue(handle: Operand<'string'>, components: readonly Ope
 
 /**
  * TensorFlow's QueueEnqueueMany.
- * @param attrs.timeoutMs default -1
+ * @param attrs.timeoutMs default: -1
  */
 export function queueEnqueueMany(handle: Operand<'string'>, components: readonly Operand[], attrs: { readonly timeoutMs?: number | bigint } & BuildOptions = {}): Operation {
   return build('QueueEnqueueMany', [handle, components], { timeout_ms: attrs.timeoutMs }, attrs);
@@ -556,16 +556,16 @@ export function queueEnqueueMany(handle: Operand<'string'>, components: readonly
 /**
  * TensorFlow's QueueEnqueueManyV2: puts the rows of tensors into a queue
  * Stateful.
- * @param attrs.timeoutMs default -1
+ * @param attrs.timeoutMs default: -1
  */
 export function queueEnqueueManyV2(handle: Operand<'resource'>, components: readonly Operand[], attrs: { readonly timeoutMs?: number | bigint } & BuildOptions = {}): Operation {
   return build('QueueEnqueueManyV2', [handle, components], { timeout_ms: attrs.timeoutMs }, attrs);
 }
 
 /**
- * TensorFlow's QueueEnqueueV2: puts one element into a queue, waiting for room
+ * TensorFlow's QueueEnqueueV2: puts one element into a queue, waiting for space
  * Stateful.
- * @param attrs.timeoutMs default -1
+ * @param attrs.timeoutMs default: -1
  */
 export function queueEnqueueV2(handle: Operand<'resource'>, components: readonly Operand[], attrs: { readonly timeoutMs?: number | bigint } & BuildOptions = {}): Operation {
   return build('QueueEnqueueV2', [handle, components], { timeout_ms: attrs.timeoutMs }, attrs);

@@ -7,7 +7,7 @@ import { type BuildOptions, type Operand, build, lists, named } from '../build.j
 
 /**
  * TensorFlow's RFFT: Fourier transform of real numbers
- * @param attrs.tcomplex one of complex64, complex128; default complex64
+ * @param attrs.tcomplex one of complex64, complex128; default: complex64
  */
 export function rfft(input: Operand, fftLength: Operand<'int32'>, attrs: { readonly tcomplex?: DType } & BuildOptions = {}): Output {
   return build('RFFT', [input, fftLength], { Tcomplex: attrs.tcomplex }, attrs).output() as Output;
@@ -15,7 +15,7 @@ export function rfft(input: Operand, fftLength: Operand<'int32'>, attrs: { reado
 
 /**
  * TensorFlow's RFFT2D.
- * @param attrs.tcomplex one of complex64, complex128; default complex64
+ * @param attrs.tcomplex one of complex64, complex128; default: complex64
  */
 export function rfft2d(input: Operand, fftLength: Operand<'int32'>, attrs: { readonly tcomplex?: DType } & BuildOptions = {}): Output {
   return build('RFFT2D', [input, fftLength], { Tcomplex: attrs.tcomplex }, attrs).output() as Output;
@@ -23,7 +23,7 @@ export function rfft2d(input: Operand, fftLength: Operand<'int32'>, attrs: { rea
 
 /**
  * TensorFlow's RFFT3D.
- * @param attrs.tcomplex one of complex64, complex128; default complex64
+ * @param attrs.tcomplex one of complex64, complex128; default: complex64
  */
 export function rfft3d(input: Operand, fftLength: Operand<'int32'>, attrs: { readonly tcomplex?: DType } & BuildOptions = {}): Output {
   return build('RFFT3D', [input, fftLength], { Tcomplex: attrs.tcomplex }, attrs).output() as Output;
@@ -31,7 +31,7 @@ export function rfft3d(input: Operand, fftLength: Operand<'int32'>, attrs: { rea
 
 /**
  * TensorFlow's RFFTND.
- * @param attrs.tcomplex one of complex64, complex128; default complex64
+ * @param attrs.tcomplex one of complex64, complex128; default: complex64
  */
 export function rfftnd(input: Operand, fftLength: Operand<'int32'>, axes: Operand<'int32'>, attrs: { readonly tcomplex?: DType } & BuildOptions = {}): Output {
   return build('RFFTND', [input, fftLength, axes], { Tcomplex: attrs.tcomplex }, attrs).output() as Output;
@@ -46,7 +46,7 @@ export function rgbToHSV<T extends DType = DType>(images: Operand<T>, attrs: Bui
 
 /**
  * TensorFlow's RaggedBincount.
- * @param attrs.binaryOutput default false
+ * @param attrs.binaryOutput default: false
  */
 export function raggedBincount<T extends DType = DType>(splits: Operand<'int64'>, values: Operand, size: Operand, weights: Operand<T>, attrs: { readonly binaryOutput?: boolean } & BuildOptions = {}): Output<T> {
   return build('RaggedBincount', [splits, values, size, weights], { binary_output: attrs.binaryOutput }, attrs).output() as Output<T>;
@@ -54,8 +54,8 @@ export function raggedBincount<T extends DType = DType>(splits: Operand<'int64'>
 
 /**
  * TensorFlow's RaggedCountSparseOutput.
- * @param attrs.minlength at least -1; default -1
- * @param attrs.maxlength at least -1; default -1
+ * @param attrs.minlength at least -1; default: -1
+ * @param attrs.maxlength at least -1; default: -1
  * @returns outputIndices, outputValues, outputDenseShape
  */
 export function raggedCountSparseOutput<output_type extends DType = DType>(splits: Operand<'int64'>, values: Operand, weights: Operand<output_type>, attrs: { readonly minlength?: number | bigint; readonly maxlength?: number | bigint; readonly binaryOutput: boolean } & BuildOptions): { outputIndices: Output<'int64'>; outputValues: Output<output_type>; outputDenseShape: Output<'int64'> } {
@@ -100,7 +100,7 @@ export function raggedGather<Tvalues extends DType = DType, Tsplits extends DTyp
 
 /**
  * TensorFlow's RaggedRange.
- * @param attrs.tsplits one of int32, int64; default int64
+ * @param attrs.tsplits one of int32, int64; default: int64
  * @returns rtNestedSplits, rtDenseValues
  */
 export function raggedRange<T extends DType = DType>(starts: Operand<T>, limits: Operand<T>, deltas: Operand<T>, attrs: { readonly tsplits?: DType } & BuildOptions = {}): { rtNestedSplits: Output; rtDenseValues: Output<T> } {
@@ -111,7 +111,7 @@ export function raggedRange<T extends DType = DType>(starts: Operand<T>, limits:
  * TensorFlow's RaggedTensorFromVariant.
  * @param attrs.inputRaggedRank at least -1
  * @param attrs.outputRaggedRank at least 0
- * @param attrs.tsplits one of int32, int64; default int64
+ * @param attrs.tsplits one of int32, int64; default: int64
  * @returns outputNestedSplits, outputDenseValues
  */
 export function raggedTensorFromVariant<Tvalues extends DType = DType>(encodedRagged: Operand<'variant'>, attrs: { readonly inputRaggedRank: number | bigint; readonly outputRaggedRank: number | bigint; readonly tvalues: Tvalues; readonly tsplits?: DType } & BuildOptions): { outputNestedSplits: Output[]; outputDenseValues: Output<Tvalues> } {
@@ -151,8 +151,8 @@ export function raggedTensorToVariantGradient<Tvalues extends DType = DType>(enc
  * TensorFlow's RandomCrop.
  * Stateful.
  * @deprecated since GraphDef version 8
- * @param attrs.seed default 0
- * @param attrs.seed2 default 0
+ * @param attrs.seed default: 0
+ * @param attrs.seed2 default: 0
  */
 export function randomCrop<T extends DType = DType>(image: Operand<T>, size: Operand<'int64'>, attrs: { readonly seed?: number | bigint; readonly seed2?: number | bigint } & BuildOptions = {}): Output<T> {
   return build('RandomCrop', [image, size], { seed: attrs.seed, seed2: attrs.seed2 }, attrs).output() as Output<T>;
@@ -163,7 +163,7 @@ export function randomCrop<T extends DType = DType>(image: Operand<T>, size: Ope
  * Stateful.
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.metadata default ""
+ * @param attrs.metadata default: ""
  */
 export function randomDataset(seed: Operand<'int64'>, seed2: Operand<'int64'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
   return build('RandomDataset', [seed, seed2], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
@@ -172,10 +172,10 @@ export function randomDataset(seed: Operand<'int64'>, seed2: Operand<'int64'>, a
 /**
  * TensorFlow's RandomDatasetV2.
  * Stateful.
- * @param attrs.rerandomizeEachIteration default false
+ * @param attrs.rerandomizeEachIteration default: false
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.metadata default ""
+ * @param attrs.metadata default: ""
  */
 export function randomDatasetV2(seed: Operand<'int64'>, seed2: Operand<'int64'>, seedGenerator: Operand<'resource'>, attrs: { readonly rerandomizeEachIteration?: boolean; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
   return build('RandomDatasetV2', [seed, seed2, seedGenerator], { rerandomize_each_iteration: attrs.rerandomizeEachIteration, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
@@ -184,8 +184,8 @@ export function randomDatasetV2(seed: Operand<'int64'>, seed2: Operand<'int64'>,
 /**
  * TensorFlow's RandomGamma.
  * Stateful.
- * @param attrs.seed default 0
- * @param attrs.seed2 default 0
+ * @param attrs.seed default: 0
+ * @param attrs.seed2 default: 0
  */
 export function randomGamma<T extends DType = DType>(shape: Operand, alpha: Operand<T>, attrs: { readonly seed?: number | bigint; readonly seed2?: number | bigint } & BuildOptions = {}): Output<T> {
   return build('RandomGamma', [shape, alpha], { seed: attrs.seed, seed2: attrs.seed2 }, attrs).output() as Output<T>;
@@ -200,7 +200,7 @@ export function randomGammaGrad<T extends DType = DType>(alpha: Operand<T>, samp
 
 /**
  * TensorFlow's RandomIndexShuffle.
- * @param attrs.rounds default 4
+ * @param attrs.rounds default: 4
  */
 export function randomIndexShuffle<dtype extends DType = DType>(index: Operand<dtype>, seed: Operand, maxIndex: Operand<dtype>, attrs: { readonly rounds?: number | bigint } & BuildOptions = {}): Output<dtype> {
   return build('RandomIndexShuffle', [index, seed, maxIndex], { rounds: attrs.rounds }, attrs).output() as Output<dtype>;
@@ -210,8 +210,8 @@ export function randomIndexShuffle<dtype extends DType = DType>(index: Operand<d
  * TensorFlow's RandomPoisson.
  * Stateful.
  * @deprecated since GraphDef version 25
- * @param attrs.seed default 0
- * @param attrs.seed2 default 0
+ * @param attrs.seed default: 0
+ * @param attrs.seed2 default: 0
  */
 export function randomPoisson<dtype extends DType = DType>(shape: Operand, rate: Operand<dtype>, attrs: { readonly seed?: number | bigint; readonly seed2?: number | bigint } & BuildOptions = {}): Output<dtype> {
   return build('RandomPoisson', [shape, rate], { seed: attrs.seed, seed2: attrs.seed2 }, attrs).output() as Output<dtype>;
@@ -220,9 +220,9 @@ export function randomPoisson<dtype extends DType = DType>(shape: Operand, rate:
 /**
  * TensorFlow's RandomPoissonV2.
  * Stateful.
- * @param attrs.seed default 0
- * @param attrs.seed2 default 0
- * @param attrs.dtype one of float16, float32, float64, int32, int64; default int64
+ * @param attrs.seed default: 0
+ * @param attrs.seed2 default: 0
+ * @param attrs.dtype one of float16, float32, float64, int32, int64; default: int64
  */
 export function randomPoissonV2(shape: Operand, rate: Operand, attrs: { readonly seed?: number | bigint; readonly seed2?: number | bigint; readonly dtype?: DType } & BuildOptions = {}): Output {
   return build('RandomPoissonV2', [shape, rate], { seed: attrs.seed, seed2: attrs.seed2, dtype: attrs.dtype }, attrs).output() as Output;
@@ -231,8 +231,8 @@ export function randomPoissonV2(shape: Operand, rate: Operand, attrs: { readonly
 /**
  * TensorFlow's RandomShuffle: rows in random order
  * Stateful.
- * @param attrs.seed default 0
- * @param attrs.seed2 default 0
+ * @param attrs.seed default: 0
+ * @param attrs.seed2 default: 0
  */
 export function randomShuffle<T extends DType = DType>(value: Operand<T>, attrs: { readonly seed?: number | bigint; readonly seed2?: number | bigint } & BuildOptions = {}): Output<T> {
   return build('RandomShuffle', [value], { seed: attrs.seed, seed2: attrs.seed2 }, attrs).output() as Output<T>;
@@ -242,13 +242,13 @@ export function randomShuffle<T extends DType = DType>(value: Operand<T>, attrs:
  * TensorFlow's RandomShuffleQueue.
  * Stateful.
  * @param attrs.componentTypes at least 1
- * @param attrs.shapes at least 0; default []
- * @param attrs.capacity default -1
- * @param attrs.minAfterDequeue default 0
- * @param attrs.seed default 0
- * @param attrs.seed2 default 0
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
+ * @param attrs.shapes at least 0; default: []
+ * @param attrs.capacity default: -1
+ * @param attrs.minAfterDequeue default: 0
+ * @param attrs.seed default: 0
+ * @param attrs.seed2 default: 0
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
  */
 export function randomShuffleQueue(attrs: { readonly componentTypes: readonly DType[]; readonly shapes?: readonly PartialShape[]; readonly capacity?: number | bigint; readonly minAfterDequeue?: number | bigint; readonly seed?: number | bigint; readonly seed2?: number | bigint; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): Output<'string'> {
   return build('RandomShuffleQueue', [], { component_types: attrs.componentTypes, shapes: attrs.shapes, capacity: attrs.capacity, min_after_dequeue: attrs.minAfterDequeue, seed: attrs.seed, seed2: attrs.seed2, container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'string'>;
@@ -258,13 +258,13 @@ export function randomShuffleQueue(attrs: { readonly componentTypes: readonly DT
  * TensorFlow's RandomShuffleQueueV2.
  * Stateful.
  * @param attrs.componentTypes at least 1
- * @param attrs.shapes at least 0; default []
- * @param attrs.capacity default -1
- * @param attrs.minAfterDequeue default 0
- * @param attrs.seed default 0
- * @param attrs.seed2 default 0
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
+ * @param attrs.shapes at least 0; default: []
+ * @param attrs.capacity default: -1
+ * @param attrs.minAfterDequeue default: 0
+ * @param attrs.seed default: 0
+ * @param attrs.seed2 default: 0
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
  */
 export function randomShuffleQueueV2(attrs: { readonly componentTypes: readonly DType[]; readonly shapes?: readonly PartialShape[]; readonly capacity?: number | bigint; readonly minAfterDequeue?: number | bigint; readonly seed?: number | bigint; readonly seed2?: number | bigint; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): Output<'resource'> {
   return build('RandomShuffleQueueV2', [], { component_types: attrs.componentTypes, shapes: attrs.shapes, capacity: attrs.capacity, min_after_dequeue: attrs.minAfterDequeue, seed: attrs.seed, seed2: attrs.seed2, container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'resource'>;
@@ -273,8 +273,8 @@ export function randomShuffleQueueV2(attrs: { readonly componentTypes: readonly 
 /**
  * TensorFlow's RandomStandardNormal: numbers drawn from the normal distribution
  * Stateful.
- * @param attrs.seed default 0
- * @param attrs.seed2 default 0
+ * @param attrs.seed default: 0
+ * @param attrs.seed2 default: 0
  * @param attrs.dtype one of float16, bfloat16, float32, float64
  */
 export function randomStandardNormal<dtype extends DType = DType>(shape: Operand, attrs: { readonly seed?: number | bigint; readonly seed2?: number | bigint; readonly dtype: dtype } & BuildOptions): Output<dtype> {
@@ -282,10 +282,10 @@ export function randomStandardNormal<dtype extends DType = DType>(shape: Operand
 }
 
 /**
- * TensorFlow's RandomUniform: numbers drawn evenly from [0, 1)
+ * TensorFlow's RandomUniform: uniformly distributed numbers in [0, 1)
  * Stateful.
- * @param attrs.seed default 0
- * @param attrs.seed2 default 0
+ * @param attrs.seed default: 0
+ * @param attrs.seed2 default: 0
  * @param attrs.dtype one of float16, bfloat16, float32, float64
  */
 export function randomUniform<dtype extends DType = DType>(shape: Operand, attrs: { readonly seed?: number | bigint; readonly seed2?: number | bigint; readonly dtype: dtype } & BuildOptions): Output<dtype> {
@@ -293,10 +293,10 @@ export function randomUniform<dtype extends DType = DType>(shape: Operand, attrs
 }
 
 /**
- * TensorFlow's RandomUniformInt: integers drawn evenly from a range
+ * TensorFlow's RandomUniformInt: uniformly distributed integers of a range
  * Stateful.
- * @param attrs.seed default 0
- * @param attrs.seed2 default 0
+ * @param attrs.seed default: 0
+ * @param attrs.seed2 default: 0
  */
 export function randomUniformInt<Tout extends DType = DType>(shape: Operand, minval: Operand<Tout>, maxval: Operand<Tout>, attrs: { readonly seed?: number | bigint; readonly seed2?: number | bigint } & BuildOptions = {}): Output<Tout> {
   return build('RandomUniformInt', [shape, minval, maxval], { seed: attrs.seed, seed2: attrs.seed2 }, attrs).output() as Output<Tout>;
@@ -314,8 +314,8 @@ export function range<Tidx extends DType = DType>(start: Operand<Tidx>, limit: O
  * Stateful.
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.metadata default ""
- * @param attrs.replicateOnSplit default false
+ * @param attrs.metadata default: ""
+ * @param attrs.replicateOnSplit default: false
  */
 export function rangeDataset(start: Operand<'int64'>, stop: Operand<'int64'>, step: Operand<'int64'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array; readonly replicateOnSplit?: boolean } & BuildOptions): Output<'variant'> {
   return build('RangeDataset', [start, stop, step], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata, replicate_on_split: attrs.replicateOnSplit }, attrs).output() as Output<'variant'>;
@@ -347,7 +347,7 @@ export function readVariableOp<dtype extends DType = DType>(resource: Operand<'r
  * TensorFlow's ReadVariableXlaSplitND.
  * Stateful.
  * @param attrs.n at least 1
- * @param attrs.paddings default []
+ * @param attrs.paddings default: []
  */
 export function readVariableXlaSplitND<T extends DType = DType>(resource: Operand<'resource'>, attrs: { readonly t: T; readonly n: number | bigint; readonly numSplits: readonly (number | bigint)[]; readonly paddings?: readonly (number | bigint)[] } & BuildOptions): Output[] {
   return [...build('ReadVariableXlaSplitND', [resource], { T: attrs.t, N: attrs.n, num_splits: attrs.numSplits, paddings: attrs.paddings }, attrs).outputs];
@@ -464,7 +464,7 @@ export function readerSerializeStateV2(readerHandle: Operand<'resource'>, attrs:
 
 /**
  * TensorFlow's Real: real part
- * @param attrs.tout one of float32, float64; default float32
+ * @param attrs.tout one of float32, float64; default: float32
  */
 export function real(input: Operand, attrs: { readonly tout?: DType } & BuildOptions = {}): Output {
   return build('Real', [input], { Tout: attrs.tout }, attrs).output() as Output;
@@ -481,7 +481,7 @@ export function realDiv<T extends DType = DType>(x: Operand<T>, y: Operand<T>, a
  * TensorFlow's RebatchDataset.
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.useFallback default true
+ * @param attrs.useFallback default: true
  */
 export function rebatchDataset(inputDataset: Operand<'variant'>, numReplicas: Operand<'int64'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly useFallback?: boolean } & BuildOptions): Output<'variant'> {
   return build('RebatchDataset', [inputDataset, numReplicas], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, use_fallback: attrs.useFallback }, attrs).output() as Output<'variant'>;
@@ -513,12 +513,12 @@ export function reciprocalGrad<T extends DType = DType>(y: Operand<T>, dy: Opera
 /**
  * TensorFlow's RecordInput.
  * Stateful.
- * @param attrs.fileRandomSeed default 301
- * @param attrs.fileShuffleShiftRatio default 0
- * @param attrs.fileBufferSize default 10000
- * @param attrs.fileParallelism default 16
- * @param attrs.batchSize default 32
- * @param attrs.compressionType default ""
+ * @param attrs.fileRandomSeed default: 301
+ * @param attrs.fileShuffleShiftRatio default: 0
+ * @param attrs.fileBufferSize default: 10000
+ * @param attrs.fileParallelism default: 16
+ * @param attrs.batchSize default: 32
+ * @param attrs.compressionType default: ""
  */
 export function recordInput(attrs: { readonly filePattern: string | Uint8Array; readonly fileRandomSeed?: number | bigint; readonly fileShuffleShiftRatio?: number; readonly fileBufferSize?: number | bigint; readonly fileParallelism?: number | bigint; readonly batchSize?: number | bigint; readonly compressionType?: string | Uint8Array } & BuildOptions): Output<'string'> {
   return build('RecordInput', [], { file_pattern: attrs.filePattern, file_random_seed: attrs.fileRandomSeed, file_shuffle_shift_ratio: attrs.fileShuffleShiftRatio, file_buffer_size: attrs.fileBufferSize, file_parallelism: attrs.fileParallelism, batch_size: attrs.batchSize, compression_type: attrs.compressionType }, attrs).output() as Output<'string'>;
@@ -527,7 +527,7 @@ export function recordInput(attrs: { readonly filePattern: string | Uint8Array; 
 /**
  * TensorFlow's Recv.
  * Stateful.
- * @param attrs.clientTerminated default false
+ * @param attrs.clientTerminated default: false
  */
 export function recv<tensor_type extends DType = DType>(attrs: { readonly tensorType: tensor_type; readonly tensorName: string | Uint8Array; readonly sendDevice: string | Uint8Array; readonly sendDeviceIncarnation: number | bigint; readonly recvDevice: string | Uint8Array; readonly clientTerminated?: boolean } & BuildOptions): Output<tensor_type> {
   return build('Recv', [], { tensor_type: attrs.tensorType, tensor_name: attrs.tensorName, send_device: attrs.sendDevice, send_device_incarnation: attrs.sendDeviceIncarnation, recv_device: attrs.recvDevice, client_terminated: attrs.clientTerminated }, attrs).output() as Output<tensor_type>;
@@ -547,8 +547,8 @@ export function recvTPUEmbeddingActivations(attrs: { readonly numOutputs: number
  * Stateful.
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.useInterOpParallelism default true
- * @param attrs.metadata default ""
+ * @param attrs.useInterOpParallelism default: true
+ * @param attrs.metadata default: ""
  */
 export function reduceDataset(inputDataset: Operand<'variant'>, initialState: readonly Operand[], otherArguments: readonly Operand[], attrs: { readonly f: FunctionRef; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly useInterOpParallelism?: boolean; readonly metadata?: string | Uint8Array } & BuildOptions): Output[] {
   return [...build('ReduceDataset', [inputDataset, initialState, otherArguments], { f: attrs.f, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, use_inter_op_parallelism: attrs.useInterOpParallelism, metadata: attrs.metadata }, attrs).outputs];
@@ -556,8 +556,8 @@ export function reduceDataset(inputDataset: Operand<'variant'>, initialState: re
 
 /**
  * TensorFlow's ReduceJoin.
- * @param attrs.keepDims default false
- * @param attrs.separator default ""
+ * @param attrs.keepDims default: false
+ * @param attrs.separator default: ""
  */
 export function reduceJoin(inputs: Operand<'string'>, reductionIndices: Operand<'int32'>, attrs: { readonly keepDims?: boolean; readonly separator?: string | Uint8Array } & BuildOptions = {}): Output<'string'> {
   return build('ReduceJoin', [inputs, reductionIndices], { keep_dims: attrs.keepDims, separator: attrs.separator }, attrs).output() as Output<'string'>;
@@ -565,8 +565,8 @@ export function reduceJoin(inputs: Operand<'string'>, reductionIndices: Operand<
 
 /**
  * TensorFlow's RefEnter.
- * @param attrs.isConstant default false
- * @param attrs.parallelIterations default 10
+ * @param attrs.isConstant default: false
+ * @param attrs.parallelIterations default: 10
  */
 export function refEnter<T extends DType = DType>(data: Operand<T>, attrs: { readonly frameName: string | Uint8Array; readonly isConstant?: boolean; readonly parallelIterations?: number | bigint } & BuildOptions): Output<T> {
   return build('RefEnter', [data], { frame_name: attrs.frameName, is_constant: attrs.isConstant, parallel_iterations: attrs.parallelIterations }, attrs).output() as Output<T>;
@@ -625,7 +625,7 @@ export function regexFullMatch(input: Operand<'string'>, pattern: Operand<'strin
 
 /**
  * TensorFlow's RegexReplace: replaces what matches a pattern
- * @param attrs.replaceGlobal default true
+ * @param attrs.replaceGlobal default: true
  */
 export function regexReplace(input: Operand<'string'>, pattern: Operand<'string'>, rewrite: Operand<'string'>, attrs: { readonly replaceGlobal?: boolean } & BuildOptions = {}): Output<'string'> {
   return build('RegexReplace', [input, pattern, rewrite], { replace_global: attrs.replaceGlobal }, attrs).output() as Output<'string'>;
@@ -633,8 +633,8 @@ export function regexReplace(input: Operand<'string'>, pattern: Operand<'string'
 
 /**
  * TensorFlow's RegisterDataset.
- * @param attrs.elementSpec default ""
- * @param attrs.metadata default ""
+ * @param attrs.elementSpec default: ""
+ * @param attrs.metadata default: ""
  */
 export function registerDataset(dataset: Operand<'variant'>, address: Operand<'string'>, protocol: Operand<'string'>, attrs: { readonly externalStatePolicy: number | bigint; readonly elementSpec?: string | Uint8Array; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'int64'> {
   return build('RegisterDataset', [dataset, address, protocol], { external_state_policy: attrs.externalStatePolicy, element_spec: attrs.elementSpec, metadata: attrs.metadata }, attrs).output() as Output<'int64'>;
@@ -642,9 +642,9 @@ export function registerDataset(dataset: Operand<'variant'>, address: Operand<'s
 
 /**
  * TensorFlow's RegisterDatasetV2.
- * @param attrs.elementSpec default ""
- * @param attrs.requestedDatasetId default ""
- * @param attrs.metadata default ""
+ * @param attrs.elementSpec default: ""
+ * @param attrs.requestedDatasetId default: ""
+ * @param attrs.metadata default: ""
  */
 export function registerDatasetV2(dataset: Operand<'variant'>, address: Operand<'string'>, protocol: Operand<'string'>, attrs: { readonly externalStatePolicy: number | bigint; readonly elementSpec?: string | Uint8Array; readonly requestedDatasetId?: string | Uint8Array; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'string'> {
   return build('RegisterDatasetV2', [dataset, address, protocol], { external_state_policy: attrs.externalStatePolicy, element_spec: attrs.elementSpec, requested_dataset_id: attrs.requestedDatasetId, metadata: attrs.metadata }, attrs).output() as Output<'string'>;
@@ -705,7 +705,7 @@ export function remoteCall(target: Operand<'string'>, args: readonly Operand[], 
  * TensorFlow's RepeatDataset: a dataset several times over
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.metadata default ""
+ * @param attrs.metadata default: ""
  */
 export function repeatDataset(inputDataset: Operand<'variant'>, count: Operand<'int64'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
   return build('RepeatDataset', [inputDataset, count], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
@@ -738,7 +738,7 @@ export function requantize<out_type extends DType = DType>(input: Operand, input
 
 /**
  * TensorFlow's RequantizePerChannel.
- * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default quint8
+ * @param attrs.outType one of qint8, quint8, qint32, qint16, quint16; default: quint8
  * @returns output, outputMin, outputMax
  */
 export function requantizePerChannel(input: Operand, inputMin: Operand<'float32'>, inputMax: Operand<'float32'>, requestedOutputMin: Operand<'float32'>, requestedOutputMax: Operand<'float32'>, attrs: { readonly outType?: DType } & BuildOptions = {}): { output: Output; outputMin: Output<'float32'>; outputMax: Output<'float32'> } {
@@ -754,7 +754,7 @@ export function reshape<T extends DType = DType>(tensor: Operand<T>, shape: Oper
 
 /**
  * TensorFlow's ResizeArea.
- * @param attrs.alignCorners default false
+ * @param attrs.alignCorners default: false
  */
 export function resizeArea(images: Operand, size: Operand<'int32'>, attrs: { readonly alignCorners?: boolean } & BuildOptions = {}): Output<'float32'> {
   return build('ResizeArea', [images, size], { align_corners: attrs.alignCorners }, attrs).output() as Output<'float32'>;
@@ -762,8 +762,8 @@ export function resizeArea(images: Operand, size: Operand<'int32'>, attrs: { rea
 
 /**
  * TensorFlow's ResizeBicubic.
- * @param attrs.alignCorners default false
- * @param attrs.halfPixelCenters default false
+ * @param attrs.alignCorners default: false
+ * @param attrs.halfPixelCenters default: false
  */
 export function resizeBicubic(images: Operand, size: Operand<'int32'>, attrs: { readonly alignCorners?: boolean; readonly halfPixelCenters?: boolean } & BuildOptions = {}): Output<'float32'> {
   return build('ResizeBicubic', [images, size], { align_corners: attrs.alignCorners, half_pixel_centers: attrs.halfPixelCenters }, attrs).output() as Output<'float32'>;
@@ -771,8 +771,8 @@ export function resizeBicubic(images: Operand, size: Operand<'int32'>, attrs: { 
 
 /**
  * TensorFlow's ResizeBicubicGrad.
- * @param attrs.alignCorners default false
- * @param attrs.halfPixelCenters default false
+ * @param attrs.alignCorners default: false
+ * @param attrs.halfPixelCenters default: false
  */
 export function resizeBicubicGrad<T extends DType = DType>(grads: Operand<'float32'>, originalImage: Operand<T>, attrs: { readonly alignCorners?: boolean; readonly halfPixelCenters?: boolean } & BuildOptions = {}): Output<T> {
   return build('ResizeBicubicGrad', [grads, originalImage], { align_corners: attrs.alignCorners, half_pixel_centers: attrs.halfPixelCenters }, attrs).output() as Output<T>;
@@ -780,8 +780,8 @@ export function resizeBicubicGrad<T extends DType = DType>(grads: Operand<'float
 
 /**
  * TensorFlow's ResizeBilinear: scales images, linear between pixels
- * @param attrs.alignCorners default false
- * @param attrs.halfPixelCenters default false
+ * @param attrs.alignCorners default: false
+ * @param attrs.halfPixelCenters default: false
  */
 export function resizeBilinear(images: Operand, size: Operand<'int32'>, attrs: { readonly alignCorners?: boolean; readonly halfPixelCenters?: boolean } & BuildOptions = {}): Output<'float32'> {
   return build('ResizeBilinear', [images, size], { align_corners: attrs.alignCorners, half_pixel_centers: attrs.halfPixelCenters }, attrs).output() as Output<'float32'>;
@@ -789,8 +789,8 @@ export function resizeBilinear(images: Operand, size: Operand<'int32'>, attrs: {
 
 /**
  * TensorFlow's ResizeBilinearGrad.
- * @param attrs.alignCorners default false
- * @param attrs.halfPixelCenters default false
+ * @param attrs.alignCorners default: false
+ * @param attrs.halfPixelCenters default: false
  */
 export function resizeBilinearGrad<T extends DType = DType>(grads: Operand<'float32'>, originalImage: Operand<T>, attrs: { readonly alignCorners?: boolean; readonly halfPixelCenters?: boolean } & BuildOptions = {}): Output<T> {
   return build('ResizeBilinearGrad', [grads, originalImage], { align_corners: attrs.alignCorners, half_pixel_centers: attrs.halfPixelCenters }, attrs).output() as Output<T>;
@@ -798,8 +798,8 @@ export function resizeBilinearGrad<T extends DType = DType>(grads: Operand<'floa
 
 /**
  * TensorFlow's ResizeNearestNeighbor: scales images by the nearest pixel
- * @param attrs.alignCorners default false
- * @param attrs.halfPixelCenters default false
+ * @param attrs.alignCorners default: false
+ * @param attrs.halfPixelCenters default: false
  */
 export function resizeNearestNeighbor<T extends DType = DType>(images: Operand<T>, size: Operand<'int32'>, attrs: { readonly alignCorners?: boolean; readonly halfPixelCenters?: boolean } & BuildOptions = {}): Output<T> {
   return build('ResizeNearestNeighbor', [images, size], { align_corners: attrs.alignCorners, half_pixel_centers: attrs.halfPixelCenters }, attrs).output() as Output<T>;
@@ -807,8 +807,8 @@ export function resizeNearestNeighbor<T extends DType = DType>(images: Operand<T
 
 /**
  * TensorFlow's ResizeNearestNeighborGrad.
- * @param attrs.alignCorners default false
- * @param attrs.halfPixelCenters default false
+ * @param attrs.alignCorners default: false
+ * @param attrs.halfPixelCenters default: false
  */
 export function resizeNearestNeighborGrad<T extends DType = DType>(grads: Operand<T>, size: Operand<'int32'>, attrs: { readonly alignCorners?: boolean; readonly halfPixelCenters?: boolean } & BuildOptions = {}): Output<T> {
   return build('ResizeNearestNeighborGrad', [grads, size], { align_corners: attrs.alignCorners, half_pixel_centers: attrs.halfPixelCenters }, attrs).output() as Output<T>;
@@ -850,7 +850,7 @@ export function resourceAccumulatorTakeGradient<dtype extends DType = DType>(han
 /**
  * TensorFlow's ResourceApplyAdaMax.
  * Stateful.
- * @param attrs.useLocking default false
+ * @param attrs.useLocking default: false
  */
 export function resourceApplyAdaMax(var_: Operand<'resource'>, m: Operand<'resource'>, v: Operand<'resource'>, beta1Power: Operand, lr: Operand, beta1: Operand, beta2: Operand, epsilon: Operand, grad: Operand, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Operation {
   return build('ResourceApplyAdaMax', [var_, m, v, beta1Power, lr, beta1, beta2, epsilon, grad], { use_locking: attrs.useLocking }, attrs);
@@ -859,7 +859,7 @@ export function resourceApplyAdaMax(var_: Operand<'resource'>, m: Operand<'resou
 /**
  * TensorFlow's ResourceApplyAdadelta.
  * Stateful.
- * @param attrs.useLocking default false
+ * @param attrs.useLocking default: false
  */
 export function resourceApplyAdadelta(var_: Operand<'resource'>, accum: Operand<'resource'>, accumUpdate: Operand<'resource'>, lr: Operand, rho: Operand, epsilon: Operand, grad: Operand, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Operation {
   return build('ResourceApplyAdadelta', [var_, accum, accumUpdate, lr, rho, epsilon, grad], { use_locking: attrs.useLocking }, attrs);
@@ -868,8 +868,8 @@ export function resourceApplyAdadelta(var_: Operand<'resource'>, accum: Operand<
 /**
  * TensorFlow's ResourceApplyAdagrad: one step of Adagrad on a variable
  * Stateful.
- * @param attrs.useLocking default false
- * @param attrs.updateSlots default true
+ * @param attrs.useLocking default: false
+ * @param attrs.updateSlots default: true
  */
 export function resourceApplyAdagrad(var_: Operand<'resource'>, accum: Operand<'resource'>, lr: Operand, grad: Operand, attrs: { readonly useLocking?: boolean; readonly updateSlots?: boolean } & BuildOptions = {}): Operation {
   return build('ResourceApplyAdagrad', [var_, accum, lr, grad], { use_locking: attrs.useLocking, update_slots: attrs.updateSlots }, attrs);
@@ -878,7 +878,7 @@ export function resourceApplyAdagrad(var_: Operand<'resource'>, accum: Operand<'
 /**
  * TensorFlow's ResourceApplyAdagradDA.
  * Stateful.
- * @param attrs.useLocking default false
+ * @param attrs.useLocking default: false
  */
 export function resourceApplyAdagradDA(var_: Operand<'resource'>, gradientAccumulator: Operand<'resource'>, gradientSquaredAccumulator: Operand<'resource'>, grad: Operand, lr: Operand, l1: Operand, l2: Operand, globalStep: Operand<'int64'>, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Operation {
   return build('ResourceApplyAdagradDA', [var_, gradientAccumulator, gradientSquaredAccumulator, grad, lr, l1, l2, globalStep], { use_locking: attrs.useLocking }, attrs);
@@ -887,8 +887,8 @@ export function resourceApplyAdagradDA(var_: Operand<'resource'>, gradientAccumu
 /**
  * TensorFlow's ResourceApplyAdagradV2.
  * Stateful.
- * @param attrs.useLocking default false
- * @param attrs.updateSlots default true
+ * @param attrs.useLocking default: false
+ * @param attrs.updateSlots default: true
  */
 export function resourceApplyAdagradV2(var_: Operand<'resource'>, accum: Operand<'resource'>, lr: Operand, epsilon: Operand, grad: Operand, attrs: { readonly useLocking?: boolean; readonly updateSlots?: boolean } & BuildOptions = {}): Operation {
   return build('ResourceApplyAdagradV2', [var_, accum, lr, epsilon, grad], { use_locking: attrs.useLocking, update_slots: attrs.updateSlots }, attrs);
@@ -897,8 +897,8 @@ export function resourceApplyAdagradV2(var_: Operand<'resource'>, accum: Operand
 /**
  * TensorFlow's ResourceApplyAdam: one step of Adam on a variable
  * Stateful.
- * @param attrs.useLocking default false
- * @param attrs.useNesterov default false
+ * @param attrs.useLocking default: false
+ * @param attrs.useNesterov default: false
  */
 export function resourceApplyAdam(var_: Operand<'resource'>, m: Operand<'resource'>, v: Operand<'resource'>, beta1Power: Operand, beta2Power: Operand, lr: Operand, beta1: Operand, beta2: Operand, epsilon: Operand, grad: Operand, attrs: { readonly useLocking?: boolean; readonly useNesterov?: boolean } & BuildOptions = {}): Operation {
   return build('ResourceApplyAdam', [var_, m, v, beta1Power, beta2Power, lr, beta1, beta2, epsilon, grad], { use_locking: attrs.useLocking, use_nesterov: attrs.useNesterov }, attrs);
@@ -907,7 +907,7 @@ export function resourceApplyAdam(var_: Operand<'resource'>, m: Operand<'resourc
 /**
  * TensorFlow's ResourceApplyAdamWithAmsgrad.
  * Stateful.
- * @param attrs.useLocking default false
+ * @param attrs.useLocking default: false
  */
 export function resourceApplyAdamWithAmsgrad(var_: Operand<'resource'>, m: Operand<'resource'>, v: Operand<'resource'>, vhat: Operand<'resource'>, beta1Power: Operand, beta2Power: Operand, lr: Operand, beta1: Operand, beta2: Operand, epsilon: Operand, grad: Operand, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Operation {
   return build('ResourceApplyAdamWithAmsgrad', [var_, m, v, vhat, beta1Power, beta2Power, lr, beta1, beta2, epsilon, grad], { use_locking: attrs.useLocking }, attrs);
@@ -916,7 +916,7 @@ export function resourceApplyAdamWithAmsgrad(var_: Operand<'resource'>, m: Opera
 /**
  * TensorFlow's ResourceApplyAddSign.
  * Stateful.
- * @param attrs.useLocking default false
+ * @param attrs.useLocking default: false
  */
 export function resourceApplyAddSign(var_: Operand<'resource'>, m: Operand<'resource'>, lr: Operand, alpha: Operand, signDecay: Operand, beta: Operand, grad: Operand, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Operation {
   return build('ResourceApplyAddSign', [var_, m, lr, alpha, signDecay, beta, grad], { use_locking: attrs.useLocking }, attrs);
@@ -925,7 +925,7 @@ export function resourceApplyAddSign(var_: Operand<'resource'>, m: Operand<'reso
 /**
  * TensorFlow's ResourceApplyCenteredRMSProp.
  * Stateful.
- * @param attrs.useLocking default false
+ * @param attrs.useLocking default: false
  */
 export function resourceApplyCenteredRMSProp(var_: Operand<'resource'>, mg: Operand<'resource'>, ms: Operand<'resource'>, mom: Operand<'resource'>, lr: Operand, rho: Operand, momentum: Operand, epsilon: Operand, grad: Operand, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Operation {
   return build('ResourceApplyCenteredRMSProp', [var_, mg, ms, mom, lr, rho, momentum, epsilon, grad], { use_locking: attrs.useLocking }, attrs);
@@ -934,8 +934,8 @@ export function resourceApplyCenteredRMSProp(var_: Operand<'resource'>, mg: Oper
 /**
  * TensorFlow's ResourceApplyFtrl: one step of FTRL on a variable
  * Stateful.
- * @param attrs.useLocking default false
- * @param attrs.multiplyLinearByLr default false
+ * @param attrs.useLocking default: false
+ * @param attrs.multiplyLinearByLr default: false
  */
 export function resourceApplyFtrl(var_: Operand<'resource'>, accum: Operand<'resource'>, linear: Operand<'resource'>, grad: Operand, lr: Operand, l1: Operand, l2: Operand, lrPower: Operand, attrs: { readonly useLocking?: boolean; readonly multiplyLinearByLr?: boolean } & BuildOptions = {}): Operation {
   return build('ResourceApplyFtrl', [var_, accum, linear, grad, lr, l1, l2, lrPower], { use_locking: attrs.useLocking, multiply_linear_by_lr: attrs.multiplyLinearByLr }, attrs);
@@ -944,8 +944,8 @@ export function resourceApplyFtrl(var_: Operand<'resource'>, accum: Operand<'res
 /**
  * TensorFlow's ResourceApplyFtrlV2.
  * Stateful.
- * @param attrs.useLocking default false
- * @param attrs.multiplyLinearByLr default false
+ * @param attrs.useLocking default: false
+ * @param attrs.multiplyLinearByLr default: false
  */
 export function resourceApplyFtrlV2(var_: Operand<'resource'>, accum: Operand<'resource'>, linear: Operand<'resource'>, grad: Operand, lr: Operand, l1: Operand, l2: Operand, l2Shrinkage: Operand, lrPower: Operand, attrs: { readonly useLocking?: boolean; readonly multiplyLinearByLr?: boolean } & BuildOptions = {}): Operation {
   return build('ResourceApplyFtrlV2', [var_, accum, linear, grad, lr, l1, l2, l2Shrinkage, lrPower], { use_locking: attrs.useLocking, multiply_linear_by_lr: attrs.multiplyLinearByLr }, attrs);
@@ -954,7 +954,7 @@ export function resourceApplyFtrlV2(var_: Operand<'resource'>, accum: Operand<'r
 /**
  * TensorFlow's ResourceApplyGradientDescent: one step of gradient descent on a variable
  * Stateful.
- * @param attrs.useLocking default false
+ * @param attrs.useLocking default: false
  */
 export function resourceApplyGradientDescent(var_: Operand<'resource'>, alpha: Operand, delta: Operand, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Operation {
   return build('ResourceApplyGradientDescent', [var_, alpha, delta], { use_locking: attrs.useLocking }, attrs);
@@ -963,8 +963,8 @@ export function resourceApplyGradientDescent(var_: Operand<'resource'>, alpha: O
 /**
  * TensorFlow's ResourceApplyKerasMomentum.
  * Stateful.
- * @param attrs.useLocking default false
- * @param attrs.useNesterov default false
+ * @param attrs.useLocking default: false
+ * @param attrs.useNesterov default: false
  */
 export function resourceApplyKerasMomentum(var_: Operand<'resource'>, accum: Operand<'resource'>, lr: Operand, grad: Operand, momentum: Operand, attrs: { readonly useLocking?: boolean; readonly useNesterov?: boolean } & BuildOptions = {}): Operation {
   return build('ResourceApplyKerasMomentum', [var_, accum, lr, grad, momentum], { use_locking: attrs.useLocking, use_nesterov: attrs.useNesterov }, attrs);
@@ -973,8 +973,8 @@ export function resourceApplyKerasMomentum(var_: Operand<'resource'>, accum: Ope
 /**
  * TensorFlow's ResourceApplyMomentum: one step of gradient descent with momentum on a variable
  * Stateful.
- * @param attrs.useLocking default false
- * @param attrs.useNesterov default false
+ * @param attrs.useLocking default: false
+ * @param attrs.useNesterov default: false
  */
 export function resourceApplyMomentum(var_: Operand<'resource'>, accum: Operand<'resource'>, lr: Operand, grad: Operand, momentum: Operand, attrs: { readonly useLocking?: boolean; readonly useNesterov?: boolean } & BuildOptions = {}): Operation {
   return build('ResourceApplyMomentum', [var_, accum, lr, grad, momentum], { use_locking: attrs.useLocking, use_nesterov: attrs.useNesterov }, attrs);
@@ -983,7 +983,7 @@ export function resourceApplyMomentum(var_: Operand<'resource'>, accum: Operand<
 /**
  * TensorFlow's ResourceApplyPowerSign.
  * Stateful.
- * @param attrs.useLocking default false
+ * @param attrs.useLocking default: false
  */
 export function resourceApplyPowerSign(var_: Operand<'resource'>, m: Operand<'resource'>, lr: Operand, logbase: Operand, signDecay: Operand, beta: Operand, grad: Operand, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Operation {
   return build('ResourceApplyPowerSign', [var_, m, lr, logbase, signDecay, beta, grad], { use_locking: attrs.useLocking }, attrs);
@@ -992,7 +992,7 @@ export function resourceApplyPowerSign(var_: Operand<'resource'>, m: Operand<'re
 /**
  * TensorFlow's ResourceApplyProximalAdagrad.
  * Stateful.
- * @param attrs.useLocking default false
+ * @param attrs.useLocking default: false
  */
 export function resourceApplyProximalAdagrad(var_: Operand<'resource'>, accum: Operand<'resource'>, lr: Operand, l1: Operand, l2: Operand, grad: Operand, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Operation {
   return build('ResourceApplyProximalAdagrad', [var_, accum, lr, l1, l2, grad], { use_locking: attrs.useLocking }, attrs);
@@ -1001,7 +1001,7 @@ export function resourceApplyProximalAdagrad(var_: Operand<'resource'>, accum: O
 /**
  * TensorFlow's ResourceApplyProximalGradientDescent.
  * Stateful.
- * @param attrs.useLocking default false
+ * @param attrs.useLocking default: false
  */
 export function resourceApplyProximalGradientDescent(var_: Operand<'resource'>, alpha: Operand, l1: Operand, l2: Operand, delta: Operand, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Operation {
   return build('ResourceApplyProximalGradientDescent', [var_, alpha, l1, l2, delta], { use_locking: attrs.useLocking }, attrs);
@@ -1010,7 +1010,7 @@ export function resourceApplyProximalGradientDescent(var_: Operand<'resource'>, 
 /**
  * TensorFlow's ResourceApplyRMSProp: one step of RMSProp on a variable
  * Stateful.
- * @param attrs.useLocking default false
+ * @param attrs.useLocking default: false
  */
 export function resourceApplyRMSProp(var_: Operand<'resource'>, ms: Operand<'resource'>, mom: Operand<'resource'>, lr: Operand, rho: Operand, momentum: Operand, epsilon: Operand, grad: Operand, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Operation {
   return build('ResourceApplyRMSProp', [var_, ms, mom, lr, rho, momentum, epsilon, grad], { use_locking: attrs.useLocking }, attrs);
@@ -1020,9 +1020,9 @@ export function resourceApplyRMSProp(var_: Operand<'resource'>, ms: Operand<'res
  * TensorFlow's ResourceConditionalAccumulator.
  * Stateful.
  * @param attrs.dtype one of float32, float64, int32, uint8, int16, int8, complex64, int64, qint8, quint8, qint32, bfloat16, qint16, quint16, uint16, complex128, float16, uint32, uint64
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
- * @param attrs.reductionType default "MEAN"
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
+ * @param attrs.reductionType default: "MEAN"
  */
 export function resourceConditionalAccumulator(attrs: { readonly dtype: DType; readonly shape: PartialShape; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array; readonly reductionType?: 'MEAN' | 'SUM' } & BuildOptions): Output<'resource'> {
   return build('ResourceConditionalAccumulator', [], { dtype: attrs.dtype, shape: attrs.shape, container: attrs.container, shared_name: attrs.sharedName, reduction_type: attrs.reductionType }, attrs).output() as Output<'resource'>;
@@ -1040,8 +1040,8 @@ export function resourceCountUpTo<T extends DType = DType>(resource: Operand<'re
 /**
  * TensorFlow's ResourceGather: rows of a variable, without reading the rest
  * Stateful.
- * @param attrs.batchDims default 0
- * @param attrs.validateIndices default true
+ * @param attrs.batchDims default: 0
+ * @param attrs.validateIndices default: true
  */
 export function resourceGather<dtype extends DType = DType>(resource: Operand<'resource'>, indices: Operand, attrs: { readonly batchDims?: number | bigint; readonly validateIndices?: boolean; readonly dtype: dtype } & BuildOptions): Output<dtype> {
   return build('ResourceGather', [resource, indices], { batch_dims: attrs.batchDims, validate_indices: attrs.validateIndices, dtype: attrs.dtype }, attrs).output() as Output<dtype>;
@@ -1098,8 +1098,8 @@ export function resourceScatterMul(resource: Operand<'resource'>, indices: Opera
 /**
  * TensorFlow's ResourceScatterNdAdd.
  * Stateful.
- * @param attrs.useLocking default true
- * @param attrs.badIndicesPolicy default ""
+ * @param attrs.useLocking default: true
+ * @param attrs.badIndicesPolicy default: ""
  */
 export function resourceScatterNdAdd(ref: Operand<'resource'>, indices: Operand, updates: Operand, attrs: { readonly useLocking?: boolean; readonly badIndicesPolicy?: string | Uint8Array } & BuildOptions = {}): Operation {
   return build('ResourceScatterNdAdd', [ref, indices, updates], { use_locking: attrs.useLocking, bad_indices_policy: attrs.badIndicesPolicy }, attrs);
@@ -1108,8 +1108,8 @@ export function resourceScatterNdAdd(ref: Operand<'resource'>, indices: Operand,
 /**
  * TensorFlow's ResourceScatterNdMax.
  * Stateful.
- * @param attrs.useLocking default true
- * @param attrs.badIndicesPolicy default ""
+ * @param attrs.useLocking default: true
+ * @param attrs.badIndicesPolicy default: ""
  */
 export function resourceScatterNdMax(ref: Operand<'resource'>, indices: Operand, updates: Operand, attrs: { readonly useLocking?: boolean; readonly badIndicesPolicy?: string | Uint8Array } & BuildOptions = {}): Operation {
   return build('ResourceScatterNdMax', [ref, indices, updates], { use_locking: attrs.useLocking, bad_indices_policy: attrs.badIndicesPolicy }, attrs);
@@ -1118,8 +1118,8 @@ export function resourceScatterNdMax(ref: Operand<'resource'>, indices: Operand,
 /**
  * TensorFlow's ResourceScatterNdMin.
  * Stateful.
- * @param attrs.useLocking default true
- * @param attrs.badIndicesPolicy default ""
+ * @param attrs.useLocking default: true
+ * @param attrs.badIndicesPolicy default: ""
  */
 export function resourceScatterNdMin(ref: Operand<'resource'>, indices: Operand, updates: Operand, attrs: { readonly useLocking?: boolean; readonly badIndicesPolicy?: string | Uint8Array } & BuildOptions = {}): Operation {
   return build('ResourceScatterNdMin', [ref, indices, updates], { use_locking: attrs.useLocking, bad_indices_policy: attrs.badIndicesPolicy }, attrs);
@@ -1128,8 +1128,8 @@ export function resourceScatterNdMin(ref: Operand<'resource'>, indices: Operand,
 /**
  * TensorFlow's ResourceScatterNdSub.
  * Stateful.
- * @param attrs.useLocking default true
- * @param attrs.badIndicesPolicy default ""
+ * @param attrs.useLocking default: true
+ * @param attrs.badIndicesPolicy default: ""
  */
 export function resourceScatterNdSub(ref: Operand<'resource'>, indices: Operand, updates: Operand, attrs: { readonly useLocking?: boolean; readonly badIndicesPolicy?: string | Uint8Array } & BuildOptions = {}): Operation {
   return build('ResourceScatterNdSub', [ref, indices, updates], { use_locking: attrs.useLocking, bad_indices_policy: attrs.badIndicesPolicy }, attrs);
@@ -1138,8 +1138,8 @@ export function resourceScatterNdSub(ref: Operand<'resource'>, indices: Operand,
 /**
  * TensorFlow's ResourceScatterNdUpdate.
  * Stateful.
- * @param attrs.useLocking default true
- * @param attrs.badIndicesPolicy default ""
+ * @param attrs.useLocking default: true
+ * @param attrs.badIndicesPolicy default: ""
  */
 export function resourceScatterNdUpdate(ref: Operand<'resource'>, indices: Operand, updates: Operand, attrs: { readonly useLocking?: boolean; readonly badIndicesPolicy?: string | Uint8Array } & BuildOptions = {}): Operation {
   return build('ResourceScatterNdUpdate', [ref, indices, updates], { use_locking: attrs.useLocking, bad_indices_policy: attrs.badIndicesPolicy }, attrs);
@@ -1164,7 +1164,7 @@ export function resourceScatterUpdate(resource: Operand<'resource'>, indices: Op
 /**
  * TensorFlow's ResourceSparseApplyAdadelta.
  * Stateful.
- * @param attrs.useLocking default false
+ * @param attrs.useLocking default: false
  */
 export function resourceSparseApplyAdadelta(var_: Operand<'resource'>, accum: Operand<'resource'>, accumUpdate: Operand<'resource'>, lr: Operand, rho: Operand, epsilon: Operand, grad: Operand, indices: Operand, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Operation {
   return build('ResourceSparseApplyAdadelta', [var_, accum, accumUpdate, lr, rho, epsilon, grad, indices], { use_locking: attrs.useLocking }, attrs);
@@ -1173,8 +1173,8 @@ export function resourceSparseApplyAdadelta(var_: Operand<'resource'>, accum: Op
 /**
  * TensorFlow's ResourceSparseApplyAdagrad: one step of Adagrad on some rows of a variable
  * Stateful.
- * @param attrs.useLocking default false
- * @param attrs.updateSlots default true
+ * @param attrs.useLocking default: false
+ * @param attrs.updateSlots default: true
  */
 export function resourceSparseApplyAdagrad(var_: Operand<'resource'>, accum: Operand<'resource'>, lr: Operand, grad: Operand, indices: Operand, attrs: { readonly useLocking?: boolean; readonly updateSlots?: boolean } & BuildOptions = {}): Operation {
   return build('ResourceSparseApplyAdagrad', [var_, accum, lr, grad, indices], { use_locking: attrs.useLocking, update_slots: attrs.updateSlots }, attrs);
@@ -1183,7 +1183,7 @@ export function resourceSparseApplyAdagrad(var_: Operand<'resource'>, accum: Ope
 /**
  * TensorFlow's ResourceSparseApplyAdagradDA.
  * Stateful.
- * @param attrs.useLocking default false
+ * @param attrs.useLocking default: false
  */
 export function resourceSparseApplyAdagradDA(var_: Operand<'resource'>, gradientAccumulator: Operand<'resource'>, gradientSquaredAccumulator: Operand<'resource'>, grad: Operand, indices: Operand, lr: Operand, l1: Operand, l2: Operand, globalStep: Operand<'int64'>, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Operation {
   return build('ResourceSparseApplyAdagradDA', [var_, gradientAccumulator, gradientSquaredAccumulator, grad, indices, lr, l1, l2, globalStep], { use_locking: attrs.useLocking }, attrs);
@@ -1192,8 +1192,8 @@ export function resourceSparseApplyAdagradDA(var_: Operand<'resource'>, gradient
 /**
  * TensorFlow's ResourceSparseApplyAdagradV2.
  * Stateful.
- * @param attrs.useLocking default false
- * @param attrs.updateSlots default true
+ * @param attrs.useLocking default: false
+ * @param attrs.updateSlots default: true
  */
 export function resourceSparseApplyAdagradV2(var_: Operand<'resource'>, accum: Operand<'resource'>, lr: Operand, epsilon: Operand, grad: Operand, indices: Operand, attrs: { readonly useLocking?: boolean; readonly updateSlots?: boolean } & BuildOptions = {}): Operation {
   return build('ResourceSparseApplyAdagradV2', [var_, accum, lr, epsilon, grad, indices], { use_locking: attrs.useLocking, update_slots: attrs.updateSlots }, attrs);
@@ -1202,7 +1202,7 @@ export function resourceSparseApplyAdagradV2(var_: Operand<'resource'>, accum: O
 /**
  * TensorFlow's ResourceSparseApplyCenteredRMSProp.
  * Stateful.
- * @param attrs.useLocking default false
+ * @param attrs.useLocking default: false
  */
 export function resourceSparseApplyCenteredRMSProp(var_: Operand<'resource'>, mg: Operand<'resource'>, ms: Operand<'resource'>, mom: Operand<'resource'>, lr: Operand, rho: Operand, momentum: Operand, epsilon: Operand, grad: Operand, indices: Operand, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Operation {
   return build('ResourceSparseApplyCenteredRMSProp', [var_, mg, ms, mom, lr, rho, momentum, epsilon, grad, indices], { use_locking: attrs.useLocking }, attrs);
@@ -1211,8 +1211,8 @@ export function resourceSparseApplyCenteredRMSProp(var_: Operand<'resource'>, mg
 /**
  * TensorFlow's ResourceSparseApplyFtrl: one step of FTRL on some rows of a variable
  * Stateful.
- * @param attrs.useLocking default false
- * @param attrs.multiplyLinearByLr default false
+ * @param attrs.useLocking default: false
+ * @param attrs.multiplyLinearByLr default: false
  */
 export function resourceSparseApplyFtrl(var_: Operand<'resource'>, accum: Operand<'resource'>, linear: Operand<'resource'>, grad: Operand, indices: Operand, lr: Operand, l1: Operand, l2: Operand, lrPower: Operand, attrs: { readonly useLocking?: boolean; readonly multiplyLinearByLr?: boolean } & BuildOptions = {}): Operation {
   return build('ResourceSparseApplyFtrl', [var_, accum, linear, grad, indices, lr, l1, l2, lrPower], { use_locking: attrs.useLocking, multiply_linear_by_lr: attrs.multiplyLinearByLr }, attrs);
@@ -1221,8 +1221,8 @@ export function resourceSparseApplyFtrl(var_: Operand<'resource'>, accum: Operan
 /**
  * TensorFlow's ResourceSparseApplyFtrlV2.
  * Stateful.
- * @param attrs.useLocking default false
- * @param attrs.multiplyLinearByLr default false
+ * @param attrs.useLocking default: false
+ * @param attrs.multiplyLinearByLr default: false
  */
 export function resourceSparseApplyFtrlV2(var_: Operand<'resource'>, accum: Operand<'resource'>, linear: Operand<'resource'>, grad: Operand, indices: Operand, lr: Operand, l1: Operand, l2: Operand, l2Shrinkage: Operand, lrPower: Operand, attrs: { readonly useLocking?: boolean; readonly multiplyLinearByLr?: boolean } & BuildOptions = {}): Operation {
   return build('ResourceSparseApplyFtrlV2', [var_, accum, linear, grad, indices, lr, l1, l2, l2Shrinkage, lrPower], { use_locking: attrs.useLocking, multiply_linear_by_lr: attrs.multiplyLinearByLr }, attrs);
@@ -1231,8 +1231,8 @@ export function resourceSparseApplyFtrlV2(var_: Operand<'resource'>, accum: Oper
 /**
  * TensorFlow's ResourceSparseApplyKerasMomentum.
  * Stateful.
- * @param attrs.useLocking default false
- * @param attrs.useNesterov default false
+ * @param attrs.useLocking default: false
+ * @param attrs.useNesterov default: false
  */
 export function resourceSparseApplyKerasMomentum(var_: Operand<'resource'>, accum: Operand<'resource'>, lr: Operand, grad: Operand, indices: Operand, momentum: Operand, attrs: { readonly useLocking?: boolean; readonly useNesterov?: boolean } & BuildOptions = {}): Operation {
   return build('ResourceSparseApplyKerasMomentum', [var_, accum, lr, grad, indices, momentum], { use_locking: attrs.useLocking, use_nesterov: attrs.useNesterov }, attrs);
@@ -1241,8 +1241,8 @@ export function resourceSparseApplyKerasMomentum(var_: Operand<'resource'>, accu
 /**
  * TensorFlow's ResourceSparseApplyMomentum.
  * Stateful.
- * @param attrs.useLocking default false
- * @param attrs.useNesterov default false
+ * @param attrs.useLocking default: false
+ * @param attrs.useNesterov default: false
  */
 export function resourceSparseApplyMomentum(var_: Operand<'resource'>, accum: Operand<'resource'>, lr: Operand, grad: Operand, indices: Operand, momentum: Operand, attrs: { readonly useLocking?: boolean; readonly useNesterov?: boolean } & BuildOptions = {}): Operation {
   return build('ResourceSparseApplyMomentum', [var_, accum, lr, grad, indices, momentum], { use_locking: attrs.useLocking, use_nesterov: attrs.useNesterov }, attrs);
@@ -1251,7 +1251,7 @@ export function resourceSparseApplyMomentum(var_: Operand<'resource'>, accum: Op
 /**
  * TensorFlow's ResourceSparseApplyProximalAdagrad.
  * Stateful.
- * @param attrs.useLocking default false
+ * @param attrs.useLocking default: false
  */
 export function resourceSparseApplyProximalAdagrad(var_: Operand<'resource'>, accum: Operand<'resource'>, lr: Operand, l1: Operand, l2: Operand, grad: Operand, indices: Operand, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Operation {
   return build('ResourceSparseApplyProximalAdagrad', [var_, accum, lr, l1, l2, grad, indices], { use_locking: attrs.useLocking }, attrs);
@@ -1260,7 +1260,7 @@ export function resourceSparseApplyProximalAdagrad(var_: Operand<'resource'>, ac
 /**
  * TensorFlow's ResourceSparseApplyProximalGradientDescent.
  * Stateful.
- * @param attrs.useLocking default false
+ * @param attrs.useLocking default: false
  */
 export function resourceSparseApplyProximalGradientDescent(var_: Operand<'resource'>, alpha: Operand, l1: Operand, l2: Operand, grad: Operand, indices: Operand, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Operation {
   return build('ResourceSparseApplyProximalGradientDescent', [var_, alpha, l1, l2, grad, indices], { use_locking: attrs.useLocking }, attrs);
@@ -1269,7 +1269,7 @@ export function resourceSparseApplyProximalGradientDescent(var_: Operand<'resour
 /**
  * TensorFlow's ResourceSparseApplyRMSProp.
  * Stateful.
- * @param attrs.useLocking default false
+ * @param attrs.useLocking default: false
  */
 export function resourceSparseApplyRMSProp(var_: Operand<'resource'>, ms: Operand<'resource'>, mom: Operand<'resource'>, lr: Operand, rho: Operand, momentum: Operand, epsilon: Operand, grad: Operand, indices: Operand, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Operation {
   return build('ResourceSparseApplyRMSProp', [var_, ms, mom, lr, rho, momentum, epsilon, grad, indices], { use_locking: attrs.useLocking }, attrs);
@@ -1278,11 +1278,11 @@ export function resourceSparseApplyRMSProp(var_: Operand<'resource'>, ms: Operan
 /**
  * TensorFlow's ResourceStridedSliceAssign.
  * Stateful.
- * @param attrs.beginMask default 0
- * @param attrs.endMask default 0
- * @param attrs.ellipsisMask default 0
- * @param attrs.newAxisMask default 0
- * @param attrs.shrinkAxisMask default 0
+ * @param attrs.beginMask default: 0
+ * @param attrs.endMask default: 0
+ * @param attrs.ellipsisMask default: 0
+ * @param attrs.newAxisMask default: 0
+ * @param attrs.shrinkAxisMask default: 0
  */
 export function resourceStridedSliceAssign(ref: Operand<'resource'>, begin: Operand, end: Operand, strides: Operand, value: Operand, attrs: { readonly beginMask?: number | bigint; readonly endMask?: number | bigint; readonly ellipsisMask?: number | bigint; readonly newAxisMask?: number | bigint; readonly shrinkAxisMask?: number | bigint } & BuildOptions = {}): Operation {
   return build('ResourceStridedSliceAssign', [ref, begin, end, strides, value], { begin_mask: attrs.beginMask, end_mask: attrs.endMask, ellipsis_mask: attrs.ellipsisMask, new_axis_mask: attrs.newAxisMask, shrink_axis_mask: attrs.shrinkAxisMask }, attrs);
@@ -1291,7 +1291,7 @@ export function resourceStridedSliceAssign(ref: Operand<'resource'>, begin: Oper
 /**
  * TensorFlow's Restore.
  * Stateful.
- * @param attrs.preferredShard default -1
+ * @param attrs.preferredShard default: -1
  */
 export function restore<dt extends DType = DType>(filePattern: Operand<'string'>, tensorName: Operand<'string'>, attrs: { readonly dt: dt; readonly preferredShard?: number | bigint } & BuildOptions): Output<dt> {
   return build('Restore', [filePattern, tensorName], { dt: attrs.dt, preferred_shard: attrs.preferredShard }, attrs).output() as Output<dt>;
@@ -1300,7 +1300,7 @@ export function restore<dt extends DType = DType>(filePattern: Operand<'string'>
 /**
  * TensorFlow's RestoreSlice.
  * Stateful.
- * @param attrs.preferredShard default -1
+ * @param attrs.preferredShard default: -1
  */
 export function restoreSlice<dt extends DType = DType>(filePattern: Operand<'string'>, tensorName: Operand<'string'>, shapeAndSlice: Operand<'string'>, attrs: { readonly dt: dt; readonly preferredShard?: number | bigint } & BuildOptions): Output<dt> {
   return build('RestoreSlice', [filePattern, tensorName, shapeAndSlice], { dt: attrs.dt, preferred_shard: attrs.preferredShard }, attrs).output() as Output<dt>;
@@ -1328,9 +1328,9 @@ export function retrieveAllTPUEmbeddingParameters(attrs: { readonly numTables: n
 /**
  * TensorFlow's RetrieveTPUEmbeddingADAMParameters.
  * Stateful.
- * @param attrs.tableId default -1
- * @param attrs.tableName default ""
- * @param attrs.config default ""
+ * @param attrs.tableId default: -1
+ * @param attrs.tableName default: ""
+ * @param attrs.config default: ""
  * @returns parameters, momenta, velocities
  */
 export function retrieveTPUEmbeddingADAMParameters(attrs: { readonly tableId?: number | bigint; readonly tableName?: string | Uint8Array; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array } & BuildOptions): { parameters: Output<'float32'>; momenta: Output<'float32'>; velocities: Output<'float32'> } {
@@ -1340,9 +1340,9 @@ export function retrieveTPUEmbeddingADAMParameters(attrs: { readonly tableId?: n
 /**
  * TensorFlow's RetrieveTPUEmbeddingAdadeltaParameters.
  * Stateful.
- * @param attrs.tableId default -1
- * @param attrs.tableName default ""
- * @param attrs.config default ""
+ * @param attrs.tableId default: -1
+ * @param attrs.tableName default: ""
+ * @param attrs.config default: ""
  * @returns parameters, accumulators, updates
  */
 export function retrieveTPUEmbeddingAdadeltaParameters(attrs: { readonly tableId?: number | bigint; readonly tableName?: string | Uint8Array; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array } & BuildOptions): { parameters: Output<'float32'>; accumulators: Output<'float32'>; updates: Output<'float32'> } {
@@ -1352,9 +1352,9 @@ export function retrieveTPUEmbeddingAdadeltaParameters(attrs: { readonly tableId
 /**
  * TensorFlow's RetrieveTPUEmbeddingAdagradMomentumParameters.
  * Stateful.
- * @param attrs.tableId default -1
- * @param attrs.tableName default ""
- * @param attrs.config default ""
+ * @param attrs.tableId default: -1
+ * @param attrs.tableName default: ""
+ * @param attrs.config default: ""
  * @returns parameters, accumulators, momenta
  */
 export function retrieveTPUEmbeddingAdagradMomentumParameters(attrs: { readonly tableId?: number | bigint; readonly tableName?: string | Uint8Array; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array } & BuildOptions): { parameters: Output<'float32'>; accumulators: Output<'float32'>; momenta: Output<'float32'> } {
@@ -1364,9 +1364,9 @@ export function retrieveTPUEmbeddingAdagradMomentumParameters(attrs: { readonly 
 /**
  * TensorFlow's RetrieveTPUEmbeddingAdagradParameters.
  * Stateful.
- * @param attrs.tableId default -1
- * @param attrs.tableName default ""
- * @param attrs.config default ""
+ * @param attrs.tableId default: -1
+ * @param attrs.tableName default: ""
+ * @param attrs.config default: ""
  * @returns parameters, accumulators
  */
 export function retrieveTPUEmbeddingAdagradParameters(attrs: { readonly tableId?: number | bigint; readonly tableName?: string | Uint8Array; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array } & BuildOptions): { parameters: Output<'float32'>; accumulators: Output<'float32'> } {
@@ -1376,9 +1376,9 @@ export function retrieveTPUEmbeddingAdagradParameters(attrs: { readonly tableId?
 /**
  * TensorFlow's RetrieveTPUEmbeddingCenteredRMSPropParameters.
  * Stateful.
- * @param attrs.tableId default -1
- * @param attrs.tableName default ""
- * @param attrs.config default ""
+ * @param attrs.tableId default: -1
+ * @param attrs.tableName default: ""
+ * @param attrs.config default: ""
  * @returns parameters, ms, mom, mg
  */
 export function retrieveTPUEmbeddingCenteredRMSPropParameters(attrs: { readonly tableId?: number | bigint; readonly tableName?: string | Uint8Array; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array } & BuildOptions): { parameters: Output<'float32'>; ms: Output<'float32'>; mom: Output<'float32'>; mg: Output<'float32'> } {
@@ -1388,9 +1388,9 @@ export function retrieveTPUEmbeddingCenteredRMSPropParameters(attrs: { readonly 
 /**
  * TensorFlow's RetrieveTPUEmbeddingFTRLParameters.
  * Stateful.
- * @param attrs.tableId default -1
- * @param attrs.tableName default ""
- * @param attrs.config default ""
+ * @param attrs.tableId default: -1
+ * @param attrs.tableName default: ""
+ * @param attrs.config default: ""
  * @returns parameters, accumulators, linears
  */
 export function retrieveTPUEmbeddingFTRLParameters(attrs: { readonly tableId?: number | bigint; readonly tableName?: string | Uint8Array; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array } & BuildOptions): { parameters: Output<'float32'>; accumulators: Output<'float32'>; linears: Output<'float32'> } {
@@ -1400,9 +1400,9 @@ export function retrieveTPUEmbeddingFTRLParameters(attrs: { readonly tableId?: n
 /**
  * TensorFlow's RetrieveTPUEmbeddingFrequencyEstimatorParameters.
  * Stateful.
- * @param attrs.tableId default -1
- * @param attrs.tableName default ""
- * @param attrs.config default ""
+ * @param attrs.tableId default: -1
+ * @param attrs.tableName default: ""
+ * @param attrs.config default: ""
  * @returns parameters, lastHitStep
  */
 export function retrieveTPUEmbeddingFrequencyEstimatorParameters(attrs: { readonly tableId?: number | bigint; readonly tableName?: string | Uint8Array; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array } & BuildOptions): { parameters: Output<'float32'>; lastHitStep: Output<'float32'> } {
@@ -1412,9 +1412,9 @@ export function retrieveTPUEmbeddingFrequencyEstimatorParameters(attrs: { readon
 /**
  * TensorFlow's RetrieveTPUEmbeddingMDLAdagradLightParameters.
  * Stateful.
- * @param attrs.tableId default -1
- * @param attrs.tableName default ""
- * @param attrs.config default ""
+ * @param attrs.tableId default: -1
+ * @param attrs.tableName default: ""
+ * @param attrs.config default: ""
  * @returns parameters, accumulators, weights, benefits
  */
 export function retrieveTPUEmbeddingMDLAdagradLightParameters(attrs: { readonly tableId?: number | bigint; readonly tableName?: string | Uint8Array; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array } & BuildOptions): { parameters: Output<'float32'>; accumulators: Output<'float32'>; weights: Output<'float32'>; benefits: Output<'float32'> } {
@@ -1424,9 +1424,9 @@ export function retrieveTPUEmbeddingMDLAdagradLightParameters(attrs: { readonly 
 /**
  * TensorFlow's RetrieveTPUEmbeddingMomentumParameters.
  * Stateful.
- * @param attrs.tableId default -1
- * @param attrs.tableName default ""
- * @param attrs.config default ""
+ * @param attrs.tableId default: -1
+ * @param attrs.tableName default: ""
+ * @param attrs.config default: ""
  * @returns parameters, momenta
  */
 export function retrieveTPUEmbeddingMomentumParameters(attrs: { readonly tableId?: number | bigint; readonly tableName?: string | Uint8Array; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array } & BuildOptions): { parameters: Output<'float32'>; momenta: Output<'float32'> } {
@@ -1436,9 +1436,9 @@ export function retrieveTPUEmbeddingMomentumParameters(attrs: { readonly tableId
 /**
  * TensorFlow's RetrieveTPUEmbeddingProximalAdagradParameters.
  * Stateful.
- * @param attrs.tableId default -1
- * @param attrs.tableName default ""
- * @param attrs.config default ""
+ * @param attrs.tableId default: -1
+ * @param attrs.tableName default: ""
+ * @param attrs.config default: ""
  * @returns parameters, accumulators
  */
 export function retrieveTPUEmbeddingProximalAdagradParameters(attrs: { readonly tableId?: number | bigint; readonly tableName?: string | Uint8Array; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array } & BuildOptions): { parameters: Output<'float32'>; accumulators: Output<'float32'> } {
@@ -1448,9 +1448,9 @@ export function retrieveTPUEmbeddingProximalAdagradParameters(attrs: { readonly 
 /**
  * TensorFlow's RetrieveTPUEmbeddingProximalYogiParameters.
  * Stateful.
- * @param attrs.tableId default -1
- * @param attrs.tableName default ""
- * @param attrs.config default ""
+ * @param attrs.tableId default: -1
+ * @param attrs.tableName default: ""
+ * @param attrs.config default: ""
  * @returns parameters, v, m
  */
 export function retrieveTPUEmbeddingProximalYogiParameters(attrs: { readonly tableId?: number | bigint; readonly tableName?: string | Uint8Array; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array } & BuildOptions): { parameters: Output<'float32'>; v: Output<'float32'>; m: Output<'float32'> } {
@@ -1460,9 +1460,9 @@ export function retrieveTPUEmbeddingProximalYogiParameters(attrs: { readonly tab
 /**
  * TensorFlow's RetrieveTPUEmbeddingRMSPropParameters.
  * Stateful.
- * @param attrs.tableId default -1
- * @param attrs.tableName default ""
- * @param attrs.config default ""
+ * @param attrs.tableId default: -1
+ * @param attrs.tableName default: ""
+ * @param attrs.config default: ""
  * @returns parameters, ms, mom
  */
 export function retrieveTPUEmbeddingRMSPropParameters(attrs: { readonly tableId?: number | bigint; readonly tableName?: string | Uint8Array; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array } & BuildOptions): { parameters: Output<'float32'>; ms: Output<'float32'>; mom: Output<'float32'> } {
@@ -1472,9 +1472,9 @@ export function retrieveTPUEmbeddingRMSPropParameters(attrs: { readonly tableId?
 /**
  * TensorFlow's RetrieveTPUEmbeddingStochasticGradientDescentParameters.
  * Stateful.
- * @param attrs.tableId default -1
- * @param attrs.tableName default ""
- * @param attrs.config default ""
+ * @param attrs.tableId default: -1
+ * @param attrs.tableName default: ""
+ * @param attrs.config default: ""
  */
 export function retrieveTPUEmbeddingStochasticGradientDescentParameters(attrs: { readonly tableId?: number | bigint; readonly tableName?: string | Uint8Array; readonly numShards: number | bigint; readonly shardId: number | bigint; readonly config?: string | Uint8Array } & BuildOptions): Output<'float32'> {
   return build('RetrieveTPUEmbeddingStochasticGradientDescentParameters', [], { table_id: attrs.tableId, table_name: attrs.tableName, num_shards: attrs.numShards, shard_id: attrs.shardId, config: attrs.config }, attrs).output() as Output<'float32'>;
@@ -1489,7 +1489,7 @@ export function reverse<T extends DType = DType>(tensor: Operand<T>, dims: Opera
 
 /**
  * TensorFlow's ReverseSequence: reverses the first elements of each row
- * @param attrs.batchDim default 0
+ * @param attrs.batchDim default: 0
  */
 export function reverseSequence<T extends DType = DType>(input: Operand<T>, seqLengths: Operand, attrs: { readonly seqDim: number | bigint; readonly batchDim?: number | bigint } & BuildOptions): Output<T> {
   return build('ReverseSequence', [input, seqLengths], { seq_dim: attrs.seqDim, batch_dim: attrs.batchDim }, attrs).output() as Output<T>;
@@ -1519,7 +1519,7 @@ export function rightShift<T extends DType = DType>(x: Operand<T>, y: Operand<T>
 }
 
 /**
- * TensorFlow's Rint: nearest whole number, halves to even
+ * TensorFlow's Rint: nearest integer, halves to even
  */
 export function rint<T extends DType = DType>(x: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Rint', [x], {}, attrs).output() as Output<T>;
@@ -1605,8 +1605,8 @@ export function riscCondition<DstT extends DType = DType>(pred: Operand<'bool'>,
 
 /**
  * TensorFlow's RiscConv.
- * @param attrs.dataFormat default "NHWC"
- * @param attrs.dilations default [1, 1, 1, 1]
+ * @param attrs.dataFormat default: "NHWC"
+ * @param attrs.dilations default: [1, 1, 1, 1]
  */
 export function riscConv<T extends DType = DType>(input: Operand<T>, filter: Operand<T>, attrs: { readonly strides: readonly (number | bigint)[]; readonly dataFormat?: 'NHWC' | 'NCHW'; readonly dilations?: readonly (number | bigint)[] } & BuildOptions): Output<T> {
   return build('RiscConv', [input, filter], { strides: attrs.strides, data_format: attrs.dataFormat, dilations: attrs.dilations }, attrs).output() as Output<T>;
@@ -1628,8 +1628,8 @@ export function riscDiv<T extends DType = DType>(x: Operand<T>, y: Operand<T>, a
 
 /**
  * TensorFlow's RiscDot.
- * @param attrs.transposeA default false
- * @param attrs.transposeB default false
+ * @param attrs.transposeA default: false
+ * @param attrs.transposeB default: false
  */
 export function riscDot<T extends DType = DType>(a: Operand<T>, b: Operand<T>, attrs: { readonly transposeA?: boolean; readonly transposeB?: boolean } & BuildOptions = {}): Output<T> {
   return build('RiscDot', [a, b], { transpose_a: attrs.transposeA, transpose_b: attrs.transposeB }, attrs).output() as Output<T>;
@@ -1658,7 +1658,7 @@ export function riscFloor<T extends DType = DType>(x: Operand<T>, attrs: BuildOp
 
 /**
  * TensorFlow's RiscGather.
- * @param attrs.batchDims default 0
+ * @param attrs.batchDims default: 0
  */
 export function riscGather<Tparams extends DType = DType>(params: Operand<Tparams>, indices: Operand, axis: Operand, attrs: { readonly batchDims?: number | bigint } & BuildOptions = {}): Output<Tparams> {
   return build('RiscGather', [params, indices, axis], { batch_dims: attrs.batchDims }, attrs).output() as Output<Tparams>;
@@ -1666,7 +1666,7 @@ export function riscGather<Tparams extends DType = DType>(params: Operand<Tparam
 
 /**
  * TensorFlow's RiscImag.
- * @param attrs.tout one of float32, float64; default float32
+ * @param attrs.tout one of float32, float64; default: float32
  */
 export function riscImag(input: Operand, attrs: { readonly tout?: DType } & BuildOptions = {}): Output {
   return build('RiscImag', [input], { Tout: attrs.tout }, attrs).output() as Output;
@@ -1746,7 +1746,7 @@ export function riscPad<T extends DType = DType>(input: Operand<T>, paddings: Op
  * TensorFlow's RiscPool.
  * @param attrs.ksize at least 4
  * @param attrs.strides at least 4
- * @param attrs.dataFormat default "NHWC"
+ * @param attrs.dataFormat default: "NHWC"
  */
 export function riscPool<T extends DType = DType>(value: Operand<T>, attrs: { readonly ksize: readonly (number | bigint)[]; readonly strides: readonly (number | bigint)[]; readonly poolingType: 'AVG' | 'MAX'; readonly dataFormat?: 'NHWC' | 'NCHW' } & BuildOptions): Output<T> {
   return build('RiscPool', [value], { ksize: attrs.ksize, strides: attrs.strides, pooling_type: attrs.poolingType, data_format: attrs.dataFormat }, attrs).output() as Output<T>;
@@ -1761,7 +1761,7 @@ export function riscPow<T extends DType = DType>(x: Operand<T>, y: Operand<T>, a
 
 /**
  * TensorFlow's RiscRandomUniform.
- * @param attrs.seed default 0
+ * @param attrs.seed default: 0
  */
 export function riscRandomUniform(shape: Operand, attrs: { readonly seed?: number | bigint } & BuildOptions = {}): Output<'float32'> {
   return build('RiscRandomUniform', [shape], { seed: attrs.seed }, attrs).output() as Output<'float32'>;
@@ -1769,7 +1769,7 @@ export function riscRandomUniform(shape: Operand, attrs: { readonly seed?: numbe
 
 /**
  * TensorFlow's RiscReal.
- * @param attrs.tout one of float32, float64; default float32
+ * @param attrs.tout one of float32, float64; default: float32
  */
 export function riscReal(input: Operand, attrs: { readonly tout?: DType } & BuildOptions = {}): Output {
   return build('RiscReal', [input], { Tout: attrs.tout }, attrs).output() as Output;
@@ -1812,7 +1812,7 @@ export function riscScatter<T extends DType = DType>(indices: Operand, updates: 
 
 /**
  * TensorFlow's RiscShape.
- * @param attrs.outType one of int32, int64; default int32
+ * @param attrs.outType one of int32, int64; default: int32
  */
 export function riscShape(input: Operand, attrs: { readonly outType?: DType } & BuildOptions = {}): Output {
   return build('RiscShape', [input], { out_type: attrs.outType }, attrs).output() as Output;
@@ -1841,7 +1841,7 @@ export function riscSort<T extends DType = DType>(input: Operand<T>, axis: Opera
 
 /**
  * TensorFlow's RiscSqueeze.
- * @param attrs.squeezeDims at least 0; default []
+ * @param attrs.squeezeDims at least 0; default: []
  */
 export function riscSqueeze<T extends DType = DType>(input: Operand<T>, attrs: { readonly squeezeDims?: readonly (number | bigint)[] } & BuildOptions = {}): Output<T> {
   return build('RiscSqueeze', [input], { squeeze_dims: attrs.squeezeDims }, attrs).output() as Output<T>;
@@ -1863,8 +1863,8 @@ export function riscTranspose<T extends DType = DType>(x: Operand<T>, perm: Oper
 
 /**
  * TensorFlow's RiscTriangularSolve.
- * @param attrs.lower default true
- * @param attrs.adjoint default false
+ * @param attrs.lower default: true
+ * @param attrs.adjoint default: false
  */
 export function riscTriangularSolve<T extends DType = DType>(matrix: Operand<T>, rhs: Operand<T>, attrs: { readonly lower?: boolean; readonly adjoint?: boolean } & BuildOptions = {}): Output<T> {
   return build('RiscTriangularSolve', [matrix, rhs], { lower: attrs.lower, adjoint: attrs.adjoint }, attrs).output() as Output<T>;
@@ -1880,8 +1880,8 @@ export function riscUnary<T extends DType = DType>(x: Operand<T>, attrs: { reado
 /**
  * TensorFlow's RiscWhile.
  * Stateful.
- * @param attrs.outputShapes default []
- * @param attrs.parallelIterations default 10
+ * @param attrs.outputShapes default: []
+ * @param attrs.parallelIterations default: 10
  */
 export function riscWhile(input: readonly Operand[], attrs: { readonly cond: FunctionRef; readonly body: FunctionRef; readonly outputShapes?: readonly PartialShape[]; readonly parallelIterations?: number | bigint } & BuildOptions): Output[] {
   return [...build('RiscWhile', [input], { cond: attrs.cond, body: attrs.body, output_shapes: attrs.outputShapes, parallel_iterations: attrs.parallelIterations }, attrs).outputs];
@@ -1911,7 +1911,7 @@ export function roll<T extends DType = DType>(input: Operand<T>, shift: Operand,
 }
 
 /**
- * TensorFlow's Round: nearest whole number, halves to even
+ * TensorFlow's Round: nearest integer, halves to even
  */
 export function round<T extends DType = DType>(x: Operand<T>, attrs: BuildOptions = {}): Output<T> {
   return build('Round', [x], {}, attrs).output() as Output<T>;
@@ -1938,8 +1938,8 @@ export function rpcCheckStatus(statusOr: Operand<'resource'>, attrs: BuildOption
 /**
  * TensorFlow's RpcClient.
  * Stateful.
- * @param attrs.sharedName default ""
- * @param attrs.listRegisteredMethods default false
+ * @param attrs.sharedName default: ""
+ * @param attrs.listRegisteredMethods default: false
  * @returns client, methodSpecs
  */
 export function rpcClient(serverAddress: Operand<'string'>, timeoutInMs: Operand<'int64'>, attrs: { readonly sharedName?: string | Uint8Array; readonly listRegisteredMethods?: boolean } & BuildOptions = {}): { client: Output<'resource'>; methodSpecs: Output<'string'> } {
@@ -1966,7 +1966,7 @@ export function rpcServer(serverAddress: Operand<'string'>, attrs: BuildOptions 
 /**
  * TensorFlow's RpcServerRegister.
  * Stateful.
- * @param attrs.inputSpecs default ""
+ * @param attrs.inputSpecs default: ""
  */
 export function rpcServerRegister(server: Operand<'resource'>, methodName: Operand<'string'>, capturedInputs: readonly Operand[], attrs: { readonly f: FunctionRef; readonly inputSpecs?: string | Uint8Array; readonly outputSpecs: string | Uint8Array } & BuildOptions): Operation {
   return build('RpcServerRegister', [server, methodName, capturedInputs], { f: attrs.f, input_specs: attrs.inputSpecs, output_specs: attrs.outputSpecs }, attrs);

@@ -8,13 +8,13 @@ import { type BuildOptions, type Operand, build, lists, named } from '../build.j
 /**
  * TensorFlow's SampleDistortedBoundingBox.
  * Stateful.
- * @param attrs.seed default 0
- * @param attrs.seed2 default 0
- * @param attrs.minObjectCovered default 0.1
- * @param attrs.aspectRatioRange default [0.75, 1.3300000429153442]
- * @param attrs.areaRange default [0.05000000074505806, 1]
- * @param attrs.maxAttempts default 100
- * @param attrs.useImageIfNoBoundingBoxes default false
+ * @param attrs.seed default: 0
+ * @param attrs.seed2 default: 0
+ * @param attrs.minObjectCovered default: 0.1
+ * @param attrs.aspectRatioRange default: [0.75, 1.3300000429153442]
+ * @param attrs.areaRange default: [0.05000000074505806, 1]
+ * @param attrs.maxAttempts default: 100
+ * @param attrs.useImageIfNoBoundingBoxes default: false
  * @returns begin, size, bboxes
  */
 export function sampleDistortedBoundingBox<T extends DType = DType>(imageSize: Operand<T>, boundingBoxes: Operand<'float32'>, attrs: { readonly seed?: number | bigint; readonly seed2?: number | bigint; readonly minObjectCovered?: number; readonly aspectRatioRange?: readonly number[]; readonly areaRange?: readonly number[]; readonly maxAttempts?: number | bigint; readonly useImageIfNoBoundingBoxes?: boolean } & BuildOptions = {}): { begin: Output<T>; size: Output<T>; bboxes: Output<'float32'> } {
@@ -24,12 +24,12 @@ export function sampleDistortedBoundingBox<T extends DType = DType>(imageSize: O
 /**
  * TensorFlow's SampleDistortedBoundingBoxV2.
  * Stateful.
- * @param attrs.seed default 0
- * @param attrs.seed2 default 0
- * @param attrs.aspectRatioRange default [0.75, 1.3300000429153442]
- * @param attrs.areaRange default [0.05000000074505806, 1]
- * @param attrs.maxAttempts default 100
- * @param attrs.useImageIfNoBoundingBoxes default false
+ * @param attrs.seed default: 0
+ * @param attrs.seed2 default: 0
+ * @param attrs.aspectRatioRange default: [0.75, 1.3300000429153442]
+ * @param attrs.areaRange default: [0.05000000074505806, 1]
+ * @param attrs.maxAttempts default: 100
+ * @param attrs.useImageIfNoBoundingBoxes default: false
  * @returns begin, size, bboxes
  */
 export function sampleDistortedBoundingBoxV2<T extends DType = DType>(imageSize: Operand<T>, boundingBoxes: Operand<'float32'>, minObjectCovered: Operand<'float32'>, attrs: { readonly seed?: number | bigint; readonly seed2?: number | bigint; readonly aspectRatioRange?: readonly number[]; readonly areaRange?: readonly number[]; readonly maxAttempts?: number | bigint; readonly useImageIfNoBoundingBoxes?: boolean } & BuildOptions = {}): { begin: Output<T>; size: Output<T>; bboxes: Output<'float32'> } {
@@ -56,8 +56,8 @@ export function save(filename: Operand<'string'>, tensorNames: Operand<'string'>
 /**
  * TensorFlow's SaveDataset.
  * Stateful.
- * @param attrs.compression default ""
- * @param attrs.useShardFunc default true
+ * @param attrs.compression default: ""
+ * @param attrs.useShardFunc default: true
  */
 export function saveDataset(inputDataset: Operand<'variant'>, path: Operand<'string'>, shardFuncOtherArgs: readonly Operand[], attrs: { readonly compression?: string | Uint8Array; readonly shardFunc: FunctionRef; readonly useShardFunc?: boolean } & BuildOptions): Operation {
   return build('SaveDataset', [inputDataset, path, shardFuncOtherArgs], { compression: attrs.compression, shard_func: attrs.shardFunc, use_shard_func: attrs.useShardFunc }, attrs);
@@ -66,8 +66,8 @@ export function saveDataset(inputDataset: Operand<'variant'>, path: Operand<'str
 /**
  * TensorFlow's SaveDatasetV2.
  * Stateful.
- * @param attrs.compression default ""
- * @param attrs.useShardFunc default true
+ * @param attrs.compression default: ""
+ * @param attrs.useShardFunc default: true
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
  */
@@ -100,8 +100,8 @@ export function scalarSummary(tags: Operand<'string'>, values: Operand, attrs: B
 
 /**
  * TensorFlow's ScaleAndTranslate.
- * @param attrs.kernelType default "lanczos3"
- * @param attrs.antialias default true
+ * @param attrs.kernelType default: "lanczos3"
+ * @param attrs.antialias default: true
  */
 export function scaleAndTranslate(images: Operand, size: Operand<'int32'>, scale: Operand<'float32'>, translation: Operand<'float32'>, attrs: { readonly kernelType?: string | Uint8Array; readonly antialias?: boolean } & BuildOptions = {}): Output<'float32'> {
   return build('ScaleAndTranslate', [images, size, scale, translation], { kernel_type: attrs.kernelType, antialias: attrs.antialias }, attrs).output() as Output<'float32'>;
@@ -109,8 +109,8 @@ export function scaleAndTranslate(images: Operand, size: Operand<'int32'>, scale
 
 /**
  * TensorFlow's ScaleAndTranslateGrad.
- * @param attrs.kernelType default "lanczos3"
- * @param attrs.antialias default true
+ * @param attrs.kernelType default: "lanczos3"
+ * @param attrs.antialias default: true
  */
 export function scaleAndTranslateGrad<T extends DType = DType>(grads: Operand<T>, originalImage: Operand<T>, scale: Operand<'float32'>, translation: Operand<'float32'>, attrs: { readonly kernelType?: string | Uint8Array; readonly antialias?: boolean } & BuildOptions = {}): Output<T> {
   return build('ScaleAndTranslateGrad', [grads, originalImage, scale, translation], { kernel_type: attrs.kernelType, antialias: attrs.antialias }, attrs).output() as Output<T>;
@@ -120,9 +120,9 @@ export function scaleAndTranslateGrad<T extends DType = DType>(grads: Operand<T>
  * TensorFlow's ScanDataset.
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.preserveCardinality default false
- * @param attrs.useDefaultDevice default true
- * @param attrs.metadata default ""
+ * @param attrs.preserveCardinality default: false
+ * @param attrs.useDefaultDevice default: true
+ * @param attrs.metadata default: ""
  */
 export function scanDataset(inputDataset: Operand<'variant'>, initialState: readonly Operand[], otherArguments: readonly Operand[], attrs: { readonly f: FunctionRef; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly preserveCardinality?: boolean; readonly useDefaultDevice?: boolean; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
   return build('ScanDataset', [inputDataset, initialState, otherArguments], { f: attrs.f, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, preserve_cardinality: attrs.preserveCardinality, use_default_device: attrs.useDefaultDevice, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
@@ -130,7 +130,7 @@ export function scanDataset(inputDataset: Operand<'variant'>, initialState: read
 
 /**
  * TensorFlow's ScatterAdd.
- * @param attrs.useLocking default false
+ * @param attrs.useLocking default: false
  */
 export function scatterAdd<T extends DType = DType>(ref: Operand<T>, indices: Operand, updates: Operand<T>, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Output<T> {
   return build('ScatterAdd', [ref, indices, updates], { use_locking: attrs.useLocking }, attrs).output() as Output<T>;
@@ -138,7 +138,7 @@ export function scatterAdd<T extends DType = DType>(ref: Operand<T>, indices: Op
 
 /**
  * TensorFlow's ScatterDiv.
- * @param attrs.useLocking default false
+ * @param attrs.useLocking default: false
  */
 export function scatterDiv<T extends DType = DType>(ref: Operand<T>, indices: Operand, updates: Operand<T>, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Output<T> {
   return build('ScatterDiv', [ref, indices, updates], { use_locking: attrs.useLocking }, attrs).output() as Output<T>;
@@ -146,7 +146,7 @@ export function scatterDiv<T extends DType = DType>(ref: Operand<T>, indices: Op
 
 /**
  * TensorFlow's ScatterMax.
- * @param attrs.useLocking default false
+ * @param attrs.useLocking default: false
  */
 export function scatterMax<T extends DType = DType>(ref: Operand<T>, indices: Operand, updates: Operand<T>, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Output<T> {
   return build('ScatterMax', [ref, indices, updates], { use_locking: attrs.useLocking }, attrs).output() as Output<T>;
@@ -154,7 +154,7 @@ export function scatterMax<T extends DType = DType>(ref: Operand<T>, indices: Op
 
 /**
  * TensorFlow's ScatterMin.
- * @param attrs.useLocking default false
+ * @param attrs.useLocking default: false
  */
 export function scatterMin<T extends DType = DType>(ref: Operand<T>, indices: Operand, updates: Operand<T>, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Output<T> {
   return build('ScatterMin', [ref, indices, updates], { use_locking: attrs.useLocking }, attrs).output() as Output<T>;
@@ -162,7 +162,7 @@ export function scatterMin<T extends DType = DType>(ref: Operand<T>, indices: Op
 
 /**
  * TensorFlow's ScatterMul.
- * @param attrs.useLocking default false
+ * @param attrs.useLocking default: false
  */
 export function scatterMul<T extends DType = DType>(ref: Operand<T>, indices: Operand, updates: Operand<T>, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Output<T> {
   return build('ScatterMul', [ref, indices, updates], { use_locking: attrs.useLocking }, attrs).output() as Output<T>;
@@ -170,7 +170,7 @@ export function scatterMul<T extends DType = DType>(ref: Operand<T>, indices: Op
 
 /**
  * TensorFlow's ScatterNd: zeros with updates added at coordinates
- * @param attrs.badIndicesPolicy default ""
+ * @param attrs.badIndicesPolicy default: ""
  */
 export function scatterNd<T extends DType = DType>(indices: Operand, updates: Operand<T>, shape: Operand, attrs: { readonly badIndicesPolicy?: string | Uint8Array } & BuildOptions = {}): Output<T> {
   return build('ScatterNd', [indices, updates, shape], { bad_indices_policy: attrs.badIndicesPolicy }, attrs).output() as Output<T>;
@@ -178,8 +178,8 @@ export function scatterNd<T extends DType = DType>(indices: Operand, updates: Op
 
 /**
  * TensorFlow's ScatterNdAdd.
- * @param attrs.useLocking default false
- * @param attrs.badIndicesPolicy default ""
+ * @param attrs.useLocking default: false
+ * @param attrs.badIndicesPolicy default: ""
  */
 export function scatterNdAdd<T extends DType = DType>(ref: Operand<T>, indices: Operand, updates: Operand<T>, attrs: { readonly useLocking?: boolean; readonly badIndicesPolicy?: string | Uint8Array } & BuildOptions = {}): Output<T> {
   return build('ScatterNdAdd', [ref, indices, updates], { use_locking: attrs.useLocking, bad_indices_policy: attrs.badIndicesPolicy }, attrs).output() as Output<T>;
@@ -187,8 +187,8 @@ export function scatterNdAdd<T extends DType = DType>(ref: Operand<T>, indices: 
 
 /**
  * TensorFlow's ScatterNdMax.
- * @param attrs.useLocking default false
- * @param attrs.badIndicesPolicy default ""
+ * @param attrs.useLocking default: false
+ * @param attrs.badIndicesPolicy default: ""
  */
 export function scatterNdMax<T extends DType = DType>(ref: Operand<T>, indices: Operand, updates: Operand<T>, attrs: { readonly useLocking?: boolean; readonly badIndicesPolicy?: string | Uint8Array } & BuildOptions = {}): Output<T> {
   return build('ScatterNdMax', [ref, indices, updates], { use_locking: attrs.useLocking, bad_indices_policy: attrs.badIndicesPolicy }, attrs).output() as Output<T>;
@@ -196,8 +196,8 @@ export function scatterNdMax<T extends DType = DType>(ref: Operand<T>, indices: 
 
 /**
  * TensorFlow's ScatterNdMin.
- * @param attrs.useLocking default false
- * @param attrs.badIndicesPolicy default ""
+ * @param attrs.useLocking default: false
+ * @param attrs.badIndicesPolicy default: ""
  */
 export function scatterNdMin<T extends DType = DType>(ref: Operand<T>, indices: Operand, updates: Operand<T>, attrs: { readonly useLocking?: boolean; readonly badIndicesPolicy?: string | Uint8Array } & BuildOptions = {}): Output<T> {
   return build('ScatterNdMin', [ref, indices, updates], { use_locking: attrs.useLocking, bad_indices_policy: attrs.badIndicesPolicy }, attrs).output() as Output<T>;
@@ -205,7 +205,7 @@ export function scatterNdMin<T extends DType = DType>(ref: Operand<T>, indices: 
 
 /**
  * TensorFlow's ScatterNdNonAliasingAdd.
- * @param attrs.badIndicesPolicy default ""
+ * @param attrs.badIndicesPolicy default: ""
  */
 export function scatterNdNonAliasingAdd<T extends DType = DType>(input: Operand<T>, indices: Operand, updates: Operand<T>, attrs: { readonly badIndicesPolicy?: string | Uint8Array } & BuildOptions = {}): Output<T> {
   return build('ScatterNdNonAliasingAdd', [input, indices, updates], { bad_indices_policy: attrs.badIndicesPolicy }, attrs).output() as Output<T>;
@@ -213,8 +213,8 @@ export function scatterNdNonAliasingAdd<T extends DType = DType>(input: Operand<
 
 /**
  * TensorFlow's ScatterNdSub.
- * @param attrs.useLocking default false
- * @param attrs.badIndicesPolicy default ""
+ * @param attrs.useLocking default: false
+ * @param attrs.badIndicesPolicy default: ""
  */
 export function scatterNdSub<T extends DType = DType>(ref: Operand<T>, indices: Operand, updates: Operand<T>, attrs: { readonly useLocking?: boolean; readonly badIndicesPolicy?: string | Uint8Array } & BuildOptions = {}): Output<T> {
   return build('ScatterNdSub', [ref, indices, updates], { use_locking: attrs.useLocking, bad_indices_policy: attrs.badIndicesPolicy }, attrs).output() as Output<T>;
@@ -222,8 +222,8 @@ export function scatterNdSub<T extends DType = DType>(ref: Operand<T>, indices: 
 
 /**
  * TensorFlow's ScatterNdUpdate.
- * @param attrs.useLocking default true
- * @param attrs.badIndicesPolicy default ""
+ * @param attrs.useLocking default: true
+ * @param attrs.badIndicesPolicy default: ""
  */
 export function scatterNdUpdate<T extends DType = DType>(ref: Operand<T>, indices: Operand, updates: Operand<T>, attrs: { readonly useLocking?: boolean; readonly badIndicesPolicy?: string | Uint8Array } & BuildOptions = {}): Output<T> {
   return build('ScatterNdUpdate', [ref, indices, updates], { use_locking: attrs.useLocking, bad_indices_policy: attrs.badIndicesPolicy }, attrs).output() as Output<T>;
@@ -231,7 +231,7 @@ export function scatterNdUpdate<T extends DType = DType>(ref: Operand<T>, indice
 
 /**
  * TensorFlow's ScatterSub.
- * @param attrs.useLocking default false
+ * @param attrs.useLocking default: false
  */
 export function scatterSub<T extends DType = DType>(ref: Operand<T>, indices: Operand, updates: Operand<T>, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Output<T> {
   return build('ScatterSub', [ref, indices, updates], { use_locking: attrs.useLocking }, attrs).output() as Output<T>;
@@ -239,7 +239,7 @@ export function scatterSub<T extends DType = DType>(ref: Operand<T>, indices: Op
 
 /**
  * TensorFlow's ScatterUpdate.
- * @param attrs.useLocking default true
+ * @param attrs.useLocking default: true
  */
 export function scatterUpdate<T extends DType = DType>(ref: Operand<T>, indices: Operand, updates: Operand<T>, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Output<T> {
   return build('ScatterUpdate', [ref, indices, updates], { use_locking: attrs.useLocking }, attrs).output() as Output<T>;
@@ -254,7 +254,7 @@ export function sdcaFprint(input: Operand<'string'>, attrs: BuildOptions = {}): 
 
 /**
  * TensorFlow's SdcaOptimizer.
- * @param attrs.adaptative default false
+ * @param attrs.adaptative default: false
  * @param attrs.numLossPartitions at least 1
  * @param attrs.numInnerIterations at least 1
  * @returns outExampleStateData, outDeltaSparseWeights, outDeltaDenseWeights
@@ -265,7 +265,7 @@ export function sdcaOptimizer(sparseExampleIndices: readonly Operand<'int64'>[],
 
 /**
  * TensorFlow's SdcaOptimizerV2.
- * @param attrs.adaptive default false
+ * @param attrs.adaptive default: false
  * @param attrs.numLossPartitions at least 1
  * @param attrs.numInnerIterations at least 1
  * @returns outExampleStateData, outDeltaSparseWeights, outDeltaDenseWeights
@@ -368,7 +368,7 @@ export function selfAdjointEig<T extends DType = DType>(input: Operand<T>, attrs
 
 /**
  * TensorFlow's SelfAdjointEigV2.
- * @param attrs.computeV default true
+ * @param attrs.computeV default: true
  * @returns e, v
  */
 export function selfAdjointEigV2<T extends DType = DType>(input: Operand<T>, attrs: { readonly computeV?: boolean } & BuildOptions = {}): { e: Output<T>; v: Output<T> } {
@@ -392,7 +392,7 @@ export function seluGrad<T extends DType = DType>(gradients: Operand<T>, outputs
 /**
  * TensorFlow's Send.
  * Stateful.
- * @param attrs.clientTerminated default false
+ * @param attrs.clientTerminated default: false
  */
 export function send(tensor: Operand, attrs: { readonly tensorName: string | Uint8Array; readonly sendDevice: string | Uint8Array; readonly sendDeviceIncarnation: number | bigint; readonly recvDevice: string | Uint8Array; readonly clientTerminated?: boolean } & BuildOptions): Operation {
   return build('Send', [tensor], { tensor_name: attrs.tensorName, send_device: attrs.sendDevice, send_device_incarnation: attrs.sendDeviceIncarnation, recv_device: attrs.recvDevice, client_terminated: attrs.clientTerminated }, attrs);
@@ -409,7 +409,7 @@ export function sendTPUEmbeddingGradients(inputs: readonly Operand<'float32'>[],
 /**
  * TensorFlow's SerializeIterator.
  * Stateful.
- * @param attrs.externalStatePolicy default 0
+ * @param attrs.externalStatePolicy default: 0
  */
 export function serializeIterator(resourceHandle: Operand<'resource'>, attrs: { readonly externalStatePolicy?: number | bigint } & BuildOptions = {}): Output<'variant'> {
   return build('SerializeIterator', [resourceHandle], { external_state_policy: attrs.externalStatePolicy }, attrs).output() as Output<'variant'>;
@@ -417,7 +417,7 @@ export function serializeIterator(resourceHandle: Operand<'resource'>, attrs: { 
 
 /**
  * TensorFlow's SerializeManySparse.
- * @param attrs.outType one of string, variant; default string
+ * @param attrs.outType one of string, variant; default: string
  */
 export function serializeManySparse(sparseIndices: Operand<'int64'>, sparseValues: Operand, sparseShape: Operand<'int64'>, attrs: { readonly outType?: DType } & BuildOptions = {}): Output {
   return build('SerializeManySparse', [sparseIndices, sparseValues, sparseShape], { out_type: attrs.outType }, attrs).output() as Output;
@@ -425,7 +425,7 @@ export function serializeManySparse(sparseIndices: Operand<'int64'>, sparseValue
 
 /**
  * TensorFlow's SerializeSparse.
- * @param attrs.outType one of string, variant; default string
+ * @param attrs.outType one of string, variant; default: string
  */
 export function serializeSparse(sparseIndices: Operand<'int64'>, sparseValues: Operand, sparseShape: Operand<'int64'>, attrs: { readonly outType?: DType } & BuildOptions = {}): Output {
   return build('SerializeSparse', [sparseIndices, sparseValues, sparseShape], { out_type: attrs.outType }, attrs).output() as Output;
@@ -440,7 +440,7 @@ export function serializeTensor(tensor: Operand, attrs: BuildOptions = {}): Outp
 
 /**
  * TensorFlow's SetSize.
- * @param attrs.validateIndices default true
+ * @param attrs.validateIndices default: true
  */
 export function setSize(setIndices: Operand<'int64'>, setValues: Operand, setShape: Operand<'int64'>, attrs: { readonly validateIndices?: boolean } & BuildOptions = {}): Output<'int32'> {
   return build('SetSize', [setIndices, setValues, setShape], { validate_indices: attrs.validateIndices }, attrs).output() as Output<'int32'>;
@@ -458,7 +458,7 @@ export function setStatsAggregatorDataset(inputDataset: Operand<'variant'>, stat
 
 /**
  * TensorFlow's Shape: shape at run time
- * @param attrs.outType one of int32, int64; default int32
+ * @param attrs.outType one of int32, int64; default: int32
  */
 export function shape(input: Operand, attrs: { readonly outType?: DType } & BuildOptions = {}): Output {
   return build('Shape', [input], { out_type: attrs.outType }, attrs).output() as Output;
@@ -466,7 +466,7 @@ export function shape(input: Operand, attrs: { readonly outType?: DType } & Buil
 
 /**
  * TensorFlow's ShapeN: shapes of several tensors
- * @param attrs.outType one of int32, int64; default int32
+ * @param attrs.outType one of int32, int64; default: int32
  */
 export function shapeN(input: readonly Operand[], attrs: { readonly outType?: DType } & BuildOptions = {}): Output[] {
   return [...build('ShapeN', [input], { out_type: attrs.outType }, attrs).outputs];
@@ -474,10 +474,10 @@ export function shapeN(input: readonly Operand[], attrs: { readonly outType?: DT
 
 /**
  * TensorFlow's ShardDataset.
- * @param attrs.requireNonEmpty default false
+ * @param attrs.requireNonEmpty default: false
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.metadata default ""
+ * @param attrs.metadata default: ""
  */
 export function shardDataset(inputDataset: Operand<'variant'>, numShards: Operand<'int64'>, index: Operand<'int64'>, attrs: { readonly requireNonEmpty?: boolean; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
   return build('ShardDataset', [inputDataset, numShards, index], { require_non_empty: attrs.requireNonEmpty, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
@@ -501,8 +501,8 @@ export function shardedFilespec(basename: Operand<'string'>, numShards: Operand<
  * TensorFlow's ShuffleAndRepeatDataset.
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.reshuffleEachIteration default true
- * @param attrs.metadata default ""
+ * @param attrs.reshuffleEachIteration default: true
+ * @param attrs.metadata default: ""
  */
 export function shuffleAndRepeatDataset(inputDataset: Operand<'variant'>, bufferSize: Operand<'int64'>, seed: Operand<'int64'>, seed2: Operand<'int64'>, count: Operand<'int64'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly reshuffleEachIteration?: boolean; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
   return build('ShuffleAndRepeatDataset', [inputDataset, bufferSize, seed, seed2, count], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, reshuffle_each_iteration: attrs.reshuffleEachIteration, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
@@ -511,10 +511,10 @@ export function shuffleAndRepeatDataset(inputDataset: Operand<'variant'>, buffer
 /**
  * TensorFlow's ShuffleAndRepeatDatasetV2.
  * Stateful.
- * @param attrs.reshuffleEachIteration default true
+ * @param attrs.reshuffleEachIteration default: true
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.metadata default ""
+ * @param attrs.metadata default: ""
  */
 export function shuffleAndRepeatDatasetV2(inputDataset: Operand<'variant'>, bufferSize: Operand<'int64'>, seed: Operand<'int64'>, seed2: Operand<'int64'>, count: Operand<'int64'>, seedGenerator: Operand<'resource'>, attrs: { readonly reshuffleEachIteration?: boolean; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
   return build('ShuffleAndRepeatDatasetV2', [inputDataset, bufferSize, seed, seed2, count, seedGenerator], { reshuffle_each_iteration: attrs.reshuffleEachIteration, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
@@ -522,10 +522,10 @@ export function shuffleAndRepeatDatasetV2(inputDataset: Operand<'variant'>, buff
 
 /**
  * TensorFlow's ShuffleDataset.
- * @param attrs.reshuffleEachIteration default true
+ * @param attrs.reshuffleEachIteration default: true
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.metadata default ""
+ * @param attrs.metadata default: ""
  */
 export function shuffleDataset(inputDataset: Operand<'variant'>, bufferSize: Operand<'int64'>, seed: Operand<'int64'>, seed2: Operand<'int64'>, attrs: { readonly reshuffleEachIteration?: boolean; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
   return build('ShuffleDataset', [inputDataset, bufferSize, seed, seed2], { reshuffle_each_iteration: attrs.reshuffleEachIteration, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
@@ -536,7 +536,7 @@ export function shuffleDataset(inputDataset: Operand<'variant'>, bufferSize: Ope
  * Stateful.
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.metadata default ""
+ * @param attrs.metadata default: ""
  */
 export function shuffleDatasetV2(inputDataset: Operand<'variant'>, bufferSize: Operand<'int64'>, seedGenerator: Operand<'resource'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
   return build('ShuffleDatasetV2', [inputDataset, bufferSize, seedGenerator], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
@@ -545,10 +545,10 @@ export function shuffleDatasetV2(inputDataset: Operand<'variant'>, bufferSize: O
 /**
  * TensorFlow's ShuffleDatasetV3: a dataset in random order, through a buffer
  * Stateful.
- * @param attrs.reshuffleEachIteration default true
+ * @param attrs.reshuffleEachIteration default: true
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.metadata default ""
+ * @param attrs.metadata default: ""
  */
 export function shuffleDatasetV3(inputDataset: Operand<'variant'>, bufferSize: Operand<'int64'>, seed: Operand<'int64'>, seed2: Operand<'int64'>, seedGenerator: Operand<'resource'>, attrs: { readonly reshuffleEachIteration?: boolean; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
   return build('ShuffleDatasetV3', [inputDataset, bufferSize, seed, seed2, seedGenerator], { reshuffle_each_iteration: attrs.reshuffleEachIteration, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
@@ -607,7 +607,7 @@ export function sinh<T extends DType = DType>(x: Operand<T>, attrs: BuildOptions
 
 /**
  * TensorFlow's Size: number of elements
- * @param attrs.outType one of int32, int64; default int32
+ * @param attrs.outType one of int32, int64; default: int32
  */
 export function size(input: Operand, attrs: { readonly outType?: DType } & BuildOptions = {}): Output {
   return build('Size', [input], { out_type: attrs.outType }, attrs).output() as Output;
@@ -617,7 +617,7 @@ export function size(input: Operand, attrs: { readonly outType?: DType } & Build
  * TensorFlow's SkipDataset.
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.metadata default ""
+ * @param attrs.metadata default: ""
  */
 export function skipDataset(inputDataset: Operand<'variant'>, count: Operand<'int64'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
   return build('SkipDataset', [inputDataset, count], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
@@ -627,9 +627,9 @@ export function skipDataset(inputDataset: Operand<'variant'>, count: Operand<'in
  * TensorFlow's Skipgram.
  * Stateful.
  * @deprecated since GraphDef version 19
- * @param attrs.windowSize default 5
- * @param attrs.minCount default 5
- * @param attrs.subsample default 0.001
+ * @param attrs.windowSize default: 5
+ * @param attrs.minCount default: 5
+ * @param attrs.subsample default: 0.001
  * @returns vocabWord, vocabFreq, wordsPerEpoch, currentEpoch, totalWordsProcessed, examples, labels
  */
 export function skipgram(attrs: { readonly filename: string | Uint8Array; readonly batchSize: number | bigint; readonly windowSize?: number | bigint; readonly minCount?: number | bigint; readonly subsample?: number } & BuildOptions): { vocabWord: Output<'string'>; vocabFreq: Output<'int32'>; wordsPerEpoch: Output<'int64'>; currentEpoch: Output<'int32'>; totalWordsProcessed: Output<'int64'>; examples: Output<'int32'>; labels: Output<'int32'> } {
@@ -654,7 +654,7 @@ export function slice<T extends DType = DType>(input: Operand<T>, begin: Operand
 
 /**
  * TensorFlow's SlidingWindowDataset.
- * @param attrs.dropRemainder default true
+ * @param attrs.dropRemainder default: true
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
  */
@@ -673,7 +673,7 @@ export function snapshot<T extends DType = DType>(input: Operand<T>, attrs: Buil
  * TensorFlow's SnapshotChunkDataset.
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.compression default ""
+ * @param attrs.compression default: ""
  */
 export function snapshotChunkDataset(chunkFile: Operand<'string'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly compression?: string | Uint8Array } & BuildOptions): Output<'variant'> {
   return build('SnapshotChunkDataset', [chunkFile], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, compression: attrs.compression }, attrs).output() as Output<'variant'>;
@@ -683,20 +683,20 @@ export function snapshotChunkDataset(chunkFile: Operand<'string'>, attrs: { read
  * TensorFlow's SnapshotDataset.
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.compression default ""
- * @param attrs.readerPathPrefix default ""
- * @param attrs.writerPathPrefix default ""
- * @param attrs.shardSizeBytes default 10737418240
- * @param attrs.pendingSnapshotExpirySeconds default 86400
- * @param attrs.numReaderThreads default 1
- * @param attrs.readerBufferSize default 1
- * @param attrs.numWriterThreads default 1
- * @param attrs.writerBufferSize default 1
- * @param attrs.shuffleOnRead default false
- * @param attrs.seed default 0
- * @param attrs.seed2 default 0
- * @param attrs.mode default "auto"
- * @param attrs.snapshotName default ""
+ * @param attrs.compression default: ""
+ * @param attrs.readerPathPrefix default: ""
+ * @param attrs.writerPathPrefix default: ""
+ * @param attrs.shardSizeBytes default: 10737418240
+ * @param attrs.pendingSnapshotExpirySeconds default: 86400
+ * @param attrs.numReaderThreads default: 1
+ * @param attrs.readerBufferSize default: 1
+ * @param attrs.numWriterThreads default: 1
+ * @param attrs.writerBufferSize default: 1
+ * @param attrs.shuffleOnRead default: false
+ * @param attrs.seed default: 0
+ * @param attrs.seed2 default: 0
+ * @param attrs.mode default: "auto"
+ * @param attrs.snapshotName default: ""
  */
 export function snapshotDataset(inputDataset: Operand<'variant'>, path: Operand<'string'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly compression?: string | Uint8Array; readonly readerPathPrefix?: string | Uint8Array; readonly writerPathPrefix?: string | Uint8Array; readonly shardSizeBytes?: number | bigint; readonly pendingSnapshotExpirySeconds?: number | bigint; readonly numReaderThreads?: number | bigint; readonly readerBufferSize?: number | bigint; readonly numWriterThreads?: number | bigint; readonly writerBufferSize?: number | bigint; readonly shuffleOnRead?: boolean; readonly seed?: number | bigint; readonly seed2?: number | bigint; readonly mode?: string | Uint8Array; readonly snapshotName?: string | Uint8Array } & BuildOptions): Output<'variant'> {
   return build('SnapshotDataset', [inputDataset, path], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, compression: attrs.compression, reader_path_prefix: attrs.readerPathPrefix, writer_path_prefix: attrs.writerPathPrefix, shard_size_bytes: attrs.shardSizeBytes, pending_snapshot_expiry_seconds: attrs.pendingSnapshotExpirySeconds, num_reader_threads: attrs.numReaderThreads, reader_buffer_size: attrs.readerBufferSize, num_writer_threads: attrs.numWriterThreads, writer_buffer_size: attrs.writerBufferSize, shuffle_on_read: attrs.shuffleOnRead, seed: attrs.seed, seed2: attrs.seed2, mode: attrs.mode, snapshot_name: attrs.snapshotName }, attrs).output() as Output<'variant'>;
@@ -706,7 +706,7 @@ export function snapshotDataset(inputDataset: Operand<'variant'>, path: Operand<
  * TensorFlow's SnapshotDatasetReader.
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.compression default ""
+ * @param attrs.compression default: ""
  */
 export function snapshotDatasetReader(shardDir: Operand<'string'>, startIndex: Operand<'int64'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly compression?: string | Uint8Array; readonly version: number | bigint } & BuildOptions): Output<'variant'> {
   return build('SnapshotDatasetReader', [shardDir, startIndex], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, compression: attrs.compression, version: attrs.version }, attrs).output() as Output<'variant'>;
@@ -716,12 +716,12 @@ export function snapshotDatasetReader(shardDir: Operand<'string'>, startIndex: O
  * TensorFlow's SnapshotDatasetV2.
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.compression default ""
- * @param attrs.readerPrefix default ""
- * @param attrs.writerPrefix default ""
- * @param attrs.hashValid default false
- * @param attrs.hash default 0
- * @param attrs.metadata default ""
+ * @param attrs.compression default: ""
+ * @param attrs.readerPrefix default: ""
+ * @param attrs.writerPrefix default: ""
+ * @param attrs.hashValid default: false
+ * @param attrs.hash default: 0
+ * @param attrs.metadata default: ""
  */
 export function snapshotDatasetV2(inputDataset: Operand<'variant'>, path: Operand<'string'>, readerFuncOtherArgs: readonly Operand[], shardFuncOtherArgs: readonly Operand[], attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly compression?: string | Uint8Array; readonly readerPrefix?: string | Uint8Array; readonly writerPrefix?: string | Uint8Array; readonly hashValid?: boolean; readonly hash?: number | bigint; readonly readerFunc: FunctionRef; readonly shardFunc: FunctionRef; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
   return build('SnapshotDatasetV2', [inputDataset, path, readerFuncOtherArgs, shardFuncOtherArgs], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, compression: attrs.compression, reader_prefix: attrs.readerPrefix, writer_prefix: attrs.writerPrefix, hash_valid: attrs.hashValid, hash: attrs.hash, reader_func: attrs.readerFunc, shard_func: attrs.shardFunc, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
@@ -738,7 +738,7 @@ export function snapshotNestedDatasetReader(inputs: readonly Operand<'variant'>[
 
 /**
  * TensorFlow's SobolSample.
- * @param attrs.dtype one of float32, float64; default float32
+ * @param attrs.dtype one of float32, float64; default: float32
  */
 export function sobolSample(dim: Operand<'int32'>, numResults: Operand<'int32'>, skip: Operand<'int32'>, attrs: { readonly dtype?: DType } & BuildOptions = {}): Output {
   return build('SobolSample', [dim, numResults, skip], { dtype: attrs.dtype }, attrs).output() as Output;
@@ -819,7 +819,7 @@ export function spaceToBatchND<T extends DType = DType>(input: Operand<T>, block
 /**
  * TensorFlow's SpaceToDepth: moves blocks of pixels into channels
  * @param attrs.blockSize at least 2
- * @param attrs.dataFormat default "NHWC"
+ * @param attrs.dataFormat default: "NHWC"
  */
 export function spaceToDepth<T extends DType = DType>(input: Operand<T>, attrs: { readonly blockSize: number | bigint; readonly dataFormat?: 'NHWC' | 'NCHW' | 'NCHW_VECT_C' } & BuildOptions): Output<T> {
   return build('SpaceToDepth', [input], { block_size: attrs.blockSize, data_format: attrs.dataFormat }, attrs).output() as Output<T>;
@@ -859,7 +859,7 @@ export function sparseAddGrad<T extends DType = DType>(backpropValGrad: Operand<
 
 /**
  * TensorFlow's SparseApplyAdadelta.
- * @param attrs.useLocking default false
+ * @param attrs.useLocking default: false
  */
 export function sparseApplyAdadelta<T extends DType = DType>(var_: Operand<T>, accum: Operand<T>, accumUpdate: Operand<T>, lr: Operand<T>, rho: Operand<T>, epsilon: Operand<T>, grad: Operand<T>, indices: Operand, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Output<T> {
   return build('SparseApplyAdadelta', [var_, accum, accumUpdate, lr, rho, epsilon, grad, indices], { use_locking: attrs.useLocking }, attrs).output() as Output<T>;
@@ -867,8 +867,8 @@ export function sparseApplyAdadelta<T extends DType = DType>(var_: Operand<T>, a
 
 /**
  * TensorFlow's SparseApplyAdagrad.
- * @param attrs.useLocking default false
- * @param attrs.updateSlots default true
+ * @param attrs.useLocking default: false
+ * @param attrs.updateSlots default: true
  */
 export function sparseApplyAdagrad<T extends DType = DType>(var_: Operand<T>, accum: Operand<T>, lr: Operand<T>, grad: Operand<T>, indices: Operand, attrs: { readonly useLocking?: boolean; readonly updateSlots?: boolean } & BuildOptions = {}): Output<T> {
   return build('SparseApplyAdagrad', [var_, accum, lr, grad, indices], { use_locking: attrs.useLocking, update_slots: attrs.updateSlots }, attrs).output() as Output<T>;
@@ -876,7 +876,7 @@ export function sparseApplyAdagrad<T extends DType = DType>(var_: Operand<T>, ac
 
 /**
  * TensorFlow's SparseApplyAdagradDA.
- * @param attrs.useLocking default false
+ * @param attrs.useLocking default: false
  */
 export function sparseApplyAdagradDA<T extends DType = DType>(var_: Operand<T>, gradientAccumulator: Operand<T>, gradientSquaredAccumulator: Operand<T>, grad: Operand<T>, indices: Operand, lr: Operand<T>, l1: Operand<T>, l2: Operand<T>, globalStep: Operand<'int64'>, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Output<T> {
   return build('SparseApplyAdagradDA', [var_, gradientAccumulator, gradientSquaredAccumulator, grad, indices, lr, l1, l2, globalStep], { use_locking: attrs.useLocking }, attrs).output() as Output<T>;
@@ -884,8 +884,8 @@ export function sparseApplyAdagradDA<T extends DType = DType>(var_: Operand<T>, 
 
 /**
  * TensorFlow's SparseApplyAdagradV2.
- * @param attrs.useLocking default false
- * @param attrs.updateSlots default true
+ * @param attrs.useLocking default: false
+ * @param attrs.updateSlots default: true
  */
 export function sparseApplyAdagradV2<T extends DType = DType>(var_: Operand<T>, accum: Operand<T>, lr: Operand<T>, epsilon: Operand<T>, grad: Operand<T>, indices: Operand, attrs: { readonly useLocking?: boolean; readonly updateSlots?: boolean } & BuildOptions = {}): Output<T> {
   return build('SparseApplyAdagradV2', [var_, accum, lr, epsilon, grad, indices], { use_locking: attrs.useLocking, update_slots: attrs.updateSlots }, attrs).output() as Output<T>;
@@ -893,7 +893,7 @@ export function sparseApplyAdagradV2<T extends DType = DType>(var_: Operand<T>, 
 
 /**
  * TensorFlow's SparseApplyCenteredRMSProp.
- * @param attrs.useLocking default false
+ * @param attrs.useLocking default: false
  */
 export function sparseApplyCenteredRMSProp<T extends DType = DType>(var_: Operand<T>, mg: Operand<T>, ms: Operand<T>, mom: Operand<T>, lr: Operand<T>, rho: Operand<T>, momentum: Operand<T>, epsilon: Operand<T>, grad: Operand<T>, indices: Operand, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Output<T> {
   return build('SparseApplyCenteredRMSProp', [var_, mg, ms, mom, lr, rho, momentum, epsilon, grad, indices], { use_locking: attrs.useLocking }, attrs).output() as Output<T>;
@@ -901,8 +901,8 @@ export function sparseApplyCenteredRMSProp<T extends DType = DType>(var_: Operan
 
 /**
  * TensorFlow's SparseApplyFtrl.
- * @param attrs.useLocking default false
- * @param attrs.multiplyLinearByLr default false
+ * @param attrs.useLocking default: false
+ * @param attrs.multiplyLinearByLr default: false
  */
 export function sparseApplyFtrl<T extends DType = DType>(var_: Operand<T>, accum: Operand<T>, linear: Operand<T>, grad: Operand<T>, indices: Operand, lr: Operand<T>, l1: Operand<T>, l2: Operand<T>, lrPower: Operand<T>, attrs: { readonly useLocking?: boolean; readonly multiplyLinearByLr?: boolean } & BuildOptions = {}): Output<T> {
   return build('SparseApplyFtrl', [var_, accum, linear, grad, indices, lr, l1, l2, lrPower], { use_locking: attrs.useLocking, multiply_linear_by_lr: attrs.multiplyLinearByLr }, attrs).output() as Output<T>;
@@ -910,8 +910,8 @@ export function sparseApplyFtrl<T extends DType = DType>(var_: Operand<T>, accum
 
 /**
  * TensorFlow's SparseApplyFtrlV2.
- * @param attrs.useLocking default false
- * @param attrs.multiplyLinearByLr default false
+ * @param attrs.useLocking default: false
+ * @param attrs.multiplyLinearByLr default: false
  */
 export function sparseApplyFtrlV2<T extends DType = DType>(var_: Operand<T>, accum: Operand<T>, linear: Operand<T>, grad: Operand<T>, indices: Operand, lr: Operand<T>, l1: Operand<T>, l2: Operand<T>, l2Shrinkage: Operand<T>, lrPower: Operand<T>, attrs: { readonly useLocking?: boolean; readonly multiplyLinearByLr?: boolean } & BuildOptions = {}): Output<T> {
   return build('SparseApplyFtrlV2', [var_, accum, linear, grad, indices, lr, l1, l2, l2Shrinkage, lrPower], { use_locking: attrs.useLocking, multiply_linear_by_lr: attrs.multiplyLinearByLr }, attrs).output() as Output<T>;
@@ -919,8 +919,8 @@ export function sparseApplyFtrlV2<T extends DType = DType>(var_: Operand<T>, acc
 
 /**
  * TensorFlow's SparseApplyMomentum.
- * @param attrs.useLocking default false
- * @param attrs.useNesterov default false
+ * @param attrs.useLocking default: false
+ * @param attrs.useNesterov default: false
  */
 export function sparseApplyMomentum<T extends DType = DType>(var_: Operand<T>, accum: Operand<T>, lr: Operand<T>, grad: Operand<T>, indices: Operand, momentum: Operand<T>, attrs: { readonly useLocking?: boolean; readonly useNesterov?: boolean } & BuildOptions = {}): Output<T> {
   return build('SparseApplyMomentum', [var_, accum, lr, grad, indices, momentum], { use_locking: attrs.useLocking, use_nesterov: attrs.useNesterov }, attrs).output() as Output<T>;
@@ -928,7 +928,7 @@ export function sparseApplyMomentum<T extends DType = DType>(var_: Operand<T>, a
 
 /**
  * TensorFlow's SparseApplyProximalAdagrad.
- * @param attrs.useLocking default false
+ * @param attrs.useLocking default: false
  */
 export function sparseApplyProximalAdagrad<T extends DType = DType>(var_: Operand<T>, accum: Operand<T>, lr: Operand<T>, l1: Operand<T>, l2: Operand<T>, grad: Operand<T>, indices: Operand, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Output<T> {
   return build('SparseApplyProximalAdagrad', [var_, accum, lr, l1, l2, grad, indices], { use_locking: attrs.useLocking }, attrs).output() as Output<T>;
@@ -936,7 +936,7 @@ export function sparseApplyProximalAdagrad<T extends DType = DType>(var_: Operan
 
 /**
  * TensorFlow's SparseApplyProximalGradientDescent.
- * @param attrs.useLocking default false
+ * @param attrs.useLocking default: false
  */
 export function sparseApplyProximalGradientDescent<T extends DType = DType>(var_: Operand<T>, alpha: Operand<T>, l1: Operand<T>, l2: Operand<T>, grad: Operand<T>, indices: Operand, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Output<T> {
   return build('SparseApplyProximalGradientDescent', [var_, alpha, l1, l2, grad, indices], { use_locking: attrs.useLocking }, attrs).output() as Output<T>;
@@ -944,7 +944,7 @@ export function sparseApplyProximalGradientDescent<T extends DType = DType>(var_
 
 /**
  * TensorFlow's SparseApplyRMSProp.
- * @param attrs.useLocking default false
+ * @param attrs.useLocking default: false
  */
 export function sparseApplyRMSProp<T extends DType = DType>(var_: Operand<T>, ms: Operand<T>, mom: Operand<T>, lr: Operand<T>, rho: Operand<T>, momentum: Operand<T>, epsilon: Operand<T>, grad: Operand<T>, indices: Operand, attrs: { readonly useLocking?: boolean } & BuildOptions = {}): Output<T> {
   return build('SparseApplyRMSProp', [var_, ms, mom, lr, rho, momentum, epsilon, grad, indices], { use_locking: attrs.useLocking }, attrs).output() as Output<T>;
@@ -952,7 +952,7 @@ export function sparseApplyRMSProp<T extends DType = DType>(var_: Operand<T>, ms
 
 /**
  * TensorFlow's SparseBincount.
- * @param attrs.binaryOutput default false
+ * @param attrs.binaryOutput default: false
  */
 export function sparseBincount<T extends DType = DType>(indices: Operand<'int64'>, values: Operand, denseShape: Operand<'int64'>, size: Operand, weights: Operand<T>, attrs: { readonly binaryOutput?: boolean } & BuildOptions = {}): Output<T> {
   return build('SparseBincount', [indices, values, denseShape, size, weights], { binary_output: attrs.binaryOutput }, attrs).output() as Output<T>;
@@ -970,9 +970,9 @@ export function sparseConcat<T extends DType = DType>(indices: readonly Operand<
  * TensorFlow's SparseConditionalAccumulator.
  * Stateful.
  * @param attrs.dtype one of float32, float64, int32, uint8, int16, int8, complex64, int64, qint8, quint8, qint32, bfloat16, qint16, quint16, uint16, complex128, float16, uint32, uint64
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
- * @param attrs.reductionType default "MEAN"
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
+ * @param attrs.reductionType default: "MEAN"
  */
 export function sparseConditionalAccumulator(attrs: { readonly dtype: DType; readonly shape: PartialShape; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array; readonly reductionType?: 'MEAN' | 'SUM' } & BuildOptions): Output<'string'> {
   return build('SparseConditionalAccumulator', [], { dtype: attrs.dtype, shape: attrs.shape, container: attrs.container, shared_name: attrs.sharedName, reduction_type: attrs.reductionType }, attrs).output() as Output<'string'>;
@@ -980,8 +980,8 @@ export function sparseConditionalAccumulator(attrs: { readonly dtype: DType; rea
 
 /**
  * TensorFlow's SparseCountSparseOutput.
- * @param attrs.minlength at least -1; default -1
- * @param attrs.maxlength at least -1; default -1
+ * @param attrs.minlength at least -1; default: -1
+ * @param attrs.maxlength at least -1; default: -1
  * @returns outputIndices, outputValues, outputDenseShape
  */
 export function sparseCountSparseOutput<output_type extends DType = DType>(indices: Operand<'int64'>, values: Operand, denseShape: Operand<'int64'>, weights: Operand<output_type>, attrs: { readonly minlength?: number | bigint; readonly maxlength?: number | bigint; readonly binaryOutput: boolean } & BuildOptions): { outputIndices: Output<'int64'>; outputValues: Output<output_type>; outputDenseShape: Output<'int64'> } {
@@ -1054,10 +1054,10 @@ export function sparseFillEmptyRowsGrad<T extends DType = DType>(reverseIndexMap
 
 /**
  * TensorFlow's SparseMatMul.
- * @param attrs.transposeA default false
- * @param attrs.transposeB default false
- * @param attrs.aIsSparse default false
- * @param attrs.bIsSparse default false
+ * @param attrs.transposeA default: false
+ * @param attrs.transposeB default: false
+ * @param attrs.aIsSparse default: false
+ * @param attrs.bIsSparse default: false
  */
 export function sparseMatMul(a: Operand, b: Operand, attrs: { readonly transposeA?: boolean; readonly transposeB?: boolean; readonly aIsSparse?: boolean; readonly bIsSparse?: boolean } & BuildOptions = {}): Output<'float32'> {
   return build('SparseMatMul', [a, b], { transpose_a: attrs.transposeA, transpose_b: attrs.transposeB, a_is_sparse: attrs.aIsSparse, b_is_sparse: attrs.bIsSparse }, attrs).output() as Output<'float32'>;
@@ -1072,12 +1072,12 @@ export function sparseMatrixAdd(a: Operand<'variant'>, b: Operand<'variant'>, al
 
 /**
  * TensorFlow's SparseMatrixMatMul.
- * @param attrs.transposeA default false
- * @param attrs.transposeB default false
- * @param attrs.adjointA default false
- * @param attrs.adjointB default false
- * @param attrs.transposeOutput default false
- * @param attrs.conjugateOutput default false
+ * @param attrs.transposeA default: false
+ * @param attrs.transposeB default: false
+ * @param attrs.adjointA default: false
+ * @param attrs.adjointB default: false
+ * @param attrs.transposeOutput default: false
+ * @param attrs.conjugateOutput default: false
  */
 export function sparseMatrixMatMul<T extends DType = DType>(a: Operand<'variant'>, b: Operand<T>, attrs: { readonly transposeA?: boolean; readonly transposeB?: boolean; readonly adjointA?: boolean; readonly adjointB?: boolean; readonly transposeOutput?: boolean; readonly conjugateOutput?: boolean } & BuildOptions = {}): Output<T> {
   return build('SparseMatrixMatMul', [a, b], { transpose_a: attrs.transposeA, transpose_b: attrs.transposeB, adjoint_a: attrs.adjointA, adjoint_b: attrs.adjointB, transpose_output: attrs.transposeOutput, conjugate_output: attrs.conjugateOutput }, attrs).output() as Output<T>;
@@ -1131,10 +1131,10 @@ export function sparseMatrixSparseCholesky(input: Operand<'variant'>, permutatio
 /**
  * TensorFlow's SparseMatrixSparseMatMul.
  * @param attrs.type one of float32, float64, complex64, complex128
- * @param attrs.transposeA default false
- * @param attrs.transposeB default false
- * @param attrs.adjointA default false
- * @param attrs.adjointB default false
+ * @param attrs.transposeA default: false
+ * @param attrs.transposeB default: false
+ * @param attrs.adjointA default: false
+ * @param attrs.adjointB default: false
  */
 export function sparseMatrixSparseMatMul(a: Operand<'variant'>, b: Operand<'variant'>, attrs: { readonly type: DType; readonly transposeA?: boolean; readonly transposeB?: boolean; readonly adjointA?: boolean; readonly adjointB?: boolean } & BuildOptions): Output<'variant'> {
   return build('SparseMatrixSparseMatMul', [a, b], { type: attrs.type, transpose_a: attrs.transposeA, transpose_b: attrs.transposeB, adjoint_a: attrs.adjointA, adjoint_b: attrs.adjointB }, attrs).output() as Output<'variant'>;
@@ -1142,7 +1142,7 @@ export function sparseMatrixSparseMatMul(a: Operand<'variant'>, b: Operand<'vari
 
 /**
  * TensorFlow's SparseMatrixTranspose.
- * @param attrs.conjugate default false
+ * @param attrs.conjugate default: false
  * @param attrs.type one of float32, float64, complex64, complex128
  */
 export function sparseMatrixTranspose(input: Operand<'variant'>, attrs: { readonly conjugate?: boolean; readonly type: DType } & BuildOptions): Output<'variant'> {
@@ -1159,7 +1159,7 @@ export function sparseMatrixZeros(denseShape: Operand<'int64'>, attrs: { readonl
 
 /**
  * TensorFlow's SparseReduceMax.
- * @param attrs.keepDims default false
+ * @param attrs.keepDims default: false
  */
 export function sparseReduceMax<T extends DType = DType>(inputIndices: Operand<'int64'>, inputValues: Operand<T>, inputShape: Operand<'int64'>, reductionAxes: Operand<'int32'>, attrs: { readonly keepDims?: boolean } & BuildOptions = {}): Output<T> {
   return build('SparseReduceMax', [inputIndices, inputValues, inputShape, reductionAxes], { keep_dims: attrs.keepDims }, attrs).output() as Output<T>;
@@ -1167,7 +1167,7 @@ export function sparseReduceMax<T extends DType = DType>(inputIndices: Operand<'
 
 /**
  * TensorFlow's SparseReduceMaxSparse.
- * @param attrs.keepDims default false
+ * @param attrs.keepDims default: false
  * @returns outputIndices, outputValues, outputShape
  */
 export function sparseReduceMaxSparse<T extends DType = DType>(inputIndices: Operand<'int64'>, inputValues: Operand<T>, inputShape: Operand<'int64'>, reductionAxes: Operand<'int32'>, attrs: { readonly keepDims?: boolean } & BuildOptions = {}): { outputIndices: Output<'int64'>; outputValues: Output<T>; outputShape: Output<'int64'> } {
@@ -1176,7 +1176,7 @@ export function sparseReduceMaxSparse<T extends DType = DType>(inputIndices: Ope
 
 /**
  * TensorFlow's SparseReduceSum.
- * @param attrs.keepDims default false
+ * @param attrs.keepDims default: false
  */
 export function sparseReduceSum<T extends DType = DType>(inputIndices: Operand<'int64'>, inputValues: Operand<T>, inputShape: Operand<'int64'>, reductionAxes: Operand<'int32'>, attrs: { readonly keepDims?: boolean } & BuildOptions = {}): Output<T> {
   return build('SparseReduceSum', [inputIndices, inputValues, inputShape, reductionAxes], { keep_dims: attrs.keepDims }, attrs).output() as Output<T>;
@@ -1184,7 +1184,7 @@ export function sparseReduceSum<T extends DType = DType>(inputIndices: Operand<'
 
 /**
  * TensorFlow's SparseReduceSumSparse.
- * @param attrs.keepDims default false
+ * @param attrs.keepDims default: false
  * @returns outputIndices, outputValues, outputShape
  */
 export function sparseReduceSumSparse<T extends DType = DType>(inputIndices: Operand<'int64'>, inputValues: Operand<T>, inputShape: Operand<'int64'>, reductionAxes: Operand<'int32'>, attrs: { readonly keepDims?: boolean } & BuildOptions = {}): { outputIndices: Output<'int64'>; outputValues: Output<T>; outputShape: Output<'int64'> } {
@@ -1209,7 +1209,7 @@ export function sparseReshape(inputIndices: Operand<'int64'>, inputShape: Operan
 
 /**
  * TensorFlow's SparseSegmentMean: means of rows that are looked up by number
- * @param attrs.sparseGradient default false
+ * @param attrs.sparseGradient default: false
  */
 export function sparseSegmentMean<T extends DType = DType>(data: Operand<T>, indices: Operand, segmentIds: Operand, attrs: { readonly sparseGradient?: boolean } & BuildOptions = {}): Output<T> {
   return build('SparseSegmentMean', [data, indices, segmentIds], { sparse_gradient: attrs.sparseGradient }, attrs).output() as Output<T>;
@@ -1232,7 +1232,7 @@ export function sparseSegmentMeanGradV2<T extends DType = DType, Tidx extends DT
 
 /**
  * TensorFlow's SparseSegmentMeanWithNumSegments.
- * @param attrs.sparseGradient default false
+ * @param attrs.sparseGradient default: false
  */
 export function sparseSegmentMeanWithNumSegments<T extends DType = DType>(data: Operand<T>, indices: Operand, segmentIds: Operand, numSegments: Operand, attrs: { readonly sparseGradient?: boolean } & BuildOptions = {}): Output<T> {
   return build('SparseSegmentMeanWithNumSegments', [data, indices, segmentIds, numSegments], { sparse_gradient: attrs.sparseGradient }, attrs).output() as Output<T>;
@@ -1240,7 +1240,7 @@ export function sparseSegmentMeanWithNumSegments<T extends DType = DType>(data: 
 
 /**
  * TensorFlow's SparseSegmentSqrtN: sums of rows looked up by number, over the root of their count
- * @param attrs.sparseGradient default false
+ * @param attrs.sparseGradient default: false
  */
 export function sparseSegmentSqrtN<T extends DType = DType>(data: Operand<T>, indices: Operand, segmentIds: Operand, attrs: { readonly sparseGradient?: boolean } & BuildOptions = {}): Output<T> {
   return build('SparseSegmentSqrtN', [data, indices, segmentIds], { sparse_gradient: attrs.sparseGradient }, attrs).output() as Output<T>;
@@ -1263,7 +1263,7 @@ export function sparseSegmentSqrtNGradV2<T extends DType = DType, Tidx extends D
 
 /**
  * TensorFlow's SparseSegmentSqrtNWithNumSegments.
- * @param attrs.sparseGradient default false
+ * @param attrs.sparseGradient default: false
  */
 export function sparseSegmentSqrtNWithNumSegments<T extends DType = DType>(data: Operand<T>, indices: Operand, segmentIds: Operand, numSegments: Operand, attrs: { readonly sparseGradient?: boolean } & BuildOptions = {}): Output<T> {
   return build('SparseSegmentSqrtNWithNumSegments', [data, indices, segmentIds, numSegments], { sparse_gradient: attrs.sparseGradient }, attrs).output() as Output<T>;
@@ -1271,7 +1271,7 @@ export function sparseSegmentSqrtNWithNumSegments<T extends DType = DType>(data:
 
 /**
  * TensorFlow's SparseSegmentSum: sums of rows that are looked up by number
- * @param attrs.sparseGradient default false
+ * @param attrs.sparseGradient default: false
  */
 export function sparseSegmentSum<T extends DType = DType>(data: Operand<T>, indices: Operand, segmentIds: Operand, attrs: { readonly sparseGradient?: boolean } & BuildOptions = {}): Output<T> {
   return build('SparseSegmentSum', [data, indices, segmentIds], { sparse_gradient: attrs.sparseGradient }, attrs).output() as Output<T>;
@@ -1294,7 +1294,7 @@ export function sparseSegmentSumGradV2<T extends DType = DType, Tidx extends DTy
 
 /**
  * TensorFlow's SparseSegmentSumWithNumSegments.
- * @param attrs.sparseGradient default false
+ * @param attrs.sparseGradient default: false
  */
 export function sparseSegmentSumWithNumSegments<T extends DType = DType>(data: Operand<T>, indices: Operand, segmentIds: Operand, numSegments: Operand, attrs: { readonly sparseGradient?: boolean } & BuildOptions = {}): Output<T> {
   return build('SparseSegmentSumWithNumSegments', [data, indices, segmentIds, numSegments], { sparse_gradient: attrs.sparseGradient }, attrs).output() as Output<T>;
@@ -1364,8 +1364,8 @@ export function sparseTensorDenseAdd<T extends DType = DType>(aIndices: Operand,
 
 /**
  * TensorFlow's SparseTensorDenseMatMul: product of a sparse matrix and a dense one
- * @param attrs.adjointA default false
- * @param attrs.adjointB default false
+ * @param attrs.adjointA default: false
+ * @param attrs.adjointB default: false
  */
 export function sparseTensorDenseMatMul<T extends DType = DType>(aIndices: Operand, aValues: Operand<T>, aShape: Operand<'int64'>, b: Operand<T>, attrs: { readonly adjointA?: boolean; readonly adjointB?: boolean } & BuildOptions = {}): Output<T> {
   return build('SparseTensorDenseMatMul', [aIndices, aValues, aShape, b], { adjoint_a: attrs.adjointA, adjoint_b: attrs.adjointB }, attrs).output() as Output<T>;
@@ -1388,7 +1388,7 @@ export function sparseTensorToCSRSparseMatrix(indices: Operand<'int64'>, values:
 
 /**
  * TensorFlow's SparseToDense: a dense tensor with values at coordinates
- * @param attrs.validateIndices default true
+ * @param attrs.validateIndices default: true
  */
 export function sparseToDense<T extends DType = DType>(sparseIndices: Operand, outputShape: Operand, sparseValues: Operand<T>, defaultValue: Operand<T>, attrs: { readonly validateIndices?: boolean } & BuildOptions = {}): Output<T> {
   return build('SparseToDense', [sparseIndices, outputShape, sparseValues, defaultValue], { validate_indices: attrs.validateIndices }, attrs).output() as Output<T>;
@@ -1396,7 +1396,7 @@ export function sparseToDense<T extends DType = DType>(sparseIndices: Operand, o
 
 /**
  * TensorFlow's SparseToSparseSetOperation.
- * @param attrs.validateIndices default true
+ * @param attrs.validateIndices default: true
  * @returns resultIndices, resultValues, resultShape
  */
 export function sparseToSparseSetOperation<T extends DType = DType>(set1Indices: Operand<'int64'>, set1Values: Operand<T>, set1Shape: Operand<'int64'>, set2Indices: Operand<'int64'>, set2Values: Operand<T>, set2Shape: Operand<'int64'>, attrs: { readonly setOperation: string | Uint8Array; readonly validateIndices?: boolean } & BuildOptions): { resultIndices: Output<'int64'>; resultValues: Output<T>; resultShape: Output<'int64'> } {
@@ -1422,7 +1422,7 @@ export function split<T extends DType = DType>(splitDim: Operand<'int32'>, value
  * TensorFlow's SplitDedupData.
  * @param attrs.integerType one of int32, int64, uint32, uint64
  * @param attrs.floatType one of float16, bfloat16, float32
- * @param attrs.config default ""
+ * @param attrs.config default: ""
  * @returns integerTensor, floatTensor
  */
 export function splitDedupData<integer_type extends DType = DType, float_type extends DType = DType>(input: Operand<'variant'>, attrs: { readonly integerType: integer_type; readonly floatType: float_type; readonly tupleMask: string | Uint8Array; readonly config?: string | Uint8Array } & BuildOptions): { integerTensor: Output<integer_type>; floatTensor: Output<float_type> } {
@@ -1477,7 +1477,7 @@ export function squaredDifference<T extends DType = DType>(x: Operand<T>, y: Ope
 
 /**
  * TensorFlow's Squeeze: removes axes of size 1
- * @param attrs.squeezeDims at least 0; default []
+ * @param attrs.squeezeDims at least 0; default: []
  */
 export function squeeze<T extends DType = DType>(input: Operand<T>, attrs: { readonly squeezeDims?: readonly (number | bigint)[] } & BuildOptions = {}): Output<T> {
   return build('Squeeze', [input], { squeeze_dims: attrs.squeezeDims }, attrs).output() as Output<T>;
@@ -1486,7 +1486,7 @@ export function squeeze<T extends DType = DType>(input: Operand<T>, attrs: { rea
 /**
  * TensorFlow's Stack.
  * Stateful.
- * @param attrs.stackName default ""
+ * @param attrs.stackName default: ""
  */
 export function stack(attrs: { readonly elemType: DType; readonly stackName?: string | Uint8Array } & BuildOptions): Output<'string'> {
   return build('Stack', [], { elem_type: attrs.elemType, stack_name: attrs.stackName }, attrs).output() as Output<'string'>;
@@ -1524,7 +1524,7 @@ export function stackPopV2<elem_type extends DType = DType>(handle: Operand<'res
 
 /**
  * TensorFlow's StackPush.
- * @param attrs.swapMemory default false
+ * @param attrs.swapMemory default: false
  */
 export function stackPush<T extends DType = DType>(handle: Operand<'string'>, elem: Operand<T>, attrs: { readonly swapMemory?: boolean } & BuildOptions = {}): Output<T> {
   return build('StackPush', [handle, elem], { swap_memory: attrs.swapMemory }, attrs).output() as Output<T>;
@@ -1533,7 +1533,7 @@ export function stackPush<T extends DType = DType>(handle: Operand<'string'>, el
 /**
  * TensorFlow's StackPushV2.
  * Stateful.
- * @param attrs.swapMemory default false
+ * @param attrs.swapMemory default: false
  */
 export function stackPushV2<T extends DType = DType>(handle: Operand<'resource'>, elem: Operand<T>, attrs: { readonly swapMemory?: boolean } & BuildOptions = {}): Output<T> {
   return build('StackPushV2', [handle, elem], { swap_memory: attrs.swapMemory }, attrs).output() as Output<T>;
@@ -1542,7 +1542,7 @@ export function stackPushV2<T extends DType = DType>(handle: Operand<'resource'>
 /**
  * TensorFlow's StackV2.
  * Stateful.
- * @param attrs.stackName default ""
+ * @param attrs.stackName default: ""
  */
 export function stackV2(maxSize: Operand<'int32'>, attrs: { readonly elemType: DType; readonly stackName?: string | Uint8Array } & BuildOptions): Output<'resource'> {
   return build('StackV2', [maxSize], { elem_type: attrs.elemType, stack_name: attrs.stackName }, attrs).output() as Output<'resource'>;
@@ -1551,10 +1551,10 @@ export function stackV2(maxSize: Operand<'int32'>, attrs: { readonly elemType: D
 /**
  * TensorFlow's Stage.
  * Stateful.
- * @param attrs.capacity at least 0; default 0
- * @param attrs.memoryLimit at least 0; default 0
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
+ * @param attrs.capacity at least 0; default: 0
+ * @param attrs.memoryLimit at least 0; default: 0
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
  */
 export function stage(values: readonly Operand[], attrs: { readonly capacity?: number | bigint; readonly memoryLimit?: number | bigint; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions = {}): Operation {
   return build('Stage', [values], { capacity: attrs.capacity, memory_limit: attrs.memoryLimit, container: attrs.container, shared_name: attrs.sharedName }, attrs);
@@ -1563,10 +1563,10 @@ export function stage(values: readonly Operand[], attrs: { readonly capacity?: n
 /**
  * TensorFlow's StageClear.
  * Stateful.
- * @param attrs.capacity at least 0; default 0
- * @param attrs.memoryLimit at least 0; default 0
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
+ * @param attrs.capacity at least 0; default: 0
+ * @param attrs.memoryLimit at least 0; default: 0
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
  */
 export function stageClear(attrs: { readonly capacity?: number | bigint; readonly memoryLimit?: number | bigint; readonly dtypes: readonly DType[]; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): Operation {
   return build('StageClear', [], { capacity: attrs.capacity, memory_limit: attrs.memoryLimit, dtypes: attrs.dtypes, container: attrs.container, shared_name: attrs.sharedName }, attrs);
@@ -1575,11 +1575,11 @@ export function stageClear(attrs: { readonly capacity?: number | bigint; readonl
 /**
  * TensorFlow's StagePeek.
  * Stateful.
- * @param attrs.capacity at least 0; default 0
- * @param attrs.memoryLimit at least 0; default 0
+ * @param attrs.capacity at least 0; default: 0
+ * @param attrs.memoryLimit at least 0; default: 0
  * @param attrs.dtypes at least 1
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
  */
 export function stagePeek(index: Operand<'int32'>, attrs: { readonly capacity?: number | bigint; readonly memoryLimit?: number | bigint; readonly dtypes: readonly DType[]; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): Output[] {
   return [...build('StagePeek', [index], { capacity: attrs.capacity, memory_limit: attrs.memoryLimit, dtypes: attrs.dtypes, container: attrs.container, shared_name: attrs.sharedName }, attrs).outputs];
@@ -1588,10 +1588,10 @@ export function stagePeek(index: Operand<'int32'>, attrs: { readonly capacity?: 
 /**
  * TensorFlow's StageSize.
  * Stateful.
- * @param attrs.capacity at least 0; default 0
- * @param attrs.memoryLimit at least 0; default 0
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
+ * @param attrs.capacity at least 0; default: 0
+ * @param attrs.memoryLimit at least 0; default: 0
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
  */
 export function stageSize(attrs: { readonly capacity?: number | bigint; readonly memoryLimit?: number | bigint; readonly dtypes: readonly DType[]; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): Output<'int32'> {
   return build('StageSize', [], { capacity: attrs.capacity, memory_limit: attrs.memoryLimit, dtypes: attrs.dtypes, container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'int32'>;
@@ -1601,9 +1601,9 @@ export function stageSize(attrs: { readonly capacity?: number | bigint; readonly
  * TensorFlow's StatefulPartitionedCall: calls a function that may have effects
  * Stateful.
  * @param attrs.tout at least 0
- * @param attrs.config default ""
- * @param attrs.configProto default ""
- * @param attrs.executorType default ""
+ * @param attrs.config default: ""
+ * @param attrs.configProto default: ""
+ * @param attrs.executorType default: ""
  */
 export function statefulPartitionedCall(args: readonly Operand[], attrs: { readonly tout: readonly DType[]; readonly f: FunctionRef; readonly config?: string | Uint8Array; readonly configProto?: string | Uint8Array; readonly executorType?: string | Uint8Array } & BuildOptions): Output[] {
   return [...build('StatefulPartitionedCall', [args], { Tout: attrs.tout, f: attrs.f, config: attrs.config, config_proto: attrs.configProto, executor_type: attrs.executorType }, attrs).outputs];
@@ -1612,7 +1612,7 @@ export function statefulPartitionedCall(args: readonly Operand[], attrs: { reado
 /**
  * TensorFlow's StatefulRandomBinomial.
  * Stateful.
- * @param attrs.dtype one of float16, float32, float64, int32, int64; default int64
+ * @param attrs.dtype one of float16, float32, float64, int32, int64; default: int64
  */
 export function statefulRandomBinomial(resource: Operand<'resource'>, algorithm: Operand<'int64'>, shape: Operand, counts: Operand, probs: Operand, attrs: { readonly dtype?: DType } & BuildOptions = {}): Output {
   return build('StatefulRandomBinomial', [resource, algorithm, shape, counts, probs], { dtype: attrs.dtype }, attrs).output() as Output;
@@ -1622,7 +1622,7 @@ export function statefulRandomBinomial(resource: Operand<'resource'>, algorithm:
  * TensorFlow's StatefulStandardNormal.
  * Stateful.
  * @deprecated since GraphDef version 29
- * @param attrs.dtype default float32
+ * @param attrs.dtype default: float32
  */
 export function statefulStandardNormal(resource: Operand<'resource'>, shape: Operand, attrs: { readonly dtype?: DType } & BuildOptions = {}): Output {
   return build('StatefulStandardNormal', [resource, shape], { dtype: attrs.dtype }, attrs).output() as Output;
@@ -1631,7 +1631,7 @@ export function statefulStandardNormal(resource: Operand<'resource'>, shape: Ope
 /**
  * TensorFlow's StatefulStandardNormalV2.
  * Stateful.
- * @param attrs.dtype default float32
+ * @param attrs.dtype default: float32
  */
 export function statefulStandardNormalV2(resource: Operand<'resource'>, algorithm: Operand<'int64'>, shape: Operand, attrs: { readonly dtype?: DType } & BuildOptions = {}): Output {
   return build('StatefulStandardNormalV2', [resource, algorithm, shape], { dtype: attrs.dtype }, attrs).output() as Output;
@@ -1640,7 +1640,7 @@ export function statefulStandardNormalV2(resource: Operand<'resource'>, algorith
 /**
  * TensorFlow's StatefulTruncatedNormal.
  * Stateful.
- * @param attrs.dtype default float32
+ * @param attrs.dtype default: float32
  */
 export function statefulTruncatedNormal(resource: Operand<'resource'>, algorithm: Operand<'int64'>, shape: Operand, attrs: { readonly dtype?: DType } & BuildOptions = {}): Output {
   return build('StatefulTruncatedNormal', [resource, algorithm, shape], { dtype: attrs.dtype }, attrs).output() as Output;
@@ -1649,7 +1649,7 @@ export function statefulTruncatedNormal(resource: Operand<'resource'>, algorithm
 /**
  * TensorFlow's StatefulUniform.
  * Stateful.
- * @param attrs.dtype default float32
+ * @param attrs.dtype default: float32
  */
 export function statefulUniform(resource: Operand<'resource'>, algorithm: Operand<'int64'>, shape: Operand, attrs: { readonly dtype?: DType } & BuildOptions = {}): Output {
   return build('StatefulUniform', [resource, algorithm, shape], { dtype: attrs.dtype }, attrs).output() as Output;
@@ -1658,7 +1658,7 @@ export function statefulUniform(resource: Operand<'resource'>, algorithm: Operan
 /**
  * TensorFlow's StatefulUniformFullInt.
  * Stateful.
- * @param attrs.dtype default uint64
+ * @param attrs.dtype default: uint64
  */
 export function statefulUniformFullInt(resource: Operand<'resource'>, algorithm: Operand<'int64'>, shape: Operand, attrs: { readonly dtype?: DType } & BuildOptions = {}): Output {
   return build('StatefulUniformFullInt', [resource, algorithm, shape], { dtype: attrs.dtype }, attrs).output() as Output;
@@ -1676,7 +1676,7 @@ export function statefulUniformInt<dtype extends DType = DType>(resource: Operan
  * TensorFlow's StatelessCase.
  * @param attrs.tout at least 0
  * @param attrs.branches at least 1
- * @param attrs.outputShapes default []
+ * @param attrs.outputShapes default: []
  */
 export function statelessCase(branchIndex: Operand<'int32'>, input: readonly Operand[], attrs: { readonly tout: readonly DType[]; readonly branches: readonly FunctionRef[]; readonly outputShapes?: readonly PartialShape[] } & BuildOptions): Output[] {
   return [...build('StatelessCase', [branchIndex, input], { Tout: attrs.tout, branches: attrs.branches, output_shapes: attrs.outputShapes }, attrs).outputs];
@@ -1685,7 +1685,7 @@ export function statelessCase(branchIndex: Operand<'int32'>, input: readonly Ope
 /**
  * TensorFlow's StatelessIf: runs one of two functions without effects, chosen by a condition
  * @param attrs.tout at least 0
- * @param attrs.outputShapes default []
+ * @param attrs.outputShapes default: []
  */
 export function statelessIf(cond: Operand, input: readonly Operand[], attrs: { readonly tout: readonly DType[]; readonly thenBranch: FunctionRef; readonly elseBranch: FunctionRef; readonly outputShapes?: readonly PartialShape[] } & BuildOptions): Output[] {
   return [...build('StatelessIf', [cond, input], { Tout: attrs.tout, then_branch: attrs.thenBranch, else_branch: attrs.elseBranch, output_shapes: attrs.outputShapes }, attrs).outputs];
@@ -1693,7 +1693,7 @@ export function statelessIf(cond: Operand, input: readonly Operand[], attrs: { r
 
 /**
  * TensorFlow's StatelessMultinomial.
- * @param attrs.outputDtype one of int32, int64; default int64
+ * @param attrs.outputDtype one of int32, int64; default: int64
  */
 export function statelessMultinomial(logits: Operand, numSamples: Operand<'int32'>, seed: Operand, attrs: { readonly outputDtype?: DType } & BuildOptions = {}): Output {
   return build('StatelessMultinomial', [logits, numSamples, seed], { output_dtype: attrs.outputDtype }, attrs).output() as Output;
@@ -1708,7 +1708,7 @@ export function statelessParameterizedTruncatedNormal<dtype extends DType = DTyp
 
 /**
  * TensorFlow's StatelessRandomBinomial.
- * @param attrs.dtype one of float16, float32, float64, int32, int64; default int64
+ * @param attrs.dtype one of float16, float32, float64, int32, int64; default: int64
  */
 export function statelessRandomBinomial(shape: Operand, seed: Operand, counts: Operand, probs: Operand, attrs: { readonly dtype?: DType } & BuildOptions = {}): Output {
   return build('StatelessRandomBinomial', [shape, seed, counts, probs], { dtype: attrs.dtype }, attrs).output() as Output;
@@ -1754,7 +1754,7 @@ export function statelessRandomGetKeyCounterAlg(seed: Operand, attrs: BuildOptio
 
 /**
  * TensorFlow's StatelessRandomNormal: normal numbers that the seed alone decides
- * @param attrs.dtype one of float16, bfloat16, float32, float64; default float32
+ * @param attrs.dtype one of float16, bfloat16, float32, float64; default: float32
  */
 export function statelessRandomNormal(shape: Operand, seed: Operand, attrs: { readonly dtype?: DType } & BuildOptions = {}): Output {
   return build('StatelessRandomNormal', [shape, seed], { dtype: attrs.dtype }, attrs).output() as Output;
@@ -1762,7 +1762,7 @@ export function statelessRandomNormal(shape: Operand, seed: Operand, attrs: { re
 
 /**
  * TensorFlow's StatelessRandomNormalV2.
- * @param attrs.dtype one of float16, bfloat16, float32, float64; default float32
+ * @param attrs.dtype one of float16, bfloat16, float32, float64; default: float32
  */
 export function statelessRandomNormalV2(shape: Operand, key: Operand<'uint64'>, counter: Operand<'uint64'>, alg: Operand<'int32'>, attrs: { readonly dtype?: DType } & BuildOptions = {}): Output {
   return build('StatelessRandomNormalV2', [shape, key, counter, alg], { dtype: attrs.dtype }, attrs).output() as Output;
@@ -1778,7 +1778,7 @@ export function statelessRandomPoisson<dtype extends DType = DType>(shape: Opera
 
 /**
  * TensorFlow's StatelessRandomUniform: numbers in [0, 1) that the seed alone decides
- * @param attrs.dtype one of float16, bfloat16, float32, float64; default float32
+ * @param attrs.dtype one of float16, bfloat16, float32, float64; default: float32
  */
 export function statelessRandomUniform(shape: Operand, seed: Operand, attrs: { readonly dtype?: DType } & BuildOptions = {}): Output {
   return build('StatelessRandomUniform', [shape, seed], { dtype: attrs.dtype }, attrs).output() as Output;
@@ -1786,7 +1786,7 @@ export function statelessRandomUniform(shape: Operand, seed: Operand, attrs: { r
 
 /**
  * TensorFlow's StatelessRandomUniformFullInt.
- * @param attrs.dtype one of int32, int64, uint32, uint64; default uint64
+ * @param attrs.dtype one of int32, int64, uint32, uint64; default: uint64
  */
 export function statelessRandomUniformFullInt(shape: Operand, seed: Operand, attrs: { readonly dtype?: DType } & BuildOptions = {}): Output {
   return build('StatelessRandomUniformFullInt', [shape, seed], { dtype: attrs.dtype }, attrs).output() as Output;
@@ -1794,7 +1794,7 @@ export function statelessRandomUniformFullInt(shape: Operand, seed: Operand, att
 
 /**
  * TensorFlow's StatelessRandomUniformFullIntV2.
- * @param attrs.dtype one of int32, int64, uint32, uint64; default uint64
+ * @param attrs.dtype one of int32, int64, uint32, uint64; default: uint64
  */
 export function statelessRandomUniformFullIntV2(shape: Operand, key: Operand<'uint64'>, counter: Operand<'uint64'>, alg: Operand<'int32'>, attrs: { readonly dtype?: DType } & BuildOptions = {}): Output {
   return build('StatelessRandomUniformFullIntV2', [shape, key, counter, alg], { dtype: attrs.dtype }, attrs).output() as Output;
@@ -1816,7 +1816,7 @@ export function statelessRandomUniformIntV2<dtype extends DType = DType>(shape: 
 
 /**
  * TensorFlow's StatelessRandomUniformV2.
- * @param attrs.dtype one of float16, bfloat16, float32, float64; default float32
+ * @param attrs.dtype one of float16, bfloat16, float32, float64; default: float32
  */
 export function statelessRandomUniformV2(shape: Operand, key: Operand<'uint64'>, counter: Operand<'uint64'>, alg: Operand<'int32'>, attrs: { readonly dtype?: DType } & BuildOptions = {}): Output {
   return build('StatelessRandomUniformV2', [shape, key, counter, alg], { dtype: attrs.dtype }, attrs).output() as Output;
@@ -1824,10 +1824,10 @@ export function statelessRandomUniformV2(shape: Operand, key: Operand<'uint64'>,
 
 /**
  * TensorFlow's StatelessSampleDistortedBoundingBox.
- * @param attrs.aspectRatioRange default [0.75, 1.3300000429153442]
- * @param attrs.areaRange default [0.05000000074505806, 1]
- * @param attrs.maxAttempts default 100
- * @param attrs.useImageIfNoBoundingBoxes default false
+ * @param attrs.aspectRatioRange default: [0.75, 1.3300000429153442]
+ * @param attrs.areaRange default: [0.05000000074505806, 1]
+ * @param attrs.maxAttempts default: 100
+ * @param attrs.useImageIfNoBoundingBoxes default: false
  * @returns begin, size, bboxes
  */
 export function statelessSampleDistortedBoundingBox<T extends DType = DType>(imageSize: Operand<T>, boundingBoxes: Operand<'float32'>, minObjectCovered: Operand<'float32'>, seed: Operand, attrs: { readonly aspectRatioRange?: readonly number[]; readonly areaRange?: readonly number[]; readonly maxAttempts?: number | bigint; readonly useImageIfNoBoundingBoxes?: boolean } & BuildOptions = {}): { begin: Output<T>; size: Output<T>; bboxes: Output<'float32'> } {
@@ -1843,7 +1843,7 @@ export function statelessShuffle<T extends DType = DType>(value: Operand<T>, key
 
 /**
  * TensorFlow's StatelessTruncatedNormal.
- * @param attrs.dtype one of float16, bfloat16, float32, float64; default float32
+ * @param attrs.dtype one of float16, bfloat16, float32, float64; default: float32
  */
 export function statelessTruncatedNormal(shape: Operand, seed: Operand, attrs: { readonly dtype?: DType } & BuildOptions = {}): Output {
   return build('StatelessTruncatedNormal', [shape, seed], { dtype: attrs.dtype }, attrs).output() as Output;
@@ -1851,7 +1851,7 @@ export function statelessTruncatedNormal(shape: Operand, seed: Operand, attrs: {
 
 /**
  * TensorFlow's StatelessTruncatedNormalV2.
- * @param attrs.dtype one of float16, bfloat16, float32, float64; default float32
+ * @param attrs.dtype one of float16, bfloat16, float32, float64; default: float32
  */
 export function statelessTruncatedNormalV2(shape: Operand, key: Operand<'uint64'>, counter: Operand<'uint64'>, alg: Operand<'int32'>, attrs: { readonly dtype?: DType } & BuildOptions = {}): Output {
   return build('StatelessTruncatedNormalV2', [shape, key, counter, alg], { dtype: attrs.dtype }, attrs).output() as Output;
@@ -1859,8 +1859,8 @@ export function statelessTruncatedNormalV2(shape: Operand, key: Operand<'uint64'
 
 /**
  * TensorFlow's StatelessWhile: repeats a function without effects while a condition holds
- * @param attrs.outputShapes default []
- * @param attrs.parallelIterations default 10
+ * @param attrs.outputShapes default: []
+ * @param attrs.parallelIterations default: 10
  */
 export function statelessWhile(input: readonly Operand[], attrs: { readonly cond: FunctionRef; readonly body: FunctionRef; readonly outputShapes?: readonly PartialShape[]; readonly parallelIterations?: number | bigint } & BuildOptions): Output[] {
   return [...build('StatelessWhile', [input], { cond: attrs.cond, body: attrs.body, output_shapes: attrs.outputShapes, parallel_iterations: attrs.parallelIterations }, attrs).outputs];
@@ -1875,7 +1875,7 @@ export function staticRegexFullMatch(input: Operand<'string'>, attrs: { readonly
 
 /**
  * TensorFlow's StaticRegexReplace.
- * @param attrs.replaceGlobal default true
+ * @param attrs.replaceGlobal default: true
  */
 export function staticRegexReplace(input: Operand<'string'>, attrs: { readonly pattern: string | Uint8Array; readonly rewrite: string | Uint8Array; readonly replaceGlobal?: boolean } & BuildOptions): Output<'string'> {
   return build('StaticRegexReplace', [input], { pattern: attrs.pattern, rewrite: attrs.rewrite, replace_global: attrs.replaceGlobal }, attrs).output() as Output<'string'>;
@@ -1884,8 +1884,8 @@ export function staticRegexReplace(input: Operand<'string'>, attrs: { readonly p
 /**
  * TensorFlow's StatsAggregatorHandle.
  * Stateful.
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
  */
 export function statsAggregatorHandle(attrs: { readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions = {}): Output<'resource'> {
   return build('StatsAggregatorHandle', [], { container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'resource'>;
@@ -1894,8 +1894,8 @@ export function statsAggregatorHandle(attrs: { readonly container?: string | Uin
 /**
  * TensorFlow's StatsAggregatorHandleV2.
  * Stateful.
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
  */
 export function statsAggregatorHandleV2(attrs: { readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions = {}): Output<'resource'> {
   return build('StatsAggregatorHandleV2', [], { container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'resource'>;
@@ -1946,11 +1946,11 @@ export function storeMinibatchStatisticsInFdo(programKey: Operand<'string'>, max
 
 /**
  * TensorFlow's StridedSlice: a block with steps, as Python's slices
- * @param attrs.beginMask default 0
- * @param attrs.endMask default 0
- * @param attrs.ellipsisMask default 0
- * @param attrs.newAxisMask default 0
- * @param attrs.shrinkAxisMask default 0
+ * @param attrs.beginMask default: 0
+ * @param attrs.endMask default: 0
+ * @param attrs.ellipsisMask default: 0
+ * @param attrs.newAxisMask default: 0
+ * @param attrs.shrinkAxisMask default: 0
  */
 export function stridedSlice<T extends DType = DType>(input: Operand<T>, begin: Operand, end: Operand, strides: Operand, attrs: { readonly beginMask?: number | bigint; readonly endMask?: number | bigint; readonly ellipsisMask?: number | bigint; readonly newAxisMask?: number | bigint; readonly shrinkAxisMask?: number | bigint } & BuildOptions = {}): Output<T> {
   return build('StridedSlice', [input, begin, end, strides], { begin_mask: attrs.beginMask, end_mask: attrs.endMask, ellipsis_mask: attrs.ellipsisMask, new_axis_mask: attrs.newAxisMask, shrink_axis_mask: attrs.shrinkAxisMask }, attrs).output() as Output<T>;
@@ -1958,11 +1958,11 @@ export function stridedSlice<T extends DType = DType>(input: Operand<T>, begin: 
 
 /**
  * TensorFlow's StridedSliceAssign.
- * @param attrs.beginMask default 0
- * @param attrs.endMask default 0
- * @param attrs.ellipsisMask default 0
- * @param attrs.newAxisMask default 0
- * @param attrs.shrinkAxisMask default 0
+ * @param attrs.beginMask default: 0
+ * @param attrs.endMask default: 0
+ * @param attrs.ellipsisMask default: 0
+ * @param attrs.newAxisMask default: 0
+ * @param attrs.shrinkAxisMask default: 0
  */
 export function stridedSliceAssign<T extends DType = DType>(ref: Operand<T>, begin: Operand, end: Operand, strides: Operand, value: Operand<T>, attrs: { readonly beginMask?: number | bigint; readonly endMask?: number | bigint; readonly ellipsisMask?: number | bigint; readonly newAxisMask?: number | bigint; readonly shrinkAxisMask?: number | bigint } & BuildOptions = {}): Output<T> {
   return build('StridedSliceAssign', [ref, begin, end, strides, value], { begin_mask: attrs.beginMask, end_mask: attrs.endMask, ellipsis_mask: attrs.ellipsisMask, new_axis_mask: attrs.newAxisMask, shrink_axis_mask: attrs.shrinkAxisMask }, attrs).output() as Output<T>;
@@ -1970,11 +1970,11 @@ export function stridedSliceAssign<T extends DType = DType>(ref: Operand<T>, beg
 
 /**
  * TensorFlow's StridedSliceGrad.
- * @param attrs.beginMask default 0
- * @param attrs.endMask default 0
- * @param attrs.ellipsisMask default 0
- * @param attrs.newAxisMask default 0
- * @param attrs.shrinkAxisMask default 0
+ * @param attrs.beginMask default: 0
+ * @param attrs.endMask default: 0
+ * @param attrs.ellipsisMask default: 0
+ * @param attrs.newAxisMask default: 0
+ * @param attrs.shrinkAxisMask default: 0
  */
 export function stridedSliceGrad<T extends DType = DType>(shape: Operand, begin: Operand, end: Operand, strides: Operand, dy: Operand<T>, attrs: { readonly beginMask?: number | bigint; readonly endMask?: number | bigint; readonly ellipsisMask?: number | bigint; readonly newAxisMask?: number | bigint; readonly shrinkAxisMask?: number | bigint } & BuildOptions = {}): Output<T> {
   return build('StridedSliceGrad', [shape, begin, end, strides, dy], { begin_mask: attrs.beginMask, end_mask: attrs.endMask, ellipsis_mask: attrs.ellipsisMask, new_axis_mask: attrs.newAxisMask, shrink_axis_mask: attrs.shrinkAxisMask }, attrs).output() as Output<T>;
@@ -1982,9 +1982,9 @@ export function stridedSliceGrad<T extends DType = DType>(shape: Operand, begin:
 
 /**
  * TensorFlow's StringFormat.
- * @param attrs.template default "%s"
- * @param attrs.placeholder default "%s"
- * @param attrs.summarize default 3
+ * @param attrs.template default: "%s"
+ * @param attrs.placeholder default: "%s"
+ * @param attrs.summarize default: 3
  */
 export function stringFormat(inputs: readonly Operand[], attrs: { readonly template?: string | Uint8Array; readonly placeholder?: string | Uint8Array; readonly summarize?: number | bigint } & BuildOptions = {}): Output<'string'> {
   return build('StringFormat', [inputs], { template: attrs.template, placeholder: attrs.placeholder, summarize: attrs.summarize }, attrs).output() as Output<'string'>;
@@ -1992,7 +1992,7 @@ export function stringFormat(inputs: readonly Operand[], attrs: { readonly templ
 
 /**
  * TensorFlow's StringJoin: joins strings element by element
- * @param attrs.separator default ""
+ * @param attrs.separator default: ""
  */
 export function stringJoin(inputs: readonly Operand<'string'>[], attrs: { readonly separator?: string | Uint8Array } & BuildOptions = {}): Output<'string'> {
   return build('StringJoin', [inputs], { separator: attrs.separator }, attrs).output() as Output<'string'>;
@@ -2000,7 +2000,7 @@ export function stringJoin(inputs: readonly Operand<'string'>[], attrs: { readon
 
 /**
  * TensorFlow's StringLength: number of bytes or characters
- * @param attrs.unit default "BYTE"
+ * @param attrs.unit default: "BYTE"
  */
 export function stringLength(input: Operand<'string'>, attrs: { readonly unit?: 'BYTE' | 'UTF8_CHAR' } & BuildOptions = {}): Output<'int32'> {
   return build('StringLength', [input], { unit: attrs.unit }, attrs).output() as Output<'int32'>;
@@ -2008,7 +2008,7 @@ export function stringLength(input: Operand<'string'>, attrs: { readonly unit?: 
 
 /**
  * TensorFlow's StringLower: lower case
- * @param attrs.encoding default ""
+ * @param attrs.encoding default: ""
  */
 export function stringLower(input: Operand<'string'>, attrs: { readonly encoding?: string | Uint8Array } & BuildOptions = {}): Output<'string'> {
   return build('StringLower', [input], { encoding: attrs.encoding }, attrs).output() as Output<'string'>;
@@ -2025,7 +2025,7 @@ export function stringNGrams<Tsplits extends DType = DType>(data: Operand<'strin
 
 /**
  * TensorFlow's StringSplit.
- * @param attrs.skipEmpty default true
+ * @param attrs.skipEmpty default: true
  * @returns indices, values, shape
  */
 export function stringSplit(input: Operand<'string'>, delimiter: Operand<'string'>, attrs: { readonly skipEmpty?: boolean } & BuildOptions = {}): { indices: Output<'int64'>; values: Output<'string'>; shape: Output<'int64'> } {
@@ -2034,7 +2034,7 @@ export function stringSplit(input: Operand<'string'>, delimiter: Operand<'string
 
 /**
  * TensorFlow's StringSplitV2: words of strings, as a sparse tensor
- * @param attrs.maxsplit default -1
+ * @param attrs.maxsplit default: -1
  * @returns indices, values, shape
  */
 export function stringSplitV2(input: Operand<'string'>, sep: Operand<'string'>, attrs: { readonly maxsplit?: number | bigint } & BuildOptions = {}): { indices: Output<'int64'>; values: Output<'string'>; shape: Output<'int64'> } {
@@ -2042,7 +2042,7 @@ export function stringSplitV2(input: Operand<'string'>, sep: Operand<'string'>, 
 }
 
 /**
- * TensorFlow's StringStrip: strings without blanks at their ends
+ * TensorFlow's StringStrip: strings without leading and trailing spaces
  */
 export function stringStrip(input: Operand<'string'>, attrs: BuildOptions = {}): Output<'string'> {
   return build('StringStrip', [input], {}, attrs).output() as Output<'string'>;
@@ -2074,7 +2074,7 @@ export function stringToHashBucketStrong(input: Operand<'string'>, attrs: { read
 
 /**
  * TensorFlow's StringToNumber: numbers read from text
- * @param attrs.outType one of float32, float64, int32, int64, uint32, uint64; default float32
+ * @param attrs.outType one of float32, float64, int32, int64, uint32, uint64; default: float32
  */
 export function stringToNumber(stringTensor: Operand<'string'>, attrs: { readonly outType?: DType } & BuildOptions = {}): Output {
   return build('StringToNumber', [stringTensor], { out_type: attrs.outType }, attrs).output() as Output;
@@ -2082,7 +2082,7 @@ export function stringToNumber(stringTensor: Operand<'string'>, attrs: { readonl
 
 /**
  * TensorFlow's StringUpper: upper case
- * @param attrs.encoding default ""
+ * @param attrs.encoding default: ""
  */
 export function stringUpper(input: Operand<'string'>, attrs: { readonly encoding?: string | Uint8Array } & BuildOptions = {}): Output<'string'> {
   return build('StringUpper', [input], { encoding: attrs.encoding }, attrs).output() as Output<'string'>;
@@ -2097,7 +2097,7 @@ export function sub<T extends DType = DType>(x: Operand<T>, y: Operand<T>, attrs
 
 /**
  * TensorFlow's Substr: pieces of strings
- * @param attrs.unit default "BYTE"
+ * @param attrs.unit default: "BYTE"
  */
 export function substr(input: Operand<'string'>, pos: Operand, len: Operand, attrs: { readonly unit?: 'BYTE' | 'UTF8_CHAR' } & BuildOptions = {}): Output<'string'> {
   return build('Substr', [input, pos, len], { unit: attrs.unit }, attrs).output() as Output<'string'>;
@@ -2105,7 +2105,7 @@ export function substr(input: Operand<'string'>, pos: Operand, len: Operand, att
 
 /**
  * TensorFlow's Sum: sum along axes
- * @param attrs.keepDims default false
+ * @param attrs.keepDims default: false
  */
 export function sum<T extends DType = DType>(input: Operand<T>, reductionIndices: Operand, attrs: { readonly keepDims?: boolean } & BuildOptions = {}): Output<T> {
   return build('Sum', [input, reductionIndices], { keep_dims: attrs.keepDims }, attrs).output() as Output<T>;
@@ -2114,8 +2114,8 @@ export function sum<T extends DType = DType>(input: Operand<T>, reductionIndices
 /**
  * TensorFlow's SummaryWriter.
  * Stateful.
- * @param attrs.sharedName default ""
- * @param attrs.container default ""
+ * @param attrs.sharedName default: ""
+ * @param attrs.container default: ""
  */
 export function summaryWriter(attrs: { readonly sharedName?: string | Uint8Array; readonly container?: string | Uint8Array } & BuildOptions = {}): Output<'resource'> {
   return build('SummaryWriter', [], { shared_name: attrs.sharedName, container: attrs.container }, attrs).output() as Output<'resource'>;
@@ -2123,8 +2123,8 @@ export function summaryWriter(attrs: { readonly sharedName?: string | Uint8Array
 
 /**
  * TensorFlow's Svd: singular values and vectors
- * @param attrs.computeUv default true
- * @param attrs.fullMatrices default false
+ * @param attrs.computeUv default: true
+ * @param attrs.fullMatrices default: false
  * @returns s, u, v
  */
 export function svd<T extends DType = DType>(input: Operand<T>, attrs: { readonly computeUv?: boolean; readonly fullMatrices?: boolean } & BuildOptions = {}): { s: Output<T>; u: Output<T>; v: Output<T> } {

@@ -8,7 +8,7 @@ import { type BuildOptions, type Operand, build, lists, named } from '../build.j
 /**
  * TensorFlow's TFRecordDataset: records of TFRecord files
  * Stateful.
- * @param attrs.metadata default ""
+ * @param attrs.metadata default: ""
  */
 export function tfRecordDataset(filenames: Operand<'string'>, compressionType: Operand<'string'>, bufferSize: Operand<'int64'>, attrs: { readonly metadata?: string | Uint8Array } & BuildOptions = {}): Output<'variant'> {
   return build('TFRecordDataset', [filenames, compressionType, bufferSize], { metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
@@ -17,7 +17,7 @@ export function tfRecordDataset(filenames: Operand<'string'>, compressionType: O
 /**
  * TensorFlow's TFRecordDatasetV2.
  * Stateful.
- * @param attrs.metadata default ""
+ * @param attrs.metadata default: ""
  */
 export function tfRecordDatasetV2(filenames: Operand<'string'>, compressionType: Operand<'string'>, bufferSize: Operand<'int64'>, byteOffsets: Operand<'int64'>, attrs: { readonly metadata?: string | Uint8Array } & BuildOptions = {}): Output<'variant'> {
   return build('TFRecordDatasetV2', [filenames, compressionType, bufferSize, byteOffsets], { metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
@@ -27,9 +27,9 @@ export function tfRecordDatasetV2(filenames: Operand<'string'>, compressionType:
  * TensorFlow's TFRecordReader.
  * Stateful.
  * @deprecated since GraphDef version 26
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
- * @param attrs.compressionType default ""
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
+ * @param attrs.compressionType default: ""
  */
 export function tfRecordReader(attrs: { readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array; readonly compressionType?: string | Uint8Array } & BuildOptions = {}): Output<'string'> {
   return build('TFRecordReader', [], { container: attrs.container, shared_name: attrs.sharedName, compression_type: attrs.compressionType }, attrs).output() as Output<'string'>;
@@ -38,9 +38,9 @@ export function tfRecordReader(attrs: { readonly container?: string | Uint8Array
 /**
  * TensorFlow's TFRecordReaderV2.
  * Stateful.
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
- * @param attrs.compressionType default ""
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
+ * @param attrs.compressionType default: ""
  */
 export function tfRecordReaderV2(attrs: { readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array; readonly compressionType?: string | Uint8Array } & BuildOptions = {}): Output<'resource'> {
   return build('TFRecordReaderV2', [], { container: attrs.container, shared_name: attrs.sharedName, compression_type: attrs.compressionType }, attrs).output() as Output<'resource'>;
@@ -136,7 +136,7 @@ export function tpuOrdinalSelector(attrs: BuildOptions = {}): Output<'int32'> {
 /**
  * TensorFlow's TPUPartitionedCall.
  * @param attrs.tout at least 0
- * @param attrs.autotunerThresh default 0
+ * @param attrs.autotunerThresh default: 0
  */
 export function tpuPartitionedCall(args: readonly Operand[], deviceOrdinal: Operand<'int32'>, attrs: { readonly tout: readonly DType[]; readonly f: FunctionRef; readonly autotunerThresh?: number | bigint } & BuildOptions): Output[] {
   return [...build('TPUPartitionedCall', [args, deviceOrdinal], { Tout: attrs.tout, f: attrs.f, autotuner_thresh: attrs.autotunerThresh }, attrs).outputs];
@@ -144,7 +144,7 @@ export function tpuPartitionedCall(args: readonly Operand[], deviceOrdinal: Oper
 
 /**
  * TensorFlow's TPUPartitionedInput.
- * @param attrs.partitionDim default 0
+ * @param attrs.partitionDim default: 0
  */
 export function tpuPartitionedInput<T extends DType = DType>(inputs: readonly Operand<T>[], attrs: { readonly partitionDim?: number | bigint } & BuildOptions = {}): Output<T> {
   return build('TPUPartitionedInput', [inputs], { partition_dim: attrs.partitionDim }, attrs).output() as Output<T>;
@@ -152,7 +152,7 @@ export function tpuPartitionedInput<T extends DType = DType>(inputs: readonly Op
 
 /**
  * TensorFlow's TPUPartitionedInputV2.
- * @param attrs.isPacked default false
+ * @param attrs.isPacked default: false
  */
 export function tpuPartitionedInputV2<T extends DType = DType>(inputs: readonly Operand<T>[], attrs: { readonly partitionDims: readonly (number | bigint)[]; readonly isPacked?: boolean } & BuildOptions): Output<T> {
   return build('TPUPartitionedInputV2', [inputs], { partition_dims: attrs.partitionDims, is_packed: attrs.isPacked }, attrs).output() as Output<T>;
@@ -161,7 +161,7 @@ export function tpuPartitionedInputV2<T extends DType = DType>(inputs: readonly 
 /**
  * TensorFlow's TPUPartitionedOutput.
  * @param attrs.numSplits at least 1
- * @param attrs.partitionDim default 0
+ * @param attrs.partitionDim default: 0
  */
 export function tpuPartitionedOutput<T extends DType = DType>(inputs: Operand<T>, attrs: { readonly numSplits: number | bigint; readonly partitionDim?: number | bigint } & BuildOptions): Output[] {
   return [...build('TPUPartitionedOutput', [inputs], { num_splits: attrs.numSplits, partition_dim: attrs.partitionDim }, attrs).outputs];
@@ -178,18 +178,18 @@ export function tpuPartitionedOutputV2<T extends DType = DType>(inputs: Operand<
 /**
  * TensorFlow's TPUReplicateMetadata.
  * @param attrs.numReplicas at least 0
- * @param attrs.numCoresPerReplica default 1
- * @param attrs.topology default ""
- * @param attrs.useTpu default true
- * @param attrs.deviceAssignment default []
- * @param attrs.computationShape default []
- * @param attrs.hostComputeCore default []
- * @param attrs.paddingMap default []
- * @param attrs.stepMarkerLocation default "STEP_MARK_AT_ENTRY"
- * @param attrs.allowSoftPlacement default false
- * @param attrs.useSpmdForXlaPartitioning default false
- * @param attrs.useShardyPartitioner default false
- * @param attrs.tpuCompileOptionsProto default ""
+ * @param attrs.numCoresPerReplica default: 1
+ * @param attrs.topology default: ""
+ * @param attrs.useTpu default: true
+ * @param attrs.deviceAssignment default: []
+ * @param attrs.computationShape default: []
+ * @param attrs.hostComputeCore default: []
+ * @param attrs.paddingMap default: []
+ * @param attrs.stepMarkerLocation default: "STEP_MARK_AT_ENTRY"
+ * @param attrs.allowSoftPlacement default: false
+ * @param attrs.useSpmdForXlaPartitioning default: false
+ * @param attrs.useShardyPartitioner default: false
+ * @param attrs.tpuCompileOptionsProto default: ""
  */
 export function tpuReplicateMetadata(attrs: { readonly numReplicas: number | bigint; readonly numCoresPerReplica?: number | bigint; readonly topology?: string | Uint8Array; readonly useTpu?: boolean; readonly deviceAssignment?: readonly (number | bigint)[]; readonly computationShape?: readonly (number | bigint)[]; readonly hostComputeCore?: readonly (string | Uint8Array)[]; readonly paddingMap?: readonly (string | Uint8Array)[]; readonly stepMarkerLocation?: string | Uint8Array; readonly allowSoftPlacement?: boolean; readonly useSpmdForXlaPartitioning?: boolean; readonly useShardyPartitioner?: boolean; readonly tpuCompileOptionsProto?: string | Uint8Array } & BuildOptions): Operation {
   return build('TPUReplicateMetadata', [], { num_replicas: attrs.numReplicas, num_cores_per_replica: attrs.numCoresPerReplica, topology: attrs.topology, use_tpu: attrs.useTpu, device_assignment: attrs.deviceAssignment, computation_shape: attrs.computationShape, host_compute_core: attrs.hostComputeCore, padding_map: attrs.paddingMap, step_marker_location: attrs.stepMarkerLocation, allow_soft_placement: attrs.allowSoftPlacement, use_spmd_for_xla_partitioning: attrs.useSpmdForXlaPartitioning, use_shardy_partitioner: attrs.useShardyPartitioner, tpu_compile_options_proto: attrs.tpuCompileOptionsProto }, attrs);
@@ -197,9 +197,9 @@ export function tpuReplicateMetadata(attrs: { readonly numReplicas: number | big
 
 /**
  * TensorFlow's TPUReplicatedInput.
- * @param attrs.isMirroredVariable default false
- * @param attrs.index default -1
- * @param attrs.isPacked default false
+ * @param attrs.isMirroredVariable default: false
+ * @param attrs.index default: -1
+ * @param attrs.isPacked default: false
  */
 export function tpuReplicatedInput<T extends DType = DType>(inputs: readonly Operand<T>[], attrs: { readonly isMirroredVariable?: boolean; readonly index?: number | bigint; readonly isPacked?: boolean } & BuildOptions = {}): Output<T> {
   return build('TPUReplicatedInput', [inputs], { is_mirrored_variable: attrs.isMirroredVariable, index: attrs.index, is_packed: attrs.isPacked }, attrs).output() as Output<T>;
@@ -233,7 +233,7 @@ export function tpuRoundRobin(attrs: BuildOptions = {}): Output<'int32'> {
  * TensorFlow's TakeDataset.
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.metadata default ""
+ * @param attrs.metadata default: ""
  */
 export function takeDataset(inputDataset: Operand<'variant'>, count: Operand<'int64'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
   return build('TakeDataset', [inputDataset, count], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
@@ -242,8 +242,8 @@ export function takeDataset(inputDataset: Operand<'variant'>, count: Operand<'in
 /**
  * TensorFlow's TakeManySparseFromTensorsMap.
  * Stateful.
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
  * @returns sparseIndices, sparseValues, sparseShape
  */
 export function takeManySparseFromTensorsMap<dtype extends DType = DType>(sparseHandles: Operand<'int64'>, attrs: { readonly dtype: dtype; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): { sparseIndices: Output<'int64'>; sparseValues: Output<dtype>; sparseShape: Output<'int64'> } {
@@ -254,7 +254,7 @@ export function takeManySparseFromTensorsMap<dtype extends DType = DType>(sparse
  * TensorFlow's TakeWhileDataset.
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.metadata default ""
+ * @param attrs.metadata default: ""
  */
 export function takeWhileDataset(inputDataset: Operand<'variant'>, otherArguments: readonly Operand[], attrs: { readonly predicate: FunctionRef; readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
   return build('TakeWhileDataset', [inputDataset, otherArguments], { predicate: attrs.predicate, output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
@@ -284,7 +284,7 @@ export function tanhGrad<T extends DType = DType>(y: Operand<T>, dy: Operand<T>,
 /**
  * TensorFlow's TemporaryVariable.
  * Stateful.
- * @param attrs.varName default ""
+ * @param attrs.varName default: ""
  */
 export function temporaryVariable<dtype extends DType = DType>(attrs: { readonly shape: PartialShape; readonly dtype: dtype; readonly varName?: string | Uint8Array } & BuildOptions): Output<dtype> {
   return build('TemporaryVariable', [], { shape: attrs.shape, dtype: attrs.dtype, var_name: attrs.varName }, attrs).output() as Output<dtype>;
@@ -294,10 +294,10 @@ export function temporaryVariable<dtype extends DType = DType>(attrs: { readonly
  * TensorFlow's TensorArray.
  * Stateful.
  * @deprecated since GraphDef version 16
- * @param attrs.dynamicSize default false
- * @param attrs.clearAfterRead default true
- * @param attrs.tensorArrayName default ""
- * @param attrs.elementShape default unknown
+ * @param attrs.dynamicSize default: false
+ * @param attrs.clearAfterRead default: true
+ * @param attrs.tensorArrayName default: ""
+ * @param attrs.elementShape default: unknown
  */
 export function tensorArray(size: Operand<'int32'>, attrs: { readonly dtype: DType; readonly dynamicSize?: boolean; readonly clearAfterRead?: boolean; readonly tensorArrayName?: string | Uint8Array; readonly elementShape?: PartialShape } & BuildOptions): Output<'string'> {
   return build('TensorArray', [size], { dtype: attrs.dtype, dynamic_size: attrs.dynamicSize, clear_after_read: attrs.clearAfterRead, tensor_array_name: attrs.tensorArrayName, element_shape: attrs.elementShape }, attrs).output() as Output<'string'>;
@@ -330,7 +330,7 @@ export function tensorArrayCloseV3(handle: Operand<'resource'>, attrs: BuildOpti
 /**
  * TensorFlow's TensorArrayConcat.
  * @deprecated since GraphDef version 16
- * @param attrs.elementShapeExcept0 default unknown
+ * @param attrs.elementShapeExcept0 default: unknown
  * @returns value, lengths
  */
 export function tensorArrayConcat<dtype extends DType = DType>(handle: Operand<'string'>, flowIn: Operand<'float32'>, attrs: { readonly dtype: dtype; readonly elementShapeExcept0?: PartialShape } & BuildOptions): { value: Output<dtype>; lengths: Output<'int64'> } {
@@ -339,7 +339,7 @@ export function tensorArrayConcat<dtype extends DType = DType>(handle: Operand<'
 
 /**
  * TensorFlow's TensorArrayConcatV2.
- * @param attrs.elementShapeExcept0 default unknown
+ * @param attrs.elementShapeExcept0 default: unknown
  * @returns value, lengths
  */
 export function tensorArrayConcatV2<dtype extends DType = DType>(handle: Operand<'string'>, flowIn: Operand<'float32'>, attrs: { readonly dtype: dtype; readonly elementShapeExcept0?: PartialShape } & BuildOptions): { value: Output<dtype>; lengths: Output<'int64'> } {
@@ -349,7 +349,7 @@ export function tensorArrayConcatV2<dtype extends DType = DType>(handle: Operand
 /**
  * TensorFlow's TensorArrayConcatV3.
  * Stateful.
- * @param attrs.elementShapeExcept0 default unknown
+ * @param attrs.elementShapeExcept0 default: unknown
  * @returns value, lengths
  */
 export function tensorArrayConcatV3<dtype extends DType = DType>(handle: Operand<'resource'>, flowIn: Operand<'float32'>, attrs: { readonly dtype: dtype; readonly elementShapeExcept0?: PartialShape } & BuildOptions): { value: Output<dtype>; lengths: Output<'int64'> } {
@@ -359,7 +359,7 @@ export function tensorArrayConcatV3<dtype extends DType = DType>(handle: Operand
 /**
  * TensorFlow's TensorArrayGather.
  * @deprecated since GraphDef version 16
- * @param attrs.elementShape default unknown
+ * @param attrs.elementShape default: unknown
  */
 export function tensorArrayGather<dtype extends DType = DType>(handle: Operand<'string'>, indices: Operand<'int32'>, flowIn: Operand<'float32'>, attrs: { readonly dtype: dtype; readonly elementShape?: PartialShape } & BuildOptions): Output<dtype> {
   return build('TensorArrayGather', [handle, indices, flowIn], { dtype: attrs.dtype, element_shape: attrs.elementShape }, attrs).output() as Output<dtype>;
@@ -368,7 +368,7 @@ export function tensorArrayGather<dtype extends DType = DType>(handle: Operand<'
 /**
  * TensorFlow's TensorArrayGatherV2.
  * @deprecated since GraphDef version 26
- * @param attrs.elementShape default unknown
+ * @param attrs.elementShape default: unknown
  */
 export function tensorArrayGatherV2<dtype extends DType = DType>(handle: Operand<'string'>, indices: Operand<'int32'>, flowIn: Operand<'float32'>, attrs: { readonly dtype: dtype; readonly elementShape?: PartialShape } & BuildOptions): Output<dtype> {
   return build('TensorArrayGatherV2', [handle, indices, flowIn], { dtype: attrs.dtype, element_shape: attrs.elementShape }, attrs).output() as Output<dtype>;
@@ -377,7 +377,7 @@ export function tensorArrayGatherV2<dtype extends DType = DType>(handle: Operand
 /**
  * TensorFlow's TensorArrayGatherV3.
  * Stateful.
- * @param attrs.elementShape default unknown
+ * @param attrs.elementShape default: unknown
  */
 export function tensorArrayGatherV3<dtype extends DType = DType>(handle: Operand<'resource'>, indices: Operand<'int32'>, flowIn: Operand<'float32'>, attrs: { readonly dtype: dtype; readonly elementShape?: PartialShape } & BuildOptions): Output<dtype> {
   return build('TensorArrayGatherV3', [handle, indices, flowIn], { dtype: attrs.dtype, element_shape: attrs.elementShape }, attrs).output() as Output<dtype>;
@@ -422,7 +422,7 @@ export function tensorArrayGradWithShape(handle: Operand<'resource'>, flowIn: Op
 /**
  * TensorFlow's TensorArrayPack.
  * @deprecated since GraphDef version 16
- * @param attrs.elementShape default unknown
+ * @param attrs.elementShape default: unknown
  */
 export function tensorArrayPack<dtype extends DType = DType>(handle: Operand<'string'>, flowIn: Operand<'float32'>, attrs: { readonly dtype: dtype; readonly elementShape?: PartialShape } & BuildOptions): Output<dtype> {
   return build('TensorArrayPack', [handle, flowIn], { dtype: attrs.dtype, element_shape: attrs.elementShape }, attrs).output() as Output<dtype>;
@@ -536,10 +536,10 @@ export function tensorArrayUnpack(handle: Operand<'string'>, value: Operand, flo
  * TensorFlow's TensorArrayV2.
  * Stateful.
  * @deprecated since GraphDef version 26
- * @param attrs.elementShape default unknown
- * @param attrs.dynamicSize default false
- * @param attrs.clearAfterRead default true
- * @param attrs.tensorArrayName default ""
+ * @param attrs.elementShape default: unknown
+ * @param attrs.dynamicSize default: false
+ * @param attrs.clearAfterRead default: true
+ * @param attrs.tensorArrayName default: ""
  */
 export function tensorArrayV2(size: Operand<'int32'>, attrs: { readonly dtype: DType; readonly elementShape?: PartialShape; readonly dynamicSize?: boolean; readonly clearAfterRead?: boolean; readonly tensorArrayName?: string | Uint8Array } & BuildOptions): Output<'string'> {
   return build('TensorArrayV2', [size], { dtype: attrs.dtype, element_shape: attrs.elementShape, dynamic_size: attrs.dynamicSize, clear_after_read: attrs.clearAfterRead, tensor_array_name: attrs.tensorArrayName }, attrs).output() as Output<'string'>;
@@ -548,11 +548,11 @@ export function tensorArrayV2(size: Operand<'int32'>, attrs: { readonly dtype: D
 /**
  * TensorFlow's TensorArrayV3.
  * Stateful.
- * @param attrs.elementShape default unknown
- * @param attrs.dynamicSize default false
- * @param attrs.clearAfterRead default true
- * @param attrs.identicalElementShapes default false
- * @param attrs.tensorArrayName default ""
+ * @param attrs.elementShape default: unknown
+ * @param attrs.dynamicSize default: false
+ * @param attrs.clearAfterRead default: true
+ * @param attrs.identicalElementShapes default: false
+ * @param attrs.tensorArrayName default: ""
  * @returns handle, flow
  */
 export function tensorArrayV3(size: Operand<'int32'>, attrs: { readonly dtype: DType; readonly elementShape?: PartialShape; readonly dynamicSize?: boolean; readonly clearAfterRead?: boolean; readonly identicalElementShapes?: boolean; readonly tensorArrayName?: string | Uint8Array } & BuildOptions): { handle: Output<'resource'>; flow: Output<'float32'> } {
@@ -587,7 +587,7 @@ export function tensorArrayWriteV3(handle: Operand<'resource'>, index: Operand<'
  * TensorFlow's TensorDataset: a dataset of one element
  * Stateful.
  * @param attrs.outputShapes at least 1
- * @param attrs.metadata default ""
+ * @param attrs.metadata default: ""
  */
 export function tensorDataset(components: readonly Operand[], attrs: { readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
   return build('TensorDataset', [components], { output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
@@ -595,7 +595,7 @@ export function tensorDataset(components: readonly Operand[], attrs: { readonly 
 
 /**
  * TensorFlow's TensorListConcat.
- * @param attrs.elementShape default unknown
+ * @param attrs.elementShape default: unknown
  * @returns tensor, lengths
  */
 export function tensorListConcat<element_dtype extends DType = DType>(inputHandle: Operand<'variant'>, attrs: { readonly elementDtype: element_dtype; readonly elementShape?: PartialShape } & BuildOptions): { tensor: Output<element_dtype>; lengths: Output<'int64'> } {
@@ -712,7 +712,7 @@ export function tensorListScatterV2(tensor: Operand, indices: Operand<'int32'>, 
 
 /**
  * TensorFlow's TensorListSetItem.
- * @param attrs.resizeIfIndexOutOfBounds default false
+ * @param attrs.resizeIfIndexOutOfBounds default: false
  */
 export function tensorListSetItem(inputHandle: Operand<'variant'>, index: Operand<'int32'>, item: Operand, attrs: { readonly resizeIfIndexOutOfBounds?: boolean } & BuildOptions = {}): Output<'variant'> {
   return build('TensorListSetItem', [inputHandle, index, item], { resize_if_index_out_of_bounds: attrs.resizeIfIndexOutOfBounds }, attrs).output() as Output<'variant'>;
@@ -727,7 +727,7 @@ export function tensorListSplit(tensor: Operand, elementShape: Operand, lengths:
 
 /**
  * TensorFlow's TensorListStack: a list of tensors stacked into one
- * @param attrs.numElements default -1
+ * @param attrs.numElements default: -1
  */
 export function tensorListStack<element_dtype extends DType = DType>(inputHandle: Operand<'variant'>, elementShape: Operand<'int32'>, attrs: { readonly elementDtype: element_dtype; readonly numElements?: number | bigint } & BuildOptions): Output<element_dtype> {
   return build('TensorListStack', [inputHandle, elementShape], { element_dtype: attrs.elementDtype, num_elements: attrs.numElements }, attrs).output() as Output<element_dtype>;
@@ -777,7 +777,7 @@ export function tensorMapStackKeys<key_dtype extends DType = DType>(inputHandle:
 
 /**
  * TensorFlow's TensorScatterAdd: a tensor with updates added at coordinates
- * @param attrs.badIndicesPolicy default ""
+ * @param attrs.badIndicesPolicy default: ""
  */
 export function tensorScatterAdd<T extends DType = DType>(tensor: Operand<T>, indices: Operand, updates: Operand<T>, attrs: { readonly badIndicesPolicy?: string | Uint8Array } & BuildOptions = {}): Output<T> {
   return build('TensorScatterAdd', [tensor, indices, updates], { bad_indices_policy: attrs.badIndicesPolicy }, attrs).output() as Output<T>;
@@ -785,7 +785,7 @@ export function tensorScatterAdd<T extends DType = DType>(tensor: Operand<T>, in
 
 /**
  * TensorFlow's TensorScatterMax.
- * @param attrs.badIndicesPolicy default ""
+ * @param attrs.badIndicesPolicy default: ""
  */
 export function tensorScatterMax<T extends DType = DType>(tensor: Operand<T>, indices: Operand, updates: Operand<T>, attrs: { readonly badIndicesPolicy?: string | Uint8Array } & BuildOptions = {}): Output<T> {
   return build('TensorScatterMax', [tensor, indices, updates], { bad_indices_policy: attrs.badIndicesPolicy }, attrs).output() as Output<T>;
@@ -793,7 +793,7 @@ export function tensorScatterMax<T extends DType = DType>(tensor: Operand<T>, in
 
 /**
  * TensorFlow's TensorScatterMin.
- * @param attrs.badIndicesPolicy default ""
+ * @param attrs.badIndicesPolicy default: ""
  */
 export function tensorScatterMin<T extends DType = DType>(tensor: Operand<T>, indices: Operand, updates: Operand<T>, attrs: { readonly badIndicesPolicy?: string | Uint8Array } & BuildOptions = {}): Output<T> {
   return build('TensorScatterMin', [tensor, indices, updates], { bad_indices_policy: attrs.badIndicesPolicy }, attrs).output() as Output<T>;
@@ -801,7 +801,7 @@ export function tensorScatterMin<T extends DType = DType>(tensor: Operand<T>, in
 
 /**
  * TensorFlow's TensorScatterSub.
- * @param attrs.badIndicesPolicy default ""
+ * @param attrs.badIndicesPolicy default: ""
  */
 export function tensorScatterSub<T extends DType = DType>(tensor: Operand<T>, indices: Operand, updates: Operand<T>, attrs: { readonly badIndicesPolicy?: string | Uint8Array } & BuildOptions = {}): Output<T> {
   return build('TensorScatterSub', [tensor, indices, updates], { bad_indices_policy: attrs.badIndicesPolicy }, attrs).output() as Output<T>;
@@ -809,7 +809,7 @@ export function tensorScatterSub<T extends DType = DType>(tensor: Operand<T>, in
 
 /**
  * TensorFlow's TensorScatterUpdate: a tensor with elements replaced at coordinates
- * @param attrs.badIndicesPolicy default ""
+ * @param attrs.badIndicesPolicy default: ""
  */
 export function tensorScatterUpdate<T extends DType = DType>(tensor: Operand<T>, indices: Operand, updates: Operand<T>, attrs: { readonly badIndicesPolicy?: string | Uint8Array } & BuildOptions = {}): Output<T> {
   return build('TensorScatterUpdate', [tensor, indices, updates], { bad_indices_policy: attrs.badIndicesPolicy }, attrs).output() as Output<T>;
@@ -819,9 +819,9 @@ export function tensorScatterUpdate<T extends DType = DType>(tensor: Operand<T>,
  * TensorFlow's TensorSliceDataset: a dataset of the rows of tensors
  * Stateful.
  * @param attrs.outputShapes at least 1
- * @param attrs.isFiles default false
- * @param attrs.metadata default ""
- * @param attrs.replicateOnSplit default false
+ * @param attrs.isFiles default: false
+ * @param attrs.metadata default: ""
+ * @param attrs.replicateOnSplit default: false
  */
 export function tensorSliceDataset(components: readonly Operand[], attrs: { readonly outputShapes: readonly PartialShape[]; readonly isFiles?: boolean; readonly metadata?: string | Uint8Array; readonly replicateOnSplit?: boolean } & BuildOptions): Output<'variant'> {
   return build('TensorSliceDataset', [components], { output_shapes: attrs.outputShapes, is_files: attrs.isFiles, metadata: attrs.metadata, replicate_on_split: attrs.replicateOnSplit }, attrs).output() as Output<'variant'>;
@@ -829,11 +829,11 @@ export function tensorSliceDataset(components: readonly Operand[], attrs: { read
 
 /**
  * TensorFlow's TensorStridedSliceUpdate.
- * @param attrs.beginMask default 0
- * @param attrs.endMask default 0
- * @param attrs.ellipsisMask default 0
- * @param attrs.newAxisMask default 0
- * @param attrs.shrinkAxisMask default 0
+ * @param attrs.beginMask default: 0
+ * @param attrs.endMask default: 0
+ * @param attrs.ellipsisMask default: 0
+ * @param attrs.newAxisMask default: 0
+ * @param attrs.shrinkAxisMask default: 0
  */
 export function tensorStridedSliceUpdate<T extends DType = DType>(input: Operand<T>, begin: Operand, end: Operand, strides: Operand, value: Operand<T>, attrs: { readonly beginMask?: number | bigint; readonly endMask?: number | bigint; readonly ellipsisMask?: number | bigint; readonly newAxisMask?: number | bigint; readonly shrinkAxisMask?: number | bigint } & BuildOptions = {}): Output<T> {
   return build('TensorStridedSliceUpdate', [input, begin, end, strides, value], { begin_mask: attrs.beginMask, end_mask: attrs.endMask, ellipsis_mask: attrs.ellipsisMask, new_axis_mask: attrs.newAxisMask, shrink_axis_mask: attrs.shrinkAxisMask }, attrs).output() as Output<T>;
@@ -841,9 +841,9 @@ export function tensorStridedSliceUpdate<T extends DType = DType>(input: Operand
 
 /**
  * TensorFlow's TensorSummary.
- * @param attrs.description default ""
- * @param attrs.labels default []
- * @param attrs.displayName default ""
+ * @param attrs.description default: ""
+ * @param attrs.labels default: []
+ * @param attrs.displayName default: ""
  */
 export function tensorSummary(tensor: Operand, attrs: { readonly description?: string | Uint8Array; readonly labels?: readonly (string | Uint8Array)[]; readonly displayName?: string | Uint8Array } & BuildOptions = {}): Output<'string'> {
   return build('TensorSummary', [tensor], { description: attrs.description, labels: attrs.labels, display_name: attrs.displayName }, attrs).output() as Output<'string'>;
@@ -859,7 +859,7 @@ export function tensorSummaryV2(tag: Operand<'string'>, tensor: Operand, seriali
 /**
  * TensorFlow's TextLineDataset: lines of text files
  * Stateful.
- * @param attrs.metadata default ""
+ * @param attrs.metadata default: ""
  */
 export function textLineDataset(filenames: Operand<'string'>, compressionType: Operand<'string'>, bufferSize: Operand<'int64'>, attrs: { readonly metadata?: string | Uint8Array } & BuildOptions = {}): Output<'variant'> {
   return build('TextLineDataset', [filenames, compressionType, bufferSize], { metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
@@ -869,9 +869,9 @@ export function textLineDataset(filenames: Operand<'string'>, compressionType: O
  * TensorFlow's TextLineReader.
  * Stateful.
  * @deprecated since GraphDef version 26
- * @param attrs.skipHeaderLines default 0
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
+ * @param attrs.skipHeaderLines default: 0
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
  */
 export function textLineReader(attrs: { readonly skipHeaderLines?: number | bigint; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions = {}): Output<'string'> {
   return build('TextLineReader', [], { skip_header_lines: attrs.skipHeaderLines, container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'string'>;
@@ -880,9 +880,9 @@ export function textLineReader(attrs: { readonly skipHeaderLines?: number | bigi
 /**
  * TensorFlow's TextLineReaderV2.
  * Stateful.
- * @param attrs.skipHeaderLines default 0
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
+ * @param attrs.skipHeaderLines default: 0
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
  */
 export function textLineReaderV2(attrs: { readonly skipHeaderLines?: number | bigint; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions = {}): Output<'resource'> {
   return build('TextLineReaderV2', [], { skip_header_lines: attrs.skipHeaderLines, container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'resource'>;
@@ -901,9 +901,9 @@ export function threadPoolDataset(inputDataset: Operand<'variant'>, threadPool: 
 /**
  * TensorFlow's ThreadPoolHandle.
  * Stateful.
- * @param attrs.maxIntraOpParallelism default 1
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
+ * @param attrs.maxIntraOpParallelism default: 1
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
  */
 export function threadPoolHandle(attrs: { readonly numThreads: number | bigint; readonly maxIntraOpParallelism?: number | bigint; readonly displayName: string | Uint8Array; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): Output<'resource'> {
   return build('ThreadPoolHandle', [], { num_threads: attrs.numThreads, max_intra_op_parallelism: attrs.maxIntraOpParallelism, display_name: attrs.displayName, container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'resource'>;
@@ -915,8 +915,8 @@ export function threadPoolHandle(attrs: { readonly numThreads: number | bigint; 
  * @param attrs.numTrue at least 1
  * @param attrs.numSampled at least 1
  * @param attrs.rangeMax at least 1
- * @param attrs.seed default 0
- * @param attrs.seed2 default 0
+ * @param attrs.seed default: 0
+ * @param attrs.seed2 default: 0
  * @returns sampledCandidates, trueExpectedCount, sampledExpectedCount
  */
 export function threadUnsafeUnigramCandidateSampler(trueClasses: Operand<'int64'>, attrs: { readonly numTrue: number | bigint; readonly numSampled: number | bigint; readonly unique: boolean; readonly rangeMax: number | bigint; readonly seed?: number | bigint; readonly seed2?: number | bigint } & BuildOptions): { sampledCandidates: Output<'int64'>; trueExpectedCount: Output<'float32'>; sampledExpectedCount: Output<'float32'> } {
@@ -957,7 +957,7 @@ export function toBool(input: Operand, attrs: BuildOptions = {}): Output<'bool'>
  * TensorFlow's TopK.
  * @deprecated since GraphDef version 7
  * @param attrs.k at least 0
- * @param attrs.sorted default true
+ * @param attrs.sorted default: true
  * @returns values, indices
  */
 export function topK<T extends DType = DType>(input: Operand<T>, attrs: { readonly k: number | bigint; readonly sorted?: boolean } & BuildOptions): { values: Output<T>; indices: Output<'int32'> } {
@@ -973,9 +973,9 @@ export function topKUnique(input: Operand<'float32'>, attrs: { readonly k: numbe
 }
 
 /**
- * TensorFlow's TopKV2: largest k of each row, with their places
- * @param attrs.sorted default true
- * @param attrs.indexType one of int16, int32, int64; default int32
+ * TensorFlow's TopKV2: largest k of each row, with their indices
+ * @param attrs.sorted default: true
+ * @param attrs.indexType one of int16, int32, int64; default: int32
  * @returns values, indices
  */
 export function topKV2<T extends DType = DType>(input: Operand<T>, k: Operand, attrs: { readonly sorted?: boolean; readonly indexType?: DType } & BuildOptions = {}): { values: Output<T>; indices: Output } {
@@ -1013,8 +1013,8 @@ export function tridiagonalMatMul<T extends DType = DType>(superdiag: Operand<T>
 
 /**
  * TensorFlow's TridiagonalSolve.
- * @param attrs.partialPivoting default true
- * @param attrs.perturbSingular default false
+ * @param attrs.partialPivoting default: true
+ * @param attrs.perturbSingular default: false
  */
 export function tridiagonalSolve<T extends DType = DType>(diagonals: Operand<T>, rhs: Operand<T>, attrs: { readonly partialPivoting?: boolean; readonly perturbSingular?: boolean } & BuildOptions = {}): Output<T> {
   return build('TridiagonalSolve', [diagonals, rhs], { partial_pivoting: attrs.partialPivoting, perturb_singular: attrs.perturbSingular }, attrs).output() as Output<T>;
@@ -1037,8 +1037,8 @@ export function truncateMod<T extends DType = DType>(x: Operand<T>, y: Operand<T
 /**
  * TensorFlow's TruncatedNormal: normal numbers no further than two deviations from the mean
  * Stateful.
- * @param attrs.seed default 0
- * @param attrs.seed2 default 0
+ * @param attrs.seed default: 0
+ * @param attrs.seed2 default: 0
  * @param attrs.dtype one of float16, bfloat16, float32, float64
  */
 export function truncatedNormal<dtype extends DType = DType>(shape: Operand, attrs: { readonly seed?: number | bigint; readonly seed2?: number | bigint; readonly dtype: dtype } & BuildOptions): Output<dtype> {

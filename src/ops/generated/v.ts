@@ -7,10 +7,10 @@ import { type BuildOptions, type Operand, build } from '../build.js';
 /**
  * TensorFlow's VarHandleOp: the handle of a resource variable
  * Stateful.
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
- * @param attrs.debugName default ""
- * @param attrs.allowedDevices default []
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
+ * @param attrs.debugName default: ""
+ * @param attrs.allowedDevices default: []
  */
 export function varHandleOp(attrs: { readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array; readonly debugName?: string | Uint8Array; readonly dtype: DType; readonly shape: PartialShape; readonly allowedDevices?: readonly (string | Uint8Array)[] } & BuildOptions): Output<'resource'> {
   return build('VarHandleOp', [], { container: attrs.container, shared_name: attrs.sharedName, debug_name: attrs.debugName, dtype: attrs.dtype, shape: attrs.shape, allowed_devices: attrs.allowedDevices }, attrs).output() as Output<'resource'>;
@@ -27,8 +27,8 @@ export function varIsInitializedOp(resource: Operand<'resource'>, attrs: BuildOp
 /**
  * TensorFlow's Variable.
  * Stateful.
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
  */
 export function variable<dtype extends DType = DType>(attrs: { readonly shape: PartialShape; readonly dtype: dtype; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): Output<dtype> {
   return build('Variable', [], { shape: attrs.shape, dtype: attrs.dtype, container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<dtype>;
@@ -37,7 +37,7 @@ export function variable<dtype extends DType = DType>(attrs: { readonly shape: P
 /**
  * TensorFlow's VariableShape: shape of a variable's value
  * Stateful.
- * @param attrs.outType one of int32, int64; default int32
+ * @param attrs.outType one of int32, int64; default: int32
  */
 export function variableShape(input: Operand<'resource'>, attrs: { readonly outType?: DType } & BuildOptions = {}): Output {
   return build('VariableShape', [input], { out_type: attrs.outType }, attrs).output() as Output;
@@ -46,8 +46,8 @@ export function variableShape(input: Operand<'resource'>, attrs: { readonly outT
 /**
  * TensorFlow's VariableV2.
  * Stateful.
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
  */
 export function variableV2<dtype extends DType = DType>(attrs: { readonly shape: PartialShape; readonly dtype: dtype; readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions): Output<dtype> {
   return build('VariableV2', [], { shape: attrs.shape, dtype: attrs.dtype, container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<dtype>;

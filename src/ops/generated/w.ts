@@ -9,7 +9,7 @@ import { type BuildOptions, type Operand, build } from '../build.js';
  * TensorFlow's WeightedFlatMapDataset.
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.metadata default ""
+ * @param attrs.metadata default: ""
  */
 export function weightedFlatMapDataset(inputDatasets: readonly Operand<'variant'>[], weights: readonly Operand<'float64'>[], attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
   return build('WeightedFlatMapDataset', [inputDatasets, weights], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
@@ -25,8 +25,8 @@ export function whereOp(input: Operand, attrs: BuildOptions = {}): Output<'int64
 /**
  * TensorFlow's While: repeats a function while a condition holds; both may have effects
  * Stateful.
- * @param attrs.outputShapes default []
- * @param attrs.parallelIterations default 10
+ * @param attrs.outputShapes default: []
+ * @param attrs.parallelIterations default: 10
  */
 export function whileOp(input: readonly Operand[], attrs: { readonly cond: FunctionRef; readonly body: FunctionRef; readonly outputShapes?: readonly PartialShape[]; readonly parallelIterations?: number | bigint } & BuildOptions): Output[] {
   return [...build('While', [input], { cond: attrs.cond, body: attrs.body, output_shapes: attrs.outputShapes, parallel_iterations: attrs.parallelIterations }, attrs).outputs];
@@ -35,8 +35,8 @@ export function whileOp(input: readonly Operand[], attrs: { readonly cond: Funct
 /**
  * TensorFlow's WholeFileReader.
  * Stateful.
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
  */
 export function wholeFileReader(attrs: { readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions = {}): Output<'string'> {
   return build('WholeFileReader', [], { container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'string'>;
@@ -45,8 +45,8 @@ export function wholeFileReader(attrs: { readonly container?: string | Uint8Arra
 /**
  * TensorFlow's WholeFileReaderV2.
  * Stateful.
- * @param attrs.container default ""
- * @param attrs.sharedName default ""
+ * @param attrs.container default: ""
+ * @param attrs.sharedName default: ""
  */
 export function wholeFileReaderV2(attrs: { readonly container?: string | Uint8Array; readonly sharedName?: string | Uint8Array } & BuildOptions = {}): Output<'resource'> {
   return build('WholeFileReaderV2', [], { container: attrs.container, shared_name: attrs.sharedName }, attrs).output() as Output<'resource'>;
@@ -56,7 +56,7 @@ export function wholeFileReaderV2(attrs: { readonly container?: string | Uint8Ar
  * TensorFlow's WindowDataset.
  * @param attrs.outputTypes at least 1
  * @param attrs.outputShapes at least 1
- * @param attrs.metadata default ""
+ * @param attrs.metadata default: ""
  */
 export function windowDataset(inputDataset: Operand<'variant'>, size: Operand<'int64'>, shift: Operand<'int64'>, stride: Operand<'int64'>, dropRemainder: Operand<'bool'>, attrs: { readonly outputTypes: readonly DType[]; readonly outputShapes: readonly PartialShape[]; readonly metadata?: string | Uint8Array } & BuildOptions): Output<'variant'> {
   return build('WindowDataset', [inputDataset, size, shift, stride, dropRemainder], { output_types: attrs.outputTypes, output_shapes: attrs.outputShapes, metadata: attrs.metadata }, attrs).output() as Output<'variant'>;
@@ -89,7 +89,7 @@ export function wrapDatasetVariant(inputHandle: Operand<'variant'>, attrs: Build
 /**
  * TensorFlow's WriteAudioSummary.
  * Stateful.
- * @param attrs.maxOutputs at least 1; default 3
+ * @param attrs.maxOutputs at least 1; default: 3
  */
 export function writeAudioSummary(writer: Operand<'resource'>, step: Operand<'int64'>, tag: Operand<'string'>, tensor: Operand<'float32'>, sampleRate: Operand<'float32'>, attrs: { readonly maxOutputs?: number | bigint } & BuildOptions = {}): Operation {
   return build('WriteAudioSummary', [writer, step, tag, tensor, sampleRate], { max_outputs: attrs.maxOutputs }, attrs);
@@ -122,7 +122,7 @@ export function writeHistogramSummary(writer: Operand<'resource'>, step: Operand
 /**
  * TensorFlow's WriteImageSummary.
  * Stateful.
- * @param attrs.maxImages at least 1; default 3
+ * @param attrs.maxImages at least 1; default: 3
  */
 export function writeImageSummary(writer: Operand<'resource'>, step: Operand<'int64'>, tag: Operand<'string'>, tensor: Operand, badColor: Operand<'uint8'>, attrs: { readonly maxImages?: number | bigint } & BuildOptions = {}): Operation {
   return build('WriteImageSummary', [writer, step, tag, tensor, badColor], { max_images: attrs.maxImages }, attrs);

@@ -32,12 +32,12 @@ export function xlaBroadcastHelper<T extends DType = DType>(lhs: Operand<T>, rhs
  * Stateful.
  * @param attrs.sout at least 0
  * @param attrs.tout at least 0
- * @param attrs.dimArgsSpec default []
- * @param attrs.platforms default []
- * @param attrs.functionList default []
- * @param attrs.hasTokenInputOutput default false
- * @param attrs.disabledChecks default []
- * @param attrs.useShardyPartitioner default false
+ * @param attrs.dimArgsSpec default: []
+ * @param attrs.platforms default: []
+ * @param attrs.functionList default: []
+ * @param attrs.hasTokenInputOutput default: false
+ * @param attrs.disabledChecks default: []
+ * @param attrs.useShardyPartitioner default: false
  */
 export function xlaCallModule(args: readonly Operand[], attrs: { readonly version: number | bigint; readonly module: string | Uint8Array; readonly sout: readonly PartialShape[]; readonly tout: readonly DType[]; readonly dimArgsSpec?: readonly (string | Uint8Array)[]; readonly platforms?: readonly (string | Uint8Array)[]; readonly functionList?: readonly FunctionRef[]; readonly hasTokenInputOutput?: boolean; readonly disabledChecks?: readonly (string | Uint8Array)[]; readonly useShardyPartitioner?: boolean } & BuildOptions): Output[] {
   return [...build('XlaCallModule', [args], { version: attrs.version, module: attrs.module, Sout: attrs.sout, Tout: attrs.tout, dim_args_spec: attrs.dimArgsSpec, platforms: attrs.platforms, function_list: attrs.functionList, has_token_input_output: attrs.hasTokenInputOutput, disabled_checks: attrs.disabledChecks, use_shardy_partitioner: attrs.useShardyPartitioner }, attrs).outputs];
@@ -52,7 +52,7 @@ export function xlaClusterOutput<T extends DType = DType>(input: Operand<T>, att
 
 /**
  * TensorFlow's XlaConcatND.
- * @param attrs.paddings default []
+ * @param attrs.paddings default: []
  */
 export function xlaConcatND<T extends DType = DType>(inputs: readonly Operand<T>[], attrs: { readonly numConcats: readonly (number | bigint)[]; readonly paddings?: readonly (number | bigint)[] } & BuildOptions): Output<T> {
   return build('XlaConcatND', [inputs], { num_concats: attrs.numConcats, paddings: attrs.paddings }, attrs).output() as Output<T>;
@@ -68,7 +68,7 @@ export function xlaConv<T extends DType = DType>(lhs: Operand<T>, rhs: Operand<T
 /**
  * TensorFlow's XlaConvV2.
  * @param attrs.preferredElementType one of float32, float64, int32, uint8, int16, int8, complex64, int64, qint8, quint8, qint32, bfloat16, qint16, quint16, uint16, complex128, float16, uint32, uint64
- * @param attrs.batchGroupCount default 1
+ * @param attrs.batchGroupCount default: 1
  */
 export function xlaConvV2<preferred_element_type extends DType = DType>(lhs: Operand, rhs: Operand, windowStrides: Operand, padding: Operand, lhsDilation: Operand, rhsDilation: Operand, featureGroupCount: Operand, attrs: { readonly dimensionNumbers: string | Uint8Array; readonly precisionConfig: string | Uint8Array; readonly preferredElementType: preferred_element_type; readonly batchGroupCount?: number | bigint } & BuildOptions): Output<preferred_element_type> {
   return build('XlaConvV2', [lhs, rhs, windowStrides, padding, lhsDilation, rhsDilation, featureGroupCount], { dimension_numbers: attrs.dimensionNumbers, precision_config: attrs.precisionConfig, preferred_element_type: attrs.preferredElementType, batch_group_count: attrs.batchGroupCount }, attrs).output() as Output<preferred_element_type>;
@@ -147,10 +147,10 @@ export function xlaGather<T extends DType = DType>(operand: Operand<T>, startInd
  * @param attrs.toutputs at least 0
  * @param attrs.ancestors at least 0
  * @param attrs.shapes at least 0
- * @param attrs.sendKey default ""
- * @param attrs.recvKey default ""
- * @param attrs.costEstimateNs default 1000000
- * @param attrs.tpuCore default 0
+ * @param attrs.sendKey default: ""
+ * @param attrs.recvKey default: ""
+ * @param attrs.costEstimateNs default: 1000000
+ * @param attrs.tpuCore default: 0
  */
 export function xlaHostCompute(inputs: readonly Operand[], attrs: { readonly toutputs: readonly DType[]; readonly ancestors: readonly (string | Uint8Array)[]; readonly shapes: readonly PartialShape[]; readonly shapeInferenceGraph: FunctionRef; readonly key: string | Uint8Array; readonly sendKey?: string | Uint8Array; readonly recvKey?: string | Uint8Array; readonly costEstimateNs?: number | bigint; readonly tpuCore?: number | bigint } & BuildOptions): Output[] {
   return [...build('XlaHostCompute', [inputs], { Toutputs: attrs.toutputs, ancestors: attrs.ancestors, shapes: attrs.shapes, shape_inference_graph: attrs.shapeInferenceGraph, key: attrs.key, send_key: attrs.sendKey, recv_key: attrs.recvKey, cost_estimate_ns: attrs.costEstimateNs, tpu_core: attrs.tpuCore }, attrs).outputs];
@@ -300,7 +300,7 @@ export function xlaReplicaId(attrs: BuildOptions = {}): Output<'int32'> {
 
 /**
  * TensorFlow's XlaRngBitGenerator.
- * @param attrs.dtype one of uint8, int8, int32, int64, uint32, uint64; default uint64
+ * @param attrs.dtype one of uint8, int8, int32, int64, uint32, uint64; default: uint64
  * @returns outputKey, output
  */
 export function xlaRngBitGenerator(algorithm: Operand<'int32'>, initialState: Operand<'uint64'>, shape: Operand, attrs: { readonly dtype?: DType } & BuildOptions = {}): { outputKey: Output<'uint64'>; output: Output } {
@@ -377,8 +377,8 @@ export function xlaSetDynamicDimensionSize<T extends DType = DType>(input: Opera
 
 /**
  * TensorFlow's XlaSharding.
- * @param attrs.sharding default ""
- * @param attrs.unspecifiedDims default []
+ * @param attrs.sharding default: ""
+ * @param attrs.unspecifiedDims default: []
  */
 export function xlaSharding<T extends DType = DType>(input: Operand<T>, attrs: { readonly sharding?: string | Uint8Array; readonly unspecifiedDims?: readonly (number | bigint)[] } & BuildOptions = {}): Output<T> {
   return build('XlaSharding', [input], { sharding: attrs.sharding, unspecified_dims: attrs.unspecifiedDims }, attrs).output() as Output<T>;
@@ -458,11 +458,11 @@ export function xlaSparseDenseMatmul(rowIds: Operand<'int32'>, colIds: Operand<'
 
 /**
  * TensorFlow's XlaSparseDenseMatmulCustomCombinerOnTcGradWithAdagradAndCsrInput.
- * @param attrs.clipWeightMin default -Infinity
- * @param attrs.clipWeightMax default Infinity
+ * @param attrs.clipWeightMin default: -Infinity
+ * @param attrs.clipWeightMax default: Infinity
  * @param attrs.maxValency at least 0
  * @param attrs.numWeights at least 0
- * @param attrs.numSparsecoresPerDevice default -1
+ * @param attrs.numSparsecoresPerDevice default: -1
  * @returns updatedEmbeddingTable, updatedAccumulator, updatedWeights
  */
 export function xlaSparseDenseMatmulCustomCombinerOnTcGradWithAdagradAndCsrInput(rowPointers: Operand<'int32'>, sortedSampleIds: Operand<'int32'>, sortedTokenIds: Operand<'int32'>, sortedPosIds: Operand<'int32'>, sortedGains: Operand<'float32'>, weights: Operand<'float32'>, preservedValencies: Operand<'int32'>, preservedVectors: Operand<'float32'>, preservedWeights: Operand<'float32'>, activationGradients: Operand<'float32'>, learningRate: Operand<'float32'>, combinerWeightsLearningRate: Operand<'float32'>, embeddingTable: Operand<'float32'>, accumulator: Operand<'float32'>, attrs: { readonly clipWeightMin?: number; readonly clipWeightMax?: number; readonly maxValency: number | bigint; readonly numWeights: number | bigint; readonly combinerTableVjpComputation: FunctionRef; readonly combinerWeightsVjpComputation: FunctionRef; readonly tableName: string | Uint8Array; readonly numSparsecoresPerDevice?: number | bigint } & BuildOptions): { updatedEmbeddingTable: Output<'float32'>; updatedAccumulator: Output<'float32'>; updatedWeights: Output<'float32'> } {
@@ -471,11 +471,11 @@ export function xlaSparseDenseMatmulCustomCombinerOnTcGradWithAdagradAndCsrInput
 
 /**
  * TensorFlow's XlaSparseDenseMatmulCustomCombinerOnTcGradWithAdagradMomentumAndCsrInput.
- * @param attrs.clipWeightMin default -Infinity
- * @param attrs.clipWeightMax default Infinity
+ * @param attrs.clipWeightMin default: -Infinity
+ * @param attrs.clipWeightMax default: Infinity
  * @param attrs.maxValency at least 0
  * @param attrs.numWeights at least 0
- * @param attrs.numSparsecoresPerDevice default -1
+ * @param attrs.numSparsecoresPerDevice default: -1
  * @returns updatedEmbeddingTable, updatedAccumulator, updatedMomenta, updatedWeights
  */
 export function xlaSparseDenseMatmulCustomCombinerOnTcGradWithAdagradMomentumAndCsrInput(rowPointers: Operand<'int32'>, sortedSampleIds: Operand<'int32'>, sortedTokenIds: Operand<'int32'>, sortedPosIds: Operand<'int32'>, sortedGains: Operand<'float32'>, weights: Operand<'float32'>, preservedValencies: Operand<'int32'>, preservedVectors: Operand<'float32'>, preservedWeights: Operand<'float32'>, activationGradients: Operand<'float32'>, learningRate: Operand<'float32'>, combinerWeightsLearningRate: Operand<'float32'>, embeddingTable: Operand<'float32'>, accumulator: Operand<'float32'>, momenta: Operand<'float32'>, attrs: { readonly useNesterov: boolean; readonly exponent: number; readonly beta1: number; readonly beta2: number; readonly epsilon: number; readonly clipWeightMin?: number; readonly clipWeightMax?: number; readonly maxValency: number | bigint; readonly numWeights: number | bigint; readonly combinerTableVjpComputation: FunctionRef; readonly combinerWeightsVjpComputation: FunctionRef; readonly tableName: string | Uint8Array; readonly numSparsecoresPerDevice?: number | bigint } & BuildOptions): { updatedEmbeddingTable: Output<'float32'>; updatedAccumulator: Output<'float32'>; updatedMomenta: Output<'float32'>; updatedWeights: Output<'float32'> } {
@@ -484,11 +484,11 @@ export function xlaSparseDenseMatmulCustomCombinerOnTcGradWithAdagradMomentumAnd
 
 /**
  * TensorFlow's XlaSparseDenseMatmulCustomCombinerOnTcGradWithAdamAndCsrInput.
- * @param attrs.clipWeightMin default -Infinity
- * @param attrs.clipWeightMax default Infinity
+ * @param attrs.clipWeightMin default: -Infinity
+ * @param attrs.clipWeightMax default: Infinity
  * @param attrs.maxValency at least 0
  * @param attrs.numWeights at least 0
- * @param attrs.numSparsecoresPerDevice default -1
+ * @param attrs.numSparsecoresPerDevice default: -1
  * @returns updatedEmbeddingTable, updatedMomenta, updatedVelocity, updatedWeights
  */
 export function xlaSparseDenseMatmulCustomCombinerOnTcGradWithAdamAndCsrInput(rowPointers: Operand<'int32'>, sortedSampleIds: Operand<'int32'>, sortedTokenIds: Operand<'int32'>, sortedPosIds: Operand<'int32'>, sortedGains: Operand<'float32'>, weights: Operand<'float32'>, preservedValencies: Operand<'int32'>, preservedVectors: Operand<'float32'>, preservedWeights: Operand<'float32'>, activationGradients: Operand<'float32'>, learningRate: Operand<'float32'>, combinerWeightsLearningRate: Operand<'float32'>, embeddingTable: Operand<'float32'>, momenta: Operand<'float32'>, velocity: Operand<'float32'>, attrs: { readonly useSumInsideSqrt: boolean; readonly beta1: number; readonly beta2: number; readonly epsilon: number; readonly clipWeightMin?: number; readonly clipWeightMax?: number; readonly maxValency: number | bigint; readonly numWeights: number | bigint; readonly combinerTableVjpComputation: FunctionRef; readonly combinerWeightsVjpComputation: FunctionRef; readonly tableName: string | Uint8Array; readonly numSparsecoresPerDevice?: number | bigint } & BuildOptions): { updatedEmbeddingTable: Output<'float32'>; updatedMomenta: Output<'float32'>; updatedVelocity: Output<'float32'>; updatedWeights: Output<'float32'> } {
@@ -499,7 +499,7 @@ export function xlaSparseDenseMatmulCustomCombinerOnTcGradWithAdamAndCsrInput(ro
  * TensorFlow's XlaSparseDenseMatmulCustomCombinerOnTcGradWithCsrInput.
  * @param attrs.maxValency at least 0
  * @param attrs.numWeights at least 0
- * @param attrs.numSparsecoresPerDevice default -1
+ * @param attrs.numSparsecoresPerDevice default: -1
  * @returns updatedTables, updatedWeights
  */
 export function xlaSparseDenseMatmulCustomCombinerOnTcGradWithCsrInput(rowPointers: Operand<'int32'>, sortedSampleIds: Operand<'int32'>, sortedTokenIds: Operand<'int32'>, sortedPosIds: Operand<'int32'>, sortedGains: Operand<'float32'>, weights: Operand<'float32'>, preservedValencies: Operand<'int32'>, preservedVectors: Operand<'float32'>, preservedWeights: Operand<'float32'>, activationGradients: Operand<'float32'>, tables: readonly Operand<'float32'>[], hyperparameters: readonly Operand<'float32'>[], combinerWeightsLearningRate: Operand<'float32'>, attrs: { readonly maxValency: number | bigint; readonly numWeights: number | bigint; readonly combinerTableVjpComputation: FunctionRef; readonly combinerWeightsVjpComputation: FunctionRef; readonly optimizerCustomComputation: FunctionRef; readonly tableName: string | Uint8Array; readonly numSparsecoresPerDevice?: number | bigint } & BuildOptions): { updatedTables: Output[]; updatedWeights: Output<'float32'> } {
@@ -508,11 +508,11 @@ export function xlaSparseDenseMatmulCustomCombinerOnTcGradWithCsrInput(rowPointe
 
 /**
  * TensorFlow's XlaSparseDenseMatmulCustomCombinerOnTcGradWithFtrlAndCsrInput.
- * @param attrs.clipWeightMin default -Infinity
- * @param attrs.clipWeightMax default Infinity
+ * @param attrs.clipWeightMin default: -Infinity
+ * @param attrs.clipWeightMax default: Infinity
  * @param attrs.maxValency at least 0
  * @param attrs.numWeights at least 0
- * @param attrs.numSparsecoresPerDevice default -1
+ * @param attrs.numSparsecoresPerDevice default: -1
  * @returns updatedEmbeddingTable, updatedAccumulator, updatedLinear, updatedWeights
  */
 export function xlaSparseDenseMatmulCustomCombinerOnTcGradWithFtrlAndCsrInput(rowPointers: Operand<'int32'>, sortedSampleIds: Operand<'int32'>, sortedTokenIds: Operand<'int32'>, sortedPosIds: Operand<'int32'>, sortedGains: Operand<'float32'>, weights: Operand<'float32'>, preservedValencies: Operand<'int32'>, preservedVectors: Operand<'float32'>, preservedWeights: Operand<'float32'>, activationGradients: Operand<'float32'>, learningRate: Operand<'float32'>, combinerWeightsLearningRate: Operand<'float32'>, embeddingTable: Operand<'float32'>, accumulator: Operand<'float32'>, linear: Operand<'float32'>, attrs: { readonly multiplyLinearByLearningRate: boolean; readonly beta: number; readonly learningRatePower: number; readonly l1RegularizationStrength: number; readonly l2RegularizationStrength: number; readonly clipWeightMin?: number; readonly clipWeightMax?: number; readonly maxValency: number | bigint; readonly numWeights: number | bigint; readonly combinerTableVjpComputation: FunctionRef; readonly combinerWeightsVjpComputation: FunctionRef; readonly tableName: string | Uint8Array; readonly numSparsecoresPerDevice?: number | bigint } & BuildOptions): { updatedEmbeddingTable: Output<'float32'>; updatedAccumulator: Output<'float32'>; updatedLinear: Output<'float32'>; updatedWeights: Output<'float32'> } {
@@ -521,11 +521,11 @@ export function xlaSparseDenseMatmulCustomCombinerOnTcGradWithFtrlAndCsrInput(ro
 
 /**
  * TensorFlow's XlaSparseDenseMatmulCustomCombinerOnTcGradWithSgdAndCsrInput.
- * @param attrs.clipWeightMin default -Infinity
- * @param attrs.clipWeightMax default Infinity
+ * @param attrs.clipWeightMin default: -Infinity
+ * @param attrs.clipWeightMax default: Infinity
  * @param attrs.maxValency at least 0
  * @param attrs.numWeights at least 0
- * @param attrs.numSparsecoresPerDevice default -1
+ * @param attrs.numSparsecoresPerDevice default: -1
  * @returns updatedEmbeddingTable, updatedWeights
  */
 export function xlaSparseDenseMatmulCustomCombinerOnTcGradWithSgdAndCsrInput(rowPointers: Operand<'int32'>, sortedSampleIds: Operand<'int32'>, sortedTokenIds: Operand<'int32'>, sortedPosIds: Operand<'int32'>, sortedGains: Operand<'float32'>, weights: Operand<'float32'>, preservedValencies: Operand<'int32'>, preservedVectors: Operand<'float32'>, preservedWeights: Operand<'float32'>, activationGradients: Operand<'float32'>, learningRate: Operand<'float32'>, combinerWeightsLearningRate: Operand<'float32'>, embeddingTable: Operand<'float32'>, attrs: { readonly clipWeightMin?: number; readonly clipWeightMax?: number; readonly maxValency: number | bigint; readonly numWeights: number | bigint; readonly combinerTableVjpComputation: FunctionRef; readonly combinerWeightsVjpComputation: FunctionRef; readonly tableName: string | Uint8Array; readonly numSparsecoresPerDevice?: number | bigint } & BuildOptions): { updatedEmbeddingTable: Output<'float32'>; updatedWeights: Output<'float32'> } {
@@ -538,7 +538,7 @@ export function xlaSparseDenseMatmulCustomCombinerOnTcGradWithSgdAndCsrInput(row
  * @param attrs.maxValency at least 0
  * @param attrs.numWeights at least 0
  * @param attrs.quantizationConfigNumBuckets at least 0
- * @param attrs.numSparsecoresPerDevice default -1
+ * @param attrs.numSparsecoresPerDevice default: -1
  * @returns activations, preservedValencies, preservedVectors
  */
 export function xlaSparseDenseMatmulCustomCombinerOnTcWithCsrInput(rowPointers: Operand<'int32'>, sortedSampleIds: Operand<'int32'>, sortedTokenIds: Operand<'int32'>, sortedPosIds: Operand<'int32'>, sortedGains: Operand<'float32'>, embeddingTable: Operand<'float32'>, weights: Operand<'float32'>, attrs: { readonly inputSize: number | bigint; readonly maxValency: number | bigint; readonly numWeights: number | bigint; readonly combinerComputation: FunctionRef; readonly quantizationConfigLow: number; readonly quantizationConfigHigh: number; readonly quantizationConfigNumBuckets: number | bigint; readonly tableName: string | Uint8Array; readonly numSparsecoresPerDevice?: number | bigint } & BuildOptions): { activations: Output<'float32'>; preservedValencies: Output<'int32'>; preservedVectors: Output<'float32'> } {
@@ -547,9 +547,9 @@ export function xlaSparseDenseMatmulCustomCombinerOnTcWithCsrInput(rowPointers: 
 
 /**
  * TensorFlow's XlaSparseDenseMatmulGradWithAdagradAndCsrInput.
- * @param attrs.clipWeightMin default -Infinity
- * @param attrs.clipWeightMax default Infinity
- * @param attrs.numSparsecoresPerDevice default -1
+ * @param attrs.clipWeightMin default: -Infinity
+ * @param attrs.clipWeightMax default: Infinity
+ * @param attrs.numSparsecoresPerDevice default: -1
  * @returns updatedEmbeddingTable, updatedAccumulator
  */
 export function xlaSparseDenseMatmulGradWithAdagradAndCsrInput(rowPointers: Operand<'int32'>, sortedSampleIds: Operand<'int32'>, sortedTokenIds: Operand<'int32'>, sortedGains: Operand<'float32'>, activationGradients: Operand<'float32'>, learningRate: Operand<'float32'>, embeddingTable: Operand<'float32'>, accumulator: Operand<'float32'>, numMinibatchesPerPhysicalSparseCore: Operand<'int32'>, attrs: { readonly clipWeightMin?: number; readonly clipWeightMax?: number; readonly tableName: string | Uint8Array; readonly numSparsecoresPerDevice?: number | bigint } & BuildOptions): { updatedEmbeddingTable: Output<'float32'>; updatedAccumulator: Output<'float32'> } {
@@ -558,11 +558,11 @@ export function xlaSparseDenseMatmulGradWithAdagradAndCsrInput(rowPointers: Oper
 
 /**
  * TensorFlow's XlaSparseDenseMatmulGradWithAdagradAndStaticBufferSize.
- * @param attrs.clipWeightMin default -Infinity
- * @param attrs.clipWeightMax default Infinity
+ * @param attrs.clipWeightMin default: -Infinity
+ * @param attrs.clipWeightMax default: Infinity
  * @param attrs.maxIdsPerSparseCore at least 1
  * @param attrs.maxUniqueIdsPerSparseCore at least 1
- * @param attrs.numSparsecoresPerDevice default -1
+ * @param attrs.numSparsecoresPerDevice default: -1
  * @returns updatedEmbeddingTable, updatedAccumulator
  */
 export function xlaSparseDenseMatmulGradWithAdagradAndStaticBufferSize(rowPointers: Operand<'int32'>, sortedSampleIds: Operand<'int32'>, sortedTokenIds: Operand<'int32'>, sortedGains: Operand<'float32'>, activationGradients: Operand<'float32'>, learningRate: Operand<'float32'>, embeddingTable: Operand<'float32'>, accumulator: Operand<'float32'>, numMinibatchesPerPhysicalSparseCore: Operand<'int32'>, attrs: { readonly clipWeightMin?: number; readonly clipWeightMax?: number; readonly maxIdsPerSparseCore: number | bigint; readonly maxUniqueIdsPerSparseCore: number | bigint; readonly tableName: string | Uint8Array; readonly numSparsecoresPerDevice?: number | bigint } & BuildOptions): { updatedEmbeddingTable: Output<'float32'>; updatedAccumulator: Output<'float32'> } {
@@ -571,9 +571,9 @@ export function xlaSparseDenseMatmulGradWithAdagradAndStaticBufferSize(rowPointe
 
 /**
  * TensorFlow's XlaSparseDenseMatmulGradWithAdagradMomentumAndCsrInput.
- * @param attrs.clipWeightMin default -Infinity
- * @param attrs.clipWeightMax default Infinity
- * @param attrs.numSparsecoresPerDevice default -1
+ * @param attrs.clipWeightMin default: -Infinity
+ * @param attrs.clipWeightMax default: Infinity
+ * @param attrs.numSparsecoresPerDevice default: -1
  * @returns updatedEmbeddingTable, updatedAccumulator, updatedMomenta
  */
 export function xlaSparseDenseMatmulGradWithAdagradMomentumAndCsrInput(rowPointers: Operand<'int32'>, sortedSampleIds: Operand<'int32'>, sortedTokenIds: Operand<'int32'>, sortedGains: Operand<'float32'>, activationGradients: Operand<'float32'>, learningRate: Operand<'float32'>, embeddingTable: Operand<'float32'>, accumulator: Operand<'float32'>, momenta: Operand<'float32'>, numMinibatchesPerPhysicalSparseCore: Operand<'int32'>, attrs: { readonly useNesterov: boolean; readonly exponent: number; readonly beta1: number; readonly beta2: number; readonly epsilon: number; readonly clipWeightMin?: number; readonly clipWeightMax?: number; readonly tableName: string | Uint8Array; readonly numSparsecoresPerDevice?: number | bigint } & BuildOptions): { updatedEmbeddingTable: Output<'float32'>; updatedAccumulator: Output<'float32'>; updatedMomenta: Output<'float32'> } {
@@ -582,11 +582,11 @@ export function xlaSparseDenseMatmulGradWithAdagradMomentumAndCsrInput(rowPointe
 
 /**
  * TensorFlow's XlaSparseDenseMatmulGradWithAdagradMomentumAndStaticBufferSize.
- * @param attrs.clipWeightMin default -Infinity
- * @param attrs.clipWeightMax default Infinity
+ * @param attrs.clipWeightMin default: -Infinity
+ * @param attrs.clipWeightMax default: Infinity
  * @param attrs.maxIdsPerSparseCore at least 1
  * @param attrs.maxUniqueIdsPerSparseCore at least 1
- * @param attrs.numSparsecoresPerDevice default -1
+ * @param attrs.numSparsecoresPerDevice default: -1
  * @returns updatedEmbeddingTable, updatedAccumulator, updatedMomenta
  */
 export function xlaSparseDenseMatmulGradWithAdagradMomentumAndStaticBufferSize(rowPointers: Operand<'int32'>, sortedSampleIds: Operand<'int32'>, sortedTokenIds: Operand<'int32'>, sortedGains: Operand<'float32'>, activationGradients: Operand<'float32'>, learningRate: Operand<'float32'>, embeddingTable: Operand<'float32'>, accumulator: Operand<'float32'>, momenta: Operand<'float32'>, numMinibatchesPerPhysicalSparseCore: Operand<'int32'>, attrs: { readonly useNesterov: boolean; readonly exponent: number; readonly beta1: number; readonly beta2: number; readonly epsilon: number; readonly clipWeightMin?: number; readonly clipWeightMax?: number; readonly maxIdsPerSparseCore: number | bigint; readonly maxUniqueIdsPerSparseCore: number | bigint; readonly tableName: string | Uint8Array; readonly numSparsecoresPerDevice?: number | bigint } & BuildOptions): { updatedEmbeddingTable: Output<'float32'>; updatedAccumulator: Output<'float32'>; updatedMomenta: Output<'float32'> } {
@@ -595,9 +595,9 @@ export function xlaSparseDenseMatmulGradWithAdagradMomentumAndStaticBufferSize(r
 
 /**
  * TensorFlow's XlaSparseDenseMatmulGradWithAdamAndCsrInput.
- * @param attrs.clipWeightMin default -Infinity
- * @param attrs.clipWeightMax default Infinity
- * @param attrs.numSparsecoresPerDevice default -1
+ * @param attrs.clipWeightMin default: -Infinity
+ * @param attrs.clipWeightMax default: Infinity
+ * @param attrs.numSparsecoresPerDevice default: -1
  * @returns updatedEmbeddingTable, updatedMomenta, updatedVelocity
  */
 export function xlaSparseDenseMatmulGradWithAdamAndCsrInput(rowPointers: Operand<'int32'>, sortedSampleIds: Operand<'int32'>, sortedTokenIds: Operand<'int32'>, sortedGains: Operand<'float32'>, activationGradients: Operand<'float32'>, learningRate: Operand<'float32'>, embeddingTable: Operand<'float32'>, momenta: Operand<'float32'>, velocity: Operand<'float32'>, numMinibatchesPerPhysicalSparseCore: Operand<'int32'>, attrs: { readonly useSumInsideSqrt: boolean; readonly beta1: number; readonly beta2: number; readonly epsilon: number; readonly clipWeightMin?: number; readonly clipWeightMax?: number; readonly tableName: string | Uint8Array; readonly numSparsecoresPerDevice?: number | bigint } & BuildOptions): { updatedEmbeddingTable: Output<'float32'>; updatedMomenta: Output<'float32'>; updatedVelocity: Output<'float32'> } {
@@ -606,11 +606,11 @@ export function xlaSparseDenseMatmulGradWithAdamAndCsrInput(rowPointers: Operand
 
 /**
  * TensorFlow's XlaSparseDenseMatmulGradWithAdamAndStaticBufferSize.
- * @param attrs.clipWeightMin default -Infinity
- * @param attrs.clipWeightMax default Infinity
+ * @param attrs.clipWeightMin default: -Infinity
+ * @param attrs.clipWeightMax default: Infinity
  * @param attrs.maxIdsPerSparseCore at least 1
  * @param attrs.maxUniqueIdsPerSparseCore at least 1
- * @param attrs.numSparsecoresPerDevice default -1
+ * @param attrs.numSparsecoresPerDevice default: -1
  * @returns updatedEmbeddingTable, updatedMomenta, updatedVelocity
  */
 export function xlaSparseDenseMatmulGradWithAdamAndStaticBufferSize(rowPointers: Operand<'int32'>, sortedSampleIds: Operand<'int32'>, sortedTokenIds: Operand<'int32'>, sortedGains: Operand<'float32'>, activationGradients: Operand<'float32'>, learningRate: Operand<'float32'>, embeddingTable: Operand<'float32'>, momenta: Operand<'float32'>, velocity: Operand<'float32'>, numMinibatchesPerPhysicalSparseCore: Operand<'int32'>, attrs: { readonly useSumInsideSqrt: boolean; readonly beta1: number; readonly beta2: number; readonly epsilon: number; readonly clipWeightMin?: number; readonly clipWeightMax?: number; readonly maxIdsPerSparseCore: number | bigint; readonly maxUniqueIdsPerSparseCore: number | bigint; readonly tableName: string | Uint8Array; readonly numSparsecoresPerDevice?: number | bigint } & BuildOptions): { updatedEmbeddingTable: Output<'float32'>; updatedMomenta: Output<'float32'>; updatedVelocity: Output<'float32'> } {
@@ -619,7 +619,7 @@ export function xlaSparseDenseMatmulGradWithAdamAndStaticBufferSize(rowPointers:
 
 /**
  * TensorFlow's XlaSparseDenseMatmulGradWithCsrInput.
- * @param attrs.numSparsecoresPerDevice default -1
+ * @param attrs.numSparsecoresPerDevice default: -1
  */
 export function xlaSparseDenseMatmulGradWithCsrInput<T extends DType = DType>(rowPointers: Operand<'int32'>, sortedSampleIds: Operand<'int32'>, sortedTokenIds: Operand<'int32'>, sortedGains: Operand<'float32'>, activationGradients: Operand<'float32'>, tables: readonly Operand<T>[], hyperparameters: readonly Operand<'float32'>[], numMinibatchesPerPhysicalSparseCore: Operand<'int32'>, attrs: { readonly customComputation: FunctionRef; readonly tableName: string | Uint8Array; readonly numSparsecoresPerDevice?: number | bigint } & BuildOptions): Output[] {
   return [...build('XlaSparseDenseMatmulGradWithCsrInput', [rowPointers, sortedSampleIds, sortedTokenIds, sortedGains, activationGradients, tables, hyperparameters, numMinibatchesPerPhysicalSparseCore], { custom_computation: attrs.customComputation, table_name: attrs.tableName, num_sparsecores_per_device: attrs.numSparsecoresPerDevice }, attrs).outputs];
@@ -627,9 +627,9 @@ export function xlaSparseDenseMatmulGradWithCsrInput<T extends DType = DType>(ro
 
 /**
  * TensorFlow's XlaSparseDenseMatmulGradWithFtrlAndCsrInput.
- * @param attrs.clipWeightMin default -Infinity
- * @param attrs.clipWeightMax default Infinity
- * @param attrs.numSparsecoresPerDevice default -1
+ * @param attrs.clipWeightMin default: -Infinity
+ * @param attrs.clipWeightMax default: Infinity
+ * @param attrs.numSparsecoresPerDevice default: -1
  * @returns updatedEmbeddingTable, updatedAccumulator, updatedLinear
  */
 export function xlaSparseDenseMatmulGradWithFtrlAndCsrInput(rowPointers: Operand<'int32'>, sortedSampleIds: Operand<'int32'>, sortedTokenIds: Operand<'int32'>, sortedGains: Operand<'float32'>, activationGradients: Operand<'float32'>, learningRate: Operand<'float32'>, embeddingTable: Operand<'float32'>, accumulator: Operand<'float32'>, linear: Operand<'float32'>, numMinibatchesPerPhysicalSparseCore: Operand<'int32'>, attrs: { readonly multiplyLinearByLearningRate: boolean; readonly beta: number; readonly learningRatePower: number; readonly l1RegularizationStrength: number; readonly l2RegularizationStrength: number; readonly clipWeightMin?: number; readonly clipWeightMax?: number; readonly tableName: string | Uint8Array; readonly numSparsecoresPerDevice?: number | bigint } & BuildOptions): { updatedEmbeddingTable: Output<'float32'>; updatedAccumulator: Output<'float32'>; updatedLinear: Output<'float32'> } {
@@ -638,11 +638,11 @@ export function xlaSparseDenseMatmulGradWithFtrlAndCsrInput(rowPointers: Operand
 
 /**
  * TensorFlow's XlaSparseDenseMatmulGradWithFtrlAndStaticBufferSize.
- * @param attrs.clipWeightMin default -Infinity
- * @param attrs.clipWeightMax default Infinity
+ * @param attrs.clipWeightMin default: -Infinity
+ * @param attrs.clipWeightMax default: Infinity
  * @param attrs.maxIdsPerSparseCore at least 1
  * @param attrs.maxUniqueIdsPerSparseCore at least 1
- * @param attrs.numSparsecoresPerDevice default -1
+ * @param attrs.numSparsecoresPerDevice default: -1
  * @returns updatedEmbeddingTable, updatedAccumulator, updatedLinear
  */
 export function xlaSparseDenseMatmulGradWithFtrlAndStaticBufferSize(rowPointers: Operand<'int32'>, sortedSampleIds: Operand<'int32'>, sortedTokenIds: Operand<'int32'>, sortedGains: Operand<'float32'>, activationGradients: Operand<'float32'>, learningRate: Operand<'float32'>, embeddingTable: Operand<'float32'>, accumulator: Operand<'float32'>, linear: Operand<'float32'>, numMinibatchesPerPhysicalSparseCore: Operand<'int32'>, attrs: { readonly multiplyLinearByLearningRate: boolean; readonly beta: number; readonly learningRatePower: number; readonly l1RegularizationStrength: number; readonly l2RegularizationStrength: number; readonly clipWeightMin?: number; readonly clipWeightMax?: number; readonly maxIdsPerSparseCore: number | bigint; readonly maxUniqueIdsPerSparseCore: number | bigint; readonly tableName: string | Uint8Array; readonly numSparsecoresPerDevice?: number | bigint } & BuildOptions): { updatedEmbeddingTable: Output<'float32'>; updatedAccumulator: Output<'float32'>; updatedLinear: Output<'float32'> } {
@@ -651,9 +651,9 @@ export function xlaSparseDenseMatmulGradWithFtrlAndStaticBufferSize(rowPointers:
 
 /**
  * TensorFlow's XlaSparseDenseMatmulGradWithSgdAndCsrInput.
- * @param attrs.clipWeightMin default -Infinity
- * @param attrs.clipWeightMax default Infinity
- * @param attrs.numSparsecoresPerDevice default -1
+ * @param attrs.clipWeightMin default: -Infinity
+ * @param attrs.clipWeightMax default: Infinity
+ * @param attrs.numSparsecoresPerDevice default: -1
  */
 export function xlaSparseDenseMatmulGradWithSgdAndCsrInput(rowPointers: Operand<'int32'>, sortedSampleIds: Operand<'int32'>, sortedTokenIds: Operand<'int32'>, sortedGains: Operand<'float32'>, activationGradients: Operand<'float32'>, learningRate: Operand<'float32'>, embeddingTable: Operand<'float32'>, numMinibatchesPerPhysicalSparseCore: Operand<'int32'>, attrs: { readonly clipWeightMin?: number; readonly clipWeightMax?: number; readonly tableName: string | Uint8Array; readonly numSparsecoresPerDevice?: number | bigint } & BuildOptions): Output<'float32'> {
   return build('XlaSparseDenseMatmulGradWithSgdAndCsrInput', [rowPointers, sortedSampleIds, sortedTokenIds, sortedGains, activationGradients, learningRate, embeddingTable, numMinibatchesPerPhysicalSparseCore], { clip_weight_min: attrs.clipWeightMin, clip_weight_max: attrs.clipWeightMax, table_name: attrs.tableName, num_sparsecores_per_device: attrs.numSparsecoresPerDevice }, attrs).output() as Output<'float32'>;
@@ -661,11 +661,11 @@ export function xlaSparseDenseMatmulGradWithSgdAndCsrInput(rowPointers: Operand<
 
 /**
  * TensorFlow's XlaSparseDenseMatmulGradWithSgdAndStaticBufferSize.
- * @param attrs.clipWeightMin default -Infinity
- * @param attrs.clipWeightMax default Infinity
+ * @param attrs.clipWeightMin default: -Infinity
+ * @param attrs.clipWeightMax default: Infinity
  * @param attrs.maxIdsPerSparseCore at least 1
  * @param attrs.maxUniqueIdsPerSparseCore at least 1
- * @param attrs.numSparsecoresPerDevice default -1
+ * @param attrs.numSparsecoresPerDevice default: -1
  */
 export function xlaSparseDenseMatmulGradWithSgdAndStaticBufferSize(rowPointers: Operand<'int32'>, sortedSampleIds: Operand<'int32'>, sortedTokenIds: Operand<'int32'>, sortedGains: Operand<'float32'>, activationGradients: Operand<'float32'>, learningRate: Operand<'float32'>, embeddingTable: Operand<'float32'>, numMinibatchesPerPhysicalSparseCore: Operand<'int32'>, attrs: { readonly clipWeightMin?: number; readonly clipWeightMax?: number; readonly maxIdsPerSparseCore: number | bigint; readonly maxUniqueIdsPerSparseCore: number | bigint; readonly tableName: string | Uint8Array; readonly numSparsecoresPerDevice?: number | bigint } & BuildOptions): Output<'float32'> {
   return build('XlaSparseDenseMatmulGradWithSgdAndStaticBufferSize', [rowPointers, sortedSampleIds, sortedTokenIds, sortedGains, activationGradients, learningRate, embeddingTable, numMinibatchesPerPhysicalSparseCore], { clip_weight_min: attrs.clipWeightMin, clip_weight_max: attrs.clipWeightMax, max_ids_per_sparse_core: attrs.maxIdsPerSparseCore, max_unique_ids_per_sparse_core: attrs.maxUniqueIdsPerSparseCore, table_name: attrs.tableName, num_sparsecores_per_device: attrs.numSparsecoresPerDevice }, attrs).output() as Output<'float32'>;
@@ -675,7 +675,7 @@ export function xlaSparseDenseMatmulGradWithSgdAndStaticBufferSize(rowPointers: 
  * TensorFlow's XlaSparseDenseMatmulWithCsrInput.
  * @param attrs.inputSize at least 0
  * @param attrs.quantizationConfigNumBuckets at least 0
- * @param attrs.numSparsecoresPerDevice default -1
+ * @param attrs.numSparsecoresPerDevice default: -1
  */
 export function xlaSparseDenseMatmulWithCsrInput<T extends DType = DType>(rowPointers: Operand<'int32'>, sortedSampleIds: Operand<'int32'>, sortedTokenIds: Operand<'int32'>, sortedGains: Operand<'float32'>, embeddingTable: Operand<T>, numMinibatchesPerPhysicalSparseCore: Operand<'int32'>, attrs: { readonly inputSize: number | bigint; readonly quantizationConfigLow: number; readonly quantizationConfigHigh: number; readonly quantizationConfigNumBuckets: number | bigint; readonly tableName: string | Uint8Array; readonly numSparsecoresPerDevice?: number | bigint } & BuildOptions): Output<T> {
   return build('XlaSparseDenseMatmulWithCsrInput', [rowPointers, sortedSampleIds, sortedTokenIds, sortedGains, embeddingTable, numMinibatchesPerPhysicalSparseCore], { input_size: attrs.inputSize, quantization_config_low: attrs.quantizationConfigLow, quantization_config_high: attrs.quantizationConfigHigh, quantization_config_num_buckets: attrs.quantizationConfigNumBuckets, table_name: attrs.tableName, num_sparsecores_per_device: attrs.numSparsecoresPerDevice }, attrs).output() as Output<T>;
@@ -687,7 +687,7 @@ export function xlaSparseDenseMatmulWithCsrInput<T extends DType = DType>(rowPoi
  * @param attrs.quantizationConfigNumBuckets at least 0
  * @param attrs.maxIdsPerSparseCore at least 1
  * @param attrs.maxUniqueIdsPerSparseCore at least 1
- * @param attrs.numSparsecoresPerDevice default -1
+ * @param attrs.numSparsecoresPerDevice default: -1
  */
 export function xlaSparseDenseMatmulWithStaticBufferSize(rowPointers: Operand<'int32'>, sortedSampleIds: Operand<'int32'>, sortedTokenIds: Operand<'int32'>, sortedGains: Operand<'float32'>, embeddingTable: Operand<'float32'>, numMinibatchesPerPhysicalSparseCore: Operand<'int32'>, attrs: { readonly inputSize: number | bigint; readonly quantizationConfigLow: number; readonly quantizationConfigHigh: number; readonly quantizationConfigNumBuckets: number | bigint; readonly maxIdsPerSparseCore: number | bigint; readonly maxUniqueIdsPerSparseCore: number | bigint; readonly tableName: string | Uint8Array; readonly numSparsecoresPerDevice?: number | bigint } & BuildOptions): Output<'float32'> {
   return build('XlaSparseDenseMatmulWithStaticBufferSize', [rowPointers, sortedSampleIds, sortedTokenIds, sortedGains, embeddingTable, numMinibatchesPerPhysicalSparseCore], { input_size: attrs.inputSize, quantization_config_low: attrs.quantizationConfigLow, quantization_config_high: attrs.quantizationConfigHigh, quantization_config_num_buckets: attrs.quantizationConfigNumBuckets, max_ids_per_sparse_core: attrs.maxIdsPerSparseCore, max_unique_ids_per_sparse_core: attrs.maxUniqueIdsPerSparseCore, table_name: attrs.tableName, num_sparsecores_per_device: attrs.numSparsecoresPerDevice }, attrs).output() as Output<'float32'>;
@@ -703,7 +703,7 @@ export function xlaSparseGradientsStack<dtype extends DType = DType>(unstackedGr
 /**
  * TensorFlow's XlaSplitND.
  * @param attrs.n at least 1
- * @param attrs.paddings default []
+ * @param attrs.paddings default: []
  */
 export function xlaSplitND<T extends DType = DType>(input: Operand<T>, attrs: { readonly n: number | bigint; readonly numSplits: readonly (number | bigint)[]; readonly paddings?: readonly (number | bigint)[] } & BuildOptions): Output[] {
   return [...build('XlaSplitND', [input], { N: attrs.n, num_splits: attrs.numSplits, paddings: attrs.paddings }, attrs).outputs];
@@ -711,8 +711,8 @@ export function xlaSplitND<T extends DType = DType>(input: Operand<T>, attrs: { 
 
 /**
  * TensorFlow's XlaSpmdFullToShardShape.
- * @param attrs.dim default -1
- * @param attrs.unspecifiedDims default []
+ * @param attrs.dim default: -1
+ * @param attrs.unspecifiedDims default: []
  */
 export function xlaSpmdFullToShardShape<T extends DType = DType>(input: Operand<T>, attrs: { readonly manualSharding: string | Uint8Array; readonly dim?: number | bigint; readonly unspecifiedDims?: readonly (number | bigint)[] } & BuildOptions): Output<T> {
   return build('XlaSpmdFullToShardShape', [input], { manual_sharding: attrs.manualSharding, dim: attrs.dim, unspecified_dims: attrs.unspecifiedDims }, attrs).output() as Output<T>;
@@ -720,8 +720,8 @@ export function xlaSpmdFullToShardShape<T extends DType = DType>(input: Operand<
 
 /**
  * TensorFlow's XlaSpmdShardToFullShape.
- * @param attrs.dim default -1
- * @param attrs.unspecifiedDims default []
+ * @param attrs.dim default: -1
+ * @param attrs.unspecifiedDims default: []
  */
 export function xlaSpmdShardToFullShape<T extends DType = DType>(input: Operand<T>, attrs: { readonly manualSharding: string | Uint8Array; readonly fullShape: PartialShape; readonly dim?: number | bigint; readonly unspecifiedDims?: readonly (number | bigint)[] } & BuildOptions): Output<T> {
   return build('XlaSpmdShardToFullShape', [input], { manual_sharding: attrs.manualSharding, full_shape: attrs.fullShape, dim: attrs.dim, unspecified_dims: attrs.unspecifiedDims }, attrs).output() as Output<T>;

@@ -82,7 +82,7 @@ export async function makeDirectory(path: string, mode?: number): Promise<void> 
 }
 
 /** Makes a rename durable. */
-async function syncDirectory(path: string): Promise<void> {
+export async function syncDirectory(path: string): Promise<void> {
   const directory = await open(path, constants.O_RDONLY);
   try {
     await directory.sync();

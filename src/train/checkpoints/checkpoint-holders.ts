@@ -10,14 +10,14 @@ import { sleep } from '../../async/deadline.js';
 import type { Survey } from '../../checkpoint/catalog.js';
 import type { HolderWait } from '../../checkpoint/restore.js';
 import type { Member } from '../../cluster/membership/types.js';
-import type { Server } from '../../cluster/runtime/server.js';
+import type { ClusterServer } from '../../cluster/runtime/cluster-server.js';
 import { parseTaskId, type TaskId } from '../../cluster/spec/task-id.js';
 import { placeOf } from '../../cluster/task/peers.js';
 import { isShoalError } from '../../errors/errors.js';
 import type { Store } from '../../store/store.js';
 
 export interface HoldersOptions {
-  readonly server: Pick<Server, 'spec' | 'task'>;
+  readonly server: Pick<ClusterServer, 'spec' | 'task'>;
   readonly store: Pick<Store, 'stat'>;
   readonly waitMs: number;
   readonly log: (line: string) => void;

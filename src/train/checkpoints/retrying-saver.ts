@@ -8,8 +8,7 @@ import { sleep } from '../../async/deadline.js';
 import { messageOf } from '../../errors/errors.js';
 import type { FileWriter } from '../../summary/file-writer.js';
 import { getGlobalStep } from '../../variables/global-step.js';
-import type { SaverLike, TrainingRunner } from '../recovery/training-runner.js';
-import { checkpointServiceOf } from './checkpoint-service.js';
+import type { SaverLike, TrainingRunner } from '../task/training-runner.js';
 
 export interface RetryingSaverOptions {
   /** Called at each save: a saver may be created late. */
@@ -76,13 +75,12 @@ export class RetryingSaver {
 
   /** Tries once; returns whether a checkpoint was committed. */
   async save(session: TrainingRunner, step: number, { mayHide = false } = {}): Promise<boolean> {
-    const { saver, path, label = path, log, writer } = this.#options;
+    const { saver, path, label, log, writer } = this.#options;
     const { recoveryGuard, input } = session;
     const begun = performance.now();
     try {
       // Synchronous training pauses a number of steps after this one.
-      const service = session.server && checkpointServiceOf(session.server);
-      service?.gate.saw(step);
+      session.server?.checkpoints.gate.saw(step);
       const write = async (signal?: AbortSignal) => {
         await input?.settled(signal);
         return saver().save(session, path, { mayHide, ...(signal && { signal }) });
@@ -93,7 +91,8 @@ export class RetryingSaver {
       this.#savedStep = stepOf(saved) ?? step;
       writer?.addSessionLog('checkpoint', this.#savedStep, { checkpointPath: saved });
       const secs = (performance.now() - begun) / 1000;
-      log(`saved ${label}${saved.slice(saved.lastIndexOf('-'))} in ${secs.toFixed(1)} s`);
+      const name = label === undefined ? saved : label + saved.slice(saved.lastIndexOf('-'));
+      log(`saved ${name} in ${secs.toFixed(1)} s`);
       return true;
     } catch (error) {
       const waitMs = backoffMs(this.#failures, RETRY);
@@ -149,8 +148,8 @@ export async function waitForLastSteps(
   { server }: TrainingRunner,
   { waitForOthers = true, log }: LastStepOptions,
 ): Promise<void> {
-  const service = server && checkpointServiceOf(server);
-  if (!service) return;
+  if (!server) return;
+  const service = server.checkpoints;
   if (waitForOthers) {
     // Assumes that the steps of the others take as long as those of this task.
     const timeoutMs = Math.max(LAST_STEPS_MS, service.gate.times.pauseMs);

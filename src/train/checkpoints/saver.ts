@@ -25,9 +25,8 @@ import { MetaGraphs } from '../../variables/meta-graph.js';
 import { PartitionedVariable } from '../../variables/partitioned.js';
 import type { Variable } from '../../variables/variable.js';
 import { globalVariables } from '../../variables/variable-scope.js';
-import type { SaverLike, TrainingRunner } from '../recovery/training-runner.js';
+import type { SaverLike, TrainingRunner } from '../task/training-runner.js';
 import { CheckpointHolders } from './checkpoint-holders.js';
-import { checkpointServiceOf } from './checkpoint-service.js';
 import { checkpointInDirectory, restoreFromDirectory } from './directory-checkpoint.js';
 
 export type VarList =
@@ -44,18 +43,19 @@ export interface SaverOptions {
   /** Has no effect: shards follow the tasks that hold the variables. */
   readonly sharded?: boolean;
   /**
-   * `consistent` (default): workers pause, all values are of one moment. `relaxed`: as in TensorFlow, without a pause.
+   * `consistent`: workers pause, all values are of one moment. `relaxed`: as in TensorFlow, without a pause. Default:
+   * `consistent`.
    */
   readonly consistency?: ConsistencyOption;
   /** How long workers may take to pause at the end of a step; default: derived from the durations of recent steps. */
   readonly pauseTimeoutSecs?: number;
-  /** Where checkpoints are kept: `peers:` (default), or `file:` and a directory that all tasks see. */
+  /** Where checkpoints are kept: `peers:`, or `file:` and a directory that all tasks see. Default: `peers:`. */
   readonly store?: string;
   /** In one process: the directory of the `peers:` store. Default: the directory that is saved to. */
   readonly blobs?: string;
   /** The prefix of blob names. Default: derived from the directory on a cluster, none in one process. */
   readonly namespace?: string;
-  /** The name of the job, written into every checkpoint. Checkpoints of another job are not restored. */
+  /** The name of the job, written into every checkpoint; checkpoints of another job are not restored. Default: none. */
   readonly job?: string;
   /**
    * How long a restore waits for missing tasks: for all of them until the newest checkpoint is known, then for those
@@ -68,7 +68,9 @@ export interface SaverOptions {
   readonly writeMetaGraph?: boolean;
   /** Whether a save that is requested during another one waits for it or is skipped. Default: 'queue'. */
   readonly whenBusy?: WhenBusy;
+  /** Receives log lines; default: none. */
   readonly log?: ((line: string) => void) | undefined;
+  /** Receives the progress of saves; default: none. */
   readonly onProgress?: ((progress: SaveProgress) => void) | undefined;
   /**
    * The state of the input that belongs to a checkpoint; read while the workers are paused. Default: that of the
@@ -77,19 +79,19 @@ export interface SaverOptions {
   readonly input?: (() => unknown) | undefined;
 }
 
-interface CallOptions {
+export interface RestoreOptions {
+  /** Cancels the restore; default: none. */
   readonly signal?: AbortSignal;
-}
-
-export interface RestoreOptions extends CallOptions {
-  /** Variables that have no value: the tasks that hold them are restored after all others. */
+  /** Variables that have no value: the tasks that hold them are restored after all others. Default: none. */
   readonly missing?: readonly Variable[];
 }
 
-export interface SaveOptions extends CallOptions {
+export interface SaveOptions {
+  /** Cancels the save; default: none. */
+  readonly signal?: AbortSignal;
   /** The number appended to the path. Default: the global step of the snapshot. */
   readonly globalStep?: number;
-  /** See `SaverLike.save`. */
+  /** See `SaverLike.save`; default: false. */
   readonly mayHide?: boolean;
 }
 
@@ -224,7 +226,7 @@ export class Saver implements SaverLike {
   async latest(
     session: TrainingRunner,
     directory: string,
-    options: CallOptions = {},
+    options: Pick<RestoreOptions, 'signal'> = {},
   ): Promise<string | undefined> {
     const { job, log } = this.#options;
     const survey = await this.#surveyAll(session, directory, options);
@@ -240,7 +242,11 @@ export class Saver implements SaverLike {
    * or that there is none, is known only when all tasks have answered. Otherwise a cluster that starts slowly would
    * continue from an old checkpoint, or restart from initial values.
    */
-  async #surveyAll(session: TrainingRunner, directory: string, { signal }: CallOptions): Promise<Survey> {
+  async #surveyAll(
+    session: TrainingRunner,
+    directory: string,
+    { signal }: Pick<RestoreOptions, 'signal'>,
+  ): Promise<Survey> {
     const { checkpoints, holders } = this.#context(session, directory);
     holders?.begin();
     let survey = await checkpoints.survey({ signal });
@@ -273,7 +279,7 @@ export class Saver implements SaverLike {
     return input !== undefined || this.#options.input !== undefined;
   }
 
-  /** Newest first. */
+  /** Newest first. @internal */
   list(session: TrainingRunner, directory: string): Promise<readonly Manifest[]> {
     return this.#context(session, directory).checkpoints.list();
   }
@@ -298,9 +304,8 @@ export class Saver implements SaverLike {
   }
 
   #storeOf(session: TrainingRunner, directory: string) {
-    const service = session.server && checkpointServiceOf(session.server);
     const { store = DEFAULTS.store, blobs = directory } = this.#options;
-    if (service) return service.store(store);
+    if (session.server) return session.server.checkpoints.store(store);
     return store === 'peers:' ? new DirectoryStore(blobs) : openFileStore(store);
   }
 
@@ -352,12 +357,7 @@ export class Saver implements SaverLike {
       const saved = named.map(({ variable, key }) => savedVariable(variable, key));
       return { checkpoints, namespace, variables: new Map(saved.length > 0 ? [[LOCAL_OWNER, saved]] : []) };
     }
-    const service = checkpointServiceOf(server);
-    if (!service) {
-      throw invalid('This server has no checkpoint service', {
-        hint: 'Start it with Server.start of shoal/train, or attach a CheckpointService.',
-      });
-    }
+    const service = server.checkpoints;
     const isSpread = store.kind === 'peers';
     const namespace = isSpread ? (this.#options.namespace ?? namespaceOf(directory)) : '';
     const { waitMs = DEFAULTS.waitMs } = this.#options;
@@ -429,7 +429,6 @@ function ownersOf(
   { server }: TrainingRunner,
   missing: readonly Variable[] | undefined,
 ): ReadonlySet<string> | undefined {
-  const service = server && checkpointServiceOf(server);
-  if (!service || !missing) return undefined;
-  return new Set(missing.map(({ device }) => service.ownerOf(device)));
+  if (!server || !missing) return undefined;
+  return new Set(missing.map(({ device }) => server.checkpoints.ownerOf(device)));
 }

@@ -19,7 +19,7 @@ import { GraphKeys } from '../../variables/collections.js';
 import { PartitionedVariable } from '../../variables/partitioned.js';
 import { Variable } from '../../variables/variable.js';
 import { globalVariables } from '../../variables/variable-scope.js';
-import type { TrainingRunner } from '../recovery/training-runner.js';
+import type { TrainingRunner } from '../task/training-runner.js';
 import { findCheckpoint } from './latest-checkpoint.js';
 import { Saver } from './saver.js';
 

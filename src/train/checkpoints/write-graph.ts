@@ -7,7 +7,7 @@ import type { Graph } from '../../graph/graph.js';
 import { GraphDefSchema } from '../../proto/generated/graph_pb.js';
 import { textFormat } from '../../proto/text-format.js';
 
-/** Writes the file atomically; returns its path. */
+/** Writes the file atomically, with `asText` (default: true) in text format; returns its path. */
 export async function writeGraph(
   graph: Graph,
   directory: string,

@@ -5,7 +5,7 @@
  */
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import { create } from '@bufbuild/protobuf';
-import type { Server } from '../../cluster/runtime/server.js';
+import { serialQueue } from '../../async/serial-queue.js';
 import { invalid } from '../../errors/errors.js';
 import type { Graph } from '../../graph/graph.js';
 import { InputRelease } from '../../input/dataset/release.js';
@@ -13,7 +13,6 @@ import { isVoidStep } from '../../input/leases/step-marks.js';
 import { ConfigProtoSchema } from '../../proto/generated/config_pb.js';
 import type { Fetches } from '../../session/fetches.js';
 import { type RunOptions, Session } from '../../session/session.js';
-import { checkpointServiceOf } from '../checkpoints/checkpoint-service.js';
 import { applyWarmStarts } from '../checkpoints/warm-start.js';
 import type { SessionRunHook } from '../hooks/session-run-hook.js';
 import { Feeders } from '../leases/feeders.js';
@@ -25,8 +24,9 @@ import {
   RecoverableSession,
 } from '../recovery/recoverable-session.js';
 import { RecoveryGuard } from '../recovery/recovery-guard.js';
-import { StepGate } from '../recovery/step-gate.js';
-import type { TrainingRunner } from '../recovery/training-runner.js';
+import type { StepGate } from '../recovery/step-gate.js';
+import type { Server } from '../task/server.js';
+import type { TrainingRunner } from '../task/training-runner.js';
 import { persist } from './hooked-run.js';
 
 export interface PlaceOptions {
@@ -107,8 +107,7 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
   const onError = (error: unknown) => coordinator.requestStop(error);
   const feeders = Feeders.of(plain, { log, onError });
   const runner: TrainingRunner = leased ? { ...plain, input: leased.checkpointed } : plain;
-  const service = server && checkpointServiceOf(server);
-  const gate = options.gate ?? (server && (service?.gate ?? new StepGate()));
+  const gate = options.gate ?? server?.checkpoints.gate;
   const place: TrainingPlace = { runner, gate, server, isChief };
   const { restore, initialize, ...values } = options.values(runner);
   const session = new RecoverableSession({
@@ -143,7 +142,7 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
     },
   });
   const services = options.onOpen?.(place);
-  await service?.lastSteps.begin();
+  await server?.checkpoints.lastSteps.begin();
   // Paused steps wait only for a message, which does not keep the process alive.
   const release = server?.keepProcess();
   return {
@@ -155,7 +154,7 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
     betweenSteps: server || !gate ? runner : betweenSteps(runner, gate),
     async finish({ stay, signal: stop }) {
       try {
-        await service?.lastSteps.finish({ stay, signal: stop, log });
+        await server?.checkpoints.lastSteps.finish({ stay, signal: stop, log });
       } finally {
         release?.();
       }
@@ -234,9 +233,9 @@ const PAUSE_MS = 2 ** 31 - 1;
 
 /** Runs one at a time, while no step is in flight. */
 function betweenSteps(runner: TrainingRunner, gate: StepGate): TrainingRunner {
-  let last: Promise<unknown> = Promise.resolve();
-  const run: TrainingRunner['run'] = (fetches, options) => {
-    const next = last.then(async () => {
+  const inTurn = serialQueue();
+  const run: TrainingRunner['run'] = (fetches, options) =>
+    inTurn(async () => {
       await gate.pause({ leaseMs: PAUSE_MS });
       try {
         return await runner.run(fetches, options);
@@ -244,8 +243,5 @@ function betweenSteps(runner: TrainingRunner, gate: StepGate): TrainingRunner {
         gate.resume();
       }
     });
-    last = next.catch(() => undefined);
-    return next;
-  };
   return { ...runner, run };
 }

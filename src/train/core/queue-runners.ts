@@ -2,7 +2,7 @@
 import { currentGraph } from '../../graph/graph.js';
 import { GraphKeys } from '../../variables/collections.js';
 import type { Coordinator } from '../recovery/coordinator.js';
-import type { TrainingRunner } from '../recovery/training-runner.js';
+import type { TrainingRunner } from '../task/training-runner.js';
 
 /** `createThreads` starts the loops of the runner and returns their promises. */
 export interface QueueRunnerLike {

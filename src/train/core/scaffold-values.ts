@@ -1,7 +1,7 @@
 /** Gives the variables of a scaffold their values: from the newest checkpoint, its init op, or their initializers. */
 import type { RunOptions } from '../../session/session.js';
 import type { Variable } from '../../variables/variable.js';
-import type { TrainingRunner } from '../recovery/training-runner.js';
+import type { TrainingRunner } from '../task/training-runner.js';
 import type { TrainingValues } from './open-training.js';
 import type { Scaffold } from './scaffold.js';
 

@@ -7,7 +7,7 @@ import { mergeAll } from '../../summary/ops.js';
 import { GraphKeys } from '../../variables/collections.js';
 import { tablesInitializer } from '../../variables/initialize.js';
 import type { SummaryOp } from '../hooks/summary-saver.js';
-import type { SaverLike, TrainingRunner } from '../recovery/training-runner.js';
+import type { SaverLike, TrainingRunner } from '../task/training-runner.js';
 
 export interface ScaffoldOptions {
   /** Initializes the global variables. Default: their own initializers. */

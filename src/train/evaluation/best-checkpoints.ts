@@ -7,7 +7,7 @@ import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { invalid } from '../../errors/errors.js';
 import { isBetter, type Mode } from '../hooks/metric-comparison.js';
-import type { SaverLike, TrainingRunner } from '../recovery/training-runner.js';
+import type { SaverLike, TrainingRunner } from '../task/training-runner.js';
 import type { Results } from './evaluate.js';
 
 /** Which checkpoints are the best. */
@@ -28,6 +28,7 @@ export interface BestCheckpointsOptions {
   readonly directory: string;
   /** Saves a copy to the directory instead of pinning; the saver's `maxToKeep` limits the copies. Default: false. */
   readonly copy?: boolean;
+  /** Receives log lines; default: none. */
   readonly log?: (line: string) => void;
 }
 

@@ -12,7 +12,7 @@ import { invalid, ShoalError } from '../../errors/errors.js';
 import type { Store } from '../../store/store.js';
 import type { Variable } from '../../variables/variable.js';
 import { globalVariables } from '../../variables/variable-scope.js';
-import type { SaverLike, TrainingRunner } from '../recovery/training-runner.js';
+import type { SaverLike, TrainingRunner } from '../task/training-runner.js';
 
 export interface CheckpointSourceOptions {
   readonly store: Store;

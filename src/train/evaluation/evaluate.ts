@@ -3,13 +3,13 @@ import { invalid, isShoalError } from '../../errors/errors.js';
 import type { Operation, Output } from '../../graph/operation.js';
 import type { Feeds } from '../../session/feeds.js';
 import type { RunOptions } from '../../session/session.js';
-import type { TrainingRunner } from '../recovery/training-runner.js';
+import type { TrainingRunner } from '../task/training-runner.js';
 
 /** A metric as `tf.metrics` returns it. */
 export interface StreamingMetric {
   readonly value: Output;
   readonly updateOp: Output | Operation;
-  /** Resets the counters to 0. */
+  /** Resets the counters to 0; default: none, they accumulate over evaluations. */
   readonly reset?: Operation;
 }
 
@@ -17,9 +17,9 @@ export interface Evaluation {
   readonly metrics: Readonly<Record<string, StreamingMetric>>;
   /** The number of batches. Default: until the end of the input. */
   readonly batches?: number;
-  /** Initializes the input; run before the first batch. */
+  /** Initializes the input; run before the first batch. Default: none. */
   readonly initOp?: Operation;
-  /** Returns the feeds of each batch. */
+  /** Returns the feeds of each batch; default: none. */
   readonly feeds?: (batch: number) => Feeds;
 }
 

@@ -11,21 +11,28 @@ import {
   type SessionRunValues,
 } from '../hooks/session-run-hook.js';
 import { SecondOrStepTimer } from '../hooks/timer.js';
-import type { SaverLike, TrainingRunner } from '../recovery/training-runner.js';
+import type { SaverLike, TrainingRunner } from '../task/training-runner.js';
 import { BestCheckpoints, type BestPolicy } from './best-checkpoints.js';
 import { describeResults, type Evaluation, evaluate, type Results } from './evaluate.js';
 
 export interface EvaluationHookOptions {
   readonly evaluation: Evaluation;
+  /** Steps between evaluations; default: none. Set this or `everySecs`. */
   readonly everySteps?: number;
+  /** Seconds between evaluations; default: none. */
   readonly everySecs?: number;
-  /** The directory of the event file. Use one beside that of training, so that TensorBoard shows both curves. */
+  /**
+   * The directory of the event file. Use one beside that of training, so that TensorBoard shows both curves. Default:
+   * none, no file is written.
+   */
   readonly outputDir?: string;
   /** Whether to evaluate once more at the end. Default: true. */
   readonly atEnd?: boolean;
   /** Keeps the best checkpoints. Default: none. */
   readonly best?: { readonly policy: BestPolicy; readonly saver: SaverLike; readonly checkpointDir: string };
+  /** Called with the results of each evaluation; default: none. */
   readonly onResults?: (results: Results, step: number) => void;
+  /** A monotonic clock, in milliseconds; default: `performance.now`. */
   readonly now?: () => number;
 }
 

@@ -8,7 +8,7 @@ import { getGlobalStep } from '../../variables/global-step.js';
 import { localVariablesInitializer, tablesInitializer } from '../../variables/initialize.js';
 import { SummaryWriters } from '../hooks/summary-writers.js';
 import { Feeders } from '../leases/feeders.js';
-import type { SaverLike, TrainingRunner } from '../recovery/training-runner.js';
+import type { SaverLike, TrainingRunner } from '../task/training-runner.js';
 import { BestCheckpoints, type BestPolicy } from './best-checkpoints.js';
 import { describeResults, type Evaluation, evaluate, type Results } from './evaluate.js';
 
@@ -18,6 +18,7 @@ export interface EvaluatorOptions {
   readonly saver: SaverLike;
   readonly checkpointDir: string;
   readonly evaluation: Evaluation;
+  /** The directory of the event file; default: none, no file is written. */
   readonly outputDir?: string;
   /** Seconds between polls for a checkpoint. Default: 10. */
   readonly pollSecs?: number;
@@ -25,15 +26,17 @@ export interface EvaluatorOptions {
   readonly timeoutSecs?: number;
   /** Ends after a checkpoint of this step or a later one. Default: none. */
   readonly lastStep?: number;
-  /** Default: unlimited. */
+  /** Ends after this many evaluations; default: unlimited. */
   readonly maxEvaluations?: number;
-  /** Whether training is over: then the newest checkpoint is evaluated, and the evaluator ends. */
+  /** Whether training is over: then the newest checkpoint is evaluated, and the evaluator ends. Default: false. */
   readonly isOver?: () => boolean;
-  /** Copies the best checkpoints to a directory: the training process removes the originals. */
+  /** Copies the best checkpoints to a directory: the training process removes the originals. Default: none. */
   readonly best?: { readonly policy: BestPolicy; readonly saver: SaverLike; readonly directory: string };
-  /** Called while the session holds the checkpoint, and awaited before the next one is restored. */
+  /** Called while the session holds the checkpoint, and awaited before the next one is restored. Default: none. */
   readonly onResults?: (results: Results, step: number) => void | Promise<void>;
+  /** Ends the evaluator; default: none. */
   readonly signal?: AbortSignal;
+  /** Receives log lines; default: `console.error`. */
   readonly log?: (line: string) => void;
 }
 

@@ -14,7 +14,7 @@ import { exportMetaGraph } from '../../variables/meta-graph.js';
 import { RetryingSaver, readLastStep, waitForLastSteps } from '../checkpoints/retrying-saver.js';
 import { writeGraph } from '../checkpoints/write-graph.js';
 import type { Coordinator } from '../recovery/coordinator.js';
-import type { SaverLike, TrainingRunner } from '../recovery/training-runner.js';
+import type { SaverLike, TrainingRunner } from '../task/training-runner.js';
 import { globalStepRead, readStep } from './global-step.js';
 import {
   type HookSetup,
@@ -27,27 +27,36 @@ import { SecondOrStepTimer } from './timer.js';
 
 /** Called before and after each save. */
 export interface CheckpointSaverListener {
+  /** Called before the session is created. */
   begin?(): void | Promise<void>;
+  /** Called before a save. */
   beforeSave?(session: TrainingRunner, globalStep: number): void | Promise<void>;
-  /** `true` requests the end of training. */
+  /** Called after a save; `true` requests the end of training. */
   // biome-ignore lint/suspicious/noConfusingVoidType: a listener without a result returns nothing
   afterSave?(session: TrainingRunner, globalStep: number): boolean | void | Promise<boolean | void>;
+  /** Called after the last save. */
   end?(session: TrainingRunner, globalStep: number): void | Promise<void>;
 }
 
 export interface CheckpointSaverOptions {
   readonly checkpointDir: string;
+  /** Seconds between saves; default: none. Set this or `saveSteps`. */
   readonly saveSecs?: number | null;
+  /** Steps between saves; default: none. */
   readonly saveSteps?: number | null;
-  /** Default: the scaffold's, or the one in the graph's collection of savers. */
+  /** The saver; default: the scaffold's, or the one in the graph's collection of savers. */
   readonly saver?: SaverLike;
+  /** The scaffold with the saver; default: none. */
   readonly scaffold?: { readonly saver?: SaverLike | undefined } | undefined;
+  /** The name of checkpoints, before the step; default: `model.ckpt`. */
   readonly checkpointBasename?: string;
+  /** Called before and after each save; default: none. */
   readonly listeners?: readonly CheckpointSaverListener[];
   /** Whether training continues while a checkpoint is written. Default: false. */
   readonly background?: boolean;
-  /** Attempts of the last save. */
+  /** Attempts of the last save; default: 3. */
   readonly lastAttempts?: number;
+  /** A monotonic clock, in milliseconds; default: `performance.now`. */
   readonly now?: () => number;
 }
 

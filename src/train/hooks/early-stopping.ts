@@ -23,6 +23,7 @@ import {
 export interface EarlyStoppingOptions {
   /** A tensor that each run fetches, or a function that returns the latest value, for example of an evaluation. */
   readonly metric: OutputLike | string | (() => number | undefined);
+  /** Whether a smaller or a larger value is better; default: 'min'. */
   readonly mode?: Mode;
   /** Training stops after this many steps without an improvement. */
   readonly maxStepsWithoutImprovement: number;
@@ -34,13 +35,13 @@ export interface EarlyStoppingOptions {
   readonly isChief?: boolean;
 }
 
-interface Results {
+export interface EarlyStoppingResults {
   readonly step: Tensor<'int64'>;
   readonly flag: Tensor<'bool'>;
   readonly metric: Tensor | undefined;
 }
 
-export class EarlyStoppingHook extends SessionRunHook<Results> {
+export class EarlyStoppingHook extends SessionRunHook<EarlyStoppingResults> {
   readonly #options: EarlyStoppingOptions;
   #step!: Output<'int64'>;
   #flag!: Variable<'bool'>;
@@ -84,7 +85,10 @@ export class EarlyStoppingHook extends SessionRunHook<Results> {
     return { fetches: { step: this.#step, flag: this.#flag, metric: watched } };
   }
 
-  override async afterRun(context: SessionRunContext, { results }: SessionRunValues<Results>): Promise<void> {
+  override async afterRun(
+    context: SessionRunContext,
+    { results }: SessionRunValues<EarlyStoppingResults>,
+  ): Promise<void> {
     if (this.#over || results.flag.item()) {
       context.requestStop();
       return;

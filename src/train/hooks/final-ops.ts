@@ -1,7 +1,7 @@
 /** Runs ops at the end of the session and keeps their values. */
 import type { Feeds } from '../../session/feeds.js';
 import type { Fetches, FetchResult } from '../../session/fetches.js';
-import type { TrainingRunner } from '../recovery/training-runner.js';
+import type { TrainingRunner } from '../task/training-runner.js';
 import { SessionRunHook } from './session-run-hook.js';
 
 export class FinalOpsHook<const F extends Fetches> extends SessionRunHook {
@@ -9,6 +9,7 @@ export class FinalOpsHook<const F extends Fetches> extends SessionRunHook {
   readonly #feeds: Feeds | undefined;
   #values: FetchResult<F> | undefined;
 
+  /** `feeds` are those of the ops; default: none. */
   constructor(finalOps: F, { feeds }: { readonly feeds?: Feeds } = {}) {
     super();
     this.#finalOps = finalOps;

@@ -11,6 +11,7 @@ export class GlobalStepWaiterHook extends SessionRunHook {
   #log!: (line: string) => void;
   #hasStarted = false;
 
+  /** Reads the global step every `pollMs`; default: 500. */
   constructor(waitUntilStep: number, { pollMs = 500 }: { readonly pollMs?: number } = {}) {
     super();
     this.#waitUntilStep = waitUntilStep;

@@ -3,7 +3,7 @@ import { invalid } from '../../errors/errors.js';
 import type { Graph } from '../../graph/graph.js';
 import type { Output } from '../../graph/operation.js';
 import { getGlobalStep } from '../../variables/global-step.js';
-import type { TrainingRunner } from '../recovery/training-runner.js';
+import type { TrainingRunner } from '../task/training-runner.js';
 
 /** The output that reads the graph's global step. `hook` is named in the error if there is none. */
 export function globalStepRead(graph: Graph, hook: string): Output<'int64'> {

@@ -242,31 +242,31 @@ describe('SummarySaverHook', () => {
 describe('LoggingTensorHook', () => {
   it('logs every so many runs, and at the end', async () => {
     const model = smallModel();
-    const said: string[] = [];
+    const lines: string[] = [];
     const hook = new LoggingTensorHook({
       tensors: { step: model.globalStep, loss: model.loss },
       everyNIter: 2,
       atEnd: true,
-      log: (line) => said.push(line),
+      log: (line) => lines.push(line),
     });
     await train(model, [hook, stopAt(4)]);
-    expect(said).toHaveLength(3);
-    expect(said[0]).toMatch(/^step = \d, loss = 0\.\d+$/);
-    expect(said[1]).toMatch(/^step = \d, loss = 0\.\d+ \(\d+\.\d{3} sec\)$/);
-    expect(said[2]).toMatch(/^step = 4, /);
+    expect(lines).toHaveLength(3);
+    expect(lines[0]).toMatch(/^step = \d, loss = 0\.\d+$/);
+    expect(lines[1]).toMatch(/^step = \d, loss = 0\.\d+ \(\d+\.\d{3} sec\)$/);
+    expect(lines[2]).toMatch(/^step = 4, /);
   });
 
   it('takes tensor names, and a formatter', async () => {
     const model = smallModel();
-    const said: string[] = [];
+    const lines: string[] = [];
     const hook = new LoggingTensorHook({
       tensors: ['w/Read/ReadVariableOp:0'],
       everyNIter: 10,
       formatter: (values) => Object.keys(values).join(),
-      log: (line) => said.push(line),
+      log: (line) => lines.push(line),
     });
     await train(model, [hook, stopAt(2)]);
-    expect(said).toEqual(['w/Read/ReadVariableOp:0']);
+    expect(lines).toEqual(['w/Read/ReadVariableOp:0']);
   });
 });
 

@@ -2,7 +2,7 @@
 import { invalid } from '../../errors/errors.js';
 import type { OutputLike } from '../../graph/operation.js';
 import { Tensor } from '../../tensor/tensor.js';
-import type { TrainingRunner } from '../recovery/training-runner.js';
+import type { TrainingRunner } from '../task/training-runner.js';
 import {
   type HookSetup,
   type SessionRunArgs,
@@ -18,12 +18,17 @@ export type TensorsByTag = Readonly<Record<string, Tensor>>;
 export interface LoggingTensorOptions {
   /** Tensors by tag, or a list of tensors whose names are the tags. */
   readonly tensors: Readonly<Record<string, Watched>> | readonly Watched[];
+  /** Runs between log lines; default: none. Set this, `everyNSecs`, or only `atEnd`. */
   readonly everyNIter?: number;
+  /** Seconds between log lines; default: none. */
   readonly everyNSecs?: number;
+  /** Whether to log the values at the end; default: false. */
   readonly atEnd?: boolean;
+  /** Formats the values; default: `tag = value`, separated by commas. */
   readonly formatter?: (values: TensorsByTag) => string;
-  /** Default: the session's log. */
+  /** Receives the lines; default: the session's log. */
   readonly log?: (line: string) => void;
+  /** A monotonic clock, in milliseconds; default: `performance.now`. */
   readonly now?: () => number;
 }
 

@@ -15,6 +15,7 @@ export class NanTensorHook extends SessionRunHook<Tensor> {
   readonly #failOnNanLoss: boolean;
   #log!: (line: string) => void;
 
+  /** With `failOnNanLoss` NaN is an error, without it training stops; default: true. */
   constructor(
     loss: OutputLike | string,
     { failOnNanLoss = true }: { readonly failOnNanLoss?: boolean } = {},

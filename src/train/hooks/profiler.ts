@@ -16,9 +16,13 @@ import {
 import { SecondOrStepTimer } from './timer.js';
 
 export interface ProfilerOptions {
+  /** Steps between traces; default: none. Set this or `saveSecs`. */
   readonly saveSteps?: number;
+  /** Seconds between traces; default: none. */
   readonly saveSecs?: number;
+  /** The directory of the traces; default: the working directory. */
   readonly outputDir?: string;
+  /** A monotonic clock, in milliseconds; default: `performance.now`. */
   readonly now?: () => number;
 }
 

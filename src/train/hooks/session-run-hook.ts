@@ -14,7 +14,7 @@ import type { Fetches } from '../../session/fetches.js';
 import type { AdmittedRun, LeasedInput } from '../leases/leased-input.js';
 import type { ShardParts } from '../leases/shard-parts.js';
 import type { Coordinator } from '../recovery/coordinator.js';
-import type { TrainingRunner } from '../recovery/training-runner.js';
+import type { TrainingRunner } from '../task/training-runner.js';
 import type { SummaryWriters } from './summary-writers.js';
 
 /** Passed to `begin`, which may still add to the graph. */
@@ -26,9 +26,11 @@ export interface HookSetup {
 
 /** What a hook adds to the run that follows. */
 export interface SessionRunArgs {
+  /** What to fetch in addition; default: none. */
   readonly fetches?: Fetches;
+  /** What to feed in addition; default: none. */
   readonly feeds?: Feeds;
-  /** Requests a trace of the run from TensorFlow. */
+  /** Requests a trace of the run from TensorFlow; default: false. */
   readonly trace?: boolean;
 }
 
@@ -64,7 +66,7 @@ export class SessionRunContext {
   }
 }
 
-type MaybePromise<T> = T | Promise<T>;
+export type MaybePromise<T> = T | Promise<T>;
 
 export class SessionRunHook<R = unknown> {
   begin?(setup: HookSetup): MaybePromise<void>;

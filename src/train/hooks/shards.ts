@@ -12,7 +12,7 @@
  * is part of every checkpoint of the session and is restored with it. When every record of every epoch is consumed,
  * `run` fails with OUT_OF_RANGE, as at the end of any input. Runs that need the batch execute one at a time.
  */
-import type { Server } from '../../cluster/runtime/server.js';
+
 import { invalid } from '../../errors/errors.js';
 import type { Output } from '../../graph/operation.js';
 import { Dataset } from '../../input/dataset/dataset.js';
@@ -22,6 +22,7 @@ import { StepMarks } from '../../input/leases/step-marks.js';
 import { constant } from '../../ops/creation.js';
 import type { UpdateGuard } from '../../optimizers/optimizer.js';
 import { Tensor } from '../../tensor/tensor.js';
+import type { Server } from '../task/server.js';
 import { LeasedInputHook } from './leased-input.js';
 
 export interface ShardsHookOptions {

@@ -7,7 +7,7 @@ import { backoffMs } from '../../async/backoff.js';
 import { sleep } from '../../async/deadline.js';
 import { firstLineOf, isShoalError } from '../../errors/errors.js';
 import type { SyncReplicasOptimizer } from '../../optimizers/sync-replicas.js';
-import type { Runner } from '../recovery/recoverable-session.js';
+import type { Runner } from '../../session/runner.js';
 
 export interface StartSyncOptions {
   readonly signal?: AbortSignal;

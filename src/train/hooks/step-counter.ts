@@ -14,11 +14,15 @@ import {
 import { type Elapsed, SecondOrStepTimer } from './timer.js';
 
 export interface StepCounterOptions {
-  /** Default: 100, or none if `everyNSecs` is set. */
+  /** Steps between measurements; default: 100, or none if `everyNSecs` is set. */
   readonly everyNSteps?: number;
+  /** Seconds between measurements; default: none. */
   readonly everyNSecs?: number;
+  /** The directory of the event file; default: none, no file is written. */
   readonly outputDir?: string;
+  /** The event file, instead of `outputDir`; default: none. */
   readonly summaryWriter?: FileWriter;
+  /** A monotonic clock, in milliseconds; default: `performance.now`. */
   readonly now?: () => number;
 }
 

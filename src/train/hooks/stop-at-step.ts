@@ -6,7 +6,7 @@ import { invalid } from '../../errors/errors.js';
 import type { Output } from '../../graph/operation.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import type { Coordinator } from '../recovery/coordinator.js';
-import type { TrainingRunner } from '../recovery/training-runner.js';
+import type { TrainingRunner } from '../task/training-runner.js';
 import { globalStepRead, readStep } from './global-step.js';
 import {
   type HookSetup,
@@ -17,7 +17,9 @@ import {
 } from './session-run-hook.js';
 
 export interface StopAtStepOptions {
+  /** The number of steps after the start; default: none. Set this or `lastStep`. */
   readonly numSteps?: number;
+  /** The global step to stop at; default: none. */
   readonly lastStep?: number;
 }
 

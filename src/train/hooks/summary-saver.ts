@@ -16,22 +16,28 @@ import { SecondOrStepTimer } from './timer.js';
 export type SummaryOp = Output<'string'> | readonly Output<'string'>[];
 
 export interface SummarySaverOptions {
+  /** Steps between summaries; default: none. Set this or `saveSecs`. */
   readonly saveSteps?: number | null;
+  /** Seconds between summaries; default: none. */
   readonly saveSecs?: number | null;
+  /** The directory of the event file; default: none, no file is written. */
   readonly outputDir?: string;
+  /** The event file, instead of `outputDir`; default: none. */
   readonly summaryWriter?: FileWriter;
-  /** Default: the scaffold's. */
+  /** The summaries to write; default: the scaffold's. */
   readonly summaryOp?: SummaryOp;
+  /** The scaffold with the summaries; default: none. */
   readonly scaffold?: { readonly summaryOp?: SummaryOp | undefined } | undefined;
+  /** A monotonic clock, in milliseconds; default: `performance.now`. */
   readonly now?: () => number;
 }
 
-interface Results {
+export interface SummarySaverResults {
   readonly globalStep: Tensor<'int64'>;
   readonly summaries?: readonly Tensor<'string'>[];
 }
 
-export class SummarySaverHook extends SessionRunHook<Results> {
+export class SummarySaverHook extends SessionRunHook<SummarySaverResults> {
   readonly #options: SummarySaverOptions;
   readonly #timer: SecondOrStepTimer;
   #step!: Output<'int64'>;
@@ -65,7 +71,7 @@ export class SummarySaverHook extends SessionRunHook<Results> {
     return { fetches: { globalStep: this.#step, summaries } };
   }
 
-  override async afterRun(context: SessionRunContext, { results }: SessionRunValues<Results>) {
+  override async afterRun(context: SessionRunContext, { results }: SessionRunValues<SummarySaverResults>) {
     const writer = this.#writer;
     if (!writer) return;
     if (!this.#requested.has(context)) {

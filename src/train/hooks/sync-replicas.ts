@@ -6,10 +6,9 @@ import { sleep } from '../../async/deadline.js';
 import { parseTaskId } from '../../cluster/spec/task-id.js';
 import { messageOf } from '../../errors/errors.js';
 import type { SyncReplicasOptimizer } from '../../optimizers/sync-replicas.js';
-import { checkpointServiceOf } from '../checkpoints/checkpoint-service.js';
 import type { Coordinator } from '../recovery/coordinator.js';
 import { isRecoverable } from '../recovery/recoverable-session.js';
-import type { TrainingRunner } from '../recovery/training-runner.js';
+import type { TrainingRunner } from '../task/training-runner.js';
 import { type HookSetup, SessionRunHook } from './session-run-hook.js';
 import { startSync } from './start-sync.js';
 
@@ -19,7 +18,7 @@ const RETRY_MS = 200;
 
 export interface SyncReplicasHookOptions {
   readonly isChief: boolean;
-  /** Default: the log of the monitored session. */
+  /** Receives log lines; default: the log of the monitored session. */
   readonly log?: (line: string) => void;
 }
 
@@ -45,7 +44,7 @@ export class SyncReplicasHook extends SessionRunHook {
   override async afterCreateSession(session: TrainingRunner, coordinator: Coordinator): Promise<void> {
     const { localStepInitOp } = this.#optimizer;
     const { server } = session;
-    const service = server && checkpointServiceOf(server);
+    const service = server?.checkpoints;
     service?.pauseAhead(PAUSE_AHEAD_STEPS);
     await session.run(localStepInitOp);
     if (!this.#isChief) return;

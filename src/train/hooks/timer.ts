@@ -2,7 +2,9 @@
 import { invalid } from '../../errors/errors.js';
 
 export interface TimerOptions {
+  /** Seconds between triggers; default: none. Set this or `everySteps`. */
   readonly everySecs?: number | null;
+  /** Steps between triggers; default: none. */
   readonly everySteps?: number | null;
   /** A monotonic clock, in milliseconds. Default: `performance.now`. */
   readonly now?: (() => number) | undefined;

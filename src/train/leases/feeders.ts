@@ -3,7 +3,7 @@ import { withDeadline } from '../../async/deadline.js';
 import { messageOf } from '../../errors/errors.js';
 import { InputLost } from '../../input/dataset/fed-queue.js';
 import { type Feeding, INPUT_FEEDERS, startFeeders } from '../../input/dataset/generator.js';
-import type { TrainingRunner } from '../recovery/training-runner.js';
+import type { TrainingRunner } from '../task/training-runner.js';
 
 /** How long a source may take to stop. */
 const STOP_MS = 5000;

@@ -5,7 +5,7 @@
 
 import { setMaxListeners } from 'node:events';
 import { withDeadline } from '../../async/deadline.js';
-import type { Server } from '../../cluster/runtime/server.js';
+import type { ClusterServer } from '../../cluster/runtime/cluster-server.js';
 import { parseTaskId } from '../../cluster/spec/task-id.js';
 import { isShoalError, messageOf, ShoalError } from '../../errors/errors.js';
 import type { Output } from '../../graph/operation.js';
@@ -15,7 +15,7 @@ import type { Variable } from '../../variables/variable.js';
 import { globalVariables } from '../../variables/variable-scope.js';
 import type { RecoverableOptions } from '../recovery/recoverable-session.js';
 import type { RecoveryGuard } from '../recovery/recovery-guard.js';
-import type { CheckpointedInput, TrainingRunner } from '../recovery/training-runner.js';
+import type { CheckpointedInput, TrainingRunner } from '../task/training-runner.js';
 import { connectInput, LedgerKeeper } from './ledger-keeper.js';
 import { nextOf, type ShardParts } from './shard-parts.js';
 
@@ -213,7 +213,7 @@ function runInitializers(runner: TrainingRunner) {
 }
 
 /** A step that waits for a batch does not detect the loss of a ps, so the loss fails the wait. */
-function watchPs(server: Server | undefined, input: ShardInput): () => void {
+function watchPs(server: ClusterServer | undefined, input: ShardInput): () => void {
   if (!server) return () => {};
   return server.task.events.on('*', (event) => {
     if (!('member' in event) || parseTaskId(event.member.task).job !== 'ps') return;

@@ -3,7 +3,7 @@
  * saved, restored and reset together with the model.
  */
 import { serialQueue } from '../../async/serial-queue.js';
-import type { Server } from '../../cluster/runtime/server.js';
+import type { ClusterServer } from '../../cluster/runtime/cluster-server.js';
 import { type TaskId, trains } from '../../cluster/spec/task-id.js';
 import { ShoalError } from '../../errors/errors.js';
 import { LeaseClient } from '../../input/leases/lease-client.js';
@@ -28,7 +28,7 @@ export interface Rewinding {
 
 export interface LedgerKeeperOptions {
   readonly shards: ShardParts;
-  readonly server: Server | undefined;
+  readonly server: ClusterServer | undefined;
   readonly slots: number;
   readonly signal: AbortSignal;
   readonly log: (line: string) => void;
@@ -81,7 +81,7 @@ export class LedgerKeeper implements AsyncDisposable {
     return new LedgerKeeper(options, new LedgerHost(plan, { generation }));
   }
 
-  #serve(server: Server): void {
+  #serve(server: ClusterServer): void {
     this.#ends.push(
       serveLeases(server.task, this.leases),
       server.task.events.on('*', (event) => {
@@ -197,7 +197,7 @@ export function connectInput(
     signal,
     log,
   }: {
-    readonly server: Server | undefined;
+    readonly server: ClusterServer | undefined;
     readonly keeper: LedgerKeeper | undefined;
     readonly signal: AbortSignal;
     readonly log: (line: string) => void;
@@ -216,7 +216,7 @@ export function connectInput(
   );
 }
 
-const trainingTasks = (server: Server): TaskId[] =>
+const trainingTasks = (server: ClusterServer): TaskId[] =>
   [
     ...new Set([...server.spec.tasks.map(({ id }) => id), ...server.task.members().map(({ task }) => task)]),
   ].filter(trains);

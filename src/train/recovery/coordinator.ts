@@ -9,6 +9,7 @@ import { invalid, isShoalError, messageOf, type ShoalCode, ShoalError } from '..
 export interface CoordinatorOptions {
   /** Errors that end a loop gracefully; default: the end of the input. */
   readonly cleanStopCodes?: readonly ShoalCode[];
+  /** Receives log lines; default: none. */
   readonly log?: (line: string) => void;
 }
 
@@ -22,8 +23,9 @@ export interface JoinTasksOptions {
 export interface LoopOptions {
   /** The time between two starts of the body; default: back to back. */
   readonly everySecs?: number;
+  /** The name of the loop, for messages; default: `task` and a number. */
   readonly name?: string;
-  /** A monotonic clock, in milliseconds. */
+  /** A monotonic clock, in milliseconds; default: `performance.now`. */
   readonly now?: () => number;
 }
 

@@ -8,11 +8,11 @@ import { firstLineOf, isShoalError, messageOf, ShoalError } from '../../errors/e
 import type { Graph } from '../../graph/graph.js';
 import type { Operation, Output } from '../../graph/operation.js';
 import { nativeCallQueue } from '../../session/native-call-queue.js';
+import type { Runner } from '../../session/runner.js';
 import { GraphKeys } from '../../variables/collections.js';
 import { reportUninitializedVariables } from '../../variables/initialize.js';
 import type { Variable } from '../../variables/variable.js';
 import { globalVariables, localVariables } from '../../variables/variable-scope.js';
-import type { Runner } from './recoverable-session.js';
 
 export interface ReadinessOptions {
   readonly runner: Runner;

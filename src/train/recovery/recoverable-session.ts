@@ -8,6 +8,7 @@
 import { firstLineOf, isShoalError, ShoalError } from '../../errors/errors.js';
 import type { Graph } from '../../graph/graph.js';
 import type { Fetch, Fetches, FetchResult } from '../../session/fetches.js';
+import type { Runner } from '../../session/runner.js';
 import type { RunOptions } from '../../session/session.js';
 import { getGlobalStep } from '../../variables/global-step.js';
 import type { Variable } from '../../variables/variable.js';
@@ -15,11 +16,6 @@ import { Readiness, type ReadinessOptions } from './readiness.js';
 import { readsOnly } from './reads-only.js';
 import type { StepGate } from './step-gate.js';
 import { StepLimit, StepTimes } from './step-limit.js';
-
-/** A session of a cluster, or a local one. */
-export interface Runner {
-  run<const F extends Fetches>(fetches: F, options?: RunOptions): Promise<FetchResult<F>>;
-}
 
 export interface RecoverableOptions extends Omit<ReadinessOptions, 'isRecoverable'> {
   readonly runner: Runner;

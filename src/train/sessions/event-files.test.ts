@@ -48,7 +48,7 @@ async function monitored(model: SmallModel, checkpointDir: string, lastStep: num
   return losses;
 }
 
-describe('what a chief writes', () => {
+describe('the event file of a chief', () => {
   it('is read by TensorBoard: losses by step, steps per second, checkpoints, the graph', async () => {
     const directory = space.path();
     const model = smallModel();

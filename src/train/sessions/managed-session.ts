@@ -1,11 +1,12 @@
 /** The session of a supervisor: its runs are training steps and survive the loss of a ps. */
-import type { Server } from '../../cluster/runtime/server.js';
+
 import type { Graph } from '../../graph/graph.js';
 import type { Fetches, FetchResult } from '../../session/fetches.js';
 import type { RunOptions } from '../../session/session.js';
 import type { OpenedTraining } from '../core/open-training.js';
 import type { StepGate } from '../recovery/step-gate.js';
-import type { TrainingRunner } from '../recovery/training-runner.js';
+import type { Server } from '../task/server.js';
+import type { TrainingRunner } from '../task/training-runner.js';
 
 export class ManagedSession implements TrainingRunner, AsyncDisposable {
   readonly graph: Graph;
@@ -30,6 +31,7 @@ export class ManagedSession implements TrainingRunner, AsyncDisposable {
     return this.#training.background;
   }
 
+  /** @internal */
   get gate(): StepGate | undefined {
     return this.#training.gate;
   }

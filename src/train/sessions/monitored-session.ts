@@ -8,13 +8,13 @@ import { invalid, isShoalError, messageOf } from '../../errors/errors.js';
 import type { Graph } from '../../graph/graph.js';
 import type { Fetches, FetchResult } from '../../session/fetches.js';
 import type { RunOptions } from '../../session/session.js';
-import { persist, runWithHooks } from '../core/hooked-run.js';
+import { persist, runWithHooks, STEP_GRACE_MS } from '../core/hooked-run.js';
 import type { OpenedTraining } from '../core/open-training.js';
 import { SessionRunContext, type SessionRunHook } from '../hooks/session-run-hook.js';
 import type { SummaryWriters } from '../hooks/summary-writers.js';
 import { type Coordinator, isCleanStop } from '../recovery/coordinator.js';
 import type { StepGate } from '../recovery/step-gate.js';
-import type { TrainingRunner } from '../recovery/training-runner.js';
+import type { TrainingRunner } from '../task/training-runner.js';
 
 export type MonitoredRunOptions = Pick<RunOptions, 'feeds' | 'targets' | 'timeoutMs' | 'onMetadata'>;
 
@@ -41,9 +41,6 @@ export interface MonitoredParts {
   readonly staysAtEnd: boolean;
 }
 
-/** How long a step may continue after a signal to stop. */
-const STEP_GRACE_MS = 5000;
-
 export class MonitoredSession implements AsyncDisposable {
   readonly graph: Graph;
   readonly #parts: MonitoredParts;
@@ -63,7 +60,7 @@ export class MonitoredSession implements AsyncDisposable {
     else signal?.addEventListener('abort', this.#onSignal, { once: true });
   }
 
-  /** Where the steps of this task pause for a consistent snapshot. */
+  /** Where the steps of this task pause for a consistent snapshot. @internal */
   get gate(): StepGate | undefined {
     return this.#parts.training.gate;
   }

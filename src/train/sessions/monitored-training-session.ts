@@ -11,7 +11,6 @@
  */
 import { setMaxListeners } from 'node:events';
 import { throwIfAborted } from '../../async/deadline.js';
-import { serverAt } from '../../cluster/runtime/server.js';
 import { currentGraph, type Graph } from '../../graph/graph.js';
 import { Saver } from '../checkpoints/saver.js';
 import { openTraining, type PlaceOptions } from '../core/open-training.js';
@@ -24,6 +23,7 @@ import { StepCounterHook } from '../hooks/step-counter.js';
 import { SummarySaverHook } from '../hooks/summary-saver.js';
 import { SummaryWriters } from '../hooks/summary-writers.js';
 import { Coordinator } from '../recovery/coordinator.js';
+import { serverAt } from '../task/server.js';
 import { MonitoredSession } from './monitored-session.js';
 
 export interface MonitoredTrainingOptions extends PlaceOptions {
@@ -33,19 +33,19 @@ export interface MonitoredTrainingOptions extends PlaceOptions {
   readonly isChief?: boolean;
   /** The directory of checkpoints. Default: none, nothing is saved or restored. */
   readonly checkpointDir?: string;
-  /** Default: one with the graph's initializers and summaries. */
+  /** Initializers, saver and summaries; default: those of the graph. */
   readonly scaffold?: Scaffold;
-  /** Default: none. */
+  /** Hooks of this task; default: none. */
   readonly hooks?: readonly SessionRunHook[];
   /** Hooks that run on the chief alone. Default: none. */
   readonly chiefOnlyHooks?: readonly SessionRunHook[];
-  /** Default: 600, or none where `saveCheckpointSteps` is given; null: no checkpoints by time. */
+  /** Seconds between checkpoints; null: none by time. Default: 600, or none if `saveCheckpointSteps` is set. */
   readonly saveCheckpointSecs?: number | null;
-  /** Default: none. */
+  /** Steps between checkpoints; default: none. */
   readonly saveCheckpointSteps?: number | null;
-  /** Default: none. */
+  /** Seconds between summaries; default: none. */
   readonly saveSummariesSecs?: number | null;
-  /** Default: 100, or none where `saveSummariesSecs` is given; null: no summaries by steps. */
+  /** Steps between summaries; null: none by steps. Default: 100, or none if `saveSummariesSecs` is set. */
   readonly saveSummariesSteps?: number | null;
   /** Steps between measurements of the step rate; null: none. Default: 100. */
   readonly logStepCountSteps?: number | null;
@@ -57,6 +57,7 @@ export interface MonitoredTrainingOptions extends PlaceOptions {
   readonly saveInBackground?: boolean;
   /** When it fires, training stops, the last checkpoint is saved, and the session closes gracefully. Default: none. */
   readonly signal?: AbortSignal;
+  /** Receives log lines; default: `console.error`. */
   readonly log?: (line: string) => void;
 }
 

@@ -8,7 +8,7 @@ import { RetryingSaver, readLastStep, waitForLastSteps } from '../checkpoints/re
 import { writeGraph } from '../checkpoints/write-graph.js';
 import { readStep } from '../hooks/global-step.js';
 import type { Coordinator } from '../recovery/coordinator.js';
-import type { SaverLike } from '../recovery/training-runner.js';
+import type { SaverLike } from '../task/training-runner.js';
 import type { ManagedSession } from './managed-session.js';
 
 export interface StandardServicesOptions {

@@ -86,7 +86,7 @@ describe('a managed session', () => {
   });
 
   it.each([
-    ['gives every one of a source', undefined],
+    ['consumes all records of a source', undefined],
     ['fails with a source that fails', new Error('out of ink')],
   ])('has records fed, and %s', async (_, error) => {
     const model = smallModel();

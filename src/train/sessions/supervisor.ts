@@ -11,7 +11,6 @@
  */
 import { setMaxListeners } from 'node:events';
 import { throwIfAborted, withDeadline } from '../../async/deadline.js';
-import { Server, serverAt } from '../../cluster/runtime/server.js';
 import { invalid, messageOf } from '../../errors/errors.js';
 import { currentGraph, type Graph } from '../../graph/graph.js';
 import type { Output } from '../../graph/operation.js';
@@ -20,6 +19,7 @@ import type { Tensor } from '../../tensor/tensor.js';
 import { getGlobalStep } from '../../variables/global-step.js';
 import type { Variable } from '../../variables/variable.js';
 import { Saver } from '../checkpoints/saver.js';
+import { STEP_GRACE_MS } from '../core/hooked-run.js';
 import { type OpenedTraining, openTraining, type PlaceOptions } from '../core/open-training.js';
 import { type QueueRunnerLike, startQueueRunners } from '../core/queue-runners.js';
 import { Scaffold, type ScaffoldOptions } from '../core/scaffold.js';
@@ -27,24 +27,25 @@ import { scaffoldValues } from '../core/scaffold-values.js';
 import { readStep } from '../hooks/global-step.js';
 import { SummaryWriters } from '../hooks/summary-writers.js';
 import { Coordinator } from '../recovery/coordinator.js';
-import type { SaverLike } from '../recovery/training-runner.js';
+import { Server, serverAt } from '../task/server.js';
+import type { SaverLike } from '../task/training-runner.js';
 import { ManagedSession } from './managed-session.js';
 import { StandardServices } from './standard-services.js';
 
 export interface SupervisorOptions
   extends Omit<ScaffoldOptions, 'summaryOp' | 'saver'>,
     Omit<PlaceOptions, 'server' | 'master'> {
-  /** Default: the current graph. */
+  /** The graph to train; default: the current graph. */
   readonly graph?: Graph;
-  /** Default: true. */
+  /** Whether this task is the chief; default: true. */
   readonly isChief?: boolean;
   /** The directory of checkpoints and event files. Default: none, nothing is saved. */
   readonly logdir?: string;
-  /** Default: all summaries of the graph; null: none. */
+  /** The summaries to write; null: none. Default: all summaries of the graph. */
   readonly summaryOp?: Output<'string'> | null;
-  /** Default: a `Saver` of all variables; null: none. */
+  /** Saves and restores variables; null: none. Default: a `Saver` of all variables. */
   readonly saver?: SaverLike | null;
-  /** Default: the global step of the graph. */
+  /** The step counter; null: none. Default: the global step of the graph. */
   readonly globalStep?: Variable<'int64'> | null;
   /** Seconds between checkpoints; 0: none. Default: 600. */
   readonly saveModelSecs?: number;
@@ -52,9 +53,11 @@ export interface SupervisorOptions
   readonly saveSummariesSecs?: number;
   /** How long loops may take to stop. Default: 120. */
   readonly stopGraceSecs?: number;
-  /** Default: `model.ckpt`. */
+  /** The name of checkpoints, before the step; default: `model.ckpt`. */
   readonly checkpointBasename?: string;
+  /** Cancels the start of a session and stops training; default: none. */
   readonly signal?: AbortSignal;
+  /** Receives log lines; default: `console.error`. */
   readonly log?: (line: string) => void;
 }
 
@@ -292,6 +295,3 @@ export class Supervisor {
     else setTimeout(abort, STEP_GRACE_MS).unref();
   }
 }
-
-/** How long a step may continue after a signal to stop. */
-const STEP_GRACE_MS = 5000;

@@ -8,7 +8,7 @@ import { Tensor } from '../../tensor/tensor.js';
 import { getGlobalStep } from '../../variables/global-step.js';
 import type { Variable } from '../../variables/variable.js';
 import { globalVariables } from '../../variables/variable-scope.js';
-import type { SaverLike, TrainingRunner } from '../recovery/training-runner.js';
+import type { SaverLike, TrainingRunner } from '../task/training-runner.js';
 
 export class JsonSaver implements SaverLike {
   readonly saved: string[] = [];

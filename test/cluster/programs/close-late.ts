@@ -1,13 +1,17 @@
 /** An idle worker that closes its session on SIGUSR2, and logs when it is closed. */
 import { once } from 'node:events';
-import { Server } from '../../../src/cluster/runtime/server.js';
+import { ClusterServer } from '../../../src/cluster/runtime/cluster-server.js';
 import { resolveConfig } from '../../../src/cluster/spec/config.js';
 import { replicaDeviceSetter } from '../../../src/cluster/spec/device-setter.js';
 import { Graph, tf } from '../../../src/index.js';
 
 const config = resolveConfig({ argv: process.argv.slice(2), env: process.env });
 if (config.mode !== 'cluster') throw new Error('no cluster is configured: pass flags');
-const server = await Server.start({ spec: config.spec, self: config.task, security: { kind: 'none' } });
+const server = await ClusterServer.create({
+  spec: config.spec,
+  self: config.task,
+  security: { kind: 'none' },
+});
 const graph = new Graph();
 const device = replicaDeviceSetter({ psTasks: 1, workerDevice: config.task });
 const a = graph.asDefault(() => graph.device(device, () => tf.newVariable([1], { name: 'a' })));

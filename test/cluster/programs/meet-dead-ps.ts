@@ -3,7 +3,7 @@
  * then closes its session and logs whether all native calls returned.
  */
 import { sleep } from '../../../src/async/deadline.js';
-import { Server } from '../../../src/cluster/runtime/server.js';
+import { ClusterServer } from '../../../src/cluster/runtime/cluster-server.js';
 import { resolveConfig } from '../../../src/cluster/spec/config.js';
 import { replicaDeviceSetter } from '../../../src/cluster/spec/device-setter.js';
 import { isShoalError } from '../../../src/errors/errors.js';
@@ -12,7 +12,11 @@ import { nativeCallQueue } from '../../../src/session/native-call-queue.js';
 
 const config = resolveConfig({ argv: process.argv.slice(2), env: process.env });
 if (config.mode !== 'cluster') throw new Error('no cluster is configured: pass flags');
-const server = await Server.start({ spec: config.spec, self: config.task, security: { kind: 'none' } });
+const server = await ClusterServer.create({
+  spec: config.spec,
+  self: config.task,
+  security: { kind: 'none' },
+});
 const graph = new Graph();
 const device = replicaDeviceSetter({ psTasks: 2, workerDevice: config.task });
 const place = <T>(build: () => T): T => graph.asDefault(() => graph.device(device, build));

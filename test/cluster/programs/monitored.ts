@@ -1,7 +1,6 @@
 /** The program of scenario 000, in the style of TensorFlow 1, with a separate directory for each task. */
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { Server } from '../../../src/cluster/runtime/server.js';
 import { resolveConfig } from '../../../src/cluster/spec/config.js';
 import { replicaDeviceSetter } from '../../../src/cluster/spec/device-setter.js';
 import { securityOf } from '../../../src/cluster/spec/security.js';
@@ -10,8 +9,8 @@ import { messageOf } from '../../../src/errors/errors.js';
 import { Graph } from '../../../src/graph/graph.js';
 import { SyncReplicasOptimizer } from '../../../src/optimizers/sync-replicas.js';
 import * as tf from '../../../src/tf.js';
-import { CheckpointService } from '../../../src/train/checkpoints/checkpoint-service.js';
 import { MonitoredTrainingSession, StopAtStepHook, SyncReplicasHook } from '../../../src/train/index.js';
+import { Server } from '../../../src/train/task/server.js';
 
 const log = (line: string) => console.log(line);
 const config = resolveConfig({ argv: process.argv.slice(2), env: process.env });
@@ -23,7 +22,7 @@ process.chdir(home);
 const stop = new AbortController();
 process.on('SIGINT', () => stop.abort('SIGINT'));
 
-const server = await Server.start({
+const server = await Server.open({
   spec: config.spec,
   self: config.task,
   security: securityOf(config, config.task),
@@ -31,7 +30,6 @@ const server = await Server.start({
   blobRoot: join(home, 'blobs'),
   onNotice: log,
 });
-CheckpointService.attach(server, { directory: join(home, 'blobs'), log });
 log(`up as ${config.task}`);
 
 async function train(task: string): Promise<void> {

@@ -1,4 +1,4 @@
-/** Shapes and pieces: slices, joins, gathers, scatters, pads, orders. */
+/** Shapes, slices, concatenation, gathers, scatters, padding, order. */
 import { bools, i32, i64, noise, type OpCase, op, t, text } from '../case.js';
 
 const matrix = noise([3, 4]);

@@ -1,4 +1,4 @@
-/** Element by element: arithmetic, comparisons, logic, bits, special functions, casts. */
+/** Elementwise ops: arithmetic, comparisons, logic, bits, special functions, casts. */
 import type { DType } from '../../../src/tensor/dtype.js';
 import { bools, noise, type OpCase, op, t } from '../case.js';
 

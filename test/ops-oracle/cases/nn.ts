@@ -1,4 +1,4 @@
-/** Neural nets: activations and their gradients, softmax, convolution, pooling, normalisation, images. */
+/** Neural networks: activations and their gradients, softmax, convolution, pooling, normalization, images. */
 import { i32, i64, noise, type OpCase, op, t } from '../case.js';
 
 const image = noise([2, 5, 6, 3]);

@@ -1,4 +1,4 @@
-/** Reductions, scans, arguments of extremes, segments. */
+/** Reductions, scans, argmax and argmin, segments. */
 import type { DType } from '../../../src/tensor/dtype.js';
 import { bools, i32, i64, noise, type OpCase, op, t } from '../case.js';
 

@@ -7,8 +7,8 @@ import type { SetupFlags } from './command.js';
 
 export async function runSetup(this: CommandContext, flags: SetupFlags): Promise<void> {
   const { stdout, stderr } = this.process;
-  const say = (line: string): void => stderr.write(`shoal: ${line}\n`);
-  const library = await interruptible((signal) => fetchTensorFlow({ signal, say })).catch(
+  const log = (line: string): void => stderr.write(`shoal: ${line}\n`);
+  const library = await interruptible((signal) => fetchTensorFlow({ signal, log })).catch(
     (error: unknown) => {
       throw asShoalError(error);
     },

@@ -1,7 +1,7 @@
-/** Checked cases of the elementwise arithmetic. */
+/** Gradient cases of elementwise arithmetic. */
 import { complex, f, f32, type GradientCase, type OpCase } from '../case.js';
 
-/** Shapes that a binary op meets: equal, broadcast either way, both ways, scalars, empty. */
+/** Shapes for binary ops: equal, broadcast in one or both directions, scalars, empty. */
 const SHAPES: readonly (readonly [readonly number[], readonly number[]])[] = [
   [
     [2, 3],
@@ -62,7 +62,7 @@ export const arithmeticCases: readonly GradientCase[] = [
   ...binaryCases('MulNoNan', [-2, 2], [0.5, 2]),
   {
     op: 'MulNoNan',
-    name: 'of what is not finite',
+    name: 'of non-finite values',
     inputs: [
       { shape: [3], values: [Number.NaN, Number.POSITIVE_INFINITY, 2] },
       { shape: [3], values: [0, 0, 3] },

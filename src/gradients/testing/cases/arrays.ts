@@ -1,4 +1,4 @@
-/** Checked cases of the ops that move elements. */
+/** Gradient cases of ops that move elements. */
 import { complex, f, f32, type GradientCase, ints } from '../case.js';
 
 const NO_RULE = 'TensorFlow has no gradient for it';

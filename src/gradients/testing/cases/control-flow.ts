@@ -1,4 +1,4 @@
-/** Checked cases of cond, while, calls, and of the lists that loops use. */
+/** Gradient cases of cond, while, calls and the tensor lists of loops. */
 import { traceFunction } from '../../../graph/function.js';
 import type { Output } from '../../../graph/operation.js';
 import { callFunction, cond, condOne, whileLoop } from '../../../ops/control-flow.js';
@@ -141,7 +141,7 @@ const loops: readonly GradientCase[] = [
   },
   {
     op: 'StatelessWhile',
-    name: 'as many rounds as the values say',
+    name: 'a number of iterations that depends on the values',
     inputs: [f([], [1, 1.1]), f([], [1.2, 1.3])],
     build: (inputs) =>
       whileLoop(
@@ -168,7 +168,7 @@ const loops: readonly GradientCase[] = [
   },
   {
     op: 'StatelessWhile',
-    name: 'a cond within, and a loop within',
+    name: 'a nested cond and a nested loop',
     inputs: [f([2], [0.5, 1]), f([2], [0.5, 1])],
     build: (inputs) =>
       whileLoop(

@@ -1,4 +1,4 @@
-/** Checked cases of convolution, pooling and resizing. */
+/** Gradient cases of convolution, pooling and resizing. */
 import type { Output } from '../../../graph/operation.js';
 import * as raw from '../../../ops/generated/index.js';
 import { f, f32, type GradientCase, type InputSpec, ints } from '../case.js';
@@ -79,7 +79,7 @@ const conv3d: readonly GradientCase[] = [
 
 const pool = (padding: string) => ({ ksize: [1, 2, 2, 1], strides: [1, 2, 1, 1], padding });
 const pool3d = (padding: string) => ({ ksize: [1, 2, 2, 2, 1], strides: [1, 1, 1, 1, 1], padding });
-/** All different by a tenth and more, so that each window has one largest. */
+/** All elements differ by at least 0.1, so that each window has a unique maximum. */
 const distinct = (shape: readonly number[]): InputSpec => {
   const size = shape.reduce((product, dim) => product * dim, 1);
   return { ...f(shape), values: Array.from({ length: size }, (_, i) => ((i * 37) % size) / 10) };
@@ -106,7 +106,7 @@ const pools: readonly GradientCase[] = [
   },
 ];
 
-/** The gradient of a pool, of the input, its largest, and what flows in; linear in the last. */
+/** The gradient op of a max pool takes the input, its maxima and the incoming gradient; it is linear in the last. */
 const poolGradients: readonly GradientCase[] = [
   {
     op: 'MaxPoolGrad',

@@ -1,12 +1,12 @@
-/** Checked cases of diagonals and bands. */
+/** Gradient cases of diagonals and bands. */
 import { complex, f, type GradientCase, ints } from '../case.js';
 
 const ALIGNED = ['LEFT_RIGHT', 'RIGHT_LEFT', 'LEFT_LEFT', 'RIGHT_RIGHT'];
 const zero = { shape: [], values: [0], constant: true };
 const NARROW = ints([-1, 1]);
 
-/** Its gradient of the second version of an op lines diagonals up as the third does. */
-const MISALIGNED = 'TensorFlow lines up the diagonals in another way than the op';
+/** TensorFlow's gradient of version 2 of an op aligns diagonals like version 3. */
+const MISALIGNED = 'TensorFlow aligns the diagonals differently from the op';
 
 export const diagonalCases: readonly GradientCase[] = [
   { op: 'Diag', inputs: [f([3])] },

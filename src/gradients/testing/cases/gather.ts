@@ -1,4 +1,4 @@
-/** Checked cases of lookups, scatters and stitches. */
+/** Gradient cases of lookups, scatters and stitches. */
 import type { Output } from '../../../graph/operation.js';
 import * as raw from '../../../ops/generated/index.js';
 import { Tensor } from '../../../tensor/tensor.js';
@@ -16,7 +16,7 @@ const gatherV2 = (
   attrs: { batch_dims: batchDims },
 });
 
-/** The axis is a constant whatever else is unknown: the gradient is sparse. */
+/** The axis is always a constant, so the gradient is sparse. */
 const alongRows = (params: readonly number[], indices: ReturnType<typeof ints>): GradientCase => ({
   op: 'GatherV2',
   name: 'rows',
@@ -96,7 +96,7 @@ const stitches: readonly GradientCase[] = [
   },
 ];
 
-/** A variable that starts as the first input, looked up by the second. */
+/** A variable initialized with the first input; the second holds the indices. */
 const lookedUp =
   (read: (variable: Variable, indices: Output) => Output) =>
   ([start, indices]: readonly Output[]): Program => {

@@ -1,11 +1,11 @@
-/** Checked cases of linear algebra: inverses, systems of equations, decompositions. */
+/** Gradient cases of linear algebra: inverses, systems of equations, decompositions. */
 import type { Output } from '../../../graph/operation.js';
 import * as raw from '../../../ops/generated/index.js';
 import { Tensor } from '../../../tensor/tensor.js';
 import { product } from '../../ops/linalg.js';
 import { complex, f, f32, type GradientCase, type InputSpec, type Random } from '../case.js';
 
-/** Square matrices well away from singular ones: random with something added to the diagonal. */
+/** Well-conditioned square matrices: random with a shift of the diagonal. */
 const solid = (
   size: number,
   batch: readonly number[] = [],
@@ -24,7 +24,7 @@ const solid = (
   };
 };
 
-/** X·Xᴴ + 1: what a Cholesky factor is taken of, symmetric whatever X is. */
+/** X·Xᴴ + 1, the input of a Cholesky factorization: symmetric for any X. */
 function positive(x: Output): Output {
   const square = product(x, x, false, true);
   const diagonal = raw.matrixDiagPart(square);
@@ -38,7 +38,7 @@ const qrCase = (shape: readonly number[], make = f): GradientCase => ({
   op: 'Qr',
   inputs: [make(shape)],
   noUnknown: 'the sizes decide the formula',
-  // Below its diagonal R is zero and moves nowhere, whatever gradient is given there.
+  // R is constantly zero below its diagonal: an incoming gradient there has no effect.
   build: ([x]) => {
     const { q, r } = raw.qr(x as Output, { fullMatrices: false });
     return [q, upper(r)];
@@ -81,7 +81,7 @@ export const linalgCases: readonly GradientCase[] = [
   {
     op: 'MatrixDeterminant',
     inputs: [solid(2, [], 'complex128')],
-    noOracle: 'TensorFlow leaves out the conjugate',
+    noOracle: 'TensorFlow omits the conjugate',
   },
   { op: 'MatrixDeterminant', order: 2, inputs: [solid(2)] },
   { op: 'LogMatrixDeterminant', order: 2, inputs: [solid(2)] },

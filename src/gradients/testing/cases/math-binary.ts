@@ -1,4 +1,4 @@
-/** Checked cases of functions of two numbers. */
+/** Gradient cases of binary functions. */
 import { complex, f, type GradientCase } from '../case.js';
 import { binaryCases } from './arithmetic.js';
 
@@ -60,7 +60,7 @@ export const binaryFunctionCases: readonly GradientCase[] = [
     {
       op,
       inputs: [complex([2], POSITIVE), complex([2], POSITIVE)],
-      noOracle: 'TensorFlow leaves out the conjugate',
+      noOracle: 'TensorFlow omits the conjugate',
     },
     {
       op,

@@ -1,4 +1,4 @@
-/** Checked cases of special functions. */
+/** Gradient cases of special functions. */
 import { f, f32, type GradientCase } from '../case.js';
 import { binaryCases } from './arithmetic.js';
 

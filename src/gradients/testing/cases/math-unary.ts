@@ -1,9 +1,9 @@
-/** Checked cases of functions of one number. */
+/** Gradient cases of unary functions. */
 import { complex, f, f32, type GradientCase } from '../case.js';
 
 type Range = readonly [number, number];
 
-/** Where each function is smooth. */
+/** The range in which each function is smooth. */
 const REAL: Readonly<Record<string, Range>> = {
   Abs: [0.2, 2],
   Acos: [-0.9, 0.9],
@@ -43,7 +43,7 @@ const COMPLEX = [
 
 const TWICE = ['Cos', 'Erf', 'Exp', 'Log', 'Lgamma', 'Reciprocal', 'Rsqrt', 'Sqrt', 'Square', 'Tan', 'Tanh'];
 
-/** Points at which a function has a kink, a pole or an end. */
+/** Points at which a function has a kink, a pole or the end of its domain. */
 const EDGES: Readonly<Record<string, readonly number[]>> = {
   Abs: [0, -1],
   Acos: [1, -1],
@@ -55,7 +55,7 @@ const EDGES: Readonly<Record<string, readonly number[]>> = {
   Sqrt: [0, -1],
 };
 
-/** The helpers of the runtime that a first gradient is made of: (value, gradient). */
+/** The runtime's gradient ops, with inputs (value, gradient). */
 const HELPERS: Readonly<Record<string, Range>> = {
   InvGrad: [0.5, 2],
   ReciprocalGrad: [0.5, 2],

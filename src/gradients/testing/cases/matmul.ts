@@ -1,9 +1,9 @@
-/** Checked cases of matrix products. */
+/** Gradient cases of matrix products. */
 import { complex, f, f32, type GradientCase } from '../case.js';
 
 const FLIPS = [false, true].flatMap((a) => [false, true].map((b) => [a, b] as const));
 
-/** The shape of a factor, turned round where the op turns it back. */
+/** The shape of a factor, transposed if the op transposes it back. */
 const factor = (rows: number, columns: number, isFlipped: boolean, batch: readonly number[] = []) => [
   ...batch,
   ...(isFlipped ? [columns, rows] : [rows, columns]),

@@ -1,4 +1,4 @@
-/** Checked cases of activations, softmax, cross entropies, biases and normalisation. */
+/** Gradient cases of activations, softmax, cross entropies, biases and normalization. */
 import type { Output } from '../../../graph/operation.js';
 import { build } from '../../../ops/build.js';
 import * as raw from '../../../ops/generated/index.js';
@@ -7,7 +7,7 @@ import { f, f32, type GradientCase, ints } from '../case.js';
 const SUMS = 'the rule holds for labels that sum to 1';
 const FLAT = 'it is flat: TensorFlow gives zeros';
 
-/** The square keeps the second derivative of a function that is flat from vanishing. */
+/** The square gives a piecewise linear function a nonzero second derivative. */
 const twice = (
   op: string,
   range: readonly [number, number],
@@ -20,7 +20,7 @@ const twice = (
   build: ([x]) => [raw.square(build(op, [x as Output], attrs).output())],
 });
 
-/** Once and twice, with the usual shapes. */
+/** First and second order, with the usual shapes. */
 const activation = (op: string, attrs?: Readonly<Record<string, number>>): GradientCase[] => [
   { op, inputs: [f([2, 3])], ...(attrs ? { attrs } : {}) },
   { op, inputs: [f([])], ...(attrs ? { attrs } : {}) },
@@ -28,7 +28,7 @@ const activation = (op: string, attrs?: Readonly<Record<string, number>>): Gradi
   twice(op, [-2, 2], attrs),
 ];
 
-/** A gradient op by itself: of the gradient and of what it is taken at. */
+/** A gradient op itself; its inputs are the gradient and the point. */
 const gradientOp = (op: string, second: readonly [number, number] = [-2, 2]): GradientCase => ({
   op,
   inputs: [f([2, 3]), f([2, 3], second)],
@@ -78,7 +78,7 @@ const classes: readonly GradientCase[] = [
     inputs: [f([2, 3]), { ...f([1, 3]), values: [0.2, 0.3, 0.5] }],
     outputs: [0],
     noOracle: 'TensorFlow gives the labels a gradient of the wrong shape',
-    noUnknown: 'what broadcasts must be known',
+    noUnknown: 'the broadcast axes must be known',
   },
   {
     op: 'SoftmaxCrossEntropyWithLogits',
@@ -178,6 +178,6 @@ export const nnCases: readonly GradientCase[] = [
   ...activations,
   ...classes,
   ...biases,
-  // The kernels are for float32 only.
+  // The kernels support only float32.
   ...norms.map((one) => ({ ...one, step: 0.01 })),
 ];

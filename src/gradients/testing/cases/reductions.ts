@@ -1,4 +1,4 @@
-/** Checked cases of reductions and running sums. */
+/** Gradient cases of reductions and cumulative sums. */
 import { complex, f, f32, type GradientCase, ints } from '../case.js';
 
 /** Shape, axes, whether the axes are kept. */

@@ -1,4 +1,4 @@
-/** Checked cases of sums over segments. */
+/** Gradient cases of segment sums. */
 import type { Output } from '../../../graph/operation.js';
 import { build } from '../../../ops/build.js';
 import * as raw from '../../../ops/generated/index.js';
@@ -27,7 +27,9 @@ const unsorted: readonly GradientCase[] = [
   {
     op,
     inputs: [f([5, 2]), ints([2, 0, -1, 3, 0]), ints(5)],
-    ...(/Max|Min/.test(op) ? { noNumeric: 'an empty segment holds the most extreme number there is' } : {}),
+    ...(/Max|Min/.test(op)
+      ? { noNumeric: 'an empty segment contains the most extreme number of the dtype' }
+      : {}),
   },
   { op, inputs: [f([2, 2]), ints([1, 0, 0, 1], { shape: [2, 2], dtype: 'int64' }), ints(2)] },
   { op, inputs: [f([2, 2, 3]), ints([1, 0, -1, 1], { shape: [2, 2] }), ints(2)] },
@@ -81,7 +83,7 @@ const sparse: readonly GradientCase[] = COMBINERS.flatMap((combiner): GradientCa
     {
       op: counted,
       inputs: [f([4, 2]), ints([]), ints([]), ints(2)],
-      noOracle: "TensorFlow's kernel leaves its memory unset where there are no rows",
+      noOracle: "TensorFlow's kernel leaves its output uninitialized if there are no rows",
     },
     {
       op: counted,

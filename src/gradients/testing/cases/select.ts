@@ -1,4 +1,4 @@
-/** Checked cases of choices. */
+/** Gradient cases of select and clip ops. */
 import { f, type GradientCase, type InputSpec } from '../case.js';
 
 const bools = (shape: readonly number[]): InputSpec => ({ shape, dtype: 'bool' });

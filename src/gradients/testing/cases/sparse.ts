@@ -1,4 +1,4 @@
-/** Checked cases of sparse tensors. */
+/** Gradient cases of sparse tensors. */
 import type { Output } from '../../../graph/operation.js';
 import * as raw from '../../../ops/generated/index.js';
 import { Variable } from '../../../variables/variable.js';
@@ -8,7 +8,7 @@ const RANKED = 'TensorFlow builds it only when ranks are known';
 const int64 = (values: readonly number[], shape?: readonly number[]): InputSpec =>
   ints(values, { dtype: 'int64', ...(shape ? { shape } : {}) });
 
-/** Of shape [2, 3], four values in order. */
+/** Four ordered indices in shape [2, 3]. */
 const places = int64([0, 0, 0, 2, 1, 0, 1, 1], [4, 2]);
 const shape = int64([2, 3]);
 
@@ -78,13 +78,13 @@ export const sparseCases: readonly GradientCase[] = [
     name: 'one value',
     inputs: [places, shape, f([]), f([])],
     noOracle: 'TensorFlow gives it the wrong shape',
-    noUnknown: 'the rank of the values tells them apart',
+    noUnknown: 'the rank of the values distinguishes the cases',
   },
   {
     op: 'SparseToDense',
-    name: 'places of a vector',
+    name: 'indices of a vector',
     inputs: [int64([1, 3]), int64([4]), f([2]), f([])],
-    noOracle: 'TensorFlow takes them for one place',
+    noOracle: 'TensorFlow interprets them as one index',
   },
   {
     op: 'SparseReorder',

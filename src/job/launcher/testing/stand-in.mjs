@@ -19,7 +19,7 @@ const first = JSON.parse(process.env.STAND_IN)[name] ?? {};
 const plan = isAgain ? (first.again ?? first) : first;
 
 process.on('SIGTERM', () => {
-  note('told');
+  note('signalled');
   if (plan.stubborn) return;
   console.log('leaving');
   setTimeout(() => {

@@ -1,0 +1,125 @@
+/** Runs a cluster of either side on this machine: starts it, warms it up, measures its workers, and kills it. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
+import { commandOf, environmentOf, localAddresses, ROOT, type Side } from '../harness.js';
+import { peak } from '../probes/memory.js';
+
+export interface ClusterRun {
+  readonly side: Side;
+  /** The program of each task in `bench/programs`, without its extension. */
+  readonly program: string;
+  readonly ps: number;
+  readonly workers: number;
+  /** The settings of the program. */
+  readonly settings: Readonly<Record<string, unknown>>;
+}
+
+export interface ClusterRates {
+  /** Steps per second, summed over the workers. */
+  readonly rate: number;
+  /** CPU time of all tasks during the measurement, in milliseconds; undefined on systems other than Linux. */
+  readonly cpuMs: number | undefined;
+  /** The peak resident size of each task since its start, in MB. */
+  readonly psMb: readonly (number | undefined)[];
+  readonly workerMb: readonly (number | undefined)[];
+}
+
+const TIMEOUT_MS = 300_000;
+/** Linux counts CPU time in hundredths of a second. */
+const TICK_MS = 10;
+
+export async function runCluster({
+  side,
+  program,
+  ps,
+  workers,
+  settings,
+}: ClusterRun): Promise<ClusterRates> {
+  const hosts = await localAddresses(ps + workers);
+  const flags = [`--ps_hosts=${hosts.slice(0, ps)}`, `--worker_hosts=${hosts.slice(ps)}`];
+  const [command, file] = commandOf(side, program);
+  const env = { ...environmentOf(settings), UV_THREADPOOL_SIZE: '16' };
+  const children: ChildProcess[] = [];
+  const start = (job: string, index: number): ChildProcess => {
+    const args = [file, `--job_name=${job}`, `--task_index=${index}`, ...flags];
+    const child = spawn(command, args, { cwd: ROOT, env, stdio: ['pipe', 'pipe', 'pipe'] });
+    // An unread pipe would fill up and block the program.
+    child.stderr?.resume();
+    children.push(child);
+    return child;
+  };
+  const servers = Array.from({ length: ps }, (_, i) => start('ps', i));
+  try {
+    const trainers = Array.from({ length: workers }, (_, i) => start('worker', i));
+    const output = (pattern: RegExp) =>
+      Promise.all(trainers.map((child, i) => waitForOutput(child, pattern, `${side} worker ${i}`)));
+    await output(/^(warm)$/m);
+    const rates = output(/^rate ([\d.]+)$/m);
+    const before = await cpuMs(children);
+    for (const { stdin } of trainers) stdin?.write('go\n');
+    const rate = (await rates).reduce((sum, one) => sum + Number(one), 0);
+    const after = await cpuMs(children);
+    const memory = (tasks: readonly ChildProcess[]) => Promise.all(tasks.map(({ pid }) => peak(pid ?? 0)));
+    return {
+      rate,
+      cpuMs: before === undefined || after === undefined ? undefined : after - before,
+      psMb: await memory(servers),
+      workerMb: await memory(trainers),
+    };
+  } finally {
+    for (const child of children) child.kill('SIGKILL');
+    await Promise.all(
+      children.map(
+        (child) => child.exitCode ?? child.signalCode ?? new Promise((done) => child.once('exit', done)),
+      ),
+    );
+  }
+}
+
+async function cpuMs(tasks: readonly ChildProcess[]): Promise<number | undefined> {
+  const each = await Promise.all(
+    tasks.map(async ({ pid }) => {
+      const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '');
+      // The name of the program, in parentheses, may contain spaces.
+      const [user, system] = stat
+        .slice(stat.lastIndexOf(')') + 2)
+        .split(' ')
+        .slice(11, 13);
+      return user === undefined ? Number.NaN : (Number(user) + Number(system)) * TICK_MS;
+    }),
+  );
+  const sum = each.reduce((a, b) => a + b, 0);
+  return Number.isNaN(sum) ? undefined : sum;
+}
+
+/** Resolves to the first capture group of `pattern` once the standard output matches it. */
+function waitForOutput(child: ChildProcess, pattern: RegExp, name: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    let text = '';
+    let stderr = '';
+    const onStderr = (chunk: Buffer) => {
+      stderr = (stderr + String(chunk)).slice(-2000);
+    };
+    const settle = (end: () => void) => {
+      clearTimeout(timer);
+      child.stdout?.off('data', onStdout);
+      child.stderr?.off('data', onStderr);
+      child.off('exit', onExit);
+      end();
+    };
+    const onStdout = (chunk: Buffer) => {
+      text += String(chunk);
+      const match = pattern.exec(text)?.[1];
+      if (match !== undefined) settle(() => resolve(match));
+    };
+    const onExit = (code: number | null) =>
+      settle(() => reject(new Error(`${name} exited with ${code}: ${stderr}`)));
+    const timer = setTimeout(
+      () => settle(() => reject(new Error(`${name} did not print ${pattern} within ${TIMEOUT_MS} ms`))),
+      TIMEOUT_MS,
+    );
+    child.stdout?.on('data', onStdout);
+    child.stderr?.on('data', onStderr);
+    child.once('exit', onExit);
+  });
+}

@@ -1,0 +1,12 @@
+// Loads a SavedModel and predicts once: {"dir"} → {"ms", "first"}.
+import { createInterface } from 'node:readline';
+import { loadSavedModel } from '../../dist/saved-model/index.js';
+
+for await (const line of createInterface({ input: process.stdin })) {
+  const start = performance.now();
+  const model = await loadSavedModel(JSON.parse(line).dir);
+  const { y } = await model.signatures.serving_default({ row: 0 });
+  const ms = performance.now() - start;
+  console.log(JSON.stringify({ ms, first: y.toArray()[0][0] }));
+  await model[Symbol.asyncDispose]();
+}

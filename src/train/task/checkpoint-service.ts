@@ -1,0 +1,289 @@
+/**
+ * The checkpoint service of a task. Every task stores blobs for the others. A task that holds variables takes snapshots
+ * of them, writes and restores them on the chief's orders. A worker pauses between steps when the chief requests it.
+ * The chief's saver reaches all tasks through its own service.
+ */
+import { resolve } from 'node:path';
+import * as v from 'valibot';
+import { serialQueue } from '../../async/serial-queue.js';
+import { newAttempt } from '../../checkpoint/names.js';
+import type { PauseControl, SaveContext, Watch } from '../../checkpoint/save.js';
+import { RemoteOwner, type ShardOwner } from '../../checkpoint/shard-owner.js';
+import { ShardService } from '../../checkpoint/shard-service.js';
+import { ServerVariables } from '../../checkpoint/variable-access.js';
+import { checked } from '../../cluster/agent/wire.js';
+import { isPresent } from '../../cluster/membership/types.js';
+import type { ClusterServer } from '../../cluster/runtime/cluster-server.js';
+import { isTaskId, type TaskId, trains } from '../../cluster/spec/task-id.js';
+import { peersOf } from '../../cluster/task/peers.js';
+import { isShoalError, ShoalError } from '../../errors/errors.js';
+import { DirectoryStore, openFileStore } from '../../store/disk/directory-store.js';
+import { sweepHourly, sweepOwn } from '../../store/disk/sweeping.js';
+import { PeersStore } from '../../store/peers/peers-store.js';
+import { PlaceStore, placeOfUrl } from '../../store/peers/place-store.js';
+import type { Store } from '../../store/store.js';
+import { LastSteps } from '../recovery/last-steps.js';
+import { SilentWorkers } from '../recovery/silent-workers.js';
+import { StepGate } from '../recovery/step-gate.js';
+import { VariableGatherer } from './gather-variables.js';
+
+export interface CheckpointServiceOptions {
+  /** The directory whose blobs the agent serves. */
+  readonly directory: string;
+  /** The number of copies of every shard on other hosts; default: 1. */
+  readonly replicas?: number;
+  readonly log?: ((line: string) => void) | undefined;
+}
+
+const CONFIRM = 'checkpoint-confirm';
+/** A task that takes longer to answer may be gone and is ignored. */
+const CONFIRM_MS = 2000;
+const PAUSE = 'train-pause';
+const RESUME = 'train-resume';
+const Token = v.pipe(v.string(), v.maxLength(100));
+const PauseSchema = v.object({ leaseMs: v.number(), atStep: v.optional(v.number()), token: Token });
+const ResumeSchema = v.object({ token: Token });
+/** The number of ended pauses to remember, for orders that arrive late. */
+const REMEMBERED = 100;
+
+export class CheckpointService {
+  readonly directory: string;
+  /** Pauses the training steps of this task for a snapshot. */
+  readonly gate = new StepGate();
+  /** Coordinates the end of training with the other tasks. */
+  readonly lastSteps: LastSteps;
+  /** Undefined for asynchronous training. */
+  #pauseAheadSteps: number | undefined;
+  #stopSteps: (() => Promise<void>) | undefined;
+  #hasStoppedUpdates = false;
+  readonly #stopSweeping: () => void;
+  readonly #server: ClusterServer;
+  readonly #service: ShardService;
+  readonly #stores = new Map<string, Store>();
+  readonly #replicas: number;
+  readonly #access: ServerVariables;
+  readonly #silent: SilentWorkers;
+  readonly #log: (line: string) => void;
+  /** On the chief: the token of the last pause requested from each worker. */
+  readonly #tokens = new Map<string, string>();
+  /** The token of the current pause of this task, and those of ended pauses. */
+  #pausedBy: string | undefined;
+  readonly #ended = new Set<string>();
+
+  constructor(server: ClusterServer, options: CheckpointServiceOptions) {
+    this.#server = server;
+    this.directory = resolve(options.directory);
+    this.#replicas = options.replicas ?? 1;
+    this.#access = new ServerVariables(server.target);
+    this.#silent = new SilentWorkers(server.task);
+    this.lastSteps = new LastSteps(server, () => this.gatherer.exporters);
+    this.#log = options.log ?? (() => {});
+    this.#service = new ShardService({
+      access: this.#access,
+      openStore: (url) => this.store(url),
+      ...(options.log ? { log: options.log } : {}),
+    });
+    this.gatherer = new VariableGatherer({
+      server,
+      directory: this.directory,
+      openStore: (url) => this.store(url),
+      saving: () => this.saving,
+      log: this.#log,
+    });
+    this.#service.serve(server.task);
+    server.task.onOrder(CONFIRM, () => null);
+    server.task.onOrder(PAUSE, async (payload) => {
+      await this.#pause(checked(PauseSchema, payload, 'order'));
+      return null;
+    });
+    server.task.onOrder(RESUME, (payload) => this.#resume(checked(ResumeSchema, payload, 'order').token));
+    const sweep = async (isFirst: boolean) => {
+      const count = await (isFirst ? sweepOwn(this.store()) : this.store().sweep());
+      return count + (await this.gatherer.sweep());
+    };
+    this.#stopSweeping = sweepHourly(sweep, options.log);
+  }
+
+  /**
+   * Steps of synchronous training wait for each other, so all workers pause at the same step: this many after the last
+   * one that the chief has seen.
+   */
+  pauseAhead(steps: number): void {
+    this.#pauseAheadSteps = steps;
+  }
+
+  /** Sets how `stopUpdates` stops synchronous steps. */
+  stopStepsBy(stop: () => Promise<void>): void {
+    this.#stopSteps = stop;
+  }
+
+  async #pause({ leaseMs, atStep, token }: v.InferOutput<typeof PauseSchema>): Promise<void> {
+    // Orders may be reordered: a pause that arrives after its resume must not block steps.
+    if (this.#ended.has(token)) throw new ShoalError('SHOAL_ABORTED', 'The pause was ended before it began');
+    if (this.lastSteps.isOver) return;
+    this.#pausedBy = token;
+    await this.gate.pause({ leaseMs, ...(atStep === undefined ? {} : { atStep }) });
+  }
+
+  /** Ends this pause only: a late order must not let steps run during the next snapshot. */
+  #resume(token: string): void {
+    this.#ended.add(token);
+    for (const old of this.#ended) {
+      if (this.#ended.size <= REMEMBERED) break;
+      this.#ended.delete(old);
+    }
+    if (this.#pausedBy === token) this.gate.resume();
+  }
+
+  /** Opens a store by its URL: `peers:`, `file:DIRECTORY`, or `place:` for the disk of one task. */
+  store(url = 'peers:'): Store {
+    const known = this.#stores.get(url);
+    if (known) return known;
+    const place = placeOfUrl(url);
+    // The URL differs for each export, and the store holds nothing open.
+    if (place) {
+      const directory = new DirectoryStore(this.directory);
+      return new PlaceStore({ directory, peers: peersOf(this.#server.task), ...place });
+    }
+    const store = this.#open(url);
+    this.#stores.set(url, store);
+    return store;
+  }
+
+  #open(url: string): Store {
+    const directory = new DirectoryStore(this.directory);
+    if (url === 'peers:')
+      return new PeersStore({
+        directory,
+        peers: peersOf(this.#server.task),
+        replicas: this.#replicas,
+        log: this.#log,
+      });
+    return openFileStore(url);
+  }
+
+  readonly owner = (name: string): ShardOwner =>
+    name === this.#server.task.task ? this.#service : new RemoteOwner(this.#server.task, name as TaskId);
+
+  /** The task of a device; default: this task. */
+  ownerOf(device: string): TaskId {
+    const match = /\/job:([^/]+)(?:\/replica:\d+)?\/task:(\d+)/.exec(device);
+    const id = match ? `/job:${match[1]}/task:${match[2]}` : '';
+    return isTaskId(id) ? id : this.#server.task.task;
+  }
+
+  get chief(): { task: string; incarnation: number } {
+    return this.#server.task.identity;
+  }
+
+  /** Copies the values of variables to the disk of this task, for exports. */
+  readonly gatherer: VariableGatherer;
+
+  /** The context of every save, of a checkpoint or an export. */
+  get saving(): Omit<SaveContext, 'store' | 'namespace' | 'now' | 'log'> {
+    const { owner, pauseControl, watch, inTurn, chief } = this;
+    return { owner, pauseControl, watch, inTurn, chief };
+  }
+
+  /** Runs saves one after another. */
+  readonly inTurn = serialQueue();
+
+  /**
+   * Rejects with SHOAL_FORBIDDEN if a task that answers knows a successor of this chief. The answer may be outdated
+   * when it arrives: this shortens the time in which a replaced chief can do damage, but does not remove it.
+   */
+  readonly confirmChief = async (): Promise<void> => {
+    const { task } = this.#server;
+    const others = task.members().filter((member) => member.task !== task.task && isPresent(member.status));
+    const asked = await Promise.allSettled(
+      others.map((member) => task.order(member.task, CONFIRM, null, { timeoutMs: CONFIRM_MS })),
+    );
+    for (const answer of asked) {
+      if (answer.status === 'rejected' && isShoalError(answer.reason, 'SHOAL_FORBIDDEN')) throw answer.reason;
+    }
+  };
+
+  readonly pauseControl: PauseControl = {
+    pauseTimeoutMs: () => this.gate.times.pauseMs,
+    workers: () =>
+      this.#hasStoppedUpdates
+        ? []
+        : this.#server.task
+            .members()
+            .filter(({ task, status }) => trains(task) && (isPresent(status) || this.#silent.has(task)))
+            .map(({ task }) => task),
+    check: async ({ signal }) => {
+      if (!this.#hasStoppedUpdates) await this.#silent.allUnreachable(signal, this.#log);
+    },
+    pause: async (worker, { leaseMs, signal }) => {
+      const { signal: over, abort } = linked(signal);
+      try {
+        const silent = this.#silent
+          .becomesSilent(worker, over)
+          .then(() => this.#silent.unreachable(worker, over, this.#log));
+        const asked = this.#ask(worker, leaseMs, over).catch((error: unknown) => {
+          if (!this.#silent.has(worker)) throw error;
+          return silent;
+        });
+        await Promise.race([asked, silent]);
+      } finally {
+        abort();
+      }
+    },
+    resume: async (worker) => {
+      const token = this.#tokens.get(worker) ?? '';
+      if (worker === this.#server.task.task) return this.#resume(token);
+      await this.#server.task.order(worker as TaskId, RESUME, { token }, { timeoutMs: 5000, again: true });
+    },
+  };
+
+  /** Requests a pause from a worker, and waits until it has paused. */
+  async #ask(worker: string, leaseMs: number, signal: AbortSignal): Promise<void> {
+    const seen = this.gate.seenStep;
+    const atStep = this.#pauseAheadSteps === undefined ? undefined : (seen ?? 0) + this.#pauseAheadSteps;
+    const token = newAttempt();
+    this.#tokens.set(worker, token);
+    const request = { leaseMs, token, ...(atStep === undefined ? {} : { atStep }) };
+    if (worker === this.#server.task.task) return this.#pause(request);
+    try {
+      await this.#server.task.order(worker as TaskId, PAUSE, request, { timeoutMs: leaseMs, signal });
+    } catch (error) {
+      // A task that does not know this order is starting or leaving: it does not train.
+      if (!isShoalError(error, 'SHOAL_NOT_FOUND')) throw error;
+    }
+  }
+
+  /**
+   * Called before the last checkpoint. In synchronous training only the chief updates variables. Once it has stopped,
+   * there is nothing to pause, and no worker could reach a later step to pause at.
+   */
+  async stopUpdates(): Promise<void> {
+    if (this.#pauseAheadSteps === undefined) return;
+    await this.#stopSteps?.();
+    this.#hasStoppedUpdates = true;
+  }
+
+  readonly watch: Watch = (listener) =>
+    this.#server.task.events.on('*', (event) => {
+      const isSilent = event.type === 'lost' && this.#silent.has(event.member.task);
+      if ((event.type === 'lost' && !isSilent) || event.type === 'left')
+        listener({ type: 'lost', task: event.member.task });
+      else if (event.type === 'back' && event.replaced) listener({ type: 'lost', task: event.member.task });
+      if ((event.type === 'joined' || event.type === 'back') && trains(event.member.task)) {
+        listener({ type: 'joined', task: event.member.task });
+      }
+    });
+
+  async close(): Promise<void> {
+    this.#stopSweeping();
+    this.#silent.close();
+    for (const store of this.#stores.values()) await store.close();
+    await this.#access.close();
+  }
+}
+
+/** A signal that aborts with another one, or when `abort` is called. */
+function linked(signal: AbortSignal): { readonly signal: AbortSignal; readonly abort: () => void } {
+  const own = new AbortController();
+  return { signal: AbortSignal.any([signal, own.signal]), abort: () => own.abort() };
+}

@@ -1,0 +1,142 @@
+/**
+ * A task of a training cluster as a TensorFlow 1 program starts it: `Server.start({ cluster, jobName, taskIndex })`, or
+ * without arguments from TF_CONFIG or the classic flags. It joins the cluster, stores blobs for other tasks in its own
+ * directory, and takes part in checkpoints.
+ */
+
+import { mkdirSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { checkpointBlobPolicy } from '../../checkpoint/blob-policy.js';
+import {
+  ClusterServer,
+  type ClusterServerOptions,
+  type ServerParts,
+  startParts,
+} from '../../cluster/runtime/cluster-server.js';
+import { refuseOpenNetwork } from '../../cluster/spec/address-rules.js';
+import { type ClusterDict, ClusterSpec } from '../../cluster/spec/cluster-spec.js';
+import { type ClusterConfig, resolveConfig } from '../../cluster/spec/config.js';
+import { securityOf } from '../../cluster/spec/security.js';
+import { parseTaskId } from '../../cluster/spec/task-id.js';
+import { isShoalError, messageOf, ShoalError } from '../../errors/errors.js';
+import { EXIT } from '../../errors/exit-codes.js';
+import { exitImmediatelyWhen } from '../../native/exit.js';
+import { serverAtTarget } from '../../session/targets.js';
+import { CheckpointService } from './checkpoint-service.js';
+
+export interface ServerOptions {
+  readonly cluster?: ClusterSpec | ClusterDict;
+  readonly jobName?: string;
+  readonly taskIndex?: number;
+  /** The task's own directory, in which it keeps blobs. Default: `.shoal/JOB-INDEX`. */
+  readonly directory?: string;
+  /** Copies of every shard on other hosts. Default: 1. */
+  readonly replicas?: number;
+  /** Flags. Default: those of the process; not read if `cluster` is given. */
+  readonly argv?: readonly string[];
+  /** TF_CONFIG, tokens and certificates. Default: `process.env`. */
+  readonly env?: Readonly<Record<string, string | undefined>>;
+  readonly signal?: AbortSignal;
+  readonly log?: (line: string) => void;
+}
+
+/** The resolved options of a task, and where it stores blobs. */
+export interface OpenServerOptions extends ClusterServerOptions {
+  readonly blobRoot: string;
+  /** Copies of every shard on other hosts; default: 1. */
+  readonly replicas?: number;
+}
+
+export class Server extends ClusterServer {
+  /** Takes part in checkpoints and exports. @internal */
+  readonly checkpoints: CheckpointService;
+
+  private constructor(parts: ServerParts, options: OpenServerOptions) {
+    super(parts);
+    const { blobRoot: directory, replicas, onNotice: log } = options;
+    this.checkpoints = new CheckpointService(this, { directory, replicas, log });
+  }
+
+  /** Starts a task whose configuration is resolved. @internal */
+  static async open(options: OpenServerOptions): Promise<Server> {
+    const parts = await startParts({ blobPolicy: checkpointBlobPolicy, ...options });
+    return new Server(parts, options);
+  }
+
+  static async start(options: ServerOptions = {}): Promise<Server> {
+    const { log = (line: string) => console.error(line), signal, replicas } = options;
+    const config = resolveConfig({ argv: flagsOf(options), env: options.env ?? process.env });
+    if (config.mode !== 'cluster') {
+      throw new ShoalError('SHOAL_CONFIG', 'No cluster is configured', {
+        hint: 'Pass { cluster, jobName, taskIndex }, TF_CONFIG, or --job_name --task_index --ps_hosts --worker_hosts.',
+      });
+    }
+    refuseOpenNetwork(config);
+    const { job, index } = parseTaskId(config.task);
+    const blobRoot = resolve(options.directory ?? join('.shoal', `${job}-${index}`), 'blobs');
+    mkdirSync(blobRoot, { recursive: true });
+    const server = await Server.open({ ...configured(config), blobRoot, replicas, onNotice: log, signal });
+    leaveAtExit(server, log);
+    // TensorFlow's threads may wait for a peer that is gone: the process exits without waiting for them.
+    exitImmediatelyWhen();
+    return server;
+  }
+
+  override async close(): Promise<void> {
+    await this.checkpoints.close();
+    await super.close();
+  }
+}
+
+/** The server of this process with that target, which TensorFlow 1 programs pass around. */
+export function serverAt(target: string | undefined): Server | undefined {
+  const server = serverAtTarget(target);
+  return server instanceof Server ? server : undefined;
+}
+
+/** The options that come from the configuration of a task. */
+export function configured(config: ClusterConfig): ClusterServerOptions {
+  return {
+    spec: config.spec,
+    self: config.task,
+    security: securityOf(config, config.task),
+    clusterName: config.clusterName.value,
+    listen: config.listen.value,
+    tfPort: config.tfPort.value,
+    lostWorkerMs: config.lostWorkerMs.value,
+    settings: { heartbeatMs: config.heartbeatMs.value, deadAfterMs: config.deadAfterMs.value },
+  };
+}
+
+/** Leaves the cluster when a program ends without `server.close()`. */
+function leaveAtExit(server: Server, log: (line: string) => void): void {
+  process.on('beforeExit', () => void server.close().catch((error: unknown) => log(messageOf(error))));
+  process.once('uncaughtExceptionMonitor', (error: unknown) => {
+    if (!isShoalError(error, 'SHOAL_WORKERS_LOST')) return;
+    process.prependOnceListener('exit', () => {
+      process.exitCode = EXIT.retry;
+    });
+  });
+}
+
+/** The options as flags, if a cluster is given; otherwise the flags of the process. */
+function flagsOf({
+  cluster,
+  jobName,
+  taskIndex,
+  argv = process.argv.slice(2),
+}: ServerOptions): readonly string[] {
+  if (cluster === undefined) return argv;
+  const spec = cluster instanceof ClusterSpec ? cluster : new ClusterSpec(cluster);
+  const hosts = (job: string) =>
+    spec.tasks
+      .filter(({ id }) => parseTaskId(id).job === job)
+      .map(({ address }) => address)
+      .join(',');
+  const jobs = ['ps', 'worker', 'chief', 'evaluator'].filter((job) => hosts(job) !== '');
+  return [
+    ...jobs.map((job) => `--${job}_hosts=${hosts(job)}`),
+    `--job_name=${jobName}`,
+    `--task_index=${taskIndex}`,
+  ];
+}

@@ -1,0 +1,62 @@
+/** The session and saver interfaces that training depends on. */
+import type { Graph } from '../../graph/graph.js';
+import type { Runner } from '../../session/runner.js';
+import type { Variable } from '../../variables/variable.js';
+import type { RecoveryGuard } from '../recovery/recovery-guard.js';
+import type { Server } from './server.js';
+
+/** Input whose state is part of each checkpoint. */
+export interface CheckpointedInput {
+  /** Resolves when a snapshot can be taken. */
+  settled(signal?: AbortSignal): Promise<void>;
+  /** The current state; called while all workers are paused. */
+  snapshot(): unknown;
+  /** Called when the model was restored from a checkpoint with this state. */
+  restored(state: unknown): void;
+}
+
+/** A session: local, or over a cluster. */
+export interface TrainingRunner extends Runner {
+  readonly graph: Graph;
+  /** The server of this task; undefined without a cluster. */
+  readonly server?: Server;
+  /** Prevents saves during recoveries; undefined without recoveries. @internal */
+  readonly recoveryGuard?: RecoveryGuard;
+  /** The input state in each checkpoint; undefined unless this task keeps the ledger of leased input. @internal */
+  readonly input?: CheckpointedInput;
+}
+
+export interface SaverLike {
+  /**
+   * Saves; resolves with the path (`dir/model.ckpt-N`) when the checkpoint is committed. N is `globalStep`; default:
+   * the global step of the snapshot. If files that the saver did not write have that path, the save fails with
+   * SHOAL_ALREADY_EXISTS; with `mayHide` the checkpoint is written to the store only.
+   */
+  save(
+    session: TrainingRunner,
+    path: string,
+    options?: { globalStep?: number; signal?: AbortSignal; mayHide?: boolean },
+  ): Promise<string>;
+  /** Restores every variable of the graph. Tasks that hold `missing` variables are restored last. */
+  restore(
+    session: TrainingRunner,
+    path: string,
+    options?: { signal?: AbortSignal; missing?: readonly Variable[] },
+  ): Promise<unknown>;
+  /** Restores the newest complete checkpoint; resolves with undefined if there is no checkpoint. */
+  restoreNewest?(
+    session: TrainingRunner,
+    directory: string,
+    options?: { signal?: AbortSignal; missing?: readonly Variable[] },
+  ): Promise<unknown>;
+  /** The path of the newest committed checkpoint of the directory, wherever its bytes are. */
+  latest(
+    session: TrainingRunner,
+    directory: string,
+    options?: { signal?: AbortSignal },
+  ): Promise<string | undefined>;
+  /** Removes old checkpoints, if no save has done so. */
+  tidy?(session: TrainingRunner, directory: string): Promise<void>;
+  /** Protects checkpoints from removal. */
+  pin?(session: TrainingRunner, paths: readonly string[]): Promise<void>;
+}
