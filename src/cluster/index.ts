@@ -34,5 +34,6 @@ export {
 } from './spec/device-setter.js';
 export { loadTls, type Security, type TlsSecurity, tokenSecurity } from './spec/security.js';
 export { parseTaskId, type TaskId, type TaskName, taskId } from './spec/task-id.js';
-export { type Clock, type ClusterTask, type JoinOptions, joinCluster } from './task/cluster-task.js';
+export { type ClusterTask, joinCluster } from './task/cluster-task.js';
+export type { Clock, JoinOptions } from './task/join-options.js';
 export type { TasksToAwait, WaitForOptions } from './task/wait-for.js';

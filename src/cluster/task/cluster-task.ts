@@ -7,18 +7,10 @@
 
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
-import { performance } from 'node:perf_hooks';
 import { isShoalError, messageOf, ShoalError } from '../../errors/errors.js';
 import { EXIT } from '../../errors/exit-codes.js';
-import {
-  type Agent,
-  type AgentLimits,
-  type OrderHandler,
-  type RequestHandler,
-  startAgent,
-} from '../agent/agent.js';
+import { type Agent, type OrderHandler, type RequestHandler, startAgent } from '../agent/agent.js';
 import { AgentClient } from '../agent/agent-client.js';
-import type { BlobPolicy } from '../agent/blob-access.js';
 import { Links } from '../agent/links.js';
 import type { ClusterStatus } from '../agent/wire.js';
 import { MAX_LEAD } from '../membership/claims.js';
@@ -35,59 +27,11 @@ import type {
   Message,
 } from '../membership/types.js';
 import { formatAddress, isLoopback, parseAddress } from '../spec/address.js';
-import type { ClusterSpec } from '../spec/cluster-spec.js';
 import { advertisedAddress } from '../spec/own-address.js';
-import type { Security } from '../spec/security.js';
 import { compareTasks, type TaskId } from '../spec/task-id.js';
+import { type Clock, type JoinOptions, SYSTEM_CLOCK } from './join-options.js';
 import { TaskEvents } from './task-events.js';
 import { type TasksToAwait, type WaitForOptions, waitForMembers } from './wait-for.js';
-
-export interface Clock {
-  /** Monotonic milliseconds. */
-  now(): number;
-  /** Milliseconds since 1970. */
-  wall(): number;
-}
-
-export const SYSTEM_CLOCK: Clock = { now: () => performance.now(), wall: () => Date.now() };
-
-export interface JoinOptions {
-  readonly spec: ClusterSpec;
-  readonly self: TaskId;
-  readonly security: Security;
-  /** The address of this task's TensorFlow server; default: null, no server. */
-  readonly serverAddress?: string | null;
-  /** The name of the cluster; tasks of another cluster are refused. Default: `shoal`. */
-  readonly clusterName?: string;
-  /** The address that the agent listens on; port 0 is any free port. Default: the address in the specification. */
-  readonly listen?: string;
-  /** The agent's address for other tasks; default: the address that it listens on. */
-  readonly advertise?: string;
-  /** The directory of the blobs that the agent serves; default: none, the agent serves no blobs. */
-  readonly blobRoot?: string;
-  /** Which role may write and delete which blobs; default: every role may change every blob. */
-  readonly blobPolicy?: BlobPolicy;
-  /** The intervals of membership; default: a heartbeat every 500 ms, dead after 10 s. */
-  readonly settings?: Partial<MembershipSettings>;
-  /** The limits of the agent; default: those of `AGENT_LIMITS`. */
-  readonly limits?: Partial<AgentLimits>;
-  /** Returns the training step, for the cluster status; default: null, unknown. */
-  readonly step?: () => number | null;
-  /** Returns the metrics in Prometheus' text format; default: none. */
-  readonly metrics?: () => string | Promise<string>;
-  /** The source of time; default: the system clock. */
-  readonly clock?: Clock;
-  /** Returns the random part of this task's identity; default: 9 random bytes in base64url. */
-  readonly nonce?: () => string;
-  /** Whether cluster membership keeps the process running; default: true. */
-  readonly keepsProcess?: boolean;
-  /** Makes the task leave the cluster; default: none. */
-  readonly signal?: AbortSignal;
-  /** Receives messages for the operator; default: none. */
-  readonly onNotice?: (line: string) => void;
-  /** Called when this process was superseded or removed; default: ends the process. */
-  readonly onExit?: (error: ShoalError) => void;
-}
 
 /** Starts the agent and announces this task to the others. Does not wait for them: see `waitFor`. */
 export async function joinCluster(options: JoinOptions): Promise<ClusterTask> {

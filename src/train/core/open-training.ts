@@ -32,22 +32,27 @@ import { persist } from './hooked-run.js';
 export interface PlaceOptions {
   /** This task's server in the cluster; default: none, everything runs in this process. */
   readonly server?: Server;
-  /** The address of a TensorFlow server to run on, for programs without a Shoal cluster. */
+  /** The address of a TensorFlow server to run on, for programs without a Shoal cluster; default: none. */
   readonly master?: string;
+  /** TensorFlow's configuration of the session; default: TensorFlow's own defaults. */
   readonly config?: MessageInitShape<typeof ConfigProtoSchema>;
   /** How long to wait for the other tasks, at the start and after a loss; default: 7200. */
   readonly maxWaitSecs?: number;
   /** The limit of one step: when it is reached the step is abandoned and the cluster is checked; default: 600. */
   readonly stepTimeoutSecs?: number;
-  /** Where steps pause for a consistent snapshot; default: the server's. */
+  /** Where steps pause for a consistent snapshot; default: the server's. @internal */
   readonly gate?: StepGate;
-  /** Called before the first wait, to start services that must respond during it. The result is disposed at the end. */
+  /**
+   * Called before the first wait, to start services that must respond during it. The result is disposed at the end.
+   * Default: none.
+   */
   readonly onOpen?: (place: TrainingPlace) => Disposable | AsyncDisposable | undefined;
 }
 
 export interface TrainingPlace {
   /** The underlying session: its runs do not recover, and are not training steps. */
   readonly runner: TrainingRunner;
+  /** @internal */
   readonly gate: StepGate | undefined;
   readonly server: Server | undefined;
   readonly isChief: boolean;

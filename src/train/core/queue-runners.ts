@@ -14,6 +14,7 @@ export interface StartQueueRunnersOptions {
   readonly coordinator: Coordinator;
   /** Default: those of the graph's collection. */
   readonly queueRunners?: readonly QueueRunnerLike[];
+  /** The collection with the queue runners. Default: `queue_runners`. */
   readonly collection?: string;
 }
 

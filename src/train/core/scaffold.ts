@@ -12,16 +12,21 @@ import type { SaverLike, TrainingRunner } from '../task/training-runner.js';
 export interface ScaffoldOptions {
   /** Initializes the global variables. Default: their own initializers. */
   readonly initOp?: Operation;
+  /** Feeds for `initOp`. Default: none. */
   readonly initFeedDict?: Feeds;
-  /** Called by the chief after initialization, not after a restore. */
+  /** Called by the chief after initialization, not after a restore. Default: none. */
   readonly initFn?: (scaffold: Scaffold, session: TrainingRunner) => void | Promise<void>;
-  /** Returns the names of variables that are not ready: empty when training may start. */
+  /** Returns the names of variables that are not ready: empty when training may start. Default: all variables. */
   readonly readyOp?: Output<'string'>;
+  /** The same for the start of `localInitOp`. Default: the global variables. */
   readonly readyForLocalInitOp?: Output<'string'>;
   /** Run by every task for itself. Default: the initializers of tables. */
   readonly localInitOp?: Operation;
+  /** Feeds for `localInitOp`. Default: none. */
   readonly localInitFeedDict?: Feeds;
+  /** Default: all summaries of the graph, merged. */
   readonly summaryOp?: SummaryOp;
+  /** Default: one for all variables of the graph. */
   readonly saver?: SaverLike;
 }
 

@@ -25,8 +25,11 @@ import { serverAtTarget } from '../../session/targets.js';
 import { CheckpointService } from './checkpoint-service.js';
 
 export interface ServerOptions {
+  /** All tasks of the cluster. Default: from TF_CONFIG or the flags. */
   readonly cluster?: ClusterSpec | ClusterDict;
+  /** The job of this task, for example `ps`; required with `cluster`. Default: from TF_CONFIG or the flags. */
   readonly jobName?: string;
+  /** The index of this task in its job; required with `cluster`. Default: from TF_CONFIG or the flags. */
   readonly taskIndex?: number;
   /** The task's own directory, in which it keeps blobs. Default: `.shoal/JOB-INDEX`. */
   readonly directory?: string;
@@ -36,7 +39,9 @@ export interface ServerOptions {
   readonly argv?: readonly string[];
   /** TF_CONFIG, tokens and certificates. Default: `process.env`. */
   readonly env?: Readonly<Record<string, string | undefined>>;
+  /** Makes the task leave the cluster. Default: none. */
   readonly signal?: AbortSignal;
+  /** Default: `console.error`. */
   readonly log?: (line: string) => void;
 }
 
