@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type TensorFlowError, TF_CODE_NAMES } from '../errors/errors.js';
+import { firstLineOf, type TensorFlowError, TF_CODE_NAMES } from '../errors/errors.js';
 import { Graph } from '../graph/graph.js';
 import { tf } from '../index.js';
 import * as raw from '../ops/generated/index.js';
@@ -35,6 +35,16 @@ describe('details parsed from a message', () => {
       device: '/job:ps/replica:0/task:1',
       task: '/job:ps/task:1',
     });
+  });
+
+  test.each([
+    [14, '', 'UNAVAILABLE: the connection to another task was lost'],
+    [14, '\nAdditional GRPC error information', 'UNAVAILABLE: the connection to another task was lost'],
+    [14, 'From /job:ps/replica:0/task:1:\n', 'UNAVAILABLE: the connection to /job:ps/task:1 was lost'],
+    [1, '', 'CANCELLED: TensorFlow reported no details'],
+    [3, 'From /job:ps/replica:0/task:1:\nbad shape', 'INVALID_ARGUMENT: /job:ps/task:1: bad shape'],
+  ])('code %i, %j: the first line is never empty', (code, text, line) => {
+    expect(firstLineOf(tensorFlowError(code, text))).toBe(line);
   });
 
   test('the op within a function, not the function', () => {

@@ -53,8 +53,8 @@ export function statusError(status: Pointer, context: CallContext = {}): ShoalEr
 
 export function tensorFlowError(code: number, message: string, context: CallContext = {}): TensorFlowError {
   const name = (TF_CODE_NAMES[code] ?? 'UNKNOWN') as TfCodeName;
-  const text = message.trimEnd() || 'TensorFlow reported no details; a peer may have disconnected';
-  const device = /\/job:[\w-]+(?:\/replica:\d+)?\/task:\d+(?:\/device:\w+:\d+)?/.exec(text)?.[0];
+  const text = describe(name, message.trim());
+  const device = /\/job:[\w-]+(?:\/replica:\d+)?\/task:\d+(?:\/device:\w+:\d+)?/.exec(message)?.[0];
   const task = device && /\/job:[\w-]+/.exec(device)?.[0] + (/\/task:\d+/.exec(device)?.[0] ?? '');
   return new TensorFlowError(name, text, {
     op: context.op ?? opIn(text),
@@ -62,6 +62,20 @@ export function tensorFlowError(code: number, message: string, context: CallCont
     task,
     hint: context.hint ?? hintFor(name, text),
   });
+}
+
+/** Log lines show the first line of a message, which TensorFlow may leave empty or fill with a task's name alone. */
+function describe(code: TfCodeName, message: string): string {
+  const [, from, rest = message] = /^From (\/job:\S+):\s*(.*)$/s.exec(message) ?? [];
+  const task = from?.replace(/\/replica:\d+/, '');
+  if (rest === '' || rest.startsWith('Additional GRPC error')) {
+    const what =
+      code === 'UNAVAILABLE'
+        ? `the connection to ${task ?? 'another task'} was lost`
+        : `TensorFlow reported no details${task ? ` of the error on ${task}` : ''}`;
+    return `${what}\n${rest}`.trimEnd();
+  }
+  return task ? `${task}: ${rest}` : rest;
 }
 
 function opIn(message: string): string | undefined {

@@ -35,6 +35,8 @@ export class RetryingSaver {
   #failures = 0;
   #failure: unknown;
   #retryAt: number | undefined;
+  /** Whether the last save was abandoned for a recovery, and this was logged. */
+  #isAbandoned = false;
 
   constructor(options: RetryingSaverOptions) {
     this.#options = options;
@@ -88,6 +90,7 @@ export class RetryingSaver {
       const saved = await (recoveryGuard ? recoveryGuard.during('A save', write) : write());
       this.#failures = 0;
       this.#retryAt = undefined;
+      this.#isAbandoned = false;
       this.#savedStep = stepOf(saved) ?? step;
       writer?.addSessionLog('checkpoint', this.#savedStep, { checkpointPath: saved });
       const secs = (performance.now() - begun) / 1000;
@@ -99,9 +102,11 @@ export class RetryingSaver {
       this.#retryAt = this.#now() + waitMs;
       this.#failure = error;
       if (recoveryGuard?.isStable === false) {
-        log(`the save of step ${step} was abandoned: the cluster is being recovered`);
+        if (!this.#isAbandoned) log(`the save of step ${step} was abandoned: the cluster is being recovered`);
+        this.#isAbandoned = true;
         return false;
       }
+      this.#isAbandoned = false;
       this.#failures += 1;
       log(
         `SAVING the checkpoint of step ${step} FAILED (${this.#failures} in a row): ${messageOf(error)}; training continues, the next try is in ${Math.ceil(waitMs / 1000)} s`,
