@@ -25,9 +25,9 @@ export interface Row {
   /** The smallest and the largest ratio of single rounds. */
   readonly spread: readonly [number, number];
   /** The target of the ratio, if there is one. */
-  readonly goal?: number | undefined;
+  readonly goal?: number;
   /** default: 'python'. */
-  readonly baselineName?: string | undefined;
+  readonly baselineName?: string;
 }
 
 export type Better = 'higher' | 'lower';

@@ -11,9 +11,9 @@ export interface TrainOptions {
   /** Called after every step. */
   readonly onStep?: (step: number, loss: number) => void;
   /** Ends the training early. */
-  readonly signal?: AbortSignal | undefined;
+  readonly signal?: AbortSignal;
   /** Where to export the trained model, as a SavedModel that takes `images` and returns `scores`; default: nowhere. */
-  readonly exportDir?: string | undefined;
+  readonly exportDir?: string;
 }
 
 export interface TrainResult {

@@ -15,17 +15,17 @@ export interface SparseExamplesOptions {
   readonly records: number;
   /** Ids are in [0, features). */
   readonly features: number;
-  readonly files?: number | undefined;
+  readonly files?: number;
   /** Files are named `prefix-00000-of-00004.tfrecord`; default: 'part'. */
-  readonly prefix?: string | undefined;
+  readonly prefix?: string;
   /** The mean number of ids per record, which varies by ±50 %; default: 50. */
-  readonly idsPerRecord?: number | undefined;
+  readonly idsPerRecord?: number;
   /** The exponent of the Zipf distribution; default: 1.05. Less is more uniform. */
-  readonly exponent?: number | undefined;
-  readonly seed?: number | undefined;
-  readonly compression?: Compression | undefined;
+  readonly exponent?: number;
+  readonly seed?: number;
+  readonly compression?: Compression;
   /** Called from time to time with the number of records written. */
-  readonly onProgress?: ((records: number) => void) | undefined;
+  readonly onProgress?: (records: number) => void;
 }
 
 const PROGRESS_EVERY = 50_000;

@@ -20,7 +20,7 @@ export interface LabClusterOptions {
   readonly program?: string;
   readonly env?: Readonly<Record<string, string>>;
   /** A directory for a file with the output of each task. */
-  readonly logs?: string | undefined;
+  readonly logs?: string;
 }
 
 export interface LabTask {

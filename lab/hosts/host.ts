@@ -10,7 +10,7 @@ import { type Exit, LabProcess, type Launch, type StartOptions } from './process
 export interface HostSpec {
   readonly name: string;
   /** The size of the disk, which can then be filled; default: no limit. */
-  readonly diskBytes?: number | undefined;
+  readonly diskBytes?: number;
 }
 
 /** The properties of a slow network, in each direction. */

@@ -22,7 +22,7 @@ export interface ScenarioOptions {
   readonly hostOf?: (job: 'ps' | 'worker', index: number) => number;
   readonly env?: Readonly<Record<string, string>>;
   /** A directory for a file with the output of each task. */
-  readonly logs?: string | undefined;
+  readonly logs?: string;
 }
 
 export interface ScenarioTask {

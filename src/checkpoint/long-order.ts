@@ -123,7 +123,7 @@ function longHandler(task: ClusterTask, name: string, work: Work): OrderHandler 
 
 export interface LongOrderOptions {
   readonly signal?: AbortSignal;
-  readonly onProgress?: ((bytes: number) => void) | undefined;
+  readonly onProgress?: (bytes: number) => void;
 }
 
 type Call = readonly [

@@ -9,7 +9,7 @@ export interface CatalogOptions {
   readonly signal?: AbortSignal;
   readonly timeoutMs?: number;
   /** Called for a problem with one manifest; the others are not affected. */
-  readonly onNotice?: ((line: string) => void) | undefined;
+  readonly onNotice?: (line: string) => void;
 }
 
 /** A damaged copy of a blob, and the expected crc32c. */

@@ -21,7 +21,7 @@ export interface RepairOptions {
   /** Report the actions without performing them. */
   readonly dryRun?: boolean;
   readonly signal?: AbortSignal;
-  readonly onAction?: ((action: RepairAction) => void) | undefined;
+  readonly onAction?: (action: RepairAction) => void;
 }
 
 export interface RepairAction {

@@ -10,7 +10,7 @@ import type { DamagedCopy } from './read-manifest.js';
 
 export interface ReplaceOptions {
   readonly signal?: AbortSignal;
-  readonly log?: ((line: string) => void) | undefined;
+  readonly log?: (line: string) => void;
 }
 
 /** Never rejects: failures are logged. */

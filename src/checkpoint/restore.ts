@@ -27,7 +27,7 @@ export interface RestoreContext {
    * are reachable, or the wait timed out.
    */
   readonly waitForHolders?: HolderWait;
-  readonly log?: ((line: string) => void) | undefined;
+  readonly log?: (line: string) => void;
 }
 
 export type HolderWait = (

@@ -44,13 +44,13 @@ export interface SaveContext {
    * Rejects with SHOAL_FORBIDDEN if some task knows that this chief was replaced. Called before anything is published
    * or removed in a store that does not check this itself.
    */
-  readonly confirmChief?: (() => Promise<void>) | undefined;
+  readonly confirmChief?: () => Promise<void>;
   /** The job that saves, for the manifest. */
   readonly job?: string;
   readonly now: () => number;
-  readonly log?: ((line: string) => void) | undefined;
+  readonly log?: (line: string) => void;
   /** Serializes saves: an owner holds one snapshot at a time. */
-  readonly inTurn?: (<T>(work: () => Promise<T>) => Promise<T>) | undefined;
+  readonly inTurn?: <T>(work: () => Promise<T>) => Promise<T>;
 }
 
 export interface SaveRequest {
@@ -62,12 +62,12 @@ export interface SaveRequest {
   readonly basename: string;
   readonly consistency: Consistency;
   /** Rejects if no checkpoint may have this prefix; called before anything is written. */
-  readonly checkPrefix?: ((prefix: string) => Promise<void>) | undefined;
-  readonly meta?: (() => Uint8Array) | undefined;
+  readonly checkPrefix?: (prefix: string) => Promise<void>;
+  readonly meta?: () => Uint8Array;
   /** The input state; called while the workers are paused. */
-  readonly input?: (() => unknown) | undefined;
+  readonly input?: () => unknown;
   readonly signal?: AbortSignal;
-  readonly onProgress?: ((progress: SaveProgress) => void) | undefined;
+  readonly onProgress?: (progress: SaveProgress) => void;
   /** How long workers may take to pause; default: that of `PauseControl`. */
   readonly pauseTimeoutMs?: number;
   readonly snapshotMs?: number;
@@ -92,7 +92,7 @@ export interface SaveOutcome {
 export interface SequenceOptions {
   /** The highest sequence attempted by this incarnation of the chief; undefined before its first save. */
   readonly above?: number;
-  readonly onSequence?: ((sequence: number) => void) | undefined;
+  readonly onSequence?: (sequence: number) => void;
 }
 
 export async function save(

@@ -53,7 +53,7 @@ export type RestoredShard = v.InferOutput<typeof RestoredSchema>;
 export interface OwnerOptions {
   readonly signal?: AbortSignal;
   /** Bytes written or read so far. */
-  readonly onProgress?: ((bytes: number) => void) | undefined;
+  readonly onProgress?: (bytes: number) => void;
   /** The chief that gave the order, if it is another task. */
   readonly orderedBy?: OrderedBy;
 }

@@ -23,8 +23,8 @@ import { VerifiedReader } from './verified-reader.js';
 
 export interface TransferOptions {
   readonly signal?: AbortSignal;
-  readonly onProgress?: ((done: number, total: number) => void) | undefined;
-  readonly log?: ((line: string) => void) | undefined;
+  readonly onProgress?: (done: number, total: number) => void;
+  readonly log?: (line: string) => void;
 }
 
 const STEP_BYTES = 4 * CHUNK_BYTES;

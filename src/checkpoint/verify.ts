@@ -20,7 +20,7 @@ export interface VerifyOptions {
   /** How many copies are read concurrently; default: 4. */
   readonly concurrency?: number;
   readonly signal?: AbortSignal;
-  readonly onProgress?: ((done: number, total: number) => void) | undefined;
+  readonly onProgress?: (done: number, total: number) => void;
 }
 
 export interface CopyReport {

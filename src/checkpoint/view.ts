@@ -31,7 +31,7 @@ export interface ViewOptions {
   readonly roots: readonly string[];
   /** The job whose checkpoints these are. */
   readonly job?: string;
-  readonly log?: ((line: string) => void) | undefined;
+  readonly log?: (line: string) => void;
 }
 
 interface Entry {

@@ -7,14 +7,14 @@ import type { ClusterConfig } from '../cluster/spec/config.js';
 import { replicaDeviceSetter } from '../cluster/spec/device-setter.js';
 import type { Security } from '../cluster/spec/security.js';
 import { parseTaskId, trains } from '../cluster/spec/task-id.js';
-import { isShoalError, messageOf } from '../errors/errors.js';
+import { isShoalError } from '../errors/errors.js';
 import { EXIT } from '../errors/exit-codes.js';
 import { configured, Server } from '../train/task/server.js';
 import type { JobDefinition } from './define-job.js';
 import { describeOutputs } from './describe-outputs.js';
 import { evaluateJob } from './evaluation.js';
 import { blobsIn } from './task-directory.js';
-import { type JobResult, trainJob } from './train-job.js';
+import { type JobResult, StartAborted, trainJob } from './train-job.js';
 import { buildTrainingGraph } from './training-graph.js';
 
 export interface RunTaskOptions {
@@ -33,8 +33,7 @@ export async function runTask(job: JobDefinition, options: RunTaskOptions): Prom
   let step: number | null = null;
   const blobRoot = blobsIn(options.dir);
   const server = await Server.open({
-    ...configured(config),
-    ...(options.security ? { security: options.security } : {}),
+    ...configured(config, options.security),
     step: () => step,
     onNotice: log,
     blobRoot,
@@ -79,8 +78,8 @@ async function train(
   try {
     result = await trainJob(job, parts, { server, dir, signal, log, onStep });
   } catch (error) {
-    if (!signal.aborted || !isShoalError(error, 'SHOAL_ABORTED')) throw error;
-    log(messageOf(error));
+    if (!(error instanceof StartAborted)) throw error;
+    log(error.message);
     return EXIT.interrupted;
   }
   const made = `at step ${result.step}; ${result.ownSteps} steps were made here`;

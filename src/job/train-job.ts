@@ -1,7 +1,7 @@
 /** Trains a job: on a cluster as one of its workers, or in this process alone. */
 import { setMaxListeners } from 'node:events';
 import { abortError, withDeadline } from '../async/deadline.js';
-import { messageOf } from '../errors/errors.js';
+import { messageOf, ShoalError } from '../errors/errors.js';
 import type { Fetches } from '../session/fetches.js';
 import type { RunOptions } from '../session/session.js';
 import { waitForLastSteps } from '../train/checkpoints/retrying-saver.js';
@@ -25,7 +25,7 @@ export interface TrainJobOptions {
   readonly dir: string;
   readonly signal: AbortSignal;
   readonly log: (line: string) => void;
-  readonly onStep?: ((step: number) => void) | undefined;
+  readonly onStep?: (step: number) => void;
 }
 
 export interface JobResult extends LoopResult {
@@ -70,11 +70,17 @@ export async function trainJob(
           writers,
         })
       : [];
+  const syncHooks = sync ? [new SyncReplicasHook(sync, { isChief, log, signal })] : [];
   const hooks: SessionRunHook[] = [
     ...(shards ? [new LeasedInputHook(shards, inflight)] : []),
-    ...(sync ? [new SyncReplicasHook(sync, { isChief, log })] : []),
+    ...syncHooks,
     ...summaries,
   ];
+  // Event files that cannot be written do not fail the job.
+  const closeWriters = () =>
+    writers
+      .close()
+      .catch((error: unknown) => log(`some summaries could not be written: ${messageOf(error)}`));
   const training = await openTraining({
     graph,
     server,
@@ -93,6 +99,9 @@ export async function trainJob(
     needsWorkers: sync !== undefined,
     signal: stop,
     log,
+  }).catch(async (error: unknown) => {
+    await closeWriters();
+    throw error;
   });
   let result: JobResult;
   try {
@@ -108,7 +117,7 @@ export async function trainJob(
           })
         : undefined;
     await session.ready().catch((error: unknown) => {
-      throw signal.aborted ? abortError('Starting', signal) : error;
+      throw signal.aborted ? new StartAborted(signal) : error;
     });
     const first = (await session.runUngated(globalStep.toOutput())).number();
     checkpoints?.begin(betweenSteps, first);
@@ -149,22 +158,28 @@ export async function trainJob(
     await endHooks(training, hooks, coordinator, log);
     result = { ...made, interrupted, outputs, exported };
   } catch (error) {
+    // Workers that wait for a token would wait forever if this chief fails.
+    if (!(error instanceof StartAborted)) await endHooks(training, syncHooks, coordinator, log);
     // The error of a background task is the cause of the failed run.
     coordinator.raiseRequestedException();
     throw error;
   } finally {
     coordinator.requestStop();
     await training[Symbol.asyncDispose]();
-    // Event files that cannot be written do not fail the job.
-    await writers
-      .close()
-      .catch((error: unknown) => log(`some summaries could not be written: ${messageOf(error)}`));
+    await closeWriters();
   }
   if (!result.interrupted) {
     const stay = (checkpoint ?? job.export) !== undefined;
     await training.finish({ stay, signal });
   }
   return result;
+}
+
+/** The job was stopped before its first step. */
+export class StartAborted extends ShoalError {
+  constructor(signal: AbortSignal) {
+    super('SHOAL_ABORTED', abortError('Starting', signal).message);
+  }
 }
 
 /** Returns a function that makes one step with its hooks, and retries it after each loss. */

@@ -10,7 +10,7 @@ import { formatShape } from '../tensor/shape.js';
 import { type NamedVariable, type VariableSource, writeFlushed } from './variable-source.js';
 
 export interface CheckpointVariablesOptions {
-  readonly onProgress?: ((done: number, total: number) => void) | undefined;
+  readonly onProgress?: (done: number, total: number) => void;
 }
 
 /** Variables are matched by their names. Memory does not grow with the checkpoint. */

@@ -10,7 +10,7 @@ export interface ClusterVariablesOptions {
   /** The graph that trains, if another graph is exported. Variables are matched by their names. */
   readonly trained?: Graph;
   readonly consistency?: ConsistencyOption;
-  readonly onProgress?: ((bytes: number) => void) | undefined;
+  readonly onProgress?: (bytes: number) => void;
 }
 
 export function clusterVariables(server: Server, options: ClusterVariablesOptions = {}): VariableSource {

@@ -29,7 +29,7 @@ const INLINE = toBinary(RunOptionsSchema, create(RunOptionsSchema, { interOpThre
 
 export interface NativeRunOptions {
   readonly timeoutMs?: number;
-  readonly onMetadata?: ((metadata: RunMetadata) => void) | undefined;
+  readonly onMetadata?: (metadata: RunMetadata) => void;
 }
 
 export interface RunOutcome {

@@ -43,7 +43,7 @@ export interface PutOptions extends StoreCallOptions {
   /** If known: free space is checked before anything is written. */
   readonly size?: number;
   /** Returns the crc32c of the complete blob after the last chunk of a pass; default: the store computes it. */
-  readonly crc32c?: (() => number) | undefined;
+  readonly crc32c?: () => number;
   /** Read every byte back while writing, in places that support it; a mismatch is an error. Default: false. */
   readonly readBack?: boolean;
   /** A chunk stays valid until the chunk after the next one is requested, which avoids copies. Default: false. */
@@ -84,7 +84,7 @@ export interface ReadIntoOptions extends StoreCallOptions {
   /** A cache that keeps files open for later reads; default: none. */
   readonly kept?: KeptFiles;
   /** Called when nothing writes to the memory any more: after an aborted read, that may be much later. */
-  readonly onIdle?: (() => void) | undefined;
+  readonly onIdle?: () => void;
   /** Use the copy at this place only. */
   readonly place?: string;
 }
@@ -96,9 +96,9 @@ export interface PlaceOptions extends StoreCallOptions {
 
 export interface BlobListOptions extends StoreCallOptions {
   /** Whether a blob or folder is not needed. A hint: the store may list it anyway. */
-  readonly skip?: ((name: string) => boolean) | undefined;
+  readonly skip?: (name: string) => boolean;
   /** Called for each place that is unreachable or did not answer in time: its blobs are missing from the list. */
-  readonly onUnanswered?: ((place: string) => void) | undefined;
+  readonly onUnanswered?: (place: string) => void;
 }
 
 export interface CopyOptions extends StoreCallOptions {

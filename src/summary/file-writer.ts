@@ -20,7 +20,7 @@ export interface FileWriterOptions {
   /** The suffix of the file name; default: none. */
   readonly filenameSuffix?: string;
   /** The time in milliseconds since 1970; default: `Date.now`. */
-  readonly now?: (() => number) | undefined;
+  readonly now?: () => number;
 }
 
 export type Step = number | bigint;

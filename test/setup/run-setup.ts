@@ -21,12 +21,12 @@ export interface Started {
 }
 
 export interface SetupRun {
-  readonly lockFile?: string | undefined;
+  readonly lockFile?: string;
   readonly cache: string;
-  readonly index?: string | undefined;
-  readonly args?: readonly string[] | undefined;
-  readonly platform?: string | undefined;
-  readonly env?: Readonly<Record<string, string | undefined>> | undefined;
+  readonly index?: string;
+  readonly args?: readonly string[];
+  readonly platform?: string;
+  readonly env?: Readonly<Record<string, string | undefined>>;
 }
 
 export function startSetup({

@@ -109,7 +109,7 @@ export interface AgentOptions {
   readonly blobPolicy?: BlobPolicy;
   readonly limits?: Partial<AgentLimits>;
   /** Receives messages for the operator. */
-  readonly onNotice?: ((line: string) => void) | undefined;
+  readonly onNotice?: (line: string) => void;
   /** Whether the agent alone keeps the process running. Default: true. */
   readonly keepsProcess?: boolean;
 }

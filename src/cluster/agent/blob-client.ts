@@ -32,7 +32,7 @@ export interface ReadOptions extends BlobCallOptions {
 export interface WriteOptions extends BlobCallOptions {
   readonly size?: number;
   /** Returns the crc32c of the complete blob after the last byte; default: it is computed here. */
-  readonly crc32c?: (() => number | Promise<number>) | undefined;
+  readonly crc32c?: () => number | Promise<number>;
   /** Do not replace an existing blob. */
   readonly ifAbsent?: boolean;
   /** The id of an upload of an earlier process, which is resumed; default: a new upload. */

@@ -34,7 +34,7 @@ export interface JoinClusterOptions {
   /** Makes the task leave: after the other tasks, or after `graceMs`. Default: none. */
   readonly signal?: AbortSignal;
   /** Receives messages about lost and returned tasks; default: none. */
-  readonly log?: ((line: string) => void) | undefined;
+  readonly log?: (line: string) => void;
   /** How long the task serves the others after the signal; default: 20 s. */
   readonly graceMs?: number;
   /** How long to wait for an absent evaluator after all workers left; default: 30 s. */

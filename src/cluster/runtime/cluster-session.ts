@@ -29,7 +29,7 @@ export interface ClusterSessionOptions {
   /** Whether an open session keeps the process running; default: true. */
   readonly keepsProcess?: boolean;
   /** Called with the session of a past epoch before it is closed and the next one is opened. Default: none. */
-  readonly beforeClose?: ((session: Session) => Promise<void>) | undefined;
+  readonly beforeClose?: (session: Session) => Promise<void>;
 }
 
 interface Generation {

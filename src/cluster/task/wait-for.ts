@@ -13,7 +13,7 @@ export interface WaitForOptions {
   /** Cancels the wait; default: none. */
   readonly signal?: AbortSignal;
   /** Receives the missing tasks at the start, on each change and every `progressMs`. Default: none. */
-  readonly onProgress?: ((line: string) => void) | undefined;
+  readonly onProgress?: (line: string) => void;
   /** The interval of progress reports; default: 5 s. */
   readonly progressMs?: number;
   /** No progress is reported before this time; default: 0. */

@@ -27,7 +27,7 @@ export interface EventWriterOptions {
   /** Flushes when the oldest event has waited this long; default: 10 s. */
   readonly flushMs?: number;
   /** The time in milliseconds since 1970; default: `Date.now`. */
-  readonly now?: (() => number) | undefined;
+  readonly now?: () => number;
 }
 
 export type EventInput = MessageInitShape<typeof EventSchema>;

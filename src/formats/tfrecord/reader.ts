@@ -15,7 +15,7 @@ export interface TFRecordReadOptions extends Partial<DecoderOptions> {
   /** The compression of the file; default: 'none'. */
   readonly compression?: Compression;
   /** Called at the end with the number of skipped corrupt records, if any; default: none. */
-  readonly onSkipped?: ((count: number) => void) | undefined;
+  readonly onSkipped?: (count: number) => void;
   /** Cancels the read; default: none. */
   readonly signal?: AbortSignal;
 }

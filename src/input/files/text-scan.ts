@@ -84,7 +84,7 @@ class RangeSplitter {
 export interface LineScanOptions extends RangeScanOptions {
   readonly compression?: Compression;
   /** Whether a line, decoded as latin1, is a record; default: every line is. */
-  readonly isRecord?: ((line: string) => boolean) | undefined;
+  readonly isRecord?: (line: string) => boolean;
 }
 
 /** Files whose records are lines. */

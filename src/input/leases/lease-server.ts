@@ -63,7 +63,7 @@ export interface LeaseServerOptions {
    * Restores a consistent state of model and ledger after a lost worker's step was partially applied. Default: such a
    * step counts as consumed.
    */
-  readonly rewind?: ((why: string) => Promise<void>) | undefined;
+  readonly rewind?: (why: string) => Promise<void>;
   /** Distinguishes sessions of this server from those of an earlier chief. */
   readonly sessionPrefix: string;
   readonly signal: AbortSignal;

@@ -84,7 +84,7 @@ export async function planShards(
 
 export interface LedgerHostOptions {
   /** Called for each effect, for logs and metrics. */
-  readonly onEffect?: ((effect: LedgerEffect) => void) | undefined;
+  readonly onEffect?: (effect: LedgerEffect) => void;
   /** The generation of the first leases, if an earlier ledger may have granted some. */
   readonly generation?: number;
 }

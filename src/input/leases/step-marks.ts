@@ -187,7 +187,7 @@ export interface LastSteps {
 export type MarkSession = Pick<Session, 'run' | 'close'>;
 
 export interface MarkKeeperOptions {
-  readonly log?: ((line: string) => void) | undefined;
+  readonly log?: (line: string) => void;
   /**
    * How long a ps may take to apply a step; default: 60 s. A step that takes longer counts as partially applied.
    */

@@ -52,7 +52,7 @@ export interface PeersStoreOptions {
   readonly directory: OwnDisk;
   /** The number of copies on other tasks; default: 1. */
   readonly replicas?: number;
-  readonly log?: ((line: string) => void) | undefined;
+  readonly log?: (line: string) => void;
 }
 
 interface PlaceFault {

@@ -36,7 +36,7 @@ export interface PeerBlob {
 export interface PeerWriteOptions extends StoreCallOptions {
   readonly size?: number;
   readonly ifAbsent?: boolean;
-  readonly crc32c?: (() => number | Promise<number>) | undefined;
+  readonly crc32c?: () => number | Promise<number>;
   readonly orderedBy?: OrderedBy;
 }
 

@@ -14,7 +14,7 @@ import type { Store } from '../../store/store.js';
 export interface DirectoryOptions {
   readonly directory: string;
   readonly job?: string;
-  readonly log?: ((line: string) => void) | undefined;
+  readonly log?: (line: string) => void;
 }
 
 /**

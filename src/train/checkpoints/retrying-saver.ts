@@ -19,7 +19,7 @@ export interface RetryingSaverOptions {
   readonly label?: string;
   readonly log: (line: string) => void;
   readonly writer?: FileWriter;
-  readonly now?: (() => number) | undefined;
+  readonly now?: () => number;
 }
 
 const RETRY = { baseMs: 1000, maxMs: 60_000 };
@@ -76,7 +76,11 @@ export class RetryingSaver {
   }
 
   /** Tries once; returns whether a checkpoint was committed. */
-  async save(session: TrainingRunner, step: number, { mayHide = false } = {}): Promise<boolean> {
+  async save(
+    session: TrainingRunner,
+    step: number,
+    { mayHide = false, isLast = false } = {},
+  ): Promise<boolean> {
     const { saver, path, label, log, writer } = this.#options;
     const { recoveryGuard, input } = session;
     const begun = performance.now();
@@ -109,7 +113,7 @@ export class RetryingSaver {
       this.#isAbandoned = false;
       this.#failures += 1;
       log(
-        `SAVING the checkpoint of step ${step} FAILED (${this.#failures} in a row): ${messageOf(error)}; training continues, the next try is in ${Math.ceil(waitMs / 1000)} s`,
+        `SAVING the checkpoint of step ${step} FAILED (${this.#failures} in a row): ${messageOf(error)}${isLast ? '' : `; training continues, the next try is in ${Math.ceil(waitMs / 1000)} s`}`,
       );
       return false;
     }
@@ -125,7 +129,7 @@ export class RetryingSaver {
       if (attempt > 0) await sleep(backoffMs(attempt, LAST_RETRY));
       // No later save can use another name, so the last attempt may write to the store only.
       const mayHide = attempt + 1 === attempts;
-      if (await this.save(session, step ?? this.#savedStep ?? 0, { mayHide })) return true;
+      if (await this.save(session, step ?? this.#savedStep ?? 0, { mayHide, isLast: true })) return true;
     }
     const newest = this.#savedStep === undefined ? 'an earlier run, if any' : `step ${this.#savedStep}`;
     const what = step === undefined ? '' : `, of step ${step},`;

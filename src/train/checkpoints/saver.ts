@@ -69,14 +69,14 @@ export interface SaverOptions {
   /** Whether a save that is requested during another one waits for it or is skipped. Default: 'queue'. */
   readonly whenBusy?: WhenBusy;
   /** Receives log lines; default: none. */
-  readonly log?: ((line: string) => void) | undefined;
+  readonly log?: (line: string) => void;
   /** Receives the progress of saves; default: none. */
-  readonly onProgress?: ((progress: SaveProgress) => void) | undefined;
+  readonly onProgress?: (progress: SaveProgress) => void;
   /**
    * The state of the input that belongs to a checkpoint; read while the workers are paused. Default: that of the
    * session.
    */
-  readonly input?: (() => unknown) | undefined;
+  readonly input?: () => unknown;
 }
 
 export interface RestoreOptions {

@@ -77,7 +77,7 @@ export async function applyWarmStarts(
   runner: TrainingRunner,
   options: {
     readonly signal?: AbortSignal;
-    readonly log?: ((line: string) => void) | undefined;
+    readonly log?: (line: string) => void;
   } = {},
 ): Promise<ReadonlySet<Variable>> {
   const done = new Set<Variable>();

@@ -32,8 +32,10 @@ export async function runWithHooks<const F extends Fetches>(
   const requested: (SessionRunArgs | undefined)[] = [];
   for (const hook of hooks) requested.push((await hook.beforeRun?.(context)) ?? undefined);
   const all = { caller: fetches as Fetches, hooks: requested.map((args) => args?.fetches) };
+  // A conflict must fail before a batch is taken.
+  const given = joinFeeds(session.graph, options.feeds, requested);
   const admitted = await admit(run, all);
-  const feeds = joinFeeds(session.graph, options.feeds, [...requested, admitted]);
+  const feeds = joinFeeds(session.graph, given, [admitted]);
   const trace = requested.some((args) => args?.trace) || options.onMetadata !== undefined;
   let metadata: RunMetadata | undefined;
   const onMetadata = (given: RunMetadata) => {

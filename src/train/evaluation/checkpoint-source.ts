@@ -20,7 +20,7 @@ export interface CheckpointSourceOptions {
   readonly namespace: string;
   /** The variables to restore. Default: all global variables of the session's graph. */
   readonly variables?: readonly Variable[];
-  readonly log?: ((line: string) => void) | undefined;
+  readonly log?: (line: string) => void;
 }
 
 const OWNER = 'this process';

@@ -2,6 +2,7 @@
  * Leased input as a hook: a run that needs a batch waits for a lease first and reports what it consumed; other runs do
  * neither. Each run in flight has its own slot, by which the ps distinguish the steps of one worker.
  */
+import { abortError, throwIfAborted } from '../../async/deadline.js';
 import { ShoalError } from '../../errors/errors.js';
 import { isOutputLike, Operation, type Output } from '../../graph/operation.js';
 import type { Fetches } from '../../session/fetches.js';
@@ -15,7 +16,8 @@ export class LeasedInputHook extends SessionRunHook {
   /** The maximum number of runs in flight that need a batch. */
   override readonly slots: number;
   readonly #free: number[];
-  readonly #waiting: ((slot: number) => void)[] = [];
+  /** Runs that wait for a slot, in order. */
+  readonly #waiting = new Set<(slot: number) => void>();
   readonly #next: Operation;
   readonly #needs = new WeakMap<Operation, boolean>();
   #leased: LeasedInput | undefined;
@@ -35,7 +37,7 @@ export class LeasedInputHook extends SessionRunHook {
   /** Fails with OUT_OF_RANGE when every record has been consumed. */
   override async admitRun(fetches: Fetches, signal: AbortSignal): Promise<AdmittedRun | undefined> {
     if (!this.#leased || !this.#isNeededBy(fetches)) return undefined;
-    const slot = this.#free.shift() ?? (await new Promise<number>((resolve) => this.#waiting.push(resolve)));
+    const slot = this.#free.shift() ?? (await this.#waitForSlot(signal));
     try {
       const step = await this.#leased.admit(signal);
       if (!step) throw new ShoalError('SHOAL_TF_OUT_OF_RANGE', 'Every record of the input has been consumed');
@@ -51,10 +53,30 @@ export class LeasedInputHook extends SessionRunHook {
     }
   }
 
+  #waitForSlot(signal: AbortSignal): Promise<number> {
+    throwIfAborted('Waiting for the steps in flight', signal);
+    return new Promise((resolve, reject) => {
+      const stop = () => {
+        this.#waiting.delete(take);
+        reject(abortError('Waiting for the steps in flight', signal));
+      };
+      const take = (slot: number) => {
+        signal.removeEventListener('abort', stop);
+        resolve(slot);
+      };
+      this.#waiting.add(take);
+      signal.addEventListener('abort', stop, { once: true });
+    });
+  }
+
   #release(slot: number): void {
-    const next = this.#waiting.shift();
-    if (next) next(slot);
-    else this.#free.push(slot);
+    const [next] = this.#waiting;
+    if (!next) {
+      this.#free.push(slot);
+      return;
+    }
+    this.#waiting.delete(next);
+    next(slot);
   }
 
   #isNeededBy(fetches: Fetches): boolean {

@@ -11,7 +11,7 @@ import type { Runner } from '../../session/runner.js';
 
 export interface StartSyncOptions {
   readonly signal?: AbortSignal;
-  readonly log?: ((line: string) => void) | undefined;
+  readonly log?: (line: string) => void;
 }
 
 const TIMEOUT_MS = 15_000;

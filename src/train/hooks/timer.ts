@@ -7,7 +7,7 @@ export interface TimerOptions {
   /** Steps between triggers; default: none. */
   readonly everySteps?: number | null;
   /** A monotonic clock, in milliseconds. Default: `performance.now`. */
-  readonly now?: (() => number) | undefined;
+  readonly now?: () => number;
 }
 
 export interface Elapsed {

@@ -21,7 +21,7 @@ export interface Rewinding {
   /** Runs `work` while no checkpoint is being saved. */
   readonly withoutSaves: (work: () => Promise<void>) => Promise<void>;
   /** Restores all variables and the ledger from the newest checkpoint; false if there is none. */
-  readonly restore?: (() => Promise<boolean>) | undefined;
+  readonly restore?: () => Promise<boolean>;
   /** Initializes all variables. */
   readonly initialize: () => Promise<void>;
 }

@@ -26,18 +26,18 @@ export interface ReadinessOptions {
    * The chief calls this before it initializes global variables that have no value. True: all global variables, not
    * only the missing ones, were restored. False: there is nothing to restore.
    */
-  readonly restore?: ((missing: readonly Variable[], again: boolean) => Promise<boolean>) | undefined;
+  readonly restore?: (missing: readonly Variable[], again: boolean) => Promise<boolean>;
   /** How the chief initializes global variables; default: it runs their initializers. */
-  readonly initialize?: ((missing: readonly Variable[], again: boolean) => Promise<void>) | undefined;
+  readonly initialize?: (missing: readonly Variable[], again: boolean) => Promise<void>;
   /**
    * The chief calls this when there is nothing to restore. It assigns values to some variables and returns them; their
    * initializers do not run. It is called after `initialize`, if given, because that op may initialize all variables.
    */
-  readonly warmStart?: (() => Promise<ReadonlySet<Variable>>) | undefined;
+  readonly warmStart?: () => Promise<ReadonlySet<Variable>>;
   /** Returns the names of what must be ready before a task initializes its local variables, and is not. */
   readonly readyForLocalInitOp?: Output<'string'>;
   /** Local initialization of a task, of tables for example; runs before the initializers of its local variables. */
-  readonly localInit?: ((again: boolean) => Promise<void>) | undefined;
+  readonly localInit?: (again: boolean) => Promise<void>;
   /** Returns the names of what must be ready in the end, and is not. */
   readonly readyOp?: Output<'string'>;
   readonly signal?: AbortSignal;

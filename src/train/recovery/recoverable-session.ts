@@ -42,7 +42,7 @@ export interface RecoverableOptions extends Omit<ReadinessOptions, 'isRecoverabl
   /** Called before a recovery begins, to end work that needs a complete cluster, such as a save. */
   readonly onLost?: () => Promise<void> | void;
   /** How often the input was lost with a session; it restarts in the next session. */
-  readonly inputReleases?: (() => number) | undefined;
+  readonly inputReleases?: () => number;
   /** Whether a change of the cluster explains an error. */
   readonly isRecoverable?: (error: unknown) => boolean;
 }
@@ -50,9 +50,9 @@ export interface RecoverableOptions extends Omit<ReadinessOptions, 'isRecoverabl
 /** What a step does before and after its run. */
 export interface StepParts<R> {
   /** Called immediately before the run. If it throws, the step fails without the run. */
-  readonly before?: (() => void) | undefined;
+  readonly before?: () => void;
   /** Part of the step: a pause waits for it. */
-  readonly after?: ((result: R) => Promise<void>) | undefined;
+  readonly after?: (result: R) => Promise<void>;
 }
 
 /** How often `onReady` may fail in a row. */

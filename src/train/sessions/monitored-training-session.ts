@@ -105,6 +105,7 @@ async function createSession(given: MonitoredTrainingOptions): Promise<Monitored
     scaffold.finalize(graph, () => new Saver({ log }));
     const { checkpointDir, maxWaitSecs = 7200, stepTimeoutSecs = 600 } = options;
     const stop = giveUp.signal;
+    let hasQueueRunners = false;
     const training = await openTraining({
       ...options,
       graph,
@@ -116,8 +117,10 @@ async function createSession(given: MonitoredTrainingOptions): Promise<Monitored
       stepMs: stepTimeoutSecs * 1000,
       signal: stop,
       log,
-      onReady: (again) => {
-        if (!again) startQueueRunners(training.background, { coordinator });
+      onReady: () => {
+        // Called again after a loss, also one during the start.
+        if (!hasQueueRunners) startQueueRunners(training.background, { coordinator });
+        hasQueueRunners = true;
       },
     });
     try {

@@ -32,7 +32,7 @@ export interface CheckpointServiceOptions {
   readonly directory: string;
   /** The number of copies of every shard on other hosts; default: 1. */
   readonly replicas?: number;
-  readonly log?: ((line: string) => void) | undefined;
+  readonly log?: (line: string) => void;
 }
 
 const CONFIRM = 'checkpoint-confirm';

@@ -55,7 +55,7 @@ export interface GatherRequest {
   /** Default: `consistent`. */
   readonly consistency?: ConsistencyOption;
   readonly signal?: AbortSignal;
-  readonly onProgress?: ((bytes: number) => void) | undefined;
+  readonly onProgress?: (bytes: number) => void;
 }
 
 export interface GathererOptions {

@@ -16,7 +16,7 @@ import {
 import { refuseOpenNetwork } from '../../cluster/spec/address-rules.js';
 import { type ClusterDict, ClusterSpec } from '../../cluster/spec/cluster-spec.js';
 import { type ClusterConfig, resolveConfig } from '../../cluster/spec/config.js';
-import { securityOf } from '../../cluster/spec/security.js';
+import { type Security, securityOf } from '../../cluster/spec/security.js';
 import { parseTaskId } from '../../cluster/spec/task-id.js';
 import { isShoalError, messageOf, ShoalError } from '../../errors/errors.js';
 import { EXIT } from '../../errors/exit-codes.js';
@@ -88,8 +88,11 @@ export class Server extends ClusterServer {
   }
 
   override async close(): Promise<void> {
-    await this.checkpoints.close();
-    await super.close();
+    try {
+      await this.checkpoints.close();
+    } finally {
+      await super.close();
+    }
   }
 }
 
@@ -100,11 +103,14 @@ export function serverAt(target: string | undefined): Server | undefined {
 }
 
 /** The options that come from the configuration of a task. */
-export function configured(config: ClusterConfig): ClusterServerOptions {
+export function configured(
+  config: ClusterConfig,
+  security: Security = securityOf(config, config.task),
+): ClusterServerOptions {
   return {
     spec: config.spec,
     self: config.task,
-    security: securityOf(config, config.task),
+    security,
     clusterName: config.clusterName.value,
     listen: config.listen.value,
     tfPort: config.tfPort.value,
