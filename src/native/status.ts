@@ -53,7 +53,7 @@ export function statusError(status: Pointer, context: CallContext = {}): ShoalEr
 
 export function tensorFlowError(code: number, message: string, context: CallContext = {}): TensorFlowError {
   const name = (TF_CODE_NAMES[code] ?? 'UNKNOWN') as TfCodeName;
-  const text = describe(name, message.trim());
+  const text = describe(name, message.replace(/^[=\s]+/, '').trimEnd());
   const device = /\/job:[\w-]+(?:\/replica:\d+)?\/task:\d+(?:\/device:\w+:\d+)?/.exec(message)?.[0];
   const task = device && /\/job:[\w-]+/.exec(device)?.[0] + (/\/task:\d+/.exec(device)?.[0] ?? '');
   return new TensorFlowError(name, text, {
@@ -64,7 +64,7 @@ export function tensorFlowError(code: number, message: string, context: CallCont
   });
 }
 
-/** Log lines show the first line of a message, which TensorFlow may leave empty or fill with a task's name alone. */
+/** Log lines show the first line of a message, which TensorFlow may leave empty, or fill with `===` or a task's name. */
 function describe(code: TfCodeName, message: string): string {
   const [, from, rest = message] = /^From (\/job:\S+):\s*(.*)$/s.exec(message) ?? [];
   const task = from?.replace(/\/replica:\d+/, '');
