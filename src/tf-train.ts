@@ -1,28 +1,3 @@
 /** The `tf.train` of `import { tf } from 'shoal'`: optimizers, and TensorFlow 1's queue input. */
-export {
-  addQueueRunner,
-  type BatchOptions,
-  batch,
-  fifoQueue,
-  type LoopCoordinator,
-  limitEpochs,
-  matchFilenamesOnce,
-  type PrefetchQueueOptions,
-  paddingFifoQueue,
-  prefetchQueue,
-  Queue,
-  type QueueOptions,
-  QueueRunner,
-  type QueueRunnerParts,
-  type RandomShuffleQueueOptions,
-  type Reader,
-  type ReaderOptions,
-  randomShuffleQueue,
-  type StringInputProducerOptions,
-  shuffleBatch,
-  stringInputProducer,
-  TextLineReader,
-  TFRecordReader,
-  WholeFileReader,
-} from './input/queues/queues.js';
+export * from './input/queues/queues.js';
 export * from './optimizers/index.js';

@@ -24,4 +24,10 @@ export {
   QueueRunner,
   type QueueRunnerParts,
 } from './queue-runner.js';
-export { Reader, type ReaderOptions, TextLineReader, TFRecordReader, WholeFileReader } from './readers.js';
+export {
+  type Reader,
+  type ReaderOptions,
+  TextLineReader,
+  TFRecordReader,
+  WholeFileReader,
+} from './readers.js';
