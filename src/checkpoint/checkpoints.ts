@@ -33,6 +33,8 @@ export interface CheckpointsOptions extends SaveContext {
   readonly directory?: string;
   readonly roots?: readonly string[];
   readonly waitForHolders?: HolderWait;
+  /** Whether this process belongs to no cluster; default: false. */
+  readonly isAlone?: boolean;
   /** Checkpoints of another job are not restored. */
   readonly job?: string;
   /** How often a save is attempted; default: 3. */

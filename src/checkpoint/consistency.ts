@@ -18,6 +18,9 @@ export function consistencyOf(given: ConsistencyOption = 'consistent'): Consiste
   return FORMER[given];
 }
 
+/** The value that is written to a manifest: the first release reads only these. */
+export const STORED = { consistent: 'cut', relaxed: 'loose', imported: 'imported' } as const;
+
 /** The value in a manifest. */
 export const ConsistencySchema = v.pipe(
   v.picklist(['consistent', 'relaxed', 'imported', 'cut', 'loose']),

@@ -9,7 +9,7 @@
 import * as v from 'valibot';
 import { crc32c } from '../bytes/crc32c.js';
 import { ShoalError } from '../errors/errors.js';
-import { ConsistencySchema } from './consistency.js';
+import { ConsistencySchema, STORED } from './consistency.js';
 import { damaged, decodeSealed, encodeSealed } from './sealed-json.js';
 import { CHUNK_BYTES } from './shard-image.js';
 
@@ -69,7 +69,8 @@ export type ManifestFile = v.InferOutput<typeof FileSchema>;
 
 /** Fails if the manifest is too large to be read back. */
 export function encodeManifest(manifest: Manifest): Uint8Array {
-  return encodeSealed(manifest, {
+  const stored = { ...manifest, consistency: STORED[manifest.consistency] };
+  return encodeSealed(stored, {
     what: `The manifest of ${manifest.prefix}`,
     maxBytes: MAX_MANIFEST_BYTES,
   });

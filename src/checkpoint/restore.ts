@@ -27,6 +27,8 @@ export interface RestoreContext {
    * are reachable, or the wait timed out.
    */
   readonly waitForHolders?: HolderWait;
+  /** Whether this process belongs to no cluster: it cannot reach the shards of other tasks. Default: false. */
+  readonly isAlone?: boolean;
   readonly log?: (line: string) => void;
 }
 
@@ -192,6 +194,8 @@ export async function restoreNewest(
       request.signal?.throwIfAborted();
       // A task lost meanwhile is no reason to use an older checkpoint.
       if (!(error instanceof NotRestorable)) throw error;
+      if (context.isAlone && error.code === 'SHOAL_UNREACHABLE' && one.chief.task !== '')
+        throw ofCluster(one, error);
       skip(one.prefix, error);
     }
   }
@@ -223,6 +227,19 @@ async function retryManifest(
 }
 
 const isUnreadable = (one: Manifest | UnreadableManifest): one is UnreadableManifest => 'error' in one;
+
+/** The shards exist, so an older checkpoint would discard steps. */
+function ofCluster({ prefix, files }: Manifest, cause: ShoalError): ShoalError {
+  const places = [...new Set(files.flatMap((file) => file.places))].sort();
+  return new ShoalError(
+    'SHOAL_UNREACHABLE',
+    `${prefix} was saved by a cluster, and a process alone does not find its files: they are on ${places.join(', ')}`,
+    {
+      hint: 'Run the job with as many ps and workers as before, or in another directory; `shoal checkpoint pull` copies it.',
+      cause,
+    },
+  );
+}
 
 /** The checkpoint itself is damaged or incomplete: another one may be restorable. */
 class NotRestorable extends ShoalError {}

@@ -235,7 +235,7 @@ class Save {
           for (const owner of effect.owners) {
             this.#runUngated(
               this.#context.owner(owner).drop(this.#attempt),
-              `${owner} could not be told to drop its snapshot`,
+              `${owner} could not drop its snapshot`,
             );
           }
           break;

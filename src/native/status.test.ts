@@ -40,10 +40,18 @@ describe('details parsed from a message', () => {
   test.each([
     [14, '', 'UNAVAILABLE: the connection to another task was lost'],
     [14, '\nAdditional GRPC error information', 'UNAVAILABLE: the connection to another task was lost'],
-    [14, 'From /job:ps/replica:0/task:1:\n', 'UNAVAILABLE: the connection to /job:ps/task:1 was lost'],
+    [
+      14,
+      'From /job:ps/replica:0/task:1:\n',
+      'UNAVAILABLE: the connection to another task was lost (reported by /job:ps/task:1)',
+    ],
     [14, '=====\nCall failed\n=====', 'UNAVAILABLE: Call failed'],
     [1, '', 'CANCELLED: TensorFlow reported no details'],
-    [3, 'From /job:ps/replica:0/task:1:\nbad shape', 'INVALID_ARGUMENT: /job:ps/task:1: bad shape'],
+    [
+      3,
+      'From /job:ps/replica:0/task:1:\nbad shape',
+      'INVALID_ARGUMENT: bad shape (reported by /job:ps/task:1)',
+    ],
   ])('code %i, %j: the first line is never empty', (code, text, line) => {
     expect(firstLineOf(tensorFlowError(code, text))).toBe(line);
   });

@@ -67,15 +67,14 @@ export function tensorFlowError(code: number, message: string, context: CallCont
 /** Log lines show the first line of a message, which TensorFlow may leave empty, or fill with `===` or a task's name. */
 function describe(code: TfCodeName, message: string): string {
   const [, from, rest = message] = /^From (\/job:\S+):\s*(.*)$/s.exec(message) ?? [];
-  const task = from?.replace(/\/replica:\d+/, '');
+  // The task that reported the error, which may be about another one.
+  const source = from ? ` (reported by ${from.replace(/\/replica:\d+/, '')})` : '';
   if (rest === '' || rest.startsWith('Additional GRPC error')) {
     const what =
-      code === 'UNAVAILABLE'
-        ? `the connection to ${task ?? 'another task'} was lost`
-        : `TensorFlow reported no details${task ? ` of the error on ${task}` : ''}`;
-    return `${what}\n${rest}`.trimEnd();
+      code === 'UNAVAILABLE' ? 'the connection to another task was lost' : 'TensorFlow reported no details';
+    return `${what}${source}\n${rest}`.trimEnd();
   }
-  return task ? `${task}: ${rest}` : rest;
+  return rest.replace(/^.*/, (line) => line + source);
 }
 
 function opIn(message: string): string | undefined {

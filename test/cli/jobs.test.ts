@@ -61,7 +61,7 @@ test('a syntax error is shown with line and column', async () => {
 
 test.each([
   ['no default export', 'export const model = 1;', 'has no default export (it exports model)'],
-  ['an object that is not a job', 'export default { name: "x" };', 'is no job but a plain object'],
+  ['an object that is not a job', 'export default { name: "x" };', 'is not a job: it is a plain object'],
 ])('a file with %s is rejected with an example', async (_, text, reason) => {
   const { code, stderr } = await load(text);
   expect(code).toBe(1);

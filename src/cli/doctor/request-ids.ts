@@ -20,7 +20,11 @@ export function checkRequestIds(env: Readonly<NodeJS.ProcessEnv>): Finding | und
   try {
     const survey = surveyRequestIds(places.found);
     if (survey.repairable)
-      return ok('request ids', 'TensorFlow’s colliding ids are patched when a server starts', { ...survey });
+      return ok(
+        'request ids',
+        'TensorFlow’s duplicate request ids can be repaired, which a server does when it starts',
+        { ...survey },
+      );
     const summary = `TensorFlow’s colliding ids cannot be patched: ${survey.why}; about one step in 100,000 may be aborted`;
     return warning('request ids', summary, fix, { ...survey });
   } catch (error) {

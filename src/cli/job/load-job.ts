@@ -61,7 +61,7 @@ export async function loadJob(file: string, args: readonly string[]): Promise<Jo
     throw notAJob(path, `has no default export${names && ` (it exports ${names})`}`);
   }
   const { default: job } = module;
-  if (!isJob(job)) throw notAJob(path, `has a default export that is no job but ${kindOf(job)}`);
+  if (!isJob(job)) throw notAJob(path, `has a default export that is not a job: it is ${kindOf(job)}`);
   return job;
 }
 

@@ -3,7 +3,4 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { withGradientSection } from './state.js';
 
 const file = new URL('../../../FEATURES.md', import.meta.url);
-writeFileSync(
-  file,
-  withGradientSection(existsSync(file) ? readFileSync(file, 'utf8') : '# What Shoal has\n'),
-);
+writeFileSync(file, withGradientSection(existsSync(file) ? readFileSync(file, 'utf8') : '# Features\n'));

@@ -18,7 +18,7 @@ it('sweeps now and every hour until it is stopped, whether or not a sweep fails'
   await vi.advanceTimersByTimeAsync(2 * SWEEP_EVERY_MS);
   expect(calls).toEqual([true, false, false]);
   expect(lines).toEqual([
-    'removed 3 unfinished files of earlier writers',
+    'removed 3 incomplete files of earlier runs',
     'cannot remove unfinished files: the disk hangs',
   ]);
   stop();

@@ -26,7 +26,7 @@ export function sweepOwn(store: Pick<Store, 'sweep'>): Promise<number> {
 export function report(swept: Promise<number>, log: Log): void {
   swept.then(
     (count) => {
-      if (count > 0) log?.(`removed ${count} unfinished files of earlier writers`);
+      if (count > 0) log?.(`removed ${count} incomplete files of earlier runs`);
     },
     (error: unknown) => log?.(`cannot remove unfinished files: ${messageOf(error)}`),
   );

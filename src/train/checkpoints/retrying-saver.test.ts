@@ -17,5 +17,7 @@ test('saves that are abandoned during one recovery are logged once', async () =>
   expect(await saves.save(runner, 7)).toBe(false);
   expect(await saves.save(runner, 7)).toBe(false);
   expect(saves.retryInMs).toBeGreaterThan(0);
-  expect(lines).toEqual(['the save of step 7 was abandoned: the cluster is being recovered']);
+  expect(lines).toEqual([
+    'the save of step 7 was abandoned: the cluster is being recovered; the next save follows',
+  ]);
 });

@@ -106,7 +106,10 @@ export class RetryingSaver {
       this.#retryAt = this.#now() + waitMs;
       this.#failure = error;
       if (recoveryGuard?.isStable === false) {
-        if (!this.#isAbandoned) log(`the save of step ${step} was abandoned: the cluster is being recovered`);
+        if (!this.#isAbandoned)
+          log(
+            `the save of step ${step} was abandoned: the cluster is being recovered; the next save follows`,
+          );
         this.#isAbandoned = true;
         return false;
       }

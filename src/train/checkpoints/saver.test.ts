@@ -4,8 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { askPython } from '../../../test/python.js';
+import { decodeManifest, encodeManifest } from '../../checkpoint/manifest.js';
+import { fileBlob } from '../../checkpoint/names.js';
 import { Graph } from '../../graph/graph.js';
-
 import { Session } from '../../session/session.js';
 import * as tf from '../../tf.js';
 import { getOrCreateGlobalStep } from '../../variables/global-step.js';
@@ -67,6 +68,30 @@ describe('a saver in one process', () => {
       code: 'SHOAL_CORRUPT',
       message: expect.stringMatching(/There are 1 checkpoints, and none can be restored/) as string,
     });
+  });
+
+  test('does not use an older checkpoint if the shards of the newest are on the tasks of a cluster', async () => {
+    const one = model(1);
+    await using session = await Session.create({ graph: one.graph });
+    await session.run(one.init);
+    const saver = new Saver();
+    await saver.save(session, join(dir, 'model.ckpt'), { globalStep: 1 });
+    await saver.save(session, join(dir, 'model.ckpt'), { globalStep: 2 });
+    const manifests = await readdir(join(dir, 'manifests'));
+    for (const name of manifests) {
+      const path = join(dir, 'manifests', name);
+      const manifest = decodeManifest(await readFile(path), name);
+      if (manifest.step !== 2) continue;
+      const chief = { task: '/job:worker/task:0', incarnation: 1 };
+      const files = manifest.files.map((file) => ({ ...file, places: ['ps/0'] }));
+      await writeFile(path, encodeManifest({ ...manifest, chief, files }));
+      await rm(
+        join(dir, fileBlob('', manifest, manifest.files.find(({ file }) => file.includes('data'))!.file)),
+      );
+    }
+    await expect(new Saver().restoreNewest(session, dir)).rejects.toThrow(
+      /model.ckpt-2 was saved by a cluster, .* they are on ps\/0/,
+    );
   });
 
   test('saves what Python TensorFlow reads bit for bit, and restores it with another partitioning', async () => {

@@ -352,6 +352,8 @@ export class Saver implements SaverLike {
         owner: () => service,
         // One incarnation per process, to distinguish the files of earlier processes.
         chief: { task: '', incarnation: Math.floor(performance.timeOrigin) },
+        // A shared directory has the shards of all tasks.
+        isAlone: url === DEFAULTS.store,
         roots: [root],
       });
       const saved = named.map(({ variable, key }) => savedVariable(variable, key));
