@@ -35,8 +35,10 @@ function seeded(seed: number): () => number {
 /** Holds every batch back for so long. */
 const pace = (name: string, ms: number) => writeFileSync(join(folder, `${name}.pace`), String(1000 * ms));
 
-const cluster = (name: string, ps: number, workers: number, env: NodeJS.ProcessEnv = {}) =>
-  TaskProcesses.create('count-job.ts', ps, workers, {
+function cluster(name: string, ps: number, workers: number, env: NodeJS.ProcessEnv = {}) {
+  // A test that is repeated must not find the checkpoints of its first attempt.
+  rmSync(join(folder, name), { recursive: true, force: true });
+  return TaskProcesses.create('count-job.ts', ps, workers, {
     COUNT_PACE: join(folder, `${name}.pace`),
     TASKS_ROOT: join(folder, name),
     COUNT_FILES: join(folder, 'records-*'),
@@ -44,6 +46,7 @@ const cluster = (name: string, ps: number, workers: number, env: NodeJS.ProcessE
     COUNT_EPOCHS: String(EPOCHS),
     ...env,
   });
+}
 
 /** How many records were applied 0 times, how many once, up to 4 times, by the two tables. */
 function timesApplied(chief: TaskProcess): Record<string, unknown> {
@@ -58,7 +61,7 @@ const ALL_ONCE_AN_EPOCH = { a: EVERY_EPOCH, b: EVERY_EPOCH };
 
 describe('every record is applied once in each epoch', () => {
   test('by three workers of which two are killed at random', { timeout: TIMEOUT }, async () => {
-    pace('workers', 200);
+    pace('workers', 1000);
     await using tasks = await cluster('workers', 2, 3, { COUNT_SAVE_SECS: '1' });
     const random = seeded(3);
     tasks.start('ps', 0);
@@ -113,7 +116,7 @@ describe('every record is applied once in each epoch', () => {
   test('of a plain dataset of files, in batches that shards are no multiple of', {
     timeout: TIMEOUT,
   }, async () => {
-    pace('dataset', 300);
+    pace('dataset', 2000);
     await using tasks = await cluster('dataset', 2, 2, { COUNT_INPUT: 'dataset', COUNT_BATCH: '7' });
     tasks.start('ps', 0);
     tasks.start('ps', 1);
@@ -131,7 +134,8 @@ describe('every record is applied once in each epoch', () => {
   });
 
   test('with a step that one ps has and the other has not: all go back', { timeout: TIMEOUT }, async () => {
-    pace('part', 300);
+    // Slow at first: on a busy machine the chief alone must not reach the end before the worker has started.
+    pace('part', 3000);
     await using tasks = await cluster('part', 2, 2, {
       // Seldom: a worker that rests for a save makes no step.
       COUNT_SAVE_SECS: '5',
@@ -145,13 +149,16 @@ describe('every record is applied once in each epoch', () => {
       const worker = tasks.start('worker', 1);
       await chief.said(/saved model.ckpt-[1-9]/, 120_000);
       await worker.said(/step \d+ of/, 120_000);
+      pace('part', 300);
+      await sleep(3000);
       // A step of the worker is made on the one ps, and waits for the other.
       ps[1].child.kill('SIGSTOP');
       await sleep(2000);
       worker.child.kill('SIGKILL');
       await worker.exit;
+      pace('part', 3000);
       ps[1].child.kill('SIGCONT');
-      return chief.said(/applied in part: all go back to the newest checkpoint/, 10_000).then(
+      return chief.said(/applied in part: all go back to the newest checkpoint/, 30_000).then(
         () => true,
         () => false,
       );

@@ -32,6 +32,11 @@ function replica(target: number) {
 describe('SyncReplicasHook', () => {
   it('trains as one process does on the joined batch', async () => {
     const { target: master } = TensorFlowServer.start({ host: '127.0.0.1', port: 0 });
+    let ready = 0;
+    let begin = () => {};
+    const begun = new Promise<void>((resolve) => {
+      begin = resolve;
+    });
     const train = async (index: number) => {
       const { graph, optimizer, trainOp, w } = replica(TARGETS[index] as number);
       const isChief = index === 0;
@@ -46,6 +51,9 @@ describe('SyncReplicasHook', () => {
           log: () => {},
         },
         async (session) => {
+          // Tokens belong to no worker: one that starts early could take both of the first step.
+          if (++ready === TARGETS.length) begin();
+          await begun;
           while (!session.shouldStop()) {
             await session.run(trainOp);
             steps += 1;
