@@ -69,6 +69,8 @@ test('a worker killed in the middle: its records go to the others, and the last 
 test('all killed in the middle: started again, the ledger goes on where the checkpoint is', {
   timeout: TIMEOUT,
 }, async () => {
+  // A repeated test must not find the checkpoints of its first attempt.
+  rmSync(join(folder, 'all'), { recursive: true, force: true });
   pace('all', 500);
   {
     await using tasks = await cluster('all', 1, 2);
