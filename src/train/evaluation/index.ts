@@ -5,7 +5,6 @@ export {
   type BestCheckpointsOptions,
   type BestPolicy,
 } from './best-checkpoints.js';
-export { CheckpointSource, type CheckpointSourceOptions } from './checkpoint-source.js';
 export { type Evaluation, evaluate, type Results, type StreamingMetric } from './evaluate.js';
 export { EvaluationHook, type EvaluationHookOptions } from './evaluation-hook.js';
 export { type EvaluatorOptions, type EvaluatorOutcome, evaluateRepeatedly } from './evaluator.js';

@@ -22,7 +22,7 @@ export {
   type HookSetup,
   type MaybePromise,
   type SessionRunArgs,
-  SessionRunContext,
+  type SessionRunContext,
   SessionRunHook,
   type SessionRunValues,
 } from './session-run-hook.js';
