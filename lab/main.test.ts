@@ -36,7 +36,7 @@ describe('npm run lab', () => {
     const { code, stdout } = await lab([]);
     expect(code).toBe(0);
     expect(stdout).toMatch(/^ {2}cleanup +a lab leaves nothing/m);
-    expect(stdout).toMatch(/^ {2}hosts +hosts have networks/m);
+    expect(stdout).toMatch(/^ {2}hosts +hosts have separate networks/m);
   });
 
   it('shows the flags of an experiment', async () => {

@@ -23,6 +23,6 @@ test('closing a session whose ps is frozen is abandoned, and the log states what
   worker.child.kill('SIGUSR2');
   expect(await worker.exit, worker.output()).toBe(0);
   expect(worker.output()).toMatch(
-    /the session could not be closed: Closing a session did not end .*: it waits for TensorFlow’s own close\n[\s\S]*closed\n$/,
+    /the session could not be closed: Closing a session timed out .*, waiting for TensorFlow’s own close\n[\s\S]*closed\n$/,
   );
 });
