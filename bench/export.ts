@@ -2,8 +2,8 @@
  * Exports a model from two ps to a worker, and loads the exports, against Python. Python's builder needs a disk that
  * all tasks share, and has one here; each of Shoal's tasks has its own directory.
  *
- * Shoal publishes an export after it was flushed to the disk and read back. Python's export is in the page cache. So
- * there are two rows: one with Python's export as it is, and one that includes flushing its files.
+ * Shoal publishes an export after it was flushed to the disk. Python's export is in the page cache. So there are two
+ * rows: one with Python's export as it is, and one that includes flushing its files.
  *
  * Shoal writes past the page cache, so the first load of an export reads from the disk and leaves the files in the page
  * cache for the next one. Each load is therefore measured twice: with the files in the page cache, and evicted from it.

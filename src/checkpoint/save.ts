@@ -71,6 +71,8 @@ export interface SaveRequest {
   /** How long workers may take to pause; default: that of `PauseControl`. */
   readonly pauseTimeoutMs?: number;
   readonly snapshotMs?: number;
+  /** Whether every copy of a shard is read back from its disk before the commit; default: true. */
+  readonly readBack?: boolean;
   /** A write without progress for this long fails. */
   readonly stallMs?: number;
 }
@@ -309,7 +311,7 @@ class Save {
   }
 
   #write(owners: readonly string[]): void {
-    const { stallMs = 300_000, onProgress, checkPrefix } = this.#request;
+    const { stallMs = 300_000, onProgress, checkPrefix, readBack = true } = this.#request;
     const { store, namespace } = this.#context;
     this.#deadline(stallMs, 'write anything');
     const checked = checkPrefix?.(this.#prefix) ?? Promise.resolve();
@@ -321,7 +323,8 @@ class Save {
         const sum = [...this.#bytes.values()].reduce((a, b) => a + b, 0);
         onProgress?.({ phase: 'writing', bytes: sum, total: this.#total });
       };
-      const request = { ...this.#name, namespace, store: store.url, shard, shards: owners.length };
+      const shards = owners.length;
+      const request = { ...this.#name, namespace, store: store.url, shard, shards, readBack };
       this.#begin(
         checked
           .then(() =>

@@ -20,6 +20,8 @@ export const WriteSchema = v.object({
   store: Text,
   shard: Count,
   shards: Count,
+  /** Whether every copy is read back from its disk; default: true. */
+  readBack: v.optional(v.boolean(), true),
 });
 export const DropSchema = v.object({ attempt: Text });
 export const RestoreSchema = v.object({
@@ -30,7 +32,7 @@ export const RestoreSchema = v.object({
 });
 
 export type SnapshotRequest = v.InferOutput<typeof SnapshotSchema>;
-export type WriteRequest = v.InferOutput<typeof WriteSchema>;
+export type WriteRequest = v.InferInput<typeof WriteSchema>;
 export type RestoreRequest = v.InferOutput<typeof RestoreSchema>;
 
 const WrittenSchema = v.object({
@@ -61,7 +63,7 @@ export interface OwnerOptions {
 export interface ShardOwner {
   /** Takes references to the current values of the variables and keeps them. */
   snapshot(request: SnapshotRequest, options?: OwnerOptions): Promise<{ readonly bytes: number }>;
-  /** Streams the snapshot to the store, reads it back, and releases it. */
+  /** Streams the snapshot to the store, reads it back unless the request declines that, and releases it. */
   write(request: WriteRequest, options?: OwnerOptions): Promise<WrittenShard>;
   /** Releases the snapshot of an attempt, if there is one. */
   drop(attempt: string, options?: OwnerOptions): Promise<void>;

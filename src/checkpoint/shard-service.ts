@@ -136,13 +136,14 @@ export class ShardService implements ShardOwner {
     const file = dataFile(request.prefix, request.shard, request.shards);
     const blob = fileBlob(request.namespace, request, file);
     const { image } = held;
+    const { readBack = true } = request;
     try {
       await faultPoint('checkpoint.write.before');
       const put = await store.put(blob, counted(image.source, onProgress), {
         signal,
         size: image.size,
         crc32c: () => image.sums().crc32c,
-        readBack: true,
+        readBack,
         lasting: true,
         // The blob name is unique to the attempt.
         isNew: true,
@@ -151,7 +152,7 @@ export class ShardService implements ShardOwner {
       await faultPoint('checkpoint.write.after');
       const { index, chunks, crc32c } = image.sums();
       const others = put.places.filter((place) => !put.readBack?.includes(place));
-      await readBack(store, blob, others, { size: image.size, crc32c }, signal);
+      if (readBack) await verifyCopies(store, blob, others, { size: image.size, crc32c }, signal);
       await faultPoint('checkpoint.write.verified');
       return {
         file: { file, size: image.size, crc32c, chunks: encodeChunks(chunks), places: [...put.places] },
@@ -273,7 +274,7 @@ function counted(source: BlobSource, onProgress: ((bytes: number) => void) | und
 }
 
 /** Verifies every copy at its holder. */
-async function readBack(
+async function verifyCopies(
   store: Store,
   blob: string,
   places: readonly string[],

@@ -1,7 +1,7 @@
 /**
  * Copies a consistent snapshot of variables from the tasks that hold them to the disk of this task, as a tensor bundle,
  * for an export. It is a save whose store is the disk of the requesting task: it pauses the workers, takes a snapshot,
- * and streams and verifies the shards as every save does. No value passes through the memory of this task.
+ * and streams the shards as every save does, but does not read them back. No value passes through the memory of this task.
  *
  * Only the chief can order it. Other tasks send a request to the chief.
  */
@@ -158,6 +158,8 @@ export class VariableGatherer {
         basename: BASENAME,
         step: () => Promise.resolve(0),
         consistency,
+        // The tasks still hold the values, and every loader verifies the checksums: docs/design/020.
+        readBack: false,
         signal,
         onProgress: ({ bytes }) => onProgress?.(bytes),
       },
