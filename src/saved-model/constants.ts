@@ -22,9 +22,10 @@ export const signatureConstants = {
   regressOutputs: 'outputs',
 } as const;
 
+export const INIT_OP_SIGNATURE = '__saved_model_init_op';
 /** Signatures that name ops for the loader instead of something to call. */
 export const RESERVED_SIGNATURES: ReadonlySet<string> = new Set([
-  '__saved_model_init_op',
+  INIT_OP_SIGNATURE,
   '__saved_model_train_op',
 ]);
 

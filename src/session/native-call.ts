@@ -102,7 +102,7 @@ function settle(
   }
 }
 
-function deadlineError(what: string, timeoutMs: number): ShoalError {
+export function deadlineError(what: string, timeoutMs: number): ShoalError {
   return new ShoalError(
     'SHOAL_TF_DEADLINE_EXCEEDED',
     `${what} timed out after ${timeoutMs} ms and was abandoned`,

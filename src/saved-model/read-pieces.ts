@@ -1,0 +1,171 @@
+/**
+ * Reads pieces of data files into TensorFlow's memory past the page cache, and verifies their checksums. Files are read
+ * in windows, in order, several at a time. A window within one piece whose alignment in memory matches that in the file
+ * is read without a copy, as Shoal writes large tensors; others go through aligned blocks.
+ */
+import { constants } from 'node:fs';
+import { type FileHandle, open } from 'node:fs/promises';
+import { throwIfAborted } from '../async/deadline.js';
+import { crc32c } from '../bytes/crc32c.js';
+import { ShoalError } from '../errors/errors.js';
+import { lendingViews } from '../native/pressure.js';
+import { BLOCK_BYTES, giveBlock, isAligned, SECTOR, takeBlock } from '../store/disk/aligned.js';
+import { fillFrom } from '../store/disk/read-back.js';
+import { Tensor } from '../tensor/tensor.js';
+import type { RestoredPiece } from './restore-feeds.js';
+
+/** The size and the alignment of windows in a file. */
+const WINDOW_BYTES = BLOCK_BYTES;
+const AT_ONCE = 6;
+
+/** A range of a piece, by its positions in the file. */
+interface Part {
+  readonly index: number;
+  readonly start: number;
+  readonly end: number;
+}
+
+interface Window {
+  readonly shard: number;
+  readonly number: number;
+  readonly parts: Part[];
+}
+
+/** The bytes of a window from `start` on; valid until `release`. */
+interface Filled {
+  readonly start: number;
+  readonly bytes: Uint8Array;
+  /** Whether the bytes are in the memory of their tensor. */
+  readonly isPlaced: boolean;
+  readonly release: () => void;
+}
+
+/** Opens files for reads past the page cache; undefined if the system or a file system does not support them. */
+export async function openUncached(paths: readonly string[]): Promise<FileHandle[] | undefined> {
+  if (constants.O_DIRECT === undefined) return undefined;
+  const files: FileHandle[] = [];
+  try {
+    for (const path of paths) files.push(await open(path, constants.O_RDONLY | constants.O_DIRECT));
+    return files;
+  } catch {
+    for (const file of files) await file.close();
+    return undefined;
+  }
+}
+
+/** The values of the pieces, in order; the caller disposes them. `files` has an open file for each shard. */
+export async function readPieces(
+  files: readonly FileHandle[],
+  pieces: readonly RestoredPiece[],
+  signal?: AbortSignal,
+): Promise<Tensor[]> {
+  const tensors: Tensor[] = [];
+  try {
+    await lendingViews(() => readInto(tensors, files, pieces, signal));
+    return pieces.map((_, index) => tensors[index]!);
+  } catch (error) {
+    for (const tensor of tensors) tensor?.dispose();
+    throw error;
+  }
+}
+
+async function readInto(
+  tensors: Tensor[],
+  files: readonly FileHandle[],
+  pieces: readonly RestoredPiece[],
+  signal?: AbortSignal,
+): Promise<void> {
+  const tensorOf = (index: number): Tensor => {
+    const { shape, dtype } = pieces[index]!;
+    tensors[index] ??= Tensor.allocate(shape, dtype);
+    return tensors[index];
+  };
+  const sums = pieces.map(() => 0);
+  const windows = windowsOf(pieces);
+  const underWay: { readonly window: Window; readonly filling: Promise<Filled> }[] = [];
+  const more = () => {
+    while (underWay.length < AT_ONCE) {
+      const { value: window, done } = windows.next();
+      if (done) return;
+      const filling = fill(files[window.shard]!, window, pieces, tensorOf);
+      // Awaited below, in order.
+      filling.catch(() => {});
+      underWay.push({ window, filling });
+    }
+  };
+  try {
+    for (more(); underWay.length > 0; more()) {
+      throwIfAborted('reading variables', signal);
+      const { window, filling } = underWay[0]!;
+      const { start, bytes, isPlaced, release } = await filling;
+      underWay.shift();
+      for (const part of window.parts) {
+        const range = bytes.subarray(part.start - start, part.end - start);
+        if (!isPlaced) tensorOf(part.index).setBytes(range, part.start - pieces[part.index]!.piece.offset);
+        sums[part.index] = crc32c(range, sums[part.index]);
+      }
+      release();
+    }
+  } finally {
+    // The caller may then close the files.
+    for (const { filling } of underWay)
+      await filling.then(
+        ({ release }) => release(),
+        () => {},
+      );
+  }
+  pieces.forEach(({ output, piece }, index) => {
+    // Pieces without bytes have no window.
+    tensorOf(index);
+    if (sums[index] !== piece.crc32c)
+      throw new ShoalError('SHOAL_CORRUPT', `The value of ${output} does not match its checksum`);
+  });
+}
+
+/** The windows that contain the pieces, in the order of the files. */
+function* windowsOf(pieces: readonly RestoredPiece[]): Generator<Window, void> {
+  const inOrder = pieces
+    .map(({ piece }, index) => ({ ...piece, index }))
+    .sort((a, b) => a.shard - b.shard || a.offset - b.offset);
+  let window: Window | undefined;
+  for (const { shard, offset, size, index } of inOrder) {
+    for (let start = offset; start < offset + size; ) {
+      const number = Math.floor(start / WINDOW_BYTES);
+      const end = Math.min(offset + size, (number + 1) * WINDOW_BYTES);
+      if (window?.shard !== shard || window.number !== number) {
+        if (window) yield window;
+        window = { shard, number, parts: [] };
+      }
+      window.parts.push({ index, start, end });
+      start = end;
+    }
+  }
+  if (window) yield window;
+}
+
+async function fill(
+  file: FileHandle,
+  { parts }: Window,
+  pieces: readonly RestoredPiece[],
+  tensorOf: (index: number) => Tensor,
+): Promise<Filled> {
+  const [first] = parts as [Part];
+  const end = parts.reduce((most, part) => Math.max(most, part.end), 0);
+  const { offset } = pieces[first.index]!.piece;
+  const lent =
+    parts.length === 1
+      ? tensorOf(first.index).lendBytes(first.start - offset, first.end - offset)
+      : undefined;
+  const isPlaced = lent !== undefined && isAligned(lent.bytes, first.start);
+  if (!isPlaced) lent?.giveBack();
+  const start = isPlaced ? first.start : first.start - (first.start % SECTOR);
+  const bytes = isPlaced ? lent.bytes : takeBlock();
+  const release = isPlaced ? lent.giveBack : () => giveBlock(bytes);
+  try {
+    await fillFrom(file, start, bytes, end - start);
+    return { start, bytes, isPlaced, release };
+  } catch (error) {
+    release();
+    throw error;
+  }
+}
