@@ -90,7 +90,8 @@ async function readValues(
   if (!bundle) return false;
   const { shards } = bundle.index;
   const pieces = restoredPieces(meta, bundle.index);
-  if (pieces.reduce((sum, { piece }) => sum + piece.size, 0) < minBytes) return false;
+  const bytes = pieces.reduce((sum, { piece }) => sum + piece.size, 0);
+  if (bytes === 0 || bytes < minBytes) return false;
   const names = Array.from({ length: shards }, (_, shard) => dataFile(VARIABLES_PREFIX, shard, shards));
   const files = await openUncached(names.map((name) => join(folder, name)));
   if (!files) return false;

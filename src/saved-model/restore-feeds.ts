@@ -3,6 +3,7 @@
  * variable by a RestoreV2 op, which reads the file, and ops that assign its outputs. With values fed for all outputs of
  * a RestoreV2 op, that op does not run, and the assignments work as usual.
  */
+import { ByteReader } from '../bytes/reader.js';
 import type { BundleIndex, BundlePiece } from '../formats/tensor-bundle/bundle-index.js';
 import { elementBytes } from '../formats/tensor-bundle/dtypes.js';
 import { boxOf, elementCount, formatShapeAndSlice } from '../formats/tensor-bundle/slice.js';
@@ -71,9 +72,17 @@ function findPiece(
 function constantStrings(node: NodeDef | undefined, count: number): string[] | undefined {
   const value = node?.op === 'Const' ? node.attr.value?.value : undefined;
   if (value?.case !== 'tensor') return undefined;
-  const { stringVal, tensorShape } = value.value;
+  const { stringVal, tensorContent, tensorShape } = value.value;
   if (tensorShape?.dim.length !== 1 || Number(tensorShape.dim[0]!.size) !== count) return undefined;
+  if (tensorContent.length > 0) return packedStrings(tensorContent, count, node!.name);
   // A constant may omit elements that repeat its last one.
   const last = stringVal.at(-1) ?? new Uint8Array();
   return Array.from({ length: count }, (_, i) => Buffer.from(stringVal[i] ?? last).toString());
+}
+
+/** Strings as the C API stores them in a constant: the length of each, then the bytes of all. */
+function packedStrings(bytes: Uint8Array, count: number, source: string): string[] {
+  const reader = new ByteReader(bytes, source);
+  const lengths = Array.from({ length: count }, () => reader.varint('the length of a string'));
+  return lengths.map((length) => Buffer.from(reader.take(length, 'a string')).toString());
 }
