@@ -26,7 +26,7 @@ import {
 } from './constants.js';
 import { edgeOf } from './prune-graph.js';
 import { openUncached, readPieces } from './read-pieces.js';
-import { restoredPieces } from './restore-feeds.js';
+import { type RestoredPiece, restoredPieces } from './restore-feeds.js';
 import { namesOf } from './signature-def.js';
 
 /** Smaller models are left to TensorFlow. */
@@ -55,73 +55,78 @@ export async function loadDirectly(
   meta: MetaGraphDef,
   options: DirectLoadOptions,
 ): Promise<Session | undefined> {
-  const { timeoutMs, signal, config } = options;
+  const { timeoutMs, signal } = options;
   const until = performance.now() + timeoutMs;
   const limits = (): Limits => ({
     timeoutMs: Math.max(1, until - performance.now()),
     ...(signal ? { signal } : {}),
   });
-  const values = new Map<string, Tensor>();
+  const opened = await openFiles(directory, meta, options).catch(() => undefined);
+  if (!opened) return undefined;
+  const { files, pieces } = opened;
+  const stop = new AbortController();
+  const reading = readPieces(files, pieces, stop.signal);
+  const values = async () => {
+    const tensors = await withinLimits(reading, `Loading ${directory}`, limits());
+    return Object.fromEntries(pieces.map(({ output }, i) => [output, tensors[i]!]));
+  };
   try {
-    if (!(await readValues(values, directory, meta, options, limits()))) return undefined;
-    return await openSession(directory, meta, values, config, limits);
+    return await openSession(directory, meta, values, options.config, limits);
   } catch (error) {
     if (isAbandoned(error)) throw error;
     return undefined;
   } finally {
-    for (const value of values.values()) value.dispose();
+    stop.abort();
+    // Not awaited: on a disk that hangs, pending reads never end.
+    reading
+      .then(disposeAll, () => {})
+      .then(() => closeAll(files))
+      .catch(() => {});
   }
 }
 
 const isAbandoned = (error: unknown): boolean =>
   isShoalError(error, 'SHOAL_ABORTED') || isShoalError(error, 'SHOAL_TF_DEADLINE_EXCEEDED');
 
-/** Reads the values of the outputs that can be fed; false if TensorFlow reads them as fast or has to read them. */
-async function readValues(
-  values: Map<string, Tensor>,
+function disposeAll(tensors: readonly Tensor[]): void {
+  for (const tensor of tensors) tensor.dispose();
+}
+
+async function closeAll(files: readonly FileHandle[]): Promise<void> {
+  for (const file of files) await file.close();
+}
+
+/** As `withDeadline`, with the error of a native call that exceeds its deadline. */
+async function withinLimits<T>(work: Promise<T>, what: string, limits: Limits): Promise<T> {
+  try {
+    return await withDeadline(work, what, limits);
+  } catch (error) {
+    throw isShoalError(error, 'SHOAL_TIMEOUT') ? deadlineError(what, limits.timeoutMs) : error;
+  }
+}
+
+/** What to read, and the open data files; undefined if TensorFlow reads it as fast or has to read it. */
+async function openFiles(
   directory: string,
   meta: MetaGraphDef,
   { minBytes = MIN_BYTES, maxCached = MAX_CACHED }: DirectLoadOptions,
-  limits: Limits,
-): Promise<boolean> {
+): Promise<{ readonly files: FileHandle[]; readonly pieces: RestoredPiece[] } | undefined> {
   const folder = join(directory, VARIABLES_DIRECTORY);
-  await using index = new DirectoryReader(folder);
-  const bundle = await openVariables(index, directory, meta);
-  if (!bundle) return false;
-  const { shards } = bundle.index;
-  const pieces = restoredPieces(meta, bundle.index);
+  await using reader = new DirectoryReader(folder);
+  const bundle = await openVariables(reader, directory, meta);
+  if (!bundle) return undefined;
+  const { index } = bundle;
+  const pieces = restoredPieces(meta, index);
   const bytes = pieces.reduce((sum, { piece }) => sum + piece.size, 0);
-  if (bytes === 0 || bytes < minBytes) return false;
-  const names = Array.from({ length: shards }, (_, shard) => dataFile(VARIABLES_PREFIX, shard, shards));
-  const files = await openUncached(names.map((name) => join(folder, name)));
-  if (!files) return false;
-  const stop = new AbortController();
-  let reading: Promise<Tensor[]> | undefined;
-  try {
-    if ((await cachedPartOf(files)) > maxCached) return false;
-    reading = readPieces(files, pieces, stop.signal);
-    const found = await withDeadline(reading, `Loading ${directory}`, limits);
-    pieces.forEach(({ output }, i) => {
-      values.set(output, found[i]!);
-    });
-    return true;
-  } catch (error) {
-    stop.abort();
-    // It may have completed meanwhile.
-    reading?.then(
-      (tensors) => {
-        for (const tensor of tensors) tensor.dispose();
-      },
-      () => {},
-    );
-    throw isShoalError(error, 'SHOAL_TIMEOUT')
-      ? deadlineError(`Loading ${directory}`, limits.timeoutMs)
-      : error;
-  } finally {
-    const close = () => Promise.all(files.map((file) => file.close()));
-    // Not awaited: on a disk that hangs, pending reads never end.
-    (reading ?? Promise.resolve()).then(close, close).catch(() => {});
-  }
+  if (bytes === 0 || bytes < minBytes) return undefined;
+  const paths = Array.from({ length: index.shards }, (_, shard) =>
+    join(folder, dataFile(VARIABLES_PREFIX, shard, index.shards)),
+  );
+  const files = await openUncached(paths);
+  if (!files) return undefined;
+  if ((await cachedPartOf(files)) <= maxCached) return { files, pieces };
+  await closeAll(files);
+  return undefined;
 }
 
 async function cachedPartOf(files: readonly FileHandle[]): Promise<number> {
@@ -131,13 +136,14 @@ async function cachedPartOf(files: readonly FileHandle[]): Promise<number> {
     cached += size * (cachedPart(file.fd, size) ?? 0);
     total += size;
   }
-  return total === 0 ? 0 : cached / total;
+  return cached / total;
 }
 
+/** Imports the graph while the values are read. */
 async function openSession(
   directory: string,
   meta: MetaGraphDef,
-  values: ReadonlyMap<string, Tensor>,
+  values: () => Promise<Record<string, Tensor>>,
   config: SessionOptions['config'],
   limits: () => Limits,
 ): Promise<Session> {
@@ -149,7 +155,7 @@ async function openSession(
     const { restoreOpName, filenameTensorName } = meta.saverDef!;
     const assets = assetFeeds(directory, meta);
     const path = join(directory, VARIABLES_DIRECTORY, VARIABLES_PREFIX);
-    const feeds = { ...assets, [filenameTensorName]: path, ...Object.fromEntries(values) };
+    const feeds = { ...assets, [filenameTensorName]: path, ...(await values()) };
     await session.run(graph.operation(restoreOpName), { feeds, ...limits() });
     const initOp = initOpOf(meta);
     if (initOp) await session.run(graph.operation(initOp), { feeds: assets, ...limits() });

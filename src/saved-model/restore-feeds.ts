@@ -23,16 +23,16 @@ export interface RestoredPiece {
 }
 
 /**
- * The outputs that can be fed. An op is left out if one of its outputs is not a piece of fixed size, or if it is inside
- * a function, as in models of TensorFlow 2: TensorFlow then runs it.
+ * The outputs that can be fed; none for reference variables. An op is left out if one of its outputs is not a piece of
+ * fixed size, or if it is inside a function, as in models of TensorFlow 2: TensorFlow then runs it.
  */
 export function restoredPieces({ graphDef, saverDef }: MetaGraphDef, index: BundleIndex): RestoredPiece[] {
   if (!graphDef || !saverDef) return [];
   const nodes = nodesOf(graphDef);
-  return [...reach(nodes, [saverDef.restoreOpName])].flatMap((name) => {
-    const node = nodes.get(name);
-    return node?.op === 'RestoreV2' ? (piecesOf(node, nodes, index) ?? []) : [];
-  });
+  const restore = [...reach(nodes, [saverDef.restoreOpName])].flatMap((name) => nodes.get(name) ?? []);
+  // A reference variable copies a value that is fed, but takes over one that RestoreV2 returns.
+  if (restore.some(({ op }) => op === 'Assign')) return [];
+  return restore.flatMap((node) => (node.op === 'RestoreV2' ? (piecesOf(node, nodes, index) ?? []) : []));
 }
 
 function piecesOf(

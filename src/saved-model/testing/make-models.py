@@ -67,6 +67,23 @@ def tf1():
     os.remove(vocabulary)
 
 
+def tf1_resources():
+    """Resource variables, packed without alignment; one is larger than the windows in which files are read."""
+    v1 = tf.compat.v1
+    path = os.path.join(root, "tf1_resources")
+    with tf.Graph().as_default(), v1.Session() as session:
+        x = v1.placeholder(tf.float32, [], "x")
+        parts = [v1.get_variable(f"v{i}", [size], initializer=v1.random_normal_initializer(seed=i), use_resource=True)
+                 for i, size in enumerate([3, 1_300_001, 7, 40_000])]
+        steps = v1.get_variable("steps", [], tf.int64, initializer=v1.constant_initializer(5), use_resource=True)
+        # Single elements: sums in another order differ by more than 1e-6.
+        picked = x * tf.concat([part[::max(1, part.shape[0] // 5)] for part in parts], 0)
+        session.run(v1.global_variables_initializer())
+        v1.saved_model.simple_save(session, path, {"x": x}, {"picked": picked, "steps": tf.identity(steps)})
+        outputs = dict(zip(("picked", "steps"), session.run([picked, steps], {x: 2.0})))
+        note("tf1_resources", "serving_default", {"x": 2.0}, outputs)
+
+
 class Module(tf.Module):
     def __init__(self):
         self.w = tf.Variable(tf.random.stateless_normal([3, 2], [1, 2]))
@@ -125,6 +142,7 @@ def keras():
 
 
 tf1()
+tf1_resources()
 tf2()
 keras()
 print(json.dumps(cases))
