@@ -5,8 +5,8 @@
  * Shoal publishes an export after it was flushed to the disk. Python's export is in the page cache. So there are two
  * rows: one with Python's export as it is, and one that includes flushing its files.
  *
- * Shoal writes past the page cache, so the first load of an export reads from the disk and leaves the files in the page
- * cache for the next one. Each load is therefore measured twice: with the files in the page cache, and evicted from it.
+ * Shoal writes past the page cache, so the first load of an export reads from the disk. Python's loader leaves the files
+ * in the page cache. Each load is therefore measured twice: with the files in the page cache, and evicted from it.
  *
  * `--sizes=180,720` in MB, `--rounds=5`, `--dir=DIRECTORY` on the disk to measure. These are the defaults; DIRECTORY is
  * `.shoal`.

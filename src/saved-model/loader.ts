@@ -1,7 +1,7 @@
 /**
  * Loads SavedModels and calls their signatures. TensorFlow itself restores the variables, finds the assets and runs the
- * init op, for models of TensorFlow 1 as well as of TensorFlow 2 and Keras, except for large models that are not in the
- * page cache (load-directly.ts). The signatures are read from the files.
+ * init op, for models of TensorFlow 1 as well as of TensorFlow 2 and Keras, except for large ones
+ * (load-large-model.ts). The signatures are read from the files.
  * Each model has its own graph and session, so any number of models and versions can be loaded at the same time.
  */
 
@@ -16,7 +16,7 @@ import { Session } from '../session/session.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { checkFiles, damaged } from './check-files.js';
 import { RESERVED_SIGNATURES, tags as TAGS } from './constants.js';
-import { loadDirectly } from './load-directly.js';
+import { loadLargeModel } from './load-large-model.js';
 import { restoreMissingValues } from './missing-values.js';
 import { chooseMetaGraph, readSavedModel } from './read-model.js';
 import {
@@ -54,8 +54,8 @@ export async function loadSavedModel<S extends SignatureTypes = SignatureTypes>(
   const meta = model && chooseMetaGraph(model, tags, directory);
   if (meta) await checkFiles(directory, meta, { verify, signal });
   const limits = { timeoutMs, ...(signal ? { signal } : {}), ...(config ? { config } : {}) };
-  const direct = meta && (await loadDirectly(directory, meta, limits));
-  if (direct) return LoadedModel.open<S>(directory, tags, direct, meta);
+  const large = meta && (await loadLargeModel(directory, meta, limits));
+  if (large) return LoadedModel.open<S>(directory, tags, large, meta);
   const graph = new Graph();
   try {
     const { session, metaGraphDef } = await Session.load(directory, tags, { graph, ...limits });

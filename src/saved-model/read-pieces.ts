@@ -1,13 +1,15 @@
 /**
- * Reads pieces of data files into TensorFlow's memory past the page cache, and verifies their checksums. Files are read
- * in windows, in order, several at a time. A window within one piece whose alignment in memory matches that in the file
- * is read without a copy, as Shoal writes large tensors; others go through aligned blocks.
+ * Reads pieces of data files into TensorFlow's memory and verifies their checksums. Files that are not in the page cache
+ * are read past it. Files are read in windows, in order, several at a time. A window within one piece is read into its
+ * target; past the page cache, only if its alignment in memory matches that in the file, as in files that Shoal writes.
+ * Other windows go through aligned blocks.
  */
 import { constants } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 import { throwIfAborted } from '../async/deadline.js';
 import { crc32c } from '../bytes/crc32c.js';
 import { ShoalError } from '../errors/errors.js';
+import { cachedPart } from '../native/page-cache.js';
 import { lendingViews } from '../native/pressure.js';
 import { BLOCK_BYTES, giveBlock, isAligned, SECTOR, takeBlock } from '../store/disk/aligned.js';
 import { fillFrom } from '../store/disk/read-back.js';
@@ -40,22 +42,39 @@ interface Filled {
   readonly release: () => void;
 }
 
-/** Opens files for reads past the page cache; undefined if the system or a file system does not support them. */
-export async function openUncached(paths: readonly string[]): Promise<FileHandle[] | undefined> {
-  if (constants.O_DIRECT === undefined) return undefined;
-  const files: FileHandle[] = [];
+export interface DataFile {
+  readonly file: FileHandle;
+  /** Whether reads bypass the page cache. */
+  readonly isDirect: boolean;
+}
+
+/**
+ * Opens a file for reads past the page cache, unless more than `maxCached` of it, from 0 to 1, is in the page cache, or
+ * the system or the file system does not support such reads.
+ */
+export async function openData(path: string, maxCached: number): Promise<DataFile> {
+  const file = await open(path);
   try {
-    for (const path of paths) files.push(await open(path, constants.O_RDONLY | constants.O_DIRECT));
-    return files;
-  } catch {
-    for (const file of files) await file.close();
-    return undefined;
+    const { size } = await file.stat();
+    const isCached = (cachedPart(file.fd, size) ?? 0) > maxCached;
+    const direct = isCached ? undefined : await openDirect(path);
+    if (!direct) return { file, isDirect: false };
+    await file.close();
+    return { file: direct, isDirect: true };
+  } catch (error) {
+    await file.close();
+    throw error;
   }
+}
+
+async function openDirect(path: string): Promise<FileHandle | undefined> {
+  if (constants.O_DIRECT === undefined) return undefined;
+  return open(path, constants.O_RDONLY | constants.O_DIRECT).catch(() => undefined);
 }
 
 /** The values of the pieces, in order; the caller disposes them. `files` has an open file for each shard. */
 export async function readPieces(
-  files: readonly FileHandle[],
+  files: readonly DataFile[],
   pieces: readonly RestoredPiece[],
   signal?: AbortSignal,
 ): Promise<Tensor[]> {
@@ -71,7 +90,7 @@ export async function readPieces(
 
 async function readInto(
   tensors: Tensor[],
-  files: readonly FileHandle[],
+  files: readonly DataFile[],
   pieces: readonly RestoredPiece[],
   signal?: AbortSignal,
 ): Promise<void> {
@@ -144,7 +163,7 @@ function* windowsOf(pieces: readonly RestoredPiece[]): Generator<Window, void> {
 }
 
 async function fill(
-  file: FileHandle,
+  { file, isDirect }: DataFile,
   { parts }: Window,
   pieces: readonly RestoredPiece[],
   tensorOf: (index: number) => Tensor,
@@ -156,7 +175,7 @@ async function fill(
     parts.length === 1
       ? tensorOf(first.index).lendBytes(first.start - offset, first.end - offset)
       : undefined;
-  const isPlaced = lent !== undefined && isAligned(lent.bytes, first.start);
+  const isPlaced = lent !== undefined && (!isDirect || isAligned(lent.bytes, first.start));
   if (!isPlaced) lent?.giveBack();
   const start = isPlaced ? first.start : first.start - (first.start % SECTOR);
   const bytes = isPlaced ? lent.bytes : takeBlock();

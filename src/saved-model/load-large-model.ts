@@ -1,16 +1,13 @@
 /**
- * Loads a SavedModel as TensorFlow's loader does (import the graph, restore the variables, run the init op), but reads
- * the variables past the page cache. That is faster for large files that are not in the page cache. Files that are in
- * it, small models and everything unusual are left to TensorFlow's loader: docs/design/021.
+ * Loads a SavedModel with large variables as TensorFlow's loader does (import the graph, restore the variables, run the
+ * init op), but reads the variables itself, which is faster: docs/design/021.
  */
-import type { FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
 import { withDeadline } from '../async/deadline.js';
 import { isShoalError } from '../errors/errors.js';
 import { DirectoryReader } from '../formats/range-reader.js';
 import { dataFile } from '../formats/tensor-bundle/naming.js';
 import { Graph } from '../graph/graph.js';
-import { cachedPart } from '../native/page-cache.js';
 import type { MetaGraphDef } from '../proto/generated/model_pb.js';
 import { deadlineError } from '../session/native-call.js';
 import { type RunOptions, Session, type SessionOptions } from '../session/session.js';
@@ -25,22 +22,22 @@ import {
   VARIABLES_PREFIX,
 } from './constants.js';
 import { edgeOf } from './prune-graph.js';
-import { openUncached, readPieces } from './read-pieces.js';
+import { type DataFile, openData, readPieces } from './read-pieces.js';
 import { type RestoredPiece, restoredPieces } from './restore-feeds.js';
 import { namesOf } from './signature-def.js';
 
 /** Smaller models are left to TensorFlow. */
 const MIN_BYTES = 64 << 20;
-/** Files of which more is in the page cache are left to TensorFlow. */
+/** Files of which more is in the page cache are read through it. */
 const MAX_CACHED = 0.5;
 
-export interface DirectLoadOptions {
+export interface LargeModelOptions {
   readonly config?: SessionOptions['config'];
   readonly timeoutMs: number;
   readonly signal?: AbortSignal;
   /** The least size of the variables in bytes; default: 64 MiB. */
   readonly minBytes?: number;
-  /** The largest part of the files that may be in the page cache; default: one half. */
+  /** The largest part of a file that may be in the page cache if the file is read past it; default: one half. */
   readonly maxCached?: number;
 }
 
@@ -48,12 +45,12 @@ type Limits = Required<Pick<RunOptions, 'timeoutMs'>> & Pick<RunOptions, 'signal
 
 /**
  * Undefined if TensorFlow has to load the model. That includes models that cannot be loaded: TensorFlow finds the same
- * fault, so the error does not depend on the state of the page cache.
+ * fault, so its errors are those of every model.
  */
-export async function loadDirectly(
+export async function loadLargeModel(
   directory: string,
   meta: MetaGraphDef,
-  options: DirectLoadOptions,
+  options: LargeModelOptions,
 ): Promise<Session | undefined> {
   const { timeoutMs, signal } = options;
   const until = performance.now() + timeoutMs;
@@ -66,6 +63,8 @@ export async function loadDirectly(
   const { files, pieces } = opened;
   const stop = new AbortController();
   const reading = readPieces(files, pieces, stop.signal);
+  // Awaited when the session is open.
+  reading.catch(() => {});
   const values = async () => {
     const tensors = await withinLimits(reading, `Loading ${directory}`, limits());
     return Object.fromEntries(pieces.map(({ output }, i) => [output, tensors[i]!]));
@@ -92,8 +91,8 @@ function disposeAll(tensors: readonly Tensor[]): void {
   for (const tensor of tensors) tensor.dispose();
 }
 
-async function closeAll(files: readonly FileHandle[]): Promise<void> {
-  for (const file of files) await file.close();
+async function closeAll(files: readonly DataFile[]): Promise<void> {
+  for (const { file } of files) await file.close();
 }
 
 /** As `withDeadline`, with the error of a native call that exceeds its deadline. */
@@ -105,12 +104,12 @@ async function withinLimits<T>(work: Promise<T>, what: string, limits: Limits): 
   }
 }
 
-/** What to read, and the open data files; undefined if TensorFlow reads it as fast or has to read it. */
+/** What to read, and the open data files; undefined if TensorFlow has to read it. */
 async function openFiles(
   directory: string,
   meta: MetaGraphDef,
-  { minBytes = MIN_BYTES, maxCached = MAX_CACHED }: DirectLoadOptions,
-): Promise<{ readonly files: FileHandle[]; readonly pieces: RestoredPiece[] } | undefined> {
+  { minBytes = MIN_BYTES, maxCached = MAX_CACHED }: LargeModelOptions,
+): Promise<{ readonly files: DataFile[]; readonly pieces: RestoredPiece[] } | undefined> {
   const folder = join(directory, VARIABLES_DIRECTORY);
   await using reader = new DirectoryReader(folder);
   const bundle = await openVariables(reader, directory, meta);
@@ -119,24 +118,15 @@ async function openFiles(
   const pieces = restoredPieces(meta, index);
   const bytes = pieces.reduce((sum, { piece }) => sum + piece.size, 0);
   if (bytes === 0 || bytes < minBytes) return undefined;
-  const paths = Array.from({ length: index.shards }, (_, shard) =>
-    join(folder, dataFile(VARIABLES_PREFIX, shard, index.shards)),
-  );
-  const files = await openUncached(paths);
-  if (!files) return undefined;
-  if ((await cachedPartOf(files)) <= maxCached) return { files, pieces };
-  await closeAll(files);
-  return undefined;
-}
-
-async function cachedPartOf(files: readonly FileHandle[]): Promise<number> {
-  let [cached, total] = [0, 0];
-  for (const file of files) {
-    const { size } = await file.stat();
-    cached += size * (cachedPart(file.fd, size) ?? 0);
-    total += size;
+  const files: DataFile[] = [];
+  try {
+    for (let shard = 0; shard < index.shards; shard++)
+      files.push(await openData(join(folder, dataFile(VARIABLES_PREFIX, shard, index.shards)), maxCached));
+    return { files, pieces };
+  } catch (error) {
+    await closeAll(files);
+    throw error;
   }
-  return cached / total;
 }
 
 /** Imports the graph while the values are read. */

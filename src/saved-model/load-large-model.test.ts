@@ -1,4 +1,4 @@
-/** Loads past the page cache. `loadSavedModel` uses them for large models that are not in it; here the model is small. */
+/** How large models are loaded. The models here are small. */
 import { cp, mkdtemp, open, readFile, rm, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -11,20 +11,14 @@ import { cachedPart } from '../native/page-cache.js';
 import { Session } from '../session/session.js';
 import type { Tensor } from '../tensor/tensor.js';
 import { LoadedModel, loadSavedModel, SavedModelBuilder, simpleSave } from './index.js';
-import { loadDirectly } from './load-directly.js';
+import { loadLargeModel } from './load-large-model.js';
 import { chooseMetaGraph, readSavedModel } from './read-model.js';
-import { openUncached } from './read-pieces.js';
 import { digitsModel } from './testing/digits-model.js';
 
 const root = await mkdtemp(join(tmpdir(), 'shoal-direct-'));
 const digits = join(root, 'digits');
 const wide = join(root, 'wide');
 const DATA = 'variables/variables.data-00000-of-00001';
-
-const probe = join(root, 'probe');
-await writeFile(probe, Buffer.alloc(64 << 10));
-const opened = await openUncached([probe]);
-await opened?.[0]?.close();
 
 /** Large and small values, some with the same alignment in the file as in memory, some across several windows. */
 const SHAPES = [[3], [1500, 1024], [0, 4], [7, 11], [2_000_001], [1 << 20]];
@@ -39,6 +33,7 @@ beforeAll(async () => {
   await builder.addMetaGraphAndVariables(session, ['serve'], { signatureDefMap: model.signatureDefMap });
   await builder.save();
   await session.close();
+  model.graph.dispose();
   const graph = new Graph();
   await graph.asDefault(async () => {
     const scale = tf.placeholder({ shape: [], name: 'scale' });
@@ -52,14 +47,20 @@ beforeAll(async () => {
     await simpleSave(session, wide, { inputs: { scale }, outputs: { sums: tf.stack(sums) } });
     await session.close();
   });
+  // Graphs that are freed when they are collected would change the counts of handles.
+  graph.dispose();
 });
 afterAll(() => rm(root, { recursive: true, force: true }));
 
-const always = { timeoutMs: 60_000, minBytes: 0, maxCached: 1 };
+/** Values of `maxCached`. */
+const CACHES = [
+  ['past the page cache', 1],
+  ['through the page cache', -1],
+] as const;
 
-async function direct(directory: string, options: Partial<Parameters<typeof loadDirectly>[2]> = {}) {
+async function load(directory: string, options: Partial<Parameters<typeof loadLargeModel>[2]> = {}) {
   const meta = chooseMetaGraph((await readSavedModel(directory))!, ['serve'], directory);
-  const session = await loadDirectly(directory, meta, { ...always, ...options });
+  const session = await loadLargeModel(directory, meta, { timeoutMs: 60_000, minBytes: 0, ...options });
   return session && LoadedModel.open(directory, ['serve'], session, meta);
 }
 
@@ -68,7 +69,7 @@ const valuesOf = async (model: LoadedModel, signature: string, inputs: object) =
   return Object.values(outputs).map((value) => (value as Tensor).toArray());
 };
 
-describe.runIf(opened)('a load past the page cache', () => {
+describe.each(CACHES)('a load %s', (_, maxCached) => {
   test.each([
     ['partitioned variables', digits, 'predict_images', { images: [[1, 2, 3, 4, 5, 6]] }],
     [
@@ -80,22 +81,22 @@ describe.runIf(opened)('a load past the page cache', () => {
     ['variables of many sizes', wide, 'serving_default', { scale: 2 }],
   ])('gives the values of a load by TensorFlow: %s', async (_, directory, signature, inputs) => {
     await using expected = await loadSavedModel(directory);
-    await using model = (await direct(directory))!;
+    await using model = (await load(directory, { maxCached }))!;
     expect(await valuesOf(model, signature, inputs)).toEqual(await valuesOf(expected, signature, inputs));
   });
 
   test('leaves damaged models to TensorFlow, whose error names the file', async () => {
-    const flipped = join(root, 'flipped');
+    const flipped = join(root, `flipped${maxCached}`);
     await cp(wide, flipped, { recursive: true });
     const bytes = await readFile(join(flipped, DATA));
     bytes[5_000_000]! ^= 1;
     await writeFile(join(flipped, DATA), bytes);
-    const short = join(root, 'short');
+    const short = join(root, `short${maxCached}`);
     await cp(wide, short, { recursive: true });
     await truncate(join(short, DATA), 6_000_000);
     const before = liveHandles();
     for (const directory of [flipped, short]) {
-      expect(await direct(directory)).toBeUndefined();
+      expect(await load(directory, { maxCached })).toBeUndefined();
       await expect(loadSavedModel(directory)).rejects.toMatchObject({
         code: 'SHOAL_CORRUPT',
         message: expect.stringContaining('variables.data-00000-of-00001'),
@@ -104,22 +105,9 @@ describe.runIf(opened)('a load past the page cache', () => {
     expect(liveHandles()).toEqual(before);
   });
 
-  test('leaves small models, and files in the page cache, to TensorFlow', async () => {
-    expect(await direct(wide, { minBytes: 64 << 20 })).toBeUndefined();
-    expect(await direct(wide, { maxCached: -1 })).toBeUndefined();
-  });
-
-  test('ends with its signal', async () => {
-    const signal = AbortSignal.abort();
-    await expect(direct(wide, { signal })).rejects.toMatchObject({ code: 'SHOAL_ABORTED' });
-    await expect(direct(wide, { timeoutMs: 0 })).rejects.toMatchObject({
-      code: 'SHOAL_TF_DEADLINE_EXCEEDED',
-    });
-  });
-
   test('leaves no handle and no memory behind', async () => {
     const once = async () => {
-      await using model = (await direct(wide))!;
+      await using model = (await load(wide, { maxCached }))!;
       await valuesOf(model, 'serving_default', { scale: 1 });
     };
     for (let i = 0; i < 3; i++) await once();
@@ -129,6 +117,16 @@ describe.runIf(opened)('a load past the page cache', () => {
     // The variables of these loads have 150 MB.
     expect(process.memoryUsage.rss() - rss).toBeLessThan(60 << 20);
   });
+});
+
+test('small models are left to TensorFlow', async () => {
+  expect(await load(wide, { minBytes: 64 << 20 })).toBeUndefined();
+});
+
+test('a load ends with its signal and its deadline', async () => {
+  const signal = AbortSignal.abort();
+  await expect(load(wide, { signal })).rejects.toMatchObject({ code: 'SHOAL_ABORTED' });
+  await expect(load(wide, { timeoutMs: 0 })).rejects.toMatchObject({ code: 'SHOAL_TF_DEADLINE_EXCEEDED' });
 });
 
 test.runIf(process.platform === 'linux')(
