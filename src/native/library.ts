@@ -28,6 +28,18 @@ export interface CRuntime {
       done: (error: Error | null, result: number) => void,
     ) => void;
   };
+  readonly mmap: (
+    address: number,
+    length: number,
+    protection: number,
+    flags: number,
+    descriptor: number,
+    offset: number,
+  ) => number | bigint;
+  readonly munmap: (start: bigint, length: number) => number;
+  /** Writes one byte for each page; its lowest bit is set if the page is in memory. */
+  readonly mincore: (start: bigint, length: number, pages: Uint8Array) => number;
+  readonly getpagesize: () => number;
   readonly memcpy: (
     to: Pointer | NodeJS.TypedArray,
     from: Pointer | NodeJS.TypedArray,
@@ -138,8 +150,13 @@ function load(located: LocatedLibrary): Library {
     }
     const memcpy = cc.func('memcpy', 'void *', ['void *', 'void *', 'size_t']);
     const madvise = cc.func('madvise', 'int', ['uintptr_t', 'size_t', 'int']);
+    const mmap = cc.func('mmap', 'uintptr_t', ['uintptr_t', 'size_t', 'int', 'int', 'int', 'int64_t']);
+    const munmap = cc.func('munmap', 'int', ['uintptr_t', 'size_t']);
+    const mincore = cc.func('mincore', 'int', ['uintptr_t', 'size_t', 'void *']);
+    const getpagesize = cc.func('getpagesize', 'int', []);
+    const libc = { memcpy, madvise, mmap, munmap, mincore, getpagesize };
     const oneDnn = askOneDnn(framework);
-    return { C: api, libc: { memcpy, madvise }, cc, framework, located, oneDnn };
+    return { C: api, libc, cc, framework, located, oneDnn };
   } catch (error) {
     if (error instanceof ShoalError) throw error;
     throw new ShoalError(

@@ -1,6 +1,6 @@
 /** Whether the bytes of a file are in the page cache. */
-import koffi from 'koffi';
 import type { Pointer } from './c-api.js';
+import { library } from './library.js';
 
 const PROT_READ = 1;
 const MAP_SHARED = 1;
@@ -16,11 +16,8 @@ const SAMPLE_PAGES = 16;
  */
 export function cachedPart(descriptor: number, size: number): number | undefined {
   if (process.platform !== 'linux' || size === 0) return undefined;
-  const libc = koffi.load(null);
-  const mmap = libc.func('mmap', 'uintptr_t', ['uintptr_t', 'size_t', 'int', 'int', 'int', 'int64_t']);
-  const mincore = libc.func('mincore', 'int', ['uintptr_t', 'size_t', 'void *']);
-  const munmap = libc.func('munmap', 'int', ['uintptr_t', 'size_t']);
-  const pageBytes: number = libc.func('getpagesize', 'int', [])();
+  const { mmap, munmap, mincore, getpagesize } = library().libc;
+  const pageBytes = getpagesize();
   const start: Pointer = BigInt(mmap(0, size, PROT_READ, MAP_SHARED, descriptor, 0));
   if (start === MAP_FAILED) return undefined;
   try {
