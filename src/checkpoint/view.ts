@@ -6,10 +6,11 @@
  * The directory may contain checkpoints that Shoal did not write. Their files are neither replaced nor removed, and the
  * `checkpoint` file keeps listing them, before Shoal's own.
  */
-import { link, lstat, mkdir, readdir, readFile, rm } from 'node:fs/promises';
+import { link, lstat, readdir, readFile, rm } from 'node:fs/promises';
 import { isAbsolute, join } from 'node:path';
 import { crc32c } from '../bytes/crc32c.js';
 import { isShoalError, messageOf } from '../errors/errors.js';
+import { makeDirectory } from '../files/directories.js';
 import {
   CHECKPOINT_STATE_FILE,
   type CheckpointState,
@@ -57,7 +58,7 @@ export class CheckpointView {
   /** Makes the directory show exactly these checkpoints of Shoal, newest first. */
   async update(manifests: readonly Manifest[]): Promise<void> {
     const { directory, job } = this.#options;
-    await mkdir(directory, { recursive: true });
+    await makeDirectory(directory);
     if (!this.#isSwept) await sweepTemporaries(directory);
     this.#isSwept = true;
     const record = await ViewRecord.read(directory);

@@ -157,6 +157,16 @@ describe('certs', () => {
     expect(again.stderr).toContain('does not overwrite');
   });
 
+  test('a directory that cannot be created is an error without a stack', async () => {
+    writeFileSync(join(scratch, 'file'), '');
+    const dir = join(scratch, 'file/certs');
+    const { stderr, code } = await runCommand('certs', 'init', '--dir', dir);
+    expect(code).toBe(2);
+    expect(stderr).toMatch(
+      /^SHOAL_CONFIG: .*\/file\/certs cannot be used: a part of the path is a file\n {2}hint: .*\n$/,
+    );
+  });
+
   test('issue without an authority prints how to create one', async () => {
     const { stderr } = await runCommand('certs', 'issue', 'ps', '--dir', scratch);
     expect(stderr).toContain(`shoal certs init --dir ${scratch}`);

@@ -4,7 +4,7 @@
  *
  * Credentials are checked first: without them every request, whatever its path, gets the same 401 response.
  */
-import { mkdirSync } from 'node:fs';
+import {} from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer, type Server as TlsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
@@ -12,6 +12,7 @@ import { resolve } from 'node:path';
 import { getRequestListener, type HttpBindings } from '@hono/node-server';
 import { Hono } from 'hono';
 import { invalid, messageOf, ShoalError } from '../../errors/errors.js';
+import { makeDirectorySync } from '../../files/directories.js';
 import { Uploads } from '../../store/disk/blob-upload.js';
 import { SWEEP_EVERY_MS, sweepHourly } from '../../store/disk/sweeping.js';
 import type { Identity } from '../membership/map.js';
@@ -184,7 +185,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   }
   const limits = { ...AGENT_LIMITS, ...options.limits };
   const root = options.blobRoot === undefined ? undefined : resolve(options.blobRoot);
-  if (root !== undefined) mkdirSync(root, { recursive: true });
+  if (root !== undefined) makeDirectorySync(root);
   const uploads = root === undefined ? undefined : new Uploads(root);
   const orders = new Map<string, OrderHandler>();
   const requests = new Map<string, RequestHandler>();

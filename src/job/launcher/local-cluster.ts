@@ -7,14 +7,15 @@
  * When the workers are done, the launcher waits for the evaluator. If the evaluator fails, training continues.
  */
 import { randomBytes } from 'node:crypto';
-import { mkdirSync, rmSync } from 'node:fs';
+import { rmSync } from 'node:fs';
 import { backoffMs } from '../../async/backoff.js';
 import { sleep } from '../../async/deadline.js';
 import { formatAddress } from '../../cluster/spec/address.js';
 import { tokenSecurity } from '../../cluster/spec/security.js';
 import { messageOf } from '../../errors/errors.js';
 import { EXIT } from '../../errors/exit-codes.js';
-import { requireDirectory, taskDirectory } from '../task-directory.js';
+import { makeDirectorySync, requireDirectory } from '../../files/directories.js';
+import { taskDirectory } from '../task-directory.js';
 import { type ChildCommand, TaskChild } from './child.js';
 import { claimDirectory, removeClusterFile, writeClusterFile } from './cluster-file.js';
 import { Guard } from './guard.js';
@@ -226,7 +227,7 @@ class LocalCluster {
 
   #launch(task: LocalTask): TaskChild {
     const { entry, screen } = this.#options;
-    mkdirSync(task.dir, { recursive: true });
+    makeDirectorySync(task.dir);
     const child = new TaskChild({
       ...entry(task.dir),
       env: this.#environment(task),

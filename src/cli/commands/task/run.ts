@@ -5,14 +5,10 @@ import { resolveConfig } from '../../../cluster/spec/config.js';
 import { securityOf } from '../../../cluster/spec/security.js';
 import { parseTaskId } from '../../../cluster/spec/task-id.js';
 import { EXIT } from '../../../errors/exit-codes.js';
+import { requireDirectory } from '../../../files/directories.js';
 import { dieWithLauncher } from '../../../job/launcher/launcher-watch.js';
 import { stopSignals } from '../../../job/launcher/stop-signals.js';
-import {
-  jobDirectory,
-  localDirectory,
-  requireDirectory,
-  taskDirectory,
-} from '../../../job/task-directory.js';
+import { jobDirectory, localDirectory, taskDirectory } from '../../../job/task-directory.js';
 import type { ShoalContext } from '../../context.js';
 import { describeFailure, exitCodeOfFailure } from '../../failure.js';
 import { loadJob } from '../../job/load-job.js';
