@@ -100,9 +100,8 @@ describe('wrong input', () => {
   });
 
   test('exit codes: 2 for a wrong configuration, 75 for a port in use, 130 for an interrupt', () => {
-    const taken = Object.assign(new Error('listen EADDRINUSE'), { code: 'EADDRINUSE' });
     expect(exitCodeOfFailure(new ShoalError('SHOAL_CONFIG', 'no port'))).toBe(2);
-    expect(exitCodeOfFailure(new ShoalError('SHOAL_CONFIG', 'cannot listen', { cause: taken }))).toBe(75);
+    expect(exitCodeOfFailure(new ShoalError('SHOAL_ADDRESS_IN_USE', 'cannot listen'))).toBe(75);
     expect(exitCodeOfFailure(new ShoalError('SHOAL_ABORTED', 'stopped'))).toBe(130);
     expect(exitCodeOfFailure(new Error('any other'))).toBe(1);
   });
