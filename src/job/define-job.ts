@@ -1,4 +1,5 @@
 /** A job: a model, its input, how long to train. The same file runs in one process and on a cluster. */
+import { inspect } from 'node:util';
 import type { ConsistencyOption } from '../checkpoint/consistency.js';
 import { invalid } from '../errors/errors.js';
 import type { Output, OutputLike } from '../graph/operation.js';
@@ -198,7 +199,10 @@ export function defineJob<const I = Record<string, never>, O extends JobOutputs 
   }
   if (typeof model !== 'function') throw invalid(`Job '${name}' has no model function`);
   if (!Number.isSafeInteger(train?.lastStep) || train.lastStep < 0) {
-    throw invalid(`Job '${name}' needs the step at which training ends: train: { lastStep: 1000 }`);
+    const given = train?.lastStep === undefined ? 'not set' : inspect(train.lastStep);
+    throw invalid(`train.lastStep of job '${name}' must be an integer of at least 0, it is ${given}`, {
+      hint: 'lastStep is the step at which training ends: train: { lastStep: 1000 }',
+    });
   }
   const { inflight = 1 } = train;
   if (!Number.isSafeInteger(inflight) || inflight < 1) {
