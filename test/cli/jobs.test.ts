@@ -71,7 +71,7 @@ test.each([
 
 test('the error for a missing file names it', async () => {
   const { code, stderr } = await shoal(['run', 'absent.ts', '--ps', '1'], { cwd: scratch });
-  expect(code).toBe(1);
+  expect(code).toBe(2);
   expect(stderr).toContain(`there is no job file ${join(scratch, 'absent.ts')}`);
 });
 

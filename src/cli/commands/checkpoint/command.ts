@@ -1,6 +1,7 @@
 /** Declares `shoal checkpoint`. */
-import { buildCommand, buildRouteMap } from '@stricli/core';
+import { buildRouteMap } from '@stricli/core';
 import { PLACE_FLAGS, type PlaceFlags, REPLICAS_FLAG } from '../../checkpoint/flags.js';
+import { command } from '../../command.js';
 import type { ShoalContext } from '../../context.js';
 import { integer, optionalText, switchFlag } from '../../flags.js';
 
@@ -38,7 +39,7 @@ const name = {
   proposeCompletions: () => ['latest'],
 } as const;
 
-const lsCommand = buildCommand<LsFlags, [], ShoalContext>({
+const lsCommand = command<LsFlags, [], ShoalContext>({
   loader: async () => (await import('./ls.js')).runLs,
   parameters: { flags: PLACE_FLAGS },
   docs: {
@@ -55,7 +56,7 @@ const lsCommand = buildCommand<LsFlags, [], ShoalContext>({
   },
 });
 
-const inspectCommand = buildCommand<InspectFlags, [string], ShoalContext>({
+const inspectCommand = command<InspectFlags, [string], ShoalContext>({
   loader: async () => (await import('./inspect.js')).runInspect,
   parameters: {
     flags: {
@@ -83,7 +84,7 @@ const inspectCommand = buildCommand<InspectFlags, [string], ShoalContext>({
   },
 });
 
-const verifyCommand = buildCommand<VerifyFlags, [name?: string], ShoalContext>({
+const verifyCommand = command<VerifyFlags, [name?: string], ShoalContext>({
   loader: async () => (await import('./verify.js')).runVerify,
   parameters: {
     flags: {
@@ -108,7 +109,7 @@ const verifyCommand = buildCommand<VerifyFlags, [name?: string], ShoalContext>({
   },
 });
 
-const pullCommand = buildCommand<PullFlags, [string, string], ShoalContext>({
+const pullCommand = command<PullFlags, [string, string], ShoalContext>({
   loader: async () => (await import('./pull.js')).runPull,
   parameters: {
     flags: PLACE_FLAGS,
@@ -132,7 +133,7 @@ const pullCommand = buildCommand<PullFlags, [string, string], ShoalContext>({
   },
 });
 
-const pushCommand = buildCommand<PushFlags, [string], ShoalContext>({
+const pushCommand = command<PushFlags, [string], ShoalContext>({
   loader: async () => (await import('./push.js')).runPush,
   parameters: {
     flags: {
@@ -162,7 +163,7 @@ const pushCommand = buildCommand<PushFlags, [string], ShoalContext>({
   },
 });
 
-const rmCommand = buildCommand<RmFlags, [string], ShoalContext>({
+const rmCommand = command<RmFlags, [string], ShoalContext>({
   loader: async () => (await import('./rm.js')).runRm,
   parameters: {
     flags: {
@@ -184,7 +185,7 @@ const rmCommand = buildCommand<RmFlags, [string], ShoalContext>({
   },
 });
 
-const repairCommand = buildCommand<RepairFlags, [name?: string], ShoalContext>({
+const repairCommand = command<RepairFlags, [name?: string], ShoalContext>({
   loader: async () => (await import('./repair.js')).runRepair,
   parameters: {
     flags: {

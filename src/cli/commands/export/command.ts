@@ -1,6 +1,7 @@
 /** Declares `shoal export`. */
-import { buildCommand } from '@stricli/core';
+
 import { PLACE_FLAGS, type PlaceFlags } from '../../checkpoint/flags.js';
+import { command } from '../../command.js';
 import type { ShoalContext } from '../../context.js';
 
 export interface ExportFlags extends Omit<PlaceFlags, 'job'> {
@@ -10,7 +11,7 @@ export interface ExportFlags extends Omit<PlaceFlags, 'job'> {
 
 const { job: _, ...places } = PLACE_FLAGS;
 
-export const exportCommand = buildCommand<ExportFlags, [string], ShoalContext>({
+export const exportCommand = command<ExportFlags, [string], ShoalContext>({
   loader: async () => (await import('./run.js')).runExport,
   parameters: {
     flags: {

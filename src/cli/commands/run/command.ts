@@ -1,6 +1,7 @@
 /** Declares `shoal run`. */
-import { buildCommand } from '@stricli/core';
+import { command } from '../../command.js';
 import type { ShoalContext } from '../../context.js';
+import { EXIT_CODES } from '../../exit-codes.js';
 import { integer, optionalText, switchFlag } from '../../flags.js';
 import { TASK_FLAGS } from '../../task-flags.js';
 
@@ -19,8 +20,9 @@ export interface RunFlags {
   readonly insecure_network: boolean;
 }
 
-export const runCommand = buildCommand<RunFlags, [string], ShoalContext>({
+export const runCommand = command<RunFlags, [string], ShoalContext>({
   loader: async () => (await import('./run.js')).runJobCommand,
+  rest: true,
   parameters: {
     flags: {
       ps: {
@@ -83,11 +85,13 @@ export const runCommand = buildCommand<RunFlags, [string], ShoalContext>({
       'A task that dies is restarted at another port: try kill -9 with one of the printed process ids.\n' +
       'An error in the first 30 seconds of a task is treated as a bug in the program and ends the cluster.\n' +
       'One Ctrl-C stops the workers, then the chief, then the ps; a second one kills all tasks.\n' +
-      'Exits with 0 if all workers finished, with 130 if interrupted, otherwise with the code of the task that failed.\n' +
       '\n' +
       'A job that defines `evaluate` also gets an evaluator task. It evaluates every checkpoint, including the last one.\n' +
       'Its summaries are in evaluator-0/eval, the best checkpoints in evaluator-0/best. If it fails, training continues,\n' +
       'and the cluster exits with its code.\n' +
+      '\n' +
+      `${EXIT_CODES}\n` +
+      'A cluster exits with 0 when all workers are done, otherwise with the code of the task that failed.\n' +
       '\n' +
       'Examples:\n' +
       '  shoal run job.ts\n' +

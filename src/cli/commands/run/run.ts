@@ -13,6 +13,7 @@ import { jobDirectory, localDirectory } from '../../../job/task-directory.js';
 import type { ShoalContext } from '../../context.js';
 import { loadJob } from '../../job/load-job.js';
 import { runHere } from '../../job/run-here.js';
+import { taskArguments } from '../../task-flags.js';
 import type { RunFlags } from './command.js';
 
 const BIN = fileURLToPath(new URL('../../../../bin/shoal.cjs', import.meta.url));
@@ -81,17 +82,22 @@ const noEvaluator = (why: string, hint: string) =>
 
 /** The environment of the tasks. Rejects invalid settings before any task starts. */
 function environment(flags: RunFlags): Readonly<Record<string, string | undefined>> {
-  const settings = {
-    ...(flags.heartbeat_ms !== undefined && { SHOAL_HEARTBEAT_MS: flags.heartbeat_ms }),
-    ...(flags.dead_after_ms !== undefined && { SHOAL_DEAD_AFTER_MS: flags.dead_after_ms }),
-    ...(flags.insecure_network && { SHOAL_INSECURE_NETWORK: '1' }),
-  };
-  const env = { ...process.env, ...settings };
+  const { heartbeat_ms, dead_after_ms, insecure_network } = flags;
   const { insecureNetwork } = resolveConfig({
-    env: { ...env, TF_CONFIG: undefined, SHOAL_CONFIG: undefined },
+    argv: taskArguments({
+      ...(heartbeat_ms !== undefined && { heartbeat_ms }),
+      ...(dead_after_ms !== undefined && { dead_after_ms }),
+      ...(insecure_network && { insecure_network }),
+    }),
+    env: { ...process.env, TF_CONFIG: undefined, SHOAL_CONFIG: undefined },
   });
   if (!insecureNetwork.value) refuseOpenHost(flags.host, `--host ${flags.host}`);
-  return env;
+  return {
+    ...process.env,
+    ...(heartbeat_ms !== undefined && { SHOAL_HEARTBEAT_MS: heartbeat_ms }),
+    ...(dead_after_ms !== undefined && { SHOAL_DEAD_AFTER_MS: dead_after_ms }),
+    ...(insecure_network && { SHOAL_INSECURE_NETWORK: '1' }),
+  };
 }
 
 /** Aborts when the output is closed, as in `shoal run … | head`. */

@@ -1,6 +1,7 @@
 /** Declares `shoal status`. */
-import { buildCommand } from '@stricli/core';
+
 import { PLACE_FLAGS } from '../../checkpoint/flags.js';
+import { command } from '../../command.js';
 import type { ShoalContext } from '../../context.js';
 import { JSON_FLAG, optionalText, switchFlag } from '../../flags.js';
 
@@ -13,7 +14,7 @@ export interface StatusFlags {
   readonly watch: boolean;
 }
 
-export const statusCommand = buildCommand<StatusFlags, [], ShoalContext>({
+export const statusCommand = command<StatusFlags, [], ShoalContext>({
   loader: async () => (await import('./run.js')).runStatus,
   parameters: {
     flags: {
