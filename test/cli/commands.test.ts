@@ -57,7 +57,7 @@ describe('help', () => {
     expect((await runCommand('--help')).stdout).toMatch(/^ {2}shoal run \[flags\] <job\.ts> \[-- args\]$/m);
     expect((await runCommand('run', '--help')).stdout).toContain('shoal run [flags] <job.ts> [-- args]\n');
     expect((await runCommand('checkpoint', '--help')).stdout).toContain(
-      'shoal checkpoint verify [flags] [<name>]\n',
+      'shoal checkpoint verify [flags] [<name|path>]\n',
     );
     expect((await runCommand('predict', '--help')).stdout).toContain(
       'predict --input json|file|- [flags] <dir>\n',

@@ -39,6 +39,16 @@ const name = {
   proposeCompletions: () => ['latest'],
 } as const;
 
+const nameOrPath = {
+  ...name,
+  placeholder: 'name|path',
+  brief: 'A prefix (model.ckpt-500), a step (500), latest, or a path with a slash (logs/model.ckpt-500)',
+} as const;
+
+const ANY_CHECKPOINT =
+  'With a slash it is the path of any TensorFlow checkpoint on this disk, and no cluster is needed: a prefix, a directory\n' +
+  'with a `checkpoint` file, or a SavedModel.\n';
+
 const lsCommand = command<LsFlags, [], ShoalContext>({
   loader: async () => (await import('./ls.js')).runLs,
   parameters: { flags: PLACE_FLAGS },
@@ -70,17 +80,19 @@ const inspectCommand = command<InspectFlags, [string], ShoalContext>({
         brief: 'The number of values to print',
       },
     },
-    positional: { kind: 'tuple', parameters: [name] },
+    positional: { kind: 'tuple', parameters: [nameOrPath] },
   },
   docs: {
     brief: 'Show the tensors and files of a checkpoint, or the values of a tensor',
     fullDescription:
       'Shows the contents of a checkpoint and which tasks hold each file.\n' +
+      ANY_CHECKPOINT +
       `${WHERE}\n` +
       'Examples:\n' +
       '  shoal checkpoint inspect latest\n' +
       '  shoal checkpoint inspect model.ckpt-500 --tensor layer/weights --first 100\n' +
-      '  shoal checkpoint inspect 500 --json | jq .files',
+      '  shoal checkpoint inspect 500 --json | jq .files\n' +
+      '  shoal checkpoint inspect export/1/',
   },
 });
 
@@ -94,18 +106,20 @@ const verifyCommand = command<VerifyFlags, [name?: string], ShoalContext>({
         'Let each task checksum its own copies: no data is transferred, tensor checksums are skipped',
       ),
     },
-    positional: { kind: 'tuple', parameters: [{ ...name, optional: true }] },
+    positional: { kind: 'tuple', parameters: [{ ...nameOrPath, optional: true }] },
   },
   docs: {
     brief: 'Read every copy of every file and report damage',
     fullDescription:
       'Reads every reachable copy, compares every chunk with the manifest, opens the index, and compares every\n' +
       'tensor with its checksum. Exits with 1 if anything is wrong.\n' +
+      ANY_CHECKPOINT +
       `${WHERE}\n` +
       'Examples:\n' +
       '  shoal checkpoint verify\n' +
       '  shoal checkpoint verify model.ckpt-500\n' +
-      '  shoal checkpoint verify --all --quick',
+      '  shoal checkpoint verify --all --quick\n' +
+      '  shoal checkpoint verify logs/model.ckpt-500',
   },
 });
 

@@ -12,6 +12,7 @@ import { chooseOne } from '../../checkpoint/choose.js';
 import { type Terminal, withStore, withTerminal } from '../../checkpoint/command.js';
 import type { PlaceFlags } from '../../checkpoint/flags.js';
 import { bytes } from '../../checkpoint/format.js';
+import { isPath } from '../../checkpoint/local-checkpoint.js';
 import type { ShoalContext } from '../../context.js';
 import { loadJob } from '../../job/load-job.js';
 import type { ExportFlags } from './command.js';
@@ -20,7 +21,7 @@ export async function runExport(this: ShoalContext, flags: ExportFlags, file: st
   const job = await loadJob(file, this.rest);
   const target = resolve(flags.out);
   await checkVacant(target);
-  if (/[/\\]/.test(flags.checkpoint)) {
+  if (isPath(flags.checkpoint)) {
     return withTerminal(this, flags, async (terminal) => {
       const path = await findCheckpoint(resolve(flags.checkpoint));
       await using files = new DirectoryReader(dirname(path));
