@@ -135,6 +135,8 @@ class LocalCluster {
       progress.start();
       const code = await this.#outcome(supervised);
       this.#ending.abort();
+      // The line would count tasks that are asked to stop.
+      await progress.stop();
       await this.#stopGracefully();
       await Promise.all(supervised.map((one) => one.catch(() => {})));
       return code;

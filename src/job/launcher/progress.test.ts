@@ -16,7 +16,8 @@ test('there is no rate after a recovery to an earlier step', () => {
 test('the line shows the step, the rate and the tasks', () => {
   const tasks = { alive: 4, all: 5 };
   expect(progressLine(12_345, 411.6, tasks, 50_000)).toBe(
-    'step 12,345 of 50,000 · 412 steps/s · 4 of 5 tasks alive',
+    'step 12345 of 50000 · 412 steps/s · 4 of 5 tasks alive',
   );
+  expect(progressLine(50_002, 411.6, tasks, 50_000)).toContain('step 50000 of 50000 (+2 in flight) · ');
   expect(progressLine(undefined, undefined, tasks)).toBe('no step yet · 4 of 5 tasks alive');
 });

@@ -3,6 +3,7 @@ import { sleep } from '../../async/deadline.js';
 import { askStatus } from '../../cluster/agent/status.js';
 import type { Security } from '../../cluster/spec/security.js';
 import { isShoalError } from '../../errors/errors.js';
+import { stepOf } from '../step-text.js';
 
 export interface ProgressOptions {
   /** The agents that currently run, preferred ones first. */
@@ -21,8 +22,6 @@ interface Sample {
   readonly at: number;
 }
 
-const count = (value: number) => value.toLocaleString('en-US');
-
 export function progressLine(
   step: number | undefined,
   perSecond: number | undefined,
@@ -30,8 +29,8 @@ export function progressLine(
   lastStep?: number,
 ): string {
   const parts = [
-    step === undefined ? 'no step yet' : `step ${count(step)}${lastStep ? ` of ${count(lastStep)}` : ''}`,
-    ...(perSecond === undefined ? [] : [`${count(Math.round(perSecond))} steps/s`]),
+    step === undefined ? 'no step yet' : stepOf(step, lastStep),
+    ...(perSecond === undefined ? [] : [`${Math.round(perSecond)} steps/s`]),
     `${alive} of ${all} tasks alive`,
   ];
   return parts.join(' · ');
@@ -76,7 +75,8 @@ export class Progress {
       const sample = step === undefined ? undefined : { step, at: now() };
       const perSecond = sample && rate(this.#last, sample);
       this.#last = sample ?? this.#last;
-      onLine(progressLine(step, perSecond, tasks(), lastStep));
+      // Tasks that end or recover do not answer: the last known step stays on the line.
+      onLine(progressLine(step ?? this.#last?.step, perSecond, tasks(), lastStep));
     }
   }
 
