@@ -3,10 +3,12 @@
 import { PLACE_FLAGS, type PlaceFlags } from '../../checkpoint/flags.js';
 import { command } from '../../command.js';
 import type { ShoalContext } from '../../context.js';
+import { JOB_FLAGS } from '../../flags.js';
 
 export interface ExportFlags extends Omit<PlaceFlags, 'job'> {
   readonly checkpoint: string;
   readonly out: string;
+  readonly set?: readonly string[];
 }
 
 const { job: _, ...places } = PLACE_FLAGS;
@@ -16,6 +18,7 @@ export const exportCommand = command<ExportFlags, [string], ShoalContext>({
   parameters: {
     flags: {
       ...places,
+      set: JOB_FLAGS.set,
       checkpoint: {
         kind: 'parsed',
         parse: String,

@@ -5,6 +5,7 @@ import { DirectoryReader } from '../../../formats/range-reader.js';
 import { BundleReader } from '../../../formats/tensor-bundle/bundle-reader.js';
 import type { JobDefinition } from '../../../job/define-job.js';
 import { exportModel } from '../../../job/exporting.js';
+import { overrideJob } from '../../../job/override-job.js';
 import { checkpointVariables } from '../../../saved-model/checkpoint-variables.js';
 import { checkVacant } from '../../../saved-model/staging.js';
 import { findCheckpoint } from '../../../train/checkpoints/latest-checkpoint.js';
@@ -18,7 +19,7 @@ import { loadJob } from '../../job/load-job.js';
 import type { ExportFlags } from './command.js';
 
 export async function runExport(this: ShoalContext, flags: ExportFlags, file: string): Promise<void> {
-  const job = await loadJob(file, this.rest);
+  const job = overrideJob(await loadJob(file, this.rest), { set: flags.set });
   const target = resolve(flags.out);
   await checkVacant(target);
   if (isPath(flags.checkpoint)) {

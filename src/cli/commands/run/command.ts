@@ -2,7 +2,7 @@
 import { command } from '../../command.js';
 import type { ShoalContext } from '../../context.js';
 import { EXIT_CODES } from '../../exit-codes.js';
-import { integer, optionalText, switchFlag } from '../../flags.js';
+import { integer, JOB_FLAGS, optionalText, switchFlag } from '../../flags.js';
 import { TASK_FLAGS } from '../../task-flags.js';
 
 export interface RunFlags {
@@ -10,6 +10,9 @@ export interface RunFlags {
   readonly workers?: number;
   readonly evaluator?: boolean;
   readonly dir?: string;
+  readonly fresh: boolean;
+  readonly lastStep?: number;
+  readonly set?: readonly string[];
   readonly host: string;
   readonly restart: boolean;
   readonly maxRestarts: number;
@@ -45,6 +48,8 @@ export const runCommand = command<RunFlags, [string], ShoalContext>({
         brief: 'Start a task that evaluates every checkpoint; default: if the job defines `evaluate`',
       },
       dir: optionalText('The parent of the tasks’ directories; default: .shoal/JOB', 'dir'),
+      fresh: switchFlag('Start over: keep the former run in a subdirectory and do not resume from it'),
+      ...JOB_FLAGS,
       host: { kind: 'parsed', parse: String, default: '127.0.0.1', brief: 'The address of the agents' },
       restart: { kind: 'boolean', default: true, brief: 'Restart a task that dies, at another port' },
       maxRestarts: {
@@ -82,6 +87,9 @@ export const runCommand = command<RunFlags, [string], ShoalContext>({
       'authentication; on Linux they listen on the agents’ address (--host) only.\n' +
       'Arguments after -- are passed to the job in process.argv.\n' +
       '\n' +
+      'A job with checkpoints resumes from the newest one. If that is at its last step, the job is finished and nothing is\n' +
+      'started: train further with --last-step, or start over with --fresh, which deletes nothing.\n' +
+      '\n' +
       'A task that dies is restarted at another port: try kill -9 with one of the printed process ids.\n' +
       'An error in the first 30 seconds of a task is treated as a bug in the program and ends the cluster.\n' +
       'One Ctrl-C stops the workers, then the chief, then the ps; a second one kills all tasks.\n' +
@@ -97,6 +105,7 @@ export const runCommand = command<RunFlags, [string], ShoalContext>({
       '  shoal run job.ts\n' +
       '  shoal run job.ts --ps 2 --workers 3\n' +
       '  shoal run job.ts --ps 2 --workers 3 --no-evaluator\n' +
+      '  shoal run job.ts --last-step 20000 --set rate=0.01\n' +
       '  shoal run job.ts --ps 2 --workers 3 --wipe --dir /tmp/experiment -- --learning-rate 0.1',
   },
 });

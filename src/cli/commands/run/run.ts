@@ -6,11 +6,15 @@ import { resolveConfig } from '../../../cluster/spec/config.js';
 import { ShoalError } from '../../../errors/errors.js';
 import { requireDirectory } from '../../../files/directories.js';
 import type { JobDefinition } from '../../../job/define-job.js';
+import { startFresh } from '../../../job/fresh-start.js';
+import { claimDirectory } from '../../../job/launcher/cluster-file.js';
 import { runLocalCluster } from '../../../job/launcher/local-cluster.js';
 import { Screen } from '../../../job/launcher/screen.js';
 import { stopSignals } from '../../../job/launcher/stop-signals.js';
+import { overrideJob } from '../../../job/override-job.js';
 import { jobDirectory, localDirectory } from '../../../job/task-directory.js';
 import type { ShoalContext } from '../../context.js';
+import { describeFinished } from '../../job/finished.js';
 import { loadJob } from '../../job/load-job.js';
 import { runHere } from '../../job/run-here.js';
 import { taskArguments } from '../../task-flags.js';
@@ -23,9 +27,19 @@ export async function runJobCommand(this: ShoalContext, flags: RunFlags, file: s
   const env = environment(flags);
   const { rest } = this;
   // Loaded here as well, so that an error in the file is reported once and not by every task.
-  const job = await loadJob(path, rest);
+  const job = overrideJob(await loadJob(path, rest), flags);
   const home = jobDirectory(job.name, flags.dir);
   if (flags.dir !== undefined) requireDirectory(home, '--dir');
+  if (flags.fresh) {
+    claimDirectory(home);
+    const kept = startFresh(job, home);
+    if (kept !== undefined) this.process.stdout.write(`starting over; the former run is kept in ${kept}\n`);
+  }
+  const finished = await describeFinished(job, home);
+  if (finished) {
+    this.process.stdout.write(`${finished.join('\n')}\n`);
+    return;
+  }
   const signals = stopSignals();
   try {
     if (flags.ps === undefined && flags.workers === undefined) {
@@ -53,7 +67,7 @@ export async function runJobCommand(this: ShoalContext, flags: RunFlags, file: s
       host: flags.host,
       entry: (taskDir) => ({
         command: process.execPath,
-        args: [BIN, 'task', path, '--dir', taskDir, '--', ...rest],
+        args: [BIN, 'task', path, '--dir', taskDir, ...jobArguments(flags), '--', ...rest],
       }),
       env,
       screen: new Screen({ stdout, stderr, env: process.env }),
@@ -67,6 +81,14 @@ export async function runJobCommand(this: ShoalContext, flags: RunFlags, file: s
   } finally {
     signals.dispose();
   }
+}
+
+/** The flags of the job, for its tasks. */
+function jobArguments({ lastStep, set = [] }: RunFlags): readonly string[] {
+  return [
+    ...(lastStep === undefined ? [] : [`--last-step=${lastStep}`]),
+    ...set.map((assignment) => `--set=${assignment}`),
+  ];
 }
 
 /** Default: jobs that define `evaluate` and save checkpoints get an evaluator. */

@@ -2,11 +2,13 @@
 import { command } from '../../command.js';
 import type { ShoalContext } from '../../context.js';
 import { EXIT_CODES } from '../../exit-codes.js';
-import { optionalText } from '../../flags.js';
+import { JOB_FLAGS, optionalText } from '../../flags.js';
 import { TASK_FLAGS, type TaskFlags } from '../../task-flags.js';
 
 export interface TaskCommandFlags extends TaskFlags {
   readonly dir?: string;
+  readonly lastStep?: number;
+  readonly set?: readonly string[];
 }
 
 export const taskCommand = command<TaskCommandFlags, [string], ShoalContext>({
@@ -15,6 +17,7 @@ export const taskCommand = command<TaskCommandFlags, [string], ShoalContext>({
   parameters: {
     flags: {
       ...TASK_FLAGS,
+      ...JOB_FLAGS,
       dir: optionalText(
         'The task’s own directory; default: .shoal/JOB/ROLE-INDEX, worker-0 without a cluster',
         'dir',
