@@ -42,6 +42,20 @@ interface Entry {
 
 const DATA_FILE = /\.data-\d+-of-\d+$/;
 
+const NOTE_FILE = 'SHOAL-README.txt';
+
+const noteOf = (
+  job: string | undefined,
+) => `Some data files of these checkpoints are on the disks of other tasks.
+
+TensorFlow cannot read the checkpoints here. To copy one, with all its files, to a directory that TensorFlow reads:
+
+  shoal checkpoint pull latest DIRECTORY${job === undefined ? '' : ` --job ${job}`}
+
+Run it where \`shoal run\` was started, or add --agent HOST:PORT with the address of any running task.
+\`shoal checkpoint ls\` lists the checkpoints and where they are.
+`;
+
 /** The input state is omitted: TensorFlow does not use it, and it may be large. */
 const shownFiles = ({ files, inputFile }: Manifest) => files.filter(({ file }) => file !== inputFile);
 
@@ -70,6 +84,10 @@ export class CheckpointView {
     }
     await this.#writeState(record, shown);
     const wanted = new Set(manifests.flatMap((manifest) => shownFiles(manifest).map(({ file }) => file)));
+    if (await this.#lacksData(shown)) {
+      wanted.add(NOTE_FILE);
+      await this.#writeNote(record);
+    }
     for (const file of record.files) if (!wanted.has(file)) await record.remove(file);
     await record.save(job);
   }
@@ -128,6 +146,23 @@ export class CheckpointView {
     // Files of an earlier attempt at this step would not match the index.
     for (const file of needed) if (!staged.has(file)) await record.remove(file);
     return true;
+  }
+
+  /** Whether data files of a shown checkpoint are not on this disk. */
+  async #lacksData(shown: readonly Manifest[]): Promise<boolean> {
+    const { directory } = this.#options;
+    for (const { file } of shown.flatMap(({ files }) => files)) {
+      if (DATA_FILE.test(file) && !(await lstat(join(directory, file)).catch(() => undefined))) return true;
+    }
+    return false;
+  }
+
+  /** Without data files TensorFlow fails with an error that does not explain where they are. */
+  async #writeNote(record: ViewRecord): Promise<void> {
+    const { directory, job } = this.#options;
+    if (await lstat(join(directory, NOTE_FILE)).catch(() => undefined)) return;
+    const temporary = await writeTemporary(directory, Buffer.from(noteOf(job)));
+    await record.publish(NOTE_FILE, new Map([[NOTE_FILE, temporary]]), job);
   }
 
   #report({ prefix, attempt }: Manifest, why: string): void {
