@@ -12,6 +12,7 @@ import { backoffMs } from '../../async/backoff.js';
 import { sleep } from '../../async/deadline.js';
 import { formatAddress } from '../../cluster/spec/address.js';
 import { tokenSecurity } from '../../cluster/spec/security.js';
+import { taskId } from '../../cluster/spec/task-id.js';
 import { messageOf } from '../../errors/errors.js';
 import { EXIT } from '../../errors/exit-codes.js';
 import { makeDirectorySync, requireDirectory } from '../../files/directories.js';
@@ -186,7 +187,7 @@ class LocalCluster {
       return verdict?.kind === 'failed' ? verdict.code : EXIT.done;
     };
     const end = await Promise.race([stopped, failure, allDone()]);
-    screen.status('');
+    screen.status([]);
     if (end === 'stopped') {
       this.#log('stopping: workers first, then the chief, then the ps; a second signal kills them');
       return EXIT.interrupted;
@@ -318,11 +319,15 @@ class LocalCluster {
       security: tokenSecurity(this.#token),
       lastStep,
       everyMs: screen.live ? 1000 : 10_000,
-      onLine: (line) => (screen.live ? screen.status(line) : this.#log(line)),
-      tasks: () => ({
-        alive: this.#tasks.filter(({ child }) => child?.alive).length,
-        all: this.#tasks.length,
-      }),
+      onLines: (summary, tasks) => (screen.live ? screen.status([...tasks, summary]) : this.#log(summary)),
+      tasks: () =>
+        this.#tasks.map(({ label, job, index, child, restarts }) => ({
+          label,
+          task: taskId(job, index),
+          pid: child?.pid,
+          isRunning: child?.alive === true,
+          restarts,
+        })),
     });
   }
 

@@ -17,6 +17,7 @@ export interface RunFlags {
   readonly restart: boolean;
   readonly maxRestarts: number;
   readonly wipe: boolean;
+  readonly json: boolean;
   readonly grace: number;
   readonly heartbeat_ms?: string;
   readonly dead_after_ms?: string;
@@ -59,6 +60,7 @@ export const runCommand = command<RunFlags, [string], ShoalContext>({
         placeholder: 'n',
         brief: 'Consecutive restarts of one task before the cluster stops',
       },
+      json: switchFlag('Print log lines as JSON objects with the time, the task and the message'),
       wipe: switchFlag('Restart a task with an empty directory, as on another machine'),
       grace: {
         kind: 'parsed',

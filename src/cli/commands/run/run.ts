@@ -30,14 +30,20 @@ export async function runJobCommand(this: ShoalContext, flags: RunFlags, file: s
   const job = overrideJob(await loadJob(path, rest), flags);
   const home = jobDirectory(job.name, flags.dir);
   if (flags.dir !== undefined) requireDirectory(home, '--dir');
+  const { stdout, stderr } = process;
+  const screen = new Screen({ stdout, stderr, env: process.env, json: flags.json });
+  const logAs = (task: string) => (line: string) => {
+    if (flags.json) screen.line(task, line);
+    else this.process.stdout.write(`${line}\n`);
+  };
   if (flags.fresh) {
     claimDirectory(home);
     const kept = startFresh(job, home);
-    if (kept !== undefined) this.process.stdout.write(`starting over; the former run is kept in ${kept}\n`);
+    if (kept !== undefined) logAs('shoal')(`starting over; the former run is kept in ${kept}`);
   }
   const finished = await describeFinished(job, home);
   if (finished) {
-    this.process.stdout.write(`${finished.join('\n')}\n`);
+    finished.forEach(logAs('shoal'));
     return;
   }
   const signals = stopSignals();
@@ -45,18 +51,16 @@ export async function runJobCommand(this: ShoalContext, flags: RunFlags, file: s
     if (flags.ps === undefined && flags.workers === undefined) {
       if (flags.evaluator)
         throw noEvaluator('an evaluator is a task of a cluster', 'pass --ps and --workers as well');
-      const log = (line: string): void => this.process.stdout.write(`${line}\n`);
       const { endProcess } = await import('../../job/end-process.js');
       signals.kill.addEventListener('abort', () => void endProcess(130));
       process.exitCode = await runHere(job, {
         home,
         dir: localDirectory(home),
         signal: signals.stop,
-        log,
+        log: logAs('worker 0'),
       });
       return;
     }
-    const { stdout, stderr } = process;
     const broken = brokenPipe();
     process.exitCode = await runLocalCluster({
       name: job.name,
@@ -70,7 +74,7 @@ export async function runJobCommand(this: ShoalContext, flags: RunFlags, file: s
         args: [BIN, 'task', path, '--dir', taskDir, ...jobArguments(flags), '--', ...rest],
       }),
       env,
-      screen: new Screen({ stdout, stderr, env: process.env }),
+      screen,
       stop: AbortSignal.any([signals.stop, broken]),
       kill: signals.kill,
       maxRestarts: flags.restart ? flags.maxRestarts : 0,
