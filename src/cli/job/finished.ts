@@ -7,8 +7,8 @@ import { openStore } from '../checkpoint/open.js';
 
 /** The lines to print for a finished job; undefined if it must train. Looks only at this disk, and at no running job. */
 export async function describeFinished(
-  { name, train: { checkpoint, lastStep } }: JobDefinition,
-  home: string,
+  { name, train: { checkpoint, lastStep }, export: exported }: JobDefinition,
+  { home, file }: { readonly home: string; readonly file: string },
 ): Promise<readonly string[] | undefined> {
   if (!checkpoint || readClusterFile(home)) return undefined;
   const store = checkpoint.store?.startsWith('file:') ? checkpoint.store : undefined;
@@ -23,6 +23,7 @@ export async function describeFinished(
     return [
       `job ${name} is finished: its newest checkpoint, ${newest.prefix}, is at its last step (${lastStep})`,
       `to train further: --last-step ${2 * Math.max(newest.step, 1)}; to start over: --fresh`,
+      ...(exported ? [`to export the checkpoint again: shoal export ${file} --out DIR`] : []),
     ];
   } catch (error) {
     // Whatever cannot be read here, the tasks report when they restore.
