@@ -48,7 +48,7 @@ const noteOf = (
   job: string | undefined,
 ) => `Some data files of these checkpoints are on the disks of other tasks.
 
-TensorFlow cannot read the checkpoints here. To copy one, with all its files, to a directory that TensorFlow reads:
+TensorFlow cannot read a checkpoint without all its data files. To copy one completely to a directory of this machine:
 
   shoal checkpoint pull latest DIRECTORY${job === undefined ? '' : ` --job ${job}`}
 
