@@ -55,7 +55,7 @@ for await (const text of createInterface({ input: cluster.stdout })) {
   console.log(text);
   const process_ = /│ (ps \d+|worker \d+).* is process (\d+)/.exec(text);
   if (process_) pids.set(process_[1] as string, Number(process_[2]));
-  const step = /step (\d+) of \d+/.exec(text.replaceAll(',', ''));
+  const step = /step (\d+) of \d+/.exec(text);
   saved += Number(/saved model\.ckpt-\d+/.test(text));
   if (!killed && saved > 0 && step && Number(step[1]) > steps / 4) {
     killed = true;

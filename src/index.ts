@@ -8,6 +8,7 @@ export {
   TensorFlowError,
   type TfCodeName,
 } from './errors/errors.js';
+export { exitCodeOf } from './errors/exit-codes.js';
 export type { Attrs, AttrValue, FunctionRef } from './graph/attributes.js';
 export { Graph, type OpInput, type OpOptions } from './graph/graph.js';
 export type { ImportOptions, ImportResult } from './graph/import-graph-def.js';
@@ -23,8 +24,10 @@ export {
   type JobModel,
   type JobOptions,
   type JobOutputs,
+  type JobParams,
   type ModelInput,
   type ModelParts,
+  type ParamValues,
   type Replica,
   type ServingParts,
   type SummariesOptions,

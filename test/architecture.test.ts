@@ -15,6 +15,7 @@ import {
 /** A module may import itself and the modules before it. */
 const MODULES = [
   'errors',
+  'files',
   'async',
   'bytes',
   'proto',
@@ -45,7 +46,7 @@ const MODULES = [
 
 /** Modules that may import fewer than all those before them. */
 const NARROWER: Readonly<Record<string, readonly string[]>> = {
-  formats: ['errors', 'async', 'bytes', 'proto'],
+  formats: ['errors', 'files', 'async', 'bytes', 'proto'],
 };
 
 /**

@@ -7,6 +7,7 @@
 import { parseArgs } from 'node:util';
 import { tf } from '../../src/index.js';
 import { MonitoredTrainingSession, Saver, Scaffold, Server, StopAtStepHook } from '../../src/train/index.js';
+import { reportFailure } from '../report-failure.js';
 
 const { values: FLAGS } = parseArgs({
   options: {
@@ -26,7 +27,7 @@ const { values: FLAGS } = parseArgs({
 const stop = new AbortController();
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => stop.abort(signal));
 
-const server = await Server.start({ log: console.log });
+const server = await Server.start({ log: console.log }).catch(reportFailure);
 if (FLAGS.job_name === 'ps') {
   await server.join({ signal: stop.signal, log: console.log });
 } else {

@@ -11,6 +11,7 @@ import { tf } from '../../src/index.js';
 import { SavedModelBuilder, tags } from '../../src/saved-model/index.js';
 import { MonitoredTrainingSession, Server, StopAtStepHook } from '../../src/train/index.js';
 import { batches, loadDigits, PIXELS } from '../digits/data.js';
+import { reportFailure } from '../report-failure.js';
 import { CLASSES, softmaxModel } from './model.js';
 
 /** How many held-out digits `expected_file` covers. */
@@ -38,7 +39,7 @@ const { values: FLAGS } = parseArgs({
 const stop = new AbortController();
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => stop.abort(signal));
 
-const server = await Server.start({ log: console.log });
+const server = await Server.start({ log: console.log }).catch(reportFailure);
 if (FLAGS.job_name === 'ps') await server.join({ signal: stop.signal, log: console.log });
 else await train();
 await server.close();

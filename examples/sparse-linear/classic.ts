@@ -9,6 +9,7 @@
 import { parseArgs } from 'node:util';
 import { tf } from '../../src/index.js';
 import { Saver, Server, Supervisor } from '../../src/train/index.js';
+import { reportFailure } from '../report-failure.js';
 import { classify, FEATURES, nameForServing, variables } from './model.js';
 
 const { values: FLAGS } = parseArgs({
@@ -31,7 +32,7 @@ const { values: FLAGS } = parseArgs({
 const stop = new AbortController();
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => stop.abort(signal));
 
-const server = await Server.start({ log: console.log });
+const server = await Server.start({ log: console.log }).catch(reportFailure);
 if (FLAGS.job_name === 'ps') await server.join({ signal: stop.signal, log: console.log });
 else {
   await train().catch((error: unknown) => {

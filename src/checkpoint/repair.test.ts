@@ -28,7 +28,7 @@ import { fileBlob, manifestBlob } from './names.js';
 import { repairCheckpoint } from './repair.js';
 import { CHUNK_BYTES } from './shard-image.js';
 import { pullCheckpoint, pushCheckpoint } from './transfer.js';
-import { damagedCopies, isSound, lostFiles, verifyCheckpoint } from './verify.js';
+import { damagedCopies, isUndamaged, lostFiles, verifyCheckpoint } from './verify.js';
 
 const PREFIX = 'model.ckpt-7';
 const PLACES = ['ps/0', 'ps/1', 'ps/2'] as const;
@@ -119,7 +119,7 @@ async function repair(options: { dryRun?: boolean; replicas?: number; places?: r
 async function expectWhole(): Promise<void> {
   const report = await verify();
   expect(damagedCopies(report)).toEqual([]);
-  expect(isSound(report)).toBe(true);
+  expect(isUndamaged(report)).toBe(true);
   for (const { file, copies } of report.files) {
     const expected = readFileSync(join(original, file));
     for (const { place } of copies) expect(readFileSync(pathAt(place, file)).equals(expected)).toBe(true);
@@ -130,7 +130,7 @@ describe('verification', () => {
   test('reads every copy and reports no damage for an intact checkpoint', async () => {
     const seen: number[] = [];
     const report = await verify({ onProgress: (done: number) => seen.push(done) });
-    expect(isSound(report)).toBe(true);
+    expect(isUndamaged(report)).toBe(true);
     expect(report.files.map(({ copies }) => copies.length)).toEqual([2, 2, 3]);
     const bytes = report.files.reduce((sum, { size, copies }) => sum + size * copies.length, 0);
     expect(report.bytesRead).toBe(bytes);
@@ -177,14 +177,14 @@ describe('verification', () => {
     const report = await verifyCheckpoint(storeOn(disks), 'job', { ...manifest, files });
     expect(damagedCopies(report)).toEqual([]);
     expect(report.problems).toEqual([expect.stringMatching(/^t1: .*does not match its checksum/)]);
-    expect(isSound(report)).toBe(false);
+    expect(isUndamaged(report)).toBe(false);
   });
 
   test('reports a file without any copy', async () => {
     for (const place of placesOf(OTHER)) rmSync(pathAt(place, OTHER));
     const report = await verify();
     expect(lostFiles(report)).toEqual([OTHER]);
-    expect(isSound(report)).toBe(false);
+    expect(isUndamaged(report)).toBe(false);
   });
 
   test('a truncated copy with the latest time does not hide the good one', async () => {

@@ -4,11 +4,12 @@
  * publish the complete checkpoint or nothing.
  */
 import { constants } from 'node:fs';
-import { type FileHandle, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
+import { type FileHandle, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { crc32c } from '../bytes/crc32c.js';
 import { combineCrc32c } from '../bytes/crc32c-combine.js';
 import { isShoalError, ShoalError } from '../errors/errors.js';
+import { makeDirectory } from '../files/directories.js';
 import { formatCheckpointState } from '../formats/checkpoint-state/checkpoint-state.js';
 import { DirectoryReader } from '../formats/range-reader.js';
 import { BundleReader } from '../formats/tensor-bundle/bundle-reader.js';
@@ -44,7 +45,7 @@ export async function pullCheckpoint(
   const reader = new VerifiedReader(store, manifest, { namespace, signal, ...(log && { onDamage: log }) });
   const total = manifest.files.reduce((sum, { size }) => sum + size, 0);
   const tag = `.pull-${manifest.attempt}-`;
-  await mkdir(directory, { recursive: true });
+  await makeDirectory(directory);
   await sweepPulls(directory, tag);
   const parts: { temporary: string; file: string }[] = [];
   let done = 0;

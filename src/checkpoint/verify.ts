@@ -67,7 +67,7 @@ export function lostFiles({ files }: VerifyReport): string[] {
   return files.filter(({ copies }) => !copies.some(isGood)).map(({ file }) => file);
 }
 
-export function isSound(report: VerifyReport): boolean {
+export function isUndamaged(report: VerifyReport): boolean {
   const nothingLost = lostFiles(report).length === 0 && report.problems.length === 0;
   return nothingLost && damagedCopies(report).length === 0;
 }
@@ -204,11 +204,21 @@ async function tensorProblems(
   } catch (error) {
     return [explain(error, signal)];
   }
+  const { size } = bundle.index.tensors;
+  const isListed = size === manifest.tensors;
+  const counted = isListed
+    ? []
+    : [`the index has ${size} tensors, but the manifest lists ${manifest.tensors}`];
+  return [...counted, ...(await bundleProblems(bundle, { signal, onBytes }))];
+}
+
+/** Compares every tensor with its checksum; returns what is wrong. */
+export async function bundleProblems(
+  bundle: BundleReader,
+  { signal, onBytes }: { readonly signal?: AbortSignal; readonly onBytes?: (bytes: number) => void },
+): Promise<string[]> {
   const problems: string[] = [];
-  const { tensors } = bundle.index;
-  if (tensors.size !== manifest.tensors)
-    problems.push(`the index has ${tensors.size} tensors, but the manifest lists ${manifest.tensors}`);
-  for (const { name, shape, pieces } of tensors.values()) {
+  for (const { name, shape, pieces } of bundle.index.tensors.values()) {
     const covered = pieces.reduce((sum, { slice }) => sum + elementCount(boxOf(shape, slice).lengths), 0);
     if (covered !== elementCount(shape)) problems.push(`the slices of ${name} do not cover the tensor`);
     try {
@@ -216,7 +226,7 @@ async function tensorProblems(
     } catch (error) {
       problems.push(`${name}: ${explain(error, signal)}`);
     }
-    onBytes(pieces.reduce((sum, { size }) => sum + size, 0));
+    onBytes?.(pieces.reduce((sum, { size }) => sum + size, 0));
   }
   return problems;
 }

@@ -6,10 +6,11 @@
  * The directory may contain checkpoints that Shoal did not write. Their files are neither replaced nor removed, and the
  * `checkpoint` file keeps listing them, before Shoal's own.
  */
-import { link, lstat, mkdir, readdir, readFile, rm } from 'node:fs/promises';
+import { link, lstat, readdir, readFile, rm } from 'node:fs/promises';
 import { isAbsolute, join } from 'node:path';
 import { crc32c } from '../bytes/crc32c.js';
 import { isShoalError, messageOf } from '../errors/errors.js';
+import { makeDirectory } from '../files/directories.js';
 import {
   CHECKPOINT_STATE_FILE,
   type CheckpointState,
@@ -41,6 +42,20 @@ interface Entry {
 
 const DATA_FILE = /\.data-\d+-of-\d+$/;
 
+const NOTE_FILE = 'SHOAL-README.txt';
+
+const noteOf = (
+  job: string | undefined,
+) => `Some data files of these checkpoints are on the disks of other tasks.
+
+TensorFlow cannot read a checkpoint without all its data files. To copy one completely to a directory of this machine:
+
+  shoal checkpoint pull latest DIRECTORY${job === undefined ? '' : ` --job ${job}`}
+
+Run it where \`shoal run\` was started, or add --agent HOST:PORT with the address of any running task.
+\`shoal checkpoint ls\` lists the checkpoints and where they are.
+`;
+
 /** The input state is omitted: TensorFlow does not use it, and it may be large. */
 const shownFiles = ({ files, inputFile }: Manifest) => files.filter(({ file }) => file !== inputFile);
 
@@ -57,7 +72,7 @@ export class CheckpointView {
   /** Makes the directory show exactly these checkpoints of Shoal, newest first. */
   async update(manifests: readonly Manifest[]): Promise<void> {
     const { directory, job } = this.#options;
-    await mkdir(directory, { recursive: true });
+    await makeDirectory(directory);
     if (!this.#isSwept) await sweepTemporaries(directory);
     this.#isSwept = true;
     const record = await ViewRecord.read(directory);
@@ -69,6 +84,10 @@ export class CheckpointView {
     }
     await this.#writeState(record, shown);
     const wanted = new Set(manifests.flatMap((manifest) => shownFiles(manifest).map(({ file }) => file)));
+    if (await this.#lacksData(shown)) {
+      wanted.add(NOTE_FILE);
+      await this.#writeNote(record);
+    }
     for (const file of record.files) if (!wanted.has(file)) await record.remove(file);
     await record.save(job);
   }
@@ -127,6 +146,23 @@ export class CheckpointView {
     // Files of an earlier attempt at this step would not match the index.
     for (const file of needed) if (!staged.has(file)) await record.remove(file);
     return true;
+  }
+
+  /** Whether data files of a shown checkpoint are not on this disk. */
+  async #lacksData(shown: readonly Manifest[]): Promise<boolean> {
+    const { directory } = this.#options;
+    for (const { file } of shown.flatMap(({ files }) => files)) {
+      if (DATA_FILE.test(file) && !(await lstat(join(directory, file)).catch(() => undefined))) return true;
+    }
+    return false;
+  }
+
+  /** Without data files TensorFlow fails with an error that does not explain where they are. */
+  async #writeNote(record: ViewRecord): Promise<void> {
+    const { directory, job } = this.#options;
+    if (await lstat(join(directory, NOTE_FILE)).catch(() => undefined)) return;
+    const temporary = await writeTemporary(directory, Buffer.from(noteOf(job)));
+    await record.publish(NOTE_FILE, new Map([[NOTE_FILE, temporary]]), job);
   }
 
   #report({ prefix, attempt }: Manifest, why: string): void {

@@ -43,7 +43,9 @@ const routes = buildRouteMap<string, ShoalContext>({
       '  shoal status --watch                    watch that cluster\n' +
       '  shoal checkpoint ls                     list its checkpoints and where they are\n' +
       '  shoal export job.ts --out export/1      export a checkpoint as a SavedModel, for serving\n' +
-      '  shoal COMMAND --help                    show the flags of a command',
+      '  shoal help COMMAND                      show the flags of a command\n' +
+      '\n' +
+      'Flags may be written with - or with _: --max-restarts is the same as --max_restarts.',
     hideRoute: { complete: true },
   },
 });
@@ -53,7 +55,14 @@ export const application = buildApplication(routes, {
   versionInfo: {
     getCurrentVersion: async () => JSON.parse(readFileSync(packageFile, 'utf8')).version as string,
   },
-  scanner: { caseStyle: 'allow-kebab-for-camel' },
+  scanner: {
+    caseStyle: 'allow-kebab-for-camel',
+    // The default of 7 suggests words that have nothing in common with the input.
+    distanceOptions: {
+      threshold: 3,
+      weights: { insertion: 1, deletion: 3, substitution: 2, transposition: 0 },
+    },
+  },
   documentation: { caseStyle: 'convert-camel-to-kebab', onlyRequiredInUsageLine: true },
   localization: {
     text: {

@@ -1,5 +1,6 @@
 /** The context that commands receive in addition to their flags. */
 import type { CommandContext, StricliProcess } from '@stricli/core';
+import { TASK_FLAGS } from './task-flags.js';
 
 export interface ShoalContext extends CommandContext {
   readonly process: StricliProcess;
@@ -10,12 +11,25 @@ export interface ShoalContext extends CommandContext {
 /** The commands that accept arguments after `--`. */
 const TAKES_REST: ReadonlySet<string> = new Set(['run', 'task', 'complete']);
 
-/** Splits the command line at the first `--`, for the commands that accept arguments after it. */
+/**
+ * Splits the command line at the first `--`, for the commands that accept arguments after it. `help COMMAND` becomes
+ * `COMMAND --help`. Flags may be written with - or with _, as in TensorFlow 1.
+ */
 export function splitArguments(args: readonly string[]): {
   readonly own: readonly string[];
   readonly rest: readonly string[];
 } {
+  const [first, ...others] = args;
+  if (first === 'help') return { own: [...others, '--help'], rest: [] };
   const at = args.indexOf('--');
-  if (at < 0 || !TAKES_REST.has(args[0] ?? '')) return { own: args, rest: [] };
-  return { own: args.slice(0, at), rest: args.slice(at + 1) };
+  if (at < 0 || !TAKES_REST.has(first ?? '')) return { own: args.map(asDeclared), rest: [] };
+  return { own: args.slice(0, at).map(asDeclared), rest: args.slice(at + 1) };
+}
+
+/** A flag in the form in which it is declared. */
+function asDeclared(arg: string): string {
+  const [, name, value = ''] = /^--([a-z][\w-]*)(=.*)?$/s.exec(arg) ?? [];
+  if (name === undefined) return arg;
+  const setting = name.replaceAll('-', '_');
+  return `--${Object.hasOwn(TASK_FLAGS, setting) ? setting : name.replaceAll('_', '-')}${value}`;
 }

@@ -1,11 +1,6 @@
 /** The message and the exit code of a command that failed. */
-import { isShoalError, ShoalError } from '../errors/errors.js';
-
-/** What a shell reports for a program that Ctrl-C ended. */
-const INTERRUPTED = 130;
-const USAGE = 2;
-/** The task should be restarted, at another port or on another machine. */
-const TRY_ELSEWHERE = 75;
+import { ShoalError } from '../errors/errors.js';
+import { EXIT, exitCodeOf } from '../errors/exit-codes.js';
 
 /** A mistake on the command line, whatever the error's code. */
 export class UsageError extends ShoalError {}
@@ -17,12 +12,7 @@ export function describeFailure(error: unknown): string {
 }
 
 export function exitCodeOfFailure(error: unknown): number {
-  if (isShoalError(error, 'SHOAL_ABORTED')) return INTERRUPTED;
-  if (isShoalError(error, 'SHOAL_WORKERS_LOST')) return TRY_ELSEWHERE;
-  if (error instanceof UsageError) return USAGE;
-  if (!isShoalError(error, 'SHOAL_CONFIG')) return 1;
-  const cause = error.cause as NodeJS.ErrnoException | undefined;
-  return cause?.code === 'EADDRINUSE' ? TRY_ELSEWHERE : USAGE;
+  return error instanceof UsageError ? EXIT.usage : exitCodeOf(error);
 }
 
 /** Stack frames of Node, of the loader and of the command line itself, which do not help the user. */

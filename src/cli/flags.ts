@@ -14,3 +14,22 @@ export const switchFlag = (brief: string) =>
   ({ kind: 'boolean', default: false, brief, withNegated: false }) as const;
 
 export const JSON_FLAG = switchFlag('Print as JSON');
+
+/** Settings of a job, for one run. */
+export const JOB_FLAGS = {
+  lastStep: {
+    kind: 'parsed',
+    parse: integer(0, Number.MAX_SAFE_INTEGER),
+    optional: true,
+    placeholder: 'n',
+    brief: 'Train until this step; default: train.lastStep of the job',
+  },
+  set: {
+    kind: 'parsed',
+    parse: String,
+    variadic: true,
+    optional: true,
+    placeholder: 'name=value',
+    brief: 'Set a parameter that the job declares in `params`; repeat it for several',
+  },
+} as const;

@@ -54,6 +54,8 @@ export type ShoalCode =
   | 'SHOAL_NAN'
   /** The cluster specification or the configuration is inconsistent. */
   | 'SHOAL_CONFIG'
+  /** Another process listens on the address of this task. */
+  | 'SHOAL_ADDRESS_IN_USE'
   /** The caller is not authorized: wrong credentials, or a chief that has been replaced. */
   | 'SHOAL_FORBIDDEN'
   /** A peer could not be reached or disconnected. */
@@ -81,19 +83,20 @@ export interface ErrorDetails {
 export class ShoalError extends Error {
   override readonly name: string = 'ShoalError';
   readonly code: ShoalCode;
-  readonly hint: string | undefined;
-  readonly op: string | undefined;
-  readonly device: string | undefined;
-  readonly task: string | undefined;
+  /** The message contains it too, so that it is not listed again when the error is printed. */
+  declare readonly hint: string | undefined;
+  declare readonly op: string | undefined;
+  declare readonly device: string | undefined;
+  declare readonly task: string | undefined;
 
   constructor(code: ShoalCode, message: string, details: ErrorDetails = {}) {
     const hint = details.hint ? `\n  hint: ${details.hint}` : '';
     super(`${message}${hint}`, details.cause === undefined ? undefined : { cause: details.cause });
     this.code = code;
-    this.hint = details.hint;
-    this.op = details.op;
-    this.device = details.device;
-    this.task = details.task;
+    Object.defineProperty(this, 'hint', { value: details.hint });
+    const { op, device, task } = details;
+    // Only fields with a value: Node prints the fields of an uncaught error.
+    Object.assign(this, op !== undefined && { op }, device !== undefined && { device }, task && { task });
   }
 }
 

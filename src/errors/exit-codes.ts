@@ -1,3 +1,5 @@
+import { isShoalError, type ShoalCode } from './errors.js';
+
 /** The exit codes of `shoal` and of its tasks. */
 export const EXIT = {
   done: 0,
@@ -9,3 +11,15 @@ export const EXIT = {
   superseded: 76,
   interrupted: 130,
 } as const;
+
+const EXIT_OF_CODE: Readonly<Partial<Record<ShoalCode, number>>> = {
+  SHOAL_ABORTED: EXIT.interrupted,
+  SHOAL_ADDRESS_IN_USE: EXIT.retry,
+  SHOAL_CONFIG: EXIT.usage,
+  SHOAL_WORKERS_LOST: EXIT.retry,
+};
+
+/** The exit code of a program that ends with this error. */
+export function exitCodeOf(error: unknown): number {
+  return (isShoalError(error) ? EXIT_OF_CODE[error.code] : undefined) ?? EXIT.error;
+}

@@ -1,4 +1,5 @@
 /** A job: a model, its input, how long to train. The same file runs in one process and on a cluster. */
+import { inspect } from 'node:util';
 import type { ConsistencyOption } from '../checkpoint/consistency.js';
 import { invalid } from '../errors/errors.js';
 import type { Output, OutputLike } from '../graph/operation.js';
@@ -157,21 +158,39 @@ export interface Replica {
   readonly count: number;
 }
 
-export interface ModelParts<I = InputValues> {
+/** The parameters that a job declares, with their defaults. */
+export type JobParams = Readonly<Record<string, number | string | boolean>>;
+
+/** The values of the parameters: each has the type of its default. */
+export type ParamValues<P> = {
+  readonly [K in keyof P]: P[K] extends number
+    ? number
+    : P[K] extends boolean
+      ? boolean
+      : P[K] extends string
+        ? string
+        : P[K];
+};
+
+export interface ModelParts<I = InputValues, P = JobParams> {
   readonly input: ModelInput<I>;
+  /** The parameters of the job: their defaults, or what `--set` sets. */
+  readonly params: ParamValues<P>;
   /** Whether this graph trains: false for evaluation and export, where layers such as dropout do nothing. */
   readonly training: boolean;
 }
 
-export interface JobOptions<I = InputValues, O = JobOutputs> {
+export interface JobOptions<I = InputValues, O = JobOutputs, P = JobParams> {
   readonly name: string;
+  /** Parameters of the model and their defaults; `shoal run --set name=value` overrides them. Default: none. */
+  readonly params?: P;
   /**
    * The input of the model: a function that returns tensors or a dataset, or `tf.data.shards(…)`. The workers share
    * the records of a dataset of files (see `train.input`); any other input is computed on each worker. Training ends
    * with the input. Default: none, the model has no input.
    */
   readonly input?: ShardedFiles<I> | ((replica: Replica) => I | Dataset<I> | ShardedFiles<I>);
-  readonly model: (parts: ModelParts<I>) => JobModel<O>;
+  readonly model: (parts: ModelParts<I, P>) => JobModel<O>;
   readonly train: TrainOptions;
   /** How a task of the job `evaluator` evaluates each checkpoint. Default: none. */
   readonly evaluate?: EvaluateOptions<I, O>;
@@ -187,9 +206,11 @@ export interface JobDefinition extends JobOptions {
   readonly [JOB]: true;
 }
 
-export function defineJob<const I = Record<string, never>, O extends JobOutputs = Record<string, never>>(
-  options: JobOptions<I, O>,
-): JobDefinition {
+export function defineJob<
+  const I = Record<string, never>,
+  O extends JobOutputs = Record<string, never>,
+  P extends JobParams = Record<never, never>,
+>(options: JobOptions<I, O, P>): JobDefinition {
   const { name, model, train } = options;
   if (!/^[\w-][\w.-]{0,99}$/.test(name)) {
     throw invalid(
@@ -198,7 +219,10 @@ export function defineJob<const I = Record<string, never>, O extends JobOutputs 
   }
   if (typeof model !== 'function') throw invalid(`Job '${name}' has no model function`);
   if (!Number.isSafeInteger(train?.lastStep) || train.lastStep < 0) {
-    throw invalid(`Job '${name}' needs the step at which training ends: train: { lastStep: 1000 }`);
+    const given = train?.lastStep === undefined ? 'not set' : inspect(train.lastStep);
+    throw invalid(`train.lastStep of job '${name}' must be an integer of at least 0, it is ${given}`, {
+      hint: 'lastStep is the step at which training ends: train: { lastStep: 1000 }',
+    });
   }
   const { inflight = 1 } = train;
   if (!Number.isSafeInteger(inflight) || inflight < 1) {
@@ -215,6 +239,10 @@ export function defineJob<const I = Record<string, never>, O extends JobOutputs 
   }
   if (train.sync && inflight > 1) {
     throw invalid(`Job '${name}' trains synchronously: its steps wait for each other, so inflight must be 1`);
+  }
+  for (const [param, value] of Object.entries(options.params ?? {})) {
+    if (!['number', 'string', 'boolean'].includes(typeof value))
+      throw invalid(`params.${param} of job '${name}' must be a number, a string or a boolean`);
   }
   checkCheckpoint(name, train.checkpoint);
   checkSummaries(name, train.summaries);

@@ -93,7 +93,7 @@ function evaluationGraph(job: JobDefinition): { graph: Graph; evaluation: Evalua
     const { evaluate = {} } = job;
     const given = evaluate.input ? evaluate.input() : unshardedInput(job);
     const input = modelInput(given);
-    const { loss, outputs = {} } = job.model({ input, training: false });
+    const { loss, outputs = {} } = job.model({ input, training: false, params: job.params ?? {} });
     const metrics = evaluate.metrics?.({ input, loss, outputs }) ?? { loss: mean(loss.toOutput()) };
     const batches = evaluate.batches ?? (given instanceof Dataset ? undefined : 1);
     return { graph, evaluation: { metrics, ...(batches === undefined ? {} : { batches }) } };

@@ -49,7 +49,7 @@ function signaturesOf(job: JobDefinition, graph: Graph): SignatureDefMap {
       });
     }
     const input = { ...placeholdersFor(job, given), ...given } as Input;
-    built = { input, outputs: job.model({ input, training: false }).outputs ?? {} };
+    built = { input, outputs: job.model({ input, training: false, params: job.params ?? {} }).outputs ?? {} };
     return built;
   };
   if (job.export?.signatures) return job.export.signatures({ model });

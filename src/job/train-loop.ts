@@ -4,6 +4,7 @@ import { explainDataLoss } from '../input/files/corrupt-records.js';
 import type { Fetches, FetchResult } from '../session/fetches.js';
 import type { RecoverableSession } from '../train/recovery/recoverable-session.js';
 import type { TrainOptions } from './define-job.js';
+import { stepOf } from './step-text.js';
 import type { TrainingGraph } from './training-graph.js';
 
 export interface LoopOptions extends Pick<TrainOptions, 'lastStep' | 'inflight' | 'logEverySecs'> {
@@ -71,7 +72,7 @@ export async function trainLoop(
       if (elapsed > logEverySecs * 1000) {
         const rate = ((step - logged.step) / elapsed) * 1000;
         logged = { at: performance.now(), step };
-        log(`step ${step} of ${lastStep} · ${rate.toFixed(0)} steps/s · loss ${lastLoss.toPrecision(4)}`);
+        log(`${stepOf(step, lastStep)} · ${rate.toFixed(0)} steps/s · loss ${lastLoss.toPrecision(4)}`);
       }
     }
   };

@@ -55,7 +55,7 @@ export function buildTrainingGraph(job: JobDefinition, placement: Placement = LO
   const build = (): TrainingGraph => {
     const globalStep = getOrCreateGlobalStep(graph);
     const { values, shards, inputLine } = inputOf(job, placement);
-    const model = job.model({ input: values, training: true });
+    const model = job.model({ input: values, training: true, params: job.params ?? {} });
     const loss = model.loss.toOutput();
     const sync = syncOptimizer(job, model.optimizer, placement);
     const trainOp = (sync ?? model.optimizer).minimize(loss, { globalStep, guard: shards?.marks });

@@ -11,6 +11,7 @@ import { hostname } from 'node:os';
 import { basename, dirname, join, resolve } from 'node:path';
 import { faultPoint } from '../async/fault-point.js';
 import { messageOf, ShoalError } from '../errors/errors.js';
+import { makeDirectory } from '../files/directories.js';
 import { syncDirectory } from '../store/disk/publish.js';
 
 /** A staging directory of another host, or of a process id that is in use, is not removed until it is this old. */
@@ -39,7 +40,7 @@ export class Staging {
     const prefix = `.${basename(target)}.tmp-`;
     const directory = join(parent, `${prefix}${owner()}-${process.pid}-${randomBytes(6).toString('hex')}`);
     try {
-      await mkdir(parent, { recursive: true });
+      await makeDirectory(parent);
       await removeLeftovers(parent, (name) => name === basename(target));
       await mkdir(directory);
     } catch (error) {
@@ -52,7 +53,7 @@ export class Staging {
   /** Creates a directory within the export. */
   async folder(name: string): Promise<string> {
     const path = join(this.directory, name);
-    await mkdir(path, { recursive: true });
+    await makeDirectory(path);
     return path;
   }
 

@@ -82,6 +82,12 @@ export function planFetches(graph: Graph, fetches: Fetches, fed: readonly Output
     return (values, given) => Object.fromEntries(entries.map(([key, part]) => [key, part(values, given)]));
   };
 
+  // Within a nesting they stand for nothing; alone they are a mistake, such as a misspelled property.
+  if (fetches === null || fetches === undefined) {
+    throw invalid(`A run needs something to fetch, it got ${fetches}`, {
+      hint: 'Pass an output, an op, a name, or an array or object of them; [] runs nothing.',
+    });
+  }
   const assemble = plan(fetches, '');
   return { outputs, targets: [...targets], assemble };
 }

@@ -57,6 +57,14 @@ describe('fetches', () => {
     expect(result.deep.er.x.item()).toBe(2);
   });
 
+  test.each([null, undefined])(
+    'rejects %s, which is usually a misspelled property',
+    async (nothing: null | undefined) => {
+      await expect(session.run(nothing)).rejects.toThrow(`A run needs something to fetch, it got ${nothing}`);
+      expect(await session.run([])).toEqual([]);
+    },
+  );
+
   test('of one output twice are one tensor', async () => {
     const [a, b] = await session.run([product, product], fed);
     expect(a).toBe(b);

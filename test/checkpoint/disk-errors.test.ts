@@ -5,7 +5,7 @@ import type { Checkpoints } from '../../src/checkpoint/checkpoints.js';
 import type { Manifest } from '../../src/checkpoint/manifest.js';
 import { fileBlob, manifestBlob } from '../../src/checkpoint/names.js';
 import { replaceDamaged } from '../../src/checkpoint/replace-damaged.js';
-import { isSound, verifyCheckpoint } from '../../src/checkpoint/verify.js';
+import { isUndamaged, verifyCheckpoint } from '../../src/checkpoint/verify.js';
 import { PLACES, TestCluster } from './test-cluster.js';
 
 const KINDS = ['data-00000-of-00002', 'data-00001-of-00002', 'index', 'input', 'manifest'];
@@ -42,7 +42,7 @@ describe.each(KINDS)('EIO from the local copy of the %s', (kind) => {
     expect(await restore()).toMatchObject({ manifest: second, input: INPUT });
     expect(await cluster.step()).toBe(2);
     await expect.poll(() => broken.has(blob), { timeout: 120_000 }).toBe(false);
-    expect(isSound(await verifyCheckpoint(cluster.disks.store('chief/0'), 'job', second))).toBe(true);
+    expect(isUndamaged(await verifyCheckpoint(cluster.disks.store('chief/0'), 'job', second))).toBe(true);
     if (place !== 'chief/0') return;
     await expect
       .poll(() => cluster.log.join('\n'))

@@ -17,7 +17,7 @@ import { encodeManifest, MAX_MANIFEST_BYTES, type Manifest } from '../../src/che
 import { fileBlob, manifestBlob } from '../../src/checkpoint/names.js';
 import { repairCheckpoint } from '../../src/checkpoint/repair.js';
 import { pullCheckpoint, pushCheckpoint } from '../../src/checkpoint/transfer.js';
-import { damagedCopies, isSound, verifyCheckpoint } from '../../src/checkpoint/verify.js';
+import { damagedCopies, isUndamaged, verifyCheckpoint } from '../../src/checkpoint/verify.js';
 import { ShoalError } from '../../src/errors/errors.js';
 import { PLACES, TestCluster } from './test-cluster.js';
 
@@ -226,7 +226,7 @@ describe('the input state', () => {
     const places = PLACES.map((place) => ({ place, host: place, alive: true }));
     const { actions } = await repairCheckpoint(store, 'job', found, { places });
     expect(actions.map(({ type, place }) => `${type} ${place}`).sort()).toEqual(['add ps/1', 'replace ps/0']);
-    expect(isSound(await verifyCheckpoint(store, 'job', listed!))).toBe(true);
+    expect(isUndamaged(await verifyCheckpoint(store, 'job', listed!))).toBe(true);
   });
 
   it('is pulled and pushed with its checkpoint, and not with another one', async () => {

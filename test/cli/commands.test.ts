@@ -9,6 +9,7 @@ import { cleanStack, exitCodeOfFailure } from '../../src/cli/failure.js';
 import { findCluster } from '../../src/cli/job/find-cluster.js';
 import { refuseOpenHost } from '../../src/cluster/spec/address-rules.js';
 import { ShoalError } from '../../src/errors/errors.js';
+import { EXIT } from '../../src/errors/exit-codes.js';
 import { writeClusterFile } from '../../src/job/launcher/cluster-file.js';
 import { context, runCommand } from './run-command.js';
 
@@ -41,6 +42,31 @@ describe('help', () => {
       expect(stdout).toMatch(new RegExp(`^ {2}${name} {2,}\\w`, 'm'));
     }
     expect(stdout).not.toMatch(/^ {2}complete {2,}/m);
+  });
+
+  test('help COMMAND is COMMAND --help', async () => {
+    expect((await runCommand('help')).stdout).toBe((await runCommand('--help')).stdout);
+    const { stdout, code } = await runCommand('help', 'checkpoint', 'ls');
+    expect({ stdout, code }).toEqual({
+      stdout: (await runCommand('checkpoint', 'ls', '--help')).stdout,
+      code: 0,
+    });
+  });
+
+  test('usage lines contain [flags]', async () => {
+    expect((await runCommand('--help')).stdout).toMatch(/^ {2}shoal run \[flags\] <job\.ts> \[-- args\]$/m);
+    expect((await runCommand('run', '--help')).stdout).toContain('shoal run [flags] <job.ts> [-- args]\n');
+    expect((await runCommand('checkpoint', '--help')).stdout).toContain(
+      'shoal checkpoint verify [flags] [<name|path>]\n',
+    );
+    expect((await runCommand('predict', '--help')).stdout).toContain(
+      'predict --input json|file|- [flags] <dir>\n',
+    );
+  });
+
+  test.each(['run', 'task'])('of %s documents the exit codes', async (name) => {
+    const { stdout } = await runCommand(name, '--help');
+    for (const code of Object.values(EXIT)) expect(stdout).toMatch(new RegExp(`^ +${code} {2,}\\w`, 'm'));
   });
 
   test.each([
@@ -82,6 +108,25 @@ describe('wrong input', () => {
     expect(stderr).toMatch(/--host 10\.0\.0\.1 is reachable from other machines[\s\S]*--insecure_network/);
   });
 
+  test('a job file that is not a program is rejected without a stack', async () => {
+    writeFileSync(join(scratch, 'README.md'), '# A job');
+    const { stderr, code } = await runCommand('run', join(scratch, 'README.md'));
+    expect(code).toBe(2);
+    expect(stderr).toMatch(/README\.md is not a TypeScript or JavaScript file\n {2}hint: .*\n$/);
+  });
+
+  test('an invalid value of a flag names the flag', async () => {
+    const { stderr, code } = await runCommand('run', 'job.ts', '--heartbeat-ms', 'often');
+    expect(code).toBe(2);
+    expect(stderr).toContain('--heartbeat_ms: expected an integer');
+  });
+
+  test('an unknown command that is similar to no other gets no suggestion', async () => {
+    const { stderr } = await runCommand('frobnicate');
+    expect(stderr).toContain('No command registered for `frobnicate`');
+    expect(stderr).not.toContain('did you mean');
+  });
+
   test('a task at an address that other machines reach is rejected', async () => {
     const { stderr, code } = await runCommand(
       'task',
@@ -100,9 +145,8 @@ describe('wrong input', () => {
   });
 
   test('exit codes: 2 for a wrong configuration, 75 for a port in use, 130 for an interrupt', () => {
-    const taken = Object.assign(new Error('listen EADDRINUSE'), { code: 'EADDRINUSE' });
     expect(exitCodeOfFailure(new ShoalError('SHOAL_CONFIG', 'no port'))).toBe(2);
-    expect(exitCodeOfFailure(new ShoalError('SHOAL_CONFIG', 'cannot listen', { cause: taken }))).toBe(75);
+    expect(exitCodeOfFailure(new ShoalError('SHOAL_ADDRESS_IN_USE', 'cannot listen'))).toBe(75);
     expect(exitCodeOfFailure(new ShoalError('SHOAL_ABORTED', 'stopped'))).toBe(130);
     expect(exitCodeOfFailure(new Error('any other'))).toBe(1);
   });
@@ -155,6 +199,16 @@ describe('certs', () => {
     const again = await runCommand('certs', 'issue', '/job:ps/task:1', '--dir', dir);
     expect(again.code).toBe(1);
     expect(again.stderr).toContain('does not overwrite');
+  });
+
+  test('a directory that cannot be created is an error without a stack', async () => {
+    writeFileSync(join(scratch, 'file'), '');
+    const dir = join(scratch, 'file/certs');
+    const { stderr, code } = await runCommand('certs', 'init', '--dir', dir);
+    expect(code).toBe(2);
+    expect(stderr).toMatch(
+      /^SHOAL_CONFIG: .*\/file\/certs cannot be used: a part of the path is a file\n {2}hint: .*\n$/,
+    );
   });
 
   test('issue without an authority prints how to create one', async () => {

@@ -45,6 +45,43 @@ test('run without --ps and --workers trains in this process', async () => {
   expect(stdout).toBe('done at step 2 · w = 1\n');
 });
 
+const SAVED_JOB = `
+  import { defineJob, tf } from 'shoal';
+  export default defineJob({
+    name: 'saved',
+    params: { goal: 1 },
+    model({ params }) {
+      const w = tf.variable('w', { shape: [], initializer: tf.zerosInitializer() });
+      return { loss: w.sub(params.goal).square(), optimizer: tf.train.sgd(0.5), outputs: { w } };
+    },
+    train: { lastStep: 3, checkpoint: { everySecs: 3600 } },
+  });`;
+
+test('--set, --last-step and --fresh change one run; a finished job is not started', async () => {
+  writeFileSync(join(scratch, 'job.ts'), SAVED_JOB);
+  const run = (...flags: readonly string[]) => shoal(['run', 'job.ts', ...flags], { cwd: scratch });
+  const first = await run('--set', 'goal=2');
+  expect(first, first.stderr).toMatchObject({
+    code: 0,
+    stdout: expect.stringContaining('done at step 3 · w = 2'),
+  });
+  const again = await run('--ps', '1', '--workers', '1');
+  expect(again).toMatchObject({
+    code: 0,
+    stdout:
+      'job saved is finished: its newest checkpoint, model.ckpt-3, is at its last step (3)\n' +
+      'to train further: --last-step 6; to start over: --fresh\n',
+  });
+  const further = await run('--last_step', '6', '--set=goal=5', '--ps', '1', '--workers', '1');
+  expect(further.stdout).toMatch(/restored model\.ckpt-3[\s\S]*done at step 6.* w = 5/);
+  const fresh = await run('--fresh');
+  expect(fresh.stdout).toMatch(/^starting over; the former run is kept in \S+\/previous-\S+\n/);
+  expect(fresh.stdout).not.toContain('restored');
+  expect(fresh.stdout).toContain('done at step 3 · w = 1');
+  const wrong = await run('--set', 'gaol=5');
+  expect(wrong).toMatchObject({ code: 2, stderr: expect.stringContaining('its parameters are goal') });
+});
+
 test('an error in the job is shown with the lines of the job file', async () => {
   const { code, stderr } = await load(
     'const a: number = 1;\nfunction f() { throw new TypeError("mine"); }\nf();\n',
@@ -71,7 +108,7 @@ test.each([
 
 test('the error for a missing file names it', async () => {
   const { code, stderr } = await shoal(['run', 'absent.ts', '--ps', '1'], { cwd: scratch });
-  expect(code).toBe(1);
+  expect(code).toBe(2);
   expect(stderr).toContain(`there is no job file ${join(scratch, 'absent.ts')}`);
 });
 

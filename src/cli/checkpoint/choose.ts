@@ -15,6 +15,7 @@ export async function chooseOne(open: OpenStore, name: string, options: CatalogO
   const { job, all } = await listJob(open, options);
   const manifest = named(all, name);
   if (manifest) return { job, manifest, all };
+  if (all.length === 0) await open.requireJob(options.signal);
   throw new ShoalError('SHOAL_NOT_FOUND', `${describeJob(open, job)} has no checkpoint ${name}`, {
     hint:
       all.length === 0

@@ -18,6 +18,7 @@ import {
   agentPlaces,
   blobDirectories,
   directoryPlaces,
+  hasManifests,
   isDirectory,
   type Place,
   type Places,
@@ -61,7 +62,18 @@ export class OpenStore {
 
   /** The requested job, or all jobs that have checkpoints in the store. */
   async jobs(signal?: AbortSignal): Promise<readonly string[]> {
-    if (this.#requestedJob !== undefined) return [this.#requestedJob];
+    return this.#requestedJob !== undefined ? [this.#requestedJob] : this.#savedJobs(signal);
+  }
+
+  /** Throws if the requested job is unknown: it has no checkpoints, and is not the one that runs. */
+  async requireJob(signal?: AbortSignal): Promise<void> {
+    const job = this.#requestedJob;
+    if (job === undefined || job === this.#defaultJob) return;
+    const saved = await this.#savedJobs(signal);
+    if (!saved.includes(job)) throw unknownJob(this.label, job, saved);
+  }
+
+  async #savedJobs(signal: AbortSignal | undefined): Promise<readonly string[]> {
     const found = new Set<string>();
     for await (const { name } of this.store.list('', { signal })) {
       if (!parseManifestBlob(name)) continue;
@@ -117,7 +129,21 @@ export async function openStore(flags: PlaceFlags, options: OpenOptions = {}): P
       hint: `choose one with ${names.join(' or ')}`,
     });
   }
-  return openCluster(flags, options, homes[0]);
+  const [home] = homes;
+  if (home === undefined && flags.job !== undefined) {
+    const jobs = homesIn(join(cwd, '.shoal'), undefined).map((dir) => basename(dir));
+    if (jobs.length > 0) throw unknownJob(join(cwd, '.shoal'), flags.job, jobs);
+  }
+  return openCluster(flags, options, home);
+}
+
+function unknownJob(where: string, job: string, known: readonly string[]): ShoalError {
+  return new ShoalError('SHOAL_NOT_FOUND', `${where} has no checkpoints of job ${job}`, {
+    hint:
+      known.length === 0
+        ? 'it has no checkpoints'
+        : `it has checkpoints of ${known.map((name) => name || "''").join(', ')}`,
+  });
 }
 
 /** Opens every store that matches the flags; without flags, those of all jobs in this directory. */
@@ -163,11 +189,12 @@ async function openCluster(
   return over(places, flags, options, `the cluster ${status.cluster}`, status.cluster);
 }
 
-/** The directories of jobs (or of one job) that run or have blobs. */
+/** The directories of jobs (or of one job) that run or have saved; if there are none, of those that ran. */
 function homesIn(parent: string, job: string | undefined): readonly string[] {
-  const homes = folders(parent).filter(
-    (dir) => blobDirectories(dir).length > 0 || (readClusterFile(dir)?.agents.length ?? 0) > 0,
-  );
+  const isRunning = (dir: string) => (readClusterFile(dir)?.agents.length ?? 0) > 0;
+  const ran = folders(parent).filter((dir) => blobDirectories(dir).length > 0 || isRunning(dir));
+  const saved = ran.filter((dir) => blobDirectories(dir).some(hasManifests) || isRunning(dir));
+  const homes = saved.length > 0 ? saved : ran;
   if (job === undefined || homes.length <= 1) return homes;
   return homes.filter(
     (dir) => basename(dir) === job || blobDirectories(dir).some((blobs) => isDirectory(join(blobs, job))),

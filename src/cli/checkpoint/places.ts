@@ -1,6 +1,7 @@
 /** The places that hold copies: running tasks, through their agents, or the directories of stopped tasks. */
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
+import { manifestsPrefix } from '../../checkpoint/names.js';
 import { AgentClient } from '../../cluster/agent/agent-client.js';
 import type { ClusterStatus } from '../../cluster/agent/wire.js';
 import { parseAddress } from '../../cluster/spec/address.js';
@@ -87,6 +88,15 @@ export function blobDirectories(clusterDir: string): readonly string[] {
     .map((name) => join(clusterDir, name, 'blobs'))
     .filter(isDirectory)
     .sort();
+}
+
+/** Whether a blob directory has checkpoints of any job. */
+export function hasManifests(blobs: string): boolean {
+  const isUsed = (namespace: string) => {
+    const folder = join(blobs, manifestsPrefix(namespace));
+    return isDirectory(folder) && readdirSync(folder).length > 0;
+  };
+  return ['', ...readdirSync(blobs)].some(isUsed);
 }
 
 /** `ps/0` for `…/ps-0/blobs`, the place of the task that wrote it; otherwise the directory's name. */

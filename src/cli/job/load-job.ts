@@ -8,7 +8,9 @@ import { extname, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { messageOf, ShoalError } from '../../errors/errors.js';
 import { isJob, type JobDefinition } from '../../job/define-job.js';
+import { UsageError } from '../failure.js';
 
+const SOURCE_FILE = /\.[cm]?[jt]sx?$/;
 const packageRoot = new URL('../../../', import.meta.url);
 /** A checkout runs its sources, an installed package its build. */
 const isSource = import.meta.url.endsWith('.ts');
@@ -45,8 +47,13 @@ function ownEntries(): Readonly<Record<string, string>> {
 export async function loadJob(file: string, args: readonly string[]): Promise<JobDefinition> {
   const path = resolve(file);
   if (!existsSync(path) || !statSync(path).isFile()) {
-    throw new ShoalError('SHOAL_NOT_FOUND', `there is no job file ${path}`, {
+    throw new UsageError('SHOAL_NOT_FOUND', `there is no job file ${path}`, {
       hint: 'pass a file whose default export is created by defineJob',
+    });
+  }
+  if (!SOURCE_FILE.test(path)) {
+    throw new UsageError('SHOAL_INVALID_ARGUMENT', `${path} is not a TypeScript or JavaScript file`, {
+      hint: 'pass a .ts, .mts, .js or .mjs file whose default export is created by defineJob',
     });
   }
   process.argv = [process.argv[0]!, path, ...args];

@@ -1,10 +1,10 @@
 /** Runs a job in this process, without a cluster. */
 import { isShoalError } from '../../errors/errors.js';
 import { EXIT } from '../../errors/exit-codes.js';
+import { requireDirectory } from '../../files/directories.js';
 import type { JobDefinition } from '../../job/define-job.js';
 import { describeOutputs } from '../../job/describe-outputs.js';
 import { claimDirectory, removeClusterFile, writeClusterFile } from '../../job/launcher/cluster-file.js';
-import { requireDirectory } from '../../job/task-directory.js';
 
 export interface RunHereOptions {
   /** The task's own directory. */

@@ -113,8 +113,20 @@ describe('an agent', () => {
 
   it('names the address that it cannot listen on', async () => {
     const { agent: taken } = await agent();
-    const call = startAgent({ cluster: 'shoal', listen: taken.address, hooks, security: { kind: 'none' } });
-    await expect(call).rejects.toThrow(/cannot listen on 127.0.0.1:\d+: .*EADDRINUSE/);
+    const call = startAgent({
+      cluster: 'shoal',
+      listen: taken.address,
+      task: taskId('ps', 0),
+      hooks,
+      security: { kind: 'none' },
+    });
+    await expect(call).rejects.toMatchObject({
+      code: 'SHOAL_ADDRESS_IN_USE',
+      task: '/job:ps/task:0',
+      message: expect.stringMatching(
+        /agent of \/job:ps\/task:0 cannot listen on 127.0.0.1:\d+: another process uses this port\n {2}hint: /,
+      ),
+    });
   });
 });
 

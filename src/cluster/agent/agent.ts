@@ -4,7 +4,6 @@
  *
  * Credentials are checked first: without them every request, whatever its path, gets the same 401 response.
  */
-import { mkdirSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer, type Server as TlsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
@@ -12,6 +11,7 @@ import { resolve } from 'node:path';
 import { getRequestListener, type HttpBindings } from '@hono/node-server';
 import { Hono } from 'hono';
 import { invalid, messageOf, ShoalError } from '../../errors/errors.js';
+import { makeDirectorySync } from '../../files/directories.js';
 import { Uploads } from '../../store/disk/blob-upload.js';
 import { SWEEP_EVERY_MS, sweepHourly } from '../../store/disk/sweeping.js';
 import type { Identity } from '../membership/map.js';
@@ -101,6 +101,8 @@ export interface AgentHooks {
 export interface AgentOptions {
   readonly cluster: string;
   readonly listen: Address;
+  /** The task, for messages; default: none. */
+  readonly task?: TaskId;
   readonly security: Security;
   readonly hooks: AgentHooks;
   /** The directory of the blobs; default: the agent stores no blobs. */
@@ -184,7 +186,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   }
   const limits = { ...AGENT_LIMITS, ...options.limits };
   const root = options.blobRoot === undefined ? undefined : resolve(options.blobRoot);
-  if (root !== undefined) mkdirSync(root, { recursive: true });
+  if (root !== undefined) makeDirectorySync(root);
   const uploads = root === undefined ? undefined : new Uploads(root);
   const orders = new Map<string, OrderHandler>();
   const requests = new Map<string, RequestHandler>();
@@ -223,7 +225,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     closing.signal.addEventListener('abort', keepTlsCurrent(server as TlsServer, security, options, limits));
   }
   if (options.keepsProcess === false) server.unref().on('connection', (socket: Socket) => socket.unref());
-  const address = await bind(server, listen);
+  const address = await bind(server, listen, options.task);
   const stopSweeping = uploads && sweepHourly(() => uploads.sweep(SWEEP_EVERY_MS), undefined);
   closing.signal.addEventListener('abort', () => stopSweeping?.());
   return new Agent(server, address, { uploads, orders, requests, closing, active: () => gate.active });
@@ -249,18 +251,35 @@ function keepTlsCurrent(
   return () => clearInterval(timer);
 }
 
-function bind(server: Server, { host, port }: Address): Promise<Address> {
+function bind(server: Server, { host, port }: Address, task: TaskId | undefined): Promise<Address> {
   return new Promise((done, fail) => {
-    server.once('error', (cause) => {
-      const where = formatAddress({ host, port });
-      fail(new ShoalError('SHOAL_CONFIG', `cannot listen on ${where}: ${messageOf(cause)}`, { cause }));
-    });
+    server.once('error', (cause) => fail(listenError(formatAddress({ host, port }), task, cause)));
     server.listen({ host, port, backlog: 511 }, () => {
       // A later error concerns one connection; its client notices.
       server.removeAllListeners('error').on('error', () => {});
       done({ host, port: (server.address() as AddressInfo).port });
     });
   });
+}
+
+function listenError(address: string, task: TaskId | undefined, cause: NodeJS.ErrnoException): ShoalError {
+  const what = `${task === undefined ? 'an agent' : `the agent of ${task}`} cannot listen on ${address}`;
+  switch (cause.code) {
+    case 'EADDRINUSE':
+      return new ShoalError('SHOAL_ADDRESS_IN_USE', `${what}: another process uses this port`, {
+        hint: 'stop that process, which may be another run of this task, or change the address of this task in the configuration of all tasks',
+        ...(task && { task }),
+        cause,
+      });
+    case 'EADDRNOTAVAIL':
+      return new ShoalError('SHOAL_CONFIG', `${what}: it is not an address of this machine`, {
+        hint: 'start the task on the machine with this address, or set --listen=HOST:PORT',
+        ...(task && { task }),
+        cause,
+      });
+    default:
+      return new ShoalError('SHOAL_CONFIG', `${what}: ${messageOf(cause)}`, { ...(task && { task }), cause });
+  }
 }
 
 /** Rejects unauthorized requests, and all requests beyond the limits. */

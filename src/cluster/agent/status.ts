@@ -1,7 +1,6 @@
-/** The output of `shoal status`: the cluster as one of its tasks sees it. */
+/** Asks a task for the state of the cluster as it sees it. */
 import { firstLineOf, ShoalError } from '../../errors/errors.js';
 import type { Security } from '../spec/security.js';
-import { compareTasks } from '../spec/task-id.js';
 import { AgentClient } from './agent-client.js';
 import type { ClusterStatus } from './wire.js';
 
@@ -30,46 +29,4 @@ export async function askStatus(options: AskStatusOptions): Promise<ClusterStatu
   throw new ShoalError('SHOAL_UNREACHABLE', `no task of the cluster answers:\n  ${failures.join('\n  ')}`, {
     hint: 'check the addresses and the credentials, and that the cluster is running',
   });
-}
-
-/** A table, or JSON. */
-export function describeStatus(
-  status: ClusterStatus,
-  { json = false }: { readonly json?: boolean } = {},
-): string {
-  if (json) return JSON.stringify(status, null, 2);
-  const head = [
-    'task',
-    'status',
-    'step',
-    'agent',
-    'server',
-    'host',
-    'pid',
-    'incarnation',
-    'starts',
-    'silent',
-  ];
-  const rows = [...status.members]
-    .sort((a, b) => compareTasks(a.task, b.task))
-    .map((member) => [
-      `${member.task}${member.task === status.chief ? ' (chief)' : ''}`,
-      member.status,
-      member.step === null ? '-' : String(member.step),
-      member.agentAddress,
-      member.serverAddress ?? '-',
-      member.host,
-      String(member.pid),
-      String(member.incarnation),
-      String(member.incarnation - member.first + 1),
-      `${(member.silentMs / 1000).toFixed(1)} s`,
-    ]);
-  const widths = head.map((title, i) => Math.max(title.length, ...rows.map((row) => row[i]!.length)));
-  const line = (cells: readonly string[]) =>
-    cells
-      .map((cell, i) => cell.padEnd(widths[i]!))
-      .join('  ')
-      .trimEnd();
-  const title = `cluster ${status.cluster}, epoch ${status.epoch}, as seen by ${status.self.task}`;
-  return [title, line(head), ...rows.map(line)].join('\n');
 }

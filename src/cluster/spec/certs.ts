@@ -3,10 +3,11 @@
  * are ECDSA P-256. Files are readable by their owner only and never overwritten.
  */
 import { webcrypto } from 'node:crypto';
-import { closeSync, constants, mkdirSync, openSync, readFileSync, unlinkSync, writeSync } from 'node:fs';
+import { closeSync, constants, openSync, readFileSync, unlinkSync, writeSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { join } from 'node:path';
 import { invalid, messageOf, ShoalError } from '../../errors/errors.js';
+import { requireDirectory } from '../../files/directories.js';
 import { readPrivateFile } from './private-file.js';
 import { bearerOf, certFiles } from './security.js';
 import { isJobName, isTaskId } from './task-id.js';
@@ -146,7 +147,7 @@ async function pemOf(key: webcrypto.CryptoKey): Promise<string> {
 }
 
 function writePair(dir: string, files: CertFiles, cert: string, key: string): void {
-  mkdirSync(dir, { recursive: true, mode: 0o700 });
+  requireDirectory(dir, 'certificates', { mode: 0o700 });
   writeOnce(files.key, key);
   try {
     writeOnce(files.cert, `${cert.trimEnd()}\n`);

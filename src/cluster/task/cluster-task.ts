@@ -42,6 +42,7 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterTask> {
   const agent = await startAgent({
     cluster: options.clusterName ?? 'shoal',
     listen,
+    task: self,
     security,
     hooks: task.hooks,
     blobRoot: options.blobRoot,

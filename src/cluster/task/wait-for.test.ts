@@ -57,13 +57,24 @@ describe('waitFor', () => {
 
   it('names the missing tasks and the reasons, in its progress and its error', async () => {
     const lines: string[] = [];
-    const options = { timeoutMs: 20, onProgress: (line: string) => lines.push(line) };
+    const options = { timeoutMs: 20, quietMs: 0, onProgress: (line: string) => lines.push(line) };
     const waiting = waitForMembers(place(), [ps], options, () => 'nothing listens there');
     await expect(waiting).rejects.toMatchObject({
       code: 'SHOAL_TIMEOUT',
-      message: expect.stringContaining('waiting for /job:ps/task:0 [nothing listens there]'),
+      message: expect.stringContaining('waiting for /job:ps/task:0 (nothing listens there)'),
     });
-    expect(lines).toEqual(['/job:worker/task:0 waits for /job:ps/task:0 [nothing listens there] (0 of 0 s)']);
+    expect(lines).toEqual(['/job:worker/task:0 waits for /job:ps/task:0 (nothing listens there) · 0 of 0 s']);
+  });
+
+  it('reports nothing while the wait is short', async () => {
+    const here = place();
+    const lines: string[] = [];
+    const options = { timeoutMs: 60_000, progressMs: 5, onProgress: (line: string) => lines.push(line) };
+    const waiting = waitForMembers(here, [ps], options, () => undefined);
+    here.events.emit({ type: 'trusted', member: here.now() });
+    here.become('alive');
+    await waiting;
+    expect(lines).toEqual([]);
   });
 
   it('waits for the tasks that a function returns', async () => {

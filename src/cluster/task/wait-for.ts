@@ -12,11 +12,11 @@ export interface WaitForOptions {
   readonly timeoutMs: number;
   /** Cancels the wait; default: none. */
   readonly signal?: AbortSignal;
-  /** Receives the missing tasks at the start, on each change and every `progressMs`. Default: none. */
+  /** Receives the missing tasks on each change and every `progressMs`, but not before `quietMs`. Default: none. */
   readonly onProgress?: (line: string) => void;
   /** The interval of progress reports; default: 5 s. */
   readonly progressMs?: number;
-  /** No progress is reported before this time; default: 0. */
+  /** No progress is reported before this time: tasks that start together are not news. Default: 3 s. */
   readonly quietMs?: number;
 }
 
@@ -30,7 +30,7 @@ interface WaitingTask {
 export function waitForMembers(
   place: WaitingTask,
   whom: TasksToAwait,
-  { timeoutMs, signal, onProgress, progressMs = 5000, quietMs = 0 }: WaitForOptions,
+  { timeoutMs, signal, onProgress, progressMs = 5000, quietMs = 3000 }: WaitForOptions,
   problem: (task: TaskId) => string | undefined,
 ): Promise<void> {
   const missing = (): readonly TaskId[] => {
@@ -43,8 +43,11 @@ export function waitForMembers(
   const named = (tasks: readonly TaskId[]) =>
     tasks
       .map((task) => {
-        const why = problem(task)?.replace(`${task} (`, '(');
-        return why === undefined ? task : `${task} [${why}]`;
+        // Errors name the task too: `/job:ps/task:0 (agent host:port) refuses connections`.
+        const why = problem(task)
+          ?.replace(`${task} `, '')
+          .replace(/^\((agent [^)]*)\)/, '$1');
+        return why === undefined ? task : `${task} (${why})`;
       })
       .join(', ');
   return new Promise((resolve, reject) => {
@@ -54,7 +57,7 @@ export function waitForMembers(
       last = tasks.join();
       const seconds = Math.round((Date.now() - started) / 1000);
       onProgress?.(
-        `${place.task} waits for ${named(tasks)} (${seconds} of ${Math.round(timeoutMs / 1000)} s)`,
+        `${place.task} waits for ${named(tasks)} · ${seconds} of ${Math.round(timeoutMs / 1000)} s`,
       );
     };
     const settle = (end: () => void) => {

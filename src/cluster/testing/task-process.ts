@@ -45,7 +45,7 @@ async function execute({ do: what, tasks = [], to, timeoutMs = 10_000 }: Command
     case 'members':
       return { epoch: task.epoch, members: task.members() };
     case 'wait':
-      return task.waitFor(tasks, { timeoutMs, onProgress: (progress) => print({ progress }) });
+      return task.waitFor(tasks, { timeoutMs, quietMs: 0, onProgress: (progress) => print({ progress }) });
     case 'order':
       return task.order(to!, 'echo', 'hello', { timeoutMs });
     case 'remove':

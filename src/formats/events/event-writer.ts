@@ -4,11 +4,12 @@
  * Writing never blocks and never throws I/O errors: events are buffered, and written when the buffer is large enough or
  * some time has passed. I/O errors are thrown by the next flush() or close().
  */
-import { type FileHandle, mkdir, open } from 'node:fs/promises';
+import { type FileHandle, open } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { create, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
 import { messageOf, ShoalError } from '../../errors/errors.js';
+import { makeDirectory } from '../../files/directories.js';
 import { EventSchema } from '../../proto/generated/event_pb.js';
 import { encodeRecord } from '../tfrecord/record.js';
 
@@ -121,7 +122,7 @@ export class EventFileWriter {
     if (this.#failure) return;
     try {
       if (!this.#file) {
-        await mkdir(this.#directory, { recursive: true });
+        await makeDirectory(this.#directory);
         this.#file = await open(this.path, 'a');
       }
       await this.#file.appendFile(chunk);

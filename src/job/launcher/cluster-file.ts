@@ -3,10 +3,11 @@
  * `shoal status` finds a running cluster. Only its owner can read it. It also locks the directory against a second
  * launcher.
  */
-import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import * as v from 'valibot';
 import { ShoalError } from '../../errors/errors.js';
+import { makeDirectorySync } from '../../files/directories.js';
 
 const NAME = 'cluster.json';
 
@@ -54,7 +55,7 @@ export function claimDirectory(dir: string): void {
 }
 
 export function writeClusterFile(dir: string, file: ClusterFile): void {
-  mkdirSync(dir, { recursive: true });
+  makeDirectorySync(dir);
   const draft = join(dir, `.${NAME}.${process.pid}`);
   const startedMs = performance.timeOrigin;
   const startTicks = startOf(process.pid);

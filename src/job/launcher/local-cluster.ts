@@ -7,14 +7,16 @@
  * When the workers are done, the launcher waits for the evaluator. If the evaluator fails, training continues.
  */
 import { randomBytes } from 'node:crypto';
-import { mkdirSync, rmSync } from 'node:fs';
+import { rmSync } from 'node:fs';
 import { backoffMs } from '../../async/backoff.js';
 import { sleep } from '../../async/deadline.js';
 import { formatAddress } from '../../cluster/spec/address.js';
 import { tokenSecurity } from '../../cluster/spec/security.js';
+import { taskId } from '../../cluster/spec/task-id.js';
 import { messageOf } from '../../errors/errors.js';
 import { EXIT } from '../../errors/exit-codes.js';
-import { requireDirectory, taskDirectory } from '../task-directory.js';
+import { makeDirectorySync, requireDirectory } from '../../files/directories.js';
+import { taskDirectory } from '../task-directory.js';
 import { type ChildCommand, TaskChild } from './child.js';
 import { claimDirectory, removeClusterFile, writeClusterFile } from './cluster-file.js';
 import { Guard } from './guard.js';
@@ -134,6 +136,8 @@ class LocalCluster {
       progress.start();
       const code = await this.#outcome(supervised);
       this.#ending.abort();
+      // The line would count tasks that are asked to stop.
+      await progress.stop();
       await this.#stopGracefully();
       await Promise.all(supervised.map((one) => one.catch(() => {})));
       return code;
@@ -183,7 +187,7 @@ class LocalCluster {
       return verdict?.kind === 'failed' ? verdict.code : EXIT.done;
     };
     const end = await Promise.race([stopped, failure, allDone()]);
-    screen.status('');
+    screen.status([]);
     if (end === 'stopped') {
       this.#log('stopping: workers first, then the chief, then the ps; a second signal kills them');
       return EXIT.interrupted;
@@ -226,7 +230,7 @@ class LocalCluster {
 
   #launch(task: LocalTask): TaskChild {
     const { entry, screen } = this.#options;
-    mkdirSync(task.dir, { recursive: true });
+    makeDirectorySync(task.dir);
     const child = new TaskChild({
       ...entry(task.dir),
       env: this.#environment(task),
@@ -315,11 +319,15 @@ class LocalCluster {
       security: tokenSecurity(this.#token),
       lastStep,
       everyMs: screen.live ? 1000 : 10_000,
-      onLine: (line) => (screen.live ? screen.status(line) : this.#log(line)),
-      tasks: () => ({
-        alive: this.#tasks.filter(({ child }) => child?.alive).length,
-        all: this.#tasks.length,
-      }),
+      onLines: (summary, tasks) => (screen.live ? screen.status([...tasks, summary]) : this.#log(summary)),
+      tasks: () =>
+        this.#tasks.map(({ label, job, index, child, restarts }) => ({
+          label,
+          task: taskId(job, index),
+          pid: child?.pid,
+          isRunning: child?.alive === true,
+          restarts,
+        })),
     });
   }
 

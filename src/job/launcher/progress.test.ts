@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { progressLine, rate } from './progress.js';
+import { taskId } from '../../cluster/spec/task-id.js';
+import { progressLine, rate, taskLine } from './progress.js';
 
 test('the rate is computed from two samples', () => {
   expect(rate({ step: 100, at: 0 }, { step: 300, at: 500 })).toBe(400);
@@ -16,7 +17,19 @@ test('there is no rate after a recovery to an earlier step', () => {
 test('the line shows the step, the rate and the tasks', () => {
   const tasks = { alive: 4, all: 5 };
   expect(progressLine(12_345, 411.6, tasks, 50_000)).toBe(
-    'step 12,345 of 50,000 · 412 steps/s · 4 of 5 tasks alive',
+    'step 12345 of 50000 · 412 steps/s · 4 of 5 tasks alive',
   );
+  expect(progressLine(50_002, 411.6, tasks, 50_000)).toContain('step 50000 of 50000 (+2 in flight) · ');
   expect(progressLine(undefined, undefined, tasks)).toBe('no step yet · 4 of 5 tasks alive');
+});
+
+test('the line of a task shows its state, its step and its process', () => {
+  const process = { label: 'ps 0', task: taskId('ps', 0), pid: 7, isRunning: true, restarts: 0 };
+  const member = { pid: 7, status: 'alive', step: 12 } as never;
+  expect(taskLine(process, member, 8)).toBe('ps 0     │ alive · step 12 · pid 7');
+  expect(taskLine(process, undefined, 4)).toBe('ps 0 │ starting · pid 7');
+  expect(taskLine({ ...process, pid: 8, restarts: 1 }, member, 4)).toBe(
+    'ps 0 │ starting · pid 8 · restart 1',
+  );
+  expect(taskLine({ ...process, isRunning: false }, member, 4)).toBe('ps 0 │ ended · step 12 · pid 7');
 });

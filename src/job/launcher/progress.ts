@@ -1,8 +1,11 @@
-/** Queries the agents for the global step periodically and formats it as one line. */
+/** Queries the agents for the state of the cluster periodically: one line for each task, and a summary. */
 import { sleep } from '../../async/deadline.js';
 import { askStatus } from '../../cluster/agent/status.js';
+import type { ClusterStatus } from '../../cluster/agent/wire.js';
 import type { Security } from '../../cluster/spec/security.js';
+import type { TaskId } from '../../cluster/spec/task-id.js';
 import { isShoalError } from '../../errors/errors.js';
+import { stepOf } from '../step-text.js';
 
 export interface ProgressOptions {
   /** The agents that currently run, preferred ones first. */
@@ -10,18 +13,42 @@ export interface ProgressOptions {
   readonly security: Security;
   readonly lastStep?: number;
   readonly everyMs: number;
-  readonly onLine: (line: string) => void;
-  /** The number of running tasks and of all tasks. */
-  readonly tasks: () => { readonly alive: number; readonly all: number };
+  readonly onLines: (summary: string, tasks: readonly string[]) => void;
+  /** All tasks and their processes. */
+  readonly tasks: () => readonly TaskProcess[];
   readonly now?: () => number;
 }
+
+export interface TaskProcess {
+  readonly label: string;
+  readonly task: TaskId;
+  readonly pid: number | undefined;
+  readonly isRunning: boolean;
+  readonly restarts: number;
+}
+
+type Members = ClusterStatus['members'];
 
 interface Sample {
   readonly step: number;
   readonly at: number;
 }
 
-const count = (value: number) => value.toLocaleString('en-US');
+/** The line of a task; `member` is what the cluster knows of it. */
+export function taskLine(
+  { label, pid, isRunning, restarts }: TaskProcess,
+  member: Members[number] | undefined,
+  width: number,
+): string {
+  const isCurrent = member !== undefined && member.pid === pid;
+  const parts = [
+    !isRunning ? 'ended' : isCurrent ? member.status : 'starting',
+    ...(isCurrent && member.step !== null ? [`step ${member.step}`] : []),
+    ...(pid === undefined ? [] : [`pid ${pid}`]),
+    ...(restarts === 0 ? [] : [`restart ${restarts}`]),
+  ];
+  return `${label.padEnd(width)} │ ${parts.join(' · ')}`;
+}
 
 export function progressLine(
   step: number | undefined,
@@ -30,8 +57,8 @@ export function progressLine(
   lastStep?: number,
 ): string {
   const parts = [
-    step === undefined ? 'no step yet' : `step ${count(step)}${lastStep ? ` of ${count(lastStep)}` : ''}`,
-    ...(perSecond === undefined ? [] : [`${count(Math.round(perSecond))} steps/s`]),
+    step === undefined ? 'no step yet' : stepOf(step, lastStep),
+    ...(perSecond === undefined ? [] : [`${Math.round(perSecond)} steps/s`]),
     `${alive} of ${all} tasks alive`,
   ];
   return parts.join(' · ');
@@ -64,39 +91,54 @@ export class Progress {
 
   async #loop(): Promise<void> {
     const { signal } = this.#ending;
-    const { everyMs, onLine, tasks, lastStep, now = () => performance.now() } = this.#options;
+    const { everyMs, onLines, tasks, lastStep, now = () => performance.now() } = this.#options;
     while (!signal.aborted) {
       try {
         await sleep(everyMs, signal);
       } catch {
         return;
       }
-      const step = await this.#step();
+      const members = await this.#members();
+      const steps = members.flatMap((member) => (member.step === null ? [] : [member.step]));
+      const step = steps.length === 0 ? undefined : Math.max(...steps);
       if (signal.aborted) return;
       const sample = step === undefined ? undefined : { step, at: now() };
       const perSecond = sample && rate(this.#last, sample);
       this.#last = sample ?? this.#last;
-      onLine(progressLine(step, perSecond, tasks(), lastStep));
+      const all = tasks();
+      const alive = all.filter(({ isRunning }) => isRunning).length;
+      const width = Math.max(...all.map(({ label }) => label.length));
+      // Tasks that end or recover do not answer: the last known step stays on the line.
+      const known = step ?? this.#last?.step;
+      onLines(
+        progressLine(known, perSecond, { alive, all: all.length }, lastStep),
+        all.map((one) =>
+          taskLine(
+            one,
+            members.find(({ task }) => task === one.task),
+            width,
+          ),
+        ),
+      );
     }
   }
 
-  /** The highest step that any task reports; undefined if no agent answers or no task has made a step. */
-  async #step(): Promise<number | undefined> {
+  /** The tasks that the cluster knows; none if no agent answers. */
+  async #members(): Promise<Members> {
     const addresses = this.#options.addresses();
-    if (addresses.length === 0) return undefined;
+    if (addresses.length === 0) return [];
     const { signal } = this.#ending;
     try {
-      const { members } = await askStatus({
+      const status = await askStatus({
         addresses,
         security: this.#options.security,
         timeoutMs: 1000,
         signal,
       });
-      const steps = members.flatMap(({ step }) => (step === null ? [] : [step]));
-      return steps.length === 0 ? undefined : Math.max(...steps);
+      return status.members;
     } catch (error) {
       // Tasks that start or recover do not answer.
-      if (isShoalError(error)) return undefined;
+      if (isShoalError(error)) return [];
       throw error;
     }
   }

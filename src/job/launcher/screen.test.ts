@@ -1,14 +1,23 @@
 import { describe, expect, test } from 'vitest';
 import { Screen, wantsColour } from './screen.js';
 
-function make(parts: { isTTY?: boolean; columns?: number; env?: Record<string, string> } = {}) {
+interface Parts {
+  readonly isTTY?: boolean;
+  readonly columns?: number;
+  readonly rows?: number;
+  readonly env?: Record<string, string>;
+  readonly json?: boolean;
+}
+
+function make(parts: Parts = {}) {
   const written: string[] = [];
   const stream = {
     write: (text: string) => written.push(text) > 0,
     isTTY: parts.isTTY,
     columns: parts.columns,
+    rows: parts.rows,
   };
-  const screen = new Screen({ stdout: stream, stderr: stream, env: parts.env ?? {} });
+  const screen = new Screen({ stdout: stream, stderr: stream, env: parts.env ?? {}, json: parts.json });
   return { screen, written };
 }
 
@@ -22,26 +31,50 @@ describe('a screen', () => {
 
   test('erases the status line for a log line and redraws it', () => {
     const { screen, written } = make({ isTTY: true, env: { NO_COLOR: '1' } });
-    screen.status('step 1');
+    screen.status(['step 1']);
     screen.line('ps 0', 'hello');
     expect(written).toEqual(['\r\x1b[2Kstep 1', '\r\x1b[2K', 'ps 0 │ hello\n', 'step 1']);
   });
 
   test('truncates the status line to the width of the terminal', () => {
     const { screen, written } = make({ isTTY: true, columns: 5 });
-    screen.status('step 123456');
+    screen.status(['step 123456']);
     expect(written).toEqual(['\r\x1b[2Kstep']);
   });
 
   test('shows the status line on a terminal of unknown width', () => {
     const { screen, written } = make({ isTTY: true, columns: 0 });
-    screen.status('step 1');
+    screen.status(['step 1']);
     expect(written).toEqual(['\r\x1b[2Kstep 1']);
+  });
+
+  test('erases as many status lines as it has drawn', () => {
+    const { screen, written } = make({ isTTY: true, env: { NO_COLOR: '1' } });
+    screen.status(['ps 0', 'step 1']);
+    screen.line('ps 0', 'hello');
+    screen.close();
+    const erasure = '\r\x1b[2K\x1b[1A\r\x1b[2K';
+    expect(written).toEqual(['\r\x1b[2Kps 0\nstep 1', erasure, 'ps 0 │ hello\n', 'ps 0\nstep 1', erasure]);
+  });
+
+  test('shows only the last status line on a terminal with few rows', () => {
+    const { screen, written } = make({ isTTY: true, rows: 6 });
+    screen.status(['ps 0', 'step 1']);
+    expect(written).toEqual(['\r\x1b[2Kstep 1']);
+  });
+
+  test('writes JSON lines, and no status, if requested', () => {
+    const { screen, written } = make({ isTTY: true, json: true });
+    screen.status(['step 1']);
+    screen.line('ps 0', 'a "word"');
+    expect(written.map((line) => JSON.parse(line))).toEqual([
+      { time: expect.stringMatching(/^\d{4}-.*Z$/), task: 'ps 0', message: 'a "word"' },
+    ]);
   });
 
   test('shows no status line without a terminal', () => {
     const { screen, written } = make();
-    screen.status('step 1');
+    screen.status(['step 1']);
     screen.close();
     expect(written).toEqual([]);
   });

@@ -1,12 +1,13 @@
 /**
- * The output of a local cluster: complete lines of all tasks, each prefixed with its task's name, and on a terminal one
- * status line at the bottom.
+ * The output of a local cluster: complete lines of all tasks, each prefixed with its task's name, and on a terminal the
+ * status of the tasks at the bottom, one line each. With `json`, one JSON object per line instead.
  */
 
 export interface ScreenStream {
   write(text: string): boolean;
   readonly isTTY?: boolean;
   readonly columns?: number;
+  readonly rows?: number;
   readonly writableNeedDrain?: boolean;
   once?(event: 'drain', listener: () => void): unknown;
 }
@@ -15,6 +16,8 @@ export interface ScreenOptions {
   readonly stdout: ScreenStream;
   readonly stderr: ScreenStream;
   readonly env?: Readonly<Record<string, string | undefined>>;
+  /** One JSON object per line, with the time, the task and the message; no status. Default: false. */
+  readonly json?: boolean;
 }
 
 export type Side = 'stdout' | 'stderr';
@@ -22,6 +25,9 @@ export type Side = 'stdout' | 'stderr';
 /** ANSI colours of the task names, readable on dark and on light backgrounds. */
 const COLOURS = [36, 32, 33, 35, 34, 96, 92, 93, 95, 94] as const;
 const ERASE_LINE = '\r\x1b[2K';
+const LINE_UP = '\x1b[1A';
+/** The part of the screen that stays free for log lines. */
+const LOG_ROWS = 5;
 const RESET = '\x1b[0m';
 
 /** Follows https://no-color.org: any value of NO_COLOR turns colours off. */
@@ -39,16 +45,18 @@ export class Screen {
   readonly #env: Readonly<Record<string, string | undefined>>;
   readonly #labels = new Map<string, number>();
   #width = 0;
-  #status = '';
+  readonly #json: boolean;
+  #status: readonly string[] = [];
 
-  constructor({ stdout, stderr, env = {} }: ScreenOptions) {
+  constructor({ stdout, stderr, env = {}, json = false }: ScreenOptions) {
     this.#out = { stdout, stderr };
     this.#env = env;
+    this.#json = json;
   }
 
-  /** Whether there is a terminal for a status line. */
+  /** Whether there is a terminal for the status. */
   get live(): boolean {
-    return this.#out.stderr.isTTY === true && this.#env.TERM !== 'dumb';
+    return !this.#json && this.#out.stderr.isTTY === true && this.#env.TERM !== 'dumb';
   }
 
   /** Registers the names before the first line, so that all lines are aligned. */
@@ -62,6 +70,10 @@ export class Screen {
   line(label: string, text: string, side: Side = 'stdout'): void {
     this.expect([label]);
     const out = this.#out[side];
+    if (this.#json) {
+      out.write(`${JSON.stringify({ time: new Date().toISOString(), task: label, message: text })}\n`);
+      return;
+    }
     const name = `${label.padEnd(this.#width)} │`;
     if (!wantsColour(out, this.#env)) {
       this.#write(out, `${name} ${text}\n`);
@@ -73,19 +85,25 @@ export class Screen {
     this.#write(out, `\x1b[${colour}m${name}${RESET} ${text}${reset}\n`);
   }
 
-  /** Sets the line at the bottom; does nothing without a terminal. */
-  status(text: string): void {
+  /** Sets the lines at the bottom, the last one if there is little space; does nothing without a terminal. */
+  status(lines: readonly string[]): void {
     if (!this.live) return;
     const { stderr } = this.#out;
-    // A terminal of unknown width reports 0 columns.
-    this.#status = text.slice(0, (stderr.columns || 80) - 1);
-    stderr.write(`${ERASE_LINE}${this.#status}`);
+    const erase = this.#erasure();
+    const fits = lines.length + LOG_ROWS <= (stderr.rows || 24);
+    // A line that wraps could not be erased. A terminal of unknown width reports 0 columns.
+    this.#status = (fits ? lines : lines.slice(-1)).map((line) => line.slice(0, (stderr.columns || 80) - 1));
+    stderr.write(`${erase}${this.#status.join('\n')}`);
   }
 
-  /** Erases the status line. */
+  /** Erases the status. */
   close(): void {
-    if (this.#status !== '') this.#out.stderr.write(ERASE_LINE);
-    this.#status = '';
+    if (this.#status.length > 0) this.#out.stderr.write(this.#erasure());
+    this.#status = [];
+  }
+
+  #erasure(): string {
+    return `${ERASE_LINE}${`${LINE_UP}${ERASE_LINE}`.repeat(Math.max(0, this.#status.length - 1))}`;
   }
 
   /** A promise for the drain of the stream; undefined if it is not congested. */
@@ -96,12 +114,12 @@ export class Screen {
   }
 
   #write(out: ScreenStream, text: string): void {
-    if (this.#status === '') {
+    if (this.#status.length === 0) {
       out.write(text);
       return;
     }
-    this.#out.stderr.write(ERASE_LINE);
+    this.#out.stderr.write(this.#erasure());
     out.write(text);
-    this.#out.stderr.write(this.#status);
+    this.#out.stderr.write(this.#status.join('\n'));
   }
 }

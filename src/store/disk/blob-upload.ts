@@ -17,7 +17,7 @@ import { DiskWriter } from './disk-writer.js';
 import {
   checkFreeSpace,
   isNoSpace,
-  makeDirectory,
+  makeDurableDirectory,
   moveIntoPlace,
   noSpace,
   sweepPartials,
@@ -237,7 +237,7 @@ export class Uploads {
       this.#forgetSome();
     };
     try {
-      await makeDirectory(dirname(path), 0o700);
+      await makeDurableDirectory(dirname(path), 0o700);
       if (fresh && offset > 0) await recover(path, upload);
     } catch (error) {
       this.#active.delete(path);

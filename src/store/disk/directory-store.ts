@@ -33,7 +33,7 @@ import { DiskWriter } from './disk-writer.js';
 import {
   checkFreeSpace,
   isNoSpace,
-  makeDirectory,
+  makeDurableDirectory,
   moveIntoPlace,
   noSpace,
   sweepPartials,
@@ -98,7 +98,7 @@ export class DirectoryStore implements Store {
     let file: FileHandle | undefined;
     this.#writing.add(path);
     try {
-      await soon(makeDirectory(folder, 0o700));
+      await soon(makeDurableDirectory(folder, 0o700));
       await checkFreeSpace(this.root, named, size ?? 0);
       const isLarge = (size ?? 0) >= DIRECT_BYTES && crc32c !== undefined;
       file = isLarge ? await openDirect(path) : undefined;

@@ -1,8 +1,9 @@
 /** The last step of writing a blob: a complete, durable file is moved into place atomically. */
 import { constants } from 'node:fs';
-import { link, lstat, mkdir, open, readdir, rename, rm, statfs } from 'node:fs/promises';
+import { link, lstat, open, readdir, rename, rm, statfs } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { invalid, messageOf, ShoalError } from '../../errors/errors.js';
+import { makeDirectory } from '../../files/directories.js';
 import { type BlobName, locate, RESERVED } from '../blob-names.js';
 import { codeOf } from './blob-disk.js';
 
@@ -39,7 +40,7 @@ export async function moveIntoPlace(
   for (let attempt = 1; ; attempt++) {
     try {
       const path = await locate(root, name);
-      await makeDirectory(dirname(path));
+      await makeDurableDirectory(dirname(path));
       if (ifAbsent && !(await linkOnce(partial, path))) {
         await rm(partial, { force: true });
         return false;
@@ -75,10 +76,9 @@ async function exists(path: string): Promise<boolean> {
 }
 
 /** Creates a directory and its parents durably. */
-export async function makeDirectory(path: string, mode?: number): Promise<void> {
-  const first = await mkdir(path, { recursive: true, ...(mode !== undefined && { mode }) });
-  if (first === undefined) return;
-  for (let at = path; at.length >= first.length; at = dirname(at)) await syncDirectory(dirname(at));
+export async function makeDurableDirectory(path: string, mode?: number): Promise<void> {
+  const created = await makeDirectory(path, { ...(mode !== undefined && { mode }) });
+  for (const one of created.toReversed()) await syncDirectory(dirname(one));
 }
 
 /** Makes a rename durable. */

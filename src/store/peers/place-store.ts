@@ -7,8 +7,9 @@
  */
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { mkdir, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { makeDirectory } from '../../files/directories.js';
 import { DirectoryStore } from '../disk/directory-store.js';
 import type { Peers } from './peers.js';
 import { PeersStore } from './peers-store.js';
@@ -37,7 +38,7 @@ export interface PlaceMark {
 export async function markPlace(directory: string, file: string): Promise<PlaceMark> {
   const content = randomBytes(16).toString('hex');
   const path = join(directory, file);
-  await mkdir(dirname(path), { recursive: true });
+  await makeDirectory(dirname(path));
   await writeFile(path, content, { flag: 'wx' });
   return { directory, file, content };
 }

@@ -26,12 +26,16 @@ export async function latestCheckpoint(
   return isAbsolute(modelCheckpointPath) ? modelCheckpointPath : join(directory, modelCheckpointPath);
 }
 
-/** Resolves a path to a checkpoint: the path itself, the newest of a directory, or the variables of a SavedModel. */
+/**
+ * Resolves a path to a checkpoint: the path itself or one of its files, the newest of a directory, or the variables of a
+ * SavedModel.
+ */
 export async function findCheckpoint(path: string): Promise<string> {
   const exists = async (file: string) => (await stat(file).catch(() => undefined)) !== undefined;
-  if (await exists(indexFile(path))) return path;
-  const inModel = join(path, 'variables', 'variables');
-  if (await exists(indexFile(inModel))) return inModel;
+  const prefix = path.replace(/\.(index|meta|data-\d+-of-\d+)$/, '');
+  for (const found of [prefix, join(path, 'variables', 'variables'), join(path, 'variables')]) {
+    if (await exists(indexFile(found))) return found;
+  }
   const latest = (await exists(path)) ? await latestCheckpoint(path) : undefined;
   if (latest !== undefined) return latest;
   throw new ShoalError('SHOAL_NOT_FOUND', `There is no checkpoint at ${path}`, {

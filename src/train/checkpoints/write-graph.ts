@@ -1,8 +1,9 @@
 /** Writes the GraphDef of a graph, as text by default, to be read by people and by `import_graph_def`. */
 import { randomBytes } from 'node:crypto';
-import { mkdir, rename, rm, writeFile } from 'node:fs/promises';
+import { rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fromBinary } from '@bufbuild/protobuf';
+import { makeDirectory } from '../../files/directories.js';
 import type { Graph } from '../../graph/graph.js';
 import { GraphDefSchema } from '../../proto/generated/graph_pb.js';
 import { textFormat } from '../../proto/text-format.js';
@@ -17,7 +18,7 @@ export async function writeGraph(
   const bytes = graph.toGraphDefBytes();
   const path = join(directory, name);
   const draft = join(directory, `.${name}.${randomBytes(4).toString('hex')}`);
-  await mkdir(directory, { recursive: true });
+  await makeDirectory(directory);
   try {
     await writeFile(draft, asText ? textFormat(GraphDefSchema, fromBinary(GraphDefSchema, bytes)) : bytes);
     await rename(draft, path);

@@ -29,6 +29,8 @@ export async function runWithHooks<const F extends Fetches>(
   fetches: F,
 ): Promise<FetchResult<F>> {
   const { hooks, context, options = {}, session } = run;
+  if (fetches === null || fetches === undefined)
+    throw invalid(`A training step needs something to fetch, it got ${fetches}`);
   const requested: (SessionRunArgs | undefined)[] = [];
   for (const hook of hooks) requested.push((await hook.beforeRun?.(context)) ?? undefined);
   const all = { caller: fetches as Fetches, hooks: requested.map((args) => args?.fetches) };

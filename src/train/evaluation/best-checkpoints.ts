@@ -3,9 +3,10 @@
  * them, or copied to a separate directory if another process manages the originals. A file lists them, so that a
  * restarted process compares with the earlier ones.
  */
-import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
+import { readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { invalid } from '../../errors/errors.js';
+import { makeDirectory } from '../../files/directories.js';
 import { isBetter, type Mode } from '../hooks/metric-comparison.js';
 import type { SaverLike, TrainingRunner } from '../task/training-runner.js';
 import type { Results } from './evaluate.js';
@@ -112,7 +113,7 @@ export class BestCheckpoints {
   /** Atomic: a reader sees the old file or the new one. */
   async #write(): Promise<void> {
     const { directory } = this.#options;
-    await mkdir(directory, { recursive: true });
+    await makeDirectory(directory);
     const draft = join(directory, `${FILE}.part`);
     await writeFile(draft, `${JSON.stringify(this.#best, null, 2)}\n`);
     await rename(draft, join(directory, FILE));

@@ -1,6 +1,7 @@
 /** Traces a run every so many steps or seconds: `timeline-N.json` for Chrome's trace viewer, and for TensorBoard. */
-import { mkdir, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { makeDirectory } from '../../files/directories.js';
 import type { Output } from '../../graph/operation.js';
 import type { FileWriter } from '../../summary/file-writer.js';
 import type { Tensor } from '../../tensor/tensor.js';
@@ -64,7 +65,7 @@ export class ProfilerHook extends SessionRunHook<Tensor<'int64'>> {
       this.#timer.update(step);
       if (metadata.stepStats) {
         const path = join(this.#outputDir, `timeline-${step}.json`);
-        await mkdir(this.#outputDir, { recursive: true });
+        await makeDirectory(this.#outputDir);
         await writeFile(path, JSON.stringify(chromeTrace(metadata.stepStats)));
         this.#log(`saved the trace of step ${step} to ${path}`);
       }

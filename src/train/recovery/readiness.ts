@@ -50,6 +50,8 @@ export interface ReadinessOptions {
   readonly isAlone?: boolean;
 }
 
+/** A shorter wait is not logged: tasks that start together wait for each other. */
+const QUIET_MS = 3000;
 const RETRY = { baseMs: 50, maxMs: 1000 };
 /**
  * Abandoned native calls that have not returned: with more of them for `ABANDONED_MS`, the process fails. Calls
@@ -106,8 +108,9 @@ export class Readiness {
       }
       const elapsed = performance.now() - begun;
       const what = waitsFor ?? `waiting for the cluster: ${firstLineOf(cause)}`;
-      if (what !== logged.what || elapsed - logged.at > progressMs) {
-        log?.(`${what} (${Math.round(elapsed / 1000)} of ${Math.round(limitMs / 1000)} s)`);
+      const isDue = what !== logged.what || elapsed - logged.at > progressMs;
+      if (isDue && elapsed >= Math.min(QUIET_MS, progressMs)) {
+        log?.(`${what} · ${Math.round(elapsed / 1000)} of ${Math.round(limitMs / 1000)} s`);
         logged = { what, at: elapsed };
       }
       if (elapsed > limitMs) throw notComplete(limitMs, waitsFor, cause);

@@ -82,7 +82,7 @@ describe('variables without values', () => {
       await runner.run([parts.set[0]]);
       return true;
     };
-    const { session, lines } = sessionOf(parts, runner, { restore, recoveryMs: 300 });
+    const { session, lines } = sessionOf(parts, runner, { restore, recoveryMs: 300, progressMs: 1 });
     await expect(session.ready()).rejects.toThrow(/not complete within 300 ms: restored, but b, global_step/);
     expect(lines[0]).toMatch(/restoring again/);
     expect((await runner.run(parts.b.isInitialized())).item()).toBe(false);
@@ -110,7 +110,7 @@ describe('variables without values', () => {
     });
     await expect(session.ready()).rejects.toThrow(/not complete within 3000 ms: waiting for the chief/);
     expect(lines[0]).toMatch(
-      /^waiting for the chief to initialize or restore w, b, global_step \(\d of 3 s\)$/,
+      /^waiting for the chief to initialize or restore w, b, global_step · \d of 3 s$/,
     );
     expect(lines.length).toBeGreaterThan(1);
   });

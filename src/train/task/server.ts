@@ -4,7 +4,6 @@
  * directory, and takes part in checkpoints.
  */
 
-import { mkdirSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { checkpointBlobPolicy } from '../../checkpoint/blob-policy.js';
 import {
@@ -20,6 +19,7 @@ import { type Security, securityOf } from '../../cluster/spec/security.js';
 import { parseTaskId } from '../../cluster/spec/task-id.js';
 import { isShoalError, messageOf, ShoalError } from '../../errors/errors.js';
 import { EXIT } from '../../errors/exit-codes.js';
+import { requireDirectory } from '../../files/directories.js';
 import { exitImmediatelyWhen } from '../../native/exit.js';
 import { serverAtTarget } from '../../session/targets.js';
 import { CheckpointService } from './checkpoint-service.js';
@@ -79,7 +79,7 @@ export class Server extends ClusterServer {
     refuseOpenNetwork(config);
     const { job, index } = parseTaskId(config.task);
     const blobRoot = resolve(options.directory ?? join('.shoal', `${job}-${index}`), 'blobs');
-    mkdirSync(blobRoot, { recursive: true });
+    requireDirectory(blobRoot, 'directory');
     const server = await Server.open({ ...configured(config), blobRoot, replicas, onNotice: log, signal });
     leaveAtExit(server, log);
     // TensorFlow's threads may wait for a peer that is gone: the process exits without waiting for them.

@@ -1,5 +1,6 @@
 /** `shoal certs`: declarations. */
-import { buildCommand, buildRouteMap } from '@stricli/core';
+import { buildRouteMap } from '@stricli/core';
+import { command } from '../../command.js';
 import { integer, optionalText } from '../../flags.js';
 
 export interface CertsInitFlags {
@@ -24,7 +25,7 @@ const dir = {
   brief: 'The directory of the certificates',
 } as const;
 
-const initCommand = buildCommand<CertsInitFlags>({
+const initCommand = command<CertsInitFlags>({
   loader: async () => (await import('./run.js')).runCertsInit,
   parameters: {
     flags: {
@@ -47,7 +48,7 @@ const initCommand = buildCommand<CertsInitFlags>({
   },
 });
 
-const issueCommand = buildCommand<CertsIssueFlags, [string]>({
+const issueCommand = command<CertsIssueFlags, [string]>({
   loader: async () => (await import('./run.js')).runCertsIssue,
   parameters: {
     flags: {

@@ -1,6 +1,7 @@
 /** Declares `shoal checkpoint`. */
-import { buildCommand, buildRouteMap } from '@stricli/core';
+import { buildRouteMap } from '@stricli/core';
 import { PLACE_FLAGS, type PlaceFlags, REPLICAS_FLAG } from '../../checkpoint/flags.js';
+import { command } from '../../command.js';
 import type { ShoalContext } from '../../context.js';
 import { integer, optionalText, switchFlag } from '../../flags.js';
 
@@ -38,7 +39,17 @@ const name = {
   proposeCompletions: () => ['latest'],
 } as const;
 
-const lsCommand = buildCommand<LsFlags, [], ShoalContext>({
+const nameOrPath = {
+  ...name,
+  placeholder: 'name|path',
+  brief: 'A prefix (model.ckpt-500), a step (500), latest, or a path with a slash (logs/model.ckpt-500)',
+} as const;
+
+const ANY_CHECKPOINT =
+  'With a slash it is the path of any TensorFlow checkpoint on this disk, and no cluster is needed: a prefix, a directory\n' +
+  'with a `checkpoint` file, or a SavedModel.\n';
+
+const lsCommand = command<LsFlags, [], ShoalContext>({
   loader: async () => (await import('./ls.js')).runLs,
   parameters: { flags: PLACE_FLAGS },
   docs: {
@@ -55,7 +66,7 @@ const lsCommand = buildCommand<LsFlags, [], ShoalContext>({
   },
 });
 
-const inspectCommand = buildCommand<InspectFlags, [string], ShoalContext>({
+const inspectCommand = command<InspectFlags, [string], ShoalContext>({
   loader: async () => (await import('./inspect.js')).runInspect,
   parameters: {
     flags: {
@@ -69,21 +80,23 @@ const inspectCommand = buildCommand<InspectFlags, [string], ShoalContext>({
         brief: 'The number of values to print',
       },
     },
-    positional: { kind: 'tuple', parameters: [name] },
+    positional: { kind: 'tuple', parameters: [nameOrPath] },
   },
   docs: {
     brief: 'Show the tensors and files of a checkpoint, or the values of a tensor',
     fullDescription:
       'Shows the contents of a checkpoint and which tasks hold each file.\n' +
+      ANY_CHECKPOINT +
       `${WHERE}\n` +
       'Examples:\n' +
       '  shoal checkpoint inspect latest\n' +
       '  shoal checkpoint inspect model.ckpt-500 --tensor layer/weights --first 100\n' +
-      '  shoal checkpoint inspect 500 --json | jq .files',
+      '  shoal checkpoint inspect 500 --json | jq .files\n' +
+      '  shoal checkpoint inspect export/1/',
   },
 });
 
-const verifyCommand = buildCommand<VerifyFlags, [name?: string], ShoalContext>({
+const verifyCommand = command<VerifyFlags, [name?: string], ShoalContext>({
   loader: async () => (await import('./verify.js')).runVerify,
   parameters: {
     flags: {
@@ -93,22 +106,24 @@ const verifyCommand = buildCommand<VerifyFlags, [name?: string], ShoalContext>({
         'Let each task checksum its own copies: no data is transferred, tensor checksums are skipped',
       ),
     },
-    positional: { kind: 'tuple', parameters: [{ ...name, optional: true }] },
+    positional: { kind: 'tuple', parameters: [{ ...nameOrPath, optional: true }] },
   },
   docs: {
     brief: 'Read every copy of every file and report damage',
     fullDescription:
       'Reads every reachable copy, compares every chunk with the manifest, opens the index, and compares every\n' +
       'tensor with its checksum. Exits with 1 if anything is wrong.\n' +
+      ANY_CHECKPOINT +
       `${WHERE}\n` +
       'Examples:\n' +
       '  shoal checkpoint verify\n' +
       '  shoal checkpoint verify model.ckpt-500\n' +
-      '  shoal checkpoint verify --all --quick',
+      '  shoal checkpoint verify --all --quick\n' +
+      '  shoal checkpoint verify logs/model.ckpt-500',
   },
 });
 
-const pullCommand = buildCommand<PullFlags, [string, string], ShoalContext>({
+const pullCommand = command<PullFlags, [string, string], ShoalContext>({
   loader: async () => (await import('./pull.js')).runPull,
   parameters: {
     flags: PLACE_FLAGS,
@@ -132,7 +147,7 @@ const pullCommand = buildCommand<PullFlags, [string, string], ShoalContext>({
   },
 });
 
-const pushCommand = buildCommand<PushFlags, [string], ShoalContext>({
+const pushCommand = command<PushFlags, [string], ShoalContext>({
   loader: async () => (await import('./push.js')).runPush,
   parameters: {
     flags: {
@@ -162,7 +177,7 @@ const pushCommand = buildCommand<PushFlags, [string], ShoalContext>({
   },
 });
 
-const rmCommand = buildCommand<RmFlags, [string], ShoalContext>({
+const rmCommand = command<RmFlags, [string], ShoalContext>({
   loader: async () => (await import('./rm.js')).runRm,
   parameters: {
     flags: {
@@ -184,7 +199,7 @@ const rmCommand = buildCommand<RmFlags, [string], ShoalContext>({
   },
 });
 
-const repairCommand = buildCommand<RepairFlags, [name?: string], ShoalContext>({
+const repairCommand = command<RepairFlags, [name?: string], ShoalContext>({
   loader: async () => (await import('./repair.js')).runRepair,
   parameters: {
     flags: {

@@ -8,13 +8,20 @@ import { BundleReader } from '../../../formats/tensor-bundle/bundle-reader.js';
 import { boxOf, formatSlice } from '../../../formats/tensor-bundle/slice.js';
 import { dtypeFromNumber } from '../../../tensor/dtype.js';
 import { chooseOne } from '../../checkpoint/choose.js';
-import { type Work, withStore } from '../../checkpoint/command.js';
+import { type Terminal, withStore, withTerminal } from '../../checkpoint/command.js';
 import { bytes, count, moment, table } from '../../checkpoint/format.js';
+import { isPath, type LocalCheckpoint, withLocalCheckpoint } from '../../checkpoint/local-checkpoint.js';
 import { firstValues, showValue, toJson } from '../../checkpoint/tensor-values.js';
 import type { ShoalContext } from '../../context.js';
 import type { InspectFlags } from './command.js';
 
 export async function runInspect(this: ShoalContext, flags: InspectFlags, name: string): Promise<void> {
+  if (isPath(name)) {
+    await withTerminal(this, flags, (terminal) =>
+      withLocalCheckpoint(name, flags, (checkpoint) => inspectLocal(terminal, flags, checkpoint)),
+    );
+    return;
+  }
   await withStore(this, flags, async (work) => {
     const { open, signal, onNotice } = work;
     const { job, manifest } = await chooseOne(open, name, { signal, onNotice });
@@ -38,17 +45,7 @@ export async function runInspect(this: ShoalContext, flags: InspectFlags, name: 
       `${manifest.prefix} · step ${manifest.step} · saved ${moment(manifest.savedAtMs)} (${manifest.consistency})` +
         ` · ${count(manifest.shards, 'shard')} · ${count(tensors.length, 'tensor')}${job === '' ? '' : ` · job ${job}`}`,
       '',
-      table(
-        ['tensor', 'dtype', 'shape', 'slices', 'shards', 'size'],
-        tensors.map((one) => [
-          one.name,
-          one.dtype,
-          `[${one.shape.join(', ')}]`,
-          one.slices.length === 0 ? 'complete' : one.slices.map(({ slice }) => slice).join(' '),
-          one.shards.join(' '),
-          bytes(one.bytes),
-        ]),
-      ),
+      tensorTable(tensors),
       '',
       table(
         ['file', 'size', 'copies'],
@@ -60,6 +57,41 @@ export async function runInspect(this: ShoalContext, flags: InspectFlags, name: 
       ),
     ]);
   });
+}
+
+/** A checkpoint on the local disk, without a store. */
+async function inspectLocal(
+  terminal: Terminal,
+  { tensor, first }: InspectFlags,
+  { path, bundle, files }: LocalCheckpoint,
+): Promise<void> {
+  if (tensor !== undefined) return showTensor(terminal, bundle, tensor, first);
+  const tensors = [...bundle.index.tensors.values()].map(describeTensor);
+  const { shards } = bundle.index;
+  terminal.answer({ path, shards, tensors, files }, () => [
+    `${path} · ${count(shards, 'shard')} · ${count(tensors.length, 'tensor')}`,
+    '',
+    tensorTable(tensors),
+    '',
+    table(
+      ['file', 'size'],
+      files.map(({ file, bytes: size }) => [file, size === undefined ? 'missing' : bytes(size)]),
+    ),
+  ]);
+}
+
+function tensorTable(tensors: readonly ReturnType<typeof describeTensor>[]): string {
+  return table(
+    ['tensor', 'dtype', 'shape', 'slices', 'shards', 'size'],
+    tensors.map((one) => [
+      one.name,
+      one.dtype,
+      `[${one.shape.join(', ')}]`,
+      one.slices.length === 0 ? 'complete' : one.slices.map(({ slice }) => slice).join(' '),
+      one.shards.join(' '),
+      bytes(one.bytes),
+    ]),
+  );
 }
 
 function about(job: string, manifest: Manifest) {
@@ -89,7 +121,7 @@ function compare(a: readonly number[], b: readonly number[]): number {
   return axis < 0 ? 0 : a[axis]! - b[axis]!;
 }
 
-async function showTensor({ answer, signal }: Work, bundle: BundleReader, name: string, first: number) {
+async function showTensor({ answer, signal }: Terminal, bundle: BundleReader, name: string, first: number) {
   const tensor = bundle.tensor(name);
   const { dtype, shape } = describeTensor(tensor);
   const values = await firstValues(bundle, tensor, first, signal);

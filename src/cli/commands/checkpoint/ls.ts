@@ -16,6 +16,7 @@ export async function runLs(this: ShoalContext, flags: LsFlags): Promise<void> {
         for (const manifest of manifests) found.push(await summarize(open, job, manifest, { signal }));
       }
     }
+    if (found.length === 0) for (const open of stores) await open.requireJob(signal);
     const labels = stores.map(({ label }) => `${label} has no checkpoints`);
     answer(found, () => (found.length === 0 ? labels : lines(found)));
   });

@@ -1,7 +1,7 @@
 /** `shoal checkpoint pull`: copies a checkpoint into a local directory that TensorFlow can read. */
 import { resolve } from 'node:path';
 import { pullCheckpoint } from '../../../checkpoint/transfer.js';
-import { requireDirectory } from '../../../job/task-directory.js';
+import { requireDirectory } from '../../../files/directories.js';
 import { chooseOne } from '../../checkpoint/choose.js';
 import { withStore } from '../../checkpoint/command.js';
 import { bytes, count } from '../../checkpoint/format.js';

@@ -1,9 +1,8 @@
 /** `shoal checkpoint push`: imports a checkpoint from a local directory into the store. */
-import { stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { pushCheckpoint } from '../../../checkpoint/transfer.js';
 import { isShoalError, ShoalError } from '../../../errors/errors.js';
-import { latestCheckpoint } from '../../../train/checkpoints/latest-checkpoint.js';
+import { findCheckpoint } from '../../../train/checkpoints/latest-checkpoint.js';
 import { type Work, withStore } from '../../checkpoint/command.js';
 import { bytes, count } from '../../checkpoint/format.js';
 import { summarize } from '../../checkpoint/health.js';
@@ -29,14 +28,10 @@ export async function runPush(this: ShoalContext, flags: PushFlags, input: strin
   await withStore(this, flags, push, { create: true });
 }
 
-/** A directory means the newest checkpoint in it. */
 async function checkpointAt(input: string): Promise<string> {
-  const path = resolve(input.replace(/\.(index|meta|data-\d+-of-\d+)$/, ''));
-  const info = await stat(path).catch(() => undefined);
-  if (!info?.isDirectory()) return path;
-  const newest = await latestCheckpoint(path);
-  if (newest === undefined) throw noCheckpoint(input);
-  return newest;
+  return findCheckpoint(resolve(input)).catch((error: unknown) => {
+    throw isShoalError(error, 'SHOAL_NOT_FOUND') ? noCheckpoint(input, error) : error;
+  });
 }
 
 function noCheckpoint(input: string, cause?: unknown): ShoalError {

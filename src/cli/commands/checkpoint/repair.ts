@@ -48,8 +48,8 @@ function plain(job: string, report: RepairReport) {
     attempt: manifest.attempt,
     repaired: isRepaired(report),
     actions,
-    lost,
-    shortfall,
+    lostFiles: lost,
+    missingCopies: shortfall,
   };
 }
 

@@ -1,20 +1,29 @@
 /** `shoal checkpoint verify`: reads every copy and reports the damaged ones. */
 import {
+  bundleProblems,
   damagedCopies,
   isGood,
-  isSound,
+  isUndamaged,
   lostFiles,
   type VerifyReport,
   verifyCheckpoint,
 } from '../../../checkpoint/verify.js';
 import { chooseSome } from '../../checkpoint/choose.js';
-import { withStore } from '../../checkpoint/command.js';
+import { type Terminal, withStore, withTerminal } from '../../checkpoint/command.js';
 import { bytes, count } from '../../checkpoint/format.js';
+import { isPath, type LocalCheckpoint, withLocalCheckpoint } from '../../checkpoint/local-checkpoint.js';
 import type { OpenStore } from '../../checkpoint/open.js';
 import type { ShoalContext } from '../../context.js';
 import type { VerifyFlags } from './command.js';
 
 export async function runVerify(this: ShoalContext, flags: VerifyFlags, name?: string): Promise<void> {
+  if (isPath(name)) {
+    const isOk = await withTerminal(this, flags, (terminal) =>
+      withLocalCheckpoint(name, flags, (checkpoint) => verifyLocal(terminal, checkpoint)),
+    );
+    if (!isOk) this.process.exitCode = 1;
+    return;
+  }
   const reports = await withStore(this, flags, async ({ open, signal, bar, onNotice, answer }) => {
     const { job, manifests } = await chooseSome(open, name, flags.all, { signal, onNotice });
     const done: VerifyReport[] = [];
@@ -29,7 +38,35 @@ export async function runVerify(this: ShoalContext, flags: VerifyFlags, name?: s
     );
     return done;
   });
-  if (!reports.every(isSound)) this.process.exitCode = 1;
+  if (!reports.every(isUndamaged)) this.process.exitCode = 1;
+}
+
+/** A checkpoint on the local disk, without a store: TensorFlow's checksums are all there is to compare with. */
+async function verifyLocal(terminal: Terminal, { path, bundle, files }: LocalCheckpoint): Promise<boolean> {
+  const { signal, bar, answer } = terminal;
+  const tensors = [...bundle.index.tensors.values()];
+  const sizes = tensors.flatMap(({ pieces }) => pieces.map(({ size }) => size));
+  const total = sizes.reduce((sum, size) => sum + size, 0);
+  const lost = files.filter((one) => one.bytes === undefined).map(({ file }) => file);
+  let done = 0;
+  const onBytes = (size: number) => {
+    done += size;
+    bar.update(done, total);
+  };
+  bar.label(`verifying ${path}`);
+  // Without a file, every tensor in it would be reported.
+  const problems = lost.length > 0 ? [] : await bundleProblems(bundle, { signal, onBytes });
+  const isOk = lost.length === 0 && problems.length === 0;
+  const read = `${count(files.length, 'file')}, ${count(tensors.length, 'tensor')}, ${bytes(total)}`;
+  answer({ path, ok: isOk, files, lostFiles: lost, problems }, () => [
+    `${path}: ${isOk ? 'no damage found' : lost.length > 0 ? 'incomplete' : 'damaged'} (${read})`,
+    ...lost.map((file) => `  ${file} is missing`),
+    ...problems.map((problem) => `  ${problem}`),
+    ...(lost.length > 0
+      ? ['  files of a cluster’s checkpoint are on other tasks: shoal checkpoint pull latest DIR']
+      : []),
+  ]);
+  return isOk;
 }
 
 function plain(job: string, report: VerifyReport) {
@@ -38,13 +75,13 @@ function plain(job: string, report: VerifyReport) {
     job,
     name: manifest.prefix,
     attempt: manifest.attempt,
-    sound: isSound(report),
+    ok: isUndamaged(report),
     files: [...files, { file: 'manifest', size: undefined, copies: manifestCopies }].map((one) => ({
       file: one.file,
       bytes: one.size,
-      copies: one.copies.map((copy) => ({ place: copy.place, good: isGood(copy), problem: copy.problem })),
+      copies: one.copies.map((copy) => ({ place: copy.place, ok: isGood(copy), problem: copy.problem })),
     })),
-    lost: lostFiles(report),
+    lostFiles: lostFiles(report),
     problems,
   };
 }
@@ -54,7 +91,7 @@ function lines(open: OpenStore, report: VerifyReport): readonly string[] {
   const copies = files.reduce((sum, file) => sum + file.copies.length, 0);
   const damaged = damagedCopies(report);
   const read = `${count(files.length, 'file')} in ${count(copies, 'copy', 'copies')}, ${bytes(bytesRead)}`;
-  if (isSound(report)) return [`${manifest.prefix}: no damage found (${read})`];
+  if (isUndamaged(report)) return [`${manifest.prefix}: no damage found (${read})`];
   const lost = lostFiles(report);
   return [
     `${manifest.prefix}: ${damaged.length > 0 ? `${count(damaged.length, 'copy is', 'copies are')} damaged` : 'incomplete'} (${read})`,

@@ -1,5 +1,5 @@
 /** Declares `shoal completion`, and `shoal complete`, which the shell calls on each Tab. */
-import { buildCommand } from '@stricli/core';
+import { command } from '../../command.js';
 import type { ShoalContext } from '../../context.js';
 
 export const SHELLS = ['bash', 'zsh', 'fish'] as const;
@@ -11,7 +11,7 @@ const shell = (text: string): Shell => {
   throw new RangeError(`expected ${SHELLS.join(', ')}`);
 };
 
-export const completionCommand = buildCommand<Record<never, never>, [Shell], ShoalContext>({
+export const completionCommand = command<Record<never, never>, [Shell], ShoalContext>({
   loader: async () => (await import('./run.js')).runCompletion,
   parameters: {
     positional: {
@@ -33,7 +33,7 @@ export const completionCommand = buildCommand<Record<never, never>, [Shell], Sho
   },
 });
 
-export const completeCommand = buildCommand<Record<never, never>, readonly string[], ShoalContext>({
+export const completeCommand = command<Record<never, never>, readonly string[], ShoalContext>({
   loader: async () => (await import('./run.js')).runComplete,
   parameters: {
     positional: {

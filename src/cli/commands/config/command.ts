@@ -1,5 +1,5 @@
 /** Declares `shoal config`. */
-import { buildCommand } from '@stricli/core';
+import { command } from '../../command.js';
 import { JSON_FLAG } from '../../flags.js';
 import { TASK_FLAGS, type TaskFlags } from '../../task-flags.js';
 
@@ -7,7 +7,7 @@ export interface ConfigFlags extends TaskFlags {
   readonly json: boolean;
 }
 
-export const configCommand = buildCommand<ConfigFlags>({
+export const configCommand = command<ConfigFlags>({
   loader: async () => (await import('./run.js')).runConfig,
   parameters: {
     flags: { ...TASK_FLAGS, json: JSON_FLAG },

@@ -1,12 +1,12 @@
 /** Declares `shoal doctor`. */
-import { buildCommand } from '@stricli/core';
+import { command } from '../../command.js';
 import { JSON_FLAG } from '../../flags.js';
 
 export interface DoctorFlags {
   readonly json: boolean;
 }
 
-export const doctorCommand = buildCommand<DoctorFlags>({
+export const doctorCommand = command<DoctorFlags>({
   loader: async () => (await import('./run.js')).runDoctor,
   parameters: { flags: { json: JSON_FLAG } },
   docs: {

@@ -1,20 +1,24 @@
 /** Declares `shoal export`. */
-import { buildCommand } from '@stricli/core';
+
 import { PLACE_FLAGS, type PlaceFlags } from '../../checkpoint/flags.js';
+import { command } from '../../command.js';
 import type { ShoalContext } from '../../context.js';
+import { JOB_FLAGS } from '../../flags.js';
 
 export interface ExportFlags extends Omit<PlaceFlags, 'job'> {
   readonly checkpoint: string;
   readonly out: string;
+  readonly set?: readonly string[];
 }
 
 const { job: _, ...places } = PLACE_FLAGS;
 
-export const exportCommand = buildCommand<ExportFlags, [string], ShoalContext>({
+export const exportCommand = command<ExportFlags, [string], ShoalContext>({
   loader: async () => (await import('./run.js')).runExport,
   parameters: {
     flags: {
       ...places,
+      set: JOB_FLAGS.set,
       checkpoint: {
         kind: 'parsed',
         parse: String,

@@ -5,6 +5,7 @@ import { DirectoryReader } from '../../../formats/range-reader.js';
 import { BundleReader } from '../../../formats/tensor-bundle/bundle-reader.js';
 import type { JobDefinition } from '../../../job/define-job.js';
 import { exportModel } from '../../../job/exporting.js';
+import { overrideJob } from '../../../job/override-job.js';
 import { checkpointVariables } from '../../../saved-model/checkpoint-variables.js';
 import { checkVacant } from '../../../saved-model/staging.js';
 import { findCheckpoint } from '../../../train/checkpoints/latest-checkpoint.js';
@@ -12,15 +13,16 @@ import { chooseOne } from '../../checkpoint/choose.js';
 import { type Terminal, withStore, withTerminal } from '../../checkpoint/command.js';
 import type { PlaceFlags } from '../../checkpoint/flags.js';
 import { bytes } from '../../checkpoint/format.js';
+import { isPath } from '../../checkpoint/local-checkpoint.js';
 import type { ShoalContext } from '../../context.js';
 import { loadJob } from '../../job/load-job.js';
 import type { ExportFlags } from './command.js';
 
 export async function runExport(this: ShoalContext, flags: ExportFlags, file: string): Promise<void> {
-  const job = await loadJob(file, this.rest);
+  const job = overrideJob(await loadJob(file, this.rest), { set: flags.set });
   const target = resolve(flags.out);
   await checkVacant(target);
-  if (/[/\\]/.test(flags.checkpoint)) {
+  if (isPath(flags.checkpoint)) {
     return withTerminal(this, flags, async (terminal) => {
       const path = await findCheckpoint(resolve(flags.checkpoint));
       await using files = new DirectoryReader(dirname(path));

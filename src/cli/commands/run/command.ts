@@ -1,7 +1,8 @@
 /** Declares `shoal run`. */
-import { buildCommand } from '@stricli/core';
+import { command } from '../../command.js';
 import type { ShoalContext } from '../../context.js';
-import { integer, optionalText, switchFlag } from '../../flags.js';
+import { EXIT_CODES } from '../../exit-codes.js';
+import { integer, JOB_FLAGS, optionalText, switchFlag } from '../../flags.js';
 import { TASK_FLAGS } from '../../task-flags.js';
 
 export interface RunFlags {
@@ -9,18 +10,23 @@ export interface RunFlags {
   readonly workers?: number;
   readonly evaluator?: boolean;
   readonly dir?: string;
+  readonly fresh: boolean;
+  readonly lastStep?: number;
+  readonly set?: readonly string[];
   readonly host: string;
   readonly restart: boolean;
   readonly maxRestarts: number;
   readonly wipe: boolean;
+  readonly json: boolean;
   readonly grace: number;
   readonly heartbeat_ms?: string;
   readonly dead_after_ms?: string;
   readonly insecure_network: boolean;
 }
 
-export const runCommand = buildCommand<RunFlags, [string], ShoalContext>({
+export const runCommand = command<RunFlags, [string], ShoalContext>({
   loader: async () => (await import('./run.js')).runJobCommand,
+  rest: true,
   parameters: {
     flags: {
       ps: {
@@ -43,6 +49,8 @@ export const runCommand = buildCommand<RunFlags, [string], ShoalContext>({
         brief: 'Start a task that evaluates every checkpoint; default: if the job defines `evaluate`',
       },
       dir: optionalText('The parent of the tasks’ directories; default: .shoal/JOB', 'dir'),
+      fresh: switchFlag('Start over: keep the former run in a subdirectory and do not resume from it'),
+      ...JOB_FLAGS,
       host: { kind: 'parsed', parse: String, default: '127.0.0.1', brief: 'The address of the agents' },
       restart: { kind: 'boolean', default: true, brief: 'Restart a task that dies, at another port' },
       maxRestarts: {
@@ -52,6 +60,7 @@ export const runCommand = buildCommand<RunFlags, [string], ShoalContext>({
         placeholder: 'n',
         brief: 'Consecutive restarts of one task before the cluster stops',
       },
+      json: switchFlag('Print log lines as JSON objects with the time, the task and the message'),
       wipe: switchFlag('Restart a task with an empty directory, as on another machine'),
       grace: {
         kind: 'parsed',
@@ -80,19 +89,25 @@ export const runCommand = buildCommand<RunFlags, [string], ShoalContext>({
       'authentication; on Linux they listen on the agents’ address (--host) only.\n' +
       'Arguments after -- are passed to the job in process.argv.\n' +
       '\n' +
+      'A job with checkpoints resumes from the newest one. If that is at its last step, the job is finished and nothing is\n' +
+      'started: train further with --last-step, or start over with --fresh, which deletes nothing.\n' +
+      '\n' +
       'A task that dies is restarted at another port: try kill -9 with one of the printed process ids.\n' +
       'An error in the first 30 seconds of a task is treated as a bug in the program and ends the cluster.\n' +
       'One Ctrl-C stops the workers, then the chief, then the ps; a second one kills all tasks.\n' +
-      'Exits with 0 if all workers finished, with 130 if interrupted, otherwise with the code of the task that failed.\n' +
       '\n' +
       'A job that defines `evaluate` also gets an evaluator task. It evaluates every checkpoint, including the last one.\n' +
       'Its summaries are in evaluator-0/eval, the best checkpoints in evaluator-0/best. If it fails, training continues,\n' +
       'and the cluster exits with its code.\n' +
       '\n' +
+      `${EXIT_CODES}\n` +
+      'A cluster exits with 0 when all workers are done, otherwise with the code of the task that failed.\n' +
+      '\n' +
       'Examples:\n' +
       '  shoal run job.ts\n' +
       '  shoal run job.ts --ps 2 --workers 3\n' +
       '  shoal run job.ts --ps 2 --workers 3 --no-evaluator\n' +
+      '  shoal run job.ts --last-step 20000 --set rate=0.01\n' +
       '  shoal run job.ts --ps 2 --workers 3 --wipe --dir /tmp/experiment -- --learning-rate 0.1',
   },
 });

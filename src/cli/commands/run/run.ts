@@ -4,14 +4,20 @@ import { fileURLToPath } from 'node:url';
 import { refuseOpenHost } from '../../../cluster/spec/address-rules.js';
 import { resolveConfig } from '../../../cluster/spec/config.js';
 import { ShoalError } from '../../../errors/errors.js';
+import { requireDirectory } from '../../../files/directories.js';
 import type { JobDefinition } from '../../../job/define-job.js';
+import { startFresh } from '../../../job/fresh-start.js';
+import { claimDirectory } from '../../../job/launcher/cluster-file.js';
 import { runLocalCluster } from '../../../job/launcher/local-cluster.js';
 import { Screen } from '../../../job/launcher/screen.js';
 import { stopSignals } from '../../../job/launcher/stop-signals.js';
-import { jobDirectory, localDirectory, requireDirectory } from '../../../job/task-directory.js';
+import { overrideJob } from '../../../job/override-job.js';
+import { jobDirectory, localDirectory } from '../../../job/task-directory.js';
 import type { ShoalContext } from '../../context.js';
+import { describeFinished } from '../../job/finished.js';
 import { loadJob } from '../../job/load-job.js';
 import { runHere } from '../../job/run-here.js';
+import { taskArguments } from '../../task-flags.js';
 import type { RunFlags } from './command.js';
 
 const BIN = fileURLToPath(new URL('../../../../bin/shoal.cjs', import.meta.url));
@@ -21,26 +27,40 @@ export async function runJobCommand(this: ShoalContext, flags: RunFlags, file: s
   const env = environment(flags);
   const { rest } = this;
   // Loaded here as well, so that an error in the file is reported once and not by every task.
-  const job = await loadJob(path, rest);
+  const job = overrideJob(await loadJob(path, rest), flags);
   const home = jobDirectory(job.name, flags.dir);
   if (flags.dir !== undefined) requireDirectory(home, '--dir');
+  const { stdout, stderr } = process;
+  const screen = new Screen({ stdout, stderr, env: process.env, json: flags.json });
+  const logAs = (task: string) => (line: string) => {
+    if (flags.json) screen.line(task, line);
+    else this.process.stdout.write(`${line}\n`);
+  };
+  if (flags.fresh) {
+    claimDirectory(home);
+    const kept = startFresh(job, home);
+    if (kept !== undefined) logAs('shoal')(`starting over; the former run is kept in ${kept}`);
+  }
+  const finished = await describeFinished(job, { home, file });
+  if (finished) {
+    finished.forEach(logAs('shoal'));
+    return;
+  }
   const signals = stopSignals();
   try {
     if (flags.ps === undefined && flags.workers === undefined) {
       if (flags.evaluator)
         throw noEvaluator('an evaluator is a task of a cluster', 'pass --ps and --workers as well');
-      const log = (line: string): void => this.process.stdout.write(`${line}\n`);
       const { endProcess } = await import('../../job/end-process.js');
       signals.kill.addEventListener('abort', () => void endProcess(130));
       process.exitCode = await runHere(job, {
         home,
         dir: localDirectory(home),
         signal: signals.stop,
-        log,
+        log: logAs('worker 0'),
       });
       return;
     }
-    const { stdout, stderr } = process;
     const broken = brokenPipe();
     process.exitCode = await runLocalCluster({
       name: job.name,
@@ -51,10 +71,10 @@ export async function runJobCommand(this: ShoalContext, flags: RunFlags, file: s
       host: flags.host,
       entry: (taskDir) => ({
         command: process.execPath,
-        args: [BIN, 'task', path, '--dir', taskDir, '--', ...rest],
+        args: [BIN, 'task', path, '--dir', taskDir, ...jobArguments(flags), '--', ...rest],
       }),
       env,
-      screen: new Screen({ stdout, stderr, env: process.env }),
+      screen,
       stop: AbortSignal.any([signals.stop, broken]),
       kill: signals.kill,
       maxRestarts: flags.restart ? flags.maxRestarts : 0,
@@ -65,6 +85,14 @@ export async function runJobCommand(this: ShoalContext, flags: RunFlags, file: s
   } finally {
     signals.dispose();
   }
+}
+
+/** The flags of the job, for its tasks. */
+function jobArguments({ lastStep, set = [] }: RunFlags): readonly string[] {
+  return [
+    ...(lastStep === undefined ? [] : [`--last-step=${lastStep}`]),
+    ...set.map((assignment) => `--set=${assignment}`),
+  ];
 }
 
 /** Default: jobs that define `evaluate` and save checkpoints get an evaluator. */
@@ -80,17 +108,22 @@ const noEvaluator = (why: string, hint: string) =>
 
 /** The environment of the tasks. Rejects invalid settings before any task starts. */
 function environment(flags: RunFlags): Readonly<Record<string, string | undefined>> {
-  const settings = {
-    ...(flags.heartbeat_ms !== undefined && { SHOAL_HEARTBEAT_MS: flags.heartbeat_ms }),
-    ...(flags.dead_after_ms !== undefined && { SHOAL_DEAD_AFTER_MS: flags.dead_after_ms }),
-    ...(flags.insecure_network && { SHOAL_INSECURE_NETWORK: '1' }),
-  };
-  const env = { ...process.env, ...settings };
+  const { heartbeat_ms, dead_after_ms, insecure_network } = flags;
   const { insecureNetwork } = resolveConfig({
-    env: { ...env, TF_CONFIG: undefined, SHOAL_CONFIG: undefined },
+    argv: taskArguments({
+      ...(heartbeat_ms !== undefined && { heartbeat_ms }),
+      ...(dead_after_ms !== undefined && { dead_after_ms }),
+      ...(insecure_network && { insecure_network }),
+    }),
+    env: { ...process.env, TF_CONFIG: undefined, SHOAL_CONFIG: undefined },
   });
   if (!insecureNetwork.value) refuseOpenHost(flags.host, `--host ${flags.host}`);
-  return env;
+  return {
+    ...process.env,
+    ...(heartbeat_ms !== undefined && { SHOAL_HEARTBEAT_MS: heartbeat_ms }),
+    ...(dead_after_ms !== undefined && { SHOAL_DEAD_AFTER_MS: dead_after_ms }),
+    ...(insecure_network && { SHOAL_INSECURE_NETWORK: '1' }),
+  };
 }
 
 /** Aborts when the output is closed, as in `shoal run … | head`. */

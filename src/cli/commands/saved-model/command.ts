@@ -1,5 +1,6 @@
 /** Declares `shoal saved-model` and `shoal predict`. */
-import { buildCommand, buildRouteMap } from '@stricli/core';
+import { buildRouteMap } from '@stricli/core';
+import { command } from '../../command.js';
 import type { ShoalContext } from '../../context.js';
 import { JSON_FLAG as json } from '../../flags.js';
 
@@ -20,7 +21,7 @@ const directory = {
   brief: 'The directory of one version, which contains saved_model.pb',
 } as const;
 
-const showCommand = buildCommand<ShowFlags, [string], ShoalContext>({
+const showCommand = command<ShowFlags, [string], ShoalContext>({
   loader: async () => (await import('./show.js')).runShow,
   parameters: { flags: { json }, positional: { kind: 'tuple', parameters: [directory] } },
   docs: {
@@ -42,7 +43,7 @@ export const savedModelCommands = buildRouteMap<string, ShoalContext>({
   },
 });
 
-export const predictCommand = buildCommand<PredictFlags, [string], ShoalContext>({
+export const predictCommand = command<PredictFlags, [string], ShoalContext>({
   loader: async () => (await import('./predict.js')).runPredict,
   parameters: {
     flags: {

@@ -1,12 +1,12 @@
 /** Declares `shoal setup`. */
-import { buildCommand } from '@stricli/core';
+import { command } from '../../command.js';
 import { switchFlag } from '../../flags.js';
 
 export interface SetupFlags {
   readonly json: boolean;
 }
 
-export const setupCommand = buildCommand<SetupFlags>({
+export const setupCommand = command<SetupFlags>({
   loader: async () => (await import('./run.js')).runSetup,
   parameters: { flags: { json: switchFlag('Print the location of the libraries as JSON') } },
   docs: {

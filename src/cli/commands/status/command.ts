@@ -1,6 +1,7 @@
 /** Declares `shoal status`. */
-import { buildCommand } from '@stricli/core';
+
 import { PLACE_FLAGS } from '../../checkpoint/flags.js';
+import { command } from '../../command.js';
 import type { ShoalContext } from '../../context.js';
 import { JSON_FLAG, optionalText, switchFlag } from '../../flags.js';
 
@@ -11,9 +12,10 @@ export interface StatusFlags {
   readonly cluster_token_file?: string;
   readonly json: boolean;
   readonly watch: boolean;
+  readonly verbose: boolean;
 }
 
-export const statusCommand = buildCommand<StatusFlags, [], ShoalContext>({
+export const statusCommand = command<StatusFlags, [], ShoalContext>({
   loader: async () => (await import('./run.js')).runStatus,
   parameters: {
     flags: {
@@ -29,14 +31,17 @@ export const statusCommand = buildCommand<StatusFlags, [], ShoalContext>({
       cluster_token_file: PLACE_FLAGS.cluster_token_file,
       json: JSON_FLAG,
       watch: switchFlag('Refresh every second, until Ctrl-C'),
+      verbose: switchFlag('Also show addresses, incarnations and the epoch'),
     },
-    aliases: { w: 'watch' },
+    aliases: { w: 'watch', V: 'verbose' },
   },
   docs: {
     brief: 'Show the tasks and steps of a running cluster',
     fullDescription:
       'Queries one task for the state of the cluster: the task at --agent; otherwise one of the cluster in TF_CONFIG;\n' +
       'otherwise one of the cluster that `shoal run` started in this directory.\n' +
+      'restarts: how often the task has been started again. last seen: the time since it was last heard from.\n' +
+      'suspect: it does not answer at the moment. dead: it has not answered for dead_after_ms.\n' +
       '\n' +
       'Examples:\n' +
       '  shoal status\n' +

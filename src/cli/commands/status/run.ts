@@ -1,39 +1,55 @@
 /** `shoal status`: queries a cluster for its state, once or repeatedly. */
 import { sleep } from '../../../async/deadline.js';
-import { askStatus, describeStatus } from '../../../cluster/agent/status.js';
+import { askStatus } from '../../../cluster/agent/status.js';
 import { isShoalError, messageOf } from '../../../errors/errors.js';
 import { stopSignals } from '../../../job/launcher/stop-signals.js';
 import type { ShoalContext } from '../../context.js';
 import { type FindOptions, findCluster } from '../../job/find-cluster.js';
 import type { StatusFlags } from './command.js';
+import { describeStatus } from './format.js';
 
 const WATCH_MS = 1000;
-const HOME_AND_CLEAR = '\x1b[H\x1b[2J';
+const HOME = '\x1b[H';
+const CLEAR_LINE_END = '\x1b[K';
+const CLEAR_SCREEN = '\x1b[2J';
+const CLEAR_BELOW = '\x1b[J';
 
 export async function runStatus(this: ShoalContext, flags: StatusFlags): Promise<void> {
-  const { json, watch } = flags;
+  const { json, watch, verbose } = flags;
   const { stdout } = this.process;
   const where: FindOptions = { ...flags, env: process.env, cwd: process.cwd() };
   if (!watch) {
-    stdout.write(`${describeStatus(await askStatus(findCluster(where)), { json })}\n`);
+    const status = await askStatus(findCluster(where));
+    stdout.write(`${json ? JSON.stringify(status, null, 2) : describeStatus(status, { verbose })}\n`);
     return;
   }
   const signals = stopSignals();
-  const isTerminal = process.stdout.isTTY === true;
+  const isScreen = process.stdout.isTTY === true && !json;
+  if (isScreen) stdout.write(CLEAR_SCREEN);
   while (!signals.stop.aborted) {
     // Searched each time: a task may have moved, and an unreachable cluster may recover.
-    const text = await queryStatus(where, json, signals.stop);
+    const text = await queryStatus(where, flags, signals.stop);
     if (signals.stop.aborted) break;
-    stdout.write(isTerminal && !json ? `${HOME_AND_CLEAR}${text}\n` : `${text}\n${json ? '' : '\n'}`);
+    stdout.write(isScreen ? frame(text) : `${text}\n${json ? '' : '\n'}`);
     await sleep(WATCH_MS, signals.stop).catch(() => {});
   }
   signals.dispose();
 }
 
-async function queryStatus(where: FindOptions, json: boolean, signal: AbortSignal): Promise<string> {
+/** Overwrites the last frame line by line: a screen that is cleared first would flicker. */
+function frame(text: string): string {
+  const lines = [...text.split('\n'), '', `${new Date().toLocaleTimeString()} · Ctrl-C ends`];
+  return `${HOME}${lines.map((line) => `${line}${CLEAR_LINE_END}\n`).join('')}${CLEAR_BELOW}`;
+}
+
+async function queryStatus(
+  where: FindOptions,
+  { json, verbose }: StatusFlags,
+  signal: AbortSignal,
+): Promise<string> {
   try {
     const status = await askStatus({ ...findCluster(where), signal });
-    return json ? JSON.stringify(status) : describeStatus(status);
+    return json ? JSON.stringify(status) : describeStatus(status, { verbose });
   } catch (error) {
     if (!isShoalError(error, 'SHOAL_UNREACHABLE') && !signal.aborted) throw error;
     return json ? JSON.stringify({ error: messageOf(error) }) : messageOf(error);

@@ -1,18 +1,23 @@
 /** Declares `shoal task`. */
-import { buildCommand } from '@stricli/core';
+import { command } from '../../command.js';
 import type { ShoalContext } from '../../context.js';
-import { optionalText } from '../../flags.js';
+import { EXIT_CODES } from '../../exit-codes.js';
+import { JOB_FLAGS, optionalText } from '../../flags.js';
 import { TASK_FLAGS, type TaskFlags } from '../../task-flags.js';
 
 export interface TaskCommandFlags extends TaskFlags {
   readonly dir?: string;
+  readonly lastStep?: number;
+  readonly set?: readonly string[];
 }
 
-export const taskCommand = buildCommand<TaskCommandFlags, [string], ShoalContext>({
+export const taskCommand = command<TaskCommandFlags, [string], ShoalContext>({
   loader: async () => (await import('./run.js')).runTaskCommand,
+  rest: true,
   parameters: {
     flags: {
       ...TASK_FLAGS,
+      ...JOB_FLAGS,
       dir: optionalText(
         'The task’s own directory; default: .shoal/JOB/ROLE-INDEX, worker-0 without a cluster',
         'dir',
@@ -36,8 +41,8 @@ export const taskCommand = buildCommand<TaskCommandFlags, [string], ShoalContext
       'other machines can reach, a task therefore starts only with --insecure_network or SHOAL_INSECURE_NETWORK=1.\n' +
       '\n' +
       'One SIGINT or SIGTERM finishes the step, leaves the cluster and exits; a second one exits immediately.\n' +
-      'Exit codes: 0 done, 1 error, 2 wrong usage or configuration, 75 restart it at another port or on another\n' +
-      'machine, 76 replaced by another process, 130 interrupted.\n' +
+      '\n' +
+      `${EXIT_CODES}\n` +
       '\n' +
       'Examples:\n' +
       '  shoal task job.ts --job_name=ps --task_index=0 --ps_hosts=a:2222 --worker_hosts=b:2222,c:2222\n' +

@@ -5,14 +5,11 @@ import { resolveConfig } from '../../../cluster/spec/config.js';
 import { securityOf } from '../../../cluster/spec/security.js';
 import { parseTaskId } from '../../../cluster/spec/task-id.js';
 import { EXIT } from '../../../errors/exit-codes.js';
+import { requireDirectory } from '../../../files/directories.js';
 import { dieWithLauncher } from '../../../job/launcher/launcher-watch.js';
 import { stopSignals } from '../../../job/launcher/stop-signals.js';
-import {
-  jobDirectory,
-  localDirectory,
-  requireDirectory,
-  taskDirectory,
-} from '../../../job/task-directory.js';
+import { overrideJob } from '../../../job/override-job.js';
+import { jobDirectory, localDirectory, taskDirectory } from '../../../job/task-directory.js';
 import type { ShoalContext } from '../../context.js';
 import { describeFailure, exitCodeOfFailure } from '../../failure.js';
 import { loadJob } from '../../job/load-job.js';
@@ -37,7 +34,7 @@ export async function runTaskCommand(
   const log = (line: string): void => this.process.stdout.write(`${line}\n`);
   const config = resolveConfig({ argv: taskArguments(flags), env: process.env });
   if (config.mode === 'cluster') refuseOpenNetwork(config);
-  const job = await loadJob(file, this.rest);
+  const job = overrideJob(await loadJob(file, this.rest), flags);
   const home = jobDirectory(job.name);
   if (config.mode === 'local') {
     const dir = flags.dir === undefined ? localDirectory(home) : resolve(flags.dir);

@@ -1,0 +1,8 @@
+/** Ends a program whose task could not start: an expected error is shown without a stack. */
+import { exitCodeOf, isShoalError } from '../src/index.js';
+
+export function reportFailure(error: unknown): never {
+  if (!isShoalError(error)) throw error;
+  console.error(`${error.code}: ${error.message}`);
+  process.exit(exitCodeOf(error));
+}

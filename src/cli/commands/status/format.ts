@@ -1,0 +1,44 @@
+/** The output of `shoal status`: the cluster as one of its tasks sees it. */
+import type { ClusterStatus } from '../../../cluster/agent/wire.js';
+import { compareTasks } from '../../../cluster/spec/task-id.js';
+import { table } from '../../checkpoint/format.js';
+
+type Member = ClusterStatus['members'][number];
+
+interface Column {
+  readonly title: string;
+  readonly cell: (member: Member) => string;
+  /** Shown with --verbose only. */
+  readonly isDetail?: true;
+}
+
+const COLUMNS: readonly Column[] = [
+  { title: 'status', cell: ({ status }) => status },
+  { title: 'step', cell: ({ step }) => (step === null ? '-' : String(step)) },
+  { title: 'restarts', cell: ({ incarnation, first }) => String(incarnation - first) },
+  { title: 'last seen', cell: ({ silentMs }) => `${(silentMs / 1000).toFixed(1)} s ago` },
+  { title: 'host', cell: ({ host }) => host },
+  { title: 'pid', cell: ({ pid }) => String(pid) },
+  { title: 'agent', cell: ({ agentAddress }) => agentAddress, isDetail: true },
+  { title: 'TensorFlow', cell: ({ serverAddress }) => serverAddress ?? '-', isDetail: true },
+  { title: 'incarnation', cell: ({ incarnation }) => String(incarnation), isDetail: true },
+];
+
+export function describeStatus(
+  { cluster, epoch, chief, self, members }: ClusterStatus,
+  { verbose = false }: { readonly verbose?: boolean } = {},
+): string {
+  const columns = COLUMNS.filter(({ isDetail }) => verbose || !isDetail);
+  const rows = [...members]
+    .sort((a, b) => compareTasks(a.task, b.task))
+    .map((member) => [
+      `${member.task}${member.task === chief ? ' (chief)' : ''}`,
+      ...columns.map(({ cell }) => cell(member)),
+    ]);
+  const alive = members.filter(({ status }) => status === 'alive').length;
+  const detail = verbose ? ` · epoch ${epoch} · as seen by ${self.task}` : '';
+  return [
+    `cluster ${cluster} · ${alive} of ${members.length} tasks alive${detail}`,
+    table(['task', ...columns.map(({ title }) => title)], rows),
+  ].join('\n');
+}
