@@ -1,3 +1,4 @@
+/// <reference types="node" preserve="true" />
 /** Shoal: distributed TensorFlow training in TypeScript, on machines that share no disk. */
 export type { Consistency, ConsistencyOption } from './checkpoint/consistency.js';
 export {

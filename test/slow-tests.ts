@@ -13,6 +13,7 @@ export const SLOW_TESTS = [
   'test/examples/!(quickstart).test.ts',
   'test/aarch64/**/*.test.ts',
   'test/ops-oracle/**/*.test.ts',
+  'test/package/**/*.test.ts',
   'test/saved-model/**/*.test.ts',
   'test/train/**/*.test.ts',
   'test/formats/records.test.ts',

@@ -1,3 +1,4 @@
+/// <reference types="node" preserve="true" />
 /**
  * `shoal/cluster`: the specification of a cluster, its configuration and security, device placement, and membership.
  * It is separate from `shoal` because it loads HTTP. `Server.start` of `shoal/train` starts a task that computes.
