@@ -22,7 +22,7 @@ export const SLOW_TESTS = [
   'test/handles.test.ts',
   'test/onednn.test.ts',
   'lab/main.test.ts',
-  'codegen/protos.test.ts',
+  'codegen/{protos,tensorflow1-names}.test.ts',
   'src/graph/interop.test.ts',
   'src/gradients/coverage.test.ts',
   'src/gradients/ops/{arithmetic,arrays,conv,diagonals,gather,linalg,matmul,reductions,segment,select,sparse}.test.ts',

@@ -10,14 +10,6 @@ import { type Ended, startNode } from '../setup/run-setup.js';
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const TSC = join(ROOT, 'node_modules/typescript/bin/tsc');
 
-/** The code blocks of a language in a Markdown file of the checkout, in order. */
-export function snippets(file: string, language: string): string[] {
-  const text = readFileSync(join(ROOT, file), 'utf8');
-  return [...text.matchAll(new RegExp(`^\`\`\`${language}\\n([\\s\\S]*?)^\`\`\`$`, 'gm'))].map(
-    ([, code]) => code as string,
-  );
-}
-
 /** A project that has the package installed. */
 export class InstalledPackage {
   readonly #scratch = mkdtempSync(join(tmpdir(), 'shoal-package-'));

@@ -3,7 +3,8 @@ import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ROOT } from '../setup/run-setup.js';
-import { InstalledPackage, snippets } from './installed-package.js';
+import { snippets } from '../snippets.js';
+import { InstalledPackage } from './installed-package.js';
 
 const { exports } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
 const ENTRIES = Object.keys(exports)
