@@ -26,6 +26,7 @@ describe('help', () => {
   test('lists every command except the internal one for shells', async () => {
     const { stdout } = await runCommand('--help');
     for (const name of [
+      'init',
       'run',
       'task',
       'status',
@@ -44,6 +45,7 @@ describe('help', () => {
   });
 
   test.each([
+    'init',
     'run',
     'task',
     'status',

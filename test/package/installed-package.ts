@@ -43,9 +43,9 @@ export class InstalledPackage {
     writeFileSync(join(this.project, file), text);
   }
 
-  /** The output of the compiler for the project's tsconfig.json; empty without errors. */
-  async typeCheck(): Promise<string> {
-    return (await this.node(TSC, '-p', '.')).stdout;
+  /** The output of the compiler for the tsconfig.json of a directory; empty without errors. */
+  async typeCheck(directory = '.'): Promise<string> {
+    return (await this.node(TSC, '-p', directory)).stdout;
   }
 
   node(...args: string[]): Promise<Ended> {

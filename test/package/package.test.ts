@@ -6,7 +6,7 @@ import { ROOT } from '../setup/run-setup.js';
 import { snippets } from '../snippets.js';
 import { InstalledPackage } from './installed-package.js';
 
-const { exports } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
+const { exports, version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
 const ENTRIES = Object.keys(exports)
   .filter((path) => path !== './package.json')
   .map((path) => `shoal${path.slice(1)}`);
@@ -83,4 +83,18 @@ test('an example of the package runs on a local cluster', async () => {
   const { code, stdout, stderr } = await installed.node('node_modules/shoal/bin/shoal.cjs', ...run);
   expect(code, stderr).toBe(0);
   expect(stdout).toMatch(/exported step \d+ to /);
+});
+
+test('a project made by shoal init has no type errors and trains', async () => {
+  const shoal = 'node_modules/shoal/bin/shoal.cjs';
+  const made = await installed.node(shoal, 'init', 'made');
+  expect(made.code, made.stderr).toBe(0);
+  expect(JSON.parse(readFileSync(join(installed.project, 'made/package.json'), 'utf8')).dependencies).toEqual(
+    {
+      shoal: `^${version}`,
+    },
+  );
+  expect(await installed.typeCheck('made')).toBe('');
+  const { code, stderr } = await installed.node(shoal, 'run', 'made/job.ts');
+  expect(code, stderr).toBe(0);
 });
