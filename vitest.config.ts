@@ -4,6 +4,8 @@ import { SLOW_TESTS } from './test/slow-tests.js';
 const ALL_TESTS = ['src/**/*.test.ts', 'test/**/*.test.ts', 'codegen/**/*.test.ts', 'lab/**/*.test.ts'];
 
 export default defineConfig({
+  // The examples import `shoal`; in a checkout that is the source.
+  resolve: { tsconfigPaths: true },
   test: {
     // `npm test` runs `quick`, `npm run test:slow` the rest; both together are all tests, each once.
     projects: [

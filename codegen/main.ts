@@ -1,6 +1,6 @@
 /**
- * `npm run codegen -- [protos|ops …] [--check]`: writes the generated folders; default: all. With --check it only lists
- * the files that differ, and exits with 1 if there are any.
+ * `npm run codegen -- [protos|ops|migration …] [--check]`: writes the generated files; default: all. With --check it only
+ * lists the files that differ, and exits with 1 if there are any.
  */
 import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -9,6 +9,7 @@ import { differences, type GeneratedFolder, write } from './output.js';
 const GENERATORS: Readonly<Record<string, () => Promise<readonly GeneratedFolder[]>>> = {
   protos: async () => [(await import('./protos.js')).generateProtos()],
   ops: async () => [(await import('./ops.js')).generateOps()],
+  migration: async () => [(await import('./migration.js')).generateMigration()],
 };
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));

@@ -1,6 +1,6 @@
 /**
  * The output of a generator is the complete content of one folder: it replaces the folder, or is compared with it. A
- * generated folder contains no hand-written files.
+ * generated folder contains no hand-written files, unless it is shared.
  */
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
@@ -10,6 +10,8 @@ export interface GeneratedFolder {
   readonly folder: string;
   /** File content by path inside the folder. */
   readonly files: ReadonlyMap<string, string>;
+  /** Whether the folder has other files, which stay as they are. Default: false. */
+  readonly isShared?: boolean;
 }
 
 function filesUnder(folder: string): string[] {
@@ -29,7 +31,7 @@ export function differences(root: string, output: GeneratedFolder): string[] {
       differing.push(join(output.folder, path));
     }
   }
-  for (const path of present) differing.push(join(output.folder, path));
+  if (!output.isShared) for (const path of present) differing.push(join(output.folder, path));
   return differing.sort();
 }
 

@@ -3,7 +3,7 @@
  * held-out digit. Run it with `npm run quickstart`.
  */
 import { parseArgs } from 'node:util';
-import { Graph, Session, tf } from '../src/index.js';
+import { Graph, Session, tf } from 'shoal';
 import { batches, loadDigits, PIXELS } from './digits/data.js';
 import { drawDigit } from './digits/draw.js';
 

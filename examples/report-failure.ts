@@ -1,5 +1,5 @@
 /** Ends a program whose task could not start: an expected error is shown without a stack. */
-import { exitCodeOf, isShoalError } from '../src/index.js';
+import { exitCodeOf, isShoalError } from 'shoal';
 
 export function reportFailure(error: unknown): never {
   if (!isShoalError(error)) throw error;

@@ -1,3 +1,4 @@
+/// <reference types="node" preserve="true" />
 /** Shoal: distributed TensorFlow training in TypeScript, on machines that share no disk. */
 export type { Consistency, ConsistencyOption } from './checkpoint/consistency.js';
 export {
@@ -14,13 +15,16 @@ export { Graph, type OpInput, type OpOptions } from './graph/graph.js';
 export type { ImportOptions, ImportResult } from './graph/import-graph-def.js';
 export { Operation, Output, type OutputLike } from './graph/operation.js';
 export type { DeviceFunction, DeviceScope, OpRequest } from './graph/scope.js';
+export type { JobCallbacks, SavedEvent, StepEvent } from './job/callbacks.js';
 export {
   type CheckpointOptions,
   defineJob,
   type EvaluateOptions,
   type ExportOptions,
+  type HookParts,
   type InputValues,
   type JobDefinition,
+  type JobEarlyStopping,
   type JobModel,
   type JobOptions,
   type JobOutputs,
@@ -33,9 +37,8 @@ export {
   type SummariesOptions,
   type TrainOptions,
 } from './job/define-job.js';
+export type { JobResult, LoopResult } from './job/job-result.js';
 export { type RunInProcessOptions, runInProcess } from './job/run-local.js';
-export type { JobResult } from './job/train-job.js';
-export type { LoopResult } from './job/train-loop.js';
 export { type HandleKind, listLiveHandles, liveHandles } from './native/handle.js';
 export { preloadLibrary } from './native/library.js';
 export type { Operand } from './ops/build.js';

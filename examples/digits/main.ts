@@ -2,8 +2,8 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Tensor } from '../../src/index.js';
-import { loadSavedModel } from '../../src/saved-model/index.js';
+import type { Tensor } from 'shoal';
+import { loadSavedModel } from 'shoal/saved-model';
 import { loadDigits, PIXELS } from './data.js';
 import { drawDigit } from './draw.js';
 import { type TrainOptions, type TrainResult, trainConvnet, trainSoftmax } from './train.js';

@@ -1,5 +1,5 @@
 /** Two digit classifiers: from images [batch, 784] to logits [batch, 10]. */
-import { type Output, tf } from '../../src/index.js';
+import { type Output, tf } from 'shoal';
 import { PIXELS } from './data.js';
 
 /** One weight for each pixel and digit. */

@@ -1,6 +1,6 @@
 /** Trains a digit classifier and evaluates it on the held-out digits. */
-import { Graph, type Output, Session, tf } from '../../src/index.js';
-import { simpleSave } from '../../src/saved-model/index.js';
+import { Graph, type Output, Session, tf } from 'shoal';
+import { simpleSave } from 'shoal/saved-model';
 import { batches, type DigitSet, type Digits } from './data.js';
 import { convnet, digitInputs, softmaxRegression } from './models.js';
 

@@ -5,8 +5,8 @@
  *     --ps_hosts=127.0.0.1:2220,127.0.0.1:2221 --worker_hosts=127.0.0.1:2230,127.0.0.1:2231,127.0.0.1:2232
  */
 import { parseArgs } from 'node:util';
-import { tf } from '../../src/index.js';
-import { MonitoredTrainingSession, Saver, Scaffold, Server, StopAtStepHook } from '../../src/train/index.js';
+import { tf } from 'shoal';
+import { MonitoredTrainingSession, Saver, Scaffold, Server, StopAtStepHook } from 'shoal/train';
 import { reportFailure } from '../report-failure.js';
 
 const { values: FLAGS } = parseArgs({

@@ -4,7 +4,7 @@
  *   npx shoal run examples/linear-regression/job.ts --ps 2 --workers 3 -- --steps 20000
  */
 import { parseArgs } from 'node:util';
-import { defineJob, tf } from '../../src/index.js';
+import { defineJob, tf } from 'shoal';
 
 const { values } = parseArgs({
   options: {

@@ -7,9 +7,9 @@
  */
 import { writeFile } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
-import { tf } from '../../src/index.js';
-import { SavedModelBuilder, tags } from '../../src/saved-model/index.js';
-import { MonitoredTrainingSession, Server, StopAtStepHook } from '../../src/train/index.js';
+import { tf } from 'shoal';
+import { SavedModelBuilder, tags } from 'shoal/saved-model';
+import { MonitoredTrainingSession, Server, StopAtStepHook } from 'shoal/train';
 import { batches, loadDigits, PIXELS } from '../digits/data.js';
 import { reportFailure } from '../report-failure.js';
 import { CLASSES, softmaxModel } from './model.js';

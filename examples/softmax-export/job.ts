@@ -6,8 +6,8 @@
  *   npx shoal predict .shoal/softmax-export/worker-0/export/VERSION --signature predict_images --input images.json
  */
 import { parseArgs } from 'node:util';
-import { defineJob, type Output, Tensor, tf } from '../../src/index.js';
-import { classificationSignatureDef, predictSignatureDef } from '../../src/saved-model/index.js';
+import { defineJob, type Output, Tensor, tf } from 'shoal';
+import { classificationSignatureDef, predictSignatureDef } from 'shoal/saved-model';
 import { batches, type DigitSet, loadDigits, PIXELS } from '../digits/data.js';
 import { CLASSES } from './model.js';
 

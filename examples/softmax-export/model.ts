@@ -1,6 +1,6 @@
 /** Softmax regression on digits, with the signatures under which it is served. */
-import { type Output, tf } from '../../src/index.js';
-import { classificationSignatureDef, predictSignatureDef } from '../../src/saved-model/index.js';
+import { type Output, tf } from 'shoal';
+import { classificationSignatureDef, predictSignatureDef } from 'shoal/saved-model';
 import { PIXELS } from '../digits/data.js';
 
 export const CLASSES = Array.from({ length: 10 }, (_, digit) => String(digit));

@@ -7,8 +7,8 @@
  *   node --import tsx examples/sparse-linear/classic.ts --job_name=worker --task_index=0 --ps_hosts=… --worker_hosts=…
  */
 import { parseArgs } from 'node:util';
-import { tf } from '../../src/index.js';
-import { Saver, Server, Supervisor } from '../../src/train/index.js';
+import { tf } from 'shoal';
+import { Saver, Server, Supervisor } from 'shoal/train';
 import { reportFailure } from '../report-failure.js';
 import { classify, FEATURES, nameForServing, variables } from './model.js';
 

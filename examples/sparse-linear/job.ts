@@ -6,7 +6,7 @@
  *   npx shoal run examples/sparse-linear/job.ts --ps 2 --workers 2 -- --train "$PWD/data/train*" --features 1000000
  */
 import { parseArgs } from 'node:util';
-import { defineJob, tf } from '../../src/index.js';
+import { defineJob, tf } from 'shoal';
 import { classify, FEATURES, variables } from './model.js';
 
 const { values: flags } = parseArgs({

@@ -1,5 +1,5 @@
 /** The model of scenario 001: a sparse linear classifier with two logits over very many features. */
-import { type Graph, tf } from '../../src/index.js';
+import { type Graph, tf } from 'shoal';
 
 type Output = ReturnType<typeof tf.constant>;
 

@@ -8,7 +8,7 @@
  */
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type Compression, TFRecordWriter } from '../../src/formats/index.js';
+import { type Compression, TFRecordWriter } from 'shoal/formats';
 
 export interface SparseExamplesOptions {
   readonly directory: string;

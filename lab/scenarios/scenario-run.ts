@@ -93,6 +93,8 @@ export class Scenario {
         SHOAL_DEAD_AFTER_MS: process.env.SHOAL_DEAD_AFTER_MS ?? '3000',
         // The default of the command line: each thread of an input queue needs one.
         UV_THREADPOOL_SIZE: '64',
+        // The example programs import `shoal`; tsx looks for its path in the working directory only.
+        TSX_TSCONFIG_PATH: join(ROOT, 'tsconfig.json'),
         ...env,
       },
     });

@@ -7,6 +7,7 @@ import { completeCommand, completionCommand } from './commands/completion/comman
 import { configCommand } from './commands/config/command.js';
 import { doctorCommand } from './commands/doctor/command.js';
 import { exportCommand } from './commands/export/command.js';
+import { initCommand } from './commands/init/command.js';
 import { runCommand } from './commands/run/command.js';
 import { predictCommand, savedModelCommands } from './commands/saved-model/command.js';
 import { setupCommand } from './commands/setup/command.js';
@@ -19,6 +20,7 @@ const packageFile = new URL('../../package.json', import.meta.url);
 
 const routes = buildRouteMap<string, ShoalContext>({
   routes: {
+    init: initCommand,
     run: runCommand,
     task: taskCommand,
     status: statusCommand,
@@ -38,6 +40,7 @@ const routes = buildRouteMap<string, ShoalContext>({
     fullDescription:
       'Distributed TensorFlow training in TypeScript, on machines that share no disk.\n\n' +
       'Examples:\n' +
+      '  shoal init my-model                     create a project with a job\n' +
       '  shoal run job.ts                        run a job in one process\n' +
       '  shoal run job.ts --ps 2 --workers 3     run it as a cluster on this machine\n' +
       '  shoal status --watch                    watch that cluster\n' +

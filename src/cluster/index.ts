@@ -1,6 +1,7 @@
+/// <reference types="node" preserve="true" />
 /**
  * `shoal/cluster`: the specification of a cluster, its configuration and security, device placement, and membership.
- * It is separate from `shoal` because it loads HTTP. `Server.start` of `shoal/train` starts a task that computes.
+ * `Server.start` of `shoal/train` starts a task that computes.
  */
 export type { AgentLimits } from './agent/agent.js';
 export type { BlobAccess, BlobOperation, BlobPolicy, BlobRole } from './agent/blob-access.js';

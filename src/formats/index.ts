@@ -1,3 +1,4 @@
+/// <reference types="node" preserve="true" />
 /**
  * `shoal/formats`: readers and writers of TensorFlow's files: TFRecord, tf.train.Example, event files of TensorBoard, and
  * tensor bundles (checkpoints). It does not load TensorFlow's library; its only native code is `@node-rs/crc32`.

@@ -2,6 +2,7 @@
  * A graph of operations. `graph.op` creates any op registered in the library; the high-level API is built on it.
  * Several graphs may exist at once; `asDefault` selects the graph for ops without inputs.
  */
+import { inspect } from 'node:util';
 import { fromBinary, toBinary } from '@bufbuild/protobuf';
 import { invalid } from '../errors/errors.js';
 import { fillBuffer, packOutputs } from '../native/buffer.js';
@@ -265,6 +266,15 @@ export class Graph {
 
   [Symbol.dispose](): void {
     this.dispose();
+  }
+
+  toString(): string {
+    return this.disposed ? 'Graph(disposed)' : `Graph(${this.opCount} ops)`;
+  }
+
+  /** What `console.log` prints. */
+  [inspect.custom](): string {
+    return this.toString();
   }
 }
 

@@ -1,4 +1,5 @@
 /** A node of a graph, and its outputs. Both are thin wrappers; the state is in TensorFlow. */
+import { inspect } from 'node:util';
 import { fromBinary } from '@bufbuild/protobuf';
 import { invalid } from '../errors/errors.js';
 import { fillBuffer, unpackOutputs } from '../native/buffer.js';
@@ -98,6 +99,11 @@ export class Operation {
   toString(): string {
     return `${this.type} '${this.name}'`;
   }
+
+  /** What `console.log` prints. */
+  [inspect.custom](): string {
+    return this.toString();
+  }
 }
 
 /** A value that converts to an output: an Output or a variable. */
@@ -175,5 +181,10 @@ export class Output<D extends DType = DType> implements OutputLike<D> {
   toString(): string {
     const shape = this.shape === null ? '?' : `[${this.shape.map((dim) => dim ?? '?').join(', ')}]`;
     return `Output('${this.name}', ${this.dtype} ${shape})`;
+  }
+
+  /** What `console.log` prints. */
+  [inspect.custom](): string {
+    return this.toString();
   }
 }

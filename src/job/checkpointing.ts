@@ -19,6 +19,8 @@ export interface JobCheckpointsParts {
   readonly log: (line: string) => void;
   /** Cancels a restore, which may wait for other tasks. */
   readonly signal?: AbortSignal;
+  /** Called with an error of the job's `onSave`. */
+  readonly onError: (error: unknown) => void;
 }
 
 export class JobCheckpoints {
@@ -34,7 +36,8 @@ export class JobCheckpoints {
 
   constructor(job: JobDefinition, options: CheckpointOptions, parts: JobCheckpointsParts) {
     const { everySecs, everySteps } = options;
-    const { dir, log } = parts;
+    const { dir, log, onError } = parts;
+    const { onSave } = job.callbacks ?? {};
     this.#schedule = new Periodic({
       everySecs: everySecs ?? (everySteps === undefined ? 60 : undefined),
       everySteps,
@@ -60,7 +63,16 @@ export class JobCheckpoints {
       log,
     });
     const path = join(this.directory, BASENAME);
-    this.#saves = new RetryingSaver({ saver: () => this.#saver, path, label: BASENAME, log });
+    this.#saves = new RetryingSaver({
+      saver: () => this.#saver,
+      path,
+      label: BASENAME,
+      log,
+      ...(onSave && {
+        // A failed callback is not a failed save, which would be repeated.
+        onSaved: async (event) => await Promise.resolve(event).then(onSave).catch(onError),
+      }),
+    });
   }
 
   /** Restores the newest checkpoint, if there is one. */

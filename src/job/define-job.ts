@@ -11,6 +11,10 @@ import type { Optimizer } from '../optimizers/optimizer.js';
 import type { SignatureDefMap } from '../saved-model/check-signatures.js';
 import type { BestPolicy } from '../train/evaluation/best-checkpoints.js';
 import type { StreamingMetric } from '../train/evaluation/evaluate.js';
+import type { EarlyStoppingOptions } from '../train/hooks/early-stopping.js';
+import type { SessionRunHook } from '../train/hooks/session-run-hook.js';
+import type { Variable } from '../variables/variable.js';
+import type { JobCallbacks } from './callbacks.js';
 
 /** What a job's `input` returns: values, or the elements of a dataset. */
 export type InputValues = Readonly<Record<string, Operand | SparseTensor>>;
@@ -121,6 +125,12 @@ export interface EvaluateOptions<I = InputValues, O = JobOutputs> {
   readonly best?: BestPolicy;
 }
 
+/** Training ends when a value has not improved for a number of steps. */
+export interface JobEarlyStopping extends Omit<EarlyStoppingOptions, 'metric' | 'isChief'> {
+  /** The output of the model to watch, a scalar; default: the loss. */
+  readonly output?: string;
+}
+
 export interface TrainOptions {
   /** Training ends at this global step, or at the end of the input. */
   readonly lastStep: number;
@@ -139,8 +149,15 @@ export interface TrainOptions {
   readonly input?: 'shards' | 'whole';
   /** Saves checkpoints during training and at the end. Default: none. */
   readonly checkpoint?: CheckpointOptions;
-  /** How the chief writes the model's summaries. Default: every 100 steps; a model without summaries writes no file. */
+  /**
+   * How the chief writes the model's summaries. For a model without any, these are its loss and the learning rate.
+   * Default: every 100 steps; a model without summaries writes no file.
+   */
   readonly summaries?: SummariesOptions | false;
+  /** What happens if the loss is NaN: training fails, ends, or continues. Default: 'fail'. */
+  readonly onNan?: 'fail' | 'stop' | 'ignore';
+  /** Default: none. */
+  readonly earlyStopping?: JobEarlyStopping;
   /**
    * A step that takes longer is abandoned, the cluster is checked, and the step is retried. The job fails if the same
    * step times out three times while all tasks that it needs are alive. This does not delay the detection of a dead or
@@ -180,6 +197,15 @@ export interface ModelParts<I = InputValues, P = JobParams> {
   readonly training: boolean;
 }
 
+/** What the hooks of a job can watch. */
+export interface HookParts<O = JobOutputs> {
+  readonly loss: Output;
+  readonly outputs: { readonly [K in keyof O]: Output };
+  readonly globalStep: Variable<'int64'>;
+  /** Whether this worker is the chief. */
+  readonly isChief: boolean;
+}
+
 export interface JobOptions<I = InputValues, O = JobOutputs, P = JobParams> {
   readonly name: string;
   /** Parameters of the model and their defaults; `shoal run --set name=value` overrides them. Default: none. */
@@ -196,6 +222,10 @@ export interface JobOptions<I = InputValues, O = JobOutputs, P = JobParams> {
   readonly evaluate?: EvaluateOptions<I, O>;
   /** Exports the model for serving, as a SavedModel: at the end of training, and optionally before. Default: none. */
   readonly export?: ExportOptions<I, O>;
+  /** Hooks of the training of each worker, as in a monitored session (`shoal/train`). Default: none. */
+  readonly hooks?: (parts: HookParts<O>) => readonly SessionRunHook[];
+  /** Functions to call during training. Default: none. */
+  readonly callbacks?: JobCallbacks;
   /** The seed of the graph, the same on every task; default: none, random. */
   readonly seed?: number;
 }
@@ -233,7 +263,12 @@ export function defineJob<
       `train.input of job '${name}' must be 'shards' or 'whole', it is ${JSON.stringify(train.input)}`,
     );
   }
-  const { stepTimeoutSecs = 1 } = train;
+  const { stepTimeoutSecs = 1, onNan = 'fail' } = train;
+  if (!['fail', 'stop', 'ignore'].includes(onNan)) {
+    throw invalid(
+      `train.onNan of job '${name}' must be 'fail', 'stop' or 'ignore', it is ${JSON.stringify(onNan)}`,
+    );
+  }
   if (!(stepTimeoutSecs > 0)) {
     throw invalid(`train.stepTimeoutSecs of job '${name}' must be above 0, it is ${stepTimeoutSecs}`);
   }

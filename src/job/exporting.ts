@@ -29,9 +29,9 @@ import type { Server } from '../train/task/server.js';
 import type { TrainingRunner } from '../train/task/training-runner.js';
 import { getGlobalStep } from '../variables/global-step.js';
 import type { ExportOptions, JobDefinition } from './define-job.js';
+import type { LoopResult } from './job-result.js';
 import { Periodic } from './periodic.js';
 import { buildServingGraph } from './serving-graph.js';
-import type { LoopResult } from './train-loop.js';
 
 const DIRECTORY = 'export';
 const BEST = 'best';

@@ -1,7 +1,8 @@
 /** Runs a complete job in this process, without a cluster. */
 import type { JobDefinition } from './define-job.js';
+import type { JobResult } from './job-result.js';
 import { jobDirectory, localDirectory } from './task-directory.js';
-import { type JobResult, trainJob } from './train-job.js';
+import { trainJob } from './train-job.js';
 import { buildTrainingGraph } from './training-graph.js';
 
 export interface RunInProcessOptions {

@@ -13,8 +13,9 @@ import { configured, Server } from '../train/task/server.js';
 import type { JobDefinition } from './define-job.js';
 import { describeOutputs } from './describe-outputs.js';
 import { evaluateJob } from './evaluation.js';
+import type { JobResult } from './job-result.js';
 import { blobsIn } from './task-directory.js';
-import { type JobResult, StartAborted, trainJob } from './train-job.js';
+import { StartAborted, trainJob } from './train-job.js';
 import { buildTrainingGraph } from './training-graph.js';
 
 export interface RunTaskOptions {

@@ -16,7 +16,9 @@ import { StepGate } from '../train/recovery/step-gate.js';
 import type { Server } from '../train/task/server.js';
 import type { Variable } from '../variables/variable.js';
 import type { JobDefinition } from './define-job.js';
-import { type LoopResult, trainLoop, unlessInputIsOver } from './train-loop.js';
+import { jobHooks } from './job-hooks.js';
+import type { JobResult, LoopResult } from './job-result.js';
+import { trainLoop, unlessInputIsOver } from './train-loop.js';
 import type { TrainingGraph } from './training-graph.js';
 
 export interface TrainJobOptions {
@@ -26,13 +28,6 @@ export interface TrainJobOptions {
   readonly signal: AbortSignal;
   readonly log: (line: string) => void;
   readonly onStep?: (step: number) => void;
-}
-
-export interface JobResult extends LoopResult {
-  /** The job's outputs, as nested arrays; empty if training on a cluster was interrupted. */
-  readonly outputs: Readonly<Record<string, unknown>>;
-  /** The directory of the last export, if any. */
-  readonly exported: string | undefined;
 }
 
 /** A synchronous step takes as long as the slowest worker, which may be one that is being replaced. */
@@ -57,9 +52,19 @@ export async function trainJob(
   // A job without checkpoints, exports or summaries does not load their modules.
   const checkpoints =
     checkpoint && isChief
-      ? new (await import('./checkpointing.js')).JobCheckpoints(job, checkpoint, { dir, log, signal })
+      ? new (await import('./checkpointing.js')).JobCheckpoints(job, checkpoint, {
+          dir,
+          log,
+          signal,
+          onError: (error) => coordinator.requestStop(error),
+        })
       : undefined;
   const writers = new SummaryWriters();
+  // Event files that cannot be written do not fail the job.
+  const closeWriters = () =>
+    writers
+      .close()
+      .catch((error: unknown) => log(`some summaries could not be written: ${messageOf(error)}`));
   const summaries =
     summaryOp && isChief
       ? (await import('./summaries.js')).summaryHooks({
@@ -71,16 +76,17 @@ export async function trainJob(
         })
       : [];
   const syncHooks = sync ? [new SyncReplicasHook(sync, { isChief, log, signal })] : [];
+  const failedStart = async (error: unknown) => {
+    await closeWriters();
+    throw error;
+  };
+  const own = await jobHooks(job, parts, { isChief, writers, log }).catch(failedStart);
   const hooks: SessionRunHook[] = [
     ...(shards ? [new LeasedInputHook(shards, inflight)] : []),
     ...syncHooks,
     ...summaries,
+    ...own,
   ];
-  // Event files that cannot be written do not fail the job.
-  const closeWriters = () =>
-    writers
-      .close()
-      .catch((error: unknown) => log(`some summaries could not be written: ${messageOf(error)}`));
   const training = await openTraining({
     graph,
     server,
@@ -99,10 +105,7 @@ export async function trainJob(
     needsWorkers: sync !== undefined,
     signal: stop,
     log,
-  }).catch(async (error: unknown) => {
-    await closeWriters();
-    throw error;
-  });
+  }).catch(failedStart);
   let result: JobResult;
   try {
     const { session, betweenSteps, recoveryGuard, gate } = training;
@@ -123,7 +126,10 @@ export async function trainJob(
     checkpoints?.begin(betweenSteps, first);
     exports?.begin(first);
     const stopSchedules = () => Promise.all([checkpoints?.stop(), exports?.stop()]);
-    const step = stepMaker(training, hooks, stop);
+    let isStopRequested = false;
+    const step = stepMaker(training, hooks, stop, () => {
+      isStopRequested = true;
+    });
     let made: LoopResult;
     try {
       made = await trainLoop(session, parts, {
@@ -132,6 +138,7 @@ export async function trainJob(
         step,
         signal: stop,
         log,
+        isStopRequested: () => isStopRequested,
         onStep: (now) => {
           options.onStep?.(now);
           // Synchronous steps pause relative to this step.
@@ -172,6 +179,7 @@ export async function trainJob(
     const stay = (checkpoint ?? job.export) !== undefined;
     await training.finish({ stay, signal });
   }
+  await job.callbacks?.onEnd?.(result);
   return result;
 }
 
@@ -183,15 +191,22 @@ export class StartAborted extends ShoalError {
 }
 
 /** Returns a function that makes one step with its hooks, and retries it after each loss. */
-function stepMaker({ session }: OpenedTraining, hooks: readonly SessionRunHook[], signal: AbortSignal) {
+function stepMaker(
+  { session }: OpenedTraining,
+  hooks: readonly SessionRunHook[],
+  signal: AbortSignal,
+  onStopRequested: () => void,
+) {
   // The step is complete when a hook reads the global step: a loss during that read must not repeat the step.
   const reader = {
     graph: session.graph,
     run: <const F extends Fetches>(fetches: F, how?: RunOptions) => session.runUngated(fetches, how),
   };
-  return <const F extends Fetches>(fetches: F) => {
+  return async <const F extends Fetches>(fetches: F) => {
     const context = new SessionRunContext(reader, { fetches }, signal);
-    return persist(session, () => runWithHooks({ hooks, context, session, signal }, fetches));
+    const values = await persist(session, () => runWithHooks({ hooks, context, session, signal }, fetches));
+    if (context.stopRequested) onStopRequested();
+    return values;
   };
 }
 

@@ -4,6 +4,7 @@ import { explainDataLoss } from '../input/files/corrupt-records.js';
 import type { Fetches, FetchResult } from '../session/fetches.js';
 import type { RecoverableSession } from '../train/recovery/recoverable-session.js';
 import type { TrainOptions } from './define-job.js';
+import type { LoopResult } from './job-result.js';
 import { stepOf } from './step-text.js';
 import type { TrainingGraph } from './training-graph.js';
 
@@ -15,15 +16,8 @@ export interface LoopOptions extends Pick<TrainOptions, 'lastStep' | 'inflight' 
   readonly signal: AbortSignal;
   readonly log: (line: string) => void;
   readonly onStep: (step: number) => void;
-}
-
-export interface LoopResult {
-  /** The global step when this worker stopped. */
-  readonly step: number;
-  /** Steps that this worker completed. */
-  readonly ownSteps: number;
-  readonly loss: number | undefined;
-  readonly interrupted: boolean;
+  /** Whether a hook requested the end of training. */
+  readonly isStopRequested: () => boolean;
 }
 
 export async function trainLoop(
@@ -50,7 +44,7 @@ export async function trainLoop(
     }
   };
   const makeSteps = async () => {
-    while (step < lastStep && !signal.aborted && !isOver) {
+    while (step < lastStep && !signal.aborted && !isOver && !options.isStopRequested()) {
       const made = await attempt();
       if (!made) {
         if (!isOver) log(`the input ended at step ${step}`);

@@ -11,7 +11,7 @@ import { constant } from '../ops/creation.js';
 import * as raw from '../ops/generated/index.js';
 import type { Optimizer } from '../optimizers/optimizer.js';
 import { SyncReplicasOptimizer } from '../optimizers/sync-replicas.js';
-import { mergeAll } from '../summary/ops.js';
+import { mergeAll, scalar } from '../summary/ops.js';
 import { Tensor } from '../tensor/tensor.js';
 import type { ShardParts } from '../train/leases/shard-parts.js';
 import { GraphKeys } from '../variables/collections.js';
@@ -65,11 +65,30 @@ export function buildTrainingGraph(job: JobDefinition, placement: Placement = LO
     );
     const hasTables = graph.getCollection(GraphKeys.tableInitializers).length > 0;
     const localInit = hasTables ? tablesInitializer(graph) : undefined;
-    const summaryOp = job.train.summaries === false ? undefined : mergeAll(undefined, graph);
+    const summaryOp = summaryOf(job, { loss, optimizer: model.optimizer, globalStep });
     const step = { globalStep, loss, trainOp, stepAfter, outputs, summaryOp };
     return { graph, ...step, sync, localInit, shards, inputLine };
   };
   return graph.asDefault(() => (device === null ? build() : graph.device(device, build)));
+}
+
+/** The summaries of the model; of its loss and learning rate if the job asks for some and the model has none. */
+function summaryOf(
+  { train: { summaries } }: JobDefinition,
+  {
+    loss,
+    optimizer,
+    globalStep,
+  }: Pick<TrainingGraph, 'loss' | 'globalStep'> & { readonly optimizer: Optimizer },
+): Output<'string'> | undefined {
+  if (summaries === false) return undefined;
+  const own = mergeAll(undefined, loss.graph);
+  if (own || !summaries) return own;
+  scalar('loss', loss);
+  const { learningRate } = optimizer;
+  if (learningRate !== undefined)
+    scalar('learning_rate', typeof learningRate === 'function' ? learningRate(globalStep) : learningRate);
+  return mergeAll(undefined, loss.graph);
 }
 
 function inputOf(

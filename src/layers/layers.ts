@@ -1,5 +1,5 @@
 /** `tf.layers`: layer functions that create their variables in the current variable scope, as in TensorFlow 1. */
-export { type BatchNormOptions, batchNorm } from './batch-norm.js';
+export { type BatchNormOptions, batchNorm, batchNorm as batchNormalization } from './batch-norm.js';
 export { type Conv2dOptions, conv2d } from './convolution.js';
 export { type DenseOptions, dense } from './dense.js';
 export { type DropoutOptions, dropout, type Training } from './dropout.js';

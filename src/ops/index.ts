@@ -32,7 +32,7 @@ export {
   unique,
   unstack,
 } from './arrays.js';
-export { asOutput, type Operand } from './build.js';
+export { asOutput, type BuildOptions, type Operand } from './build.js';
 export type { BinaryMethods, ChainMethods, ReductionMethods, UnaryMethods } from './chain.js';
 export { type Branch, callFunction, cond, condOne, type WhileOptions, whileLoop } from './control-flow.js';
 export {
@@ -133,6 +133,7 @@ export {
   type Unary,
   where,
 } from './math.js';
+export type { NamedOperands } from './named-operands.js';
 export {
   avgPool,
   biasAdd,

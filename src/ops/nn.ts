@@ -8,6 +8,7 @@ import { reshape, transpose } from './arrays.js';
 import { asOutput, integers, type Operand } from './build.js';
 import * as raw from './generated/index.js';
 import { add, exp, greaterEqual, log1p, maximum, mul, neg, sub, where } from './math.js';
+import { namedOperands } from './named-operands.js';
 
 export const relu = <D extends DType>(x: Operand<D>, options?: OpOptions): Output<D> => raw.relu(x, options);
 export const relu6 = <D extends DType>(x: Operand<D>, options?: OpOptions): Output<D> =>
@@ -49,13 +50,17 @@ function alongLast(x: Output, axis: number, f: (x: Output) => Output): Output {
 }
 
 /** Cross entropy of probabilities (labels) and logits, one value per row. */
-export function softmaxCrossEntropyWithLogits(labels: Operand, logits: Operand, options?: OpOptions): Output {
-  const x = asOutput(logits);
-  const y = asOutput(labels, x.dtype);
-  if (x.rank === 2) return raw.softmaxCrossEntropyWithLogits(x, y, options).loss;
-  const flat = raw.softmaxCrossEntropyWithLogits(asRows(x), asRows(y), options).loss;
-  return reshape(flat, raw.stridedSlice(raw.shape(x), int32([0]), int32([-1]), int32([1])));
-}
+export const softmaxCrossEntropyWithLogits = namedOperands(
+  'labels',
+  'logits',
+  (labels, logits, options?: OpOptions): Output => {
+    const x = asOutput(logits);
+    const y = asOutput(labels, x.dtype);
+    if (x.rank === 2) return raw.softmaxCrossEntropyWithLogits(x, y, options).loss;
+    const flat = raw.softmaxCrossEntropyWithLogits(asRows(x), asRows(y), options).loss;
+    return reshape(flat, raw.stridedSlice(raw.shape(x), int32([0]), int32([-1]), int32([1])));
+  },
+);
 
 const int32 = (values: number[]): Tensor => Tensor.of(values, { dtype: 'int32' });
 
@@ -68,20 +73,20 @@ function asRows(x: Output): Output {
 }
 
 /** The same with class indices as labels. */
-export function sparseSoftmaxCrossEntropyWithLogits(
-  labels: Operand,
-  logits: Operand,
-  options?: OpOptions,
-): Output {
-  const x = asOutput(logits);
-  const y = asOutput(integers(labels));
-  if (x.rank === 2) return raw.sparseSoftmaxCrossEntropyWithLogits(x, y, options).loss;
-  const flat = raw.sparseSoftmaxCrossEntropyWithLogits(asRows(x), reshape(y, [-1]), options).loss;
-  return reshape(flat, raw.shape(y));
-}
+export const sparseSoftmaxCrossEntropyWithLogits = namedOperands(
+  'labels',
+  'logits',
+  (labels, logits, options?: OpOptions): Output => {
+    const x = asOutput(logits);
+    const y = asOutput(integers(labels));
+    if (x.rank === 2) return raw.sparseSoftmaxCrossEntropyWithLogits(x, y, options).loss;
+    const flat = raw.sparseSoftmaxCrossEntropyWithLogits(asRows(x), reshape(y, [-1]), options).loss;
+    return reshape(flat, raw.shape(y));
+  },
+);
 
 /** Cross entropy of independent binary labels and logits, stable for large logits. */
-export function sigmoidCrossEntropyWithLogits(labels: Operand, logits: Operand): Output {
+export const sigmoidCrossEntropyWithLogits = namedOperands('labels', 'logits', (labels, logits): Output => {
   const x = asOutput(logits);
   const z = asOutput(labels, x.dtype);
   // `where` instead of max and abs: the gradients sum to sigmoid(x) - z at x = 0 too.
@@ -90,7 +95,7 @@ export function sigmoidCrossEntropyWithLogits(labels: Operand, logits: Operand):
   const positive = where(isPositive, x, zero);
   const minusSize = where(isPositive, neg(x), x);
   return add(sub(positive, mul(x, z)), log1p(exp(minusSize)));
-}
+});
 
 export const biasAdd = <D extends DType>(x: Operand<D>, bias: Operand<D>, options?: OpOptions): Output<D> =>
   raw.biasAdd(x, bias, options);

@@ -28,13 +28,13 @@ export class AdadeltaOptimizer extends Optimizer {
     { slot: 'accum', initial: 0 },
     { slot: 'accum_update', initial: 0 },
   ];
-  readonly #learningRate: Hyperparameter;
+  override readonly learningRate: Hyperparameter;
   readonly #rho: Hyperparameter;
   readonly #epsilon: Hyperparameter;
 
   constructor(learningRate: Hyperparameter = 0.001, options: AdadeltaOptions = {}) {
     super(options, 'Adadelta');
-    this.#learningRate = learningRate;
+    this.learningRate = learningRate;
     this.#rho = options.rho ?? 0.95;
     this.#epsilon = options.epsilon ?? 1e-8;
     checkHyperparameter(this.name, 'learning rate', learningRate);
@@ -72,7 +72,7 @@ export class AdadeltaOptimizer extends Optimizer {
 
   #scalars(values: Hyperparameters, dtype: DType) {
     return {
-      rate: values.scalar(this.#learningRate, dtype, 'lr'),
+      rate: values.scalar(this.learningRate, dtype, 'lr'),
       rho: values.scalar(this.#rho, dtype, 'rho'),
       epsilon: values.scalar(this.#epsilon, dtype, 'epsilon'),
     };

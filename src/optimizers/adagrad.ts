@@ -20,14 +20,14 @@ export interface AdagradOptions extends OptimizerOptions {
 
 export class AdagradOptimizer extends Optimizer {
   protected readonly slots: readonly SlotSpec[];
-  readonly #learningRate: Hyperparameter;
+  override readonly learningRate: Hyperparameter;
 
   constructor(learningRate: Hyperparameter, options: AdagradOptions = {}) {
     super(options, 'Adagrad');
     const initial = options.initialAccumulatorValue ?? 0.1;
     checkHyperparameter(this.name, 'learning rate', learningRate);
     checkHyperparameter(this.name, 'initial accumulator value', initial, { above: 0 });
-    this.#learningRate = learningRate;
+    this.learningRate = learningRate;
     this.slots = [{ slot: 'accumulator', initial }];
   }
 
@@ -35,7 +35,7 @@ export class AdagradOptimizer extends Optimizer {
     return raw.resourceApplyAdagrad(
       variable.handle,
       this.slotHandle(variable, 'accumulator'),
-      values.scalar(this.#learningRate, variable.dtype, 'learning_rate'),
+      values.scalar(this.learningRate, variable.dtype, 'learning_rate'),
       gradient,
       { useLocking: this.useLocking },
     );
@@ -45,7 +45,7 @@ export class AdagradOptimizer extends Optimizer {
     return raw.resourceSparseApplyAdagrad(
       variable.handle,
       this.slotHandle(variable, 'accumulator'),
-      values.scalar(this.#learningRate, variable.dtype, 'learning_rate'),
+      values.scalar(this.learningRate, variable.dtype, 'learning_rate'),
       gradient.values,
       gradient.indices,
       { useLocking: this.useLocking },

@@ -37,7 +37,7 @@ export class AdamOptimizer extends Optimizer {
     { slot: 'm', initial: 0 },
     { slot: 'v', initial: 0 },
   ];
-  protected readonly learningRate: Hyperparameter;
+  override readonly learningRate: Hyperparameter;
   readonly #betas: readonly [number, number];
   readonly #epsilon: Hyperparameter;
 

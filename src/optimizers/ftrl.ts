@@ -44,7 +44,7 @@ const TINY_RATE = 1e-36;
 
 export class FtrlOptimizer extends Optimizer {
   protected readonly slots: readonly SlotSpec[];
-  readonly #learningRate: Hyperparameter;
+  override readonly learningRate: Hyperparameter;
   readonly #power: number;
   readonly #l1: number;
   readonly #l2: number;
@@ -54,7 +54,7 @@ export class FtrlOptimizer extends Optimizer {
   constructor(learningRate: Hyperparameter, options: FtrlOptions = {}) {
     super(options, 'Ftrl');
     const initial = options.initialAccumulatorValue ?? 0.1;
-    this.#learningRate = learningRate;
+    this.learningRate = learningRate;
     this.#power = options.learningRatePower ?? -0.5;
     this.#l1 = options.l1RegularizationStrength ?? 0;
     this.#l2 = options.l2RegularizationStrength ?? 0;
@@ -119,7 +119,7 @@ export class FtrlOptimizer extends Optimizer {
   }
 
   #scalars(values: Hyperparameters, dtype: DType) {
-    const rate = values.scalar(this.#learningRate, dtype, 'learning_rate');
+    const rate = values.scalar(this.learningRate, dtype, 'learning_rate');
     const l2 = values.scalar(this.#l2, dtype, 'l2_regularization_strength');
     return {
       rate,

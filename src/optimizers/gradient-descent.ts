@@ -17,25 +17,25 @@ import { Optimizer, type OptimizerOptions, type SlotSpec } from './optimizer.js'
 export class GradientDescentOptimizer extends Optimizer {
   protected readonly slots: readonly SlotSpec[] = [];
   protected override readonly takesDuplicates = true;
-  readonly #learningRate: Hyperparameter;
+  override readonly learningRate: Hyperparameter;
 
   constructor(learningRate: Hyperparameter, options: OptimizerOptions = {}) {
     super(options, 'GradientDescent');
     checkHyperparameter(this.name, 'learning rate', learningRate);
-    this.#learningRate = learningRate;
+    this.learningRate = learningRate;
   }
 
   protected applyDense(gradient: Output, variable: Variable, values: Hyperparameters): Operation {
     return raw.resourceApplyGradientDescent(
       variable.handle,
-      values.scalar(this.#learningRate, variable.dtype, 'learning_rate'),
+      values.scalar(this.learningRate, variable.dtype, 'learning_rate'),
       gradient,
       { useLocking: this.useLocking },
     );
   }
 
   protected applySparse(gradient: IndexedSlices, variable: Variable, values: Hyperparameters): Operation {
-    const rate = values.scalar(this.#learningRate, variable.dtype, 'learning_rate');
+    const rate = values.scalar(this.learningRate, variable.dtype, 'learning_rate');
     return variable.scatterAdd(gradient.indices, mul(neg(gradient.values), rate));
   }
 }

@@ -21,7 +21,7 @@ export interface MomentumOptions extends OptimizerOptions {
 
 export class MomentumOptimizer extends Optimizer {
   protected readonly slots: readonly SlotSpec[] = [{ slot: 'momentum', initial: 0 }];
-  readonly #learningRate: Hyperparameter;
+  override readonly learningRate: Hyperparameter;
   readonly #momentum: Hyperparameter;
   readonly #useNesterov: boolean;
 
@@ -29,7 +29,7 @@ export class MomentumOptimizer extends Optimizer {
     super(options, 'Momentum');
     checkHyperparameter(this.name, 'learning rate', learningRate);
     checkHyperparameter(this.name, 'momentum', momentum);
-    this.#learningRate = learningRate;
+    this.learningRate = learningRate;
     this.#momentum = momentum;
     this.#useNesterov = options.useNesterov ?? false;
   }
@@ -59,7 +59,7 @@ export class MomentumOptimizer extends Optimizer {
 
   #scalars(values: Hyperparameters, dtype: DType) {
     return {
-      rate: values.scalar(this.#learningRate, dtype, 'learning_rate'),
+      rate: values.scalar(this.learningRate, dtype, 'learning_rate'),
       momentum: values.scalar(this.#momentum, dtype, 'momentum'),
     };
   }

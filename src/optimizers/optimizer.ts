@@ -17,7 +17,7 @@ import { PartitionedVariable } from '../variables/partitioned.js';
 import type { Variable } from '../variables/variable.js';
 import { newVariable, trainableVariables } from '../variables/variable-scope.js';
 import { checkFloating, checkPairs, noGradients } from './check.js';
-import { Hyperparameters, scalarConstant } from './hyperparameters.js';
+import { type Hyperparameter, Hyperparameters, scalarConstant } from './hyperparameters.js';
 import { packTravellers } from './pack.js';
 import { createSlot, filledLike } from './slots.js';
 
@@ -66,6 +66,8 @@ export interface SlotSpec {
 export abstract class Optimizer {
   readonly name: string;
   readonly useLocking: boolean;
+  /** Default: none, for optimizers without one. */
+  readonly learningRate?: Hyperparameter;
   readonly #slots = new Map<string, Map<Variable, Variable>>();
   readonly #shared = new Map<Graph, Map<string, Variable>>();
 

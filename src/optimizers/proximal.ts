@@ -15,13 +15,13 @@ export interface ProximalOptions extends OptimizerOptions {
 }
 
 export abstract class ProximalOptimizer extends Optimizer {
-  readonly #learningRate: Hyperparameter;
+  override readonly learningRate: Hyperparameter;
   readonly #l1: number;
   readonly #l2: number;
 
   constructor(learningRate: Hyperparameter, options: ProximalOptions, defaultName: string) {
     super(options, defaultName);
-    this.#learningRate = learningRate;
+    this.learningRate = learningRate;
     this.#l1 = options.l1RegularizationStrength ?? 0;
     this.#l2 = options.l2RegularizationStrength ?? 0;
     checkHyperparameter(this.name, 'l1 strength', this.#l1, { min: 0 });
@@ -31,7 +31,7 @@ export abstract class ProximalOptimizer extends Optimizer {
   /** Learning rate, l1 and l2, in the order in which the update ops take them. */
   protected scalars(values: Hyperparameters, dtype: DType): readonly [rate: Output, l1: Output, l2: Output] {
     return [
-      values.scalar(this.#learningRate, dtype, 'learning_rate'),
+      values.scalar(this.learningRate, dtype, 'learning_rate'),
       values.scalar(this.#l1, dtype, 'l1_regularization_strength'),
       values.scalar(this.#l2, dtype, 'l2_regularization_strength'),
     ];

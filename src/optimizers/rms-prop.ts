@@ -31,7 +31,7 @@ export interface RmsPropOptions extends OptimizerOptions {
 export class RmsPropOptimizer extends Optimizer {
   protected readonly slots: readonly SlotSpec[];
   readonly #centered: boolean;
-  readonly #learningRate: Hyperparameter;
+  override readonly learningRate: Hyperparameter;
   readonly #decay: Hyperparameter;
   readonly #momentum: Hyperparameter;
   readonly #epsilon: Hyperparameter;
@@ -39,7 +39,7 @@ export class RmsPropOptimizer extends Optimizer {
   constructor(learningRate: Hyperparameter, options: RmsPropOptions = {}) {
     super(options, 'RMSProp');
     this.#centered = options.centered ?? false;
-    this.#learningRate = learningRate;
+    this.learningRate = learningRate;
     this.#decay = options.decay ?? 0.9;
     this.#momentum = options.momentum ?? 0;
     this.#epsilon = options.epsilon ?? 1e-10;
@@ -83,7 +83,7 @@ export class RmsPropOptimizer extends Optimizer {
 
   #scalars(values: Hyperparameters, dtype: DType): [Output, Output, Output, Output] {
     return [
-      values.scalar(this.#learningRate, dtype, 'learning_rate'),
+      values.scalar(this.learningRate, dtype, 'learning_rate'),
       values.scalar(this.#decay, dtype, 'decay'),
       values.scalar(this.#momentum, dtype, 'momentum'),
       values.scalar(this.#epsilon, dtype, 'epsilon'),

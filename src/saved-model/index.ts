@@ -1,3 +1,4 @@
+/// <reference types="node" preserve="true" />
 /** `shoal/saved-model`: exports for TensorFlow and TensorFlow Serving, and calls of their models. */
 export { type ExportSession, SavedModelBuilder, type VariablesOptions } from './builder.js';
 export type { SignatureDefMap } from './check-signatures.js';

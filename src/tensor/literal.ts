@@ -203,7 +203,8 @@ export function unflatten(elements: Elements, shape: Shape, dtype: DType): unkno
 // A byte order mark is part of the string.
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
 
-function elementReader(elements: Elements, dtype: DType): (i: number) => unknown {
+/** Reads an element, by its index in row-major order, as a JavaScript value. */
+export function elementReader(elements: Elements, dtype: DType): (i: number) => unknown {
   const at = (i: number) => elements[i];
   switch (DTYPES[dtype].kind) {
     case 'string':

@@ -6,6 +6,7 @@
  * neither the tensor nor any array taken from it is reachable. TensorFlow may share it with a variable: treat `data`
  * as read-only.
  */
+import { inspect } from 'node:util';
 import type { LentBytes } from '../bytes/lent-bytes.js';
 import { invalid } from '../errors/errors.js';
 import { copyBytes, detach, populate, viewBytes } from '../native/buffer.js';
@@ -21,6 +22,7 @@ import {
   dtypeRow,
   type ElementOf,
 } from './dtype.js';
+import { formatTensor } from './format.js';
 import {
   checkWords,
   dtypeOfValue,
@@ -334,6 +336,12 @@ export class Tensor<D extends DType = DType> {
 
   toString(): string {
     return `Tensor(${this.dtype} ${formatShape(this.shape)})`;
+  }
+
+  /** What `console.log` prints: also the values, or the ends of long axes. */
+  [inspect.custom](depth = 2): string {
+    if (this.#disposed) return `${this} (disposed)`;
+    return depth < 0 ? this.toString() : formatTensor(this.#live(), this.shape, this.dtype);
   }
 }
 

@@ -1,3 +1,4 @@
+/// <reference types="node" preserve="true" />
 /** `shoal/train`: servers, training sessions, hooks, supervisors, evaluation. TensorFlow 1's names, in camelCase. */
 export type { WhenBusy } from '../checkpoint/checkpoints.js';
 export type { RestoreReport } from '../checkpoint/restore.js';

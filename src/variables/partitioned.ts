@@ -1,4 +1,5 @@
 /** Partitioned variables: one name, several partitions, each placed by the device scopes. */
+import { inspect } from 'node:util';
 import { invalid } from '../errors/errors.js';
 import type { Output, OutputLike } from '../graph/operation.js';
 import { activeScope } from '../graph/scope.js';
@@ -116,6 +117,11 @@ export class PartitionedVariable implements OutputLike {
 
   toString(): string {
     return `PartitionedVariable('${this.name}', ${this.dtype} ${JSON.stringify(this.shape)}, ${this.parts.length} parts)`;
+  }
+
+  /** What `console.log` prints. */
+  [inspect.custom](): string {
+    return this.toString();
   }
 }
 

@@ -2,6 +2,7 @@
  * A resource variable: TensorFlow keeps its value by name on the device of its handle. Reading it creates an op; reads
  * without control dependencies share one op.
  */
+import { inspect } from 'node:util';
 import { create, toBinary } from '@bufbuild/protobuf';
 import { invalid } from '../errors/errors.js';
 import type { Attrs } from '../graph/attributes.js';
@@ -267,6 +268,11 @@ export class Variable<D extends DType = DType> implements OutputLike<D> {
 
   toString(): string {
     return `Variable('${this.name}', ${this.dtype} ${JSON.stringify(this.shape)})`;
+  }
+
+  /** What `console.log` prints. */
+  [inspect.custom](): string {
+    return this.toString();
   }
 }
 

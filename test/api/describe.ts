@@ -76,10 +76,13 @@ class Describer {
       .sort();
   }
 
+  /** Namespaces come last, so that an alias refers to the shorter name. */
   #exports(module: ts.Symbol, prefix: string): readonly string[] {
+    const isNamespace = (symbol: ts.Symbol) =>
+      this.#resolve(symbol).declarations?.some(ts.isSourceFile) ?? false;
     return this.#checker
       .getExportsOfModule(module)
-      .sort((a, b) => (a.name < b.name ? -1 : 1))
+      .sort((a, b) => Number(isNamespace(a)) - Number(isNamespace(b)) || (a.name < b.name ? -1 : 1))
       .flatMap((symbol) => this.#blocks(prefix + symbol.name, symbol));
   }
 

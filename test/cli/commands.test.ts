@@ -27,6 +27,7 @@ describe('help', () => {
   test('lists every command except the internal one for shells', async () => {
     const { stdout } = await runCommand('--help');
     for (const name of [
+      'init',
       'run',
       'task',
       'status',
@@ -70,6 +71,7 @@ describe('help', () => {
   });
 
   test.each([
+    'init',
     'run',
     'task',
     'status',

@@ -55,12 +55,14 @@ export function childEnvironment(extra: Readonly<Record<string, string | undefin
   };
 }
 
-/** Starts Node in `childEnvironment(env)`. */
+/** Starts Node in `childEnvironment(env)`, in this process' directory by default. */
 export function startNode(
   args: readonly string[],
   env: Readonly<Record<string, string | undefined>>,
+  { cwd }: { readonly cwd?: string } = {},
 ): Started {
   const child = spawn(process.execPath, args, {
+    cwd,
     env: childEnvironment(env),
     stdio: ['ignore', 'pipe', 'pipe'],
   });

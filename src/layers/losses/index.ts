@@ -1,13 +1,25 @@
-/** `tf.losses`: TensorFlow 1's losses. Each adds its result to the collection of losses. */
+/**
+ * `tf.losses`: TensorFlow 1's losses. Each adds its result to the collection of losses. TensorFlow's longer names
+ * (`meanSquaredError`) are aliases.
+ */
 export {
   hinge,
+  hinge as hingeLoss,
   log,
+  log as logLoss,
   type SmoothedLossOptions,
   sigmoidCrossEntropy,
   softmaxCrossEntropy,
   sparseSoftmaxCrossEntropy,
 } from './classification.js';
-export { absoluteDifference, type HuberOptions, huber, meanSquared } from './regression.js';
+export {
+  absoluteDifference,
+  type HuberOptions,
+  huber,
+  huber as huberLoss,
+  meanSquared,
+  meanSquared as meanSquaredError,
+} from './regression.js';
 export {
   addLoss,
   getLosses,

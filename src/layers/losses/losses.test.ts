@@ -5,12 +5,13 @@ import { gradients } from '../../gradients/index.js';
 import { Graph } from '../../graph/graph.js';
 import type { Output } from '../../graph/operation.js';
 import type { Operand } from '../../ops/build.js';
-import { constant, placeholder } from '../../ops/index.js';
+import { constant, type NamedOperands, placeholder } from '../../ops/index.js';
 import { Session } from '../../session/session.js';
 import { losses, regularizers } from '../index.js';
 import { dense } from '../layers.js';
 import { expectClose, filled, numbers } from '../testing/compare.js';
 import { askOracle } from '../testing/oracle.js';
+import type { LossOptions } from './index.js';
 
 type LossName =
   | 'softmaxCrossEntropy'
@@ -129,7 +130,8 @@ async function compute({ loss, labels, predictions, options }: Case): Promise<un
   using graph = new Graph();
   return await graph.asDefault(async () => {
     const x = constant(predictions as never);
-    const y = losses[loss](labels as Operand, x, options);
+    const apply = losses[loss] as NamedOperands<string, string, LossOptions>;
+    const y = apply(labels as Operand, x, options);
     const gradient = gradients(y, [x])[0] as Output;
     const total = y.rank === 0 ? losses.getTotalLoss() : y;
     await using session = Session.open({ graph });

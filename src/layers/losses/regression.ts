@@ -1,22 +1,22 @@
 /** Regression losses. */
 import { invalid } from '../../errors/errors.js';
 import type { Output } from '../../graph/operation.js';
-import type { Operand } from '../../ops/build.js';
 import { abs, add, cast, minimum, mul, square, squaredDifference, sub } from '../../ops/math.js';
+import { namedOperands } from '../../ops/named-operands.js';
 import { lossScope } from './loss-scope.js';
 import { checkSameShape, type LossOptions } from './weighted.js';
 
 type Rule = (labels: Output, predictions: Output) => Output;
 
-const regression =
-  (title: string, scope: string, rule: Rule) =>
-  (labels: Operand, predictions: Operand, options: LossOptions = {}): Output =>
+const regression = (title: string, scope: string, rule: Rule) =>
+  namedOperands('labels', 'predictions', (labels, predictions, options: LossOptions = {}) =>
     lossScope(scope, predictions, options, (prediction) => {
       const p = cast(prediction, 'float32');
       const y = cast(labels, 'float32');
       checkSameShape(title, y, p);
       return rule(y, p);
-    });
+    }),
+  );
 
 /** (prediction - label)² */
 export const meanSquared = regression('meanSquared', 'mean_squared_error', (y, p) => squaredDifference(p, y));
@@ -32,13 +32,17 @@ export interface HuberOptions extends LossOptions {
 }
 
 /** Half the squared error up to `delta`, linear beyond. */
-export function huber(labels: Operand, predictions: Operand, options: HuberOptions = {}): Output {
-  const { delta = 1, ...rest } = options;
-  if (!(delta > 0)) throw invalid(`The delta of a Huber loss must be above 0; got ${delta}`);
-  const rule: Rule = (y, p) => {
-    const error = abs(sub(p, y));
-    const quadratic = minimum(error, delta);
-    return add(mul(square(quadratic), 0.5), mul(sub(error, quadratic), delta));
-  };
-  return regression('huber', 'huber_loss', rule)(labels, predictions, rest);
-}
+export const huber = namedOperands(
+  'labels',
+  'predictions',
+  (labels, predictions, options: HuberOptions = {}): Output => {
+    const { delta = 1, ...rest } = options;
+    if (!(delta > 0)) throw invalid(`The delta of a Huber loss must be above 0; got ${delta}`);
+    const rule: Rule = (y, p) => {
+      const error = abs(sub(p, y));
+      const quadratic = minimum(error, delta);
+      return add(mul(square(quadratic), 0.5), mul(sub(error, quadratic), delta));
+    };
+    return regression('huber', 'huber_loss', rule)(labels, predictions, rest);
+  },
+);

@@ -19,6 +19,8 @@ export interface RetryingSaverOptions {
   readonly label?: string;
   readonly log: (line: string) => void;
   readonly writer?: FileWriter;
+  /** Called after each save, with the path of the checkpoint; default: none. */
+  readonly onSaved?: (saved: { readonly step: number; readonly path: string }) => Promise<void>;
   readonly now?: () => number;
 }
 
@@ -81,7 +83,7 @@ export class RetryingSaver {
     step: number,
     { mayHide = false, isLast = false } = {},
   ): Promise<boolean> {
-    const { saver, path, label, log, writer } = this.#options;
+    const { saver, path, label, log, writer, onSaved } = this.#options;
     const { recoveryGuard, input } = session;
     const begun = performance.now();
     try {
@@ -100,6 +102,7 @@ export class RetryingSaver {
       const secs = (performance.now() - begun) / 1000;
       const name = label === undefined ? saved : label + saved.slice(saved.lastIndexOf('-'));
       log(`saved ${name} in ${secs.toFixed(1)} s`);
+      await onSaved?.({ step: this.#savedStep, path: saved });
       return true;
     } catch (error) {
       const waitMs = backoffMs(this.#failures, RETRY);

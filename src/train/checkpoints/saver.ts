@@ -89,8 +89,8 @@ export interface RestoreOptions {
 export interface SaveOptions {
   /** Cancels the save; default: none. */
   readonly signal?: AbortSignal;
-  /** The number appended to the path. Default: the global step of the snapshot. */
-  readonly globalStep?: number;
+  /** The number appended to the path, or the variable that has it. Default: the global step of the snapshot. */
+  readonly globalStep?: number | Variable;
   /** See `SaverLike.save`; default: false. */
   readonly mayHide?: boolean;
 }
@@ -139,7 +139,8 @@ export class Saver implements SaverLike {
       {
         variables,
         basename: basename(path),
-        step: () => (globalStep === undefined ? readStep(session, signal) : Promise.resolve(globalStep)),
+        step: async () =>
+          typeof globalStep === 'number' ? globalStep : await readStep(session, signal, globalStep),
         consistency: consistencyOf(this.#options.consistency),
         mayHide,
         ...(writeMetaGraph ? { meta: () => this.#metaGraphs.bytes(session.graph) } : {}),
@@ -400,8 +401,11 @@ export function namespaceOf(directory: string): string {
   return parts.length === 0 ? 'here' : parts.join('/');
 }
 
-async function readStep(session: TrainingRunner, signal: AbortSignal | undefined): Promise<number> {
-  const globalStep = getGlobalStep(session.graph);
+async function readStep(
+  session: TrainingRunner,
+  signal: AbortSignal | undefined,
+  globalStep: Variable | undefined = getGlobalStep(session.graph),
+): Promise<number> {
   if (!globalStep) return 0;
   return (
     await session.run(globalStep.toOutput(), { timeoutMs: 30_000, ...(signal ? { signal } : {}) })

@@ -1,0 +1,54 @@
+/** `shoal init`: creates a project. */
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
+import { basename, join, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { CommandContext } from '@stricli/core';
+import { ShoalError } from '../../../errors/errors.js';
+import { projectFiles } from './project.js';
+
+const PACKAGE = new URL('../../../../', import.meta.url);
+
+export async function runInit(
+  this: CommandContext,
+  _flags: Record<never, never>,
+  directory: string,
+): Promise<void> {
+  const target = resolve(directory);
+  const name = projectName(basename(target));
+  await mkdir(target, { recursive: true });
+  if ((await readdir(target)).length > 0) {
+    throw new ShoalError('SHOAL_ALREADY_EXISTS', `${target} is not empty`, {
+      hint: 'Choose another name, or remove its files.',
+    });
+  }
+  for (const [file, text] of Object.entries(projectFiles({ name, shoal: await ownVersion() })))
+    await writeFile(join(target, file), text);
+  this.process.stdout.write(
+    `created ${target}\n\n` +
+      `  cd ${directory}\n` +
+      '  npm install\n' +
+      '  npm start              train in one process\n' +
+      '  npm run cluster        train on a local cluster of 1 ps and 2 workers\n',
+  );
+}
+
+/** The name of the package and of the job. */
+function projectName(directory: string): string {
+  const name = directory
+    .toLowerCase()
+    .replace(/[^a-z0-9-]+/g, '-')
+    .replace(/^-+|-+$/g, '');
+  if (name !== '') return name;
+  throw new ShoalError('SHOAL_INVALID_ARGUMENT', `'${directory}' is not a name for a project`, {
+    hint: 'Use letters and digits.',
+  });
+}
+
+/** The version of this package; in a checkout, which no registry has, its directory. */
+async function ownVersion(): Promise<string> {
+  if (import.meta.url.endsWith('.ts')) return `file:${fileURLToPath(PACKAGE)}`;
+  const { version } = JSON.parse(await readFile(new URL('package.json', PACKAGE), 'utf8')) as {
+    readonly version: string;
+  };
+  return `^${version}`;
+}

@@ -1,0 +1,53 @@
+/** The hooks of a job: the job's own, and those behind `train.onNan`, `train.earlyStopping` and `callbacks`. */
+import { invalid } from '../errors/errors.js';
+import type { Output } from '../graph/operation.js';
+import { EarlyStoppingHook } from '../train/hooks/early-stopping.js';
+import { NanTensorHook } from '../train/hooks/nan-tensor.js';
+import type { SessionRunHook } from '../train/hooks/session-run-hook.js';
+import type { SummaryWriters } from '../train/hooks/summary-writers.js';
+import { CallbacksHook } from './callbacks.js';
+import type { JobDefinition } from './define-job.js';
+import type { TrainingGraph } from './training-graph.js';
+
+export interface JobHooksOptions {
+  readonly isChief: boolean;
+  readonly writers: SummaryWriters;
+  readonly log: (line: string) => void;
+}
+
+/** Creates the hooks and calls their `begin`, which may add to the graph. */
+export async function jobHooks(
+  job: JobDefinition,
+  parts: TrainingGraph,
+  { isChief, writers, log }: JobHooksOptions,
+): Promise<readonly SessionRunHook[]> {
+  const { graph, loss, outputs, globalStep } = parts;
+  const { onNan = 'fail', earlyStopping } = job.train;
+  const hooks: SessionRunHook[] = [
+    ...(onNan === 'ignore' ? [] : [new NanTensorHook(loss, { failOnNanLoss: onNan === 'fail' })]),
+    ...(job.callbacks ? [new CallbacksHook(job.callbacks, parts)] : []),
+    ...(graph.asDefault(() => job.hooks?.({ loss, outputs, globalStep, isChief })) ?? []),
+  ];
+  if (earlyStopping) {
+    const { output, ...options } = earlyStopping;
+    hooks.push(new EarlyStoppingHook({ ...options, metric: watched(job, parts, output), isChief }));
+  }
+  for (const hook of hooks) await hook.begin?.({ graph, writers, log });
+  return hooks;
+}
+
+function watched(
+  { name }: JobDefinition,
+  { loss, outputs }: TrainingGraph,
+  output: string | undefined,
+): Output {
+  const found = output === undefined ? loss : outputs[output];
+  if (found) return found;
+  const names = Object.keys(outputs).join(', ');
+  throw invalid(
+    `train.earlyStopping of job '${name}' watches '${output}', which is not an output of its model`,
+    {
+      hint: names === '' ? 'The model returns no outputs.' : `The outputs are ${names}.`,
+    },
+  );
+}

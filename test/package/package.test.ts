@@ -1,0 +1,100 @@
+/** The package as a user installs it: its types, the snippets of the README, ES modules, CommonJS, the examples. */
+import { mkdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { ROOT } from '../setup/run-setup.js';
+import { snippets } from '../snippets.js';
+import { InstalledPackage } from './installed-package.js';
+
+const { exports, version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
+const ENTRIES = Object.keys(exports)
+  .filter((path) => path !== './package.json')
+  .map((path) => `shoal${path.slice(1)}`);
+const README = snippets('README.md', 'ts');
+const MODEL = README[0] as string;
+const IMPORT = /^import (\{.*\}) from 'shoal';$/m;
+
+const installed = new InstalledPackage();
+beforeAll(() => {
+  installed.install();
+  for (const [index, code] of README.entries()) installed.write(`readme-${index}.ts`, code);
+  mkdirSync(join(installed.project, 'commonjs'));
+  installed.write('commonjs/package.json', '{ "type": "commonjs" }');
+  installed.write('commonjs/model.ts', inFunction(MODEL));
+});
+afterAll(() => installed.remove());
+
+/** A module in a form without await at its top level, which CommonJS does not have. */
+const inFunction = (code: string): string =>
+  `${IMPORT.exec(code)?.[0]}\nasync function main(): Promise<void> {${code.replace(IMPORT, '')}}\nvoid main();\n`;
+
+/** Runs a program that prints a loss in each line; the loss must decrease. */
+async function expectTraining(...args: string[]): Promise<void> {
+  const { code, stdout, stderr } = await installed.node(...args);
+  expect(code, stderr).toBe(0);
+  const losses = stdout.trim().split('\n').map(Number);
+  expect(losses).toHaveLength(10);
+  expect(losses.at(-1)).toBeLessThan(losses[0] as number);
+}
+
+test.each(['es2022', 'esnext'])(
+  'the snippets of the README and all entry points have no type errors in a strict project for %s',
+  async (lib) => {
+    const entries = ENTRIES.map((entry, index) => `export * as e${index} from '${entry}';\n`);
+    installed.write('entries.ts', entries.join(''));
+    const compilerOptions = { strict: true, module: 'nodenext', noEmit: true, lib: [lib] };
+    installed.write('tsconfig.json', JSON.stringify({ compilerOptions }));
+    expect(await installed.typeCheck()).toBe('');
+  },
+);
+
+test.each(ENTRIES)('the types of %s include those of Node', (entry) => {
+  const { types } = exports[entry.replace('shoal', '.')];
+  const text = readFileSync(join(installed.project, 'node_modules/shoal', types), 'utf8');
+  expect(text).toMatch(/^\/\/\/ <reference types="node" /m);
+});
+
+test('the first snippet trains as TypeScript, as an ES module and in CommonJS', async () => {
+  await expectTraining('--import', 'tsx', 'readme-0.ts');
+  await expectTraining('--import', 'tsx', 'commonjs/model.ts');
+  installed.write('model.mjs', MODEL);
+  await expectTraining('model.mjs');
+  const required = inFunction(MODEL).replace(IMPORT, "const $1 = require('shoal');");
+  installed.write('model.cjs', required.replace(': Promise<void>', ''));
+  await expectTraining('model.cjs');
+});
+
+test('CommonJS and ES modules get the same instance of every entry point', async () => {
+  const program = `
+    for (const entry of ${JSON.stringify(ENTRIES)}) {
+      const names = Object.keys(require(entry));
+      import(entry).then((module) => {
+        if (names.length === 0 || names.some((name) => module[name] !== require(entry)[name])) throw new Error(entry);
+      });
+    }`;
+  const { code, stderr } = await installed.node('-e', program);
+  expect(stderr).toBe('');
+  expect(code).toBe(0);
+});
+
+test('an example of the package runs on a local cluster', async () => {
+  const job = 'node_modules/shoal/examples/linear-regression/job.ts';
+  const run = ['run', job, '--ps', '1', '--workers', '1', '--', '--steps', '20'];
+  const { code, stdout, stderr } = await installed.node('node_modules/shoal/bin/shoal.cjs', ...run);
+  expect(code, stderr).toBe(0);
+  expect(stdout).toMatch(/exported step \d+ to /);
+});
+
+test('a project made by shoal init has no type errors and trains', async () => {
+  const shoal = 'node_modules/shoal/bin/shoal.cjs';
+  const made = await installed.node(shoal, 'init', 'made');
+  expect(made.code, made.stderr).toBe(0);
+  expect(JSON.parse(readFileSync(join(installed.project, 'made/package.json'), 'utf8')).dependencies).toEqual(
+    {
+      shoal: `^${version}`,
+    },
+  );
+  expect(await installed.typeCheck('made')).toBe('');
+  const { code, stderr } = await installed.node(shoal, 'run', 'made/job.ts');
+  expect(code, stderr).toBe(0);
+});
