@@ -1,5 +1,6 @@
 /** A job: a model, its input, how long to train. The same file runs in one process and on a cluster. */
 import type { ConsistencyOption } from '../checkpoint/consistency.js';
+import type { EngineKind } from '../cluster/spec/config.js';
 import { invalid } from '../errors/errors.js';
 import type { Output, OutputLike } from '../graph/operation.js';
 import type { Dataset } from '../input/dataset/dataset.js';
@@ -177,6 +178,11 @@ export interface JobOptions<I = InputValues, O = JobOutputs> {
   readonly evaluate?: EvaluateOptions<I, O>;
   /** Exports the model for serving, as a SavedModel: at the end of training, and optionally before. Default: none. */
   readonly export?: ExportOptions<I, O>;
+  /**
+   * What executes steps on a cluster: `direct`, Shoal's own engine, or `grpc`, TensorFlow's servers. `--engine` and
+   * SHOAL_ENGINE override it. Default: grpc.
+   */
+  readonly engine?: EngineKind;
   /** The seed of the graph, the same on every task; default: none, random. */
   readonly seed?: number;
 }
@@ -216,6 +222,9 @@ export function defineJob<const I = Record<string, never>, O extends JobOutputs 
   if (train.sync && inflight > 1) {
     throw invalid(`Job '${name}' trains synchronously: its steps wait for each other, so inflight must be 1`);
   }
+  const { engine = 'grpc' } = options;
+  if (engine !== 'direct' && engine !== 'grpc')
+    throw invalid(`engine of job '${name}' must be 'direct' or 'grpc', it is ${JSON.stringify(engine)}`);
   checkCheckpoint(name, train.checkpoint);
   checkSummaries(name, train.summaries);
   checkEvaluate(name, options.evaluate);

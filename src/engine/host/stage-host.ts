@@ -6,6 +6,7 @@
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { isShoalError, ShoalError } from '../../errors/errors.js';
 import { Graph } from '../../graph/graph.js';
+import { importGraphDef } from '../../graph/import-graph-def.js';
 import { ConfigProto_ExperimentalSchema, ConfigProtoSchema } from '../../proto/generated/config_pb.js';
 import { Session } from '../../session/session.js';
 import type { StageSpec } from '../partition/plan.js';
@@ -62,7 +63,8 @@ export class StageHost {
   #import(spec: StageSpec): HostedStage {
     const prefix = `stage.${this.#stages.size}`;
     try {
-      const { outputs, operations } = this.graph.importGraphDef(spec.graph, {
+      // The prefix is unique, so the graph need not learn the names, which takes time in a large graph.
+      const { outputs, operations } = importGraphDef(this.graph, spec.graph, {
         prefix,
         returnOutputs: [...spec.inputs, ...spec.outputs],
         returnOperations: spec.targets,

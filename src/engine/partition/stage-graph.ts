@@ -4,11 +4,13 @@ import { formatDevice, parseDevice } from '../../graph/device.js';
 import { isRegistered } from '../../graph/op-def.js';
 import type { Operation, Output } from '../../graph/operation.js';
 import {
+  type AttrValue,
   AttrValueSchema,
   type FunctionDefLibrary,
   FunctionDefLibrarySchema,
   type GraphDef,
   GraphDefSchema,
+  type NameAttrList,
   type NodeDef,
   NodeDefSchema,
 } from '../../proto/generated/graph_pb.js';
@@ -144,9 +146,10 @@ export function buildStageGraph(parts: StageParts): StageGraph {
 function localNode(op: Operation): NodeDef {
   const def = op.nodeDef();
   const { _class: _, ...attr } = def.attr;
-  if (isHandle(op))
+  // A variable without a shared name has the empty name.
+  if (isHandle(op) && op.type !== 'VarHandleOp')
     attr.shared_name = create(AttrValueSchema, { value: { case: 's', value: resourceName(op, def) } });
-  return { ...def, device: localDevice(def.device), attr };
+  return { ...def, device: localDevice(def.device), attr: inOrder(attr, canonical) };
 }
 
 const encoder = new TextEncoder();
@@ -162,6 +165,29 @@ function localDevice(name: string): string {
   if (name === '') return '';
   const { device } = parseDevice(name);
   return device === undefined ? '' : formatDevice({ device });
+}
+
+/**
+ * TensorFlow writes the entries of maps in any order. Sorted, the same stage has the same bytes on every task, so that
+ * workers share it.
+ */
+function inOrder<T>(
+  map: Readonly<Record<string, T>>,
+  each: (value: T) => T = (value) => value,
+): Record<string, T> {
+  return Object.fromEntries(
+    Object.keys(map)
+      .sort()
+      .map((key) => [key, each(map[key] as T)]),
+  );
+}
+
+function canonical(attr: AttrValue): AttrValue {
+  const { value } = attr;
+  const call = (def: NameAttrList): NameAttrList => ({ ...def, attr: inOrder(def.attr, canonical) });
+  if (value.case === 'func') return { ...attr, value: { case: 'func', value: call(value.value) } };
+  if (value.case !== 'list' || value.value.func.length === 0) return attr;
+  return { ...attr, value: { case: 'list', value: { ...value.value, func: value.value.func.map(call) } } };
 }
 
 function node(name: string, op: string, input: string[], attr: NodeDef['attr']): NodeDef {
@@ -204,7 +230,15 @@ function functionsOf(nodes: readonly NodeDef[], source: () => GraphDef): Functio
       .filter((def) => found.has(def.signature?.name ?? ''))
       .map((def) => ({
         ...def,
-        nodeDef: def.nodeDef.map((inner) => ({ ...inner, device: localDevice(inner.device) })),
+        attr: inOrder(def.attr, canonical),
+        argAttr: inOrder(def.argAttr, (one) => ({ ...one, attr: inOrder(one.attr, canonical) })),
+        ret: inOrder(def.ret),
+        controlRet: inOrder(def.controlRet),
+        nodeDef: def.nodeDef.map((inner) => ({
+          ...inner,
+          device: localDevice(inner.device),
+          attr: inOrder(inner.attr, canonical),
+        })),
       })),
     gradient: library.gradient.filter(({ functionName }) => found.has(functionName)),
   });

@@ -2,7 +2,7 @@
 import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { refuseOpenHost } from '../../../cluster/spec/address-rules.js';
-import { resolveConfig } from '../../../cluster/spec/config.js';
+import { engineOf, resolveConfig } from '../../../cluster/spec/config.js';
 import { ShoalError } from '../../../errors/errors.js';
 import type { JobDefinition } from '../../../job/define-job.js';
 import { runLocalCluster } from '../../../job/launcher/local-cluster.js';
@@ -18,10 +18,10 @@ const BIN = fileURLToPath(new URL('../../../../bin/shoal.cjs', import.meta.url))
 
 export async function runJobCommand(this: ShoalContext, flags: RunFlags, file: string): Promise<void> {
   const path = resolve(file);
-  const env = environment(flags);
   const { rest } = this;
   // Loaded here as well, so that an error in the file is reported once and not by every task.
   const job = await loadJob(path, rest);
+  const env = environment(flags, job);
   const home = jobDirectory(job.name, flags.dir);
   if (flags.dir !== undefined) requireDirectory(home, '--dir');
   const signals = stopSignals();
@@ -79,17 +79,17 @@ const noEvaluator = (why: string, hint: string) =>
   new ShoalError('SHOAL_CONFIG', `--evaluator: ${why}`, { hint });
 
 /** The environment of the tasks. Rejects invalid settings before any task starts. */
-function environment(flags: RunFlags): Readonly<Record<string, string | undefined>> {
+function environment(flags: RunFlags, job: JobDefinition): Readonly<Record<string, string | undefined>> {
   const settings = {
     ...(flags.heartbeat_ms !== undefined && { SHOAL_HEARTBEAT_MS: flags.heartbeat_ms }),
     ...(flags.dead_after_ms !== undefined && { SHOAL_DEAD_AFTER_MS: flags.dead_after_ms }),
+    ...(flags.engine !== undefined && { SHOAL_ENGINE: flags.engine }),
     ...(flags.insecure_network && { SHOAL_INSECURE_NETWORK: '1' }),
   };
   const env = { ...process.env, ...settings };
-  const { insecureNetwork } = resolveConfig({
-    env: { ...env, TF_CONFIG: undefined, SHOAL_CONFIG: undefined },
-  });
-  if (!insecureNetwork.value) refuseOpenHost(flags.host, `--host ${flags.host}`);
+  const config = resolveConfig({ env: { ...env, TF_CONFIG: undefined, SHOAL_CONFIG: undefined } });
+  if (!config.insecureNetwork.value && engineOf(config, job.engine) === 'grpc')
+    refuseOpenHost(flags.host, `--host ${flags.host}`);
   return env;
 }
 
