@@ -28,6 +28,7 @@ const MODULES = [
   'lookup',
   'optimizers',
   'session',
+  'engine',
   'formats',
   'store',
   'cluster',
@@ -45,6 +46,7 @@ const MODULES = [
 
 /** Modules that may import fewer than all those before them. */
 const NARROWER: Readonly<Record<string, readonly string[]>> = {
+  engine: ['errors', 'async', 'bytes', 'native', 'tensor', 'graph', 'session'],
   formats: ['errors', 'async', 'bytes', 'proto'],
 };
 
