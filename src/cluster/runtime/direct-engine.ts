@@ -31,6 +31,7 @@ interface Link {
 export class DirectEngine implements Engine {
   readonly target: string;
   readonly description = 'direct engine';
+  readonly keepsObjects = true;
   readonly #task: ClusterTask;
   readonly #ps: ReadonlySet<TaskId>;
   readonly #services = new Set<StageService>();

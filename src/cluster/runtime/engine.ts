@@ -28,6 +28,8 @@ export interface LocalSession {
 export interface Engine {
   /** How programs of this process refer to the task: `new Session(server.target)`. */
   readonly target: string;
+  /** Whether the queues and iterators of this task outlive a session. */
+  readonly keepsObjects: boolean;
   /** A line for the log about where the engine listens. */
   readonly description: string;
   /** Rejects if the member cannot take part in runs now. */

@@ -23,6 +23,8 @@ export interface GrpcEngineParts {
 }
 
 export class GrpcEngine implements Engine {
+  /** TensorFlow keeps them too, but their functions belong to the session. */
+  readonly keepsObjects = false;
   readonly #parts: GrpcEngineParts;
 
   constructor(parts: GrpcEngineParts) {

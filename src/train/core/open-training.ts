@@ -106,7 +106,7 @@ export interface OpenedTraining extends TrainingPlace, AsyncDisposable {
 export async function openTraining(options: OpenTrainingOptions): Promise<OpenedTraining> {
   const { graph, server, isChief, hooks = [], coordinator, signal, log } = options;
   const recoveryGuard = new RecoveryGuard();
-  const inputRelease = new InputRelease(graph);
+  const inputRelease = new InputRelease(graph, { keepsIterators: server?.engine.keepsObjects ?? false });
   const { runner: plain, close } = await openRunner(options, recoveryGuard, inputRelease);
   const leased = await openLeases(options, plain, recoveryGuard).catch(closing(close));
   const onError = (error: unknown) => coordinator.requestStop(error);
