@@ -248,6 +248,17 @@ describe('a connection', () => {
     client.connection.close();
   });
 
+  it('carries long heads', async () => {
+    const { client, server } = await ends();
+    const head = new Uint8Array(1_000_001).map((_, i) => i);
+    for (let id = 0; id < 3; id++) client.connection.send({ kind: 1, id, head, tensors: [Tensor.of(id)] });
+    for (const [i, got] of (await server.take(3)).entries()) {
+      expect(Buffer.from(got.head).equals(head)).toBe(true);
+      expect(got.tensors[0]?.item()).toBe(i);
+    }
+    client.connection.close();
+  });
+
   it('takes bytes that were read before', async () => {
     const first = await ends();
     const chunks: Buffer[] = [];

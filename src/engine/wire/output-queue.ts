@@ -133,7 +133,12 @@ export class OutputQueue {
     if (block.pending > 0 || block.used > block.queued) return;
     block.used = 0;
     block.queued = 0;
-    if (block !== this.#block && block.bytes.length === BLOCK_BYTES) this.#spare = block;
+    if (block.bytes.length === BLOCK_BYTES) {
+      if (block !== this.#block) this.#spare = block;
+    } else if (block === this.#block) {
+      // A block for one long head does not stay in memory.
+      this.#block = new Block(BLOCK_BYTES);
+    }
   }
 
   #pump(): void {
