@@ -38,7 +38,13 @@ export class RemoteStages implements StageRunner {
     this.task = task;
     this.#connection = new Connection(
       socket,
-      { label, onMessage: (message) => this.#receive(message), onClose: (error) => this.#lost(error) },
+      {
+        label,
+        onMessage: (message) => this.#receive(message),
+        onClose: (error) => this.#lost(error),
+        // If both sides stopped reading, neither would continue: the side that waits for replies always reads.
+        limits: { maxQueuedBytes: Number.POSITIVE_INFINITY },
+      },
       head,
     );
   }

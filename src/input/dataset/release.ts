@@ -1,6 +1,6 @@
 /**
- * Ends a graph's input before its session is closed. With TensorFlow's engine the threads of its datasets run functions
- * of the session: if they outlive it, they crash the process, so the iterators are destroyed.
+ * Ends a graph's input before the session of a server is closed. The threads of its datasets run functions of the
+ * session: if they outlive it, they crash the process.
  */
 import { ShoalError } from '../../errors/errors.js';
 import type { Graph } from '../../graph/graph.js';
@@ -22,9 +22,8 @@ export class InputRelease {
   readonly beforeClose: ((session: Runner) => Promise<void>) | undefined;
   #times = 0;
 
-  /** `keepsIterators`: they belong to a session that is not closed, and are initialized again. */
-  constructor(graph: Graph, { keepsIterators = false }: { readonly keepsIterators?: boolean } = {}) {
-    const release = releaseOf(graph, keepsIterators);
+  constructor(graph: Graph) {
+    const release = releaseOf(graph);
     this.beforeClose =
       release &&
       ((session) => {
@@ -37,13 +36,12 @@ export class InputRelease {
   readonly times = (): number => this.#times;
 }
 
-function releaseOf(graph: Graph, keepsIterators: boolean): InputRelease['beforeClose'] {
+function releaseOf(graph: Graph): InputRelease['beforeClose'] {
   const iterators = graph.getCollection<Output<'resource'>>(ITERATORS);
   const feeders = graph.getCollection<Releasable>(INPUT_FEEDERS);
   if (iterators.length === 0) return undefined;
-  const destroyed = keepsIterators ? [] : iterators;
   const destroy: Operation[] = graph.asDefault(() =>
-    destroyed.map((handle) =>
+    iterators.map((handle) =>
       graph.colocateWith(handle, () => raw.destroyResourceOp(handle, { ignoreLookupError: true })),
     ),
   );

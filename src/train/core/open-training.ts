@@ -106,7 +106,7 @@ export interface OpenedTraining extends TrainingPlace, AsyncDisposable {
 export async function openTraining(options: OpenTrainingOptions): Promise<OpenedTraining> {
   const { graph, server, isChief, hooks = [], coordinator, signal, log } = options;
   const recoveryGuard = new RecoveryGuard();
-  const inputRelease = new InputRelease(graph, { keepsIterators: server?.engine.keepsObjects ?? false });
+  const inputRelease = new InputRelease(graph);
   const { runner: plain, close } = await openRunner(options, recoveryGuard, inputRelease);
   const leased = await openLeases(options, plain, recoveryGuard).catch(closing(close));
   const onError = (error: unknown) => coordinator.requestStop(error);
@@ -211,7 +211,8 @@ async function openRunner(
       ...(maxWaitMs === undefined ? {} : { waitMs: maxWaitMs }),
       onProgress: log,
       keepsProcess: false,
-      beforeClose,
+      // A direct session ends nothing: the input continues when a ps is replaced between two steps.
+      ...(server.engine.keepsObjects ? {} : { beforeClose }),
       ...(config ? { config: create(ConfigProtoSchema, config) } : {}),
     });
     const run: TrainingRunner['run'] = (fetches, runOptions) => session.run(fetches, runOptions);
