@@ -55,6 +55,7 @@ export class ClusterSession {
   readonly #over = new AbortController();
   readonly #release: () => void;
   #generation: Generation | undefined;
+  #last: EngineSession | undefined;
   #opening: Promise<Generation> | undefined;
   #retiring: Promise<void> = Promise.resolve();
   #closed = false;
@@ -99,9 +100,12 @@ export class ClusterSession {
     return this.#server;
   }
 
-  /** The engine's current session; does not open one. */
+  /**
+   * The engine's current session; does not open one. While a ps is lost it is the last one, if the engine can still run
+   * ops of this task in it.
+   */
   now(): Runner | undefined {
-    return this.#generation?.session;
+    return this.#generation?.session ?? this.#last;
   }
 
   /** The session of this epoch. If needed, waits for all ps and opens it. @internal */
@@ -161,6 +165,11 @@ export class ClusterSession {
     if (!past) return;
     this.#generation = undefined;
     past.over.abort(why);
+    if (this.#server.engine.keepsObjects) {
+      // It holds nothing that has to be closed.
+      this.#last = past.session;
+      return;
+    }
     this.#retiring = this.#leave(past.session);
     void this.#retiring
       .then(() => past.session.close({ timeoutMs: 30_000 }))
@@ -190,6 +199,7 @@ export class ClusterSession {
     this.#unsubscribe();
     const last = this.#generation;
     this.#generation = undefined;
+    this.#last = undefined;
     try {
       if (!last) return;
       await this.#leave(last.session);

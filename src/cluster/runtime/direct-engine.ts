@@ -3,6 +3,7 @@
  * connection is an upgraded request to the agent, so there is no other port and no other authentication.
  */
 
+import { sleep } from '../../async/deadline.js';
 import { DirectSession } from '../../engine/direct-session.js';
 import { StageHost } from '../../engine/host/stage-host.js';
 import type { Placement } from '../../engine/partition/placement.js';
@@ -38,6 +39,8 @@ export class DirectEngine implements Engine {
   readonly #links = new Map<string, Link>();
   readonly #stopServing: () => void;
   #host: StageHost | undefined;
+  /** Stages of this task's own runs. */
+  #running = 0;
 
   constructor(task: ClusterTask, psTasks: readonly TaskId[]) {
     this.#task = task;
@@ -72,8 +75,14 @@ export class DirectEngine implements Engine {
     const host = this.#hostWith(config);
     await Promise.all(ps.map((member) => this.#connect(member, { timeoutMs, signal })));
     const local: StageRunner = {
-      start: (stage, inputs, limitMs, done) =>
-        host.register(stage.hash, stage.spec).start(inputs, limitMs, done),
+      start: (stage, inputs, limitMs, done) => {
+        const hosted = host.register(stage.hash, stage.spec);
+        this.#running += 1;
+        return hosted.start(inputs, limitMs, (error, outputs) => {
+          this.#running -= 1;
+          done(error, outputs);
+        });
+      },
     };
     const { task: self } = this.#task;
     const runnerOf = (task: string): StageRunner => (task === self ? local : this.#linked(task));
@@ -142,6 +151,22 @@ export class DirectEngine implements Engine {
   openLocal(): LocalSession {
     const { graph, session } = this.#hostWith(undefined);
     return { graph, session, close: async () => {} };
+  }
+
+  async settled({ timeoutMs }: { readonly timeoutMs: number }): Promise<void> {
+    const end = performance.now() + timeoutMs;
+    while (this.#running > 0) {
+      if (performance.now() >= end) {
+        throw new ShoalError(
+          'SHOAL_TIMEOUT',
+          `${this.#running} stages of failed steps still run after ${timeoutMs} ms`,
+          {
+            task: this.#task.task,
+          },
+        );
+      }
+      await sleep(10);
+    }
   }
 
   sessionConfig(): never {

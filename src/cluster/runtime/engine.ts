@@ -36,6 +36,11 @@ export interface Engine {
   probe(member: Member): Promise<void>;
   openSession(graph: Graph, ps: readonly Member[], options: OpenSessionOptions): Promise<EngineSession>;
   openLocal(): LocalSession;
+  /**
+   * Resolves when no part of a failed run is still running in this process: it could consume input that belongs to
+   * later runs. Rejects after `timeoutMs`.
+   */
+  settled(options: { readonly timeoutMs: number }): Promise<void>;
   /** The configuration of a TensorFlow session over the ps; throws if the engine has none. */
   sessionConfig(base?: ConfigProto): ConfigProto;
   close(): Promise<void>;

@@ -95,6 +95,9 @@ export class GrpcEngine implements Engine {
     return { graph, session, close };
   }
 
+  /** A session that is replaced ends its runs. */
+  async settled(): Promise<void> {}
+
   sessionConfig(base?: ConfigProto): ConfigProto {
     const { task, tensorflow, psTasks } = this.#parts;
     const servers: Record<string, Map<number, string>> = {};
