@@ -29,6 +29,7 @@ const MODULES = [
   'lookup',
   'optimizers',
   'session',
+  'engine',
   'formats',
   'store',
   'cluster',
@@ -47,6 +48,7 @@ const MODULES = [
 /** Modules that may import fewer than all those before them. */
 const NARROWER: Readonly<Record<string, readonly string[]>> = {
   formats: ['errors', 'files', 'async', 'bytes', 'proto'],
+  engine: ['errors', 'async', 'bytes', 'proto', 'native', 'tensor', 'graph', 'session'],
 };
 
 /**

@@ -3,11 +3,11 @@
  * by its resource name. Reading takes a reference, not a copy (except for sparsely updated tables, which TensorFlow
  * copies); writing transfers the tensor.
  */
-import { Graph } from '../graph/graph.js';
+import type { Graph } from '../graph/graph.js';
 import type { Operation, Output } from '../graph/operation.js';
 import * as raw from '../ops/generated/index.js';
 import type { Runner } from '../session/runner.js';
-import { type RunOptions, Session } from '../session/session.js';
+import type { RunOptions } from '../session/session.js';
 import type { Tensor } from '../tensor/tensor.js';
 import type { Variable } from '../variables/variable.js';
 import type { SavedVariable } from './saved-variable.js';
@@ -61,24 +61,34 @@ abstract class OpAccess implements VariableAccess {
   async close(): Promise<void> {}
 }
 
-/** The variables of the TensorFlow server in this process. */
-export class ServerVariables extends OpAccess {
-  readonly #graph = new Graph();
-  readonly #target: string;
-  #session: Session | undefined;
+/** A session of this process on the variables that it holds. */
+export interface HeldVariables {
+  readonly graph: Graph;
+  readonly session: Runner;
+  close(): Promise<void>;
+}
 
-  constructor(target: string) {
+/** The variables that this task of a cluster holds. */
+export class ServerVariables extends OpAccess {
+  readonly #open: () => HeldVariables;
+  #held: HeldVariables | undefined;
+
+  constructor(open: () => HeldVariables) {
     super();
-    this.#target = target;
+    this.#open = open;
   }
 
-  protected session(): Session {
-    this.#session ??= Session.open({ graph: this.#graph, target: this.#target, cluster: false });
-    return this.#session;
+  #hold(): HeldVariables {
+    this.#held ??= this.#open();
+    return this.#held;
+  }
+
+  protected session(): Runner {
+    return this.#hold().session;
   }
 
   protected make({ resource, container, dtype, shape }: SavedVariable): Ops {
-    return this.#graph.asDefault(() => {
+    return this.#hold().graph.asDefault(() => {
       const handle = raw.varHandleOp({ sharedName: resource, container, dtype, shape });
       const value = raw.placeholder({ dtype, shape });
       return {
@@ -90,10 +100,9 @@ export class ServerVariables extends OpAccess {
   }
 
   override async close(): Promise<void> {
-    const session = this.#session;
-    this.#session = undefined;
-    await session?.close({ timeoutMs: 5000 });
-    this.#graph.dispose();
+    const held = this.#held;
+    this.#held = undefined;
+    await held?.close();
   }
 }
 

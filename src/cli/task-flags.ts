@@ -14,7 +14,8 @@ export const TASK_FLAGS = {
   config: text('A JSON file with any of these settings', 'file'),
   cluster_name: text('Tasks of clusters with different names refuse each other', 'name'),
   listen: text('Where the agent listens; default: its address in the cluster', 'address'),
-  tf_port: text('The port of the TensorFlow server; default: any free port', 'port'),
+  engine: text('What executes steps: direct or grpc; default: that of the job, else grpc', 'engine'),
+  tf_port: text('The port of the TensorFlow server, with engine grpc; default: any free port', 'port'),
   certs: text('The directory that `shoal certs` wrote; agents then use mutual TLS', 'dir'),
   cluster_token_file: text('A file with the token that all tasks of the cluster share', 'file'),
   insecure_network: {
@@ -41,6 +42,7 @@ export interface TaskFlags {
   readonly config?: string;
   readonly cluster_name?: string;
   readonly listen?: string;
+  readonly engine?: string;
   readonly tf_port?: string;
   readonly certs?: string;
   readonly cluster_token_file?: string;

@@ -13,17 +13,24 @@ let empty: Pointer | undefined;
 
 /** The definition of an op, or of a function of this graph. */
 export function opDef(graph: Pointer, type: string): OpDef {
-  const known = registered.get(type);
-  if (known) return known;
-  empty ??= C().TF_NewGraph();
-  const common = lookUp(empty, type);
-  if (common) registered.set(type, common);
-  const def = common ?? lookUp(graph, type);
+  const def = registeredDef(type) ?? lookUp(graph, type);
   if (def) return def;
   throw new ShoalError('SHOAL_INVALID_ARGUMENT', `The TensorFlow library has no op '${type}'`, {
     op: type,
     hint: 'Ops are named as in TensorFlow: MatMul, ReadVariableOp. A custom op needs its library loaded first.',
   });
+}
+
+/** Whether the library has this op; otherwise it may be a function of a graph. */
+export const isRegistered = (type: string): boolean => registeredDef(type) !== undefined;
+
+function registeredDef(type: string): OpDef | undefined {
+  const known = registered.get(type);
+  if (known) return known;
+  empty ??= C().TF_NewGraph();
+  const def = lookUp(empty, type);
+  if (def) registered.set(type, def);
+  return def;
 }
 
 function lookUp(graph: Pointer, type: string): OpDef | undefined {

@@ -34,13 +34,13 @@ export async function runTask(job: JobDefinition, options: RunTaskOptions): Prom
   let step: number | null = null;
   const blobRoot = blobsIn(options.dir);
   const server = await Server.open({
-    ...configured(config, options.security),
+    ...configured(config, options.security, job.engine),
     step: () => step,
     onNotice: log,
     blobRoot,
     replicas: job.train.checkpoint?.replicas,
   });
-  log(`agent at ${server.task.agentAddress}, TensorFlow at ${server.tensorflow.address}, pid ${process.pid}`);
+  log(`agent at ${server.task.agentAddress}, ${server.engine.description}, pid ${process.pid}`);
   try {
     if (role === 'ps') return await serve(server, options);
     const onStep = (now: number) => {

@@ -25,16 +25,26 @@ const PAGE = 4096n;
 const MADV_HUGEPAGE = 14;
 const MADV_POPULATE_WRITE = 23;
 
-/**
- * Populates the pages of fresh memory on another thread, with huge pages if possible. A page fault costs more than
- * copying the page. Contents are kept; a system without support populates pages at the first access.
- */
-export function populate(pointer: Pointer, length: number): void {
+/** The whole pages in a range of memory; undefined where the calls below have no effect. */
+function pagesOf(pointer: Pointer, length: number): { start: bigint; size: number } | undefined {
   const start = ((pointer + PAGE - 1n) / PAGE) * PAGE;
   const end = ((pointer + BigInt(length)) / PAGE) * PAGE;
-  if (process.platform !== 'linux' || end <= start) return;
-  library().libc.madvise(start, Number(end - start), MADV_HUGEPAGE);
-  library().libc.madvise.async(start, Number(end - start), MADV_POPULATE_WRITE, () => {});
+  return process.platform !== 'linux' || end <= start ? undefined : { start, size: Number(end - start) };
+}
+
+/** Lets fresh memory use huge pages: a page fault costs more than copying a small page. */
+export function adviseHugePages(pointer: Pointer, length: number): void {
+  const pages = pagesOf(pointer, length);
+  if (pages) library().libc.madvise(pages.start, pages.size, MADV_HUGEPAGE);
+}
+
+/**
+ * Populates the pages of fresh memory on another thread. Contents are kept; a system without support populates pages
+ * at the first access.
+ */
+export function populate(pointer: Pointer, length: number): void {
+  const pages = pagesOf(pointer, length);
+  if (pages) library().libc.madvise.async(pages.start, pages.size, MADV_POPULATE_WRITE, () => {});
 }
 
 /**

@@ -61,6 +61,13 @@ export interface Callable<F> {
   sync(...values: TensorLike[]): FetchResult<F>;
 }
 
+/** A run of given outputs, for values that are tensors already. @internal */
+export interface PreparedRun {
+  run(values: readonly Tensor[], options?: Pick<RunOptions, 'timeoutMs' | 'signal'>): Promise<Tensor[]>;
+  /** Synchronous: blocks the event loop. */
+  sync(values: readonly Tensor[]): Tensor[];
+}
+
 /** How long TensorFlow may take to end a run after its deadline before the run is abandoned. */
 const GRACE_MS = 250;
 
@@ -211,7 +218,30 @@ export class Session {
     return Object.assign(run, { sync }) as Callable<F>;
   }
 
-  #prepare(plan: FetchPlan, extra: readonly Operation[] = []): Call {
+  /** Prepares a run without nested fetches. `inline`: its ops run on the calling thread. @internal */
+  prepare(
+    outputs: readonly Output[],
+    placeholders: readonly Output[],
+    targets: readonly Operation[],
+    { inline }: { readonly inline?: boolean } = {},
+  ): PreparedRun {
+    const plan: FetchPlan = { outputs, targets, assemble: (values) => values };
+    const call = this.#prepare(plan, [], inline);
+    const bind = (values: readonly Tensor[]): Feed[] =>
+      placeholders.map((output, at) => feed(this.graph, output, values[at] as Tensor));
+    return {
+      run: (values, options = {}) => {
+        try {
+          return this.#start(call, plan, bind(values), options) as Promise<Tensor[]>;
+        } catch (error) {
+          return Promise.reject(error);
+        }
+      },
+      sync: (values) => this.#runInPlace(call, plan, bind(values), {}) as Tensor[],
+    };
+  }
+
+  #prepare(plan: FetchPlan, extra: readonly Operation[] = [], inline?: boolean): Call {
     const targets = new Set([...plan.targets, ...extra]);
     for (const op of extra)
       if (op.graph !== this.graph)
@@ -220,7 +250,7 @@ export class Session {
       outputs: plan.outputs,
       packedOutputs: packOutputs(plan.outputs),
       targets: BigUint64Array.from(targets, (op) => op.pointer),
-      inline: this.target === '' && isInline([...plan.outputs.map(({ op }) => op), ...targets]),
+      inline: this.target === '' && (inline ?? isInline([...plan.outputs.map(({ op }) => op), ...targets])),
     };
   }
 

@@ -338,6 +338,22 @@ describe("a tensor in TensorFlow's memory", () => {
     expect([...small.lendBytes(4, 8).bytes]).toEqual([2, 0, 0, 0]);
   });
 
+  test('holds bytes past a dispose, also when an array was taken from it', () => {
+    const before = liveHandles().tensor;
+    const tensor = fetched();
+    expect(tensor.data).toHaveLength(size);
+    const held = tensor.holdBytes();
+    tensor.dispose();
+    for (const start of [8, 16]) {
+      const { bytes, giveBack } = held.lend(start, start + 4);
+      expect(new Float32Array(bytes.slice().buffer)[0]).toBe(start / 4);
+      giveBack();
+    }
+    held.letGo();
+    expect(liveHandles().tensor).toBeLessThanOrEqual(before);
+    expect(() => tensor.holdBytes()).toThrowError(expect.objectContaining({ code: 'SHOAL_DISPOSED' }));
+  });
+
   test('empties the arrays taken from it when it is disposed', () => {
     const tensor = fetched();
     const { data } = tensor;
@@ -441,7 +457,7 @@ describe('any nested value', () => {
 
 describe('an allocated tensor', () => {
   test.each([10, 100_000])('accepts bytes at any offset: %i elements', (count) => {
-    using tensor = Tensor.allocate([count], 'int32');
+    using tensor = Tensor.allocate([count], 'int32', { lazy: true });
     const bytes = new Uint8Array(Int32Array.from({ length: count }, (_, i) => i).buffer);
     tensor.setBytes(bytes.subarray(7), 7);
     tensor.setBytes(bytes.subarray(0, 7), 0);

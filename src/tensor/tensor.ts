@@ -7,9 +7,9 @@
  * as read-only.
  */
 import { inspect } from 'node:util';
-import type { LentBytes } from '../bytes/lent-bytes.js';
-import { invalid } from '../errors/errors.js';
-import { copyBytes, detach, populate, viewBytes } from '../native/buffer.js';
+import type { HeldBytes, LentBytes } from '../bytes/lent-bytes.js';
+import { invalid, ShoalError } from '../errors/errors.js';
+import { adviseHugePages, copyBytes, detach, populate, viewBytes } from '../native/buffer.js';
 import type { Pointer } from '../native/c-api.js';
 import { countHandle, Handle } from '../native/handle.js';
 import { C } from '../native/library.js';
@@ -39,7 +39,7 @@ import { packStrings, readStrings, writeStrings } from './strings.js';
 
 /** Up to this many bytes a fetched tensor is copied into JavaScript memory. */
 export const COPY_LIMIT = 32 * 1024;
-/** Allocations of at least this size are populated ahead of the code that fills them. */
+/** Allocations of at least this size use huge pages, and are populated ahead of the code that fills them. */
 const POPULATE_BYTES = 4 << 20;
 
 export interface TensorOptions<D extends DType = DType> {
@@ -125,16 +125,24 @@ export class Tensor<D extends DType = DType> {
 
   /**
    * An uninitialized tensor, to be filled through `data` before other code sees it. A large one is in TensorFlow's
-   * memory, so that a run can use it without a copy.
+   * memory, so that a run can use it without a copy. With `lazy`, its pages take up memory only as they are filled.
    */
-  static allocate<D extends DType>(shape: Shape, dtype: D): Tensor<D> {
+  static allocate<D extends DType>(shape: Shape, dtype: D, { lazy = false } = {}): Tensor<D> {
     checkShape(shape, 'A tensor');
     const { size, array } = dtypeRow(dtype);
     const bytes = sizeOf(shape) * size;
     if (!array || bytes <= COPY_LIMIT) return Tensor.zeros(shape, dtype);
     const dims = BigInt64Array.from(shape, BigInt);
     const pointer = C().TF_AllocateTensor(dtypeNumber(dtype), dims, dims.length, bytes);
-    if (bytes >= POPULATE_BYTES) populate(C().TF_TensorData(pointer), bytes);
+    const memory = C().TF_TensorData(pointer);
+    if (!memory) {
+      C().TF_DeleteTensor(pointer);
+      throw new ShoalError('SHOAL_TF_RESOURCE_EXHAUSTED', `No memory for a tensor of ${bytes} bytes`);
+    }
+    if (bytes >= POPULATE_BYTES) {
+      adviseHugePages(memory, bytes);
+      if (!lazy) populate(memory, bytes);
+    }
     return Tensor.fromNative(pointer, 'Tensor.allocate') as Tensor<D>;
   }
 
@@ -218,17 +226,35 @@ export class Tensor<D extends DType = DType> {
    * ones; this view counts until `giveBack`. The memory outlasts a `dispose` until then. @internal
    */
   lendBytes(start: number, end: number): LentBytes {
+    const held = this.holdBytes();
+    const { bytes, giveBack } = held.lend(start, end);
+    return {
+      bytes,
+      giveBack: () => {
+        giveBack();
+        held.letGo();
+      },
+    };
+  }
+
+  /** Holds the bytes, past a `dispose` too, to lend one part after the other. @internal */
+  holdBytes(): HeldBytes {
     const handle = this.#handle;
-    if (handle && this.#elements === undefined && !handle.disposed) {
-      const memory = viewBytes(C().TF_TensorData(handle.hold()) + BigInt(start), end - start);
-      const giveBack = () => {
-        detach(memory);
-        handle.letGo();
+    const isReadable = this.#view !== undefined || this.#elements !== undefined;
+    if (handle && isReadable && !this.#disposed) {
+      const memory = C().TF_TensorData(handle.hold());
+      const lend = (start: number, end: number) => {
+        const view = viewBytes(memory + BigInt(start), end - start);
+        return { bytes: new Uint8Array(view), giveBack: () => void detach(view) };
       };
-      return { bytes: new Uint8Array(memory), giveBack };
+      return { owner: this, lend, letGo: () => handle.letGo() };
     }
     const { buffer, byteOffset } = this.data as unknown as NodeJS.TypedArray;
-    return { bytes: new Uint8Array(buffer, byteOffset + start, end - start), giveBack: () => {} };
+    const lend = (start: number, end: number) => ({
+      bytes: new Uint8Array(buffer, byteOffset + start, end - start),
+      giveBack: () => {},
+    });
+    return { owner: this, lend, letGo: () => {} };
   }
 
   /** The elements of a string tensor as bytes. */

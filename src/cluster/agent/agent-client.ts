@@ -1,10 +1,11 @@
 /** Client for the agent of a peer. Every error names the peer. */
-
+import type { Duplex } from 'node:stream';
 import type { Identity } from '../membership/map.js';
 import type { Message } from '../membership/types.js';
 import { callerHeader } from './blob-access.js';
 import { BlobClient } from './blob-client.js';
 import { HttpPeer, PeerError, type PeerOptions } from './http-peer.js';
+import { prepareSocket, streamPath, TASK_HEADER, upgradeToken } from './streams.js';
 import {
   type ClusterStatus,
   checked,
@@ -24,6 +25,21 @@ export interface AgentClientOptions extends PeerOptions {
 export interface AgentCallOptions {
   readonly timeoutMs?: number;
   readonly signal?: AbortSignal;
+}
+
+export interface StreamOptions {
+  /** Until the stream is open. */
+  readonly timeoutMs: number;
+  readonly signal?: AbortSignal;
+}
+
+/** An open stream. It belongs to the caller: closing the client does not close it. */
+export interface Stream {
+  readonly socket: Duplex;
+  /** Bytes of the peer that were read with its response. */
+  readonly head: Buffer;
+  /** The peer's name and address, for messages. */
+  readonly label: string;
 }
 
 const TIMEOUT_MS = 5000;
@@ -121,6 +137,24 @@ export class AgentClient {
       signal,
       once: !again,
     });
+  }
+
+  /** Opens a stream: a connection that carries another protocol than HTTP. */
+  async upgrade(protocol: string, from: Identity, options: StreamOptions): Promise<Stream> {
+    const { socket, head, headers } = await this.#peer.upgrade(upgradeToken(protocol), {
+      ...options,
+      path: streamPath(protocol),
+      headers: callerHeader(this.#cluster, from),
+    });
+    prepareSocket(socket);
+    const { task } = this.#peer;
+    const answering = String(headers[TASK_HEADER]);
+    // The address may belong to another task by now.
+    if (task !== undefined && answering !== task) {
+      socket.destroy();
+      throw new PeerError('SHOAL_UNREACHABLE', 'other', `${this.label} answers as ${answering}`, { task });
+    }
+    return { socket, head, label: this.label };
   }
 
   async #ask(

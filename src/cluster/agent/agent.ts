@@ -8,6 +8,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { createServer as createTlsServer, type Server as TlsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import { resolve } from 'node:path';
+import type { Duplex } from 'node:stream';
 import { getRequestListener, type HttpBindings } from '@hono/node-server';
 import { Hono } from 'hono';
 import { invalid, messageOf, ShoalError } from '../../errors/errors.js';
@@ -23,6 +24,7 @@ import { readJson } from './agent-requests.js';
 import { BlobGuard, type BlobPolicy } from './blob-access.js';
 import { blobRoutes } from './blob-routes.js';
 import { BodyBudget, TooManyBytesError } from './body-budget.js';
+import { type StreamHandler, Streams } from './streams.js';
 import {
   type ClusterStatus,
   checked,
@@ -39,6 +41,8 @@ export interface AgentLimits {
   /** Concurrent blob transfers. */
   readonly maxTransfers: number;
   readonly maxConnections: number;
+  /** Streams of other tasks that are open at a time. */
+  readonly maxStreams: number;
   readonly maxOrderBytes: number;
   readonly maxAskBytes: number;
   readonly maxMessageBytes: number;
@@ -57,6 +61,7 @@ export const AGENT_LIMITS: AgentLimits = {
   maxRequests: 1024,
   maxTransfers: 64,
   maxConnections: 8192,
+  maxStreams: 1024,
   maxOrderBytes: 64 << 20,
   maxAskBytes: 1 << 20,
   maxMessageBytes: 16 << 20,
@@ -125,6 +130,7 @@ export class Agent {
   readonly uploads: Uploads | undefined;
   readonly #orders: Map<string, OrderHandler>;
   readonly #requests: Map<string, RequestHandler>;
+  readonly #streams: Streams;
   readonly #closing: AbortController;
   readonly #active: () => number;
 
@@ -134,6 +140,7 @@ export class Agent {
     this.uploads = parts.uploads;
     this.#orders = parts.orders;
     this.#requests = parts.requests;
+    this.#streams = parts.streams;
     this.#closing = parts.closing;
     this.#active = parts.active;
   }
@@ -153,13 +160,22 @@ export class Agent {
     return () => void this.#requests.delete(name);
   }
 
-  /** Rejects new calls, waits `graceMs` for running ones, then aborts them. Removes unfinished uploads. */
+  /** Registers the handler of streams with a protocol; returns the function that removes it. */
+  onUpgrade(protocol: string, handler: StreamHandler): () => void {
+    return this.#streams.handle(protocol, handler);
+  }
+
+  /**
+   * Rejects new calls, waits `graceMs` for running ones, then aborts them and closes streams. Removes
+   * unfinished uploads.
+   */
   async close({ graceMs = 2000 }: { readonly graceMs?: number } = {}): Promise<void> {
     const closed = new Promise<void>((done) => this.server.close(() => done()));
     this.#closing.abort(new ShoalError('SHOAL_ABORTED', 'the agent is closing'));
     this.server.closeIdleConnections();
     const end = Date.now() + graceMs;
     while (this.#active() > 0 && Date.now() < end) await new Promise((tick) => setTimeout(tick, 10));
+    this.#streams.close();
     this.server.closeAllConnections();
     await Promise.all([closed, this.uploads?.close()]);
   }
@@ -169,6 +185,7 @@ interface AgentParts {
   readonly uploads: Uploads | undefined;
   readonly orders: Map<string, OrderHandler>;
   readonly requests: Map<string, RequestHandler>;
+  readonly streams: Streams;
   readonly closing: AbortController;
   readonly active: () => number;
 }
@@ -220,6 +237,23 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     response.writeContinue();
     void listener(request, response);
   });
+  const { hooks, onNotice } = options;
+  const streams = new Streams({
+    claim: claimOf(options),
+    judge: (from) => hooks.judgeCaller(from),
+    self: () => hooks.health().task,
+    maxStreams: limits.maxStreams,
+    onNotice,
+  });
+  server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
+    let refusal = gate.refusalOf(request);
+    try {
+      if (refusal === undefined) streams.accept(request, socket, head);
+    } catch (error) {
+      refusal = encodeError(error);
+    }
+    if (refusal !== undefined) deny(streams.refuse(request, socket), refusal.status, refusal.body);
+  });
   server.maxConnections = limits.maxConnections;
   if (security.kind === 'tls') {
     closing.signal.addEventListener('abort', keepTlsCurrent(server as TlsServer, security, options, limits));
@@ -228,7 +262,14 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   const address = await bind(server, listen, options.task);
   const stopSweeping = uploads && sweepHourly(() => uploads.sweep(SWEEP_EVERY_MS), undefined);
   closing.signal.addEventListener('abort', () => stopSweeping?.());
-  return new Agent(server, address, { uploads, orders, requests, closing, active: () => gate.active });
+  return new Agent(server, address, {
+    uploads,
+    orders,
+    requests,
+    streams,
+    closing,
+    active: () => gate.active,
+  });
 }
 
 /** Makes new connections use the certificate on disk; returns the function that stops this. */
@@ -292,36 +333,40 @@ class Gate {
     readonly limits: AgentLimits,
   ) {}
 
+  /** The response to a request that is not admitted; undefined if it is. */
+  refusalOf(request: IncomingMessage): { readonly status: number; readonly body: string } | undefined {
+    if (!isAuthorised(this.security, request)) return { status: 401, body: '{"error":"unauthorized"}' };
+    const { maxRequests, maxTransfers } = this.limits;
+    if (this.active < maxRequests && !(isTransfer(request) && this.#transfers >= maxTransfers))
+      return undefined;
+    const busy = new ShoalError('SHOAL_UNREACHABLE', 'too many concurrent requests; try again later');
+    return { status: 503, body: encodeError(busy).body };
+  }
+
   admits(request: IncomingMessage, response: ServerResponse): boolean {
-    if (!isAuthorised(this.security, request)) {
-      deny(response, 401, '{"error":"unauthorized"}');
-      return false;
-    }
-    const isTransfer = /^\/(blobs|uploads|digests)\b/.test(request.url ?? '');
-    if (
-      this.active >= this.limits.maxRequests ||
-      (isTransfer && this.#transfers >= this.limits.maxTransfers)
-    ) {
-      response.setHeader('retry-after', '1');
-      const busy = new ShoalError('SHOAL_UNREACHABLE', 'too many concurrent requests; try again later');
-      deny(response, 503, encodeError(busy).body);
+    const refusal = this.refusalOf(request);
+    if (refusal !== undefined) {
+      deny(response, refusal.status, refusal.body);
       return false;
     }
     this.active++;
-    if (isTransfer) this.#transfers++;
+    if (isTransfer(request)) this.#transfers++;
     response.once('close', () => {
       this.active--;
-      if (isTransfer) this.#transfers--;
+      if (isTransfer(request)) this.#transfers--;
     });
     return true;
   }
 }
+
+const isTransfer = ({ url = '' }: IncomingMessage): boolean => /^\/(blobs|uploads|digests)\b/.test(url);
 
 /** Responds without reading the request body, and closes the connection. */
 function deny(response: ServerResponse, status: number, body: string): void {
   response.writeHead(status, {
     'content-type': 'application/json',
     'content-length': Buffer.byteLength(body),
+    ...(status === 503 && { 'retry-after': '1' }),
     connection: 'close',
   });
   response.end(body);

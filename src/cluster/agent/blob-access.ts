@@ -54,7 +54,8 @@ export function callerHeader(cluster: string, from: Identity, orderedBy?: Ordere
   return { [CALLER_HEADER]: encodeURIComponent(JSON.stringify(caller)) };
 }
 
-function callerOf({ headers }: IncomingMessage): v.InferOutput<typeof CallerSchema> | undefined {
+/** The task that a request identifies as its caller; undefined without the header. */
+export function callerOf({ headers }: IncomingMessage): v.InferOutput<typeof CallerSchema> | undefined {
   const text = headers[CALLER_HEADER];
   if (text === undefined) return undefined;
   let value: unknown;

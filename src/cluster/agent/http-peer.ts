@@ -3,9 +3,17 @@
  * peer and the kind of failure for membership.
  */
 import { once, setMaxListeners } from 'node:events';
-import { Agent, request as httpRequest, type IncomingMessage, type OutgoingHttpHeaders } from 'node:http';
+import {
+  Agent,
+  type ClientRequest,
+  request as httpRequest,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type OutgoingHttpHeaders,
+} from 'node:http';
 import { request as httpsRequest, Agent as TlsAgent } from 'node:https';
 import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
 import { backoffMs } from '../../async/backoff.js';
 import { abortError, sleep, throwIfAborted } from '../../async/deadline.js';
 import { type ErrorDetails, messageOf, type ShoalCode, ShoalError } from '../../errors/errors.js';
@@ -49,6 +57,14 @@ export interface CallOptions {
   readonly signal?: AbortSignal;
 }
 
+type UpgradeOptions = Pick<CallOptions, 'path' | 'headers' | 'timeoutMs' | 'signal'>;
+
+interface Upgraded {
+  readonly socket: Duplex;
+  readonly head: Buffer;
+  readonly headers: IncomingHttpHeaders;
+}
+
 const REFUSED = new Set(['ECONNREFUSED']);
 const RESET = new Set(['ECONNRESET', 'EPIPE', 'ECONNABORTED']);
 const TIMEOUT = new Set(['ETIMEDOUT', 'ESOCKETTIMEDOUT']);
@@ -88,9 +104,15 @@ export class HttpPeer {
     const answer = await this.#sendUntilAccepted(options);
     const status = answer.statusCode ?? 0;
     if (status < 400 || status === 412 || status === 416) return answer;
-    const body = await readText(answer, 1 << 20, options.timeoutMs).catch(() => '');
+    throw await this.#errorOf(answer, options.timeoutMs);
+  }
+
+  /** The error in a response. */
+  async #errorOf(answer: IncomingMessage, timeoutMs: number): Promise<ShoalError> {
+    const status = answer.statusCode ?? 0;
+    const body = await readText(answer, 1 << 20, timeoutMs).catch(() => '');
     if (status === 401) {
-      throw new PeerError(
+      return new PeerError(
         'SHOAL_FORBIDDEN',
         'other',
         `${this.label} does not accept the credentials of this task`,
@@ -102,10 +124,45 @@ export class HttpPeer {
     }
     const sent = decodeError(body, this.label, { task: this.task });
     const details = { task: this.task };
-    throw (
+    return (
       sent ??
       new PeerError('SHOAL_UNREACHABLE', 'other', `${this.label} answered HTTP ${status}`, details, status)
     );
+  }
+
+  /**
+   * Asks the peer to continue with another protocol. Returns the socket, which then belongs to the caller, bytes that
+   * the peer has sent already, and the headers of the response.
+   */
+  async upgrade(protocol: string, { path, headers, timeoutMs, signal }: UpgradeOptions): Promise<Upgraded> {
+    throwIfAborted(`a call to ${this.label}`, signal);
+    const upgrade = { connection: 'Upgrade', upgrade: protocol };
+    const request = this.#request({ path, headers: { ...headers, ...upgrade } }, false);
+    const late = () => request.destroy(this.#unreachable('timeout', `did not answer within ${timeoutMs} ms`));
+    const timer = setTimeout(late, timeoutMs);
+    const abort = () => request.destroy(abortError(`a call to ${this.label}`, signal!));
+    signal?.addEventListener('abort', abort, { once: true });
+    try {
+      const answer = await new Promise<Upgraded | IncomingMessage>((resolve, reject) => {
+        request.on('error', reject);
+        request.on('response', resolve);
+        request.on('upgrade', ({ headers }, socket, head) => resolve({ socket, head, headers }));
+        request.end();
+      });
+      if ('head' in answer) {
+        if (answer.headers.upgrade === protocol) return answer;
+        answer.socket.destroy();
+        throw this.#unreachable('other', `answers with protocol ${answer.headers.upgrade}, not ${protocol}`);
+      }
+      if ((answer.statusCode ?? 0) >= 400) throw await this.#errorOf(answer, timeoutMs);
+      answer.destroy();
+      throw this.#unreachable('other', `does not support the protocol ${protocol}`);
+    } catch (error) {
+      throw this.#failed(error as NodeJS.ErrnoException);
+    } finally {
+      clearTimeout(timer);
+      signal?.removeEventListener('abort', abort);
+    }
   }
 
   /**
@@ -186,6 +243,23 @@ export class HttpPeer {
     });
   }
 
+  /** A request on a connection of the pool, or, without a pool, on one of its own. */
+  #request(options: Pick<CallOptions, 'method' | 'path' | 'headers'>, pool: Agent | false): ClientRequest {
+    if (this.#closed) throw new ShoalError('SHOAL_DISPOSED', `the connection to ${this.label} is closed`);
+    const { host, port } = parseAddress(this.address);
+    const { security } = this.#options;
+    const open = security.kind === 'tls' ? httpsRequest : httpRequest;
+    return open({
+      host,
+      port,
+      ...options,
+      agent: pool,
+      // Read for each request, so that new connections use a renewed certificate.
+      ...(security.kind === 'tls' && clientTls(security, this.task)),
+      headers: { ...credentials(security), ...options.headers },
+    });
+  }
+
   async #send({
     method = 'GET',
     path,
@@ -194,21 +268,9 @@ export class HttpPeer {
     timeoutMs,
     signal,
   }: CallOptions): Promise<IncomingMessage> {
-    if (this.#closed) throw new ShoalError('SHOAL_DISPOSED', `the connection to ${this.label} is closed`);
-    const { host, port } = parseAddress(this.address);
-    const { security, onDisconnect } = this.#options;
-    const open = security.kind === 'tls' ? httpsRequest : httpRequest;
+    const { onDisconnect } = this.#options;
     const length = typeof body === 'string' ? { 'content-length': Buffer.byteLength(body) } : {};
-    const request = open({
-      host,
-      port,
-      method,
-      path,
-      agent: this.#agent,
-      // Read for each request, so that new connections use a renewed certificate.
-      ...(security.kind === 'tls' && clientTls(security, this.task)),
-      headers: { ...credentials(security), ...length, ...headers },
-    });
+    const request = this.#request({ method, path, headers: { ...length, ...headers } }, this.#agent);
     const streams = body !== undefined && typeof body !== 'string';
     const end = (why: Error) => {
       if (request.socket) this.#ended.add(request.socket);

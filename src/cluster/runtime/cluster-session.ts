@@ -1,21 +1,21 @@
 /**
- * A session that survives the replacement of ps. It holds one TensorFlow session per epoch of the cluster; after a ps
+ * A session that survives the replacement of ps. It holds one session of the engine per epoch of the cluster; after a ps
  * is replaced the next run opens another, and no process restarts. No wait is unbounded: every ps is probed before a
  * session is opened, since TensorFlow waits forever for one that is dead or frozen, and runs in flight are aborted when
  * one of their ps is lost.
  */
 import { setMaxListeners } from 'node:events';
-import { connect } from 'node:net';
 import { throwIfAborted, withDeadline } from '../../async/deadline.js';
 import { isShoalError, messageOf, ShoalError } from '../../errors/errors.js';
 import type { Graph } from '../../graph/graph.js';
 import type { ConfigProto } from '../../proto/generated/config_pb.js';
 import type { Fetch, Fetches, FetchResult } from '../../session/fetches.js';
-import { type RunOptions, Session } from '../../session/session.js';
+import type { Runner } from '../../session/runner.js';
+import type { RunOptions } from '../../session/session.js';
 import type { Member } from '../membership/types.js';
-import { parseAddress } from '../spec/address.js';
 import { parseTaskId } from '../spec/task-id.js';
 import type { ClusterServer } from './cluster-server.js';
+import type { EngineSession, OpenSessionOptions } from './engine.js';
 
 export interface ClusterSessionOptions {
   /** The configuration of TensorFlow's sessions, completed with the cluster's; default: TensorFlow's. */
@@ -29,12 +29,12 @@ export interface ClusterSessionOptions {
   /** Whether an open session keeps the process running; default: true. */
   readonly keepsProcess?: boolean;
   /** Called with the session of a past epoch before it is closed and the next one is opened. Default: none. */
-  readonly beforeClose?: (session: Session) => Promise<void>;
+  readonly beforeClose?: (session: Runner) => Promise<void>;
 }
 
 interface Generation {
   readonly epoch: number;
-  readonly session: Session;
+  readonly session: EngineSession;
   readonly ps: readonly Member[];
   /** Fires when a member of this session is lost or replaced. */
   readonly over: AbortController;
@@ -44,7 +44,6 @@ interface Generation {
   doubtful: boolean;
 }
 
-const PROBE_MS = 2000;
 const LEAVE_MS = 10_000;
 const CLOSE_MS = 5_000;
 
@@ -56,6 +55,7 @@ export class ClusterSession {
   readonly #over = new AbortController();
   readonly #release: () => void;
   #generation: Generation | undefined;
+  #last: EngineSession | undefined;
   #opening: Promise<Generation> | undefined;
   #retiring: Promise<void> = Promise.resolve();
   #closed = false;
@@ -100,9 +100,12 @@ export class ClusterSession {
     return this.#server;
   }
 
-  /** TensorFlow's current session; does not open one. */
-  now(): Session | undefined {
-    return this.#generation?.session;
+  /**
+   * The engine's current session; does not open one. While a ps is lost it is the last one, if the engine can still run
+   * ops of this task in it.
+   */
+  now(): Runner | undefined {
+    return this.#generation?.session ?? this.#last;
   }
 
   /** The session of this epoch. If needed, waits for all ps and opens it. @internal */
@@ -126,7 +129,7 @@ export class ClusterSession {
    * TensorFlow counts as a run in progress forever, and the session could never be closed.
    */
   async #probeAll(generation: Generation): Promise<void> {
-    await Promise.all(generation.ps.map((member) => probe(member)));
+    await Promise.all(generation.ps.map((member) => this.#server.engine.probe(member)));
     generation.doubtful = false;
   }
 
@@ -141,21 +144,15 @@ export class ClusterSession {
     const over = new AbortController();
     // Every run adds a listener, and an input pipeline alone may have a dozen runs in flight.
     setMaxListeners(0, over.signal);
-    const session = await Session.create({
-      graph: this.graph,
-      target: this.#server.target,
-      config: this.#configNow(config),
-      timeoutMs: openMs,
-      signal,
-    });
+    const session = await this.#openNow(members, { config, timeoutMs: openMs, signal });
     this.#generation = { epoch, session, over, ps: members, joined: new WeakMap(), doubtful: false };
     return this.#generation;
   }
 
   /** A ps may be lost while the others are probed: a transient error, as everywhere in this class. */
-  #configNow(base: ConfigProto | undefined): ConfigProto {
+  async #openNow(ps: readonly Member[], options: OpenSessionOptions): Promise<EngineSession> {
     try {
-      return this.#server.sessionConfig(base);
+      return await this.#server.engine.openSession(this.graph, ps, options);
     } catch (error) {
       if (!isShoalError(error, 'SHOAL_UNREACHABLE')) throw error;
       throw new ShoalError('SHOAL_TF_UNAVAILABLE', error.message, { cause: error });
@@ -168,6 +165,11 @@ export class ClusterSession {
     if (!past) return;
     this.#generation = undefined;
     past.over.abort(why);
+    if (this.#server.engine.keepsObjects) {
+      // It holds nothing that has to be closed.
+      this.#last = past.session;
+      return;
+    }
     this.#retiring = this.#leave(past.session);
     void this.#retiring
       .then(() => past.session.close({ timeoutMs: 30_000 }))
@@ -176,7 +178,7 @@ export class ClusterSession {
       });
   }
 
-  async #leave(session: Session): Promise<void> {
+  async #leave(session: Runner): Promise<void> {
     const { beforeClose } = this.#options;
     if (!beforeClose) return;
     await withDeadline(beforeClose(session), 'Preparing to close a session', { timeoutMs: LEAVE_MS }).catch(
@@ -197,6 +199,7 @@ export class ClusterSession {
     this.#unsubscribe();
     const last = this.#generation;
     this.#generation = undefined;
+    this.#last = undefined;
     try {
       if (!last) return;
       await this.#leave(last.session);
@@ -221,30 +224,4 @@ function joinSignals({ joined, over }: Generation, signal: AbortSignal): AbortSi
   setMaxListeners(0, made);
   joined.set(signal, made);
   return made;
-}
-
-/** Connects to the TensorFlow address of a member; rejects when that fails or times out. */
-export function probe(member: Member): Promise<void> {
-  const { task, serverAddress } = member;
-  if (serverAddress === null) {
-    throw new ShoalError('SHOAL_TF_UNAVAILABLE', `${task} has no TensorFlow server`, { task });
-  }
-  const { host, port } = parseAddress(serverAddress);
-  return new Promise((resolve, reject) => {
-    const socket = connect({ host, port, timeout: PROBE_MS });
-    const fail = (why: string) => {
-      socket.destroy();
-      reject(
-        new ShoalError('SHOAL_TF_UNAVAILABLE', `${task} does not answer at ${serverAddress}: ${why}`, {
-          task,
-        }),
-      );
-    };
-    socket.once('connect', () => {
-      socket.destroy();
-      resolve();
-    });
-    socket.once('timeout', () => fail(`no connection within ${PROBE_MS} ms`));
-    socket.once('error', (error) => fail(error.message));
-  });
 }

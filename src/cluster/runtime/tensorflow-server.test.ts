@@ -6,6 +6,7 @@ import { parseAddress } from '../spec/address.js';
 import { ClusterSpec } from '../spec/cluster-spec.js';
 import { taskId } from '../spec/task-id.js';
 import { ClusterServer } from './cluster-server.js';
+import type { GrpcEngine } from './grpc-engine.js';
 import { TensorFlowServer } from './tensorflow-server.js';
 
 const LISTEN = '0A';
@@ -67,7 +68,7 @@ describe.runIf(isLinux)('the port of TensorFlow', () => {
       listen: '0.0.0.0:0',
       onNotice: (line) => notices.push(line),
     });
-    const { port } = parseAddress(server.tensorflow.address);
+    const { port } = parseAddress((server.engine as GrpcEngine).tensorflow.address);
     expect(await tryConnect('127.0.0.2', port)).toBe('connected');
     expect(notices.join('\n')).toMatch(new RegExp(`WARNING: .*port ${port} is open on ALL`));
     await server.close();
@@ -80,8 +81,9 @@ describe.runIf(isLinux)('the port of TensorFlow', () => {
       security: { kind: 'none' },
       listen: 'localhost:0',
     });
-    expect(server.tensorflow.bind).toEqual({ confined: true });
-    const { host, port } = parseAddress(server.tensorflow.address);
+    const { tensorflow } = server.engine as GrpcEngine;
+    expect(tensorflow.bind).toEqual({ confined: true });
+    const { host, port } = parseAddress(tensorflow.address);
     expect(await tryConnect(host, port)).toBe('connected');
     expect(await tryConnect('127.0.0.2', port)).toBe('ECONNREFUSED');
     await server.close();

@@ -2,11 +2,15 @@
 
 import { ShoalError } from '../../errors/errors.js';
 import { isLoopback, parseAddress } from './address.js';
-import type { ClusterConfig } from './config.js';
+import type { ClusterConfig, EngineKind } from './config.js';
 
 /** Refuses a task that other machines can reach, unless the user accepts the risk. */
-export function refuseOpenNetwork({ spec, task, listen, insecureNetwork }: ClusterConfig): void {
-  if (insecureNetwork.value) return;
+export function refuseOpenNetwork(
+  { spec, task, listen, insecureNetwork }: ClusterConfig,
+  engine: EngineKind,
+): void {
+  // Only TensorFlow's engine has a port without authentication.
+  if (insecureNetwork.value || engine === 'direct') return;
   // A task outside the specification listens on an address that the others can reach.
   const known = listen.value ?? spec.addressOf(task);
   for (const address of known === undefined ? spec.tasks.map((other) => other.address) : [known]) {
@@ -26,7 +30,8 @@ export function refuseOpenHost(host: string, who: string): void {
     {
       hint:
         'TensorFlow’s port has no authentication: whoever reaches it can run any graph and read and write files. ' +
-        'On a trusted network set --insecure_network or SHOAL_INSECURE_NETWORK=1. ' +
+        'Use --engine=direct, which does not open that port, or on a trusted network set --insecure_network or ' +
+        'SHOAL_INSECURE_NETWORK=1. ' +
         'The agents’ certificates and tokens do not protect that port',
     },
   );

@@ -18,6 +18,7 @@ export function configRows(config: TaskConfig): readonly ConfigRow[] {
   const common = [
     row('cluster_name', settings.clusterName),
     row('listen', settings.listen),
+    row('engine', settings.engine),
     row('tf_port', settings.tfPort),
     row('certs', settings.certs),
     row('cluster_token', { ...settings.clusterToken, value: settings.clusterToken.value && '(set)' }),

@@ -25,6 +25,7 @@ export const SETTINGS = {
   task_index: { env: undefined },
   cluster_name: { env: 'SHOAL_CLUSTER_NAME' },
   listen: { env: 'SHOAL_LISTEN' },
+  engine: { env: 'SHOAL_ENGINE' },
   tf_port: { env: 'SHOAL_TF_PORT' },
   certs: { env: 'SHOAL_CERTS' },
   cluster_token: { env: 'SHOAL_CLUSTER_TOKEN' },

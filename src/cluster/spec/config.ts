@@ -23,13 +23,20 @@ export const LOST_WORKER_MS = 300_000;
 
 export type { Sourced } from './config-sources.js';
 
+/** What executes runs: Shoal's own engine, or TensorFlow's gRPC servers. */
+export type EngineKind = 'direct' | 'grpc';
+
+export const DEFAULT_ENGINE: EngineKind = 'grpc';
+
 /** The settings of cluster and local tasks. */
 export interface Settings {
   /** Keeps two clusters apart that reach each other's addresses by mistake; default: shoal. */
   readonly clusterName: Sourced<string>;
   /** The agent's address; default: the task's address in the cluster. */
   readonly listen: Sourced<string | undefined>;
-  /** The port of the TensorFlow server; default: 0, any free port. */
+  /** What executes runs; default: that of the job, else grpc. */
+  readonly engine: Sourced<EngineKind | undefined>;
+  /** The port of the TensorFlow server, with the engine grpc; default: 0, any free port. */
   readonly tfPort: Sourced<number>;
   /** The directory that `shoal certs` wrote. */
   readonly certs: Sourced<string | undefined>;
@@ -116,9 +123,9 @@ function readConfigFile(path: string, isSecret: boolean): string {
   return isSecret ? readPrivateFile(path) : readFileSync(path, 'utf8');
 }
 
-type Pick = (name: SettingName) => Sourced<unknown> | undefined;
+type Find = (name: SettingName) => Sourced<unknown> | undefined;
 
-function readSelf(jobs: Readonly<Record<string, Sourced<JobSpec>>>, pick: Pick) {
+function readSelf(jobs: Readonly<Record<string, Sourced<JobSpec>>>, pick: Find) {
   const spec = new ClusterSpec(
     Object.fromEntries(Object.entries(jobs).map(([job, { value }]) => [job, value])),
     {
@@ -157,7 +164,7 @@ function readSelf(jobs: Readonly<Record<string, Sourced<JobSpec>>>, pick: Pick) 
 
 type Read = (path: string, from: string, isSecret?: boolean) => string;
 
-function readSettings(pick: Pick, read: Read): Settings {
+function readSettings(pick: Find, read: Read): Settings {
   const orElse = <T>(given: Sourced<T> | undefined, value: T): Sourced<T> =>
     given ?? { value, from: 'default' };
   const listen = textOf(pick('listen'));
@@ -181,6 +188,7 @@ function readSettings(pick: Pick, read: Read): Settings {
       },
       undefined,
     ),
+    engine: orElse<EngineKind | undefined>(engineNamed(textOf(pick('engine'))), undefined),
     tfPort,
     certs: orElse<string | undefined>(textOf(pick('certs')), undefined),
     clusterToken: readToken(pick, read),
@@ -191,7 +199,18 @@ function readSettings(pick: Pick, read: Read): Settings {
   };
 }
 
-function readToken(pick: Pick, read: Read): Sourced<string | undefined> {
+function engineNamed(given: Sourced<string> | undefined): Sourced<EngineKind> | undefined {
+  if (given === undefined) return undefined;
+  const { value, from } = given;
+  if (value === 'direct' || value === 'grpc') return { value, from };
+  throw configError(`${from}: unknown engine ${JSON.stringify(value)}`, 'the engines are direct and grpc');
+}
+
+/** The engine of a task: configured, else that of its job, else the default. */
+export const engineOf = ({ engine }: Pick<Settings, 'engine'>, ofJob?: EngineKind): EngineKind =>
+  engine.value ?? ofJob ?? DEFAULT_ENGINE;
+
+function readToken(pick: Find, read: Read): Sourced<string | undefined> {
   const given = textOf(pick('cluster_token'));
   if (given !== undefined) return given;
   const file = textOf(pick('cluster_token_file'));

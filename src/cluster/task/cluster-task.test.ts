@@ -221,6 +221,29 @@ describe('a task in this process', () => {
     await again.leave();
   });
 
+  it('opens streams to other tasks, and closes those of others when it leaves', async () => {
+    const join = (job: string, spec: ClusterSpec) =>
+      joinCluster({ spec, self: taskId(job, 0), security: { kind: 'none' }, listen: '127.0.0.1:0' });
+    const accepting = await join('ps', new ClusterSpec({ ps: ['127.0.0.1:1'], worker: ['127.0.0.1:2'] }));
+    const end = accepting.onStream('echo', (socket, { from }) => void socket.end(`${from.task} is welcome`));
+    const spec = new ClusterSpec({ ps: [accepting.agentAddress], worker: ['127.0.0.1:2'] });
+    const opening = await join('worker', spec);
+    await opening.waitFor([taskId('ps', 0)], { timeoutMs: 10_000 });
+    const { socket, head } = await opening.openStream(taskId('ps', 0), 'echo', { timeoutMs: 10_000 });
+    const rest = (await socket.toArray()) as Buffer[];
+    expect(Buffer.concat([head, ...rest]).toString()).toBe('/job:worker/task:0 is welcome');
+    end();
+    await expect(opening.openStream(taskId('ps', 0), 'echo', { timeoutMs: 10_000 })).rejects.toMatchObject({
+      code: 'SHOAL_NOT_FOUND',
+    });
+    accepting.onStream('quiet', () => {});
+    const quiet = await opening.openStream(taskId('ps', 0), 'quiet', { timeoutMs: 10_000 });
+    const closed = new Promise((done) => quiet.socket.resume().once('close', done));
+    await accepting.leave();
+    await closed;
+    await opening.leave();
+  });
+
   it('takes the incarnation after the one that the others know, whatever its clock', async () => {
     const spec = (port: number) => new ClusterSpec({ ps: ['127.0.0.1:1'], worker: [`127.0.0.1:${port}`] });
     const none = { kind: 'none' } as const;

@@ -10,8 +10,9 @@ import { hostname } from 'node:os';
 import { isShoalError, messageOf, ShoalError } from '../../errors/errors.js';
 import { EXIT } from '../../errors/exit-codes.js';
 import { type Agent, type OrderHandler, type RequestHandler, startAgent } from '../agent/agent.js';
-import { AgentClient } from '../agent/agent-client.js';
+import { AgentClient, type Stream, type StreamOptions } from '../agent/agent-client.js';
 import { Links } from '../agent/links.js';
+import type { StreamHandler } from '../agent/streams.js';
 import type { ClusterStatus } from '../agent/wire.js';
 import { MAX_LEAD } from '../membership/claims.js';
 import { compareIdentity, type Identity } from '../membership/map.js';
@@ -338,6 +339,16 @@ export class ClusterTask {
     options: { readonly timeoutMs?: number; readonly signal?: AbortSignal; again?: boolean } = {},
   ): Promise<unknown> {
     return this.client(to).request(name, this.identity, payload, options);
+  }
+
+  /** Registers the handler of streams with a protocol; returns the function that removes it. @internal */
+  onStream(protocol: string, handler: StreamHandler): () => void {
+    return this.#agent!.onUpgrade(protocol, handler);
+  }
+
+  /** Opens a stream to another task. It belongs to the caller, who closes it. @internal */
+  openStream(to: TaskId, protocol: string, options: StreamOptions): Promise<Stream> {
+    return this.client(to).upgrade(protocol, this.identity, options);
   }
 
   /** Announces a new address of this task's TensorFlow server. */

@@ -6,7 +6,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import { create } from '@bufbuild/protobuf';
 import { serialQueue } from '../../async/serial-queue.js';
-import { invalid } from '../../errors/errors.js';
+import { invalid, messageOf } from '../../errors/errors.js';
 import type { Graph } from '../../graph/graph.js';
 import { InputRelease } from '../../input/dataset/release.js';
 import { isVoidStep } from '../../input/leases/step-marks.js';
@@ -103,6 +103,9 @@ export interface OpenedTraining extends TrainingPlace, AsyncDisposable {
   finish(options: { readonly stay: boolean; readonly signal?: AbortSignal | undefined }): Promise<void>;
 }
 
+/** How long failed steps may take to end, once their input has been stopped. */
+const SETTLE_MS = 5000;
+
 export async function openTraining(options: OpenTrainingOptions): Promise<OpenedTraining> {
   const { graph, server, isChief, hooks = [], coordinator, signal, log } = options;
   const recoveryGuard = new RecoveryGuard();
@@ -137,6 +140,10 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
       await recoveryGuard.suspend(log);
       await leased?.quiet();
       await feeders?.stop();
+      if (leased || feeders)
+        await server?.engine
+          .settled({ timeoutMs: SETTLE_MS })
+          .catch((error: unknown) => log(messageOf(error)));
     },
     onReady: async (again) => {
       await leased?.ready();
@@ -211,7 +218,8 @@ async function openRunner(
       ...(maxWaitMs === undefined ? {} : { waitMs: maxWaitMs }),
       onProgress: log,
       keepsProcess: false,
-      beforeClose,
+      // A direct session ends nothing: the input continues when a ps is replaced between two steps.
+      ...(server.engine.keepsObjects ? {} : { beforeClose }),
       ...(config ? { config: create(ConfigProtoSchema, config) } : {}),
     });
     const run: TrainingRunner['run'] = (fetches, runOptions) => session.run(fetches, runOptions);

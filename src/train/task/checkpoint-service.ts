@@ -74,7 +74,7 @@ export class CheckpointService {
     this.#server = server;
     this.directory = resolve(options.directory);
     this.#replicas = options.replicas ?? 1;
-    this.#access = new ServerVariables(server.target);
+    this.#access = new ServerVariables(() => server.engine.openLocal());
     this.#silent = new SilentWorkers(server.task);
     this.lastSteps = new LastSteps(server, () => this.gatherer.exporters);
     this.#log = options.log ?? (() => {});

@@ -14,7 +14,7 @@ import {
 } from '../../cluster/runtime/cluster-server.js';
 import { refuseOpenNetwork } from '../../cluster/spec/address-rules.js';
 import { type ClusterDict, ClusterSpec } from '../../cluster/spec/cluster-spec.js';
-import { type ClusterConfig, resolveConfig } from '../../cluster/spec/config.js';
+import { type ClusterConfig, type EngineKind, engineOf, resolveConfig } from '../../cluster/spec/config.js';
 import { type Security, securityOf } from '../../cluster/spec/security.js';
 import { parseTaskId } from '../../cluster/spec/task-id.js';
 import { isShoalError, messageOf, ShoalError } from '../../errors/errors.js';
@@ -76,7 +76,7 @@ export class Server extends ClusterServer {
         hint: 'Pass { cluster, jobName, taskIndex }, TF_CONFIG, or --job_name --task_index --ps_hosts --worker_hosts.',
       });
     }
-    refuseOpenNetwork(config);
+    refuseOpenNetwork(config, engineOf(config));
     const { job, index } = parseTaskId(config.task);
     const blobRoot = resolve(options.directory ?? join('.shoal', `${job}-${index}`), 'blobs');
     requireDirectory(blobRoot, 'directory');
@@ -106,6 +106,7 @@ export function serverAt(target: string | undefined): Server | undefined {
 export function configured(
   config: ClusterConfig,
   security: Security = securityOf(config, config.task),
+  engine?: EngineKind,
 ): ClusterServerOptions {
   return {
     spec: config.spec,
@@ -113,6 +114,7 @@ export function configured(
     security,
     clusterName: config.clusterName.value,
     listen: config.listen.value,
+    engine: engineOf(config, engine),
     tfPort: config.tfPort.value,
     lostWorkerMs: config.lostWorkerMs.value,
     settings: { heartbeatMs: config.heartbeatMs.value, deadAfterMs: config.deadAfterMs.value },

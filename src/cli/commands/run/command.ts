@@ -19,6 +19,7 @@ export interface RunFlags {
   readonly wipe: boolean;
   readonly json: boolean;
   readonly grace: number;
+  readonly engine?: string;
   readonly heartbeat_ms?: string;
   readonly dead_after_ms?: string;
   readonly insecure_network: boolean;
@@ -69,6 +70,7 @@ export const runCommand = command<RunFlags, [string], ShoalContext>({
         placeholder: 'seconds',
         brief: 'Seconds a task may take to stop before it is killed',
       },
+      engine: TASK_FLAGS.engine,
       heartbeat_ms: TASK_FLAGS.heartbeat_ms,
       dead_after_ms: TASK_FLAGS.dead_after_ms,
       insecure_network: switchFlag('Allow a --host that other machines can reach'),

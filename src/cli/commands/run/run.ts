@@ -2,7 +2,7 @@
 import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { refuseOpenHost } from '../../../cluster/spec/address-rules.js';
-import { resolveConfig } from '../../../cluster/spec/config.js';
+import { engineOf, resolveConfig } from '../../../cluster/spec/config.js';
 import { ShoalError } from '../../../errors/errors.js';
 import { requireDirectory } from '../../../files/directories.js';
 import type { JobDefinition } from '../../../job/define-job.js';
@@ -24,10 +24,10 @@ const BIN = fileURLToPath(new URL('../../../../bin/shoal.cjs', import.meta.url))
 
 export async function runJobCommand(this: ShoalContext, flags: RunFlags, file: string): Promise<void> {
   const path = resolve(file);
-  const env = environment(flags);
   const { rest } = this;
   // Loaded here as well, so that an error in the file is reported once and not by every task.
   const job = overrideJob(await loadJob(path, rest), flags);
+  const env = environment(flags, job);
   const home = jobDirectory(job.name, flags.dir);
   if (flags.dir !== undefined) requireDirectory(home, '--dir');
   const { stdout, stderr } = process;
@@ -107,19 +107,22 @@ const noEvaluator = (why: string, hint: string) =>
   new ShoalError('SHOAL_CONFIG', `--evaluator: ${why}`, { hint });
 
 /** The environment of the tasks. Rejects invalid settings before any task starts. */
-function environment(flags: RunFlags): Readonly<Record<string, string | undefined>> {
-  const { heartbeat_ms, dead_after_ms, insecure_network } = flags;
-  const { insecureNetwork } = resolveConfig({
+function environment(flags: RunFlags, job: JobDefinition): Readonly<Record<string, string | undefined>> {
+  const { engine, heartbeat_ms, dead_after_ms, insecure_network } = flags;
+  const config = resolveConfig({
     argv: taskArguments({
+      ...(engine !== undefined && { engine }),
       ...(heartbeat_ms !== undefined && { heartbeat_ms }),
       ...(dead_after_ms !== undefined && { dead_after_ms }),
       ...(insecure_network && { insecure_network }),
     }),
     env: { ...process.env, TF_CONFIG: undefined, SHOAL_CONFIG: undefined },
   });
-  if (!insecureNetwork.value) refuseOpenHost(flags.host, `--host ${flags.host}`);
+  if (!config.insecureNetwork.value && engineOf(config, job.engine) === 'grpc')
+    refuseOpenHost(flags.host, `--host ${flags.host}`);
   return {
     ...process.env,
+    ...(engine !== undefined && { SHOAL_ENGINE: engine }),
     ...(heartbeat_ms !== undefined && { SHOAL_HEARTBEAT_MS: heartbeat_ms }),
     ...(dead_after_ms !== undefined && { SHOAL_DEAD_AFTER_MS: dead_after_ms }),
     ...(insecure_network && { SHOAL_INSECURE_NETWORK: '1' }),

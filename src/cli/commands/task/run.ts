@@ -1,7 +1,7 @@
 /** `shoal task`: reads the task's configuration, loads the job, runs it, exits. */
 import { resolve } from 'node:path';
 import { refuseOpenNetwork } from '../../../cluster/spec/address-rules.js';
-import { resolveConfig } from '../../../cluster/spec/config.js';
+import { engineOf, resolveConfig } from '../../../cluster/spec/config.js';
 import { securityOf } from '../../../cluster/spec/security.js';
 import { parseTaskId } from '../../../cluster/spec/task-id.js';
 import { EXIT } from '../../../errors/exit-codes.js';
@@ -33,8 +33,8 @@ export async function runTaskCommand(
   });
   const log = (line: string): void => this.process.stdout.write(`${line}\n`);
   const config = resolveConfig({ argv: taskArguments(flags), env: process.env });
-  if (config.mode === 'cluster') refuseOpenNetwork(config);
   const job = overrideJob(await loadJob(file, this.rest), flags);
+  if (config.mode === 'cluster') refuseOpenNetwork(config, engineOf(config, job.engine));
   const home = jobDirectory(job.name);
   if (config.mode === 'local') {
     const dir = flags.dir === undefined ? localDirectory(home) : resolve(flags.dir);

@@ -1,0 +1,200 @@
+/** Plans: the same values as in one process, every op with an effect once, and no stage before its inputs. */
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { Graph } from '../../graph/graph.js';
+import type { Operation, Output } from '../../graph/operation.js';
+import * as raw from '../../ops/generated/index.js';
+import { Session } from '../../session/session.js';
+import { Tensor } from '../../tensor/tensor.js';
+import { Hosts, PLACEMENT, SELF } from '../testing/hosts.js';
+import { randomGraph } from '../testing/random-graph.js';
+import { partition } from './partition.js';
+import type { Plan } from './plan.js';
+
+let hosts: Hosts;
+beforeEach(() => {
+  hosts = new Hosts();
+});
+afterEach(() => hosts.close());
+
+/** SHOAL_SEEDS=1000 for a longer search. */
+const SEEDS = Number(process.env.SHOAL_SEEDS ?? 12);
+const PS = [0, 1, 2].map((task) => `/job:ps/task:${task}`);
+const numbers = (tensors: readonly Tensor[]) => tensors.map((tensor) => tensor.toArray());
+
+describe('random graphs', () => {
+  for (let tasks = 1; tasks <= 4; tasks++) {
+    it(`over ${tasks} tasks give the values of one process`, async () => {
+      for (let seed = 1; seed <= SEEDS; seed++) {
+        const devices = [SELF, ...PS.slice(0, tasks - 1)];
+        const scope = `t${tasks}s${seed}`;
+        const split = randomGraph(seed, devices, scope);
+        const whole = randomGraph(seed, [''], scope);
+        const expected = await runAlone(whole);
+        const session = hosts.session(split.graph);
+        await session.run(split.init);
+        const { fetches, targets, feeds } = split;
+        const plan = partition(
+          split.graph,
+          { fetches: [...new Set(fetches)], targets, feeds: feeds.map(([output]) => output) },
+          PLACEMENT,
+        );
+        checkOrder(plan);
+        const got = (await session.run(fetches, { targets, feeds })) as Tensor[];
+        expect([seed, numbers(got)]).toEqual([seed, expected.fetched]);
+        const state = (await session.run(split.reads)) as Tensor[];
+        expect([seed, numbers(state)]).toEqual([seed, expected.state]);
+        split.graph.dispose();
+        whole.graph.dispose();
+      }
+    });
+  }
+});
+
+async function runAlone({ graph, init, fetches, targets, feeds, reads }: ReturnType<typeof randomGraph>) {
+  await using session = Session.open({ graph });
+  await session.run(init);
+  const fetched = numbers((await session.run(fetches, { targets, feeds })) as Tensor[]);
+  return { fetched, state: numbers((await session.run(reads)) as Tensor[]) };
+}
+
+/** Every tensor is made once, by a stage that its users wait for; every op is in one stage. */
+function checkOrder({ stages, feeds, tensors, fetches }: Plan): void {
+  const maker = new Map<number, number>();
+  stages.forEach(({ outputs, inputs, after }, at) => {
+    for (const tensor of outputs) {
+      expect(maker.has(tensor)).toBe(false);
+      maker.set(tensor, at);
+    }
+    for (const earlier of after) expect(earlier).toBeLessThan(at);
+    for (const tensor of inputs) if (tensor >= feeds) expect(after).toContain(maker.get(tensor));
+  });
+  for (let tensor = feeds; tensor < tensors; tensor++) expect(maker.has(tensor)).toBe(true);
+  for (const tensor of fetches) expect(tensor < feeds || maker.has(tensor)).toBe(true);
+  const ops = stages.flatMap((stage) => stage.ops);
+  expect(new Set(ops).size).toBe(ops.length);
+}
+
+const plan = (graph: Graph, fetches: Output[], targets: Operation[] = []) =>
+  partition(graph, { fetches, targets, feeds: [] }, PLACEMENT);
+
+function variable(graph: Graph, name: string, device: string): Output {
+  return graph.device(device, () => {
+    const handle = raw.varHandleOp({ dtype: 'float32', shape: [2], sharedName: name });
+    return raw.readVariableOp(handle, { dtype: 'float32' });
+  });
+}
+
+describe('a plan', () => {
+  it('is the same for every worker', () => {
+    const [a, b] = [0, 1].map((index) => {
+      const self = `/job:worker/task:${index}`;
+      const graph = new Graph();
+      const y = graph.asDefault(() =>
+        graph.device(self, () => raw.tanh(raw.identity(variable(graph, 'w', '/job:ps/task:0')))),
+      );
+      return partition(
+        graph,
+        { fetches: [y], targets: [], feeds: [] },
+        { self, taskOf: ({ job, task }) => `/job:${job}/task:${task}` },
+      );
+    });
+    expect(a?.stages.length).toBe(2);
+    expect(a?.stages.map(({ hash }) => hash)).toEqual(b?.stages.map(({ hash }) => hash));
+  });
+
+  it('runs an op that waits on another task in a stage of its own', () => {
+    const graph = new Graph();
+    const result = graph.asDefault(() =>
+      graph.device('/job:ps/task:0', () => {
+        const queue = raw.fifoQueueV2({ componentTypes: ['float32'], shapes: [[2]], sharedName: 'q' });
+        const [element] = raw.queueDequeueV2(queue, { componentTypes: ['float32'] });
+        return raw.tanh(element as Output);
+      }),
+    );
+    expect(plan(graph, [result]).stages.map(({ ops, spec }) => [spec.waits, ops.length])).toEqual([
+      [true, 1],
+      [false, 1],
+    ]);
+  });
+
+  it('rejects ops on two tasks that share a handle, and names them', () => {
+    const graph = new Graph();
+    const read = graph.asDefault(() => {
+      const handle = graph.device('/job:ps/task:0', () =>
+        raw.varHandleOp({ dtype: 'float32', shape: [], sharedName: 'h', name: 'h' }),
+      );
+      return graph.device('/job:ps/task:1', () =>
+        raw.readVariableOp(handle, { dtype: 'float32', name: 'r' }),
+      );
+    });
+    expect(() => plan(graph, [read])).toThrow(/'h' is on \/job:ps\/task:0 and 'r' on \/job:ps\/task:1/);
+  });
+
+  it('rejects a conditional over two tasks, names the op and the engine that can run it', () => {
+    const graph = new Graph();
+    const result = graph.asDefault(() => {
+      const data = raw.placeholder({ dtype: 'float32', shape: [] });
+      const isTrue = raw.greater(data, data);
+      const { outputFalse, outputTrue } = raw.switchOp(data, isTrue);
+      const elsewhere = graph.device('/job:ps/task:0', () => raw.tanh(outputTrue, { name: 'elsewhere' }));
+      return raw.merge([outputFalse, elsewhere]).output;
+    });
+    expect(() => plan(graph, [result])).toThrow(/cannot divide this run at .*elsewhere.*engine: 'grpc'/s);
+  });
+
+  it('keeps a conditional on one task in one stage', async () => {
+    const graph = new Graph();
+    const { data, result } = graph.asDefault(() => {
+      const data = raw.placeholder({ dtype: 'float32', shape: [2] });
+      const w = variable(graph, 'conditional', '/job:ps/task:0');
+      const isTrue = raw.greater(
+        raw.sum(w, constant(graph, [0], 'int32')),
+        raw.sum(data, constant(graph, [0], 'int32')),
+      );
+      const { outputFalse, outputTrue } = raw.switchOp(data, isTrue);
+      return { data, result: raw.merge([raw.neg(outputFalse), raw.tanh(outputTrue)]).output };
+    });
+    const init = graph.asDefault(() =>
+      graph.device('/job:ps/task:0', () =>
+        raw.assignVariableOp(
+          raw.varHandleOp({ dtype: 'float32', shape: [2], sharedName: 'conditional' }),
+          constant(graph, [1, 1], 'float32'),
+        ),
+      ),
+    );
+    const session = hosts.session(graph);
+    await session.run(init);
+    const run = async (value: number[]) =>
+      (await session.run(result, { feeds: [[data, value]] })).toArray() as number[];
+    expect(await run([5, 6])).toEqual([-5, -6]);
+    expect((await run([0, 1]))[1]).toBeCloseTo(Math.tanh(1));
+  });
+
+  it('waits for what a NoOp waits for', () => {
+    const graph = new Graph();
+    const done = graph.asDefault(() => {
+      const writes = [0, 1].map((task) =>
+        graph.device(`/job:ps/task:${task}`, () => {
+          const handle = raw.varHandleOp({
+            dtype: 'float32',
+            shape: [2],
+            sharedName: `w${task}`,
+            name: `w${task}`,
+          });
+          return raw.assignAddVariableOp(handle, constant(graph, [1, 1], 'float32'), { name: `add${task}` });
+        }),
+      );
+      const group = graph.controlDependencies(writes, () => raw.noOp());
+      return graph.controlDependencies([group], () => variable(graph, 'w0', '/job:ps/task:0'));
+    });
+    const { stages } = plan(graph, [done]);
+    expect(stages.map(({ task, after }) => [task, after])).toEqual([
+      ['/job:ps/task:1', []],
+      ['/job:ps/task:0', [0]],
+    ]);
+  });
+});
+
+function constant(graph: Graph, values: number[], dtype: 'float32' | 'int32'): Output {
+  return graph.op('Const', [], { dtype, value: Tensor.of(values, { dtype }) }).output();
+}

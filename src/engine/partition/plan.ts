@@ -1,0 +1,56 @@
+/**
+ * A plan: a run over several tasks, divided into stages. Each stage is a graph of its own that one task runs in its
+ * session; the caller passes tensors between them. Tensors are numbered: the fed ones first, then the outputs of the
+ * stages.
+ */
+
+/** What a task needs to know to run a stage. Tasks register it once, by its hash. */
+export interface StageSpec {
+  /** A serialized GraphDef. */
+  readonly graph: Uint8Array;
+  /** The placeholders of the graph, in the order of the stage's inputs. */
+  readonly inputs: readonly string[];
+  /** The tensors of the graph to return (`op:0`). */
+  readonly outputs: readonly string[];
+  /** Ops to run in addition to the outputs. */
+  readonly targets: readonly string[];
+  /** The stage consists of one op that waits for other runs, such as a dequeue. */
+  readonly waits: boolean;
+}
+
+export interface Stage {
+  readonly task: string;
+  readonly spec: StageSpec;
+  /** The SHA-256 of the specification, in hexadecimal. */
+  readonly hash: string;
+  /** The numbers of the input tensors. */
+  readonly inputs: readonly number[];
+  /** The numbers of the output tensors. */
+  readonly outputs: readonly number[];
+  /** The stages that must end before this one starts, by position in the plan. */
+  readonly after: readonly number[];
+  /** The ops of the run that the stage executes, without copies of constants and handles; for messages and tests. */
+  readonly ops: readonly string[];
+}
+
+export interface Plan {
+  /** Every stage comes after those it depends on. */
+  readonly stages: readonly Stage[];
+  /** The number of tensors of a run, feeds included. */
+  readonly tensors: number;
+  /** The number of feeds: tensors [0, feeds) are fed. */
+  readonly feeds: number;
+  /** The tensor of each fetch. */
+  readonly fetches: readonly number[];
+}
+
+/** One line per stage, for tests and traces. */
+export function describePlan({ stages, fetches }: Plan): string {
+  const lines = stages.map(({ task, inputs, outputs, after, ops, spec }, at) => {
+    const list = (title: string, items: readonly (number | string)[]) =>
+      items.length > 0 ? ` ${title} ${items.join(' ')}` : '';
+    const what = `${at} ${task}${spec.waits ? ' waits' : ''}`;
+    return `${what}${list('after', after)}${list('in', inputs)}${list('out', outputs)}\n    ${ops.join(' ')}`;
+  });
+  return [...lines, `fetches ${fetches.join(' ')}`].join('\n');
+}

@@ -1,0 +1,118 @@
+/**
+ * The stages of a plan on another task, over one connection. If the connection breaks, all runs on it fail immediately
+ * with UNAVAILABLE and the name of the task.
+ */
+import type { Duplex } from 'node:stream';
+import { firstLineOf, messageOf, ShoalError } from '../../errors/errors.js';
+import { Tensor } from '../../tensor/tensor.js';
+import type { StageDone } from '../host/hosted-stage.js';
+import type { Stage } from '../partition/plan.js';
+import type { StageRunner } from '../run-plan.js';
+import { Connection, type Message } from '../wire/connection.js';
+import { decodeFailure, encodeRegister, encodeRun, KIND } from './protocol.js';
+
+const EMPTY = new Uint8Array(0);
+
+export interface RemoteStagesOptions {
+  readonly task: string;
+  /** The task and its address, for errors. */
+  readonly label: string;
+  readonly head?: Uint8Array;
+}
+
+interface Call {
+  readonly stage: Stage;
+  readonly done: StageDone;
+}
+
+export class RemoteStages implements StageRunner {
+  readonly task: string;
+  readonly #connection: Connection;
+  /** The numbers of registered stages, by hash. */
+  readonly #numbers = new Map<string, number>();
+  readonly #calls = new Map<number, Call>();
+  #nextCall = 0;
+  #failure: ShoalError | undefined;
+
+  constructor(socket: Duplex, { task, label, head }: RemoteStagesOptions) {
+    this.task = task;
+    this.#connection = new Connection(
+      socket,
+      {
+        label,
+        onMessage: (message) => this.#receive(message),
+        onClose: (error) => this.#lost(error),
+        // If both sides stopped reading, neither would continue: the side that waits for replies always reads.
+        limits: { maxQueuedBytes: Number.POSITIVE_INFINITY },
+      },
+      head,
+    );
+  }
+
+  get closed(): boolean {
+    return this.#failure !== undefined;
+  }
+
+  start(
+    stage: Stage,
+    inputs: readonly Tensor[],
+    timeoutMs: number | undefined,
+    done: StageDone,
+  ): (() => void) | undefined {
+    if (this.#failure) {
+      done(this.#failure, []);
+      return undefined;
+    }
+    let number = this.#numbers.get(stage.hash);
+    if (number === undefined) {
+      number = this.#numbers.size;
+      this.#numbers.set(stage.hash, number);
+      const graph = Tensor.of(stage.spec.graph, { dtype: 'uint8' });
+      this.#connection.send({
+        kind: KIND.register,
+        id: number,
+        head: encodeRegister(stage),
+        tensors: [graph],
+      });
+    }
+    const id = this.#nextCall;
+    this.#nextCall = (id + 1) % 2 ** 32;
+    this.#connection.send({ kind: KIND.run, id, head: encodeRun(number, timeoutMs), tensors: inputs });
+    this.#calls.set(id, { stage, done });
+    return () => this.#connection.send({ kind: KIND.cancel, id, head: EMPTY, tensors: [] });
+  }
+
+  close(): void {
+    this.#connection.close();
+  }
+
+  #receive({ kind, id, head, tensors }: Message): void {
+    const call = this.#calls.get(id);
+    this.#calls.delete(id);
+    if (kind === KIND.failure && call) {
+      call.done(decodeFailure(head, this.task), []);
+      return;
+    }
+    if (kind === KIND.result && call && tensors.length === call.stage.outputs.length) {
+      call.done(undefined, tensors);
+      return;
+    }
+    for (const tensor of tensors) tensor.dispose();
+    const what = call
+      ? `a reply of kind ${kind} with ${tensors.length} tensors`
+      : `a reply to unknown run ${id}`;
+    this.#connection.close(new ShoalError('SHOAL_CORRUPT', `${this.task} sent ${what}`, { task: this.task }));
+    call?.done(this.#failure ?? new ShoalError('SHOAL_CORRUPT', messageOf(what)), []);
+  }
+
+  #lost(cause: ShoalError): void {
+    this.#failure = new ShoalError(
+      'SHOAL_TF_UNAVAILABLE',
+      `the connection to ${this.task} was lost: ${firstLineOf(cause)}`,
+      { task: this.task, cause, hint: 'A task is down or unreachable; it may restart on another host.' },
+    );
+    const calls = [...this.#calls.values()];
+    this.#calls.clear();
+    for (const { done } of calls) done(this.#failure, []);
+  }
+}

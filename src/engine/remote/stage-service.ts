@@ -1,0 +1,121 @@
+/** Runs the stages of another task, over its connection. The runs end with the connection. */
+import type { Duplex } from 'node:stream';
+import { isShoalError, messageOf, ShoalError } from '../../errors/errors.js';
+import type { Tensor } from '../../tensor/tensor.js';
+import type { HostedStage } from '../host/hosted-stage.js';
+import type { StageHost } from '../host/stage-host.js';
+import { Connection, type Message } from '../wire/connection.js';
+import { decodeRegister, decodeRun, encodeFailure, KIND } from './protocol.js';
+
+const EMPTY = new Uint8Array(0);
+/** More runs at once than any caller has: each holds its inputs in memory. */
+const MOST_RUNS = 4096;
+
+export interface StageServiceOptions {
+  readonly host: StageHost;
+  /** The peer, for errors. */
+  readonly label: string;
+  readonly head?: Uint8Array;
+  /** Called when the connection has ended, with the reason. */
+  readonly onClose?: (error: ShoalError) => void;
+}
+
+export class StageService {
+  readonly #host: StageHost;
+  readonly #connection: Connection;
+  readonly #stages = new Map<number, HostedStage | ShoalError>();
+  /** The runs that have not ended, with their cancel functions. */
+  readonly #runs = new Map<number, (() => void) | undefined>();
+
+  constructor(socket: Duplex, { host, label, head, onClose }: StageServiceOptions) {
+    this.#host = host;
+    this.#connection = new Connection(
+      socket,
+      {
+        label,
+        onMessage: (message) => this.#receive(message),
+        onClose: (error) => {
+          for (const cancel of this.#runs.values()) cancel?.();
+          onClose?.(error);
+        },
+      },
+      head,
+    );
+  }
+
+  close(error?: ShoalError): void {
+    this.#connection.close(error);
+  }
+
+  #receive({ kind, id, head, tensors }: Message): void {
+    try {
+      if (kind === KIND.run) this.#run(id, head, tensors);
+      else if (kind === KIND.register) this.#register(id, head, tensors);
+      else if (kind === KIND.cancel) this.#runs.get(id)?.();
+      else throw new Error(`unknown kind of message ${kind}`);
+    } catch (cause) {
+      for (const tensor of tensors) tensor.dispose();
+      this.#connection.close(
+        new ShoalError('SHOAL_CORRUPT', `invalid message: ${messageOf(cause)}`, { cause }),
+      );
+    }
+  }
+
+  #register(id: number, head: Uint8Array, [graph]: readonly Tensor[]): void {
+    const { hash, ...names } = decodeRegister(head);
+    if (graph?.dtype !== 'uint8') throw new Error('a stage without a graph');
+    if (this.#stages.has(id)) throw new Error(`stage ${id} is already registered`);
+    try {
+      this.#stages.set(id, this.#host.register(hash, { graph: graph.data as Uint8Array, ...names }));
+    } catch (error) {
+      if (!isShoalError(error)) throw error;
+      // The runs of the stage report it.
+      this.#stages.set(id, error);
+    } finally {
+      graph.dispose();
+    }
+  }
+
+  #run(id: number, head: Uint8Array, tensors: readonly Tensor[]): void {
+    const { stage: number, timeoutMs } = decodeRun(head);
+    const stage = this.#stages.get(number);
+    if (stage === undefined) throw new Error(`stage ${number} is not registered`);
+    if (this.#runs.has(id)) throw new Error(`run ${id} is already running`);
+    const done = (error: ShoalError | undefined, outputs: readonly Tensor[]) => {
+      this.#runs.delete(id);
+      for (const tensor of tensors) tensor.dispose();
+      this.#reply(id, error, outputs);
+    };
+    if (stage instanceof ShoalError) {
+      done(stage, []);
+      return;
+    }
+    if (this.#runs.size >= MOST_RUNS) {
+      done(
+        new ShoalError(
+          'SHOAL_TF_RESOURCE_EXHAUSTED',
+          `${this.#host.task} runs ${MOST_RUNS} stages of this task`,
+        ),
+        [],
+      );
+      return;
+    }
+    this.#runs.set(id, undefined);
+    const cancel = stage.start(tensors, timeoutMs, done);
+    if (cancel && this.#runs.has(id)) this.#runs.set(id, cancel);
+  }
+
+  #reply(id: number, error: ShoalError | undefined, outputs: readonly Tensor[]): void {
+    try {
+      if (!error) {
+        this.#connection.send({ kind: KIND.result, id, head: EMPTY, tensors: outputs });
+        return;
+      }
+    } catch (cause) {
+      error = isShoalError(cause) ? cause : new ShoalError('SHOAL_INTERNAL', messageOf(cause), { cause });
+    } finally {
+      for (const output of outputs) output.dispose();
+    }
+    this.#connection.send({ kind: KIND.failure, id, head: encodeFailure(error), tensors: [] });
+  }
+}

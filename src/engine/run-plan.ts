@@ -1,0 +1,163 @@
+/**
+ * Runs a plan: starts each stage as soon as those before it have ended, stages of different tasks at once. The first
+ * failure ends the run and cancels the stages that are running.
+ */
+import { abortError } from '../async/deadline.js';
+import { ShoalError } from '../errors/errors.js';
+import type { Tensor } from '../tensor/tensor.js';
+import type { StageDone } from './host/hosted-stage.js';
+import type { Plan, Stage } from './partition/plan.js';
+
+/** Runs stages on one task. */
+export interface StageRunner {
+  /** Starts a stage; returns the function that cancels it. `done` is called once, possibly before `start` returns. */
+  start(
+    stage: Stage,
+    inputs: readonly Tensor[],
+    timeoutMs: number | undefined,
+    done: StageDone,
+  ): (() => void) | undefined;
+}
+
+/** A plan with what every run of it needs. */
+export interface RunnablePlan {
+  readonly plan: Plan;
+  /** The stages that depend on each stage. */
+  readonly next: readonly (readonly number[])[];
+  /** The number of stages that use each tensor; fetched ones count once more. */
+  readonly uses: readonly number[];
+}
+
+export interface PlanRunOptions {
+  /** What runs, for messages. */
+  readonly what: string;
+  readonly timeoutMs?: number;
+  /** Each of them cancels the run. */
+  readonly signals?: readonly AbortSignal[];
+  /** Called when no stage of the run is running any more, which may be after the run has failed. */
+  readonly onEnded?: () => void;
+}
+
+/** How long the stages may take to end by themselves after the deadline. */
+const GRACE_MS = 250;
+
+export function prepareRun(plan: Plan): RunnablePlan {
+  const next = plan.stages.map((): number[] => []);
+  const uses = new Array<number>(plan.tensors).fill(0);
+  plan.stages.forEach(({ after, inputs }, at) => {
+    for (const earlier of after) next[earlier]?.push(at);
+    for (const tensor of inputs) uses[tensor] = (uses[tensor] as number) + 1;
+  });
+  // Fed tensors belong to the caller.
+  for (let tensor = 0; tensor < plan.feeds; tensor++) uses[tensor] = Number.POSITIVE_INFINITY;
+  for (const tensor of plan.fetches) uses[tensor] = (uses[tensor] as number) + 1;
+  return { plan, next, uses };
+}
+
+/** Resolves with the fetched tensors. */
+export function runPlan(
+  { plan, next, uses }: RunnablePlan,
+  feeds: readonly Tensor[],
+  runnerOf: (task: string) => StageRunner,
+  { what, timeoutMs, signals = [], onEnded }: PlanRunOptions,
+): Promise<Tensor[]> {
+  return new Promise((resolve, reject) => {
+    const aborted = signals.find((signal) => signal.aborted);
+    if (aborted) {
+      onEnded?.();
+      reject(abortError(what, aborted));
+      return;
+    }
+    const { stages } = plan;
+    const tensors: (Tensor | undefined)[] = [...feeds];
+    const users = [...uses];
+    const missing = stages.map(({ after }) => after.length);
+    const cancels = new Map<number, () => void>();
+    let timer: NodeJS.Timeout | undefined;
+    let left = stages.length;
+    let running = 0;
+    let isOver = false;
+
+    const finish = () => {
+      isOver = true;
+      if (timer !== undefined) clearTimeout(timer);
+      for (const signal of signals) signal.removeEventListener('abort', onAbort);
+    };
+    const release = (tensor: number) => {
+      users[tensor] = (users[tensor] as number) - 1;
+      if (users[tensor] === 0) tensors[tensor]?.dispose();
+    };
+    const fail = (error: unknown) => {
+      if (isOver) return;
+      finish();
+      for (const cancel of cancels.values()) cancel();
+      // Inputs of stages that are running are in use until these end.
+      reject(error);
+    };
+    const onAbort = (event: Event) => fail(abortError(what, event.target as AbortSignal));
+
+    const ended = (at: number, error: ShoalError | undefined, outputs: readonly Tensor[]) => {
+      running -= 1;
+      cancels.delete(at);
+      const { inputs, outputs: numbers } = stages[at] as Stage;
+      for (const tensor of inputs) release(tensor);
+      if (isOver || error) {
+        for (const output of outputs) output.dispose();
+        if (error) fail(error);
+        if (running === 0) onEnded?.();
+        return;
+      }
+      outputs.forEach((output, i) => {
+        tensors[numbers[i] as number] = output;
+      });
+      left -= 1;
+      if (left === 0) {
+        finish();
+        resolve(plan.fetches.map((tensor) => tensors[tensor] as Tensor));
+        onEnded?.();
+        return;
+      }
+      for (const later of next[at] as readonly number[]) {
+        missing[later] = (missing[later] as number) - 1;
+        if (missing[later] === 0 && !isOver) start(later);
+      }
+    };
+
+    const start = (at: number) => {
+      const stage = stages[at] as Stage;
+      running += 1;
+      let isDone = false;
+      try {
+        const inputs = stage.inputs.map((tensor) => tensors[tensor] as Tensor);
+        const cancel = runnerOf(stage.task).start(stage, inputs, timeoutMs, (error, outputs) => {
+          isDone = true;
+          ended(at, error, outputs);
+        });
+        if (cancel && !isDone) cancels.set(at, cancel);
+      } catch (error) {
+        if (isDone) throw error;
+        running -= 1;
+        fail(error);
+        if (running === 0) onEnded?.();
+      }
+    };
+
+    for (const signal of signals) signal.addEventListener('abort', onAbort, { once: true });
+    if (timeoutMs !== undefined && Number.isFinite(timeoutMs)) {
+      timer = setTimeout(() => fail(deadlineError(what, timeoutMs)), timeoutMs + GRACE_MS);
+    }
+    if (left === 0) {
+      finish();
+      resolve(plan.fetches.map((tensor) => tensors[tensor] as Tensor));
+      onEnded?.();
+      return;
+    }
+    for (let at = 0; at < stages.length && !isOver; at++) if (stages[at]?.after.length === 0) start(at);
+  });
+}
+
+function deadlineError(what: string, timeoutMs: number): ShoalError {
+  return new ShoalError('SHOAL_TF_DEADLINE_EXCEEDED', `${what} timed out after ${timeoutMs} ms`, {
+    hint: 'A task may be frozen or unreachable.',
+  });
+}
