@@ -1,6 +1,8 @@
 /// <reference types="node" preserve="true" />
 /** Shoal: distributed TensorFlow training in TypeScript, on machines that share no disk. */
+
 export type { Consistency, ConsistencyOption } from './checkpoint/consistency.js';
+export type { EngineKind } from './cluster/spec/config.js';
 export {
   type ErrorDetails,
   isShoalError,

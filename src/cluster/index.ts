@@ -20,6 +20,7 @@ export {
 export {
   type ClusterConfig,
   type ConfigInput,
+  type EngineKind,
   type LocalConfig,
   resolveConfig,
   type Settings,

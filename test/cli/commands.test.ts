@@ -2,6 +2,7 @@
 import { mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { proposeCompletions } from '@stricli/core';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { application } from '../../src/cli/application.js';
@@ -89,6 +90,8 @@ describe('help', () => {
   });
 });
 
+const JOB = fileURLToPath(new URL('../../examples/linear-regression/job.ts', import.meta.url));
+
 describe('wrong input', () => {
   test.each([
     ['an unknown command', ['rnu'], 'did you mean `run`'],
@@ -105,7 +108,7 @@ describe('wrong input', () => {
   });
 
   test('an address that other machines reach is rejected with a reason and a hint', async () => {
-    const { stderr, code } = await runCommand('run', 'job.ts', '--ps', '1', '--host', '10.0.0.1');
+    const { stderr, code } = await runCommand('run', JOB, '--ps', '1', '--host', '10.0.0.1');
     expect(code).toBe(2);
     expect(stderr).toMatch(/--host 10\.0\.0\.1 is reachable from other machines[\s\S]*--insecure_network/);
   });
@@ -118,7 +121,7 @@ describe('wrong input', () => {
   });
 
   test('an invalid value of a flag names the flag', async () => {
-    const { stderr, code } = await runCommand('run', 'job.ts', '--heartbeat-ms', 'often');
+    const { stderr, code } = await runCommand('run', JOB, '--heartbeat-ms', 'often');
     expect(code).toBe(2);
     expect(stderr).toContain('--heartbeat_ms: expected an integer');
   });
@@ -132,7 +135,7 @@ describe('wrong input', () => {
   test('a task at an address that other machines reach is rejected', async () => {
     const { stderr, code } = await runCommand(
       'task',
-      'job.ts',
+      JOB,
       '--job_name=ps',
       '--task_index=0',
       '--ps_hosts=ps.example:2222',

@@ -6,6 +6,7 @@ import { Graph } from '../../graph/graph.js';
 import { constant } from '../../ops/creation.js';
 import { ClusterServer } from './cluster-server.js';
 import { ClusterSession } from './cluster-session.js';
+import { GrpcEngine, type GrpcEngineParts } from './grpc-engine.js';
 
 it('fails with a retryable error', async () => {
   const listener = createServer(() => {}).listen(0, '127.0.0.1');
@@ -25,10 +26,11 @@ it('fails with a retryable error', async () => {
     },
     member: () => ({ task: ps, status, serverAddress: `127.0.0.1:${port}` }),
   };
+  const tensorflow = { address: '127.0.0.1:1', target: 'grpc://127.0.0.1:1' };
   const server = Object.create(ClusterServer.prototype, {
     task: { value: task },
     psTasks: { value: [ps] },
-    tensorflow: { value: { address: '127.0.0.1:1', target: 'grpc://127.0.0.1:1' } },
+    engine: { value: new GrpcEngine({ task, tensorflow, psTasks: [ps] } as unknown as GrpcEngineParts) },
     keepProcess: { value: () => () => {} },
   }) as ClusterServer;
   const graph = new Graph();
