@@ -6,12 +6,12 @@
 import { ClusterServer } from '../../src/cluster/runtime/cluster-server.js';
 import { resolveConfig } from '../../src/cluster/spec/config.js';
 import { replicaDeviceSetter } from '../../src/cluster/spec/device-setter.js';
-import { securityOf } from '../../src/cluster/spec/security.js';
 import { parseTaskId } from '../../src/cluster/spec/task-id.js';
 import { messageOf } from '../../src/errors/errors.js';
 import { runTask } from '../../src/job/run-task.js';
 import { buildTrainingGraph } from '../../src/job/training-graph.js';
 import { RecoverableSession } from '../../src/train/recovery/recoverable-session.js';
+import { configured } from '../../src/train/task/server.js';
 import job from './linear-regression.js';
 
 const config = resolveConfig({ argv: process.argv.slice(2), env: process.env });
@@ -22,14 +22,7 @@ const log = (line: string) => console.log(`${Date.now()} ${line}`);
 
 async function work(): Promise<void> {
   if (config.mode !== 'cluster') return;
-  const server = await ClusterServer.create({
-    spec: config.spec,
-    self: config.task,
-    security: securityOf(config, config.task),
-    listen: config.listen.value,
-    settings: { heartbeatMs: config.heartbeatMs.value, deadAfterMs: config.deadAfterMs.value },
-    onNotice: log,
-  });
+  const server = await ClusterServer.create({ ...configured(config), onNotice: log });
   log(`agent at ${server.task.agentAddress}, pid ${process.pid}`);
   const device = replicaDeviceSetter({ psTasks: server.psTasks.length, workerDevice: config.task });
   const { index } = parseTaskId(config.task);

@@ -18,8 +18,8 @@ const TENSORFLOW_RUN = new URL('../../src/train/testing/tensorflow-run.py', impo
 /** Only detects hangs: on a busy machine most of it is the start of the processes. */
 const LONG = { timeout: 600_000 };
 const TIMEOUT_MS = 240_000;
-const cluster = (lastStep: number, env: NodeJS.ProcessEnv = {}) =>
-  TaskProcesses.create(PROGRAM, 2, 2, { TASKS_ROOT: root, LAST_STEP: String(lastStep), ...env });
+const create = (ps: number, workers: number, env: NodeJS.ProcessEnv) =>
+  TaskProcesses.create(PROGRAM, ps, workers, { TASKS_ROOT: root, ...env });
 const start = (tasks: TaskProcesses, job: 'ps' | 'worker', index: number) =>
   tasks.start(job, index, [], PROGRAM);
 
@@ -30,7 +30,10 @@ const newestStep = async () => {
   return Number(/-(\d+)$/.exec(path ?? '')?.[1]);
 };
 
-describe('a monitored session on two ps and two workers', () => {
+describe.each(['grpc', 'direct'])('a monitored session on two ps and two workers, engine %s', (engine) => {
+  const cluster = (lastStep: number, env: NodeJS.ProcessEnv = {}) =>
+    create(2, 2, { LAST_STEP: String(lastStep), SHOAL_ENGINE: engine, ...env });
+
   it('saves, stops at the last step, and does not train further when restarted', LONG, async () => {
     for (const round of [0, 1]) {
       await using tasks = await cluster(200);
@@ -56,7 +59,7 @@ describe('a monitored session on two ps and two workers', () => {
     const own = async () => (await readdir(directory)).filter((name) => /ckpt-(5|10)\./.test(name)).sort();
     const before = await own();
     expect(before).toHaveLength(6);
-    await using tasks = await TaskProcesses.create(PROGRAM, 1, 1, { TASKS_ROOT: root, LAST_STEP: '300' });
+    await using tasks = await create(1, 1, { LAST_STEP: '300', SHOAL_ENGINE: engine });
     start(tasks, 'ps', 0);
     const chief = start(tasks, 'worker', 0);
     expect(await chief.exit, chief.output()).toBe(0);

@@ -3,14 +3,13 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { resolveConfig } from '../../../src/cluster/spec/config.js';
 import { replicaDeviceSetter } from '../../../src/cluster/spec/device-setter.js';
-import { securityOf } from '../../../src/cluster/spec/security.js';
 import { parseTaskId } from '../../../src/cluster/spec/task-id.js';
 import { messageOf } from '../../../src/errors/errors.js';
 import { Graph } from '../../../src/graph/graph.js';
 import { SyncReplicasOptimizer } from '../../../src/optimizers/sync-replicas.js';
 import * as tf from '../../../src/tf.js';
 import { MonitoredTrainingSession, StopAtStepHook, SyncReplicasHook } from '../../../src/train/index.js';
-import { Server } from '../../../src/train/task/server.js';
+import { configured, Server } from '../../../src/train/task/server.js';
 
 const log = (line: string) => console.log(line);
 const config = resolveConfig({ argv: process.argv.slice(2), env: process.env });
@@ -23,10 +22,7 @@ const stop = new AbortController();
 process.on('SIGINT', () => stop.abort('SIGINT'));
 
 const server = await Server.open({
-  spec: config.spec,
-  self: config.task,
-  security: securityOf(config, config.task),
-  settings: { heartbeatMs: config.heartbeatMs.value, deadAfterMs: config.deadAfterMs.value },
+  ...configured(config),
   blobRoot: join(home, 'blobs'),
   onNotice: log,
 });

@@ -1,0 +1,164 @@
+/** The direct engine between tasks that are connected by real sockets. */
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { Graph } from '../../graph/graph.js';
+import type { Output } from '../../graph/operation.js';
+import * as raw from '../../ops/generated/index.js';
+import { Tensor } from '../../tensor/tensor.js';
+import { ClusterSpec } from '../spec/cluster-spec.js';
+import { type TaskId, taskId } from '../spec/task-id.js';
+import { ClusterServer } from './cluster-server.js';
+import type { ClusterSession } from './cluster-session.js';
+
+const PS = [0, 1].map((index) => taskId('ps', index));
+const WORKER = taskId('worker', 0);
+const SETTINGS = { heartbeatMs: 50, deadAfterMs: 2000 };
+
+let servers: Map<TaskId, ClusterServer>;
+let graph: Graph;
+let session: ClusterSession;
+
+/** The tasks choose their ports, so the ps start first. */
+beforeEach(async () => {
+  servers = new Map();
+  graph = new Graph();
+  const security = { kind: 'none' } as const;
+  const addresses: string[] = [];
+  const start = async (self: TaskId) => {
+    // Ports that nothing listens on stand for the tasks that are not started yet.
+    const ps = PS.map((_, index) => addresses[index] ?? `127.0.0.1:${index + 1}`);
+    const spec = new ClusterSpec({ ps, worker: ['127.0.0.1:3'] });
+    const listen = '127.0.0.1:0';
+    const server = await ClusterServer.create({
+      spec,
+      self,
+      security,
+      engine: 'direct',
+      listen,
+      settings: SETTINGS,
+    });
+    servers.set(self, server);
+    addresses.push(server.task.agentAddress);
+    return server;
+  };
+  for (const self of PS) await start(self);
+  const worker = await start(WORKER);
+  session = worker.session(graph, { waitMs: 20_000 });
+});
+
+afterEach(async () => {
+  await session.close();
+  for (const server of [...servers.values()].reverse()) await server.close();
+});
+
+const onPs = <T>(index: number, body: () => T): T =>
+  graph.asDefault(() => graph.device(`/job:ps/task:${index}`, body));
+const constant = (values: number[]): Output =>
+  graph.op('Const', [], { dtype: 'float32', value: Tensor.of(values, { dtype: 'float32' }) }).output();
+const variable = (index: number, name: string, size: number) =>
+  onPs(index, () => {
+    const handle = raw.varHandleOp({ dtype: 'float32', shape: [size], sharedName: name });
+    const value = raw.placeholder({ dtype: 'float32', shape: [size] });
+    return {
+      read: raw.readVariableOp(handle, { dtype: 'float32' }),
+      value,
+      assign: raw.assignVariableOp(handle, value),
+      add: (delta: Output) => onPs(index, () => raw.assignAddVariableOp(handle, delta)),
+    };
+  });
+
+it('reads, computes and updates over two ps, and starts no TensorFlow server', async () => {
+  const [w, b] = [variable(0, 'w', 3), variable(1, 'b', 3)];
+  await session.run([w.assign, b.assign], {
+    feeds: [
+      [w.value, [1, 2, 3]],
+      [b.value, [10, 20, 30]],
+    ],
+  });
+  const sum = graph.asDefault(() => raw.addV2(w.read, b.read));
+  const update = w.add(sum);
+  expect((await session.run([sum, update]))[0].toArray()).toEqual([11, 22, 33]);
+  expect((await session.run(w.read)).toArray()).toEqual([12, 24, 36]);
+  for (const server of servers.values())
+    expect(server.task.member(server.task.task)?.serverAddress).toBeNull();
+});
+
+it('sends large tensors both ways', async () => {
+  const size = 3_000_000;
+  const v = variable(0, 'large', size);
+  const data = Float32Array.from({ length: size }, (_, i) => i % 1000);
+  await session.run(v.assign, { feeds: [[v.value, data]] });
+  using back = (await session.run(v.read)) as Tensor<'float32'>;
+  expect(
+    Buffer.from(back.data.buffer, back.data.byteOffset, back.byteLength).equals(Buffer.from(data.buffer)),
+  ).toBe(true);
+});
+
+it('reports an error of another task with its code, op and task', async () => {
+  const missing = onPs(1, () =>
+    raw.readVariableOp(raw.varHandleOp({ dtype: 'float32', shape: [1], sharedName: 'none' }), {
+      dtype: 'float32',
+      name: 'read_none',
+    }),
+  );
+  await expect(session.run(missing)).rejects.toMatchObject({
+    code: 'SHOAL_TF_FAILED_PRECONDITION',
+    task: '/job:ps/task:1',
+    op: 'read_none',
+    hint: expect.stringContaining('has no value yet'),
+  });
+});
+
+it('cancels a stage that waits on another task, which then takes no element', async () => {
+  const { dequeue, enqueue, size } = onPs(0, () => {
+    const queue = raw.fifoQueueV2({ componentTypes: ['float32'], shapes: [[1]], sharedName: 'q' });
+    return {
+      dequeue: raw.queueDequeueV2(queue, { componentTypes: ['float32'] })[0] as Output,
+      enqueue: raw.queueEnqueueV2(queue, [constant([7])]),
+      size: raw.queueSizeV2(queue),
+    };
+  });
+  const stop = new AbortController();
+  const waiting = session.run(dequeue, { signal: stop.signal });
+  waiting.catch(() => {});
+  await session.run(size);
+  stop.abort('not needed any more');
+  await expect(waiting).rejects.toMatchObject({ code: 'SHOAL_ABORTED' });
+  // A slice of the wait ends within a second; the next one would take the element.
+  await new Promise((done) => setTimeout(done, 1500));
+  await session.run(enqueue);
+  expect((await session.run(size)).number()).toBe(1);
+  expect((await session.run(dequeue)).toArray()).toEqual([7]);
+  await expect(session.run(dequeue, { timeoutMs: 300 })).rejects.toMatchObject({
+    code: 'SHOAL_TF_DEADLINE_EXCEEDED',
+  });
+});
+
+it('fails immediately with UNAVAILABLE and the name of a ps that is gone', async () => {
+  const w = variable(1, 'w', 1);
+  await session.run(w.assign, { feeds: [[w.value, [1]]] });
+  const dequeue = onPs(1, () => {
+    const queue = raw.fifoQueueV2({ componentTypes: ['float32'], shapes: [[1]], sharedName: 'q2' });
+    return raw.queueDequeueV2(queue, { componentTypes: ['float32'] })[0] as Output;
+  });
+  const waiting = session.run(dequeue);
+  waiting.catch(() => {});
+  await session.run(w.read);
+  await servers.get(PS[1] as TaskId)?.close();
+  await expect(waiting).rejects.toMatchObject({
+    code: 'SHOAL_TF_UNAVAILABLE',
+    message: expect.stringContaining('/job:ps/task:1'),
+  });
+});
+
+it('rejects an op on another worker', async () => {
+  const elsewhere = graph.asDefault(() =>
+    graph.device('/job:worker/task:1', () => raw.identity(constant([1]))),
+  );
+  const stateful = graph.asDefault(() =>
+    graph.device('/job:worker/task:1', () => raw.placeholder({ dtype: 'float32', shape: [1] })),
+  );
+  await expect(session.run([elsewhere, stateful])).rejects.toMatchObject({
+    code: 'SHOAL_INVALID_ARGUMENT',
+    message: expect.stringContaining('/job:worker/task:1'),
+  });
+});
