@@ -31,6 +31,6 @@ export const SLOW_TESTS = [
   'src/job/summaries.test.ts',
   'src/layers/losses/losses.test.ts',
   'src/layers/metrics/metrics.test.ts',
-  'src/saved-model/{export,loader}.test.ts',
+  'src/saved-model/{export,load-large-model,loader}.test.ts',
   'src/train/sessions/event-files.test.ts',
 ];
