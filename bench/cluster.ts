@@ -1,5 +1,5 @@
 /** Between-graph asynchronous training: steps per second of all workers of a cluster on this machine. */
-import { runCluster } from './cluster/run-cluster.js';
+import { type ClusterRates, runCluster } from './cluster/run-cluster.js';
 import { type Benchmark, compare, type Side } from './harness.js';
 
 const ROUNDS = 3;
@@ -7,43 +7,69 @@ const WARM_SECONDS = 2;
 const SECONDS = 5;
 
 const MODELS = [
-  { id: 'linear', name: "scenario 000's model" },
-  { id: 'softmax', name: 'softmax regression, batch 100' },
-];
+  { id: 'linear', name: "scenario 000's model", goals: { grpc: [1, 1.5], direct: [3, 4] } },
+  { id: 'softmax', name: 'softmax regression, batch 100', goals: { grpc: [1, 1.5], direct: [2.5, 3] } },
+] as const;
 const SHAPES = [
   { ps: 1, workers: 1 },
   { ps: 2, workers: 3 },
 ];
+const ENGINES = ['grpc', 'direct'] as const;
+const INFLIGHT = [1, 3] as const;
+
+type Engine = (typeof ENGINES)[number];
 
 export const benchmark: Benchmark = {
   name: 'cluster',
-  about: 'steps per second of a cluster against between-graph tf.compat.v1 in Python',
-  async run(report) {
-    for (const { id, name } of MODELS) {
+  about: 'steps per second of a cluster, on both engines, against between-graph tf.compat.v1 in Python',
+  async run(report, _log, flags) {
+    const rounds = Number(flags.get('rounds') ?? ROUNDS);
+    for (const { id, name, goals } of MODELS) {
       for (const { ps, workers } of SHAPES) {
-        const plain: number[] = [];
-        const pipelined: number[] = [];
         const python: number[] = [];
-        for (let round = 0; round < ROUNDS; round++) {
-          plain.push(await stepsPerSecond('shoal', id, ps, workers, 1));
-          python.push(await stepsPerSecond('python', id, ps, workers, 1));
-          pipelined.push(await stepsPerSecond('shoal', id, ps, workers, 3));
+        const rows = ENGINES.flatMap((engine) =>
+          INFLIGHT.map((inflight, at) => ({
+            engine,
+            inflight,
+            goal: goals[engine][at] as number,
+            runs: [] as ClusterRates[],
+          })),
+        );
+        for (let round = 0; round < rounds; round++) {
+          python.push((await measure('python', id, ps, workers, 1)).rate);
+          for (const { engine, inflight, runs } of rows)
+            runs.push(await measure('shoal', id, ps, workers, inflight, engine));
         }
-        const where = `${name}, ${ps} ps + ${workers} workers`;
-        report(compare('cluster', where, 'steps/s', 'higher', plain, python, 1));
-        report(compare('cluster', `${where}, inflight 3`, 'steps/s', 'higher', pipelined, python, 1.5));
+        for (const { engine, inflight, goal, runs } of rows) {
+          const what = `${name}, ${ps} ps + ${workers} workers, ${engine}, ${inflight} in flight`;
+          const rates = runs.map(({ rate }) => rate);
+          report(compare('cluster', what, 'steps/s', 'higher', rates, python, goal));
+        }
+        const perStep = (engine: Engine) =>
+          rows
+            .filter((row) => row.engine === engine && row.inflight === 1)
+            .flatMap(({ runs }) =>
+              runs.flatMap(({ cpuMs, rate }) =>
+                cpuMs === undefined ? [] : [(1000 * cpuMs) / (rate * SECONDS)],
+              ),
+            );
+        const [direct, grpc] = [perStep('direct'), perStep('grpc')];
+        const where = `${name}, ${ps} ps + ${workers} workers, direct against grpc`;
+        if (direct.length > 0)
+          report(compare('cluster', where, 'µs of CPU per step', 'lower', direct, grpc, 1));
       }
     }
   },
 };
 
-async function stepsPerSecond(
+function measure(
   side: Side,
   model: string,
   ps: number,
   workers: number,
   inflight: number,
-): Promise<number> {
+  engine?: Engine,
+): Promise<ClusterRates> {
   const settings = { model, inflight, warm: WARM_SECONDS, seconds: SECONDS };
-  return (await runCluster({ side, program: 'cluster', ps, workers, settings })).rate;
+  return runCluster({ side, program: 'cluster', ps, workers, settings, ...(engine && { engine }) });
 }

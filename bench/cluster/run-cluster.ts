@@ -10,6 +10,8 @@ export interface ClusterRun {
   readonly program: string;
   readonly ps: number;
   readonly workers: number;
+  /** The engine of Shoal's tasks; default: Shoal's default. */
+  readonly engine?: 'direct' | 'grpc';
   /** The settings of the program. */
   readonly settings: Readonly<Record<string, unknown>>;
 }
@@ -33,12 +35,17 @@ export async function runCluster({
   program,
   ps,
   workers,
+  engine,
   settings,
 }: ClusterRun): Promise<ClusterRates> {
   const hosts = await localAddresses(ps + workers);
   const flags = [`--ps_hosts=${hosts.slice(0, ps)}`, `--worker_hosts=${hosts.slice(ps)}`];
   const [command, file] = commandOf(side, program);
-  const env = { ...environmentOf(settings), UV_THREADPOOL_SIZE: '16' };
+  const env = {
+    ...environmentOf(settings),
+    UV_THREADPOOL_SIZE: '16',
+    ...(engine && { SHOAL_ENGINE: engine }),
+  };
   const children: ChildProcess[] = [];
   const start = (job: string, index: number): ChildProcess => {
     const args = [file, `--job_name=${job}`, `--task_index=${index}`, ...flags];

@@ -91,8 +91,13 @@ export function runPlan(
       if (isOver) return;
       finish();
       for (const cancel of cancels.values()) cancel();
-      // Inputs of stages that are running are in use until these end.
       reject(error);
+    };
+    /** After a failure, when the last stage has ended: no stage will use what is left. */
+    const abandon = () => {
+      if (running > 0) return;
+      for (let tensor = plan.feeds; tensor < tensors.length; tensor++) tensors[tensor]?.dispose();
+      onEnded?.();
     };
     const onAbort = (event: Event) => fail(abortError(what, event.target as AbortSignal));
 
@@ -104,7 +109,7 @@ export function runPlan(
       if (isOver || error) {
         for (const output of outputs) output.dispose();
         if (error) fail(error);
-        if (running === 0) onEnded?.();
+        abandon();
         return;
       }
       outputs.forEach((output, i) => {
@@ -138,7 +143,7 @@ export function runPlan(
         if (isDone) throw error;
         running -= 1;
         fail(error);
-        if (running === 0) onEnded?.();
+        abandon();
       }
     };
 
