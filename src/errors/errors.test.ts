@@ -17,7 +17,7 @@ test.each([
   ['SHOAL_ADDRESS_IN_USE', EXIT.retry],
   ['SHOAL_WORKERS_LOST', EXIT.retry],
   ['SHOAL_ABORTED', EXIT.interrupted],
-  ['SHOAL_NAN', EXIT.error],
+  ['SHOAL_NAN', EXIT.usage],
 ] as const)('a program that fails with %s exits with %i', (code, exit) => {
   expect(exitCodeOf(new ShoalError(code, 'failed'))).toBe(exit);
 });

@@ -16,6 +16,8 @@ const EXIT_OF_CODE: Readonly<Partial<Record<ShoalCode, number>>> = {
   SHOAL_ABORTED: EXIT.interrupted,
   SHOAL_ADDRESS_IN_USE: EXIT.retry,
   SHOAL_CONFIG: EXIT.usage,
+  // The same values would fail again.
+  SHOAL_NAN: EXIT.usage,
   SHOAL_WORKERS_LOST: EXIT.retry,
 };
 

@@ -278,6 +278,11 @@ export function defineJob<
   if (!(stepTimeoutSecs > 0)) {
     throw invalid(`train.stepTimeoutSecs of job '${name}' must be above 0, it is ${stepTimeoutSecs}`);
   }
+  if (train.sync && onNan === 'stop') {
+    throw invalid(
+      `Job '${name}' trains synchronously: a worker that stops alone would block the others, so train.onNan must be 'fail' or 'ignore'`,
+    );
+  }
   if (train.sync && inflight > 1) {
     throw invalid(`Job '${name}' trains synchronously: its steps wait for each other, so inflight must be 1`);
   }

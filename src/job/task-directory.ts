@@ -12,6 +12,9 @@ export const jobDirectory = (job: string, dir?: string): string => resolve(dir ?
 export const taskDirectory = (home: string, role: string, index: number): string =>
   join(home, `${role}-${index}`);
 
+/** Whether a directory of a job, by its name, belongs to a task. */
+export const isTaskDirectory = (name: string): boolean => /^(chief|worker|ps|evaluator)-\d+$/.test(name);
+
 /** The directory of a process without a cluster. */
 export const localDirectory = (home: string): string => taskDirectory(home, 'worker', 0);
 

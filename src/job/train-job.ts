@@ -158,9 +158,12 @@ export async function trainJob(
       await stopSchedules();
       await waitForLastSteps(training.runner, { waitForOthers: !made.interrupted, log });
     }
-    await checkpoints?.end(made.step);
-    const exported = await exports?.end(made);
-    const interrupted = made.interrupted || (exports !== undefined && exported === undefined);
+    // Values that have become NaN must not replace the last good ones.
+    const hasDiverged = job.train.onNan === 'stop' && Number.isNaN(made.loss);
+    if (hasDiverged) log('the loss is NaN: the last values are neither saved nor exported');
+    else await checkpoints?.end(made.step);
+    const exported = hasDiverged ? undefined : await exports?.end(made);
+    const interrupted = made.interrupted || (exports !== undefined && exported === undefined && !hasDiverged);
     const outputs = interrupted && server ? {} : await outputsOf(training, parts, signal);
     await endHooks(training, hooks, coordinator, log);
     result = { ...made, interrupted, outputs, exported };
@@ -233,7 +236,8 @@ async function endHooks(
   log: (line: string) => void,
 ): Promise<void> {
   for (const hook of hooks) {
-    const ending = Promise.resolve(hook.end?.(runner));
+    // A hook may throw before it returns a promise.
+    const ending = Promise.resolve().then(() => hook.end?.(runner));
     await withDeadline(ending, `The end of ${hook.constructor.name}`, { timeoutMs: END_MS }).catch(
       (error: unknown) => log(`error while ending a hook: ${messageOf(error)}`),
     );

@@ -32,7 +32,11 @@ export function restoredPieces({ graphDef, saverDef }: MetaGraphDef, index: Bund
   const restore = [...reach(nodes, [saverDef.restoreOpName])].flatMap((name) => nodes.get(name) ?? []);
   // A reference variable copies a value that is fed, but takes over one that RestoreV2 returns.
   if (restore.some(({ op }) => op === 'Assign')) return [];
-  return restore.flatMap((node) => (node.op === 'RestoreV2' ? (piecesOf(node, nodes, index) ?? []) : []));
+  // An op may restore from another file, such as a checkpoint that the model starts from.
+  const filename = edgeOf(saverDef.filenameTensorName).node;
+  const isRestore = ({ op, input }: NodeDef) =>
+    op === 'RestoreV2' && edgeOf(input[0] ?? '').node === filename;
+  return restore.flatMap((node) => (isRestore(node) ? (piecesOf(node, nodes, index) ?? []) : []));
 }
 
 function piecesOf(

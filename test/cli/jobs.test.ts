@@ -69,7 +69,7 @@ test('--set, --last-step and --fresh change one run; a finished job is not start
   expect(again).toMatchObject({
     code: 0,
     stdout:
-      'job saved is finished: its newest checkpoint, model.ckpt-3, is at its last step (3)\n' +
+      'job saved is finished: its newest checkpoint, model.ckpt-3, has reached its last step (3)\n' +
       'to train further: --last-step 6; to start over: --fresh\n',
   });
   const further = await run('--last_step', '6', '--set=goal=5', '--ps', '1', '--workers', '1');

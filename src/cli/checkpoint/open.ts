@@ -196,9 +196,10 @@ function homesIn(parent: string, job: string | undefined): readonly string[] {
   const saved = ran.filter((dir) => blobDirectories(dir).some(hasManifests) || isRunning(dir));
   const homes = saved.length > 0 ? saved : ran;
   if (job === undefined || homes.length <= 1) return homes;
-  return homes.filter(
-    (dir) => basename(dir) === job || blobDirectories(dir).some((blobs) => isDirectory(join(blobs, job))),
-  );
+  // A job may also have run with --dir in a directory of another name.
+  const named = homes.filter((dir) => basename(dir) === job);
+  if (named.length > 0) return named;
+  return homes.filter((dir) => blobDirectories(dir).some((blobs) => isDirectory(join(blobs, job))));
 }
 
 function over(

@@ -81,7 +81,8 @@ export class Progress {
   }
 
   start(): void {
-    this.#running = this.#loop();
+    // Progress is not worth a failure.
+    this.#running = this.#loop().catch(() => {});
   }
 
   async stop(): Promise<void> {

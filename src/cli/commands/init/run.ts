@@ -1,9 +1,10 @@
 /** `shoal init`: creates a project. */
-import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
+import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { basename, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { CommandContext } from '@stricli/core';
 import { ShoalError } from '../../../errors/errors.js';
+import { makeDirectory } from '../../../files/directories.js';
 import { projectFiles } from './project.js';
 
 const PACKAGE = new URL('../../../../', import.meta.url);
@@ -15,7 +16,7 @@ export async function runInit(
 ): Promise<void> {
   const target = resolve(directory);
   const name = projectName(basename(target));
-  await mkdir(target, { recursive: true });
+  await makeDirectory(target);
   if ((await readdir(target)).length > 0) {
     throw new ShoalError('SHOAL_ALREADY_EXISTS', `${target} is not empty`, {
       hint: 'Choose another name, or remove its files.',
@@ -27,6 +28,7 @@ export async function runInit(
     `created ${target}\n\n` +
       `  cd ${directory}\n` +
       '  npm install\n' +
+      '  npx shoal setup        fetch the TensorFlow library, once per machine\n' +
       '  npm start              train in one process\n' +
       '  npm run cluster        train on a local cluster of 1 ps and 2 workers\n',
   );

@@ -41,7 +41,7 @@ export async function runJobCommand(this: ShoalContext, flags: RunFlags, file: s
     const kept = startFresh(job, home);
     if (kept !== undefined) logAs('shoal')(`starting over; the former run is kept in ${kept}`);
   }
-  const finished = await describeFinished(job, { home, file });
+  const finished = flags.fresh || flags.evaluator ? undefined : await describeFinished(job, home);
   if (finished) {
     finished.forEach(logAs('shoal'));
     return;
