@@ -8,6 +8,7 @@ import type { Graph } from '../graph/graph.js';
 import type { Operation, Output } from '../graph/operation.js';
 import { planFeeds } from '../session/feeds.js';
 import { type Fetches, type FetchResult, planFetches } from '../session/fetches.js';
+import { checkTimeout } from '../session/native-call.js';
 import type { Runner } from '../session/runner.js';
 import type { RunOptions } from '../session/session.js';
 import { partition } from './partition/partition.js';
@@ -18,6 +19,8 @@ export interface DirectSessionOptions {
   readonly graph: Graph;
   readonly placement: Placement;
   readonly runnerOf: (task: string) => StageRunner;
+  /** Called for each run that has failed while stages of it are running. Default: none. */
+  readonly onFailed?: (ended: Promise<void>) => void;
 }
 
 export class DirectSession implements Runner {
@@ -53,7 +56,13 @@ export class DirectSession implements Runner {
     const targets = options.targets ? [...new Set([...wanted.targets, ...options.targets])] : wanted.targets;
     const runnable = this.#planFor(wanted.outputs, targets, fed);
     const tensors = feeds.map(({ tensor }) => tensor);
-    const { timeoutMs, signal, onBegun } = options;
+    const { timeoutMs, signal, onBegun, onMetadata } = options;
+    checkTimeout(timeoutMs);
+    if (onMetadata) {
+      throw new ShoalError('SHOAL_UNSUPPORTED', 'The direct engine does not trace runs', {
+        hint: "Profile with engine: 'grpc', or in one process.",
+      });
+    }
     let onEnded: (() => void) | undefined;
     if (onBegun)
       onBegun(
@@ -62,11 +71,13 @@ export class DirectSession implements Runner {
         }),
       );
     const what = describeRun(wanted.outputs, targets);
-    return runPlan(runnable, tensors, this.#options.runnerOf, {
+    const { runnerOf, onFailed } = this.#options;
+    return runPlan(runnable, tensors, runnerOf, {
       what,
       ...(timeoutMs !== undefined && { timeoutMs }),
       signals: signal ? [signal, this.#closing.signal] : [this.#closing.signal],
       ...(onEnded && { onEnded }),
+      ...(onFailed && { onFailed }),
     }).then((values) => wanted.assemble(values, tensors));
   }
 

@@ -36,8 +36,12 @@ export interface PlanRunOptions {
   readonly signals?: readonly AbortSignal[];
   /** Called when no stage of the run is running any more, which may be after the run has failed. */
   readonly onEnded?: () => void;
+  /** Called when the run has failed while stages are running; `ended` resolves when they have ended. */
+  readonly onFailed?: (ended: Promise<void>) => void;
 }
 
+/** A longer timer would fire immediately. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
 /** How long the stages may take to end by themselves after the deadline. */
 const GRACE_MS = 250;
 
@@ -59,7 +63,7 @@ export function runPlan(
   { plan, next, uses }: RunnablePlan,
   feeds: readonly Tensor[],
   runnerOf: (task: string) => StageRunner,
-  { what, timeoutMs, signals = [], onEnded }: PlanRunOptions,
+  { what, timeoutMs, signals = [], onEnded, onFailed }: PlanRunOptions,
 ): Promise<Tensor[]> {
   return new Promise((resolve, reject) => {
     const aborted = signals.find((signal) => signal.aborted);
@@ -77,6 +81,7 @@ export function runPlan(
     let left = stages.length;
     let running = 0;
     let isOver = false;
+    let onAbandoned: (() => void) | undefined;
 
     const finish = () => {
       isOver = true;
@@ -91,12 +96,20 @@ export function runPlan(
       if (isOver) return;
       finish();
       for (const cancel of cancels.values()) cancel();
+      if (running > 0) {
+        onFailed?.(
+          new Promise((resolve) => {
+            onAbandoned = resolve;
+          }),
+        );
+      }
       reject(error);
     };
     /** After a failure, when the last stage has ended: no stage will use what is left. */
     const abandon = () => {
       if (running > 0) return;
       for (let tensor = plan.feeds; tensor < tensors.length; tensor++) tensors[tensor]?.dispose();
+      onAbandoned?.();
       onEnded?.();
     };
     const onAbort = (event: Event) => fail(abortError(what, event.target as AbortSignal));
@@ -148,7 +161,7 @@ export function runPlan(
     };
 
     for (const signal of signals) signal.addEventListener('abort', onAbort, { once: true });
-    if (timeoutMs !== undefined && Number.isFinite(timeoutMs)) {
+    if (timeoutMs !== undefined && timeoutMs + GRACE_MS <= LONGEST_TIMER_MS) {
       timer = setTimeout(() => fail(deadlineError(what, timeoutMs)), timeoutMs + GRACE_MS);
     }
     if (left === 0) {

@@ -63,7 +63,11 @@ export interface Callable<F> {
 
 /** A run of given outputs, for values that are tensors already. @internal */
 export interface PreparedRun {
-  run(values: readonly Tensor[], options?: Pick<RunOptions, 'timeoutMs' | 'signal'>): Promise<Tensor[]>;
+  /** `isPatient`: waits until TensorFlow has ended the run, however long after its timeout. */
+  run(
+    values: readonly Tensor[],
+    options?: Pick<RunOptions, 'timeoutMs' | 'signal'> & { readonly isPatient?: boolean },
+  ): Promise<Tensor[]>;
   /** Synchronous: blocks the event loop. */
   sync(values: readonly Tensor[]): Tensor[];
 }
@@ -232,7 +236,8 @@ export class Session {
     return {
       run: (values, options = {}) => {
         try {
-          return this.#start(call, plan, bind(values), options) as Promise<Tensor[]>;
+          const { isPatient = false } = options;
+          return this.#start(call, plan, bind(values), options, isPatient) as Promise<Tensor[]>;
         } catch (error) {
           return Promise.reject(error);
         }
@@ -254,7 +259,13 @@ export class Session {
     };
   }
 
-  #start(call: Call, plan: FetchPlan, feeds: readonly Feed[], options: RunOptions): Promise<unknown> {
+  #start(
+    call: Call,
+    plan: FetchPlan,
+    feeds: readonly Feed[],
+    options: RunOptions,
+    isPatient = false,
+  ): Promise<unknown> {
     const session = this.#pointer();
     if (isEmpty(call)) return Promise.resolve(plan.assemble([], tensorsOf(feeds)));
     const run = new NativeRun(call, feeds, options);
@@ -282,7 +293,8 @@ export class Session {
         done(null, value, () => dispose(values));
       });
     };
-    return nativeCall(what, withGrace(options), { start, drop: () => run.drop() });
+    const wait = isPatient ? { signal: options.signal } : withGrace(options);
+    return nativeCall(what, wait, { start, drop: () => run.drop() });
   }
 
   #trackNative(what: string): { running: Promise<void>; returned: () => void } {

@@ -54,6 +54,10 @@ const onPs = <T>(index: number, body: () => T): T =>
   graph.asDefault(() => graph.device(`/job:ps/task:${index}`, body));
 const constant = (values: number[]): Output =>
   graph.op('Const', [], { dtype: 'float32', value: Tensor.of(values, { dtype: 'float32' }) }).output();
+const constantInt = (value: number): Output<'int32'> =>
+  graph
+    .op('Const', [], { dtype: 'int32', value: Tensor.of(value, { dtype: 'int32' }) })
+    .output() as Output<'int32'>;
 const variable = (index: number, name: string, size: number) =>
   onPs(index, () => {
     const handle = raw.varHandleOp({ dtype: 'float32', shape: [size], sharedName: name });
@@ -161,4 +165,35 @@ it('rejects an op on another worker', async () => {
     code: 'SHOAL_INVALID_ARGUMENT',
     message: expect.stringContaining('/job:worker/task:1'),
   });
+});
+
+it('keeps the strings that a queue on another task got', async () => {
+  const { enqueue, dequeue, value } = onPs(0, () => {
+    const queue = raw.fifoQueueV2({ componentTypes: ['string'], shapes: [[]], sharedName: 'strings' });
+    const value = graph.device('/job:worker/task:0', () =>
+      raw.placeholder({ dtype: 'string', shape: [null] }),
+    );
+    return {
+      value,
+      enqueue: raw.queueEnqueueManyV2(queue, [value]),
+      dequeue: raw.queueDequeueManyV2(queue, constantInt(8), { componentTypes: ['string'] })[0] as Output,
+    };
+  });
+  const texts = Array.from({ length: 8 }, (_, i) => `a text that is too long to be stored inline: ${i}`);
+  await session.run(enqueue, { feeds: [[value, texts]] });
+  // Other strings may get the memory of the fed ones.
+  for (let round = 0; round < 20; round++) {
+    await session.run(enqueue, { feeds: [[value, texts.map((text) => text.toUpperCase())]] });
+    if (round > 0) await session.run(dequeue);
+    else expect((await session.run(dequeue)).toArray()).toEqual(texts);
+  }
+});
+
+it('rejects a tensor that is fed twice', async () => {
+  const w = variable(0, 'twice', 1);
+  const feeds: [Output, number[]][] = [
+    [w.value, [1]],
+    [w.value, [2]],
+  ];
+  await expect(session.run(w.assign, { feeds })).rejects.toMatchObject({ code: 'SHOAL_INVALID_ARGUMENT' });
 });

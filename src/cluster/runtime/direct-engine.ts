@@ -3,14 +3,14 @@
  * connection is an upgraded request to the agent, so there is no other port and no other authentication.
  */
 
-import { sleep } from '../../async/deadline.js';
+import { withDeadline } from '../../async/deadline.js';
 import { DirectSession } from '../../engine/direct-session.js';
 import { StageHost } from '../../engine/host/stage-host.js';
 import type { Placement } from '../../engine/partition/placement.js';
 import { RemoteStages } from '../../engine/remote/remote-stages.js';
 import { StageService } from '../../engine/remote/stage-service.js';
 import type { StageRunner } from '../../engine/run-plan.js';
-import { invalid, messageOf, ShoalError } from '../../errors/errors.js';
+import { firstLineOf, invalid, isShoalError, ShoalError } from '../../errors/errors.js';
 import type { DeviceSpec } from '../../graph/device.js';
 import type { Graph } from '../../graph/graph.js';
 import type { ConfigProto } from '../../proto/generated/config_pb.js';
@@ -25,7 +25,7 @@ const CONNECT_MS = 5000;
 interface Link {
   /** The incarnation of the peer: a replaced task needs a new connection. */
   readonly nonce: string;
-  readonly opening: Promise<RemoteStages>;
+  readonly opening: Promise<void>;
   stages: RemoteStages | undefined;
 }
 
@@ -38,9 +38,10 @@ export class DirectEngine implements Engine {
   readonly #services = new Set<StageService>();
   readonly #links = new Map<string, Link>();
   readonly #stopServing: () => void;
+  readonly #unsubscribe: () => void;
   #host: StageHost | undefined;
-  /** Stages of this task's own runs. */
-  #running = 0;
+  /** Failed runs of which stages are still running, on this task or others. */
+  readonly #failed = new Set<Promise<void>>();
 
   constructor(task: ClusterTask, psTasks: readonly TaskId[]) {
     this.#task = task;
@@ -54,6 +55,10 @@ export class DirectEngine implements Engine {
         onClose: () => this.#services.delete(service),
       });
       this.#services.add(service);
+    });
+    // A frozen peer keeps its connection open: its runs end when it counts as lost.
+    this.#unsubscribe = task.events.on('*', (event) => {
+      if (event.type === 'lost' || event.type === 'left') this.#links.get(event.member.task)?.stages?.close();
     });
   }
 
@@ -75,18 +80,16 @@ export class DirectEngine implements Engine {
     const host = this.#hostWith(config);
     await Promise.all(ps.map((member) => this.#connect(member, { timeoutMs, signal })));
     const local: StageRunner = {
-      start: (stage, inputs, limitMs, done) => {
-        const hosted = host.register(stage.hash, stage.spec);
-        this.#running += 1;
-        return hosted.start(inputs, limitMs, (error, outputs) => {
-          this.#running -= 1;
-          done(error, outputs);
-        });
-      },
+      start: (stage, inputs, limitMs, done) =>
+        host.register(stage.hash, stage.spec).start(inputs, limitMs, done),
     };
     const { task: self } = this.#task;
     const runnerOf = (task: string): StageRunner => (task === self ? local : this.#linked(task));
-    return new DirectSession({ graph, placement: this.#placement(), runnerOf });
+    const onFailed = (ended: Promise<void>) => {
+      this.#failed.add(ended);
+      void ended.then(() => this.#failed.delete(ended));
+    };
+    return new DirectSession({ graph, placement: this.#placement(), runnerOf, onFailed });
   }
 
   #linked(task: string): StageRunner {
@@ -95,19 +98,27 @@ export class DirectEngine implements Engine {
     throw new ShoalError('SHOAL_TF_UNAVAILABLE', `${task} is not connected`, { task });
   }
 
+  /** The connection to a member, opened if there is none. Others may wait for it too: the signal ends this wait only. */
   #connect(
-    member: Member,
-    wait: Pick<OpenSessionOptions, 'timeoutMs' | 'signal'> = {},
-  ): Promise<RemoteStages> {
-    const { task, nonce } = member;
-    const known = this.#links.get(task);
-    if (known && known.nonce === nonce && !known.stages?.closed) return known.opening;
-    known?.stages?.close();
-    const opening = this.#open(task, wait);
-    const link: Link = { nonce, opening, stages: undefined };
+    { task, nonce }: Member,
+    { timeoutMs = CONNECT_MS, signal }: Pick<OpenSessionOptions, 'timeoutMs' | 'signal'> = {},
+  ): Promise<void> {
+    let link = this.#links.get(task);
+    if (!link || link.nonce !== nonce || link.stages?.closed) {
+      link?.stages?.close();
+      link = this.#link(task, nonce);
+    }
+    return withDeadline(link.opening, `Connecting to ${task}`, { timeoutMs, signal });
+  }
+
+  #link(task: TaskId, nonce: string): Link {
+    const opened = this.#open(task);
+    const link: Link = { nonce, opening: opened.then(() => {}), stages: undefined };
     this.#links.set(task, link);
-    opening.then(
+    opened.then(
       (stages) => {
+        // It was replaced meanwhile, or the task has left.
+        if (this.#links.get(task) !== link) stages.close();
         link.stages = stages;
       },
       () => {
@@ -115,23 +126,22 @@ export class DirectEngine implements Engine {
         if (this.#links.get(task) === link) this.#links.delete(task);
       },
     );
-    return opening;
+    return link;
   }
 
-  async #open(
-    task: TaskId,
-    { timeoutMs = CONNECT_MS, signal }: Pick<OpenSessionOptions, 'timeoutMs' | 'signal'>,
-  ): Promise<RemoteStages> {
+  async #open(task: TaskId): Promise<RemoteStages> {
     try {
-      const { socket, head, label } = await this.#task.openStream(task, PROTOCOL, {
-        timeoutMs: Math.min(timeoutMs, CONNECT_MS),
-        ...(signal && { signal }),
-      });
+      const { socket, head, label } = await this.#task.openStream(task, PROTOCOL, { timeoutMs: CONNECT_MS });
       return new RemoteStages(socket, { task, label, head });
     } catch (cause) {
-      throw new ShoalError('SHOAL_TF_UNAVAILABLE', `no connection to ${task}: ${messageOf(cause)}`, {
+      // A retry does not help against wrong credentials.
+      if (isShoalError(cause, 'SHOAL_FORBIDDEN')) throw cause;
+      throw new ShoalError('SHOAL_TF_UNAVAILABLE', `no connection to ${task}: ${firstLineOf(cause)}`, {
         task,
         cause,
+        ...(isShoalError(cause, 'SHOAL_NOT_FOUND') && {
+          hint: 'All tasks of a cluster need the same engine: --engine=grpc or --engine=direct.',
+        }),
       });
     }
   }
@@ -154,19 +164,7 @@ export class DirectEngine implements Engine {
   }
 
   async settled({ timeoutMs }: { readonly timeoutMs: number }): Promise<void> {
-    const end = performance.now() + timeoutMs;
-    while (this.#running > 0) {
-      if (performance.now() >= end) {
-        throw new ShoalError(
-          'SHOAL_TIMEOUT',
-          `${this.#running} stages of failed steps still run after ${timeoutMs} ms`,
-          {
-            task: this.#task.task,
-          },
-        );
-      }
-      await sleep(10);
-    }
+    await withDeadline(Promise.all(this.#failed), 'Waiting for the end of failed steps', { timeoutMs });
   }
 
   sessionConfig(): never {
@@ -178,7 +176,10 @@ export class DirectEngine implements Engine {
   /** Ends all connections. The session ends with the process: threads of its datasets may be running. */
   async close(): Promise<void> {
     this.#stopServing();
-    for (const { stages } of this.#links.values()) stages?.close();
+    this.#unsubscribe();
+    const links = [...this.#links.values()];
+    this.#links.clear();
+    for (const { stages } of links) stages?.close();
     for (const service of this.#services) service.close();
   }
 }

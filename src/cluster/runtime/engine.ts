@@ -37,8 +37,8 @@ export interface Engine {
   openSession(graph: Graph, ps: readonly Member[], options: OpenSessionOptions): Promise<EngineSession>;
   openLocal(): LocalSession;
   /**
-   * Resolves when no part of a failed run is still running in this process: it could consume input that belongs to
-   * later runs. Rejects after `timeoutMs`.
+   * Resolves when no part of a failed run is still running: it could consume input, or a token, that belongs to later
+   * runs. Rejects after `timeoutMs`.
    */
   settled(options: { readonly timeoutMs: number }): Promise<void>;
   /** The configuration of a TensorFlow session over the ps; throws if the engine has none. */

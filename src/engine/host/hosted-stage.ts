@@ -1,8 +1,7 @@
 /**
  * A stage in the session of a task. A cheap stage runs immediately, on the calling thread. Any other runs on a thread
  * of the pool, so that it does not block the rest. A stage that waits runs in slices, since TensorFlow cannot cancel a
- * run: between two slices a cancelled one ends. An op that waits has no effect until it succeeds, so it can be run
- * again.
+ * run: between two slices a cancelled one ends. Its op has no effect until it succeeds, so it can be run again.
  */
 import { isShoalError, ShoalError } from '../../errors/errors.js';
 import type { Operation, Output } from '../../graph/operation.js';
@@ -83,7 +82,7 @@ export class HostedStage {
     let isCancelled = false;
     const slice = () => {
       const left = end - performance.now();
-      this.#prepared.run(values, { timeoutMs: Math.max(1, Math.min(SLICE_MS, left)) }).then(
+      this.#prepared.run(values, { timeoutMs: Math.max(1, Math.min(SLICE_MS, left)), isPatient: true }).then(
         (outputs) => done(undefined, outputs),
         (error: unknown) => {
           const isOver = !isShoalError(error, 'SHOAL_TF_DEADLINE_EXCEEDED') || performance.now() >= end;

@@ -6,13 +6,13 @@
 import { ShoalError } from '../../errors/errors.js';
 import type { Operation } from '../../graph/operation.js';
 import type { NeededOps } from './needed.js';
-import { waits } from './op-kinds.js';
+import { isAtomic, waits } from './op-kinds.js';
 import { UnionFind } from './union-find.js';
 
 export interface StageOps {
   readonly task: string;
   readonly ops: readonly Operation[];
-  /** The only op of the stage waits for other runs. */
+  /** The only op of the stage waits for other runs, and has no effect until it succeeds. */
   readonly waits: boolean;
 }
 
@@ -45,7 +45,7 @@ export function assignStages(
   const byKey = new Map<string, { task: string; level: number; waits: boolean; ops: Set<Operation> }>();
   for (const { ops, task, level, isolated } of order) {
     const key = JSON.stringify([level, task, isolated ? ops[0]?.name : null]);
-    const stage = byKey.get(key) ?? { task, level, waits: isolated, ops: new Set() };
+    const stage = byKey.get(key) ?? { task, level, waits: isolated && ops.every(isAtomic), ops: new Set() };
     byKey.set(key, stage);
     for (const op of ops) stage.ops.add(op);
   }

@@ -104,9 +104,10 @@ export class NeededOps {
   }
 
   #computeCost(op: Operation): number {
-    if (isHandle(op)) return 1;
     // Inside a loop a control edge puts the op into the loop's frame.
-    if (this.#region.has(op) || !isSmallAndPure(op)) return Number.POSITIVE_INFINITY;
+    if (this.#region.has(op)) return Number.POSITIVE_INFINITY;
+    if (isHandle(op)) return 1;
+    if (!isSmallAndPure(op)) return Number.POSITIVE_INFINITY;
     let cost = 1;
     for (const input of op.inputs) {
       if (this.#fed.has(input) || isHandle(input.op)) return Number.POSITIVE_INFINITY;

@@ -16,9 +16,14 @@ export const closesLoop = (op: Operation): boolean => /^(Ref)?NextIteration$/.te
 
 /** Ops that wait for other runs: a queue's elements or its capacity, or the gradients of other workers. */
 const WAITS =
-  /^(Queue(Dequeue|Enqueue)\w*|(Sparse)?(Resource)?AccumulatorTakeGradient|BarrierTakeMany|ReaderRead\w*)$/;
+  /^(Queue(Dequeue|Enqueue)\w*|(Sparse|Resource)?AccumulatorTakeGradient|BarrierTakeMany|ReaderRead\w*)$/;
 
 export const waits = (op: Operation): boolean => WAITS.test(op.type);
+
+/** Those that take effect completely or not at all; an op on many elements keeps some of them when it is cancelled. */
+const ATOMIC = /^(Queue(Dequeue|Enqueue)(V2)?|(Sparse|Resource)?AccumulatorTakeGradient)$/;
+
+export const isAtomic = (op: Operation): boolean => ATOMIC.test(op.type);
 
 /**
  * Creates, or finds by name, an object that the session holds. Every stage gets a copy of the op instead of its

@@ -3,7 +3,7 @@
  * graph get the same stages, whatever their own names.
  */
 import { createHash } from 'node:crypto';
-import { ShoalError } from '../../errors/errors.js';
+import { invalid, ShoalError } from '../../errors/errors.js';
 import { Graph } from '../../graph/graph.js';
 import type { Operation, Output } from '../../graph/operation.js';
 import type { GraphDef } from '../../proto/generated/graph_pb.js';
@@ -24,6 +24,7 @@ export function partition(graph: Graph, request: RunRequest, placement: Placemen
   const { stages, stageOf } = assignStages(anchored, needed, taskOf, self);
 
   const tensors = new Map<Output, number>(feeds.map((output, at) => [output, at]));
+  if (tensors.size !== feeds.length) throw invalid('A tensor is fed twice');
   const exported = stages.map((): Output[] => []);
   const exportOutput = (output: Output): number => {
     const known = tensors.get(output);
@@ -56,6 +57,8 @@ export function partition(graph: Graph, request: RunRequest, placement: Placemen
     };
     const built = buildStageGraph({
       ops,
+      task,
+      taskOf: (op) => taskOf.get(op),
       exported: exported[at]!.map((output) => ({ output, serialized: serialized.has(output) })),
       incoming,
       needed,

@@ -14,7 +14,7 @@ export interface StageSpec {
   readonly outputs: readonly string[];
   /** Ops to run in addition to the outputs. */
   readonly targets: readonly string[];
-  /** The stage consists of one op that waits for other runs, such as a dequeue. */
+  /** The stage consists of one op that waits for other runs, such as a dequeue, and can be run again until it succeeds. */
   readonly waits: boolean;
 }
 

@@ -37,6 +37,8 @@ export interface StageGraph {
 
 export interface StageParts {
   readonly ops: readonly Operation[];
+  readonly task: string;
+  readonly taskOf: (op: Operation) => string | undefined;
   /** Outputs that other stages or the caller need. */
   readonly exported: readonly Incoming[];
   /** Whether a tensor from elsewhere is serialized; throws if it cannot be sent. */
@@ -55,9 +57,10 @@ export function buildStageGraph(parts: StageParts): StageGraph {
   const used = new Set<Operation>();
   const incoming = new Map<
     Output,
-    { readonly name: string; readonly entry: Incoming; readonly at: number }
+    { readonly name: string; readonly entry: Incoming; readonly placeholder: string }
   >();
-  const names = new Set(ops.map(({ name }) => name));
+  // Any of them may be copied into the stage.
+  const names = new Set(needed.ops.map(({ name }) => name));
   const fresh = (base: string) => {
     let name = base;
     for (let n = 1; names.has(name); n++) name = `${base}.${n}`;
@@ -73,6 +76,8 @@ export function buildStageGraph(parts: StageParts): StageGraph {
         return `${op.name}:${index}`;
       }
       if (needed.isCopied(op)) {
+        if (isHandle(op) && parts.taskOf(op) !== parts.task)
+          throw cannotDivide(consumer, `it reads '${op.name}', which is on ${parts.taskOf(op)}`);
         copy(op);
         return `${op.name}:${index}`;
       }
@@ -96,8 +101,12 @@ export function buildStageGraph(parts: StageParts): StageGraph {
     if (entry.serialized) {
       name = fresh(`parsed.${at}`);
       nodes.push(node(name, 'ParseTensor', [placeholder], { out_type: typeAttr(dtypeNumber(input.dtype)) }));
+    } else if (input.dtype === 'string') {
+      // The memory of a fed string is freed after the run, but queues and tables keep what they get: they need a copy.
+      name = fresh(`owned.${at}`);
+      nodes.push(node(name, 'StringJoin', [placeholder], { N: intAttr(1) }));
     }
-    incoming.set(input, { name, entry, at });
+    incoming.set(input, { name, entry, placeholder });
     return name;
   };
 
@@ -112,7 +121,6 @@ export function buildStageGraph(parts: StageParts): StageGraph {
   const copy = (op: Operation): void => {
     if (copied.has(op)) return;
     copied.add(op);
-    names.add(op.name);
     add(op, []);
   };
 
@@ -136,7 +144,7 @@ export function buildStageGraph(parts: StageParts): StageGraph {
   return {
     bytes: toBinary(GraphDefSchema, graph),
     incoming: arguments_.map(({ entry }) => entry),
-    inputs: arguments_.map(({ at }) => `input.${at}`),
+    inputs: arguments_.map(({ placeholder }) => placeholder),
     outputs,
     targets,
   };
@@ -194,6 +202,7 @@ function node(name: string, op: string, input: string[], attr: NodeDef['attr']):
   return create(NodeDefSchema, { name, op, input, attr });
 }
 
+const intAttr = (value: number) => create(AttrValueSchema, { value: { case: 'i', value: BigInt(value) } });
 const typeAttr = (number: number) => create(AttrValueSchema, { value: { case: 'type', value: number } });
 
 function shapeAttr(shape: PartialShape) {

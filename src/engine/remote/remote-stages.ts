@@ -47,6 +47,8 @@ export class RemoteStages implements StageRunner {
       },
       head,
     );
+    // Only runs keep the process alive.
+    this.#connection.unref();
   }
 
   get closed(): boolean {
@@ -78,6 +80,7 @@ export class RemoteStages implements StageRunner {
     const id = this.#nextCall;
     this.#nextCall = (id + 1) % 2 ** 32;
     this.#connection.send({ kind: KIND.run, id, head: encodeRun(number, timeoutMs), tensors: inputs });
+    if (this.#calls.size === 0) this.#connection.ref();
     this.#calls.set(id, { stage, done });
     return () => this.#connection.send({ kind: KIND.cancel, id, head: EMPTY, tensors: [] });
   }
@@ -89,6 +92,7 @@ export class RemoteStages implements StageRunner {
   #receive({ kind, id, head, tensors }: Message): void {
     const call = this.#calls.get(id);
     this.#calls.delete(id);
+    if (this.#calls.size === 0) this.#connection.unref();
     if (kind === KIND.failure && call) {
       call.done(decodeFailure(head, this.task), []);
       return;

@@ -140,10 +140,7 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
       await recoveryGuard.suspend(log);
       await leased?.quiet();
       await feeders?.stop();
-      if (leased || feeders)
-        await server?.engine
-          .settled({ timeoutMs: SETTLE_MS })
-          .catch((error: unknown) => log(messageOf(error)));
+      await server?.engine.settled({ timeoutMs: SETTLE_MS }).catch((error: unknown) => log(messageOf(error)));
     },
     onReady: async (again) => {
       await leased?.ready();
