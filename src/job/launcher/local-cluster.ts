@@ -209,13 +209,15 @@ class LocalCluster {
       if (uptimeMs >= steadyMs) task.restarts = 0;
       const run = { job: task.job, ending, uptimeMs, restarts: task.restarts };
       const verdict = judgeEnding(run, { maxRestarts, steadyMs });
-      if (this.#ending.signal.aborted || verdict.kind !== 'restart') return verdict;
+      const hasLeft = task.job === 'ps' && ending.code === EXIT.done;
+      if (this.#ending.signal.aborted || (verdict.kind !== 'restart' && !hasLeft)) return verdict;
       const waitMs = ending.code === EXIT.done ? LEAVE_MS : backoffMs(task.restarts, backoff);
       try {
         await sleep(waitMs, this.#ending.signal);
       } catch {
         return verdict;
       }
+      if (verdict.kind !== 'restart') return verdict;
       task.restarts++;
       const again = `restart ${task.restarts} of at most ${maxRestarts}`;
       this.#log(`${task.label} ${verdict.why}; ${again}${wipe ? ', with an empty directory' : ''}`);
