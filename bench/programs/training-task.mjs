@@ -12,7 +12,13 @@ export const settings = JSON.parse(process.env.BENCH);
 /** Trains the model of `build` on a worker, after its `init` op if it has one. A ps only serves. */
 export async function trainTask(build) {
   const { spec, task } = resolveConfig({ argv: process.argv.slice(2) });
-  const server = await ClusterServer.create({ spec, self: task, security: { kind: 'none' } });
+  const engine = process.env.SHOAL_ENGINE;
+  const server = await ClusterServer.create({
+    spec,
+    self: task,
+    security: { kind: 'none' },
+    ...(engine && { engine }),
+  });
   if (String(task).startsWith('/job:ps')) return;
   const graph = new Graph();
   const psTasks = server.psTasks.length;
