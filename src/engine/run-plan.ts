@@ -4,6 +4,7 @@
  */
 import { abortError } from '../async/deadline.js';
 import { ShoalError } from '../errors/errors.js';
+import { LONGEST_TIMER_MS } from '../session/native-call.js';
 import type { Tensor } from '../tensor/tensor.js';
 import type { StageDone } from './host/hosted-stage.js';
 import type { Plan, Stage } from './partition/plan.js';
@@ -40,8 +41,6 @@ export interface PlanRunOptions {
   readonly onFailed?: (ended: Promise<void>) => void;
 }
 
-/** A longer timer would fire immediately. */
-const LONGEST_TIMER_MS = 2 ** 31 - 1;
 /** How long the stages may take to end by themselves after the deadline. */
 const GRACE_MS = 250;
 
@@ -88,6 +87,11 @@ export function runPlan(
       if (timer !== undefined) clearTimeout(timer);
       for (const signal of signals) signal.removeEventListener('abort', onAbort);
     };
+    const succeed = () => {
+      finish();
+      resolve(plan.fetches.map((tensor) => tensors[tensor] as Tensor));
+      onEnded?.();
+    };
     const release = (tensor: number) => {
       users[tensor] = (users[tensor] as number) - 1;
       if (users[tensor] === 0) tensors[tensor]?.dispose();
@@ -130,9 +134,7 @@ export function runPlan(
       });
       left -= 1;
       if (left === 0) {
-        finish();
-        resolve(plan.fetches.map((tensor) => tensors[tensor] as Tensor));
-        onEnded?.();
+        succeed();
         return;
       }
       for (const later of next[at] as readonly number[]) {
@@ -165,9 +167,7 @@ export function runPlan(
       timer = setTimeout(() => fail(deadlineError(what, timeoutMs)), timeoutMs + GRACE_MS);
     }
     if (left === 0) {
-      finish();
-      resolve(plan.fetches.map((tensor) => tensors[tensor] as Tensor));
-      onEnded?.();
+      succeed();
       return;
     }
     for (let at = 0; at < stages.length && !isOver; at++) if (stages[at]?.after.length === 0) start(at);

@@ -5,6 +5,7 @@ import { fillBuffer } from '../native/buffer.js';
 import type { Pointer } from '../native/c-api.js';
 import { C } from '../native/library.js';
 import { type OpDef, OpDefSchema } from '../proto/generated/graph_pb.js';
+import type { Operation } from './operation.js';
 
 // Ops are registered in the library, not in a graph: one table per process.
 const registered = new Map<string, OpDef>();
@@ -19,6 +20,12 @@ export function opDef(graph: Pointer, type: string): OpDef {
     op: type,
     hint: 'Ops are named as in TensorFlow: MatMul, ReadVariableOp. A custom op needs its library loaded first.',
   });
+}
+
+/** Whether an op has no state and calls no function. */
+export function isPure({ graph, type }: Pick<Operation, 'graph' | 'type'>): boolean {
+  const { isStateful, attr } = opDef(graph.pointer, type);
+  return !isStateful && !attr.some((one) => one.type === 'func' || one.type === 'list(func)');
 }
 
 /** Whether the library has this op; otherwise it may be a function of a graph. */

@@ -3,7 +3,7 @@
  * simple ops that costs more than the ops themselves. Runs that block, use a resource other than a variable, or call a
  * function stay on the pool: such kernels need its threads.
  */
-import { opDef } from '../graph/op-def.js';
+import { isPure } from '../graph/op-def.js';
 import type { Operation } from '../graph/operation.js';
 
 const MOST_OPS = 16;
@@ -40,16 +40,10 @@ function needsOf(op: Operation): number {
 function countNeeds(last: Operation): number {
   const seen = new Set([last]);
   for (const op of seen) {
-    if (!isPlain(op)) return Number.POSITIVE_INFINITY;
+    if (!VARIABLE_OPS.has(op.type) && !isPure(op)) return Number.POSITIVE_INFINITY;
     for (const input of op.inputs) seen.add(input.op);
     for (const input of op.controlInputs) seen.add(input);
     if (seen.size > MOST_OPS) return Number.POSITIVE_INFINITY;
   }
   return seen.size;
-}
-
-function isPlain(op: Operation): boolean {
-  if (VARIABLE_OPS.has(op.type)) return true;
-  const { isStateful, attr } = opDef(op.graph.pointer, op.type);
-  return !isStateful && !attr.some(({ type }) => type === 'func' || type === 'list(func)');
 }

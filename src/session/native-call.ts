@@ -4,7 +4,7 @@ import { invalid, messageOf, ShoalError } from '../errors/errors.js';
 import { nativeCallQueue } from './native-call-queue.js';
 
 /** A longer timer would fire immediately. */
-const LONGEST_TIMER_MS = 2 ** 31 - 1;
+export const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 /** `value` is called if the caller still waits; otherwise `discard` frees the result. */
 export type Done = {

@@ -101,7 +101,7 @@ export class DirectEngine implements Engine {
   /** The connection to a member, opened if there is none. Others may wait for it too: the signal ends this wait only. */
   #connect(
     { task, nonce }: Member,
-    { timeoutMs = CONNECT_MS, signal }: Pick<OpenSessionOptions, 'timeoutMs' | 'signal'> = {},
+    { timeoutMs, signal }: Pick<OpenSessionOptions, 'timeoutMs' | 'signal'> = {},
   ): Promise<void> {
     let link = this.#links.get(task);
     if (!link || link.nonce !== nonce || link.stages?.closed) {
@@ -115,6 +115,8 @@ export class DirectEngine implements Engine {
     const opened = this.#open(task);
     const link: Link = { nonce, opening: opened.then(() => {}), stages: undefined };
     this.#links.set(task, link);
+    // Nobody may be waiting any more.
+    link.opening.catch(() => {});
     opened.then(
       (stages) => {
         // It was replaced meanwhile, or the task has left.

@@ -1,5 +1,5 @@
 /** Which stages run on the thread that asks for them: those whose ops cannot wait and handle little data. */
-import { opDef } from '../../graph/op-def.js';
+import { isPure } from '../../graph/op-def.js';
 import type { Operation } from '../../graph/operation.js';
 import { DTYPES } from '../../tensor/dtype.js';
 
@@ -15,7 +15,7 @@ export function isCheap(ops: Iterable<Operation>): boolean {
   const seen = new Set(ops);
   let bytes = 0;
   for (const op of seen) {
-    if (!isQuick(op)) return false;
+    if (!QUICK.test(op.type) && !isPure(op)) return false;
     for (const { dtype, shape } of op.outputs) {
       if (dtype === 'resource') continue;
       if (shape === null) return false;
@@ -28,10 +28,4 @@ export function isCheap(ops: Iterable<Operation>): boolean {
     if (seen.size > MOST_OPS || !(bytes <= MOST_BYTES)) return false;
   }
   return seen.size > 0;
-}
-
-function isQuick(op: Operation): boolean {
-  if (QUICK.test(op.type)) return true;
-  const { isStateful, attr } = opDef(op.graph.pointer, op.type);
-  return !isStateful && !attr.some(({ type }) => type === 'func' || type === 'list(func)');
 }

@@ -1,5 +1,5 @@
 /** The properties of ops that decide where a run may be divided. */
-import { opDef } from '../../graph/op-def.js';
+import { isPure, opDef } from '../../graph/op-def.js';
 import type { Operation, Output } from '../../graph/operation.js';
 
 const isRefArg = ({ isRef }: { readonly isRef: boolean }): boolean => isRef;
@@ -54,9 +54,7 @@ const MOST_ELEMENTS = 4096;
 /** Whether an op gives the same small value wherever it runs, if its inputs do. */
 export function isSmallAndPure(op: Operation): boolean {
   if (/^Placeholder/.test(op.type)) return false;
-  const { isStateful, attr } = defOf(op);
-  if (isStateful || attr.some(({ type }) => type === 'func' || type === 'list(func)')) return false;
-  return op.outputs.length > 0 && op.outputs.every(isSmall);
+  return isPure(op) && op.outputs.length > 0 && op.outputs.every(isSmall);
 }
 
 function isSmall({ dtype, shape }: Output): boolean {
