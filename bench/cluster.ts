@@ -1,6 +1,15 @@
-/** Between-graph asynchronous training: steps per second of all workers of a cluster on this machine. */
+/**
+ * Between-graph asynchronous training: steps per second of all workers of a cluster on this machine. Then the direct
+ * engine with mutual TLS against the same without.
+ *
+ * `--rounds=3`, `--models=linear,softmax`, `--shapes=1+1,2+3`; these are the defaults.
+ */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { initCerts, issueCert } from '../src/cluster/spec/certs.js';
 import { type ClusterRates, runCluster } from './cluster/run-cluster.js';
-import { type Benchmark, compare, type Side } from './harness.js';
+import { type Benchmark, compare, type Row, type Side } from './harness.js';
 
 const ROUNDS = 3;
 const WARM_SECONDS = 2;
@@ -24,8 +33,10 @@ export const benchmark: Benchmark = {
   about: 'steps per second of a cluster, on both engines, against between-graph tf.compat.v1 in Python',
   async run(report, _log, flags) {
     const rounds = Number(flags.get('rounds') ?? ROUNDS);
-    for (const { id, name, goals } of MODELS) {
-      for (const { ps, workers } of SHAPES) {
+    const models = flags.get('models')?.split(',') ?? MODELS.map(({ id }) => id);
+    const shapes = flags.get('shapes')?.split(',') ?? SHAPES.map(({ ps, workers }) => `${ps}+${workers}`);
+    for (const { id, name, goals } of MODELS.filter(({ id }) => models.includes(id))) {
+      for (const { ps, workers } of SHAPES.filter(({ ps, workers }) => shapes.includes(`${ps}+${workers}`))) {
         const python: number[] = [];
         const rows = ENGINES.flatMap((engine) =>
           INFLIGHT.map((inflight, at) => ({
@@ -55,12 +66,58 @@ export const benchmark: Benchmark = {
             );
         const [direct, grpc] = [perStep('direct'), perStep('grpc')];
         const where = `${name}, ${ps} ps + ${workers} workers, direct against grpc`;
-        if (direct.length > 0)
-          report(compare('cluster', where, 'µs of CPU per step', 'lower', direct, grpc, 1));
+        if (direct.length > 0) {
+          const row = compare('cluster', where, 'µs of CPU per step', 'lower', direct, grpc, 1);
+          report({ ...row, baselineName: 'grpc engine' });
+        }
+        const memory = (engine: Engine) =>
+          rows
+            .filter((row) => row.engine === engine && row.inflight === 1)
+            .flatMap(({ runs }) =>
+              runs.map(({ psMb, workerMb }) =>
+                Math.max(...[...psMb, ...workerMb].map((mb) => mb ?? Number.NaN)),
+              ),
+            );
+        const [own, other] = [memory('direct'), memory('grpc')];
+        if (![...own, ...other].some(Number.isNaN)) {
+          const row = compare('cluster', `${where}, peak of a task`, 'MB', 'lower', own, other, 1);
+          report({ ...row, baselineName: 'grpc engine' });
+        }
       }
     }
+    await tlsRows(report, rounds);
   },
 };
+
+/** With TLS at most 1.3 times slower. */
+const TLS_GOAL = 1 / 1.3;
+
+async function tlsRows(report: (row: Row) => void, rounds: number): Promise<void> {
+  const certs = await mkdtemp(join(tmpdir(), 'shoal-bench-'));
+  try {
+    await initCerts({ dir: certs });
+    await issueCert({ dir: certs, bearer: 'task' });
+    for (const { id, name } of MODELS) {
+      const [tls, plain]: [number[], number[]] = [[], []];
+      for (let round = 0; round < rounds; round++) {
+        plain.push((await measure('shoal', id, 2, 3, 1, 'direct')).rate);
+        tls.push((await measure('shoal', id, 2, 3, 1, 'direct', certs)).rate);
+      }
+      const row = compare(
+        'cluster',
+        `${name}, 2 ps + 3 workers, mutual TLS`,
+        'steps/s',
+        'higher',
+        tls,
+        plain,
+        TLS_GOAL,
+      );
+      report({ ...row, baselineName: 'without TLS' });
+    }
+  } finally {
+    await rm(certs, { recursive: true, force: true });
+  }
+}
 
 function measure(
   side: Side,
@@ -69,7 +126,8 @@ function measure(
   workers: number,
   inflight: number,
   engine?: Engine,
+  certs?: string,
 ): Promise<ClusterRates> {
-  const settings = { model, inflight, warm: WARM_SECONDS, seconds: SECONDS };
+  const settings = { model, inflight, warm: WARM_SECONDS, seconds: SECONDS, certs };
   return runCluster({ side, program: 'cluster', ps, workers, settings, ...(engine && { engine }) });
 }

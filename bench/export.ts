@@ -6,7 +6,8 @@
  * rows: one with Python's export as it is, and one that includes flushing its files.
  *
  * Shoal writes past the page cache, so the first load of an export reads from the disk. Python's loader leaves the files
- * in the page cache. Each load is therefore measured twice: with the files in the page cache, and evicted from it.
+ * in the page cache. Each load is therefore measured twice: with the files in the page cache, and evicted from it. A
+ * bare read of the files, in the same round, shows the limit of the disk.
  *
  * `--sizes=180,720` in MB, `--rounds=5`, `--dir=DIRECTORY` on the disk to measure. These are the defaults; DIRECTORY is
  * `.shoal`.
@@ -24,7 +25,7 @@ import {
   SIDES,
   type Side,
 } from './harness.js';
-import { evict, filesBelow, flushDisk, readIntoCache } from './probes/disk.js';
+import { bareReadMs, evict, filesBelow, flushDisk, readIntoCache } from './probes/disk.js';
 import { peakGrowth } from './probes/memory.js';
 
 const BENCH = 'export';
@@ -72,7 +73,7 @@ export const benchmark: Benchmark = {
     for (const mb of sizes) {
       const directory = await mkdtemp(join(parent, 'bench-export-'));
       try {
-        growths.push(await measure(mb, rounds, directory, report));
+        growths.push(await measure(mb, rounds, directory, report, log));
       } finally {
         await rm(directory, { recursive: true, force: true });
       }
@@ -92,10 +93,12 @@ async function measure(
   rounds: number,
   directory: string,
   report: (row: Row) => void,
+  log: (line: string) => void,
 ): Promise<number> {
   const clusters: Partial<Record<Side, BenchProcess[]>> = {};
   const found: Record<Side, Measurements> = { shoal: noMeasurements(), python: noMeasurements() };
   const loads = CACHES.map(() => ({ shoal: [] as number[], python: [] as number[] }));
+  const bareMs: number[] = [];
   const loaders = {
     shoal: new BenchProcess('shoal', 'load-saved-model'),
     python: new BenchProcess('python', 'load-saved-model'),
@@ -134,6 +137,8 @@ async function measure(
           if (round >= WARMUP_LOADS) loads[i]?.[side].push(ms);
         }
       }
+      const bare = await bareReadMs(await filesBelow(targets.shoal));
+      if (bare !== undefined && round >= WARMUP_LOADS) bareMs.push(bare);
       if (firsts.size !== 1)
         throw new Error(`the loaders predict different values: ${[...firsts].join(' and ')}`);
       for (const side of SIDES) await rm(targets[side], { recursive: true });
@@ -150,6 +155,12 @@ async function measure(
   for (const [i, cache] of CACHES.entries()) {
     const { shoal, python } = loads[i] as Record<Side, number[]>;
     row(`load and first prediction from the ${cache}`, 'ms', shoal, python, 2);
+    if (cache === 'disk' && bareMs.length > 0) {
+      const limit = median(python) / median(bareMs);
+      log(
+        `a bare read of these files takes ${median(bareMs).toFixed(0)} ms: no load from this disk can be more than ${limit.toFixed(2)} times as fast as Python's`,
+      );
+    }
   }
   return median(shoal.growthMb);
 }

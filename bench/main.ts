@@ -1,12 +1,16 @@
-/** `npm run bench [-- NAME…] [--json] [--FLAG=VALUE…]`: runs the named benchmarks; default: all. */
+/**
+ * `npm run bench [-- NAME…] [--json] [--write] [--FLAG=VALUE…]`: runs the named benchmarks; default: all. With --write
+ * the results replace those in docs/benchmarks.md.
+ */
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, readdirSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { checkSpace } from '../scripts/setup/disk-space.mjs';
-import { messageOf } from '../src/errors/errors.js';
-import { asShoalError } from '../src/native/locate.js';
+import { describeError } from '../src/errors/errors.js';
+import { asShoalError, locateTensorFlow } from '../src/native/locate.js';
 import { ONEDNN_VARIABLE, oneDnnSetting } from '../src/native/onednn.js';
 import { type Benchmark, oraclePython, ROOT, type Row } from './harness.js';
+import { circumstancesNow, type Section, show, updatedPage } from './page.js';
 
 const args = process.argv.slice(2);
 const json = args.includes('--json');
@@ -17,14 +21,14 @@ const flags = new Map(
   }),
 );
 const selected = args.filter((arg) => !arg.startsWith('-'));
-const NOT_BENCHMARKS = new Set(['main.ts', 'harness.ts']);
+const NOT_BENCHMARKS = new Set(['main.ts', 'harness.ts', 'page.ts']);
 
 const names = readdirSync(join(ROOT, 'bench'))
   .filter((file) => file.endsWith('.ts') && !NOT_BENCHMARKS.has(file))
   .map((file) => file.replace(/\.ts$/, ''));
 
 if (args.includes('--help') || selected.some((name) => !names.includes(name))) {
-  console.log('npm run bench [-- NAME…] [--json] [--FLAG=VALUE…]\n\nBenchmarks:');
+  console.log('npm run bench [-- NAME…] [--json] [--write] [--FLAG=VALUE…]\n\nBenchmarks:');
   for (const name of names) console.log(`  ${name}`);
   process.exit(args.includes('--help') ? 0 : 2);
 }
@@ -38,24 +42,26 @@ if (!args.includes('--no-build')) {
   if (built.status !== 0) process.exit(built.status ?? 1);
 }
 
-const show = (value: number): string =>
-  value >= 1000 ? Math.round(value).toLocaleString('en') : Number(value.toPrecision(3)).toString();
-
 // Both sides compute with the same kernels.
 const oneDnn = oneDnnSetting();
 if (oneDnn !== undefined) process.env[ONEDNN_VARIABLE] = oneDnn;
 
+const load = async (name: string): Promise<Benchmark> =>
+  ((await import(`./${name}.js`)) as { benchmark: Benchmark }).benchmark;
 const benchmarks: Benchmark[] = [];
-for (const name of selected.length > 0 ? selected : names) {
-  benchmarks.push(((await import(`./${name}.js`)) as { benchmark: Benchmark }).benchmark);
-}
+for (const name of selected.length > 0 ? selected : names) benchmarks.push(await load(name));
 await checkPrerequisites(benchmarks);
 
 let missed = 0;
+const measured: Section[] = [];
 for (const benchmark of benchmarks) {
+  const circumstances = circumstancesNow(locateTensorFlow().version ?? 'of an unknown version');
+  const rows: Row[] = [];
+  measured.push({ name: benchmark.name, about: benchmark.about, results: { rows, circumstances } });
   if (!json) console.log(`${benchmark.name}: ${benchmark.about}`);
   await benchmark.run(
     (row: Row) => {
+      rows.push(row);
       if (row.goal !== undefined && row.ratio < row.goal) missed += 1;
       if (json) {
         console.log(JSON.stringify(row));
@@ -78,7 +84,16 @@ for (const benchmark of benchmarks) {
     flags,
   );
 }
+if (args.includes('--write')) await writePage(measured);
 process.exitCode = missed > 0 ? 1 : 0;
+
+async function writePage(sections: readonly Section[]): Promise<void> {
+  const file = join(ROOT, 'docs/benchmarks.md');
+  const page = existsSync(file) ? readFileSync(file, 'utf8') : '';
+  const all = await Promise.all([...names].sort().map(load));
+  writeFileSync(file, updatedPage(page, sections, all));
+  console.error(`wrote ${file}`);
+}
 
 /** Exits with a message if a prerequisite of a benchmark is missing. */
 async function checkPrerequisites(all: readonly Benchmark[]): Promise<void> {
@@ -92,7 +107,7 @@ async function checkPrerequisites(all: readonly Benchmark[]): Promise<void> {
       await checkSpace(`benchmark ${name}`, directory, bytes, { hint });
     }
   } catch (error) {
-    console.error(messageOf(asShoalError(error)));
+    console.error(describeError(asShoalError(error)));
     process.exit(1);
   }
 }

@@ -1,5 +1,5 @@
 /**
- * `npm run codegen -- [protos|ops|migration …] [--check]`: writes the generated files; default: all. With --check it only
+ * `npm run codegen -- [protos|ops|migration|docs|ports …] [--check]`: writes the generated files; default: all. With --check it only
  * lists the files that differ, and exits with 1 if there are any.
  */
 import { dirname } from 'node:path';
@@ -10,6 +10,8 @@ const GENERATORS: Readonly<Record<string, () => Promise<readonly GeneratedFolder
   protos: async () => [(await import('./protos.js')).generateProtos()],
   ops: async () => [(await import('./ops.js')).generateOps()],
   migration: async () => [(await import('./migration.js')).generateMigration()],
+  docs: async () => [(await import('./docs.js')).generateDocs()],
+  ports: async () => [(await import('./ports.js')).generatePorts()],
 };
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));

@@ -24,14 +24,15 @@ function filesUnder(folder: string): string[] {
 /** The paths (from the root) of files that differ, are missing, or should not exist. */
 export function differences(root: string, output: GeneratedFolder): string[] {
   const folder = join(root, output.folder);
-  const present = new Set(filesUnder(folder));
+  const isPresent = (path: string) => existsSync(join(folder, path));
+  const present = new Set(output.isShared ? [...output.files.keys()].filter(isPresent) : filesUnder(folder));
   const differing: string[] = [];
   for (const [path, content] of output.files) {
     if (!present.delete(path) || readFileSync(join(folder, path), 'utf8') !== content) {
       differing.push(join(output.folder, path));
     }
   }
-  if (!output.isShared) for (const path of present) differing.push(join(output.folder, path));
+  for (const path of present) differing.push(join(output.folder, path));
   return differing.sort();
 }
 

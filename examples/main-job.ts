@@ -1,11 +1,10 @@
 /**
- * The demo of `npm start`: a cluster of 2 ps and 3 workers on this machine, each a process with its own directory, fits
- * a line to points and saves checkpoints. During training one ps is killed and its directory wiped. It is restarted at
- * another address, all ps restore the last checkpoint, no other task restarts, and training continues. At the end the
- * chief exports the model from the ps to its own directory, and the export predicts. The last checkpoint is copied from
- * the tasks' directories.
+ * The demo of `npm start`: a cluster on this machine, each task a process with its own directory, fits a line to points
+ * and saves checkpoints. During training one ps is killed and its directory wiped. It is restarted at another address,
+ * all ps restore the last checkpoint, no other task restarts, and training continues. At the end the chief exports the
+ * model from the ps to its own directory, and the export predicts.
  *
- *   npm start [-- --steps 6000]
+ *   npm start [-- --ps 2 --workers 3 --steps 3000 --keep]
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -15,97 +14,184 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 
+const SHOAL = fileURLToPath(new URL('../bin/shoal.cjs', import.meta.url));
 const HERE = dirname(fileURLToPath(import.meta.url));
-const { values: options } = parseArgs({
-  options: { steps: { type: 'string', default: '6000' }, help: { type: 'boolean', default: false } },
-});
-if (options.help) {
-  console.log(
-    'npm start [-- --steps N]\n\nTrains on a local cluster of 2 ps and 3 workers with checkpoints, kills a ps during training,\n' +
-      'exports the model and predicts with the export.',
-  );
-  process.exit(0);
+const USAGE = `npm start [-- flags]
+
+Trains on a local cluster with checkpoints, kills a ps during training, exports the model and predicts with the export.
+
+  --ps N        parameter servers (default: 2)
+  --workers N   workers (default: 3)
+  --steps N     training steps (default: 3000)
+  --keep        keep the directories of the tasks`;
+
+interface Options {
+  readonly ps: number;
+  readonly workers: number;
+  readonly steps: number;
+  readonly keep: boolean;
 }
-const steps = Number(options.steps);
+
+/** What happened, as far as the log of the cluster shows it. */
+interface Outcome {
+  readonly exitCode: number;
+  /** The step at which the ps was killed. */
+  killedAt?: { readonly step: number; readonly ms: number };
+  /** The step of the checkpoint that was restored. */
+  restoredStep?: number;
+  recoveryMs?: number;
+  exported?: string;
+}
+
+/** The options of the command line; a wrong one ends the process with exit code 2. */
+function readOptions(): Options {
+  try {
+    return parseOptions();
+  } catch (error) {
+    console.error(`${error instanceof Error ? error.message : error}\n\n${USAGE}`);
+    process.exit(2);
+  }
+}
+
+function parseOptions(): Options {
+  const text = { type: 'string' } as const;
+  const { values } = parseArgs({
+    options: {
+      ps: { ...text, default: '2' },
+      workers: { ...text, default: '3' },
+      steps: { ...text, default: '3000' },
+      keep: { type: 'boolean', default: false },
+      help: { type: 'boolean', default: false },
+    },
+  });
+  if (values.help) {
+    console.log(USAGE);
+    process.exit(0);
+  }
+  const count = (name: 'ps' | 'workers' | 'steps') => {
+    const value = Number(values[name]);
+    if (Number.isSafeInteger(value) && value > 0) return value;
+    throw new Error(`--${name} must be a positive integer; it is ${values[name]}`);
+  };
+  return { ps: count('ps'), workers: count('workers'), steps: count('steps'), keep: values.keep };
+}
+
 const heading = (text: string) => console.log(`\n── ${text}\n`);
 
-const directory = mkdtempSync(join(tmpdir(), 'shoal-start-'));
-const tasks = join(directory, 'tasks');
-heading(`training on 2 ps and 3 workers, each with its own directory in ${directory}`);
-const cluster = spawn(
-  process.execPath,
-  [
-    join(HERE, '../bin/shoal.cjs'),
-    'run',
-    join(HERE, 'linear-regression/job.ts'),
-    ...['--ps', '2', '--workers', '3', '--dir', tasks, '--wipe'],
-    ...['--', '--steps', String(steps), '--rate', '0.1', '--save-secs', '5'],
-  ],
-  { stdio: ['ignore', 'pipe', 'inherit'] },
-);
-// The terminal sends Ctrl-C to the cluster as well; a signal to this process alone is forwarded.
-process.on('SIGINT', () => {});
-process.on('SIGTERM', () => cluster.kill('SIGTERM'));
-
-const pids = new Map<string, number>();
-let killed = false;
-let saved = 0;
-let exported: string | undefined;
-for await (const text of createInterface({ input: cluster.stdout })) {
-  console.log(text);
-  const process_ = /│ (ps \d+|worker \d+).* is process (\d+)/.exec(text);
-  if (process_) pids.set(process_[1] as string, Number(process_[2]));
-  const step = /step (\d+) of \d+/.exec(text);
-  saved += Number(/saved model\.ckpt-\d+/.test(text));
-  if (!killed && saved > 0 && step && Number(step[1]) > steps / 4) {
-    killed = true;
-    const pid = pids.get('ps 1') as number;
-    heading(
-      `kill -9 ${pid}: ps 1 dies and its directory is wiped; it restarts with an empty directory at another address`,
-    );
-    process.kill(pid, 'SIGKILL');
-    rmSync(join(tasks, 'ps-1'), { recursive: true, force: true });
+/** Trains, kills the last ps after the first checkpoint, and prints all log lines. */
+async function train(tasks: string, { ps, workers, steps }: Options): Promise<Outcome> {
+  const cluster = spawn(
+    process.execPath,
+    [
+      ...[SHOAL, 'run', join(HERE, 'linear-regression/job.ts')],
+      ...['--ps', String(ps), '--workers', String(workers), '--dir', tasks, '--wipe'],
+      // Lines of level info are read below, whatever SHOAL_LOG_LEVEL is.
+      ...['--log-level', 'info'],
+      ...['--', '--steps', String(steps), '--rate', '0.1', '--save-secs', '2'],
+    ],
+    { stdio: ['ignore', 'pipe', 'pipe'] },
+  );
+  cluster.stderr.pipe(process.stderr);
+  // The terminal sends Ctrl-C to the cluster as well; a signal to this process alone is forwarded.
+  process.on('SIGINT', () => {});
+  process.on('SIGTERM', () => cluster.kill('SIGTERM'));
+  const victim = `ps ${ps - 1}`;
+  const outcome: Omit<Outcome, 'exitCode'> = {};
+  let pid: number | undefined;
+  let savedSteps = 0;
+  const ended = new Promise<number>((resolve) => {
+    cluster.once('exit', (status, signal) => resolve(status ?? (signal === null ? 1 : 130)));
+  });
+  for await (const line of createInterface({ input: cluster.stdout })) {
+    console.log(line);
+    const started = new RegExp(`│ ${victim} is process (\\d+)`).exec(line);
+    if (started) pid = Number(started[1]);
+    savedSteps = Number(/saved model\.ckpt-(\d+)/.exec(line)?.[1] ?? savedSteps);
+    const step = Number(/step (\d+) of \d+/.exec(line)?.[1] ?? 0);
+    // The first checkpoint is of the first steps: the second one shows that steps are saved.
+    if (!outcome.killedAt && pid !== undefined && savedSteps > steps / 10 && step > 0) {
+      outcome.killedAt = { step: Math.max(step, savedSteps), ms: performance.now() };
+      heading(`kill -9 ${pid}: ${victim} dies and loses its directory; it restarts with an empty one`);
+      process.kill(pid, 'SIGKILL');
+      rmSync(join(tasks, victim.replace(' ', '-')), { recursive: true, force: true });
+    }
+    const restored = /restored model\.ckpt-(\d+)/.exec(line);
+    if (restored) outcome.restoredStep = Number(restored[1]);
+    if (outcome.killedAt && outcome.recoveryMs === undefined && /the cluster is complete again/.test(line))
+      outcome.recoveryMs = performance.now() - outcome.killedAt.ms;
+    outcome.exported = /exported step \d+ to (.*) in [\d.]+ s$/.exec(line)?.[1] ?? outcome.exported;
   }
-  exported = /exported step \d+ to (.*) in [\d.]+ s$/.exec(text)?.[1] ?? exported;
+  return { ...outcome, exitCode: await ended };
 }
-const code = await new Promise<number>((resolve) => {
-  if (cluster.exitCode !== null) resolve(cluster.exitCode);
-  cluster.once('exit', (status, signal) => resolve(status ?? (signal === null ? 1 : 130)));
-});
-const shoal = (...args: readonly string[]) =>
-  spawnSync(process.execPath, [join(HERE, '../bin/shoal.cjs'), ...args], {
+
+/** Runs a command of the command line and returns what it prints as JSON. */
+function ask<T>(...args: readonly string[]): T {
+  const { status, stdout } = spawnSync(process.execPath, [SHOAL, ...args, '--json'], {
     encoding: 'utf8',
     stdio: ['ignore', 'pipe', 'inherit'],
   });
-let failed = code;
-const show = (...args: readonly string[]): string => {
-  const { status, stdout } = shoal(...args);
-  process.stdout.write(stdout);
-  if (status !== 0) failed = status ?? 1;
-  return stdout;
-};
-if (code === 0) {
-  heading('the last checkpoint, copied from the directories of the tasks in TensorFlow’s format');
-  show('checkpoint', 'ls', '--dir', tasks);
-  show('checkpoint', 'pull', 'latest', join(directory, 'pulled'), '--dir', tasks);
+  if (status !== 0) throw new Error(`shoal ${args.join(' ')} exited with ${status}`);
+  return JSON.parse(stdout) as T;
 }
-if (code === 0 && exported === undefined) {
-  console.error('the cluster ended without an export');
-  failed = 1;
-} else if (code === 0 && exported !== undefined) {
-  heading('the export, a SavedModel on the disk of the chief, for TensorFlow Serving');
-  show('saved-model', 'show', exported);
-  heading('a prediction by the export; the points were on y = 0.1 x + 0.3');
+
+interface Checkpoint {
+  readonly name: string;
+  readonly shards: number;
+  readonly copies: number;
+  readonly health: string;
+  readonly places: readonly { readonly place: string }[];
+}
+
+function summarize(tasks: string, outcome: Outcome, keep: boolean): void {
+  const { killedAt, restoredStep, recoveryMs, exported } = outcome;
+  if (exported === undefined) throw new Error('the cluster ended without an export');
+  const [newest] = ask<readonly Checkpoint[]>('checkpoint', 'ls', '--dir', tasks);
+  if (!newest) throw new Error('the cluster ended without a checkpoint');
   const x = [0, 0.5, 1];
-  const { status, stdout } = shoal('predict', exported, '--input', JSON.stringify({ x }), '--json');
-  if (status === 0) {
-    const { y } = (JSON.parse(stdout) as { outputs: { y: number[] } }).outputs;
-    for (const [i, value] of x.entries()) {
-      const [predicted, right] = [y[i]?.toFixed(4), (0.1 * value + 0.3).toFixed(4)];
-      console.log(`   x = ${value.toFixed(1)}   predicted ${predicted}   true ${right}`);
-    }
-    console.log('\n   next: npm run quickstart (digits in one process), npm test, npm run shoal -- --help\n');
-  } else failed = status ?? 1;
+  const { outputs } = ask<{ outputs: { y: readonly number[] } }>(
+    ...['predict', exported, '--input', JSON.stringify({ x })],
+  );
+  const rows: (readonly [string, string])[] = [];
+  if (killedAt && recoveryMs !== undefined && restoredStep !== undefined) {
+    const lost = Math.max(0, killedAt.step - restoredStep);
+    rows.push(
+      ['recovery', `${(recoveryMs / 1000).toFixed(1)} s after the kill, training continued`],
+      ['lost steps', `about ${lost}: from step ${killedAt.step} back to checkpoint ${restoredStep}`],
+    );
+  } else rows.push(['recovery', 'training ended before a ps was killed; try more --steps']);
+  const places = newest.places.map(({ place }) => place).join(', ');
+  rows.push(
+    [
+      'checkpoint',
+      `${newest.name}, ${newest.health}: ${newest.shards} shard${newest.shards === 1 ? '' : 's'}, ${newest.copies} copies of each`,
+    ],
+    ['stored on', `${places}; each has its own directory`],
+    ['export', `${exported}${keep ? '' : ' (removed now; --keep keeps it)'}`],
+    ...x.map((value, i): readonly [string, string] => [
+      i === 0 ? 'prediction' : '',
+      `y(${value.toFixed(1)}) = ${outputs.y[i]?.toFixed(4)}; the points were on ${(0.1 * value + 0.3).toFixed(4)}`,
+    ]),
+  );
+  heading('summary');
+  for (const [title, text] of rows) console.log(`   ${title.padEnd(12)}${text}`);
+  console.log('\n   next: npm run quickstart (digits in one process), npm test, npm run shoal -- --help\n');
 }
-rmSync(directory, { recursive: true, force: true });
-process.exit(failed);
+
+const options = readOptions();
+const directory = mkdtempSync(join(tmpdir(), 'shoal-start-'));
+const tasks = join(directory, 'tasks');
+let exitCode = 1;
+try {
+  const { ps, workers, keep } = options;
+  heading(`training on ${ps} ps and ${workers} workers, each with its own directory in ${tasks}`);
+  const outcome = await train(tasks, options);
+  ({ exitCode } = outcome);
+  if (exitCode === 0) summarize(tasks, outcome, keep);
+} catch (error) {
+  console.error(error instanceof Error ? error.message : error);
+  exitCode = 1;
+} finally {
+  if (options.keep) console.log(`   the directories of the tasks are in ${directory}`);
+  else rmSync(directory, { recursive: true, force: true });
+}
+process.exit(exitCode);

@@ -3,6 +3,6 @@ import { exitCodeOf, isShoalError } from 'shoal';
 
 export function reportFailure(error: unknown): never {
   if (!isShoalError(error)) throw error;
-  console.error(`${error.code}: ${error.message}`);
+  console.error(`${error.code}: ${error.message}${error.hint ? `\n  hint: ${error.hint}` : ''}`);
   process.exit(exitCodeOf(error));
 }

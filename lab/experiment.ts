@@ -3,7 +3,7 @@
  * experiments/, which exports it as `experiment`.
  */
 import { readdir } from 'node:fs/promises';
-import { invalid, messageOf } from '../src/errors/errors.js';
+import { describeError, invalid } from '../src/errors/errors.js';
 import { Lab, type LabOptions } from './hosts/hosts.js';
 import type { Needs } from './hosts/prerequisites.js';
 
@@ -97,12 +97,12 @@ export async function runExperiment(experiment: Experiment, options: RunOptions)
   try {
     await experiment.run(ctx);
   } catch (error) {
-    check('the experiment ran to its end', false, signal.aborted ? 'interrupted' : messageOf(error));
+    check('the experiment ran to its end', false, signal.aborted ? 'interrupted' : describeError(error));
   }
   try {
     await disposeAll();
   } catch (error) {
-    check('the lab cleaned up', false, messageOf(error));
+    check('the lab cleaned up', false, describeError(error));
   }
   signal.removeEventListener('abort', onAbort);
   const seconds = (performance.now() - start) / 1000;

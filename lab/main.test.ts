@@ -54,6 +54,10 @@ describe('npm run lab', () => {
       code: 2,
       stderr: expect.stringMatching(/--bogus/),
     });
+    expect(await lab(['hosts', '--engine', 'other'])).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(/--engine must be one of direct, grpc/),
+    });
   });
 
   it('writes one JSON object per line, the summary last', async () => {

@@ -1,6 +1,6 @@
 /** `npm run lab -- NAME`: lists and runs the experiments. Exits with 0 only if every assertion held. */
 import { type ParseArgsConfig, parseArgs } from 'node:util';
-import { messageOf, ShoalError } from '../src/errors/errors.js';
+import { describeError, invalid, ShoalError } from '../src/errors/errors.js';
 import {
   type Experiment,
   experimentNames,
@@ -19,6 +19,7 @@ npm run lab                             list the experiments
 
   --json        print one JSON object per line: logs, checks, measurements, and a summary
   --directories use directories as hosts even if namespaces are allowed (or SHOAL_LAB=directories)
+  --engine NAME what executes the steps of the tasks: direct or grpc (or SHOAL_ENGINE=NAME)
 `;
 
 async function list(): Promise<string> {
@@ -37,9 +38,12 @@ function help({ name, description, flags = {} }: Experiment): string {
   return [`${name}: ${description}`, ...lines, ''].join('\n');
 }
 
+const ENGINES = ['direct', 'grpc'];
+
 const COMMON = {
   json: { type: 'boolean' },
   directories: { type: 'boolean' },
+  engine: { type: 'string' },
   help: { type: 'boolean' },
 } as const;
 
@@ -61,8 +65,10 @@ async function main(args: readonly string[]): Promise<number> {
   try {
     experiment = await loadExperiment(name);
     flags = parseFlags(rest, experiment);
+    if (flags.engine !== undefined && !ENGINES.includes(flags.engine as string))
+      throw invalid(`--engine must be one of ${ENGINES.join(', ')}`);
   } catch (error) {
-    process.stderr.write(`${messageOf(error)}\n`);
+    process.stderr.write(`${describeError(error)}\n`);
     return 2;
   }
   if (flags.help === true) {
@@ -70,12 +76,14 @@ async function main(args: readonly string[]): Promise<number> {
     return 0;
   }
   if (flags.directories === true) process.env.SHOAL_LAB = 'directories';
+  // The tasks inherit it.
+  if (flags.engine !== undefined) process.env.SHOAL_ENGINE = String(flags.engine);
 
   try {
     const log = (line: string) => process.stderr.write(`shoal: ${line}\n`);
     await prepareExperiment(experiment, { flags: withDefaults(experiment, flags), log });
   } catch (error) {
-    process.stderr.write(`${error instanceof ShoalError ? `${error.code}: ` : ''}${messageOf(error)}\n`);
+    process.stderr.write(`${error instanceof ShoalError ? `${error.code}: ` : ''}${describeError(error)}\n`);
     return 1;
   }
 

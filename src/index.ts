@@ -24,6 +24,7 @@ export {
   type EvaluateOptions,
   type ExportOptions,
   type HookParts,
+  type InputParts,
   type InputValues,
   type JobDefinition,
   type JobEarlyStopping,

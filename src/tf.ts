@@ -15,6 +15,7 @@ export {
   parseExample,
   varLenFeature,
 } from './input/dataset/parse-example.js';
+export * as keras from './keras/index.js';
 export * from './layers/index.js';
 export * as lookup from './lookup/index.js';
 export * from './ops/index.js';

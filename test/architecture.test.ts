@@ -18,6 +18,8 @@ const MODULES = [
   'files',
   'async',
   'bytes',
+  'metrics',
+  'text',
   'proto',
   'native',
   'tensor',
@@ -41,6 +43,7 @@ const MODULES = [
   'serving',
   'observe',
   'job',
+  'keras',
   'front',
   'cli',
 ];

@@ -4,7 +4,7 @@ import { locateTensorFlow } from '../src/native/locate.js';
 import { type Ended, type Started, startNode } from './setup/run-setup.js';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
-const LOADER = pathToFileURL(`${ROOT}node_modules/tsx/dist/loader.mjs`).href;
+export const LOADER = pathToFileURL(`${ROOT}node_modules/tsx/dist/loader.mjs`).href;
 
 /** The URL of a file of the repository, for imports in a program. */
 export const moduleUrl = (file: string): string => pathToFileURL(ROOT + file).href;

@@ -39,6 +39,19 @@ export async function bareWrite(path: string, mb: number): Promise<boolean> {
   );
 }
 
+/**
+ * Milliseconds in which the files are read past the page cache, all at once, without looking at the bytes: a lower
+ * bound for a load from the disk. Undefined where `dd` cannot do this.
+ */
+export async function bareReadMs(paths: readonly string[]): Promise<number | undefined> {
+  const start = performance.now();
+  const read = (path: string) => run('dd', [`if=${path}`, 'of=/dev/null', 'bs=4M', 'iflag=direct']);
+  return Promise.all(paths.map(read)).then(
+    () => performance.now() - start,
+    () => undefined,
+  );
+}
+
 /** MB/s of reading the file of `writeSpeed`; from the disk, if the file can be evicted from the page cache. */
 export async function readSpeed(directory: string, mb: number): Promise<number> {
   const path = join(directory, 'probe');

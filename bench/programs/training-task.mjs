@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { replicaDeviceSetter, resolveConfig } from '../../dist/cluster/index.js';
 import { ClusterServer } from '../../dist/cluster/runtime/cluster-server.js';
+import { loadTls } from '../../dist/cluster/spec/security.js';
 import { Graph } from '../../dist/index.js';
 import { RecoverableSession } from '../../dist/train/recovery/recoverable-session.js';
 
@@ -16,7 +17,7 @@ export async function trainTask(build) {
   const server = await ClusterServer.create({
     spec,
     self: task,
-    security: { kind: 'none' },
+    security: settings.certs ? loadTls(settings.certs, task) : { kind: 'none' },
     ...(engine && { engine }),
   });
   if (String(task).startsWith('/job:ps')) return;

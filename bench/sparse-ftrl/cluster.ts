@@ -1,6 +1,6 @@
 /**
  * Examples per second of a cluster that trains scenario 001's model from TFRecord files, and the memory of its tasks:
- * Shoal, Python, and Shoal with several steps in flight, alternating.
+ * Python, and Shoal on both engines with one and with several steps in flight, alternating.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -11,7 +11,8 @@ import { compare, median, type Row, type Side } from '../harness.js';
 
 const [PS, WORKERS, BATCH, IDS] = [2, 2, 1000, 50];
 const WARM_SECONDS = 5;
-const GOAL = 1.5;
+const GOALS = { grpc: 1.5, direct: 2 };
+const ENGINES = ['grpc', 'direct'] as const;
 
 export async function clusterRows(
   report: (row: Row) => void,
@@ -33,7 +34,7 @@ export async function clusterRows(
       idsPerRecord: IDS,
     });
     const files = Array.from({ length: WORKERS }, (_, i) => paths.filter((_, at) => at % WORKERS === i));
-    const train = (side: Side, stepsInFlight: number) => {
+    const train = (side: Side, stepsInFlight: number, engine?: (typeof ENGINES)[number]) => {
       const settings = {
         features,
         batch: BATCH,
@@ -42,26 +43,25 @@ export async function clusterRows(
         warm: WARM_SECONDS,
         seconds,
       };
-      return runCluster({ side, program: 'sparse-cluster', ps: PS, workers: WORKERS, settings });
+      const program = 'sparse-cluster';
+      return runCluster({ side, program, ps: PS, workers: WORKERS, settings, ...(engine && { engine }) });
     };
-    const [plain, python, pipelined]: [ClusterRates[], ClusterRates[], ClusterRates[]] = [[], [], []];
+    const python: ClusterRates[] = [];
+    const kinds = ENGINES.flatMap((engine) =>
+      [1, inflight].map((count) => ({ engine, count, runs: [] as ClusterRates[] })),
+    );
     for (let round = 0; round < rounds; round++) {
-      plain.push(await train('shoal', 1));
       python.push(await train('python', 1));
-      pipelined.push(await train('shoal', inflight));
+      for (const { engine, count, runs } of kinds) runs.push(await train('shoal', count, engine));
     }
     const where = `${features / 1e6} million rows, ${PS} ps + ${WORKERS} workers`;
-    for (const [name, ours] of [
-      [where, plain],
-      [`${where}, inflight ${inflight}`, pipelined],
-    ] as const) {
-      reportSide(report, name, ours, python);
-    }
-    for (const [name, runs] of Object.entries({
-      shoal: plain,
-      [`inflight ${inflight}`]: pipelined,
-      python,
-    })) {
+    const nameOf = (engine: string, count: number) => `${engine}, ${count} in flight`;
+    for (const { engine, count, runs } of kinds)
+      reportSide(report, `${where}, ${nameOf(engine, count)}`, runs, python, GOALS[engine]);
+    for (const [name, runs] of [
+      ...kinds.map(({ engine, count, runs }) => [nameOf(engine, count), runs] as const),
+      ['python', python] as const,
+    ]) {
       const cpu = runs.flatMap(({ cpuMs, rate }) => (cpuMs === undefined ? [] : [cpuMs / rate / seconds]));
       if (cpu.length > 0) log(`${name}: ${median(cpu).toFixed(1)} ms of CPU time per step, over all tasks`);
     }
@@ -75,9 +75,10 @@ function reportSide(
   name: string,
   ours: readonly ClusterRates[],
   theirs: readonly ClusterRates[],
+  goal: number,
 ): void {
   const examples = (runs: readonly ClusterRates[]) => runs.map(({ rate }) => rate * BATCH);
-  report(compare('sparse-ftrl', name, 'examples/s', 'higher', examples(ours), examples(theirs), GOAL));
+  report(compare('sparse-ftrl', name, 'examples/s', 'higher', examples(ours), examples(theirs), goal));
   const memory = (what: string, of: (run: ClusterRates) => readonly (number | undefined)[]) => {
     const most = (run: ClusterRates) => Math.max(...of(run).map((mb) => mb ?? Number.NaN));
     const [own, other] = [ours.map(most), theirs.map(most)];

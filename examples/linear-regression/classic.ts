@@ -9,6 +9,7 @@ import { tf } from 'shoal';
 import { MonitoredTrainingSession, Saver, Scaffold, Server, StopAtStepHook } from 'shoal/train';
 import { reportFailure } from '../report-failure.js';
 
+// 1. Flags
 const { values: FLAGS } = parseArgs({
   options: {
     ps_hosts: { type: 'string', default: '' },
@@ -24,6 +25,7 @@ const { values: FLAGS } = parseArgs({
   allowPositionals: true,
 }) as { values: Record<string, string> };
 
+// 2. The server of this task
 const stop = new AbortController();
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => stop.abort(signal));
 
@@ -38,20 +40,25 @@ if (FLAGS.job_name === 'ps') {
 }
 // The program ends here: the task leaves the cluster by itself.
 
+// 3. Devices: the variables are on the ps, in turn
 async function train(): Promise<void> {
   const device = tf.replicaDeviceSetter({ psTasks: server.psTasks.length, workerDevice: server.task.task });
   const { trainOp, globalStep, loss, W, b } = tf.device(device, () => {
+    // 4. Points on a line
     const xData = tf.constant(Array.from({ length: 100 }, (_, i) => (i * 0.6180339887) % 1));
     const yData = xData.mul(0.1).add(0.3);
+    // 5. The model and its loss
     const W = tf.newVariable(tf.randomUniform([1], -1, 1), { name: 'W' });
     const b = tf.newVariable(tf.zeros([1]), { name: 'b' });
     const y = W.mul(xData).add(b);
     const loss = tf.mean(tf.square(y.sub(yData)));
+    // 6. The training op
     const globalStep = tf.getOrCreateGlobalStep();
     const trainOp = tf.train.adagrad(0.01).minimize(loss, { globalStep });
     return { trainOp, globalStep, loss, W, b };
   });
 
+  // 7. A session that restores, saves and recovers
   const hooks = [new StopAtStepHook({ lastStep: Number(FLAGS.last_step) })];
   let shown = 0;
   await MonitoredTrainingSession(
@@ -66,6 +73,7 @@ async function train(): Promise<void> {
       signal: stop.signal,
       log: console.log,
     },
+    // 8. The loop
     async (sess) => {
       while (!sess.shouldStop()) {
         const [, step, lossNow, w, bias] = await sess.run([trainOp, globalStep, loss, W, b]);

@@ -9,7 +9,7 @@ import { writeFile } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
 import { tf } from 'shoal';
 import { SavedModelBuilder, tags } from 'shoal/saved-model';
-import { MonitoredTrainingSession, Server, StopAtStepHook } from 'shoal/train';
+import { MonitoredTrainingSession, Saver, Scaffold, Server, StopAtStepHook } from 'shoal/train';
 import { batches, loadDigits, PIXELS } from '../digits/data.js';
 import { reportFailure } from '../report-failure.js';
 import { CLASSES, softmaxModel } from './model.js';
@@ -17,6 +17,7 @@ import { CLASSES, softmaxModel } from './model.js';
 /** How many held-out digits `expected_file` covers. */
 const EXPECTED = 10;
 
+// 1. Flags
 const { values: FLAGS } = parseArgs({
   options: {
     ps_hosts: { type: 'string', default: '' },
@@ -36,6 +37,7 @@ const { values: FLAGS } = parseArgs({
   allowPositionals: true,
 }) as { values: Record<string, string> };
 
+// 2. The server of this task
 const stop = new AbortController();
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => stop.abort(signal));
 
@@ -45,6 +47,7 @@ else await train();
 await server.close();
 process.exit();
 
+// 7. The training op
 async function train(): Promise<void> {
   const device = tf.replicaDeviceSetter({ psTasks: server.psTasks.length, workerDevice: server.task.task });
   const { y, classes, topScores, trainOp, signatureDefMap, tables } = tf.device(device, () => {
@@ -53,28 +56,34 @@ async function train(): Promise<void> {
     const trainOp = tf.train.sgd(0.01).minimize(model.loss, { globalStep });
     return { ...model, trainOp, tables: tf.tablesInitializer() };
   });
+  // 8. Digits
   const digits = loadDigits();
   const { heldOut } = digits;
   const oneHot = (labels: Int32Array) =>
     Array.from(labels, (digit) => CLASSES.map((_, i) => Number(i === digit)));
+  // 9. A session with a saver
   await MonitoredTrainingSession(
     {
       server,
       isChief: FLAGS.task_index === '0',
       ...(FLAGS.checkpoint_dir ? { checkpointDir: FLAGS.checkpoint_dir } : {}),
+      scaffold: new Scaffold({ saver: new Saver({ maxToKeep: 2, log: console.log }) }),
       hooks: [new StopAtStepHook({ lastStep: Number(FLAGS.steps) })],
       signal: stop.signal,
       log: console.log,
     },
+    // 10. The loop, with feeds
     async (sess) => {
       for (const batch of batches(digits.train, 100, 1 + Number(FLAGS.task_index))) {
         if (sess.shouldStop()) break;
         await sess.run(trainOp, { feeds: { x: batch.images, labels: oneHot(batch.labels) } });
       }
+      // 11. The accuracy on held-out digits
       const scores = await sess.rawSession.run(y, { feeds: { x: heldOut.images } });
       const rows = scores.toArray() as number[][];
       const correct = rows.filter((row, i) => row.indexOf(Math.max(...row)) === heldOut.labels[i]).length;
       console.log(`accuracy ${(correct / heldOut.count).toFixed(4)} on ${heldOut.count} held-out digits`);
+      // 12. The export, by one worker
       if (FLAGS.task_index !== FLAGS.exporter) return;
       const directory = `${FLAGS.export_dir}/${FLAGS.version}`;
       console.log(`exporting to ${directory}`);

@@ -4,7 +4,8 @@
  *
  *   npx tsx examples/sparse-linear/generate.ts --out data --prefix train --features 1000000
  *   npx tsx examples/sparse-linear/generate.ts --out data --prefix valid --features 1000000 --seed 2 --files 1
- *   node --import tsx examples/sparse-linear/classic.ts --job_name=worker --task_index=0 --ps_hosts=… --worker_hosts=…
+ *   UV_THREADPOOL_SIZE=64 node --import tsx examples/sparse-linear/classic.ts --job_name=worker --task_index=0 \
+ *     --ps_hosts=… --worker_hosts=…
  */
 import { parseArgs } from 'node:util';
 import { tf } from 'shoal';
@@ -12,6 +13,7 @@ import { Saver, Server, Supervisor } from 'shoal/train';
 import { reportFailure } from '../report-failure.js';
 import { classify, FEATURES, nameForServing, variables } from './model.js';
 
+// 1. Flags
 const { values: FLAGS } = parseArgs({
   options: {
     job_name: { type: 'string', default: 'worker' },
@@ -29,6 +31,7 @@ const { values: FLAGS } = parseArgs({
   allowPositionals: true,
 }) as { values: Record<string, string> };
 
+// 2. The server of this task
 const stop = new AbortController();
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => stop.abort(signal));
 
@@ -42,6 +45,7 @@ else {
 }
 // The program ends here: the task leaves the cluster by itself.
 
+// 7. The input: files through queues
 /** Shuffled batches of the files' records; a few batches are parsed ahead of the steps. `epochs` undefined: endless. */
 function input(pattern: string, epochs: number | undefined) {
   const files = tf.train.matchFilenamesOnce(pattern);
@@ -61,6 +65,7 @@ function input(pattern: string, epochs: number | undefined) {
   return { serialized, parsed, batch: tf.train.prefetchQueue(parsed) };
 }
 
+// 8. The training op
 async function train(): Promise<void> {
   const isChief = FLAGS.task_index === '0';
   const graph = tf.getDefaultGraph();
@@ -75,6 +80,7 @@ async function train(): Promise<void> {
     tf.summary.scalar('loss', loss);
     nameForServing(graph, serialized, classify(model, parsed).scores);
 
+    // 9. The metrics of the validation
     const held = input(FLAGS.validate as string, undefined);
     const check = classify(model, held.batch);
     const metrics = {
@@ -86,6 +92,7 @@ async function train(): Promise<void> {
   });
   const { globalStep, loss, trainOp, metrics, initOp } = parts;
 
+  // 10. A supervisor with a sharded saver
   const saver = new Saver({ maxToKeep: 2, sharded: true, log: console.log });
   const sv = new Supervisor({
     isChief,
@@ -98,6 +105,7 @@ async function train(): Promise<void> {
     signal: stop.signal,
     log: console.log,
   });
+  // 11. The loop
   let own = 0;
   let shown = 0;
   await sv.managedSession(server, async (session) => {
@@ -108,6 +116,7 @@ async function train(): Promise<void> {
         shown = Date.now();
         console.log(`step ${step.number()} loss ${lossNow.number().toPrecision(5)}`);
       }
+      // 12. The validation
       if (isChief && own % Number(FLAGS.validate_steps) === 0) {
         for (const { reset } of Object.values(metrics)) await session.run(reset);
         const updates = Object.values(metrics).map(({ updateOp }) => updateOp);

@@ -9,12 +9,14 @@ export interface Batch {
   readonly values: InstanceType<typeof tf.SparseTensor>;
 }
 
+// 3. The features of a record
 export const FEATURES = {
   label: tf.fixedLenFeature([], 'float32'),
   ids: tf.varLenFeature('int64'),
   values: tf.varLenFeature('float32'),
 } as const;
 
+// 4. The variables
 /** The variables: 30,000,000 × 2 weights in as many parts as there are ps, and a bias. */
 export function variables(features: number, parts: number) {
   const weights = tf.partitionedVariable('weights', {
@@ -26,6 +28,7 @@ export function variables(features: number, parts: number) {
   return { weights, bias };
 }
 
+// 5. The classifier
 export function classify({ weights, bias }: ReturnType<typeof variables>, { label, ids, values }: Batch) {
   const logits = tf.embeddingLookupSparse(weights, ids, values, { combiner: 'sum' }).add(bias);
   const labels = tf.cast(label, 'int64');
@@ -34,6 +37,7 @@ export function classify({ weights, bias }: ReturnType<typeof variables>, { labe
   return { labels, logits, loss, scores, prediction: tf.argMax(logits, 1) };
 }
 
+// 6. Names for serving
 /** Names the tensors that serving needs, as JSON in the collections `inputs` and `outputs` of the `.meta`. */
 export function nameForServing(graph: Graph, serialized: Output, scores: Output): void {
   graph.addToCollection('inputs', JSON.stringify({ examples: serialized.name }));

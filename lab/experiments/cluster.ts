@@ -1,8 +1,8 @@
 /** Asynchronous training on hosts that share nothing, undisturbed and then disturbed. */
 import { sleep } from '../../src/async/deadline.js';
 import { disturbedRound } from '../cluster/disturbed-round.js';
-import { LabCluster } from '../cluster/lab-tasks.js';
-import { allExit, endOf } from '../cluster/task-checks.js';
+import { LabCluster, type LabTask } from '../cluster/lab-tasks.js';
+import { allExit, endOf, START_MS } from '../cluster/task-checks.js';
 import type { Context, Experiment } from '../experiment.js';
 
 export const experiment: Experiment = {
@@ -41,6 +41,7 @@ async function undisturbed(ctx: Context, lastStep: number): Promise<void> {
   const workers = [2, 0, 1].map((index) => cluster.start('worker', index));
   await sleep(1000, ctx.signal);
   const ps = [1, 0].map((index) => cluster.start('ps', index));
+  if (lab.isolated && process.env.SHOAL_ENGINE === 'direct') await onlyAgentsListen(ctx, [...workers, ...ps]);
   await allExit(ctx, [...workers, ...ps], 'all tasks end by themselves');
   const ends = workers.map(endOf);
   const made = ends.reduce((sum, { own }) => sum + own, 0);
@@ -67,6 +68,27 @@ async function undisturbed(ctx: Context, lastStep: number): Promise<void> {
     `W = ${w}, b = ${b}`,
   );
   await lab.dispose();
+}
+
+/** Asserts that the only listening port in the network of each host is that of the agent. */
+async function onlyAgentsListen(ctx: Context, tasks: readonly LabTask[]): Promise<void> {
+  const trains = tasks.filter(({ job }) => job === 'worker');
+  await Promise.all(trains.map(({ process }) => process.waitFor(/ step \d+ of/, { timeoutMs: START_MS })));
+  const open = await Promise.all(
+    tasks.map(async ({ host, address }) => {
+      const { stdout } = await host.exec('ss', ['-Hltn']);
+      const found = stdout
+        .trim()
+        .split('\n')
+        .map((line) => line.split(/\s+/)[3]);
+      return { address, found };
+    }),
+  );
+  ctx.check(
+    'only the agent listens on each host',
+    open.every(({ address, found }) => found.length === 1 && found[0] === address),
+    open.map(({ found }) => found.join(' ')).join(', '),
+  );
 }
 
 function median(values: readonly number[]): number {

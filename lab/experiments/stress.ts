@@ -1,20 +1,36 @@
-/** Many minutes with several steps in flight: none may be aborted or stuck, each is counted once. */
-import { LabCluster } from '../cluster/lab-tasks.js';
+/** Many steps with several in flight: none may be aborted or stuck, each is counted once, and memory stays flat. */
+import { sleep } from '../../src/async/deadline.js';
+import { LabCluster, type LabTask } from '../cluster/lab-tasks.js';
 import { allExit, lastLines, START_MS, title } from '../cluster/task-checks.js';
-import type { Experiment } from '../experiment.js';
+import type { Context, Experiment } from '../experiment.js';
+import { memoryOf } from '../hosts/memory.js';
 
 const STUCK_MS = 60_000;
+/** What a task may grow in the second half of the steps: collections of garbage come at any time. */
+const GROWTH_MB = 32;
+/** Steps in flight hold handles, more or fewer at any moment. */
+const GROWTH_HANDLES = 64;
+/** How slow a machine may be. */
+const MS_PER_STEP = 60;
+
+interface Sample {
+  readonly step: number;
+  readonly mb: number;
+  readonly handles: number;
+}
 
 export const experiment: Experiment = {
   name: 'stress',
   description:
-    '2 ps + 3 workers with steps in flight for minutes: none aborted, none stuck, each counted once',
+    '2 ps + 3 workers with steps in flight for minutes: none aborted, none stuck, each counted once; flat memory',
   flags: {
     minutes: { type: 'string', default: '20', description: 'how long' },
+    steps: { type: 'string', description: 'the number of steps, instead of --minutes' },
     inflight: { type: 'string', default: '4', description: 'steps in flight in each worker' },
     logs: { type: 'string', description: "a directory for each task's output" },
   },
   async run(ctx) {
+    const steps = Number(ctx.flags.steps ?? 0);
     const seconds = Number(ctx.flags.minutes) * 60;
     const lab = await ctx.lab({ hosts: 5 });
     const cluster = new LabCluster(lab, {
@@ -25,14 +41,17 @@ export const experiment: Experiment = {
       // On a machine that is busy with steps a process may wait for seconds.
       deadAfterMs: 30_000,
       program: 'stress.ts',
-      env: { LAB_SECONDS: String(seconds) },
+      env: { LAB_SECONDS: String(seconds), LAB_STEPS: String(steps) },
       logs: ctx.flags.logs as string | undefined,
     });
     const ps = [0, 1].map((index) => cluster.start('ps', index));
     const workers = [0, 1, 2].map((index) => cluster.start('worker', index));
+    const begun = performance.now();
+    const watch = watchTasks(ctx, [...ps, ...workers], workers, steps || undefined);
     await allExit(ctx, [...workers, ...ps], 'all tasks end by themselves', {
-      timeoutMs: seconds * 1000 + 3 * START_MS,
+      timeoutMs: (steps > 0 ? steps * MS_PER_STEP : seconds * 1000) + 3 * START_MS,
     });
+    const samples = await watch;
     const ends = workers.map(({ process }) => {
       const found = /ran (\d+) steps, the slowest in (\d+) ms, recovered (\d+) times/.exec(process.output);
       const [own, slowest, recoveries] = (found ?? []).slice(1).map(Number);
@@ -42,6 +61,7 @@ export const experiment: Experiment = {
     const chief = workers[0]?.process.output ?? '';
     const counted = Number(/global step is (\d+)/.exec(chief)?.[1]);
     ctx.check('every step is counted once', counted === made, `${counted} of ${made}`);
+    if (steps > 0) ctx.check('all steps were made', made >= steps, `${made} of ${steps}`);
     const failed = workers.filter(({ process }) => /a step failed|failed:/.test(process.output));
     ctx.check(
       'no step was aborted',
@@ -50,9 +70,59 @@ export const experiment: Experiment = {
     );
     const slowest = Math.max(...ends.map((end) => end.slowest ?? Number.POSITIVE_INFINITY));
     ctx.check('no step was stuck', slowest < STUCK_MS, `the slowest took ${slowest} ms`);
+    for (const [task, found] of samples) checkFlat(ctx, task, found);
     ctx.measure('steps', made, 'steps');
-    ctx.measure('steps per second of the cluster', made / seconds, 'steps/s');
+    ctx.measure('steps per second of the cluster', (made / (performance.now() - begun)) * 1000, 'steps/s');
     ctx.measure('the slowest step', slowest, 'ms');
     await lab.dispose();
   },
 };
+
+/** Samples memory and handles of the tasks while the workers make steps; logs the progress. */
+async function watchTasks(
+  ctx: Context,
+  tasks: readonly LabTask[],
+  workers: readonly LabTask[],
+  steps: number | undefined,
+): Promise<ReadonlyMap<LabTask, readonly Sample[]>> {
+  const samples = new Map(tasks.map((task) => [task, [] as Sample[]]));
+  let loggedAt = performance.now();
+  while (workers.every(({ process }) => process.running)) {
+    const step = Math.max(...workers.map(LabCluster.step));
+    for (const [task, found] of samples) {
+      const memory = await memoryOf(task.process.pid).catch(() => undefined);
+      const handles = Number(/.* (\d+) native handles/s.exec(task.process.output)?.[1] ?? Number.NaN);
+      if (memory && step > 0) found.push({ step, mb: memory.residentMb, handles });
+    }
+    if (performance.now() - loggedAt > 10_000) {
+      loggedAt = performance.now();
+      const memory = [...samples.values()].map((found) => found.at(-1)?.mb.toFixed(0) ?? '?').join(', ');
+      ctx.log(`step ${step}${steps ? ` of ${steps}` : ''}; MB of the ps and workers: ${memory}`);
+    }
+    await sleep(1000, ctx.signal);
+  }
+  return samples;
+}
+
+/** Reports a task after 10 %, 50 % and 100 % of the steps; asserts that it does not grow in the second half. */
+function checkFlat(ctx: Context, task: LabTask, samples: readonly Sample[]): void {
+  const last = samples.at(-1);
+  const after = (part: number) => samples.find(({ step }) => step >= part * (last?.step ?? 0));
+  const [early, half] = [after(0.1), after(0.5)];
+  if (!last || !early || !half) {
+    ctx.check(`${title(task)} was measured`, false);
+    return;
+  }
+  const mb = [early, half, last].map((sample) => sample.mb.toFixed(0)).join(', ');
+  ctx.check(
+    `the memory of ${title(task)} is flat`,
+    last.mb - half.mb < GROWTH_MB,
+    `${mb} MB at 10, 50, 100 %`,
+  );
+  const handles = [early, half, last].map((sample) => sample.handles).join(', ');
+  ctx.check(
+    `${title(task)} leaks no handles`,
+    last.handles - early.handles < GROWTH_HANDLES,
+    `${handles} at 10, 50, 100 %`,
+  );
+}

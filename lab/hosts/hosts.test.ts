@@ -2,6 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { networkInterfaces } from 'node:os';
 import { describe, expect, it } from 'vitest';
 import { isShoalError } from '../../src/errors/errors.js';
+import { described } from '../../test/described.js';
 import { loadExperiment, type Report, runExperiment } from '../experiment.js';
 import { Lab, type LabMode } from './hosts.js';
 import { probe } from './namespace-support.js';
@@ -92,7 +93,7 @@ describe.each(MODES)('a lab on %s', (mode) => {
   it('shows the last output of a process that ends without the expected output', async () => {
     await using lab = await Lab.create({ hosts: 1, mode, warn });
     const brief = lab.host(0).start('sh', ['-c', 'echo alas; exit 3']);
-    await expect(brief.waitFor(/ready/)).rejects.toThrow(/ended \(3\).*\n.*alas/);
+    await expect(brief.waitFor(/ready/)).rejects.toThrow(described(/ended \(3\).*\n.*alas/));
   });
 
   it('adds nothing to the network of the machine', async () => {

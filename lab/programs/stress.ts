@@ -1,21 +1,25 @@
 /**
- * One task of the stress test: a worker keeps several steps in flight for a number of minutes, finishes them, and logs
- * their number; the chief waits for the others and logs the global step.
+ * One task of the stress test: a worker keeps several steps in flight for a number of minutes or up to a global step,
+ * finishes them, and logs their number; the chief waits for the others and logs the global step. Every task logs the
+ * number of its native handles.
  */
 
 import { ClusterServer } from '../../src/cluster/runtime/cluster-server.js';
 import { resolveConfig } from '../../src/cluster/spec/config.js';
 import { replicaDeviceSetter } from '../../src/cluster/spec/device-setter.js';
 import { parseTaskId } from '../../src/cluster/spec/task-id.js';
-import { messageOf } from '../../src/errors/errors.js';
+import { describeError } from '../../src/errors/errors.js';
 import { runTask } from '../../src/job/run-task.js';
 import { buildTrainingGraph } from '../../src/job/training-graph.js';
+import { liveHandles } from '../../src/native/handle.js';
 import { RecoverableSession } from '../../src/train/recovery/recoverable-session.js';
 import { configured } from '../../src/train/task/server.js';
 import job from './linear-regression.js';
 
 const config = resolveConfig({ argv: process.argv.slice(2), env: process.env });
 if (config.mode !== 'cluster') throw new Error('no cluster: pass flags or set TF_CONFIG');
+/** The global step at which workers stop; 0: they stop after LAB_SECONDS. */
+const lastStep = Number(process.env.LAB_STEPS ?? 0);
 const seconds = Number(process.env.LAB_SECONDS ?? 60);
 const inflight = Number(process.env.LAB_INFLIGHT ?? 4);
 const log = (line: string) => console.log(`${Date.now()} ${line}`);
@@ -23,7 +27,7 @@ const log = (line: string) => console.log(`${Date.now()} ${line}`);
 async function work(): Promise<void> {
   if (config.mode !== 'cluster') return;
   const server = await ClusterServer.create({ ...configured(config), onNotice: log });
-  log(`agent at ${server.task.agentAddress}, pid ${process.pid}`);
+  log(`agent at ${server.task.agentAddress}, ${server.engine.description}, pid ${process.pid}`);
   const device = replicaDeviceSetter({ psTasks: server.psTasks.length, workerDevice: config.task });
   const { index } = parseTaskId(config.task);
   const { graph, stepAfter, loss, globalStep } = buildTrainingGraph(job, { device, index, count: 3 });
@@ -38,17 +42,20 @@ async function work(): Promise<void> {
   await session.ready();
   const until = performance.now() + seconds * 1000;
   let own = 0;
+  let reached = 0;
   let slowest = 0;
   let lastLog = performance.now();
+  const isOver = () => (lastStep > 0 ? reached >= lastStep : performance.now() >= until);
   const runSteps = async () => {
-    while (performance.now() < until) {
+    while (!isOver()) {
       const begun = performance.now();
       const [step] = await session.run([stepAfter, loss]);
       own += 1;
+      reached = Math.max(reached, step.number());
       slowest = Math.max(slowest, performance.now() - begun);
       if (performance.now() - lastLog < 1000) continue;
       lastLog = performance.now();
-      log(`global step ${step.number()}; ${own} steps ran here`);
+      log(`global step ${reached}; ${own} steps ran here`);
     }
   };
   await Promise.all(Array.from({ length: inflight }, runSteps));
@@ -65,13 +72,14 @@ async function work(): Promise<void> {
   await server.close();
 }
 
+setInterval(() => log(`${liveHandles().total} native handles`), 1000).unref();
 try {
   if (parseTaskId(config.task).job === 'ps') {
     const signal = new AbortController().signal;
     process.exitCode = await runTask(job, { config, dir: process.cwd(), signal, log });
   } else await work();
 } catch (error) {
-  log(`failed: ${messageOf(error)}`);
+  log(`failed: ${describeError(error)}`);
   process.exitCode = 1;
 }
 process.exit();

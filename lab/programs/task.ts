@@ -1,6 +1,6 @@
 /** One task of the experiments' job. Every log line begins with the time, so that logs of tasks can be merged. */
 import { resolveConfig } from '../../src/cluster/spec/config.js';
-import { messageOf } from '../../src/errors/errors.js';
+import { describeError } from '../../src/errors/errors.js';
 import { runTask } from '../../src/job/run-task.js';
 import job from './linear-regression.js';
 
@@ -18,7 +18,7 @@ try {
     log,
   });
 } catch (error) {
-  log(`failed: ${messageOf(error)}`);
+  log(`failed: ${describeError(error)}`);
   process.exitCode = 1;
 }
 process.exit();

@@ -4,7 +4,7 @@
  */
 import { backoffMs } from '../async/backoff.js';
 import { sleep } from '../async/deadline.js';
-import { firstLineOf, messageOf, type ShoalCode, ShoalError } from '../errors/errors.js';
+import { describeError, firstLineOf, type ShoalCode, ShoalError } from '../errors/errors.js';
 import { report, SWEEP_EVERY_MS } from '../store/disk/sweeping.js';
 import {
   healthOf,
@@ -122,7 +122,7 @@ export class Checkpoints {
         this.#isUnswept = true;
         const isFinal = attempt >= attempts || request.signal?.aborted || !isWorthAnother(error);
         if (!request.signal?.aborted)
-          log?.(`saving a checkpoint failed: ${firstLineOf(error)}${isFinal ? '' : '; retrying'}`);
+          log?.(`saving a checkpoint failed: ${firstLineOf(error)}${isFinal ? '' : '; retrying'}`, 'warn');
         if (isFinal) throw error;
         await sleep(backoffMs(attempt - 1, { baseMs: 500, maxMs: 10_000 }), request.signal);
       }
@@ -180,7 +180,7 @@ export class Checkpoints {
       this.#kept = kept;
       await this.updateView(kept);
     } catch (error) {
-      log?.(`${newest.prefix} is saved, but the cleanup after it failed: ${messageOf(error)}`);
+      log?.(`${newest.prefix} is saved, but the cleanup after it failed: ${describeError(error)}`, 'warn');
     }
   }
 

@@ -1,6 +1,6 @@
 /** Reads a manifest from its first good copy, and reports damaged copies. */
 import { crc32c } from '../bytes/crc32c.js';
-import { isShoalError, messageOf, ShoalError } from '../errors/errors.js';
+import { describeError, isShoalError, messageOf, ShoalError } from '../errors/errors.js';
 import { isCopyFault, isSystemError } from '../errors/system-error.js';
 import type { Store } from '../store/store.js';
 import { decodeManifest, MAX_MANIFEST_BYTES, type Manifest } from './manifest.js';
@@ -51,7 +51,7 @@ export async function readManifest(
         const sum = crc32c(bytes);
         const damaged = problems.filter(({ error }) => isSystemError(error) || isDamage(error));
         for (const { place: at, error } of damaged)
-          options.onNotice?.(`the copy of ${name} at ${at} is skipped: ${messageOf(error)}`);
+          options.onNotice?.(`the copy of ${name} at ${at} is skipped: ${describeError(error)}`);
         return { manifest, bad: damaged.map(({ place: at }) => ({ blob: name, place: at, crc32c: sum })) };
       } catch (error) {
         options.signal?.throwIfAborted();
@@ -63,7 +63,7 @@ export async function readManifest(
   }
   if (problems.length === 0) return { bad: [] };
   const error = unreadableError(name, problems);
-  options.onNotice?.(messageOf(error));
+  options.onNotice?.(describeError(error));
   return { error, bad: [] };
 }
 

@@ -3,7 +3,7 @@
  * Without one nothing is changed: the good chunks of the damaged copies may be all that is left
  * (`shoal checkpoint repair` combines them).
  */
-import { messageOf, ShoalError } from '../errors/errors.js';
+import { describeError, ShoalError } from '../errors/errors.js';
 import { isCopyFault } from '../errors/system-error.js';
 import type { Store } from '../store/store.js';
 import type { DamagedCopy } from './read-manifest.js';
@@ -31,7 +31,7 @@ export async function replaceDamaged(
       if (from !== undefined)
         log?.(`the damaged copy of ${blob} at ${place} was replaced by a copy from ${from}`);
     } catch (error) {
-      log?.(`the damaged copy of ${blob} at ${place} could not be replaced: ${messageOf(error)}`);
+      log?.(`the damaged copy of ${blob} at ${place} could not be replaced: ${describeError(error)}`);
     }
   }
 }

@@ -3,12 +3,14 @@
  * reads only the index. A checkpoint of two owners can be restored on three: variables are matched by name and slice.
  * Optimizer slots are variables like any other.
  */
-import { firstLineOf, isShoalError, messageOf, ShoalError } from '../errors/errors.js';
+
+import { firstLineOf, hintLineOf, isShoalError, messageOf, ShoalError } from '../errors/errors.js';
 import type { BundleIndex } from '../formats/tensor-bundle/bundle-index.js';
 import { BundleReader } from '../formats/tensor-bundle/bundle-reader.js';
 import { dtypeName } from '../formats/tensor-bundle/dtypes.js';
 import type { Store } from '../store/store.js';
 import { dtypeNumber } from '../tensor/dtype.js';
+import type { Log } from '../text/log.js';
 import { healthOf, type Survey, type UnreadableManifest } from './catalog.js';
 import { readInput } from './input-file.js';
 import type { Manifest } from './manifest.js';
@@ -29,7 +31,7 @@ export interface RestoreContext {
   readonly waitForHolders?: HolderWait;
   /** Whether this process belongs to no cluster: it cannot reach the shards of other tasks. Default: false. */
   readonly isAlone?: boolean;
-  readonly log?: (line: string) => void;
+  readonly log?: Log;
 }
 
 export type HolderWait = (
@@ -177,7 +179,10 @@ export async function restoreNewest(
   const skip = (what: string, error: ShoalError) => {
     failures.push(`${what}: ${messageOf(error)}`);
     isDamageOnly &&= error.code === 'SHOAL_CORRUPT';
-    context.log?.(`checkpoint ${what} cannot be restored: ${firstLineOf(error)}; trying the previous one`);
+    context.log?.(
+      `checkpoint ${what} cannot be restored: ${firstLineOf(error)}; trying the previous one${hintLineOf(error)}`,
+      'warn',
+    );
   };
   const all = [...manifests, ...unreadable].sort((a, b) => b.sequence - a.sequence);
   for (const found of all) {

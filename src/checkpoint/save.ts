@@ -8,6 +8,7 @@ import { mergeBundleIndexes } from '../formats/tensor-bundle/bundle-index.js';
 import { readIndexFile, writeIndexFile } from '../formats/tensor-bundle/index-file.js';
 import { indexFile } from '../formats/tensor-bundle/naming.js';
 import type { Store } from '../store/store.js';
+import type { Log } from '../text/log.js';
 import { healthOf, nextSequence } from './catalog.js';
 import { beginCommit, type Commit, type CommitEffect, type CommitEvent, reduceCommit } from './commit.js';
 import type { Consistency } from './consistency.js';
@@ -48,7 +49,7 @@ export interface SaveContext {
   /** The job that saves, for the manifest. */
   readonly job?: string;
   readonly now: () => number;
-  readonly log?: (line: string) => void;
+  readonly log?: Log;
   /** Serializes saves: an owner holds one snapshot at a time. */
   readonly inTurn?: <T>(work: () => Promise<T>) => Promise<T>;
 }

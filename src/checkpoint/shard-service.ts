@@ -45,6 +45,8 @@ export interface ShardServiceOptions {
   readonly openStore: (url: string) => Store;
   /** How long a snapshot is kept before it is written; default: 120 s. */
   readonly holdMs?: number;
+  /** Called when a shard has been written, with its size; default: none. */
+  readonly onWritten?: ((bytes: number) => void) | undefined;
   readonly log?: (line: string) => void;
 }
 
@@ -154,6 +156,7 @@ export class ShardService implements ShardOwner {
       const others = put.places.filter((place) => !put.readBack?.includes(place));
       if (readBack) await verifyCopies(store, blob, others, { size: image.size, crc32c }, signal);
       await faultPoint('checkpoint.write.verified');
+      this.#options.onWritten?.(image.size);
       return {
         file: { file, size: image.size, crc32c, chunks: encodeChunks(chunks), places: [...put.places] },
         index: Buffer.from(writeIndexFile(index)).toString('base64'),
@@ -346,7 +349,7 @@ export async function readVariable(
     return Tensor.of(values as never, { dtype, shape });
   }
   for (const isDirect of [true, false]) {
-    const tensor = Tensor.allocate(shape, dtype);
+    const tensor = Tensor.allocate(shape, dtype, { ownerDisposes: true });
     const into = {
       length: tensor.byteLength,
       set: (bytes: Uint8Array, offset: number) => tensor.setBytes(bytes, offset),

@@ -4,7 +4,7 @@
  */
 import { crc32c } from '../bytes/crc32c.js';
 import type { LentBytes } from '../bytes/lent-bytes.js';
-import { isShoalError, messageOf, type ShoalCode, ShoalError } from '../errors/errors.js';
+import { describeError, isShoalError, messageOf, type ShoalCode, ShoalError } from '../errors/errors.js';
 import { isCopyFault, isExhausted } from '../errors/system-error.js';
 import { type RangeReader, Spoiled } from '../formats/range-reader.js';
 import { isAligned } from '../store/disk/aligned.js';
@@ -209,7 +209,7 @@ export class VerifiedReader implements RangeReader {
           const blob = this.#blob(file);
           this.#damaged.set(`${place} ${file}`, { blob, place, crc32c: open.entry.crc32c });
         }
-        this.#options.onDamage?.(`${file} at ${place} is skipped: ${messageOf(error)}`);
+        this.#options.onDamage?.(`${file} at ${place} is skipped: ${describeError(error)}`);
         // Later chunks are read from other copies first.
         open.places = open.places?.then((places) => [...places.filter((other) => other !== place), place]);
       }

@@ -9,7 +9,7 @@
 import { link, lstat, readdir, readFile, rm } from 'node:fs/promises';
 import { isAbsolute, join } from 'node:path';
 import { crc32c } from '../bytes/crc32c.js';
-import { isShoalError, messageOf } from '../errors/errors.js';
+import { hintLineOf, isShoalError, messageOf } from '../errors/errors.js';
 import { makeDirectory } from '../files/directories.js';
 import {
   CHECKPOINT_STATE_FILE,
@@ -222,7 +222,7 @@ export class CheckpointView {
   async #writeState(record: ViewRecord, shown: readonly Manifest[]): Promise<void> {
     const { directory, log } = this.#options;
     const before = await readDirectoryState(directory).catch((error: unknown) => {
-      log?.(`${messageOf(error)}; the file is replaced`);
+      log?.(`${messageOf(error)}; the file is replaced${hintLineOf(error)}`);
       return undefined;
     });
     const foreign = before ? await this.#foreignIn(record, before.state, shown) : [];

@@ -1,6 +1,6 @@
 /** The command tree. Each command is declared in its own file; its implementation is loaded when it runs. */
-import { readFileSync } from 'node:fs';
 import { buildApplication, buildRouteMap, text_en } from '@stricli/core';
+import { packageVersion } from '../files/package-version.js';
 import { certsCommands } from './commands/certs/command.js';
 import { checkpointCommands } from './commands/checkpoint/command.js';
 import { completeCommand, completionCommand } from './commands/completion/command.js';
@@ -15,8 +15,6 @@ import { statusCommand } from './commands/status/command.js';
 import { taskCommand } from './commands/task/command.js';
 import type { ShoalContext } from './context.js';
 import { describeFailure, exitCodeOfFailure } from './failure.js';
-
-const packageFile = new URL('../../package.json', import.meta.url);
 
 const routes = buildRouteMap<string, ShoalContext>({
   routes: {
@@ -48,7 +46,7 @@ const routes = buildRouteMap<string, ShoalContext>({
       '  shoal export job.ts --out export/1      export a checkpoint as a SavedModel, for serving\n' +
       '  shoal help COMMAND                      show the flags of a command\n' +
       '\n' +
-      'Flags may be written with - or with _: --max-restarts is the same as --max_restarts.',
+      'Flags may also be written with _, as in TensorFlow 1: --ps_hosts is the same as --ps-hosts.',
     hideRoute: { complete: true },
   },
 });
@@ -56,7 +54,7 @@ const routes = buildRouteMap<string, ShoalContext>({
 export const application = buildApplication(routes, {
   name: 'shoal',
   versionInfo: {
-    getCurrentVersion: async () => JSON.parse(readFileSync(packageFile, 'utf8')).version as string,
+    getCurrentVersion: async () => packageVersion(),
   },
   scanner: {
     caseStyle: 'allow-kebab-for-camel',

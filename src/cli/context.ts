@@ -1,6 +1,5 @@
 /** The context that commands receive in addition to their flags. */
 import type { CommandContext, StricliProcess } from '@stricli/core';
-import { TASK_FLAGS } from './task-flags.js';
 
 export interface ShoalContext extends CommandContext {
   readonly process: StricliProcess;
@@ -26,10 +25,8 @@ export function splitArguments(args: readonly string[]): {
   return { own: args.slice(0, at).map(asDeclared), rest: args.slice(at + 1) };
 }
 
-/** A flag in the form in which it is declared. */
+/** A flag with - instead of _. */
 function asDeclared(arg: string): string {
   const [, name, value = ''] = /^--([a-z][\w-]*)(=.*)?$/s.exec(arg) ?? [];
-  if (name === undefined) return arg;
-  const setting = name.replaceAll('-', '_');
-  return `--${Object.hasOwn(TASK_FLAGS, setting) ? setting : name.replaceAll('_', '-')}${value}`;
+  return name === undefined ? arg : `--${name.replaceAll('_', '-')}${value}`;
 }

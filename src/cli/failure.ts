@@ -1,5 +1,5 @@
 /** The message and the exit code of a command that failed. */
-import { ShoalError } from '../errors/errors.js';
+import { describeError, hintLineOf, ShoalError } from '../errors/errors.js';
 import { EXIT, exitCodeOf } from '../errors/exit-codes.js';
 
 /** A mistake on the command line, whatever the error's code. */
@@ -7,8 +7,8 @@ export class UsageError extends ShoalError {}
 
 /** Shoal's own errors have a complete message; for all others the stack is shown. */
 export function describeFailure(error: unknown): string {
-  if (error instanceof ShoalError) return `${error.code}: ${error.message}`;
-  return error instanceof Error ? cleanStack(error) : String(error);
+  if (error instanceof ShoalError) return `${error.code}: ${describeError(error)}`;
+  return error instanceof Error ? `${cleanStack(error)}${hintLineOf(error)}` : String(error);
 }
 
 export function exitCodeOfFailure(error: unknown): number {

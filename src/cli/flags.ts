@@ -1,4 +1,5 @@
 /** Flag declarations and parsers that several commands share. */
+import { LOG_LEVELS } from '../text/log.js';
 
 export const integer = (min: number, max: number) => (input: string) => {
   const value = /^\d+$/.test(input) ? Number(input) : Number.NaN;
@@ -12,6 +13,13 @@ export const optionalText = (brief: string, placeholder: string) =>
 /** A boolean flag that is off by default and has no `--no-` form. */
 export const switchFlag = (brief: string) =>
   ({ kind: 'boolean', default: false, brief, withNegated: false }) as const;
+
+export const LOG_LEVEL_FLAG = {
+  kind: 'enum',
+  values: LOG_LEVELS,
+  optional: true,
+  brief: 'Print log lines of at least this level; default: SHOAL_LOG_LEVEL, else info',
+} as const;
 
 export const JSON_FLAG = switchFlag('Print as JSON');
 

@@ -70,7 +70,7 @@ export class DirectSession implements Runner {
           onEnded = resolve;
         }),
       );
-    const what = describeRun(wanted.outputs, targets);
+    const what = () => describeRun(wanted.outputs, targets);
     const { runnerOf, onFailed } = this.#options;
     return runPlan(runnable, tensors, runnerOf, {
       what,

@@ -3,6 +3,7 @@
  * failure ends the run and cancels the stages that are running.
  */
 import { abortError } from '../async/deadline.js';
+import { onAborted } from '../async/on-aborted.js';
 import { ShoalError } from '../errors/errors.js';
 import { LONGEST_TIMER_MS } from '../session/native-call.js';
 import type { Tensor } from '../tensor/tensor.js';
@@ -31,7 +32,7 @@ export interface RunnablePlan {
 
 export interface PlanRunOptions {
   /** What runs, for messages. */
-  readonly what: string;
+  readonly what: () => string;
   readonly timeoutMs?: number;
   /** Each of them cancels the run. */
   readonly signals?: readonly AbortSignal[];
@@ -68,7 +69,7 @@ export function runPlan(
     const aborted = signals.find((signal) => signal.aborted);
     if (aborted) {
       onEnded?.();
-      reject(abortError(what, aborted));
+      reject(abortError(what(), aborted));
       return;
     }
     const { stages } = plan;
@@ -76,6 +77,7 @@ export function runPlan(
     const users = [...uses];
     const missing = stages.map(({ after }) => after.length);
     const cancels = new Map<number, () => void>();
+    const stopWaiting: (() => void)[] = [];
     let timer: NodeJS.Timeout | undefined;
     let left = stages.length;
     let running = 0;
@@ -85,7 +87,7 @@ export function runPlan(
     const finish = () => {
       isOver = true;
       if (timer !== undefined) clearTimeout(timer);
-      for (const signal of signals) signal.removeEventListener('abort', onAbort);
+      for (const stop of stopWaiting) stop();
     };
     const succeed = () => {
       finish();
@@ -116,7 +118,7 @@ export function runPlan(
       onAbandoned?.();
       onEnded?.();
     };
-    const onAbort = (event: Event) => fail(abortError(what, event.target as AbortSignal));
+    const onAbort = (signal: AbortSignal) => fail(abortError(what(), signal));
 
     const ended = (at: number, error: ShoalError | undefined, outputs: readonly Tensor[]) => {
       running -= 1;
@@ -162,9 +164,9 @@ export function runPlan(
       }
     };
 
-    for (const signal of signals) signal.addEventListener('abort', onAbort, { once: true });
+    for (const signal of signals) stopWaiting.push(onAborted(signal, onAbort));
     if (timeoutMs !== undefined && timeoutMs + GRACE_MS <= LONGEST_TIMER_MS) {
-      timer = setTimeout(() => fail(deadlineError(what, timeoutMs)), timeoutMs + GRACE_MS);
+      timer = setTimeout(() => fail(deadlineError(what(), timeoutMs)), timeoutMs + GRACE_MS);
     }
     if (left === 0) {
       succeed();

@@ -68,7 +68,7 @@ export type ShoalCode =
   | 'SHOAL_INTERNAL';
 
 export interface ErrorDetails {
-  /** What to do about it, in a sentence; default: none. */
+  /** What to do about it, in a sentence; default: the hint of the cause, if it has one. */
   readonly hint?: string;
   /** The op (node name) that failed; default: none. */
   readonly op?: string;
@@ -83,20 +83,24 @@ export interface ErrorDetails {
 export class ShoalError extends Error {
   override readonly name: string = 'ShoalError';
   readonly code: ShoalCode;
-  /** The message contains it too, so that it is not listed again when the error is printed. */
   declare readonly hint: string | undefined;
   declare readonly op: string | undefined;
   declare readonly device: string | undefined;
   declare readonly task: string | undefined;
 
   constructor(code: ShoalCode, message: string, details: ErrorDetails = {}) {
-    const hint = details.hint ? `\n  hint: ${details.hint}` : '';
-    super(`${message}${hint}`, details.cause === undefined ? undefined : { cause: details.cause });
+    const { cause, op, device, task } = details;
+    super(message, cause === undefined ? undefined : { cause });
     this.code = code;
-    Object.defineProperty(this, 'hint', { value: details.hint });
-    const { op, device, task } = details;
-    // Only fields with a value: Node prints the fields of an uncaught error.
-    Object.assign(this, op !== undefined && { op }, device !== undefined && { device }, task && { task });
+    const hint = details.hint ?? hintOf(cause);
+    // Only fields with a value: Node prints the fields of an error.
+    Object.assign(
+      this,
+      hint && { hint },
+      op !== undefined && { op },
+      device !== undefined && { device },
+      task && { task },
+    );
   }
 }
 
@@ -124,6 +128,23 @@ export function invalid(message: string, details?: ErrorDetails): ShoalError {
 /** The message of any thrown value. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
+}
+
+/** The message of any thrown value and, on a line of its own, its hint: for logs and terminals. */
+export function describeError(error: unknown): string {
+  return `${messageOf(error)}${hintLineOf(error)}`;
+}
+
+/** The hint of an error as the last line of a log entry; empty if it has none. */
+export function hintLineOf(error: unknown): string {
+  const hint = hintOf(error);
+  return hint ? `\n  hint: ${hint}` : '';
+}
+
+/** The hint of the first error that has one: this error, its cause, the cause of that. */
+export function hintOf(error: unknown): string | undefined {
+  if (isShoalError(error) && error.hint) return error.hint;
+  return error instanceof Error && error.cause !== undefined ? hintOf(error.cause) : undefined;
 }
 
 /** The first line of the message, for log lines: the rest may be long. */

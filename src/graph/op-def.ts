@@ -24,6 +24,8 @@ export function opDef(graph: Pointer, type: string): OpDef {
 
 /** Whether an op has no state and calls no function. */
 export function isPure({ graph, type }: Pick<Operation, 'graph' | 'type'>): boolean {
+  // The type of an op may be the name of a function.
+  if (!isRegistered(type)) return false;
   const { isStateful, attr } = opDef(graph.pointer, type);
   return !isStateful && !attr.some((one) => one.type === 'func' || one.type === 'list(func)');
 }

@@ -31,8 +31,8 @@ beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'shoal-input-cluster-'));
   await using writer = new TFRecordWriter(join(folder, 'records'));
   for (let i = 0; i < RECORDS; i++) await writer.write(encodeExample({ id: [BigInt(i)] }));
-  ps = TensorFlowServer.start({ host: '127.0.0.1', port: 0 });
-  worker = TensorFlowServer.start({ host: '127.0.0.1', port: 0 });
+  ps = await TensorFlowServer.start({ host: '127.0.0.1', port: 0 });
+  worker = await TensorFlowServer.start({ host: '127.0.0.1', port: 0 });
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 

@@ -1,6 +1,7 @@
 /** The checkpoints of a job: the chief saves at the start, periodically, and at the end, while training continues. */
 import { join, resolve } from 'node:path';
 import { consistencyOf } from '../checkpoint/consistency.js';
+import { bytes } from '../text/format.js';
 import { RetryingSaver, readLastStep } from '../train/checkpoints/retrying-saver.js';
 import { Saver } from '../train/checkpoints/saver.js';
 import type { TrainingRunner } from '../train/task/training-runner.js';
@@ -87,7 +88,7 @@ export class JobCheckpoints {
     const { manifest, bytesRead, input } = report;
     this.#saves.restored(manifest.step);
     const why = again && missing.length > 0 ? `${missing.length} variables were lost: ` : '';
-    log(`${why}restored ${manifest.prefix} (${(bytesRead / 1e6).toFixed(1)} MB read)`);
+    log(`${why}restored ${manifest.prefix} (${bytes(bytesRead)} read)`);
     session.input?.restored(input);
     return true;
   }

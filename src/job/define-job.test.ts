@@ -14,3 +14,17 @@ test.each([
     `train.lastStep of job 'small' must be an integer of at least 0, ${reason}`,
   );
 });
+
+test.each([
+  [{ exports: {} }, 'exports'],
+  [{ train: { lastStep: 1, sumaries: {} } }, 'train.sumaries'],
+  [{ train: { lastSteps: 1 } }, 'train.lastSteps'],
+  [{ train: { lastStep: 1, checkpoint: { everySec: 60 } } }, 'train.checkpoint.everySec'],
+  [{ callbacks: { onSaved: () => {} } }, 'callbacks.onSaved'],
+  [{ export: { last: 3 } }, 'export.last'],
+])('an unknown option is an error: %o', (options, option) => {
+  const model = () => ({}) as never;
+  expect(() => defineJob({ name: 'typo', model, train: { lastStep: 1 }, ...options } as never)).toThrow(
+    `Job 'typo' has an unknown option '${option}'`,
+  );
+});

@@ -16,6 +16,7 @@ import type { EarlyStoppingOptions } from '../train/hooks/early-stopping.js';
 import type { SessionRunHook } from '../train/hooks/session-run-hook.js';
 import type { Variable } from '../variables/variable.js';
 import type { JobCallbacks } from './callbacks.js';
+import { checkOptionNames } from './known-options.js';
 
 /** What a job's `input` returns: values, or the elements of a dataset. */
 export type InputValues = Readonly<Record<string, Operand | SparseTensor>>;
@@ -109,9 +110,9 @@ export interface ServingParts<I = InputValues, O = JobOutputs> {
   };
 }
 
-export interface EvaluateOptions<I = InputValues, O = JobOutputs> {
+export interface EvaluateOptions<I = InputValues, O = JobOutputs, P = JobParams> {
   /** The input of an evaluation, read once for each checkpoint. Default: that of training. */
-  readonly input?: () => I | Dataset<I>;
+  readonly input?: (parts: Pick<InputParts<P>, 'params'>) => I | Dataset<I>;
   /** The metrics. Default: the mean of the loss. */
   readonly metrics?: (parts: {
     readonly input: ModelInput<I>;
@@ -176,6 +177,12 @@ export interface Replica {
   readonly count: number;
 }
 
+/** What the function of a job's input receives. */
+export interface InputParts<P = JobParams> extends Replica {
+  /** The parameters of the job: their defaults, or what `--set` sets. */
+  readonly params: ParamValues<P>;
+}
+
 /** The parameters that a job declares, with their defaults. */
 export type JobParams = Readonly<Record<string, number | string | boolean>>;
 
@@ -209,18 +216,18 @@ export interface HookParts<O = JobOutputs> {
 
 export interface JobOptions<I = InputValues, O = JobOutputs, P = JobParams> {
   readonly name: string;
-  /** Parameters of the model and their defaults; `shoal run --set name=value` overrides them. Default: none. */
+  /** Parameters of the model and its input, and their defaults; `shoal run --set name=value` overrides them. Default: none. */
   readonly params?: P;
   /**
    * The input of the model: a function that returns tensors or a dataset, or `tf.data.shards(…)`. The workers share
    * the records of a dataset of files (see `train.input`); any other input is computed on each worker. Training ends
    * with the input. Default: none, the model has no input.
    */
-  readonly input?: ShardedFiles<I> | ((replica: Replica) => I | Dataset<I> | ShardedFiles<I>);
+  readonly input?: ShardedFiles<I> | ((parts: InputParts<P>) => I | Dataset<I> | ShardedFiles<I>);
   readonly model: (parts: ModelParts<I, P>) => JobModel<O>;
   readonly train: TrainOptions;
   /** How a task of the job `evaluator` evaluates each checkpoint. Default: none. */
-  readonly evaluate?: EvaluateOptions<I, O>;
+  readonly evaluate?: EvaluateOptions<I, O, P>;
   /** Exports the model for serving, as a SavedModel: at the end of training, and optionally before. Default: none. */
   readonly export?: ExportOptions<I, O>;
   /** Hooks of the training of each worker, as in a monitored session (`shoal/train`). Default: none. */
@@ -253,6 +260,7 @@ export function defineJob<
       `The name of a job consists of letters, digits and . _ - and does not start with a dot; it is ${JSON.stringify(name)}`,
     );
   }
+  checkOptionNames(options);
   if (typeof model !== 'function') throw invalid(`Job '${name}' has no model function`);
   if (!Number.isSafeInteger(train?.lastStep) || train.lastStep < 0) {
     const given = train?.lastStep === undefined ? 'not set' : inspect(train.lastStep);
@@ -332,15 +340,6 @@ function checkEvaluate(
   }
 }
 
-const EXPORT_OPTIONS: ReadonlySet<string> = new Set<keyof ExportOptions>([
-  'signatures',
-  'everySteps',
-  'everySecs',
-  'latest',
-  'best',
-  'directory',
-]);
-
 function checkExport(
   name: string,
   {
@@ -349,12 +348,6 @@ function checkExport(
   }: { readonly export?: Omit<ExportOptions, 'signatures'>; readonly evaluate?: unknown },
 ): void {
   if (!given) return;
-  const unknown = Object.keys(given).filter((option) => !EXPORT_OPTIONS.has(option));
-  if (unknown.length > 0) {
-    throw invalid(`export of job '${name}' has no option ${unknown.join(', ')}`, {
-      hint: `The options are ${[...EXPORT_OPTIONS].join(', ')}.`,
-    });
-  }
   const { everySteps, everySecs, latest = 0, best } = given;
   if (best && (typeof best.metric !== 'string' || !['min', 'max'].includes(best.mode))) {
     throw invalid(

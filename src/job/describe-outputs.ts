@@ -16,4 +16,10 @@ export function describeOutputs(outputs: Readonly<Record<string, unknown>>): rea
 const shapeOf = (value: unknown): number[] =>
   Array.isArray(value) ? [value.length, ...(value.length > 0 ? shapeOf(value[0]) : [])] : [];
 
-const plain = (_key: string, value: unknown): unknown => (typeof value === 'bigint' ? Number(value) : value);
+/** A float32 has about seven significant digits; JavaScript would print it with sixteen. */
+const DIGITS = 7;
+
+const plain = (_key: string, value: unknown): unknown => {
+  if (typeof value === 'bigint') return Number(value);
+  return typeof value === 'number' && Number.isFinite(value) ? Number(value.toPrecision(DIGITS)) : value;
+};

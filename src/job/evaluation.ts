@@ -12,6 +12,7 @@ import { Graph } from '../graph/graph.js';
 import { Dataset } from '../input/dataset/dataset.js';
 import { mean } from '../layers/metrics/index.js';
 import { Session } from '../session/session.js';
+import { count } from '../text/format.js';
 import { Saver } from '../train/checkpoints/saver.js';
 import { CheckpointSource } from '../train/evaluation/checkpoint-source.js';
 import type { Evaluation } from '../train/evaluation/evaluate.js';
@@ -78,8 +79,8 @@ export async function evaluateJob(
   });
   log(
     signal.aborted
-      ? `stopped after ${evaluations} evaluations`
-      : `done: ${evaluations} evaluations, the last of step ${step}`,
+      ? `stopped after ${count(evaluations, 'evaluation')}`
+      : `done: ${count(evaluations, 'evaluation')}, the last of step ${step}`,
   );
   return signal.aborted ? EXIT.interrupted : 0;
 }
@@ -91,7 +92,7 @@ function evaluationGraph(job: JobDefinition): { graph: Graph; evaluation: Evalua
   return graph.asDefault(() => {
     getOrCreateGlobalStep(graph);
     const { evaluate = {} } = job;
-    const given = evaluate.input ? evaluate.input() : unshardedInput(job);
+    const given = evaluate.input ? evaluate.input({ params: job.params ?? {} }) : unshardedInput(job);
     const input = modelInput(given);
     const { loss, outputs = {} } = job.model({ input, training: false, params: job.params ?? {} });
     const metrics = evaluate.metrics?.({ input, loss, outputs }) ?? { loss: mean(loss.toOutput()) };

@@ -162,7 +162,7 @@ describe('a job with export options', () => {
     });
     await runInProcess(job, { dir });
     const versions = await versionsOf('whole', join(dir, 'export'));
-    expect(versions.length).toBeGreaterThan(5);
+    expect(versions.length).toBeGreaterThan(1);
     for (const { path } of versions) {
       await using model = await loadSavedModel(path);
       const { all } = await model.signatures.serving_default!({ x: [0] });
@@ -236,7 +236,7 @@ describe('a job with export options', () => {
 
   it('is rejected with invalid options', () => {
     expect(() => counting({ everySteps: 0 })).toThrow(/export\.everySteps of job 'counting' must be above 0/);
-    expect(() => counting({ evrySecs: 3 } as object)).toThrow(/has no option evrySecs/);
+    expect(() => counting({ evrySecs: 3 } as object)).toThrow(/unknown option 'export\.evrySecs'/);
     const best = { metric: 'loss', mode: 'mni' } as unknown as { metric: string; mode: 'min' };
     expect(() => counting({ best })).toThrow(/export\.best of job 'counting' must be like/);
     expect(() => counting({ latest: -1 })).toThrow(/export\.latest/);

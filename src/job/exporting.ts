@@ -4,7 +4,7 @@
  * versions are removed.
  */
 import { join, resolve } from 'node:path';
-import { invalid, isShoalError, messageOf } from '../errors/errors.js';
+import { describeError, hintLineOf, invalid, isShoalError, messageOf } from '../errors/errors.js';
 import type { Graph } from '../graph/graph.js';
 import { SavedModelBuilder } from '../saved-model/builder.js';
 import { clusterVariables } from '../saved-model/cluster-variables.js';
@@ -20,6 +20,7 @@ import {
   removeVersions,
   versionsOf,
 } from '../saved-model/versions.js';
+import type { Log } from '../text/log.js';
 import { namedVariables } from '../train/checkpoints/saver.js';
 import type { BestPolicy } from '../train/evaluation/best-checkpoints.js';
 import type { Results } from '../train/evaluation/evaluate.js';
@@ -75,7 +76,7 @@ async function exportVersion(
     await finishRemovals(directory);
     if (keep > 0) await removeVersions((await versionsOf(job.name, directory)).slice(keep), directory);
   } catch (error) {
-    request.log(`old exports in ${directory} could not be removed: ${messageOf(error)}`);
+    request.log(`old exports in ${directory} could not be removed: ${describeError(error)}`);
   }
   return path;
 }
@@ -95,7 +96,7 @@ export interface JobExportsParts {
   /** Prevents exports during recoveries. */
   readonly recoveryGuard: RecoveryGuard;
   readonly signal?: AbortSignal;
-  readonly log: (line: string) => void;
+  readonly log: Log;
 }
 
 /** The exports of the chief, or of a process without a cluster. */
@@ -176,8 +177,9 @@ export class JobExports {
     } catch (error) {
       log(
         recoveryGuard.isStable
-          ? `EXPORTING THE MODEL FAILED: ${messageOf(error)}; training continues`
+          ? `EXPORTING THE MODEL FAILED: ${messageOf(error)}; training continues${hintLineOf(error)}`
           : 'the export was cancelled: the cluster is being recovered',
+        recoveryGuard.isStable ? 'error' : 'warn',
       );
     }
   }
@@ -209,7 +211,7 @@ export class BestExports {
   readonly #policy: BestPolicy;
   readonly #session: TrainingRunner;
   readonly #directory: string;
-  readonly #log: (line: string) => void;
+  readonly #log: Log;
 
   constructor(
     job: JobDefinition,
@@ -246,7 +248,10 @@ export class BestExports {
       this.#log(`new best ${metric}: ${value} at step ${step}; exported to ${path}`);
     } catch (error) {
       if (isShoalError(error, 'SHOAL_INVALID_ARGUMENT')) throw error;
-      this.#log(`EXPORTING THE BEST CHECKPOINT FAILED: ${messageOf(error)}; evaluation continues`);
+      this.#log(
+        `EXPORTING THE BEST CHECKPOINT FAILED: ${messageOf(error)}; evaluation continues${hintLineOf(error)}`,
+        'error',
+      );
     }
   }
 }

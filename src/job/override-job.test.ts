@@ -1,4 +1,5 @@
 import { expect, expectTypeOf, test } from 'vitest';
+import { described } from '../../test/described.js';
 import { defineJob } from './define-job.js';
 import { overrideJob } from './override-job.js';
 
@@ -34,10 +35,12 @@ test.each([
   ['deep=1', /deep is a boolean, not "1"/],
   ['rate', /has no value\n.*--set name=value/],
 ])('rejects %s', (assignment, reason) => {
-  expect(() => overrideJob(JOB, { set: [assignment] })).toThrow(reason);
+  expect(() => overrideJob(JOB, { set: [assignment] })).toThrow(described(reason));
 });
 
 test('the error for a job without parameters shows how to declare one', () => {
   const job = defineJob({ name: 'small', model: () => ({}) as never, train: { lastStep: 1 } });
-  expect(() => overrideJob(job, { set: ['rate=1'] })).toThrow('declare it in the job: params: { rate: … }');
+  expect(() => overrideJob(job, { set: ['rate=1'] })).toThrow(
+    described('declare it in the job: params: { rate: … }'),
+  );
 });

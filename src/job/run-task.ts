@@ -7,7 +7,7 @@ import type { ClusterConfig } from '../cluster/spec/config.js';
 import { replicaDeviceSetter } from '../cluster/spec/device-setter.js';
 import type { Security } from '../cluster/spec/security.js';
 import { parseTaskId, trains } from '../cluster/spec/task-id.js';
-import { isShoalError } from '../errors/errors.js';
+import { describeError, isShoalError } from '../errors/errors.js';
 import { EXIT } from '../errors/exit-codes.js';
 import { configured, Server } from '../train/task/server.js';
 import type { JobDefinition } from './define-job.js';
@@ -59,7 +59,7 @@ async function serve(server: Server, { signal, log }: RunTaskOptions): Promise<n
     await server.join({ signal, log });
   } catch (error) {
     if (!isShoalError(error, 'SHOAL_WORKERS_LOST')) throw error;
-    log(error.message);
+    log(describeError(error));
     return EXIT.retry;
   }
   log(signal.aborted ? 'stopped' : 'all workers have left; done');
@@ -80,10 +80,13 @@ async function train(
     result = await trainJob(job, parts, { server, dir, signal, log, onStep });
   } catch (error) {
     if (!(error instanceof StartAborted)) throw error;
-    log(error.message);
+    log(describeError(error));
     return EXIT.interrupted;
   }
-  const made = `at step ${result.step}; ${result.ownSteps} steps were made here`;
+  const { lastStep } = job.train;
+  const late =
+    result.step > lastStep ? ` (last step ${lastStep}: steps that were running then count too)` : '';
+  const made = `at step ${result.step}${late}; ${result.ownSteps} steps were made here`;
   if (result.interrupted) {
     log(`stopped ${made}`);
     return EXIT.interrupted;

@@ -1,7 +1,7 @@
 /** Trains a job: on a cluster as one of its workers, or in this process alone. */
 import { setMaxListeners } from 'node:events';
 import { abortError, withDeadline } from '../async/deadline.js';
-import { messageOf, ShoalError } from '../errors/errors.js';
+import { describeError, ShoalError } from '../errors/errors.js';
 import type { Fetches } from '../session/fetches.js';
 import type { RunOptions } from '../session/session.js';
 import { waitForLastSteps } from '../train/checkpoints/retrying-saver.js';
@@ -64,7 +64,7 @@ export async function trainJob(
   const closeWriters = () =>
     writers
       .close()
-      .catch((error: unknown) => log(`some summaries could not be written: ${messageOf(error)}`));
+      .catch((error: unknown) => log(`some summaries could not be written: ${describeError(error)}`));
   const summaries =
     summaryOp && isChief
       ? (await import('./summaries.js')).summaryHooks({
@@ -239,7 +239,7 @@ async function endHooks(
     // A hook may throw before it returns a promise.
     const ending = Promise.resolve().then(() => hook.end?.(runner));
     await withDeadline(ending, `The end of ${hook.constructor.name}`, { timeoutMs: END_MS }).catch(
-      (error: unknown) => log(`error while ending a hook: ${messageOf(error)}`),
+      (error: unknown) => log(`error while ending a hook: ${describeError(error)}`),
     );
   }
   coordinator.requestStop();

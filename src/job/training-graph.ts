@@ -18,7 +18,7 @@ import { GraphKeys } from '../variables/collections.js';
 import { getOrCreateGlobalStep } from '../variables/global-step.js';
 import { tablesInitializer } from '../variables/initialize.js';
 import type { Variable } from '../variables/variable.js';
-import type { InputValues, JobDefinition, ModelInput, Replica } from './define-job.js';
+import type { InputParts, InputValues, JobDefinition, ModelInput, Replica } from './define-job.js';
 import { type Leasing, leasingOf } from './leasing.js';
 
 export interface TrainingGraph {
@@ -97,7 +97,8 @@ function inputOf(
 ): Pick<TrainingGraph, 'shards' | 'inputLine'> & { readonly values: ModelInput<InputValues> } {
   const { index, count } = placement;
   let isOwn = false;
-  const replica: Replica = {
+  const inputParts: InputParts = {
+    params: job.params ?? {},
     get index() {
       isOwn = true;
       return index;
@@ -107,7 +108,7 @@ function inputOf(
       return count;
     },
   };
-  const given = typeof job.input === 'function' ? job.input(replica) : job.input;
+  const given = typeof job.input === 'function' ? job.input(inputParts) : job.input;
   if (!(given instanceof Dataset || given instanceof ShardedFiles))
     return { values: modelInput(given), shards: undefined, inputLine: undefined };
   const leasing = leasingOf(job, given, { workers: count, isOwn });

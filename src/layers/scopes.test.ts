@@ -1,5 +1,6 @@
 /** Layer names, weight sharing, and error messages. */
 import { describe, expect, it } from 'vitest';
+import { described } from '../../test/described.js';
 import { Graph } from '../graph/graph.js';
 import { placeholder } from '../ops/index.js';
 import { Session } from '../session/session.js';
@@ -98,7 +99,7 @@ describe('layers that share weights', () => {
     inGraph(() => {
       variableScope('tower', () => dense(rows(), 2));
       expect(() => variableScope('tower', () => dense(rows(), 2))).toThrow(
-        /Variable 'tower\/dense\/kernel' already exists\n.*reuse: true/,
+        described(/Variable 'tower\/dense\/kernel' already exists\n.*reuse: true/),
       );
     });
   });

@@ -8,8 +8,8 @@
  * which is inside the call that starts the server.
  */
 import { isIPv4 } from 'node:net';
-import koffi from 'koffi';
 import type { Pointer } from './c-api.js';
+import koffi from './ffi.js';
 import { addressOf, openJumpSlot } from './jump-slot.js';
 import { library } from './library.js';
 

@@ -1,7 +1,7 @@
 /** Copies and views of native memory. */
 import { setFlagsFromString } from 'node:v8';
-import koffi from 'koffi';
 import type { Pointer } from './c-api.js';
+import koffi from './ffi.js';
 import { countHandle } from './handle.js';
 import { C, library } from './library.js';
 import { checked } from './status.js';

@@ -4,7 +4,7 @@
  */
 import { writeSync } from 'node:fs';
 import { inspect } from 'node:util';
-import koffi from 'koffi';
+import koffi from './ffi.js';
 
 /** Exits immediately: no destructors, no waiting for threads. Output already written to stdout is not lost. */
 export function exitImmediately(code: number): never {

@@ -1,7 +1,8 @@
 /** The jump slot: the word through which a loaded library calls a function of another library. Linux only. */
-import koffi from 'koffi';
+
 import type { Pointer } from './c-api.js';
 import { findJumpSlot } from './elf.js';
+import koffi from './ffi.js';
 import { withImageFile } from './image-file.js';
 
 const RTLD_LAZY = 1;

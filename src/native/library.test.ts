@@ -49,7 +49,7 @@ describe('an incompatible library', () => {
 
   test('is rejected with the names of the missing functions, without terminal output', async () => {
     const { stdout, stderr } = await runProgram(
-      `try { new Graph(); } catch ({ code, message }) { console.error('after'); console.log(code, message); }`,
+      `try { new Graph(); } catch ({ code, message, hint }) { console.error("after"); console.log(code, message, hint); }`,
       { env: { SHOAL_TF_DIR: scratch } },
     );
     expect(stdout).toMatch(/^SHOAL_LIBRARY .*is missing \d+ symbols: .*TF_NewGraph.*TF_SessionRun/s);

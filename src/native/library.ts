@@ -7,9 +7,10 @@
  * declared symbol is resolved before the first call, so that a library that is too old is rejected with the missing
  * names.
  */
-import koffi, { type LibraryHandle } from 'koffi';
+
 import { messageOf, ShoalError } from '../errors/errors.js';
 import { type CApi, type CName, DECLARATIONS, type Pointer } from './c-api.js';
+import koffi, { type LibraryHandle } from './ffi.js';
 import { type LocatedLibrary, locateTensorFlow } from './locate.js';
 import { applyOneDnnSetting, askOneDnn } from './onednn.js';
 

@@ -2,7 +2,7 @@
  * Whether TensorFlow uses oneDNN. On CPUs, some kernels exist only in oneDNN (channels first, gradients of dilated
  * convolutions), and TensorFlow turns it on or off depending on the CPU model: docs/design/014-onednn.md.
  */
-import koffi, { type LibraryHandle } from 'koffi';
+import koffi, { type LibraryHandle } from './ffi.js';
 
 export const ONEDNN_VARIABLE = 'TF_ENABLE_ONEDNN_OPTS';
 

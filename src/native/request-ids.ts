@@ -5,8 +5,9 @@
  * generator through a lazily bound jump slot and exports a well-seeded generator with the same signature: the repair
  * redirects the slot to it.
  */
-import koffi from 'koffi';
+
 import type { Pointer } from './c-api.js';
+import koffi from './ffi.js';
 import { addressOf, openJumpSlot } from './jump-slot.js';
 import { library } from './library.js';
 import { GET_ID, STRONG, WEAK } from './request-id-survey.js';

@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, test } from 'vitest';
+import { described } from '../../test/described.js';
 import { Graph } from '../graph/graph.js';
 import type { Output } from '../graph/operation.js';
 import { tf } from '../index.js';
@@ -252,7 +253,7 @@ describe('whileLoop', () => {
         ),
       );
     expect(() => grow({})).toThrow(
-      /Loop variable 0 has shape \[2\] before an iteration and \[4\] after it.*shapeInvariants/s,
+      described(/Loop variable 0 has shape \[2\] before an iteration and \[4\] after it.*shapeInvariants/s),
     );
     const outputs = grow({ shapeInvariants: [[null]] });
     expect(outputs[0]?.shape).toEqual([null]);

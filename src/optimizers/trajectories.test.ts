@@ -147,7 +147,7 @@ describe('trajectories', () => {
   it.each(Object.keys(CASES))('%s agrees with TensorFlow over 50 batches', async (name) => {
     const { ours, dtype } = CASES[name] as Case;
     const optimizer = ours();
-    const history = await train(data, optimizer, dtype);
+    const history = await train(data, optimizer, { dtype });
     const expected = theirs[name] as { history: History; slots: string[] };
     expect(optimizer.slotNames).toEqual(expected.slots);
     for (const [step, values] of history.entries()) {

@@ -188,7 +188,7 @@ test('a second graph shares the variables of the first', async () => {
   expect(((await other.signatures.f!({ x: [1] })).y as Tensor).toArray()).toEqual([10]);
   await expect(loadSavedModel(dir, { tags: ['train'] })).rejects.toMatchObject({
     code: 'SHOAL_NOT_FOUND',
-    message: expect.stringContaining('[serve]'),
+    hint: expect.stringContaining('[serve]'),
   });
 });
 

@@ -96,7 +96,7 @@ async function readInto(
 ): Promise<void> {
   const tensorOf = (index: number): Tensor => {
     const { shape, dtype } = pieces[index]!;
-    tensors[index] ??= Tensor.allocate(shape, dtype);
+    tensors[index] ??= Tensor.allocate(shape, dtype, { ownerDisposes: true });
     return tensors[index];
   };
   const sums = pieces.map(() => 0);

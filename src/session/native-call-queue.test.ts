@@ -24,7 +24,7 @@ test('rejects calls while abandoned calls hold all threads', () => {
   const returned = queue.abandon();
   expect(queue.abandoned).toBe(1);
   expect(() => queue.enter(() => {})).toThrowError(
-    expect.objectContaining({ code: 'SHOAL_TF_UNAVAILABLE', message: expect.stringContaining('Restart') }),
+    expect.objectContaining({ code: 'SHOAL_TF_UNAVAILABLE', hint: expect.stringContaining('Restart') }),
   );
   returned();
   expect(queue.abandoned).toBe(0);

@@ -3,6 +3,7 @@ import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import type { Output } from '../graph/operation.js';
 import { freeBuffer, newBuffer, packOutputs, takeBuffer } from '../native/buffer.js';
 import type { Pointer } from '../native/c-api.js';
+import { C } from '../native/library.js';
 import { giveStatus, statusError, takeStatus } from '../native/status.js';
 import {
   type RunMetadata,
@@ -12,6 +13,7 @@ import {
 } from '../proto/generated/config_pb.js';
 import { type LentTensor, Tensor } from '../tensor/tensor.js';
 import type { Feed } from './feeds.js';
+import type { Inline } from './inline.js';
 import { checkTimeout } from './native-call.js';
 
 /** The fetches and targets of a run, in C layout. */
@@ -19,13 +21,15 @@ export interface Call {
   readonly outputs: readonly Output[];
   readonly packedOutputs: BigUint64Array;
   readonly targets: BigUint64Array;
-  /** Runs on the calling thread, in this process. */
-  readonly inline: boolean;
+  readonly inline: Inline;
 }
 
 /** The value of RunOptions.inter_op_thread_pool for the caller's thread. */
 const CALLER_THREAD = -1;
 const INLINE = toBinary(RunOptionsSchema, create(RunOptionsSchema, { interOpThreadPool: CALLER_THREAD }));
+
+/** The options of all inline runs without a deadline; never freed. */
+let inlineOptions: Pointer | undefined;
 
 export interface NativeRunOptions {
   readonly timeoutMs?: number;
@@ -63,8 +67,8 @@ export class NativeRun {
   readonly #metadata: Pointer | null;
   readonly #status: Pointer;
 
-  /** Captures the current values of the feeds. */
-  constructor(call: Call, feeds: readonly Feed[], options: NativeRunOptions) {
+  /** Captures the current values of the feeds. `isMain`: the call is made on the main thread. */
+  constructor(call: Call, feeds: readonly Feed[], options: NativeRunOptions, isMain: boolean) {
     checkTimeout(options.timeoutMs);
     this.#call = call;
     try {
@@ -76,7 +80,7 @@ export class NativeRun {
     this.#packedFeeds = packOutputs(feeds.map(({ output }) => output));
     this.#feedPointers = BigUint64Array.from(this.#lent, ({ pointer }) => pointer);
     this.#results = new BigUint64Array(call.outputs.length);
-    this.#runOptions = runOptionsBuffer(call, options);
+    this.#runOptions = runOptionsBuffer(call, options, isMain);
     this.#metadata = options.onMetadata ? newBuffer() : null;
     this.#status = takeStatus();
   }
@@ -103,7 +107,7 @@ export class NativeRun {
     const error = failure ?? statusError(this.#status);
     giveStatus(this.#status);
     this.#giveBack();
-    if (this.#runOptions !== null) freeBuffer(this.#runOptions);
+    freeOptions(this.#runOptions);
     const bytes = this.#metadata === null ? undefined : takeBuffer(this.#metadata);
     if (error) return { error, values: [], metadata: undefined };
     const values = this.#call.outputs.map((output, i) =>
@@ -116,7 +120,7 @@ export class NativeRun {
   drop(): void {
     giveStatus(this.#status);
     this.#giveBack();
-    if (this.#runOptions !== null) freeBuffer(this.#runOptions);
+    freeOptions(this.#runOptions);
     if (this.#metadata !== null) freeBuffer(this.#metadata);
   }
 
@@ -125,20 +129,36 @@ export class NativeRun {
   }
 }
 
-// Caches the options of a call's last run: a training loop repeats the same call with the same deadline.
-const encoded = new WeakMap<Call, { readonly timeoutMs: number; readonly bytes: Uint8Array }>();
+function freeOptions(buffer: Pointer | null): void {
+  if (buffer !== null && buffer !== inlineOptions) freeBuffer(buffer);
+}
 
-function runOptionsBuffer(call: Call, { timeoutMs = 0, onMetadata }: NativeRunOptions): Pointer | null {
+// Caches the options of a call's last run: a training loop repeats the same call with the same deadline.
+const encoded = new WeakMap<
+  Call,
+  { readonly timeoutMs: number; readonly isMain: boolean; readonly bytes: Uint8Array }
+>();
+
+function runOptionsBuffer(
+  call: Call,
+  { timeoutMs = 0, onMetadata }: NativeRunOptions,
+  isMain: boolean,
+): Pointer | null {
+  const isInline = call.inline === 'any' || (call.inline === 'pool' && !isMain);
   const hasDeadline = timeoutMs > 0 && Number.isFinite(timeoutMs);
-  if (!hasDeadline && !onMetadata) return call.inline ? newBuffer(INLINE) : null;
+  if (!hasDeadline && !onMetadata) {
+    if (!isInline) return null;
+    inlineOptions ??= C().TF_NewBufferFromString(INLINE, INLINE.length);
+    return inlineOptions;
+  }
   const last = onMetadata ? undefined : encoded.get(call);
-  if (last?.timeoutMs === timeoutMs) return newBuffer(last.bytes);
+  if (last?.timeoutMs === timeoutMs && last.isMain === isMain) return newBuffer(last.bytes);
   const message = create(RunOptionsSchema, {
-    interOpThreadPool: call.inline ? CALLER_THREAD : 0,
+    interOpThreadPool: isInline ? CALLER_THREAD : 0,
     timeoutInMs: hasDeadline ? BigInt(Math.ceil(timeoutMs)) : 0n,
     traceLevel: onMetadata ? RunOptions_TraceLevel.FULL_TRACE : RunOptions_TraceLevel.NO_TRACE,
   });
   const bytes = toBinary(RunOptionsSchema, message);
-  if (!onMetadata) encoded.set(call, { timeoutMs, bytes });
+  if (!onMetadata) encoded.set(call, { timeoutMs, isMain, bytes });
   return newBuffer(bytes);
 }

@@ -17,7 +17,7 @@ import { ConfigProtoSchema, type RunMetadata } from '../proto/generated/config_p
 import { Tensor, type TensorLike } from '../tensor/tensor.js';
 import { type Feed, type Feeds, feed, planFeeds } from './feeds.js';
 import { type Fetches, type FetchPlan, type FetchResult, planFetches } from './fetches.js';
-import { isInline } from './inline.js';
+import { type Inline, inlineOf } from './inline.js';
 import { type Done, nativeCall } from './native-call.js';
 import { type Call, NativeRun } from './native-run.js';
 import { serverAtTarget, type TargetServer } from './targets.js';
@@ -222,12 +222,12 @@ export class Session {
     return Object.assign(run, { sync }) as Callable<F>;
   }
 
-  /** Prepares a run without nested fetches. `inline`: its ops run on the calling thread. @internal */
+  /** Prepares a run without nested fetches. `inline` overrides the choice of threads. @internal */
   prepare(
     outputs: readonly Output[],
     placeholders: readonly Output[],
     targets: readonly Operation[],
-    { inline }: { readonly inline?: boolean } = {},
+    { inline }: { readonly inline?: Inline } = {},
   ): PreparedRun {
     const plan: FetchPlan = { outputs, targets, assemble: (values) => values };
     const call = this.#prepare(plan, [], inline);
@@ -246,7 +246,7 @@ export class Session {
     };
   }
 
-  #prepare(plan: FetchPlan, extra: readonly Operation[] = [], inline?: boolean): Call {
+  #prepare(plan: FetchPlan, extra: readonly Operation[] = [], inline?: Inline): Call {
     const targets = new Set([...plan.targets, ...extra]);
     for (const op of extra)
       if (op.graph !== this.graph)
@@ -255,7 +255,8 @@ export class Session {
       outputs: plan.outputs,
       packedOutputs: packOutputs(plan.outputs),
       targets: BigUint64Array.from(targets, (op) => op.pointer),
-      inline: this.target === '' && (inline ?? isInline([...plan.outputs.map(({ op }) => op), ...targets])),
+      inline:
+        this.target === '' ? (inline ?? inlineOf([...plan.outputs.map(({ op }) => op), ...targets])) : 'none',
     };
   }
 
@@ -268,7 +269,7 @@ export class Session {
   ): Promise<unknown> {
     const session = this.#pointer();
     if (isEmpty(call)) return Promise.resolve(plan.assemble([], tensorsOf(feeds)));
-    const run = new NativeRun(call, feeds, options);
+    const run = new NativeRun(call, feeds, options, false);
     const what = describeRun(call, plan);
     const start = (done: Done) => {
       // The session may have been closed and freed while the run was queued.
@@ -313,7 +314,7 @@ export class Session {
   #runInPlace(call: Call, plan: FetchPlan, feeds: readonly Feed[], options: RunOptions): unknown {
     const session = this.#pointer();
     if (isEmpty(call)) return plan.assemble([], tensorsOf(feeds));
-    const run = new NativeRun(call, feeds, options);
+    const run = new NativeRun(call, feeds, options, true);
     C().TF_SessionRun(...run.args(session));
     const { error, values, metadata } = run.finish(null);
     if (error) throw error;

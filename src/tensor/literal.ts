@@ -91,6 +91,8 @@ export function flatten(value: NestedValue, dtype: DType, size: number): Element
   }
   const { array: ArrayType } = DTYPES[dtype];
   if (!ArrayType) throw invalid(`A ${dtype} tensor cannot be created from JavaScript values`);
+  if (isTypedArray(value) && isNumberArray(value) && ['float', 'int'].includes(DTYPES[dtype].kind))
+    return convertNumbers(value, dtype, ArrayType as Uint8ArrayConstructor);
   const flat = new ArrayType(size * wordsPerElement(dtype)) as NodeJS.TypedArray;
   let at = 0;
   const put = storer(dtype);
@@ -98,6 +100,26 @@ export function flatten(value: NestedValue, dtype: DType, size: number): Element
     at = put(flat, at, leaf);
   });
   return flat;
+}
+
+type NumberArray = Exclude<NodeJS.TypedArray, BigInt64Array | BigUint64Array>;
+
+const isNumberArray = (array: NodeJS.TypedArray): array is NumberArray =>
+  !(array instanceof BigInt64Array || array instanceof BigUint64Array);
+
+/** Converts a typed array to floats or integers, without a call per element. */
+function convertNumbers(
+  from: NumberArray,
+  dtype: DType,
+  ArrayType: Uint8ArrayConstructor,
+): NodeJS.TypedArray {
+  const to = new ArrayType(from);
+  if (DTYPES[dtype].kind === 'float') return to;
+  // Numbers that the integers cannot represent wrap around or lose their fraction.
+  for (let i = 0; i < from.length; i++)
+    if (to[i] !== from[i]) throw outOfRange(from[i], dtype, ...intRange(dtype));
+  checkWords(to, dtype);
+  return to;
 }
 
 function walk(value: NestedValue, dtype: DType, visit: (leaf: unknown) => void): void {

@@ -126,8 +126,13 @@ export class Tensor<D extends DType = DType> {
   /**
    * An uninitialized tensor, to be filled through `data` before other code sees it. A large one is in TensorFlow's
    * memory, so that a run can use it without a copy. With `lazy`, its pages take up memory only as they are filled.
+   * With `ownerDisposes`, it never triggers a garbage collection, which would take longer than filling it.
    */
-  static allocate<D extends DType>(shape: Shape, dtype: D, { lazy = false } = {}): Tensor<D> {
+  static allocate<D extends DType>(
+    shape: Shape,
+    dtype: D,
+    { lazy = false, ownerDisposes = false } = {},
+  ): Tensor<D> {
     checkShape(shape, 'A tensor');
     const { size, array } = dtypeRow(dtype);
     const bytes = sizeOf(shape) * size;
@@ -143,11 +148,11 @@ export class Tensor<D extends DType = DType> {
       adviseHugePages(memory, bytes);
       if (!lazy) populate(memory, bytes);
     }
-    return Tensor.fromNative(pointer, 'Tensor.allocate') as Tensor<D>;
+    return Tensor.fromNative(pointer, 'Tensor.allocate', ownerDisposes) as Tensor<D>;
   }
 
   /** Takes ownership of a TF_Tensor; messages name its `origin`. @internal */
-  static fromNative(pointer: Pointer, origin?: string): Tensor {
+  static fromNative(pointer: Pointer, origin?: string, ownerDisposes = false): Tensor {
     const api = C();
     const dtype = dtypeFromNumber(api.TF_TensorType(pointer));
     const rank = api.TF_NumDims(pointer);
@@ -177,7 +182,11 @@ export class Tensor<D extends DType = DType> {
       Object.defineProperty(memory, KEEPER, { value: keeper });
       return new ArrayType(memory);
     };
-    const handle = new Handle('tensor', pointer, freeTensor, { keeper, bytes, ...named });
+    const handle = new Handle('tensor', pointer, freeTensor, {
+      keeper,
+      ...(!ownerDisposes && { bytes }),
+      ...named,
+    });
     return new Tensor(dtype, shape, undefined, handle, view);
   }
 

@@ -43,8 +43,8 @@ export function clusterChecks(answers) {
   return [
     [
       'worker: a server starts, with the request id fix',
-      () => {
-        server = TensorFlowServer.start();
+      async () => {
+        server = await TensorFlowServer.start();
         assert.deepEqual(server.requestIds, { repaired: true });
       },
     ],

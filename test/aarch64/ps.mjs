@@ -4,8 +4,8 @@ import { TensorFlowServer } from '../../dist/cluster/runtime/tensorflow-server.j
 import { check, endWithCommand, send } from './reporter.mjs';
 
 endWithCommand();
-const started = await check('ps: a server starts, with the request id fix', () => {
-  const server = TensorFlowServer.start();
+const started = await check('ps: a server starts, with the request id fix', async () => {
+  const server = await TensorFlowServer.start();
   assert.deepEqual(server.requestIds, { repaired: true });
   send({ ready: server.address });
 });

@@ -1,6 +1,6 @@
 /** Executes commands from stdin, one JSON object per line, and prints each result on stdout. */
 import { createInterface } from 'node:readline';
-import { isShoalError, messageOf } from '../../src/errors/errors.js';
+import { describeError, isShoalError } from '../../src/errors/errors.js';
 
 export function serveCommands<C extends { readonly id: number }>(execute: (command: C) => unknown): void {
   const commands = createInterface({ input: process.stdin });
@@ -11,7 +11,7 @@ export function serveCommands<C extends { readonly id: number }>(execute: (comma
     try {
       reply({ result: (await execute(command)) ?? null });
     } catch (error) {
-      reply({ error: messageOf(error), code: isShoalError(error) ? error.code : '' });
+      reply({ error: describeError(error), code: isShoalError(error) ? error.code : '' });
     }
   });
   // The test process has exited: nothing else would end this one.

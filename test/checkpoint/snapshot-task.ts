@@ -1,6 +1,6 @@
 /** A task of the consistent-snapshot test: ps tasks serve, chief and worker train two loops each, the chief saves. */
 import { pullCheckpoint } from '../../src/checkpoint/transfer.js';
-import { messageOf } from '../../src/errors/errors.js';
+import { describeError } from '../../src/errors/errors.js';
 import { Saver } from '../../src/train/checkpoints/saver.js';
 import { RecoverableSession } from '../../src/train/recovery/recoverable-session.js';
 import { Server } from '../../src/train/task/server.js';
@@ -47,7 +47,7 @@ function trainer() {
           }
         }),
       );
-      training.catch((error: unknown) => log(messageOf(error)));
+      training.catch((error: unknown) => log(describeError(error)));
     },
     async steps() {
       return steps;

@@ -7,7 +7,7 @@ import { sleep } from '../../src/async/deadline.js';
 import { damagedCopies, lostFiles, verifyCheckpoint } from '../../src/checkpoint/verify.js';
 import { replicaDeviceSetter } from '../../src/cluster/spec/device-setter.js';
 import type { TaskId } from '../../src/cluster/spec/task-id.js';
-import { isShoalError, messageOf } from '../../src/errors/errors.js';
+import { describeError, isShoalError } from '../../src/errors/errors.js';
 import { Graph } from '../../src/graph/graph.js';
 import { Tensor } from '../../src/tensor/tensor.js';
 import * as tf from '../../src/tf.js';
@@ -106,7 +106,7 @@ function chiefCommands() {
         const isTransient =
           isShoalError(error, 'SHOAL_UNREACHABLE') || isShoalError(error, 'SHOAL_TF_UNAVAILABLE');
         if (!isTransient || attempt > 100) throw error;
-        log(`retrying the restore: ${messageOf(error)}`);
+        log(`retrying the restore: ${describeError(error)}`);
         await sleep(200);
       }
     }

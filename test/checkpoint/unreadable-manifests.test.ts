@@ -19,6 +19,7 @@ import { repairCheckpoint } from '../../src/checkpoint/repair.js';
 import { pullCheckpoint, pushCheckpoint } from '../../src/checkpoint/transfer.js';
 import { damagedCopies, isUndamaged, verifyCheckpoint } from '../../src/checkpoint/verify.js';
 import { ShoalError } from '../../src/errors/errors.js';
+import { described } from '../described.js';
 import { PLACES, TestCluster } from './test-cluster.js';
 
 const INPUT = { version: 1, plan: { shards: [{ file: 'a', offset: 0, records: 3 }] }, consumed: 2 };
@@ -69,13 +70,15 @@ describe('an unreadable manifest, and no other checkpoint', () => {
   it('damaged in all copies: an error', async () => {
     const manifest = await cluster.save(chief, 1);
     change(manifestOf(manifest), flipped);
-    await expect(restore()).rejects.toThrow(/There are 1 checkpoints, and none can be restored.*sum/s);
+    await expect(restore()).rejects.toThrow(
+      described(/There are 1 checkpoints, and none can be restored.*sum/s),
+    );
   });
 
   it('with a disk error for every copy: an error', async () => {
     const manifest = await cluster.save(chief, 1);
     for (const { broken } of cluster.disks.all) broken.set(manifestOf(manifest), 'read');
-    await expect(restore()).rejects.toThrow(/none can be restored.*EIO/s);
+    await expect(restore()).rejects.toThrow(described(/none can be restored.*EIO/s));
   });
 });
 

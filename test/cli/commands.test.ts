@@ -6,12 +6,13 @@ import { fileURLToPath } from 'node:url';
 import { proposeCompletions } from '@stricli/core';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { application } from '../../src/cli/application.js';
-import { cleanStack, exitCodeOfFailure } from '../../src/cli/failure.js';
+import { cleanStack, describeFailure, exitCodeOfFailure } from '../../src/cli/failure.js';
 import { findCluster } from '../../src/cli/job/find-cluster.js';
 import { refuseOpenHost } from '../../src/cluster/spec/address-rules.js';
 import { ShoalError } from '../../src/errors/errors.js';
 import { EXIT } from '../../src/errors/exit-codes.js';
 import { writeClusterFile } from '../../src/job/launcher/cluster-file.js';
+import { described } from '../described.js';
 import { context, runCommand } from './run-command.js';
 
 const CHECKPOINT = ['ls', 'inspect', 'verify', 'pull', 'push', 'rm', 'repair'];
@@ -110,7 +111,7 @@ describe('wrong input', () => {
   test('an address that other machines reach is rejected with a reason and a hint', async () => {
     const { stderr, code } = await runCommand('run', JOB, '--ps', '1', '--host', '10.0.0.1');
     expect(code).toBe(2);
-    expect(stderr).toMatch(/--host 10\.0\.0\.1 is reachable from other machines[\s\S]*--insecure_network/);
+    expect(stderr).toMatch(/--host 10\.0\.0\.1 is reachable from other machines[\s\S]*--insecure-network/);
   });
 
   test('a job file that is not a program is rejected without a stack', async () => {
@@ -123,7 +124,7 @@ describe('wrong input', () => {
   test('an invalid value of a flag names the flag', async () => {
     const { stderr, code } = await runCommand('run', JOB, '--heartbeat-ms', 'often');
     expect(code).toBe(2);
-    expect(stderr).toContain('--heartbeat_ms: expected an integer');
+    expect(stderr).toContain('--heartbeat-ms: expected an integer');
   });
 
   test('an unknown command that is similar to no other gets no suggestion', async () => {
@@ -156,6 +157,13 @@ describe('wrong input', () => {
     expect(exitCodeOfFailure(new Error('any other'))).toBe(1);
   });
 
+  test('an error that wraps one of Shoal shows its hint', () => {
+    const cause = new ShoalError('SHOAL_CONFIG', 'no port', { hint: 'set a port' });
+    expect(describeFailure(new Error('mine', { cause }))).toMatch(
+      /^Error: mine\n[\s\S]*\n {2}hint: set a port$/,
+    );
+  });
+
   test('a stack shows only frames of the program', () => {
     const error = new Error('mine');
     error.stack = [
@@ -174,8 +182,8 @@ describe('config', () => {
 
   test('lists every value and its source', async () => {
     const { stdout } = await runCommand('config', ...FLAGS, '--tf_port', '2223');
-    expect(stdout).toMatch(/^cluster\.worker +b:1, c:1 +--worker_hosts$/m);
-    expect(stdout).toMatch(/^tf_port +2223 +--tf_port$/m);
+    expect(stdout).toMatch(/^cluster\.worker +b:1, c:1 +--worker-hosts$/m);
+    expect(stdout).toMatch(/^tf_port +2223 +--tf-port$/m);
     expect(stdout).toMatch(/^heartbeat_ms +500 +default$/m);
   });
 
@@ -183,14 +191,14 @@ describe('config', () => {
     const { stdout } = await runCommand('config', ...FLAGS, '--insecure_network', '--json');
     expect(JSON.parse(stdout)).toMatchObject({
       task: { value: '/job:ps/task:0' },
-      insecure_network: { value: true, from: '--insecure_network' },
+      insecure_network: { value: true, from: '--insecure-network' },
     });
   });
 
   test('a task that is not in the cluster exits with 2 and names the flag', async () => {
     const { stderr, code } = await runCommand('config', ...FLAGS.with(1, '--task_index=4'));
     expect(code).toBe(2);
-    expect(stderr).toContain('--task_index: 4 is out of range');
+    expect(stderr).toContain('--task-index: 4 is out of range');
   });
 });
 
@@ -277,7 +285,7 @@ describe('the cluster that status contacts', () => {
   test('must be chosen when several run', () => {
     place('one');
     place('three');
-    expect(() => find()).toThrow('--dir .shoal/one or --dir .shoal/three');
+    expect(() => find()).toThrow(described('--dir .shoal/one or --dir .shoal/three'));
     expect(find({ dir: '.shoal/three' }).addresses).toEqual(['127.0.0.1:1005']);
   });
 

@@ -50,9 +50,10 @@ const SAVED_JOB = `
   export default defineJob({
     name: 'saved',
     params: { goal: 1 },
-    model({ params }) {
+    input: ({ params }) => ({ goal: tf.constant(params.goal) }),
+    model({ input }) {
       const w = tf.variable('w', { shape: [], initializer: tf.zerosInitializer() });
-      return { loss: w.sub(params.goal).square(), optimizer: tf.train.sgd(0.5), outputs: { w } };
+      return { loss: w.sub(input.goal).square(), optimizer: tf.train.sgd(0.5), outputs: { w } };
     },
     train: { lastStep: 3, checkpoint: { everySecs: 3600 } },
   });`;

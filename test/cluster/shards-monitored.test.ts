@@ -44,11 +44,12 @@ const countsOf = (chief: TaskProcess): unknown =>
 const every = Array(RECORDS).fill(EPOCHS);
 const ALL_ONCE_AN_EPOCH = { a: every, b: every };
 
-test('the records of a killed worker are reassigned, and the last epoch ends the loops', {
+// The other tests of this file run on grpc. shards-exactly-once.test.ts kills workers on both engines.
+test('engine direct: the records of a killed worker are reassigned, and the last epoch ends the loops', {
   timeout: TIMEOUT,
 }, async () => {
   pace('worker', 300);
-  await using tasks = await cluster('worker', 2, 3);
+  await using tasks = await cluster('worker', 2, 3, { SHOAL_ENGINE: 'direct' });
   start(tasks, 'ps', 0);
   start(tasks, 'ps', 1);
   const [chief, killed, other] = [0, 1, 2].map((index) => start(tasks, 'worker', index)) as [

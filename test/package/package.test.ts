@@ -1,7 +1,9 @@
-/** The package as a user installs it: its types, the snippets of the README, ES modules, CommonJS, the examples. */
+/** The package as a user installs it: its types, the programs of the guide, ES modules, CommonJS, the examples. */
 import { mkdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join, resolve } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { codeOf } from '../../codegen/docs.js';
+import { GUIDE_PROGRAMS } from '../docs/executed.js';
 import { ROOT } from '../setup/run-setup.js';
 import { snippets } from '../snippets.js';
 import { InstalledPackage } from './installed-package.js';
@@ -10,14 +12,14 @@ const { exports, version } = JSON.parse(readFileSync(join(ROOT, 'package.json'),
 const ENTRIES = Object.keys(exports)
   .filter((path) => path !== './package.json')
   .map((path) => `shoal${path.slice(1)}`);
-const README = snippets('README.md', 'ts');
-const MODEL = README[0] as string;
+const MODEL = codeOf('examples/guide/model.ts');
+const JOB = snippets('README.md', 'ts')[0] as string;
 const IMPORT = /^import (\{.*\}) from 'shoal';$/m;
 
 const installed = new InstalledPackage();
 beforeAll(() => {
   installed.install();
-  for (const [index, code] of README.entries()) installed.write(`readme-${index}.ts`, code);
+  for (const file of GUIDE_PROGRAMS) installed.write(basename(file), codeOf(file));
   mkdirSync(join(installed.project, 'commonjs'));
   installed.write('commonjs/package.json', '{ "type": "commonjs" }');
   installed.write('commonjs/model.ts', inFunction(MODEL));
@@ -38,7 +40,7 @@ async function expectTraining(...args: string[]): Promise<void> {
 }
 
 test.each(['es2022', 'esnext'])(
-  'the snippets of the README and all entry points have no type errors in a strict project for %s',
+  'the programs of the guide and all entry points have no type errors in a strict project for %s',
   async (lib) => {
     const entries = ENTRIES.map((entry, index) => `export * as e${index} from '${entry}';\n`);
     installed.write('entries.ts', entries.join(''));
@@ -54,14 +56,28 @@ test.each(ENTRIES)('the types of %s include those of Node', (entry) => {
   expect(text).toMatch(/^\/\/\/ <reference types="node" /m);
 });
 
-test('the first snippet trains as TypeScript, as an ES module and in CommonJS', async () => {
-  await expectTraining('--import', 'tsx', 'readme-0.ts');
+test('the model of the guide trains as TypeScript, as an ES module and in CommonJS', async () => {
+  await expectTraining('--import', 'tsx', 'model.ts');
   await expectTraining('--import', 'tsx', 'commonjs/model.ts');
   installed.write('model.mjs', MODEL);
   await expectTraining('model.mjs');
   const required = inFunction(MODEL).replace(IMPORT, "const $1 = require('shoal');");
   installed.write('model.cjs', required.replace(': Promise<void>', ''));
   await expectTraining('model.cjs');
+});
+
+test('the job of the README trains as TypeScript, as an ES module and in CommonJS', async () => {
+  const common = JOB.replace(IMPORT, "const $1 = require('shoal');").replace(
+    'export default',
+    'module.exports =',
+  );
+  for (const [file, code] of Object.entries({ 'readme.ts': JOB, 'readme.mjs': JOB, 'readme.cjs': common })) {
+    installed.write(file, code);
+    const run = ['run', file, '--last-step', '20', '--dir', `.shoal/${file}`];
+    const { code: exit, stdout, stderr } = await installed.node('node_modules/shoal/bin/shoal.cjs', ...run);
+    expect(exit, stderr).toBe(0);
+    expect(stdout).toMatch(/done at step 20/);
+  }
 });
 
 test('CommonJS and ES modules get the same instance of every entry point', async () => {
@@ -89,11 +105,14 @@ test('a project made by shoal init has no type errors and trains', async () => {
   const shoal = 'node_modules/shoal/bin/shoal.cjs';
   const made = await installed.node(shoal, 'init', 'made');
   expect(made.code, made.stderr).toBe(0);
-  expect(JSON.parse(readFileSync(join(installed.project, 'made/package.json'), 'utf8')).dependencies).toEqual(
-    {
-      shoal: `^${version}`,
-    },
-  );
+  // npm can install it from where this one was installed: the version need not be in a registry.
+  const dependenciesOf = (file: string): Record<string, string> =>
+    JSON.parse(readFileSync(join(installed.project, file), 'utf8')).dependencies;
+  const own = dependenciesOf('package.json').shoal;
+  const expected = own?.startsWith('file:')
+    ? `file:${resolve(installed.project, own.slice('file:'.length))}`
+    : `^${version}`;
+  expect(dependenciesOf('made/package.json')).toEqual({ shoal: expected });
   expect(await installed.typeCheck('made')).toBe('');
   const { code, stderr } = await installed.node(shoal, 'run', 'made/job.ts');
   expect(code, stderr).toBe(0);

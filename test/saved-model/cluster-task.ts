@@ -5,7 +5,7 @@
 import { spawnSync } from 'node:child_process';
 import { closeSync, openSync, readdirSync, rmSync, statfsSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
-import { messageOf } from '../../src/errors/errors.js';
+import { describeError } from '../../src/errors/errors.js';
 import { Graph } from '../../src/graph/graph.js';
 import { clusterVariables } from '../../src/saved-model/cluster-variables.js';
 import { predictSignatureDef, SavedModelBuilder, tags } from '../../src/saved-model/index.js';
@@ -106,7 +106,7 @@ function worker() {
         }
       };
       training = Promise.all(Array.from({ length: IN_FLIGHT }, train));
-      training.catch((error: unknown) => log(messageOf(error)));
+      training.catch((error: unknown) => log(describeError(error)));
     },
     async steps() {
       return steps;

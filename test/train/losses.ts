@@ -2,6 +2,7 @@
 
 import { ClusterServer } from '../../src/cluster/runtime/cluster-server.js';
 import { ClusterSpec } from '../../src/cluster/spec/cluster-spec.js';
+import type { EngineKind } from '../../src/cluster/spec/config.js';
 import { replicaDeviceSetter } from '../../src/cluster/spec/device-setter.js';
 import { taskId } from '../../src/cluster/spec/task-id.js';
 import type { JobDefinition } from '../../src/job/define-job.js';
@@ -25,11 +26,15 @@ export interface Trained {
 }
 
 /** Each worker makes `steps` steps; in synchronous training the workers share each step. */
-export async function trainOnCluster(job: JobDefinition, steps: number): Promise<Trained> {
+export async function trainOnCluster(
+  job: JobDefinition,
+  steps: number,
+  engine: EngineKind,
+): Promise<Trained> {
   const addresses = (await choosePorts('127.0.0.1', PS + WORKERS)).map((port) => `127.0.0.1:${port}`);
   const spec = new ClusterSpec({ ps: addresses.slice(0, PS), worker: addresses.slice(PS) });
   const start = (name: string, index: number) =>
-    ClusterServer.create({ spec, self: taskId(name, index), security: { kind: 'none' } });
+    ClusterServer.create({ spec, self: taskId(name, index), security: { kind: 'none' }, engine });
   const servers: ClusterServer[] = [];
   try {
     for (let i = 0; i < PS; i++) servers.push(await start('ps', i));

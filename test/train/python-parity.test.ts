@@ -93,12 +93,12 @@ function expectSame(ours: readonly number[], theirs: readonly number[]): void {
 const expectNear = (ours: number, theirs: number): void =>
   expect(Math.abs(ours / theirs - 1), `${ours} beside ${theirs}`).toBeLessThan(0.1);
 
-describe('losses compared with Python', () => {
+describe.each(['grpc', 'direct'] as const)('losses with the engine %s compared with Python', (engine) => {
   it('linear model: equal losses when synchronous, the same curve when asynchronous', {
     timeout: LIMIT_MS,
   }, async () => {
-    const together = await trainOnCluster(lineJob(true), STEPS);
-    const freely = await trainOnCluster(lineJob(false), STEPS);
+    const together = await trainOnCluster(lineJob(true), STEPS, engine);
+    const freely = await trainOnCluster(lineJob(false), STEPS, engine);
     const start = (trained: Trained) => (trained.first.W as number[])[0];
     const python = await askPython<Answer>(
       new URL('./python-parity.py', import.meta.url),
@@ -113,8 +113,8 @@ describe('losses compared with Python', () => {
   it('sparse model: equal losses when synchronous, the same curve when asynchronous', {
     timeout: LIMIT_MS,
   }, async () => {
-    const together = await trainOnCluster(sparseJob(files, true), STEPS);
-    const freely = await trainOnCluster(sparseJob(files, false), STEPS);
+    const together = await trainOnCluster(sparseJob(files, true), STEPS, engine);
+    const freely = await trainOnCluster(sparseJob(files, false), STEPS, engine);
     const python = await askPython<Answer>(
       new URL('./python-parity.py', import.meta.url),
       { files, steps: STEPS, batch: BATCH, features: FEATURE_COUNT },

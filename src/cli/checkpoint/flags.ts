@@ -8,10 +8,7 @@ export const PLACE_FLAGS = {
   dirs: text('The blob directories of stopped tasks, comma-separated', 'list'),
   store: text('A store that needs no cluster: file:/a/directory', 'url'),
   certs: text('A directory with the certificate of a task or of an operator', 'dir'),
-  cluster_token_file: text(
-    'A file with the cluster token; default: the token in SHOAL_CLUSTER_TOKEN',
-    'file',
-  ),
+  clusterTokenFile: text('A file with the cluster token; default: the token in SHOAL_CLUSTER_TOKEN', 'file'),
   json: JSON_FLAG,
 } as const;
 
@@ -22,7 +19,7 @@ export interface PlaceFlags {
   readonly dirs?: string;
   readonly store?: string;
   readonly certs?: string;
-  readonly cluster_token_file?: string;
+  readonly clusterTokenFile?: string;
   readonly json: boolean;
 }
 

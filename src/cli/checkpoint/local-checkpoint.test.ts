@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { runCommand } from '../../../test/cli/run-command.js';
+import { described } from '../../../test/described.js';
 import { writeIndexFile } from '../../formats/tensor-bundle/index-file.js';
 import { dataFile, indexFile } from '../../formats/tensor-bundle/naming.js';
 import { BundleShardWriter } from '../../formats/tensor-bundle/shard-writer.js';
@@ -99,14 +100,14 @@ describe('the jobs of a directory', () => {
   test('must be chosen if several saved', async () => {
     saved('one');
     saved('two');
-    await expect(open()).rejects.toThrow('--job one or --job two');
+    await expect(open()).rejects.toThrow(described('--job one or --job two'));
   });
 
   test('are listed if the requested one is unknown', async () => {
     saved('one');
     saved('two');
     await expect(open('three')).rejects.toThrow(
-      /no checkpoints of job three\n.*it has checkpoints of one, two/,
+      described(/no checkpoints of job three\n.*it has checkpoints of one, two/),
     );
   });
 

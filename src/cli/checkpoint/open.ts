@@ -7,7 +7,7 @@ import { basename, join, resolve } from 'node:path';
 import { manifestsPrefix, parseManifestBlob } from '../../checkpoint/names.js';
 import { askStatus } from '../../cluster/agent/status.js';
 import { resolveConfig } from '../../cluster/spec/config.js';
-import { invalid, isShoalError, messageOf, ShoalError } from '../../errors/errors.js';
+import { describeError, invalid, isShoalError, ShoalError } from '../../errors/errors.js';
 import { readClusterFile } from '../../job/launcher/cluster-file.js';
 import { DirectoryStore } from '../../store/disk/directory-store.js';
 import { OutsideStore } from '../../store/peers/outside-store.js';
@@ -160,7 +160,7 @@ export async function openEach(
     try {
       opened.push(await openCluster(flags, options, dir));
     } catch (error) {
-      options.onNotice?.(`skipped ${dir}: ${messageOf(error)}`);
+      options.onNotice?.(`skipped ${dir}: ${describeError(error)}`);
     }
   }
   return opened;

@@ -1,5 +1,5 @@
 /** A progress bar at the bottom of a terminal; prints nothing if there is no terminal. */
-import { bytes } from './format.js';
+import { bytes } from '../../text/format.js';
 
 export interface BarStream {
   write(text: string): unknown;

@@ -1,6 +1,6 @@
 /** The output of the checkpoint commands: sizes, tables, the progress bar, and the slice read for the first values. */
 import { describe, expect, test } from 'vitest';
-import { bytes, count, table } from './format.js';
+import { bytes, count, table } from '../../text/format.js';
 import { barLine, ProgressBar } from './progress-bar.js';
 import { leadingSlice, showValue } from './tensor-values.js';
 

@@ -5,6 +5,7 @@ import { dirname } from 'node:path';
 import { spaceNeeded } from '../../../scripts/setup/fetch.mjs';
 import { pinFor, platformKey, readLock } from '../../../scripts/setup/locate.mjs';
 import { cacheFolder } from '../../native/locate.js';
+import { bytes } from '../../text/format.js';
 import { type Finding, ok, problem, warning } from './finding.js';
 
 const LOW_BYTES = 1e9;
@@ -15,9 +16,9 @@ export async function checkDisk(env: Readonly<NodeJS.ProcessEnv>, haveLibrary: b
   const free = bavail * bsize;
   const needed = haveLibrary ? 0 : bytesForSetup();
   const details = { cache, freeBytes: free, neededBytes: needed };
-  const summary = `${gigabytes(free)} GB free for ${cache}`;
+  const summary = `${bytes(free)} free for ${cache}`;
   const fix = 'Free some space, or set SHOAL_CACHE to a folder on a larger disk.';
-  if (free < needed) return problem('disk', `${summary}, setup needs ${gigabytes(needed)} GB`, fix, details);
+  if (free < needed) return problem('disk', `${summary}, setup needs ${bytes(needed)}`, fix, details);
   return free < LOW_BYTES ? warning('disk', summary, fix, details) : ok('disk', summary, details);
 }
 
@@ -30,8 +31,4 @@ function bytesForSetup(): number {
 /** The cache may not exist yet; its nearest existing parent is on the same disk. */
 function nearestExisting(dir: string): string {
   return existsSync(dir) ? dir : nearestExisting(dirname(dir));
-}
-
-function gigabytes(bytes: number): string {
-  return (bytes / 1e9).toFixed(1);
 }

@@ -13,7 +13,7 @@ export interface FindOptions {
   readonly agent?: string;
   readonly dir?: string;
   readonly certs?: string;
-  readonly cluster_token_file?: string;
+  readonly clusterTokenFile?: string;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly cwd: string;
 }
@@ -24,10 +24,10 @@ export interface Found {
 }
 
 export function findCluster(options: FindOptions): Found {
-  const { agent, dir, certs, cluster_token_file, env, cwd } = options;
+  const { agent, dir, certs, clusterTokenFile, env, cwd } = options;
   const argv = taskArguments({
     ...(certs !== undefined && { certs }),
-    ...(cluster_token_file !== undefined && { cluster_token_file }),
+    ...(clusterTokenFile !== undefined && { clusterTokenFile }),
   });
   const config = resolveConfig({ argv, env });
   const security = securityOf(config, taskId('operator', 0));

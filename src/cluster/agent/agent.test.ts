@@ -4,12 +4,14 @@ import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { described } from '../../../test/described.js';
 import { ShoalError } from '../../errors/errors.js';
 import { initCerts, issueCert } from '../spec/certs.js';
 import { loadTls, type Security, tokenSecurity } from '../spec/security.js';
 import { taskId } from '../spec/task-id.js';
 import { hooks, message, self, type TestAgent, testAgent } from '../testing/agents.js';
 import { startAgent } from './agent.js';
+import { Traffic } from './traffic.js';
 
 const open: TestAgent[] = [];
 const agent = async (options: Parameters<typeof testAgent>[0] = {}) => {
@@ -124,7 +126,7 @@ describe('an agent', () => {
       code: 'SHOAL_ADDRESS_IN_USE',
       task: '/job:ps/task:0',
       message: expect.stringMatching(
-        /agent of \/job:ps\/task:0 cannot listen on 127.0.0.1:\d+: another process uses this port\n {2}hint: /,
+        /agent of \/job:ps\/task:0 cannot listen on 127.0.0.1:\d+: another process uses this port$/,
       ),
     });
   });
@@ -185,7 +187,7 @@ describe('orders', () => {
     });
     await expect(client(undefined, { task: self.task }).order('fail', self, null)).rejects.toMatchObject({
       code: 'SHOAL_NO_SPACE',
-      message: `${self.task} (agent ${address}): full\n  hint: sweep`,
+      message: `${self.task} (agent ${address}): full`,
       hint: 'sweep',
       op: 'Save',
     });
@@ -341,6 +343,21 @@ describe('mutual TLS', () => {
     await expect(client(operator).metrics()).resolves.toContain('up');
   });
 
+  it('counts the bytes of open and closed connections on both sides', async () => {
+    const [here, there] = [new Traffic(), new Traffic()];
+    const { client } = await agent({ security: ps, traffic: here });
+    const first = client(ps, { task: self.task, traffic: there });
+    await first.exchange('heartbeat', message);
+    const open = here.received;
+    expect(open).toBeGreaterThan(JSON.stringify(message).length);
+    expect(there.sent).toBeGreaterThanOrEqual(open);
+    first.close();
+    await client(worker, { task: self.task, traffic: there }).health();
+    expect(here.received).toBeGreaterThan(open);
+    expect(here.sent).toBeGreaterThan(0);
+    expect(there.received).toBeGreaterThan(0);
+  });
+
   it('ends the handshake of a client without a certificate', async () => {
     const { client } = await agent({ security: ps });
     const ca = (ps as Extract<Security, { kind: 'tls' }>).ca;
@@ -387,8 +404,12 @@ describe('mutual TLS', () => {
     for (const file of ['ca.crt', 'ca.key', 'ps-0.crt', 'ps-0.key']) {
       expect(statSync(join(dir, file)).mode & 0o777).toBe(0o600);
     }
-    await expect(initCerts({ dir })).rejects.toThrow(/does not overwrite/);
-    await expect(issueCert({ dir, bearer: '/job:ps/task:0' })).rejects.toThrow(/does not overwrite/);
+    await expect(initCerts({ dir })).rejects.toThrow(
+      expect.objectContaining({ hint: expect.stringMatching(/does not overwrite/) }),
+    );
+    await expect(issueCert({ dir, bearer: '/job:ps/task:0' })).rejects.toThrow(
+      expect.objectContaining({ hint: expect.stringMatching(/does not overwrite/) }),
+    );
   });
 
   it('refuses a certificate that has expired', async () => {
@@ -402,7 +423,7 @@ describe('mutual TLS', () => {
 
   it('names the missing authority or certificate', async () => {
     await expect(issueCert({ dir: join(folder, 'none'), bearer: 'ps' })).rejects.toThrow(
-      /no certificate authority.*\n.*certs init/s,
+      described(/no certificate authority.*\n.*certs init/s),
     );
     expect(() => loadTls(join(folder, 'none'), self.task)).toThrow(/no certificate for \/job:ps\/task:0/);
     await expect(issueCert({ dir: folder, bearer: '../x' })).rejects.toThrow(

@@ -4,6 +4,7 @@
  *
  * Credentials are checked first: without them every request, whatever its path, gets the same 401 response.
  */
+
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer, type Server as TlsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
@@ -11,10 +12,11 @@ import { resolve } from 'node:path';
 import type { Duplex } from 'node:stream';
 import { getRequestListener, type HttpBindings } from '@hono/node-server';
 import { Hono } from 'hono';
-import { invalid, messageOf, ShoalError } from '../../errors/errors.js';
+import { describeError, invalid, ShoalError } from '../../errors/errors.js';
 import { makeDirectorySync } from '../../files/directories.js';
 import { Uploads } from '../../store/disk/blob-upload.js';
 import { SWEEP_EVERY_MS, sweepHourly } from '../../store/disk/sweeping.js';
+import type { Log } from '../../text/log.js';
 import type { Identity } from '../membership/map.js';
 import type { Message } from '../membership/types.js';
 import { type Address, formatAddress, isLoopback } from '../spec/address.js';
@@ -24,7 +26,9 @@ import { readJson } from './agent-requests.js';
 import { BlobGuard, type BlobPolicy } from './blob-access.js';
 import { blobRoutes } from './blob-routes.js';
 import { BodyBudget, TooManyBytesError } from './body-budget.js';
+import { listenError } from './listen-error.js';
 import { type StreamHandler, Streams } from './streams.js';
+import type { Traffic } from './traffic.js';
 import {
   type ClusterStatus,
   checked,
@@ -100,7 +104,7 @@ export interface AgentHooks {
   /** The persistent connection of a peer has closed. */
   disconnected?(peer: Identity): void;
   /** The metrics in Prometheus' text format. */
-  metrics?(): string | Promise<string>;
+  metrics(): string;
 }
 
 export interface AgentOptions {
@@ -116,9 +120,11 @@ export interface AgentOptions {
   readonly blobPolicy?: BlobPolicy;
   readonly limits?: Partial<AgentLimits>;
   /** Receives messages for the operator. */
-  readonly onNotice?: (line: string) => void;
+  readonly onNotice?: Log;
   /** Whether the agent alone keeps the process running. Default: true. */
   readonly keepsProcess?: boolean;
+  /** Counts the bytes of the connections; default: none. */
+  readonly traffic?: Traffic;
 }
 
 type Env = { Bindings: HttpBindings };
@@ -258,6 +264,11 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   if (security.kind === 'tls') {
     closing.signal.addEventListener('abort', keepTlsCurrent(server as TlsServer, security, options, limits));
   }
+  const { traffic } = options;
+  if (traffic)
+    server.on(security.kind === 'tls' ? 'secureConnection' : 'connection', (socket: Socket) =>
+      traffic.watch(socket),
+    );
   if (options.keepsProcess === false) server.unref().on('connection', (socket: Socket) => socket.unref());
   const address = await bind(server, listen, options.task);
   const stopSweeping = uploads && sweepHourly(() => uploads.sweep(SWEEP_EVERY_MS), undefined);
@@ -285,42 +296,29 @@ function keepTlsCurrent(
       server.setSecureContext(serverTls(security));
       onNotice?.('the certificate has changed on disk; new connections use the new one');
     } catch (error) {
-      onNotice?.(`the certificate on disk is invalid, the previous one stays in use: ${messageOf(error)}`);
+      onNotice?.(
+        `the certificate on disk is invalid, the previous one stays in use: ${describeError(error)}`,
+        'error',
+      );
     }
   }, certificatePollMs);
   timer.unref();
   return () => clearInterval(timer);
 }
 
+const IN_USE =
+  'stop that process, which may be another run of this task, or change the address of this task in the configuration of all tasks';
+
 function bind(server: Server, { host, port }: Address, task: TaskId | undefined): Promise<Address> {
   return new Promise((done, fail) => {
-    server.once('error', (cause) => fail(listenError(formatAddress({ host, port }), task, cause)));
+    const who = task === undefined ? 'an agent' : `the agent of ${task}`;
+    server.once('error', (cause) => fail(listenError(who, { host, port }, cause, { task, inUse: IN_USE })));
     server.listen({ host, port, backlog: 511 }, () => {
       // A later error concerns one connection; its client notices.
       server.removeAllListeners('error').on('error', () => {});
       done({ host, port: (server.address() as AddressInfo).port });
     });
   });
-}
-
-function listenError(address: string, task: TaskId | undefined, cause: NodeJS.ErrnoException): ShoalError {
-  const what = `${task === undefined ? 'an agent' : `the agent of ${task}`} cannot listen on ${address}`;
-  switch (cause.code) {
-    case 'EADDRINUSE':
-      return new ShoalError('SHOAL_ADDRESS_IN_USE', `${what}: another process uses this port`, {
-        hint: 'stop that process, which may be another run of this task, or change the address of this task in the configuration of all tasks',
-        ...(task && { task }),
-        cause,
-      });
-    case 'EADDRNOTAVAIL':
-      return new ShoalError('SHOAL_CONFIG', `${what}: it is not an address of this machine`, {
-        hint: 'start the task on the machine with this address, or set --listen=HOST:PORT',
-        ...(task && { task }),
-        cause,
-      });
-    default:
-      return new ShoalError('SHOAL_CONFIG', `${what}: ${messageOf(cause)}`, { ...(task && { task }), cause });
-  }
 }
 
 /** Rejects unauthorized requests, and all requests beyond the limits. */
@@ -402,10 +400,8 @@ function routes(
 
   app.get('/health', (c) => c.json(hooks.health()));
   app.get('/membership', (c) => c.json(hooks.status()));
-  app.get('/metrics', async (c) =>
-    c.body((await hooks.metrics?.()) ?? '', 200, {
-      'content-type': 'text/plain; version=0.0.4; charset=utf-8',
-    }),
+  app.get('/metrics', (c) =>
+    c.body(hooks.metrics(), 200, { 'content-type': 'text/plain; version=0.0.4; charset=utf-8' }),
   );
 
   app.post('/membership/:kind{announce|heartbeat|probe}', async (c) => {

@@ -21,6 +21,7 @@ import type { Failure } from '../membership/types.js';
 import { parseAddress } from '../spec/address.js';
 import { clientTls, credentials, type Security } from '../spec/security.js';
 import type { TaskId } from '../spec/task-id.js';
+import type { Traffic } from './traffic.js';
 import { decodeError } from './wire.js';
 
 /** A failed call to a peer. */
@@ -45,6 +46,8 @@ export interface PeerOptions {
   readonly maxSockets?: number;
   /** The peer or the network closed a connection. */
   readonly onDisconnect?: () => void;
+  /** Counts the bytes of the connections; default: none. */
+  readonly traffic?: Traffic;
 }
 
 export interface CallOptions {
@@ -247,9 +250,9 @@ export class HttpPeer {
   #request(options: Pick<CallOptions, 'method' | 'path' | 'headers'>, pool: Agent | false): ClientRequest {
     if (this.#closed) throw new ShoalError('SHOAL_DISPOSED', `the connection to ${this.label} is closed`);
     const { host, port } = parseAddress(this.address);
-    const { security } = this.#options;
+    const { security, traffic } = this.#options;
     const open = security.kind === 'tls' ? httpsRequest : httpRequest;
-    return open({
+    const request = open({
       host,
       port,
       ...options,
@@ -258,6 +261,8 @@ export class HttpPeer {
       ...(security.kind === 'tls' && clientTls(security, this.task)),
       headers: { ...credentials(security), ...options.headers },
     });
+    if (traffic) request.once('socket', (socket) => traffic.watch(socket));
+    return request;
   }
 
   async #send({

@@ -3,13 +3,14 @@
  * for each probe and announcement. At most one call of a kind is in flight to an address, so a silent peer costs one
  * waiting request, not a queue.
  */
-import { firstLineOf, isShoalError, messageOf } from '../../errors/errors.js';
+import { describeError, firstLineOf, isShoalError } from '../../errors/errors.js';
 import { messageTo } from '../membership/membership.js';
 import type { Effect, Event, Membership } from '../membership/types.js';
 import type { Security } from '../spec/security.js';
 import type { TaskId } from '../spec/task-id.js';
 import { AgentClient } from './agent-client.js';
 import { PeerError } from './http-peer.js';
+import type { Traffic } from './traffic.js';
 
 export type Call = Extract<Effect, { type: 'heartbeat' | 'probe' | 'announce' | 'check' }>;
 
@@ -17,6 +18,7 @@ export interface LinkOptions {
   readonly cluster: string;
   readonly security: Security;
   readonly timeoutMs: number;
+  readonly traffic?: Traffic;
   readonly state: () => Membership;
   readonly dispatch: (event: Event) => void;
   readonly now: () => number;
@@ -112,7 +114,7 @@ export class Links {
   #note(address: string, error: unknown): void {
     const problem = firstLineOf(error);
     if (this.#problems.get(address) !== problem && isShoalError(error, 'SHOAL_FORBIDDEN')) {
-      this.#options.onRefusal(address, messageOf(error));
+      this.#options.onRefusal(address, describeError(error));
     }
     this.#problems.set(address, problem);
   }
@@ -134,13 +136,14 @@ export class Links {
   }
 
   #client(task: TaskId, address: string, onDisconnect?: () => void): AgentClient {
-    const { security, cluster } = this.#options;
+    const { security, cluster, traffic } = this.#options;
     return new AgentClient({
       address,
       task,
       security,
       cluster,
       maxSockets: 1,
+      ...(traffic && { traffic }),
       ...(onDisconnect && { onDisconnect }),
     });
   }

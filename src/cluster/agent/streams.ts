@@ -3,10 +3,12 @@
  * (`GET /streams/PROTOCOL` with `Upgrade: shoal-PROTOCOL`) is checked like every other one; from the response on, the
  * socket belongs to the handler of the protocol, without HTTP's time limits.
  */
+
 import { type IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { invalid, messageOf, ShoalError } from '../../errors/errors.js';
+import { describeError, invalid, ShoalError } from '../../errors/errors.js';
+import type { Log } from '../../text/log.js';
 import type { Identity } from '../membership/map.js';
 import type { TaskId } from '../spec/task-id.js';
 import { callerOf } from './blob-access.js';
@@ -38,7 +40,7 @@ export interface StreamsOptions {
   readonly judge: (from: Identity) => string | undefined;
   readonly self: () => TaskId;
   readonly maxStreams: number;
-  readonly onNotice?: (line: string) => void;
+  readonly onNotice?: Log;
 }
 
 export class Streams {
@@ -95,7 +97,7 @@ export class Streams {
     try {
       handler(socket, { from, label, head });
     } catch (error) {
-      this.#options.onNotice?.(`stream ${protocol} of ${label} failed: ${messageOf(error)}`);
+      this.#options.onNotice?.(`stream ${protocol} of ${label} failed: ${describeError(error)}`, 'warn');
       socket.destroy();
     }
   }

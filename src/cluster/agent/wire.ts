@@ -140,8 +140,7 @@ const STATUS: Partial<Record<ShoalCode, number>> = {
 /** An error as HTTP status and body. Of an error that is not a ShoalError only the message is sent. */
 export function encodeError(error: unknown): { readonly status: number; readonly body: string } {
   const shoal = isShoalError(error) ? error : new ShoalError('SHOAL_INTERNAL', messageOf(error));
-  const { code, hint, op, device, task } = shoal;
-  const message = hint === undefined ? shoal.message : shoal.message.slice(0, -`\n  hint: ${hint}`.length);
+  const { code, message, hint, op, device, task } = shoal;
   return {
     status: STATUS[code] ?? 500,
     body: JSON.stringify({ error: { code, message, hint, op, device, task } }),

@@ -5,6 +5,7 @@
 import type { Graph } from '../../graph/graph.js';
 import type { ConfigProto } from '../../proto/generated/config_pb.js';
 import { forgetTarget, registerTarget } from '../../session/targets.js';
+import type { Log } from '../../text/log.js';
 import type { Member } from '../membership/types.js';
 import type { ClusterSpec } from '../spec/cluster-spec.js';
 import { type EngineKind, LOST_WORKER_MS } from '../spec/config.js';
@@ -34,7 +35,7 @@ export interface JoinClusterOptions {
   /** Makes the task leave: after the other tasks, or after `graceMs`. Default: none. */
   readonly signal?: AbortSignal;
   /** Receives messages about lost and returned tasks; default: none. */
-  readonly log?: (line: string) => void;
+  readonly log?: Log;
   /** How long the task serves the others after the signal; default: 20 s. */
   readonly graceMs?: number;
   /** How long to wait for an absent evaluator after all workers left; default: 30 s. */
@@ -71,6 +72,10 @@ export class ClusterServer {
     const now = () => performance.now();
     this.training = new TrainingEnd({ members: () => task.members(), finished, lostWorkerMs, now });
     if (parseTaskId(task.task).job === 'ps') this.#releasePs = this.keepProcess();
+    const { kind } = engine;
+    task.metrics.readGauge('shoal_engine_info', 'What executes steps; the value is always 1.', () => [
+      { labels: { engine: kind }, value: 1 },
+    ]);
     registerTarget(this);
   }
 

@@ -6,7 +6,7 @@
  */
 import { setMaxListeners } from 'node:events';
 import { throwIfAborted, withDeadline } from '../../async/deadline.js';
-import { isShoalError, messageOf, ShoalError } from '../../errors/errors.js';
+import { describeError, isShoalError, ShoalError } from '../../errors/errors.js';
 import type { Graph } from '../../graph/graph.js';
 import type { ConfigProto } from '../../proto/generated/config_pb.js';
 import type { Fetch, Fetches, FetchResult } from '../../session/fetches.js';
@@ -206,7 +206,7 @@ export class ClusterSession {
       await last.session.close({ timeoutMs: CLOSE_MS });
     } catch (error) {
       if (!isShoalError(error)) throw error;
-      this.#options.onProgress?.(`the session could not be closed: ${messageOf(error)}`);
+      this.#options.onProgress?.(`the session could not be closed: ${describeError(error)}`);
     } finally {
       this.#release();
     }

@@ -127,14 +127,88 @@ it('cancels a stage that waits on another task, which then takes no element', as
   await session.run(size);
   stop.abort('not needed any more');
   await expect(waiting).rejects.toMatchObject({ code: 'SHOAL_ABORTED' });
-  // A slice of the wait ends within a second; the next one would take the element.
-  await new Promise((done) => setTimeout(done, 1500));
   await session.run(enqueue);
   expect((await session.run(size)).number()).toBe(1);
   expect((await session.run(dequeue)).toArray()).toEqual([7]);
   await expect(session.run(dequeue, { timeoutMs: 300 })).rejects.toMatchObject({
     code: 'SHOAL_TF_DEADLINE_EXCEEDED',
   });
+});
+
+it('lets hundreds of stages wait, and gives each its own element', async () => {
+  const { dequeue, enqueue, value } = onPs(0, () => {
+    const queue = raw.fifoQueueV2({
+      componentTypes: ['float32'],
+      shapes: [[]],
+      capacity: 2,
+      sharedName: 'few',
+    });
+    const value = raw.placeholder({ dtype: 'float32', shape: [] });
+    return {
+      dequeue: raw.queueDequeueV2(queue, { componentTypes: ['float32'] })[0] as Output,
+      enqueue: raw.queueEnqueueV2(queue, [value]),
+      value,
+    };
+  });
+  const w = variable(0, 'beside', 1);
+  await session.run(w.assign, { feeds: [[w.value, [5]]] });
+  // More than the thread pool has threads.
+  const numbers = Array.from({ length: 200 }, (_, i) => i);
+  const taken = numbers.map(() => session.run(dequeue, { timeoutMs: 60_000 }));
+  expect((await session.run(w.read)).toArray()).toEqual([5]);
+  // Above its capacity the queue makes the enqueues wait as well.
+  const given = numbers.map((number) =>
+    session.run(enqueue, { feeds: [[value, number]], timeoutMs: 60_000 }),
+  );
+  await Promise.all(given);
+  const found = (await Promise.all(taken)).map((tensor) => tensor.number());
+  expect(found.sort((a, b) => a - b)).toEqual(numbers);
+  const blocked = numbers.map(() => session.run(enqueue, { feeds: [[value, 1]], timeoutMs: 500 }));
+  const ends = await Promise.allSettled(blocked);
+  expect(ends.filter(({ status }) => status === 'fulfilled')).toHaveLength(2);
+});
+
+it('dequeues from a shuffling queue once it has enough elements, which others add meanwhile', async () => {
+  const { dequeue, enqueue, size } = onPs(0, () => {
+    const queue = raw.randomShuffleQueueV2({
+      componentTypes: ['float32'],
+      shapes: [[1]],
+      minAfterDequeue: 1,
+      sharedName: 'shuffled',
+    });
+    return {
+      dequeue: raw.queueDequeueV2(queue, { componentTypes: ['float32'] })[0] as Output,
+      enqueue: raw.queueEnqueueV2(queue, [constant([7])]),
+      size: raw.queueSizeV2(queue),
+    };
+  });
+  await session.run(enqueue);
+  const taking = session.run(dequeue, { timeoutMs: 60_000 });
+  await session.run(size);
+  for (let i = 0; i < 3; i++) await session.run(enqueue, { timeoutMs: 60_000 });
+  expect((await taking).toArray()).toEqual([7]);
+  expect((await session.run(size)).number()).toBe(3);
+});
+
+it('takes gradients when enough workers have added theirs', async () => {
+  const { add, take, step } = onPs(1, () => {
+    const sum = raw.resourceConditionalAccumulator({ dtype: 'float32', shape: [2], sharedName: 'sum' });
+    const step = raw.placeholder({ dtype: 'int64', shape: [] });
+    return {
+      step,
+      add: raw.resourceAccumulatorApplyGradient(sum, step, constant([1, 3])),
+      take: raw.resourceAccumulatorTakeGradient(sum, constantInt(3), { dtype: 'float32' }),
+    };
+  });
+  const taking = session.run(take, { timeoutMs: 60_000 });
+  let isTaken = false;
+  void taking.then(() => {
+    isTaken = true;
+  });
+  for (let i = 0; i < 2; i++) await session.run(add, { feeds: [[step, 0n]] });
+  expect(isTaken).toBe(false);
+  await session.run(add, { feeds: [[step, 0n]] });
+  expect((await taking).toArray()).toEqual([1, 3]);
 });
 
 it('fails immediately with UNAVAILABLE and the name of a ps that is gone', async () => {

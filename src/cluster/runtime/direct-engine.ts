@@ -30,6 +30,7 @@ interface Link {
 }
 
 export class DirectEngine implements Engine {
+  readonly kind = 'direct';
   readonly target: string;
   readonly description = 'direct engine';
   readonly keepsObjects = true;

@@ -7,6 +7,7 @@ import type { Graph } from '../../graph/graph.js';
 import type { ConfigProto } from '../../proto/generated/config_pb.js';
 import type { Runner } from '../../session/runner.js';
 import type { Member } from '../membership/types.js';
+import type { EngineKind } from '../spec/config.js';
 
 export interface OpenSessionOptions extends WaitOptions {
   readonly config?: ConfigProto | undefined;
@@ -26,6 +27,7 @@ export interface LocalSession {
 }
 
 export interface Engine {
+  readonly kind: EngineKind;
   /** How programs of this process refer to the task: `new Session(server.target)`. */
   readonly target: string;
   /** Whether the queues and iterators of this task outlive a session. */

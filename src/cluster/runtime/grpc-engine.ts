@@ -23,6 +23,7 @@ export interface GrpcEngineParts {
 }
 
 export class GrpcEngine implements Engine {
+  readonly kind = 'grpc';
   /** TensorFlow keeps them too, but their functions belong to the session. */
   readonly keepsObjects = false;
   readonly #parts: GrpcEngineParts;
@@ -130,12 +131,13 @@ export async function startTensorFlow(
 ): Promise<TensorFlowServer> {
   const host = serverHost(join);
   const listen = await listenAddress(join);
-  const tensorflow = TensorFlowServer.start({ host, listen, port });
+  const tensorflow = await TensorFlowServer.start({ host, listen, port });
   const { requestIds, bind } = tensorflow;
-  if (!bind.confined) join.onNotice?.(openPortWarning(join.self, tensorflow.address, bind.why));
+  if (!bind.confined) join.onNotice?.(openPortWarning(join.self, tensorflow.address, bind.why), 'warn');
   if (!requestIds.repaired) {
     join.onNotice?.(
       `${join.self}: TensorFlow's request ids could not be repaired (${requestIds.why}); a step may occasionally abort`,
+      'warn',
     );
   }
   return tensorflow;
@@ -159,7 +161,7 @@ async function listenAddress({ listen, spec, self }: Omit<JoinOptions, 'serverAd
 
 function openPortWarning(self: TaskId, address: string, why: string): string {
   return (
-    `WARNING: ${self}: TensorFlow's port ${parseAddress(address).port} is open on ALL network interfaces (${why}). ` +
+    `${self}: TensorFlow's port ${parseAddress(address).port} is open on ALL network interfaces (${why}). ` +
     'It has no authentication: whoever reaches it can run any graph and read and write files as this user. ' +
     'Block the port with a firewall for everybody but the tasks of this cluster.'
   );

@@ -63,7 +63,7 @@ export function serveUntilOver(
       look();
     };
     const unsubscribe = task.events.on('*', (event) => {
-      if (event.type === 'lost') log?.(`${event.member.task} is lost (${event.why})`);
+      if (event.type === 'lost') log?.(`${event.member.task} is lost (${event.why})`, 'warn');
       if (event.type === 'back')
         log?.(`${event.member.task} is back${event.replaced ? ' as a new process' : ''}`);
       look();

@@ -47,7 +47,7 @@ const PLAIN_LOOPBACK = '0100007F';
 
 describe.runIf(isLinux)('the port of TensorFlow', () => {
   it('is open on the address of the agent only', async () => {
-    const { address, bind } = TensorFlowServer.start({ host: '127.0.0.1' });
+    const { address, bind } = await TensorFlowServer.start({ host: '127.0.0.1' });
     const { port } = parseAddress(address);
     expect(bind).toEqual({ confined: true });
     const open = listeners(port);
@@ -70,7 +70,7 @@ describe.runIf(isLinux)('the port of TensorFlow', () => {
     });
     const { port } = parseAddress((server.engine as GrpcEngine).tensorflow.address);
     expect(await tryConnect('127.0.0.2', port)).toBe('connected');
-    expect(notices.join('\n')).toMatch(new RegExp(`WARNING: .*port ${port} is open on ALL`));
+    expect(notices.join('\n')).toMatch(new RegExp(`port ${port} is open on ALL`));
     await server.close();
   });
 
@@ -89,15 +89,29 @@ describe.runIf(isLinux)('the port of TensorFlow', () => {
     await server.close();
   });
 
+  it('of another machine causes a configuration error', async () => {
+    await expect(TensorFlowServer.start({ host: '127.0.0.1', listen: '192.0.2.1' })).rejects.toThrow(
+      expect.objectContaining({
+        code: 'SHOAL_CONFIG',
+        message: "TensorFlow's server cannot listen on 192.0.2.1:0: it is not an address of this machine",
+      }),
+    );
+  });
+
   it('that is in use causes an error that names it', async () => {
     const taken = createServer();
     await new Promise<void>((done) => taken.listen(0, '127.0.0.1', done));
     const { port } = taken.address() as { port: number };
-    expect(() => TensorFlowServer.start({ host: '127.0.0.1', port })).toThrow(`Is port ${port} in use?`);
+    await expect(TensorFlowServer.start({ host: '127.0.0.1', port })).rejects.toThrow(
+      expect.objectContaining({
+        code: 'SHOAL_ADDRESS_IN_USE',
+        message: `TensorFlow's server cannot listen on 127.0.0.1:${port}: another process uses this port`,
+      }),
+    );
     await new Promise((done) => taken.close(done));
   });
 });
 
-it('refuses a host name as listen address', () => {
-  expect(() => TensorFlowServer.start({ host: 'ps0.example' })).toThrow(/not an IP address/);
+it('refuses a host name as listen address', async () => {
+  await expect(TensorFlowServer.start({ host: 'ps0.example' })).rejects.toThrow(/not an IP address/);
 });

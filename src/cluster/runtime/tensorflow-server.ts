@@ -2,9 +2,9 @@
  * TensorFlow's gRPC server in this process. It starts as task 0 of a one-task job `local`; every session carries the
  * addresses of the other tasks (see cluster-config.ts). TensorFlow cannot stop a server: it ends with the process.
  */
-import { isIP } from 'node:net';
+import { createServer, isIP } from 'node:net';
 import { create, toBinary } from '@bufbuild/protobuf';
-import { invalid, ShoalError } from '../../errors/errors.js';
+import { invalid, isShoalError, ShoalError } from '../../errors/errors.js';
 import { type BindOutcome, confineBinds } from '../../native/bind-address.js';
 import type { Pointer } from '../../native/c-api.js';
 import { Handle } from '../../native/handle.js';
@@ -12,6 +12,8 @@ import { C } from '../../native/library.js';
 import { type RequestIdRepair, repairRequestIds } from '../../native/request-ids.js';
 import { checked } from '../../native/status.js';
 import { ServerDefSchema } from '../../proto/generated/config_pb.js';
+import { listenError } from '../agent/listen-error.js';
+import { type Address, formatAddress } from '../spec/address.js';
 
 /** The job that every server starts as: the clusters of sessions must not contain a job of this name. */
 export const BOOT_JOB = 'local';
@@ -52,11 +54,11 @@ export class TensorFlowServer {
     this.address = `${host.includes(':') ? `[${host}]` : host}:${port}`;
   }
 
-  static start({
+  static async start({
     host = '127.0.0.1',
     listen = host,
     port = 0,
-  }: TensorFlowServerOptions = {}): TensorFlowServer {
+  }: TensorFlowServerOptions = {}): Promise<TensorFlowServer> {
     if (isIP(listen) === 0) {
       throw invalid(`TensorFlow's server cannot listen on "${listen}": it is not an IP address`, {
         hint: 'resolve the name first and pass the address as `listen`',
@@ -76,21 +78,48 @@ export class TensorFlowServer {
     });
     const bytes = toBinary(ServerDefSchema, def);
     const open = () => {
-      const pointer = checked((status) => C().TF_NewServer(bytes, bytes.length, status), {
-        hint: port === 0 ? undefined : `Is port ${port} in use?`,
-      });
+      const pointer = checked((status) => C().TF_NewServer(bytes, bytes.length, status));
       checked((status) => C().TF_ServerStart(pointer, status));
       return pointer;
     };
-    const { result: pointer, bind } = EVERY_INTERFACE.has(listen)
-      ? { result: open(), bind: { confined: false, why: `it listens on ${listen}` } as const }
-      : confineBinds(listen, open);
-    return new TensorFlowServer(pointer, host, requestIds, bind);
+    try {
+      const { result: pointer, bind } = EVERY_INTERFACE.has(listen)
+        ? { result: open(), bind: { confined: false, why: `it listens on ${listen}` } as const }
+        : confineBinds(listen, open);
+      return new TensorFlowServer(pointer, host, requestIds, bind);
+    } catch (error) {
+      throw await startError(error, { host: listen, port });
+    }
   }
 
   get alive(): boolean {
     return !this.#handle.disposed;
   }
+}
+
+/** TensorFlow does not report why its server cannot start: a socket of Node at the same address fails with the reason. */
+async function startError(error: unknown, address: Address): Promise<unknown> {
+  if (!isShoalError(error, 'SHOAL_TF_UNKNOWN') || !error.message.includes('Could not start gRPC server'))
+    return error;
+  const cause = await tryListen(address);
+  if (cause === undefined) {
+    return new ShoalError(error.code, `TensorFlow's server cannot listen on ${formatAddress(address)}`, {
+      cause: error,
+      hint: 'start the task again: the address is free',
+    });
+  }
+  return listenError("TensorFlow's server", address, cause, {
+    inUse: 'stop that process, or set another --tf-port; default: any free port',
+  });
+}
+
+/** Listens on the address for a moment; returns the error, if it fails. */
+function tryListen({ host, port }: Address): Promise<NodeJS.ErrnoException | undefined> {
+  return new Promise((done) => {
+    const server = createServer();
+    server.once('error', done);
+    server.listen({ host, port, exclusive: true }, () => server.close(() => done(undefined)));
+  });
 }
 
 /**

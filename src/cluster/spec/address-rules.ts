@@ -30,7 +30,7 @@ export function refuseOpenHost(host: string, who: string): void {
     {
       hint:
         'TensorFlow’s port has no authentication: whoever reaches it can run any graph and read and write files. ' +
-        'Use --engine=direct, which does not open that port, or on a trusted network set --insecure_network or ' +
+        'Use --engine=direct, which does not open that port, or on a trusted network set --insecure-network or ' +
         'SHOAL_INSECURE_NETWORK=1. ' +
         'The agents’ certificates and tokens do not protect that port',
     },

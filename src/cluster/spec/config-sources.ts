@@ -77,11 +77,11 @@ export function readFlags(argv: readonly string[]): FlagLayer {
       rest.push(word);
       continue;
     }
-    const from = `--${name}`;
+    const from = `--${match[1]}`;
     if (name === 'cluster_token') {
       throw configError(
         `${from} is not accepted: every user of this machine can see the arguments of a process`,
-        'set SHOAL_CLUSTER_TOKEN, or use --cluster_token_file with a file that only its owner can read',
+        'set SHOAL_CLUSTER_TOKEN, or use --cluster-token-file with a file that only its owner can read',
       );
     }
     const inline = match[2];

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { described } from '../../../test/described.js';
 import { type ClusterConfig, resolveConfig } from './config.js';
 import { describeConfig } from './config-describe.js';
 import { findJsonMistake } from './json-position.js';
@@ -103,7 +104,7 @@ describe('resolveConfig', () => {
     ['a duplicate address', [...flags, '--chief_hosts=a:1'], /a:1 is already used by/],
     ['a missing file', ['--config=nowhere.json'], /^--config: cannot read nowhere.json/],
   ])('rejects %s and reports the location', (_, argv, message) => {
-    expect(() => resolveConfig({ argv })).toThrow(message);
+    expect(() => resolveConfig({ argv })).toThrow(described(message));
   });
 
   it.each([
@@ -121,7 +122,7 @@ describe('resolveConfig', () => {
     ],
     ['[]', /^TF_CONFIG: expected an object/],
   ])('refuses TF_CONFIG %s', (text, message) => {
-    expect(() => resolveConfig({ env: { TF_CONFIG: text } })).toThrow(message);
+    expect(() => resolveConfig({ env: { TF_CONFIG: text } })).toThrow(described(message));
   });
 
   it('refuses an unknown key in a config file', () => {

@@ -113,7 +113,7 @@ export function resolveConfig(input: ConfigInput = {}): TaskConfig {
     if (job === undefined) return { mode: 'local', ...settings, rest };
     throw configError(
       `${job.from} sets the task, but no cluster is configured`,
-      'set --ps_hosts and --worker_hosts, or TF_CONFIG',
+      'set --ps-hosts and --worker-hosts, or TF_CONFIG',
     );
   }
   return { mode: 'cluster', ...settings, ...readSelf(jobs, pick), jobs, rest };
@@ -137,13 +137,13 @@ function readSelf(jobs: Readonly<Record<string, Sourced<JobSpec>>>, pick: Find) 
   if (job === undefined) {
     throw configError(
       'a cluster is configured, but not which task of it this process is',
-      'set --job_name and --task_index, or task in TF_CONFIG',
+      'set --job-name and --task-index, or task in TF_CONFIG',
     );
   }
   const isSingle = job.value === 'chief' || job.value === 'evaluator';
   const index = numberOf(pick('task_index')) ?? (isSingle ? { value: 0, from: 'default' } : undefined);
   if (index === undefined)
-    throw configError(`${job.from} is ${job.value}, but no task index is set`, 'set --task_index');
+    throw configError(`${job.from} is ${job.value}, but no task index is set`, 'set --task-index');
   // The cluster commonly omits the evaluator: it knows the other tasks, they need not know it.
   if (!spec.has(job.value) && job.value !== 'evaluator') {
     throw configError(

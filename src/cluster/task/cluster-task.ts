@@ -7,12 +7,14 @@
 
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
-import { isShoalError, messageOf, ShoalError } from '../../errors/errors.js';
+import { describeError, isShoalError, ShoalError } from '../../errors/errors.js';
 import { EXIT } from '../../errors/exit-codes.js';
+import type { Metrics } from '../../metrics/metrics.js';
 import { type Agent, type OrderHandler, type RequestHandler, startAgent } from '../agent/agent.js';
 import { AgentClient, type Stream, type StreamOptions } from '../agent/agent-client.js';
 import { Links } from '../agent/links.js';
 import type { StreamHandler } from '../agent/streams.js';
+import { Traffic } from '../agent/traffic.js';
 import type { ClusterStatus } from '../agent/wire.js';
 import { MAX_LEAD } from '../membership/claims.js';
 import { compareIdentity, type Identity } from '../membership/map.js';
@@ -32,6 +34,7 @@ import { advertisedAddress } from '../spec/own-address.js';
 import { compareTasks, type TaskId } from '../spec/task-id.js';
 import { type Clock, type JoinOptions, SYSTEM_CLOCK } from './join-options.js';
 import { TaskEvents } from './task-events.js';
+import { taskMetrics } from './task-metrics.js';
 import { type TasksToAwait, type WaitForOptions, waitForMembers } from './wait-for.js';
 
 /** Starts the agent and announces this task to the others. Does not wait for them: see `waitFor`. */
@@ -47,9 +50,10 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterTask> {
     security,
     hooks: task.hooks,
     blobRoot: options.blobRoot,
-    onNotice: (line) => onNotice?.(`${self}: ${line}`),
+    onNotice: (line, level) => onNotice?.(`${self}: ${line}`, level),
     keepsProcess: options.keepsProcess,
     blobPolicy: options.blobPolicy,
+    traffic: task.traffic,
     ...(options.limits && { limits: options.limits }),
   });
   if (security.kind === 'none') {
@@ -62,8 +66,9 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterTask> {
   );
   if (security.kind === 'token' && exposed !== undefined) {
     onNotice?.(
-      `WARNING: ${self}: the cluster token travels over plain HTTP to and from ${exposed}. Whoever can read ` +
+      `${self}: the cluster token travels over plain HTTP to and from ${exposed}. Whoever can read ` +
         'traffic on that network can control this cluster. Use certificates instead: shoal certs init',
+      'warn',
     );
   }
   try {
@@ -72,7 +77,7 @@ export async function joinCluster(options: JoinOptions): Promise<ClusterTask> {
     await agent.close({ graceMs: 0 });
     throw error;
   }
-  const leave = () => void task.leave().catch((error: unknown) => onNotice?.(messageOf(error)));
+  const leave = () => void task.leave().catch((error: unknown) => onNotice?.(describeError(error), 'warn'));
   if (signal?.aborted) leave();
   else signal?.addEventListener('abort', leave, { once: true });
   return task;
@@ -82,6 +87,10 @@ export class ClusterTask {
   readonly task: TaskId;
   readonly isChief: boolean;
   readonly events = new TaskEvents();
+  /** The bytes of all connections between this task's agent and others. @internal */
+  readonly traffic = new Traffic();
+  /** What the agent serves at `/metrics`. @internal */
+  readonly metrics: Metrics;
   readonly #options: JoinOptions;
   readonly #settings: MembershipSettings;
   readonly #clock: Clock;
@@ -101,10 +110,17 @@ export class ClusterTask {
     this.#settings = membershipSettings(options.settings);
     this.#clock = options.clock ?? SYSTEM_CLOCK;
     this.#started = this.#clock.now();
+    this.metrics = taskMetrics({
+      cluster: this.#cluster,
+      task: this.task,
+      state: () => this.#state,
+      traffic: this.traffic,
+    });
     this.#links = new Links({
       cluster: this.#cluster,
       security: options.security,
       timeoutMs: Math.max(this.#settings.suspectAfterMs, 500),
+      traffic: this.traffic,
       state: () => this.#now(),
       dispatch: (event) => this.#dispatch(event),
       now: () => this.#clock.now(),
@@ -162,7 +178,7 @@ export class ClusterTask {
     disconnected: (peer: Identity) => {
       if (this.#state !== undefined) this.#dispatch({ type: 'disconnected', now: this.#clock.now(), peer });
     },
-    metrics: () => this.#options.metrics?.() ?? '',
+    metrics: () => this.metrics.text(),
   };
 
   /** Called once by `joinCluster`, after the agent started. @internal */
@@ -212,7 +228,7 @@ export class ClusterTask {
         return members.filter((member) => member.task === this.task && member.incarnation <= limit);
       } catch (error) {
         if (isShoalError(error, 'SHOAL_FORBIDDEN'))
-          this.#options.onNotice?.(`${this.task}: ${messageOf(error)}`);
+          this.#options.onNotice?.(`${this.task}: ${describeError(error)}`, 'warn');
         return [];
       } finally {
         client.close();
@@ -297,7 +313,8 @@ export class ClusterTask {
   #makeClient(task: TaskId, address: string): AgentClient {
     const { security } = this.#options;
     const identity = () => this.identity;
-    return new AgentClient({ address, task, security, cluster: this.#cluster, identity });
+    const { traffic } = this;
+    return new AgentClient({ address, task, security, cluster: this.#cluster, identity, traffic });
   }
 
   /** @internal */
@@ -449,7 +466,7 @@ export class ClusterTask {
     );
     this.events.emit(effect);
     await this.#close();
-    this.#options.onNotice?.(error.message);
+    this.#options.onNotice?.(describeError(error), 'warn');
     if (this.#options.onExit) this.#options.onExit(error);
     else await endProcess();
   }

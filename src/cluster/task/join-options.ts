@@ -1,6 +1,7 @@
 /** How a task joins its cluster. */
 import { performance } from 'node:perf_hooks';
 import type { ShoalError } from '../../errors/errors.js';
+import type { Log } from '../../text/log.js';
 import type { AgentLimits } from '../agent/agent.js';
 import type { BlobPolicy } from '../agent/blob-access.js';
 import type { MembershipSettings } from '../membership/types.js';
@@ -39,8 +40,6 @@ export interface JoinOptions {
   readonly limits?: Partial<AgentLimits>;
   /** Returns the training step, for the cluster status; default: null, unknown. */
   readonly step?: () => number | null;
-  /** Returns the metrics in Prometheus' text format; default: none. */
-  readonly metrics?: () => string | Promise<string>;
   /** The source of time; default: the system clock. */
   readonly clock?: Clock;
   /** Returns the random part of this task's identity; default: 9 random bytes in base64url. */
@@ -50,7 +49,7 @@ export interface JoinOptions {
   /** Makes the task leave the cluster; default: none. */
   readonly signal?: AbortSignal;
   /** Receives messages for the operator; default: none. */
-  readonly onNotice?: (line: string) => void;
+  readonly onNotice?: Log;
   /** Called when this process was superseded or removed; default: ends the process. */
   readonly onExit?: (error: ShoalError) => void;
 }

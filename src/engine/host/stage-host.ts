@@ -9,8 +9,9 @@ import { Graph } from '../../graph/graph.js';
 import { importGraphDef } from '../../graph/import-graph-def.js';
 import { ConfigProto_ExperimentalSchema, ConfigProtoSchema } from '../../proto/generated/config_pb.js';
 import { Session } from '../../session/session.js';
-import type { StageSpec } from '../partition/plan.js';
+import { hashOf, type StageSpec } from '../partition/plan.js';
 import { HostedStage } from './hosted-stage.js';
+import { WaitingStages } from './waiting.js';
 
 export interface StageHostOptions {
   /** The task, for messages. */
@@ -29,6 +30,7 @@ export class StageHost {
   readonly session: Session;
   readonly #maxStages: number;
   readonly #stages = new Map<string, HostedStage>();
+  readonly #waiting = new WaitingStages();
 
   constructor({ task, config, maxStages = MAX_STAGES }: StageHostOptions) {
     this.task = task;
@@ -44,7 +46,7 @@ export class StageHost {
     return this.#stages.size;
   }
 
-  /** Registers a stage, or finds the identical one. Throws if its graph is invalid. */
+  /** Registers a stage, or finds the identical one. Throws if its graph is invalid or does not have this hash. */
   register(hash: string, spec: StageSpec): HostedStage {
     const known = this.#stages.get(hash);
     if (known) return known;
@@ -55,6 +57,9 @@ export class StageHost {
         { hint: 'Create all fetches before training: a run with new ops registers new stages.' },
       );
     }
+    // Others get the stage by this hash.
+    if (hashOf(spec) !== hash)
+      throw new ShoalError('SHOAL_CORRUPT', `a stage for ${this.task} does not have the hash ${hash}`);
     const stage = this.#import(spec);
     this.#stages.set(hash, stage);
     return stage;
@@ -76,6 +81,7 @@ export class StageHost {
         outputs: results,
         targets: operations,
         waits: spec.waits,
+        waiting: this.#waiting,
         rename: (message) =>
           message.replaceAll(`${prefix}/`, '').replaceAll('/job:localhost/replica:0/task:0', this.task),
         task: this.task,

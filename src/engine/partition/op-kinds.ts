@@ -51,9 +51,12 @@ export function isHandleEdge(input: Output, consumer: Operation): boolean {
 /** Up to this many elements a computed value may be computed again instead of sent. */
 const MOST_ELEMENTS = 4096;
 
+/** Ops without state that depend on the task: they are fed, or read its disk. */
+const LOCAL = /^(Placeholder|ReadFile$|MatchingFiles$)/;
+
 /** Whether an op gives the same small value wherever it runs, if its inputs do. */
 export function isSmallAndPure(op: Operation): boolean {
-  if (/^Placeholder/.test(op.type)) return false;
+  if (LOCAL.test(op.type)) return false;
   return isPure(op) && op.outputs.length > 0 && op.outputs.every(isSmall);
 }
 

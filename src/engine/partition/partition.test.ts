@@ -1,5 +1,6 @@
 /** Plans: the same values as in one process, every op with an effect once, and no stage before its inputs. */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { described } from '../../../test/described.js';
 import { Graph } from '../../graph/graph.js';
 import type { Operation, Output } from '../../graph/operation.js';
 import * as raw from '../../ops/generated/index.js';
@@ -117,17 +118,66 @@ describe('a plan', () => {
     ]);
   });
 
-  it('rejects ops on two tasks that share a handle, and names them', () => {
+  it('runs an op where its handle is, whatever the device of the op', () => {
     const graph = new Graph();
-    const read = graph.asDefault(() => {
+    const sum = graph.asDefault(() => {
       const handle = graph.device('/job:ps/task:0', () =>
-        raw.varHandleOp({ dtype: 'float32', shape: [], sharedName: 'h', name: 'h' }),
+        raw.varHandleOp({ dtype: 'float32', shape: [1], sharedName: 'h', name: 'h' }),
       );
-      return graph.device('/job:ps/task:1', () =>
-        raw.readVariableOp(handle, { dtype: 'float32', name: 'r' }),
+      return graph.device(SELF, () => {
+        const add = raw.assignAddVariableOp(handle, constant(graph, [1], 'float32'), { name: 'add' });
+        return graph.controlDependencies([add], () =>
+          raw.readVariableOp(handle, { dtype: 'float32', name: 'r' }),
+        );
+      });
+    });
+    expect(plan(graph, [sum]).stages.map(({ task, ops }) => [task, ops])).toEqual([
+      ['/job:ps/task:0', ['add', 'r']],
+    ]);
+  });
+
+  it('reads a file on the disk of the task of the op', () => {
+    const graph = new Graph();
+    const upper = graph.asDefault(() => {
+      const name = graph.op('Const', [], { dtype: 'string', value: Tensor.of('a-file') }).output();
+      const text = graph.device('/job:ps/task:0', () =>
+        raw.readFile(name as Output<'string'>, { name: 'read' }),
+      );
+      return raw.stringUpper(text, { name: 'upper' });
+    });
+    expect(plan(graph, [upper]).stages.map(({ task, ops }) => [task, ops])).toEqual([
+      ['/job:ps/task:0', ['read']],
+      [SELF, ['upper']],
+    ]);
+  });
+
+  it('rejects users of a handle without a device that are on two tasks', () => {
+    const graph = new Graph();
+    const reads = graph.asDefault(() => {
+      const handle = raw.varHandleOp({ dtype: 'float32', shape: [1], sharedName: 'h', name: 'h' });
+      return [0, 1].map((task) =>
+        graph.device(`/job:ps/task:${task}`, () =>
+          raw.readVariableOp(handle, { dtype: 'float32', name: `r${task}` }),
+        ),
       );
     });
-    expect(() => plan(graph, [read])).toThrow(/'h' is on \/job:ps\/task:0 and 'r' on \/job:ps\/task:1/);
+    expect(() => plan(graph, reads)).toThrow(/'r0' is on \/job:ps\/task:0 and 'r1' on \/job:ps\/task:1/);
+  });
+
+  it('rejects an op with handles of two tasks, and names them', () => {
+    const graph = new Graph();
+    const apply = graph.asDefault(() => {
+      const [a, b] = [0, 1].map((task) =>
+        graph.device(`/job:ps/task:${task}`, () =>
+          raw.varHandleOp({ dtype: 'float32', shape: [1], sharedName: `h${task}`, name: `h${task}` }),
+        ),
+      ) as [Output<'resource'>, Output<'resource'>];
+      const one = constant(graph, [1], 'float32');
+      return raw.resourceApplyAdagrad(a, b, raw.sum(one, constant(graph, [0], 'int32')), one);
+    });
+    expect(() => plan(graph, [], [apply])).toThrow(
+      /'h0' is on \/job:ps\/task:0 and 'h1' on \/job:ps\/task:1/,
+    );
   });
 
   it('rejects a conditional over two tasks, names the op and the engine that can run it', () => {
@@ -139,7 +189,9 @@ describe('a plan', () => {
       const elsewhere = graph.device('/job:ps/task:0', () => raw.tanh(outputTrue, { name: 'elsewhere' }));
       return raw.merge([outputFalse, elsewhere]).output;
     });
-    expect(() => plan(graph, [result])).toThrow(/cannot divide this run at .*elsewhere.*engine: 'grpc'/s);
+    expect(() => plan(graph, [result])).toThrow(
+      described(/cannot divide this run at .*elsewhere.*engine: 'grpc'/s),
+    );
   });
 
   it('keeps a conditional on one task in one stage', async () => {

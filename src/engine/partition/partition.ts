@@ -2,7 +2,6 @@
  * Divides a run over several tasks into stages (see plan.ts). A pure function of the graph: tasks that build the same
  * graph get the same stages, whatever their own names.
  */
-import { createHash } from 'node:crypto';
 import { invalid, ShoalError } from '../../errors/errors.js';
 import { Graph } from '../../graph/graph.js';
 import type { Operation, Output } from '../../graph/operation.js';
@@ -10,7 +9,7 @@ import type { GraphDef } from '../../proto/generated/graph_pb.js';
 import { assignStages, cannotDivide } from './levels.js';
 import { NeededOps, type RunRequest } from './needed.js';
 import { type Placement, placeOps } from './placement.js';
-import type { Plan, Stage, StageSpec } from './plan.js';
+import { hashOf, type Plan, type Stage, type StageSpec } from './plan.js';
 import { buildStageGraph, type Incoming } from './stage-graph.js';
 
 export function partition(graph: Graph, request: RunRequest, placement: Placement): Plan {
@@ -116,13 +115,6 @@ function checkFetch({ op, dtype, name }: Output, task: string, self: string): vo
   throw new ShoalError('SHOAL_UNSUPPORTED', `'${name}' is a ${dtype} on ${task}: it cannot be fetched`, {
     op: op.name,
   });
-}
-
-function hashOf({ graph, inputs, outputs, targets, waits }: StageSpec): string {
-  return createHash('sha256')
-    .update(JSON.stringify([inputs, outputs, targets, waits]))
-    .update(graph)
-    .digest('hex');
 }
 
 let known: GraphDef['versions'];

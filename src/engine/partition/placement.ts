@@ -1,12 +1,13 @@
 /**
- * The task of each op: its device; else that of the handles it uses; else that of the op it is colocated with; else
- * the caller. Ops that are connected by a handle are on one task.
+ * The task of each op: that of the handles it uses; else its device; else that of the op it is colocated with; else
+ * the caller. Ops that are connected by a handle are on one task, that of the op which creates it: as in TensorFlow,
+ * the devices of the others do not count.
  */
 import { invalid } from '../../errors/errors.js';
 import { type DeviceSpec, parseDevice } from '../../graph/device.js';
 import type { Operation } from '../../graph/operation.js';
 import type { NeededOps } from './needed.js';
-import { isHandleEdge } from './op-kinds.js';
+import { isHandle, isHandleEdge } from './op-kinds.js';
 import { UnionFind } from './union-find.js';
 
 export interface Placement {
@@ -27,7 +28,8 @@ export function placeOps(needed: NeededOps, placement: Placement): ReadonlyMap<O
     if (task === undefined) continue;
     const group = groups.find(op);
     const known = placed.get(group);
-    if (known && known.task !== task) {
+    // The op that creates a handle comes before those that use it; without a device, its users must agree.
+    if (known && known.task !== task && (isHandle(op) || !isHandle(known.by))) {
       throw invalid(
         `'${known.by.name}' is on ${known.task} and '${op.name}' on ${task}, but they are connected by a handle, which is valid on one task only`,
         { op: op.name },

@@ -3,6 +3,7 @@
  * session; the caller passes tensors between them. Tensors are numbered: the fed ones first, then the outputs of the
  * stages.
  */
+import { createHash } from 'node:crypto';
 
 /** What a task needs to know to run a stage. Tasks register it once, by its hash. */
 export interface StageSpec {
@@ -18,10 +19,18 @@ export interface StageSpec {
   readonly waits: boolean;
 }
 
+/** The SHA-256 of a specification, in hexadecimal. */
+export function hashOf({ graph, inputs, outputs, targets, waits }: StageSpec): string {
+  return createHash('sha256')
+    .update(JSON.stringify([inputs, outputs, targets, waits]))
+    .update(graph)
+    .digest('hex');
+}
+
 export interface Stage {
   readonly task: string;
   readonly spec: StageSpec;
-  /** The SHA-256 of the specification, in hexadecimal. */
+  /** The hash of the specification. */
   readonly hash: string;
   /** The numbers of the input tensors. */
   readonly inputs: readonly number[];
@@ -44,13 +53,14 @@ export interface Plan {
   readonly fetches: readonly number[];
 }
 
-/** One line per stage, for tests and traces. */
+/** A line for each stage, followed by its ops; for tests and traces. */
 export function describePlan({ stages, fetches }: Plan): string {
   const lines = stages.map(({ task, inputs, outputs, after, ops, spec }, at) => {
     const list = (title: string, items: readonly (number | string)[]) =>
       items.length > 0 ? ` ${title} ${items.join(' ')}` : '';
     const what = `${at} ${task}${spec.waits ? ' waits' : ''}`;
-    return `${what}${list('after', after)}${list('in', inputs)}${list('out', outputs)}\n    ${ops.join(' ')}`;
+    const head = `${what}${list('after', after)}${list('in', inputs)}${list('out', outputs)}`;
+    return [head, ...ops.map((op) => `    ${op}`)].join('\n');
   });
   return [...lines, `fetches ${fetches.join(' ')}`].join('\n');
 }

@@ -65,7 +65,7 @@ const MOST_TEXT = 8192;
 
 export function encodeFailure(error: ShoalError): Uint8Array {
   const { code, hint, op } = error;
-  const message = (hint ? error.message.replace(`\n  hint: ${hint}`, '') : error.message).slice(0, MOST_TEXT);
+  const message = error.message.slice(0, MOST_TEXT);
   return encoder.encode(JSON.stringify({ code, message, hint, op }));
 }
 

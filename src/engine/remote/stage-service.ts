@@ -68,7 +68,7 @@ export class StageService {
     try {
       this.#stages.set(id, this.#host.register(hash, { graph: graph.data as Uint8Array, ...names }));
     } catch (error) {
-      if (!isShoalError(error)) throw error;
+      if (!isShoalError(error) || error.code === 'SHOAL_CORRUPT') throw error;
       // The runs of the stage report it.
       this.#stages.set(id, error);
     } finally {

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { described } from '../../../test/described.js';
 import { damaged, expectCoded, valueOrCodedError } from '../../../test/formats/fuzz.js';
 import { compareBytes } from '../../bytes/compare.js';
 import { ByteReader } from '../../bytes/reader.js';
@@ -291,7 +292,7 @@ describe('a bundle', () => {
       writer.add('model/w', { dtype: FLOAT, shape: [] }, bytesOf(floats(1))),
     );
     const reader = await BundleReader.open(files, 'm');
-    await expect(reader.read('w')).rejects.toThrow(/has no tensor named w\n.*model\/w/);
+    await expect(reader.read('w')).rejects.toThrow(described(/has no tensor named w\n.*model\/w/));
   });
 
   test('with a missing slice is an error', async () => {

@@ -98,17 +98,6 @@ export const isDifferentiable = ({ dtype = 'float64', constant }: InputSpec): bo
 
 export const dtypeOf = ({ dtype = 'float64' }: InputSpec): DType => dtype;
 
-/** Reproducible pseudo-random numbers in [0, 1). */
-export function seeded(seed: number): Random {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let t = Math.imul(state ^ (state >>> 15), state | 1);
-    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
-    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
-
 export function inputValue(spec: InputSpec, random: Random): Tensor {
   const { shape = [], values } = spec;
   const dtype = dtypeOf(spec);

@@ -1,10 +1,12 @@
 /** A case as an executable graph: its forward part, its gradients, values for its inputs. */
+
 import { Graph } from '../../graph/graph.js';
 import type { Operation, Output } from '../../graph/operation.js';
 import { identity } from '../../ops/arrays.js';
 import { asOutput } from '../../ops/build.js';
 import { placeholder } from '../../ops/creation.js';
 import { Session } from '../../session/session.js';
+import { seededRandom } from '../../tensor/seeded-random.js';
 import { Tensor } from '../../tensor/tensor.js';
 import { Variable } from '../../variables/variable.js';
 import { type Differentiable, gradients, isDifferentiableType } from '../gradients.js';
@@ -16,7 +18,6 @@ import {
   inputValue,
   isDifferentiable,
   type Program,
-  seeded,
 } from './case.js';
 import { type OracleQuestion, toOracle } from './oracle.js';
 
@@ -35,7 +36,7 @@ export async function makeInstance(
   seed: number,
   shapes: 'known' | 'unknown',
 ): Promise<Instance> {
-  const random = seeded(seed);
+  const random = seededRandom(seed);
   const graph = new Graph();
   const feeds = new Map<Output, Tensor>();
   const fed = (value: Tensor, name: string): Output => {

@@ -6,9 +6,11 @@
  * restore a checkpoint. A request with an ended session is answered `void`: the worker must begin again. The ps also
  * reject steps of an ended session: see step-marks.
  */
+
 import { backoffMs } from '../../async/backoff.js';
 import { sleep } from '../../async/deadline.js';
-import { firstLineOf, messageOf, ShoalError } from '../../errors/errors.js';
+import { describeError, firstLineOf, ShoalError } from '../../errors/errors.js';
+import type { Log } from '../../text/log.js';
 import type { Lease, LedgerSnapshot } from './ledger.js';
 import type { LedgerHost } from './ledger-host.js';
 import type { LastSteps, Mark } from './step-marks.js';
@@ -67,7 +69,7 @@ export interface LeaseServerOptions {
   /** Distinguishes sessions of this server from those of an earlier chief. */
   readonly sessionPrefix: string;
   readonly signal: AbortSignal;
-  readonly log: (line: string) => void;
+  readonly log: Log;
 }
 
 interface LeaseSession {
@@ -170,7 +172,10 @@ export class LeaseServer implements LeaseEndpoint {
     this.#wake();
     this.#settle(worker).catch((error: unknown) => {
       if (!this.#options.signal.aborted)
-        this.#options.log(`the leases of ${worker} could not be reassigned: ${messageOf(error)}`);
+        this.#options.log(
+          `the leases of ${worker} could not be reassigned: ${describeError(error)}`,
+          'error',
+        );
     });
   }
 

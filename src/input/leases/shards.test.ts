@@ -109,6 +109,29 @@ describe('shards', () => {
     expect(sorted(seen)).toEqual(ALL.flatMap((id) => [id, id]));
   });
 
+  test('that a restart of the input drops while a step is reported are not counted as consumed', async () => {
+    const host = await hostOf(1);
+    const worker = await Worker.start('w0', host);
+    const counted: number[] = [];
+    const stopped = { signal: AbortSignal.abort(), shouldStop: () => true };
+    const restarting: LeaseSource = {
+      begin: (name) => host.begin(name),
+      next: (name, held) => host.next(name, held),
+      done: async () => {
+        await Promise.all(
+          worker.input.createThreads({ run: () => Promise.reject() } as never, stopped as never),
+        );
+      },
+    };
+    worker.input.connect(restarting, 'w0', {
+      held: () => {},
+      consumed: (records) => counted.push(records),
+    });
+    await worker.step();
+    await worker.stop();
+    expect(counted).toEqual([]);
+  });
+
   test('give two workers every record once between them', async () => {
     const host = await hostOf(1);
     const workers = await Promise.all(['w0', 'w1'].map((name) => Worker.start(name, host, { shuffle: 4 })));

@@ -87,6 +87,14 @@ interface Stop {
   readonly signal?: AbortSignal;
 }
 
+/** Observes the leases of an input. */
+export interface LeaseObserver {
+  /** How many leases the input holds, after each change. */
+  held(count: number): void;
+  /** A completed step has consumed records, perhaps the last ones of their lease. */
+  consumed(records: number, isComplete: boolean): void;
+}
+
 export class ShardInput {
   readonly name: string;
   readonly #queue: FedQueue<LeaseElement>;
@@ -100,6 +108,7 @@ export class ShardInput {
   /** Whether this reads TFRecord files, whose corrupt records can be explained. */
   #isRecordFiles = false;
   #from: { readonly source: LeaseSource; readonly worker: string } | undefined;
+  #observer: LeaseObserver | undefined;
 
   constructor(options: ShardOptions = {}) {
     this.name = options.name ?? 'shards';
@@ -111,8 +120,9 @@ export class ShardInput {
   }
 
   /** Sets the source of leases; call it before the session starts. */
-  connect(source: LeaseSource, worker: string): void {
+  connect(source: LeaseSource, worker: string, observer?: LeaseObserver): void {
     this.#from = { source, worker };
+    this.#observer = observer;
   }
 
   /** Batches of serialized records. */
@@ -147,6 +157,7 @@ export class ShardInput {
     this.#permits.void();
     this.#permits = new BatchPermits();
     this.#held.clear();
+    this.#observer?.held(0);
     return [this.#feed(session, stop, source, worker, this.#permits)];
   }
 
@@ -167,6 +178,7 @@ export class ShardInput {
         if (!lease) break;
         await this.#look(lease, worker);
         this.#held.set(lease.id, lease.to - lease.from);
+        this.#observer?.held(this.#held.size);
         await this.#queue.push(session, [leaseValues(lease)], stop.signal);
         permits.add(Math.ceil((lease.to - lease.from) / this.#batchSize));
       }
@@ -226,13 +238,17 @@ export class ShardInput {
   async completed(position: Tensor<'int64'>): Promise<void> {
     if (!this.#from) return;
     const [lease, from, upTo] = Array.from(position.data, Number) as [number, number, number];
-    const left = this.#held.get(lease);
     // A step from before a restart of this input: its outcome is already known.
-    if (left === undefined) return;
+    if (!this.#held.has(lease)) return;
     await this.#from.source.done(this.#from.worker, lease, upTo, from);
-    const now = (this.#held.get(lease) ?? 0) - (upTo - from);
+    const left = this.#held.get(lease);
+    // The input was restarted meanwhile.
+    if (left === undefined) return;
+    const now = left - (upTo - from);
     if (now > 0) this.#held.set(lease, now);
     else this.#held.delete(lease);
+    this.#observer?.consumed(upTo - from, now <= 0);
+    if (now <= 0) this.#observer?.held(this.#held.size);
   }
 }
 

@@ -25,9 +25,9 @@ const DELAY_MS = 2000;
 
 let ps: TensorFlowServer;
 let worker: TensorFlowServer;
-beforeAll(() => {
-  ps = TensorFlowServer.start({ host: '127.0.0.1', port: 0 });
-  worker = TensorFlowServer.start({ host: '127.0.0.1', port: 0 });
+beforeAll(async () => {
+  ps = await TensorFlowServer.start({ host: '127.0.0.1', port: 0 });
+  worker = await TensorFlowServer.start({ host: '127.0.0.1', port: 0 });
 });
 
 const open = (graph: Graph) =>

@@ -13,9 +13,10 @@ import { sleep } from '../../async/deadline.js';
 import { formatAddress } from '../../cluster/spec/address.js';
 import { tokenSecurity } from '../../cluster/spec/security.js';
 import { taskId } from '../../cluster/spec/task-id.js';
-import { messageOf } from '../../errors/errors.js';
+import { describeError } from '../../errors/errors.js';
 import { EXIT } from '../../errors/exit-codes.js';
 import { makeDirectorySync, requireDirectory } from '../../files/directories.js';
+import { type LogLevel, leveled } from '../../text/log.js';
 import { taskDirectory } from '../task-directory.js';
 import { type ChildCommand, TaskChild } from './child.js';
 import { claimDirectory, removeClusterFile, writeClusterFile } from './cluster-file.js';
@@ -39,6 +40,8 @@ export interface LocalClusterOptions {
   readonly entry: (taskDir: string) => ChildCommand;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly screen: Screen;
+  /** The least level of the launcher's own lines; default: info. */
+  readonly logLevel?: LogLevel;
   /** Stop gracefully. */
   readonly stop: AbortSignal;
   /** Kill all tasks. */
@@ -220,7 +223,7 @@ class LocalCluster {
       if (verdict.kind !== 'restart') return verdict;
       task.restarts++;
       const again = `restart ${task.restarts} of at most ${maxRestarts}`;
-      this.#log(`${task.label} ${verdict.why}; ${again}${wipe ? ', with an empty directory' : ''}`);
+      this.#log(`${task.label} ${verdict.why}; ${again}${wipe ? ', with an empty directory' : ''}`, 'warn');
       const taken = this.#tasks.map(({ port }) => port);
       task.port = (await choosePorts(host, 1, { avoid: taken }))[0]!;
       task.address = formatAddress({ host, port: task.port });
@@ -298,7 +301,7 @@ class LocalCluster {
       if (!late) continue;
       for (const { child, label } of running) {
         if (!child!.alive) continue;
-        if (!kill.aborted) this.#log(`${label} did not stop within ${graceMs / 1000} s: killed`);
+        if (!kill.aborted) this.#log(`${label} did not stop within ${graceMs / 1000} s: killed`, 'warn');
         child!.kill();
       }
       await ended;
@@ -344,11 +347,15 @@ class LocalCluster {
       const agents = this.#agents(() => true);
       writeClusterFile(dir, { job: name, launcher: process.pid, token: this.#token, agents: [...agents] });
     } catch (error) {
-      this.#log(`cannot write cluster.json, so shoal status will not find this cluster: ${messageOf(error)}`);
+      this.#log(
+        `cannot write cluster.json, so shoal status will not find this cluster: ${describeError(error)}`,
+        'warn',
+      );
     }
   }
 
-  #log(line: string): void {
-    this.#options.screen.line(LAUNCHER, line);
+  #log(line: string, level: LogLevel = 'info'): void {
+    const { screen, logLevel = 'info' } = this.#options;
+    leveled((text) => screen.line(LAUNCHER, text), logLevel)(line, level);
   }
 }

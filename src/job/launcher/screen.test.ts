@@ -3,6 +3,7 @@ import { Screen, wantsColour } from './screen.js';
 
 interface Parts {
   readonly isTTY?: boolean;
+  readonly isPiped?: boolean;
   readonly columns?: number;
   readonly rows?: number;
   readonly env?: Record<string, string>;
@@ -17,7 +18,8 @@ function make(parts: Parts = {}) {
     columns: parts.columns,
     rows: parts.rows,
   };
-  const screen = new Screen({ stdout: stream, stderr: stream, env: parts.env ?? {}, json: parts.json });
+  const stdout = parts.isPiped ? { ...stream, isTTY: false } : stream;
+  const screen = new Screen({ stdout, stderr: stream, env: parts.env ?? {}, json: parts.json });
   return { screen, written };
 }
 
@@ -68,8 +70,23 @@ describe('a screen', () => {
     screen.status(['step 1']);
     screen.line('ps 0', 'a "word"');
     expect(written.map((line) => JSON.parse(line))).toEqual([
-      { time: expect.stringMatching(/^\d{4}-.*Z$/), task: 'ps 0', message: 'a "word"' },
+      { time: expect.stringMatching(/^\d{4}-.*Z$/), level: 'info', task: 'ps 0', message: 'a "word"' },
     ]);
+  });
+
+  test('a hint in JSON has the level of its line, also between lines of other tasks', () => {
+    const { screen, written } = make({ json: true });
+    screen.line('ps 0', 'ERROR SHOAL_CONFIG: no port');
+    screen.line('ps 1', 'WARN slow');
+    screen.line('ps 0', '  hint: set a port');
+    screen.line('ps 0', 'step 1');
+    expect(written.map((line) => JSON.parse(line).level)).toEqual(['error', 'warn', 'error', 'info']);
+  });
+
+  test('shows no status line if another program writes the log lines to the terminal', () => {
+    const { screen, written } = make({ isTTY: true, isPiped: true });
+    screen.status(['step 1']);
+    expect(written).toEqual([]);
   });
 
   test('shows no status line without a terminal', () => {

@@ -2,6 +2,7 @@
  * The output of a local cluster: complete lines of all tasks, each prefixed with its task's name, and on a terminal the
  * status of the tasks at the bottom, one line each. With `json`, one JSON object per line instead.
  */
+import { type LogLevel, splitLevel } from '../../text/log.js';
 
 export interface ScreenStream {
   write(text: string): boolean;
@@ -16,7 +17,7 @@ export interface ScreenOptions {
   readonly stdout: ScreenStream;
   readonly stderr: ScreenStream;
   readonly env?: Readonly<Record<string, string | undefined>>;
-  /** One JSON object per line, with the time, the task and the message; no status. Default: false. */
+  /** One JSON object per line, with the time, the level, the task and the message; no status. Default: false. */
   readonly json?: boolean;
 }
 
@@ -45,6 +46,8 @@ export class Screen {
   readonly #env: Readonly<Record<string, string | undefined>>;
   readonly #labels = new Map<string, number>();
   #width = 0;
+  /** The level of the last line of each task and stream. */
+  readonly #levels = new Map<string, LogLevel>();
   readonly #json: boolean;
   #status: readonly string[] = [];
 
@@ -54,9 +57,13 @@ export class Screen {
     this.#json = json;
   }
 
-  /** Whether there is a terminal for the status. */
+  /**
+   * Whether there is a terminal for the status. Log lines must go to it directly: another program, as in
+   * `shoal run … | tee log`, would write them over the status.
+   */
   get live(): boolean {
-    return !this.#json && this.#out.stderr.isTTY === true && this.#env.TERM !== 'dumb';
+    const { stdout, stderr } = this.#out;
+    return !this.#json && stdout.isTTY === true && stderr.isTTY === true && this.#env.TERM !== 'dumb';
   }
 
   /** Registers the names before the first line, so that all lines are aligned. */
@@ -71,7 +78,11 @@ export class Screen {
     this.expect([label]);
     const out = this.#out[side];
     if (this.#json) {
-      out.write(`${JSON.stringify({ time: new Date().toISOString(), task: label, message: text })}\n`);
+      const source = `${side} ${label}`;
+      const { level, message } = splitLevel(text, this.#levels.get(source));
+      this.#levels.set(source, level);
+      const time = new Date().toISOString();
+      out.write(`${JSON.stringify({ time, level, task: label, message })}\n`);
       return;
     }
     const name = `${label.padEnd(this.#width)} │`;

@@ -1,6 +1,7 @@
 /** Every loss with weights, reductions and smoothing: values and gradients match Python TensorFlow's. */
 import { beforeAll, describe, expect, it } from 'vitest';
-import { isShoalError } from '../../errors/errors.js';
+import { described } from '../../../test/described.js';
+import { describeError, isShoalError } from '../../errors/errors.js';
 import { gradients } from '../../gradients/index.js';
 import { Graph } from '../../graph/graph.js';
 import type { Output } from '../../graph/operation.js';
@@ -186,7 +187,7 @@ describe('the total loss', () => {
     using graph = new Graph();
     graph.asDefault(() => losses.meanSquared([1, 2], [3, 4], { reduction: 'none' }));
     expect(() => losses.getTotalLoss({ graph })).toThrow(
-      /is in the collection of losses but is not a scalar.*\n.*collection: null/,
+      described(/is in the collection of losses but is not a scalar.*\n.*collection: null/),
     );
   });
 });
@@ -218,7 +219,7 @@ describe('bad input to a loss', () => {
       ),
     );
     expect(error.message).toMatch(/labels have shape \[\?, 3\], predictions \[\?, 4\]/);
-    expect(error.message).toMatch(/'guess:0'/);
+    expect(describeError(error)).toMatch(/'guess:0'/);
   });
 
   it('shows both shapes if weights do not broadcast', () => {
@@ -228,7 +229,9 @@ describe('bad input to a loss', () => {
 
   it('rejects labels that are not integers, with a hint how to convert them', () => {
     const error = failure(() => losses.sparseSoftmaxCrossEntropy(constant([1.5]), [[1, 2]]));
-    expect(error.message).toMatch(/Labels .* must be int32 or int64; .* is float32\n.*cast\('int64'\)/);
+    expect(describeError(error)).toMatch(
+      /Labels .* must be int32 or int64; .* is float32\n.*cast\('int64'\)/,
+    );
   });
 
   it('rejects smoothing outside [0, 1]', () => {

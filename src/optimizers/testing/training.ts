@@ -1,7 +1,9 @@
 /** A small model with a dense and a sparse part, and batches for it: the same here and in oracle.py. */
 import { Graph } from '../../graph/graph.js';
+import type { DeviceScope } from '../../graph/scope.js';
 import { placeholder } from '../../ops/creation.js';
 import type { Feeds } from '../../session/feeds.js';
+import type { Runner } from '../../session/runner.js';
 import { Session } from '../../session/session.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import { getOrCreateGlobalStep } from '../../variables/global-step.js';
@@ -50,46 +52,57 @@ export function trainingData(steps: number, seed = 1): TrainingData {
   };
 }
 
+export interface TrainOptions {
+  /** The type of the variables; default: float32. */
+  readonly dtype?: 'float32' | 'float64' | undefined;
+  /** The devices of the model; default: none. */
+  readonly device?: DeviceScope | null;
+  /** Opens the session; default: in this process. */
+  readonly open?: (graph: Graph) => Runner & AsyncDisposable;
+}
+
 /** The values of all variables after each step. */
 export async function train(
   data: TrainingData,
   optimizer: Optimizer,
-  dtype: 'float32' | 'float64' = 'float32',
+  { dtype = 'float32', device = null, open = (graph) => Session.open({ graph }) }: TrainOptions = {},
 ): Promise<Record<string, unknown>[]> {
-  using graph = new Graph();
-  return await graph.asDefault(async () => {
-    const w = variable('w', { initializer: data.w, dtype });
-    const b = variable('b', { initializer: data.b, dtype });
-    const table = variable('table', { initializer: data.table, dtype });
-    const [x, y, u, z] = [
-      placeholder({ dtype, shape: [5, 3] }),
-      placeholder({ dtype, shape: [5, 3] }),
-      placeholder({ dtype, shape: [8, 3] }),
-      placeholder({ dtype, shape: [8, 3] }),
-    ];
-    const ids = placeholder({ dtype: 'int64', shape: [8] });
-    const dense = w.mul(x).add(b).sub(y).square().sum();
-    const sparse = table.gather(ids).mul(u).sub(z).square().sum();
-    const trainOp = optimizer.minimize(dense.add(sparse), { globalStep: getOrCreateGlobalStep() });
-    const init = globalVariablesInitializer();
-    const shown = Object.fromEntries(globalVariables().map((one) => [one.name, one.read()]));
-    await using session = Session.open({ graph });
-    await session.run(init);
-    const history: Record<string, unknown>[] = [];
-    for (const batch of data.batches) {
-      const feeds: Feeds = [
-        [x, batch.x],
-        [y, batch.y],
-        [u, batch.u],
-        [z, batch.z],
-        [ids, batch.ids],
+  const graph = new Graph();
+  const model = graph.asDefault(() =>
+    graph.device(device, () => {
+      const w = variable('w', { initializer: data.w, dtype });
+      const b = variable('b', { initializer: data.b, dtype });
+      const table = variable('table', { initializer: data.table, dtype });
+      const [x, y, u, z] = [
+        placeholder({ dtype, shape: [5, 3] }),
+        placeholder({ dtype, shape: [5, 3] }),
+        placeholder({ dtype, shape: [8, 3] }),
+        placeholder({ dtype, shape: [8, 3] }),
       ];
-      await session.run(trainOp, { feeds });
-      const values = (await session.run(shown)) as Record<string, Tensor>;
-      history.push(
-        Object.fromEntries(Object.entries(values).map(([name, value]) => [name, value.toArray()])),
-      );
-    }
-    return history;
-  });
+      const ids = placeholder({ dtype: 'int64', shape: [8] });
+      const dense = w.mul(x).add(b).sub(y).square().sum();
+      const sparse = table.gather(ids).mul(u).sub(z).square().sum();
+      const trainOp = optimizer.minimize(dense.add(sparse), { globalStep: getOrCreateGlobalStep() });
+      const init = globalVariablesInitializer();
+      const shown = Object.fromEntries(globalVariables().map((one) => [one.name, one.read()]));
+      return { x, y, u, z, ids, trainOp, init, shown };
+    }),
+  );
+  const { x, y, u, z, ids, trainOp, init, shown } = model;
+  await using session = open(graph);
+  await session.run(init);
+  const history: Record<string, unknown>[] = [];
+  for (const batch of data.batches) {
+    const feeds: Feeds = [
+      [x, batch.x],
+      [y, batch.y],
+      [u, batch.u],
+      [z, batch.z],
+      [ids, batch.ids],
+    ];
+    await session.run(trainOp, { feeds });
+    const values = (await session.run(shown)) as Record<string, Tensor>;
+    history.push(Object.fromEntries(Object.entries(values).map(([name, value]) => [name, value.toArray()])));
+  }
+  return history;
 }

@@ -1,5 +1,5 @@
 /** Removes unfinished files of crashed or interrupted writers, at the start and every hour. */
-import { messageOf } from '../../errors/errors.js';
+import { describeError } from '../../errors/errors.js';
 import type { Store } from '../store.js';
 
 export const SWEEP_EVERY_MS = 3_600_000;
@@ -28,6 +28,6 @@ export function report(swept: Promise<number>, log: Log): void {
     (count) => {
       if (count > 0) log?.(`removed ${count} incomplete files of earlier runs`);
     },
-    (error: unknown) => log?.(`cannot remove unfinished files: ${messageOf(error)}`),
+    (error: unknown) => log?.(`cannot remove unfinished files: ${describeError(error)}`),
   );
 }

@@ -6,7 +6,7 @@
  * A repeated put replaces the reachable copies. A copy on an unreachable task stays stale, so readers that need a
  * specific content verify its checksum.
  */
-import { isShoalError, messageOf, ShoalError } from '../../errors/errors.js';
+import { describeError, isShoalError, messageOf, ShoalError } from '../../errors/errors.js';
 import { isCopyFault } from '../../errors/system-error.js';
 import { blobName } from '../blob-names.js';
 import { notFound } from '../disk/blob-disk.js';
@@ -390,7 +390,7 @@ export class PeersStore implements Store {
   /** Logs failing disks if other places answered; otherwise throws the first failure. */
   #skip(faults: readonly PlaceFault[], what: string, hasOthers: boolean): void {
     if (faults[0] && !hasOthers) throw faults[0].error;
-    for (const { place, error } of faults) this.#log?.(`${what}: skipped ${place}: ${messageOf(error)}`);
+    for (const { place, error } of faults) this.#log?.(`${what}: skipped ${place}: ${describeError(error)}`);
   }
 }
 

@@ -8,7 +8,14 @@ import type { Checkpoints } from '../../checkpoint/checkpoints.js';
 import { type NamedCheckpoint, namedCheckpoint } from '../../checkpoint/directory-state.js';
 import type { RestoreReport, RestoreRequest } from '../../checkpoint/restore.js';
 import { pushCheckpoint } from '../../checkpoint/transfer.js';
-import { isShoalError, messageOf, type ShoalCode, ShoalError } from '../../errors/errors.js';
+import {
+  describeError,
+  hintLineOf,
+  isShoalError,
+  messageOf,
+  type ShoalCode,
+  ShoalError,
+} from '../../errors/errors.js';
 import type { Store } from '../../store/store.js';
 
 export interface DirectoryOptions {
@@ -28,7 +35,9 @@ export async function checkpointInDirectory(
   const [newest] = manifests;
   if (!newest) return unreadable.length > 0 ? undefined : namedCheckpoint(directory, job);
   const found = await namedCheckpoint(directory).catch((error: unknown) => {
-    log?.(`${messageOf(error)}; using ${newest.prefix}, the newest checkpoint of the store`);
+    log?.(
+      `${messageOf(error)}; using ${newest.prefix}, the newest checkpoint of the store${hintLineOf(error)}`,
+    );
     return undefined;
   });
   // If Shoal has not written to the directory yet, its file may be old: the store's checkpoint is newer.
@@ -61,7 +70,7 @@ export async function restoreFromDirectory(
     await checkpoints
       .remove(imported)
       .catch((failure: unknown) =>
-        log?.(`the import of ${found.path} could not be removed: ${messageOf(failure)}`),
+        log?.(`the import of ${found.path} could not be removed: ${describeError(failure)}`),
       );
     throw error;
   }

@@ -5,8 +5,9 @@
 import { dirname } from 'node:path';
 import { backoffMs } from '../../async/backoff.js';
 import { sleep } from '../../async/deadline.js';
-import { messageOf } from '../../errors/errors.js';
+import { describeError, hintLineOf, messageOf } from '../../errors/errors.js';
 import type { FileWriter } from '../../summary/file-writer.js';
+import type { Log } from '../../text/log.js';
 import { getGlobalStep } from '../../variables/global-step.js';
 import type { SaverLike, TrainingRunner } from '../task/training-runner.js';
 
@@ -17,7 +18,7 @@ export interface RetryingSaverOptions {
   readonly path: string;
   /** The name of the checkpoint in log lines; default: `path`. */
   readonly label?: string;
-  readonly log: (line: string) => void;
+  readonly log: Log;
   readonly writer?: FileWriter;
   /** Called after each save, with the path of the checkpoint; default: none. */
   readonly onSaved?: (saved: { readonly step: number; readonly path: string }) => Promise<void>;
@@ -72,7 +73,7 @@ export class RetryingSaver {
       const newest = await saver().latest(session, dirname(path));
       if (newest?.endsWith(`${path.replace(/^.*\//, '/')}-${step}`)) this.#savedStep = step;
     } catch (error) {
-      log(`the newest checkpoint could not be looked up: ${messageOf(error)}`);
+      log(`the newest checkpoint could not be looked up: ${describeError(error)}`, 'warn');
     }
     return this.#savedStep === step;
   }
@@ -112,6 +113,7 @@ export class RetryingSaver {
         if (!this.#isAbandoned)
           log(
             `the save of step ${step} was abandoned: the cluster is being recovered; the next save follows`,
+            'warn',
           );
         this.#isAbandoned = true;
         return false;
@@ -119,7 +121,8 @@ export class RetryingSaver {
       this.#isAbandoned = false;
       this.#failures += 1;
       log(
-        `SAVING the checkpoint of step ${step} FAILED (${this.#failures} in a row): ${messageOf(error)}${isLast ? '' : `; training continues, the next try is in ${Math.ceil(waitMs / 1000)} s`}`,
+        `SAVING the checkpoint of step ${step} FAILED (${this.#failures} in a row): ${messageOf(error)}${isLast ? '' : `; training continues, the next try is in ${Math.ceil(waitMs / 1000)} s`}${hintLineOf(error)}`,
+        'error',
       );
       return false;
     }
@@ -139,7 +142,7 @@ export class RetryingSaver {
     }
     const newest = this.#savedStep === undefined ? 'an earlier run, if any' : `step ${this.#savedStep}`;
     const what = step === undefined ? '' : `, of step ${step},`;
-    this.#options.log(`THE LAST CHECKPOINT${what} COULD NOT BE SAVED; the newest is of ${newest}`);
+    this.#options.log(`THE LAST CHECKPOINT${what} COULD NOT BE SAVED; the newest is of ${newest}`, 'error');
     return false;
   }
 
@@ -148,14 +151,16 @@ export class RetryingSaver {
     const { saver, path, log } = this.#options;
     await saver()
       .tidy?.(session, dirname(path))
-      .catch((error: unknown) => log(`old checkpoints could not be removed: ${messageOf(error)}`));
+      .catch((error: unknown) =>
+        log(`old checkpoints could not be removed: ${describeError(error)}`, 'warn'),
+      );
   }
 }
 
 export interface LastStepOptions {
   /** Default: true. */
   readonly waitForOthers?: boolean;
-  readonly log: (line: string) => void;
+  readonly log: Log;
 }
 
 /** Waits for the last steps of the other workers and stops updates. */
@@ -177,14 +182,14 @@ export async function waitForLastSteps(
 export async function readLastStep(
   session: TrainingRunner,
   seen: number,
-  log: (line: string) => void,
+  log: Log,
 ): Promise<number | undefined> {
   const globalStep = session.server && getGlobalStep(session.graph);
   if (!globalStep) return seen;
   try {
     return (await session.run(globalStep.toOutput(), { timeoutMs: READ_MS })).number();
   } catch (error) {
-    log(`the last step could not be read: ${messageOf(error)}; saving it again`);
+    log(`the last step could not be read: ${messageOf(error)}; saving it again${hintLineOf(error)}`, 'warn');
     return undefined;
   }
 }

@@ -16,10 +16,11 @@ import { type SavedVariable, savedVariable } from '../../checkpoint/saved-variab
 import { ShardService } from '../../checkpoint/shard-service.js';
 import { pushCheckpoint } from '../../checkpoint/transfer.js';
 import { SessionVariables } from '../../checkpoint/variable-access.js';
-import { invalid, isShoalError, messageOf, ShoalError } from '../../errors/errors.js';
+import { describeError, invalid, isShoalError, ShoalError } from '../../errors/errors.js';
 import type { Graph } from '../../graph/graph.js';
 import { DirectoryStore, openFileStore } from '../../store/disk/directory-store.js';
 import { report, sweepOwn } from '../../store/disk/sweeping.js';
+import type { Log } from '../../text/log.js';
 import { getGlobalStep } from '../../variables/global-step.js';
 import { MetaGraphs } from '../../variables/meta-graph.js';
 import { PartitionedVariable } from '../../variables/partitioned.js';
@@ -69,7 +70,7 @@ export interface SaverOptions {
   /** Whether a save that is requested during another one waits for it or is skipped. Default: 'queue'. */
   readonly whenBusy?: WhenBusy;
   /** Receives log lines; default: none. */
-  readonly log?: (line: string) => void;
+  readonly log?: Log;
   /** Receives the progress of saves; default: none. */
   readonly onProgress?: (progress: SaveProgress) => void;
   /**
@@ -135,7 +136,9 @@ export class Saver implements SaverLike {
     if (variables.size === 0) throw invalid('The graph has no variables to save');
     const { input: kept } = session;
     const { onProgress, pauseTimeoutSecs, input = kept && (() => kept.snapshot()) } = this.#options;
-    const outcome = await checkpoints.save(
+    const metrics = session.server?.metrics;
+    const begun = performance.now();
+    const saving = checkpoints.save(
       {
         variables,
         basename: basename(path),
@@ -151,11 +154,18 @@ export class Saver implements SaverLike {
       },
       whenBusy,
     );
+    const outcome = await saving.catch((error: unknown) => {
+      metrics?.failedSaves.add();
+      throw error;
+    });
     if (outcome === undefined)
       throw new ShoalError('SHOAL_ABORTED', `${path} was not saved: another save is running`);
+    const bytes = outcome.manifest.files.reduce((sum, { size }) => sum + size, 0);
+    metrics?.saved(performance.now() - begun, bytes);
     if (outcome.shortfall > 0) {
       this.#options.log?.(
         `${outcome.manifest.prefix} lacks ${outcome.shortfall} replicas: no other task could store them`,
+        'warn',
       );
     }
     this.#remember(checkpoints.kept ?? (await checkpoints.list()), dirname(path));
@@ -218,7 +228,7 @@ export class Saver implements SaverLike {
       await checkpoints
         .updateView()
         .catch((error: unknown) =>
-          log?.(`the checkpoint files in ${directory} could not be updated: ${messageOf(error)}`),
+          log?.(`the checkpoint files in ${directory} could not be updated: ${describeError(error)}`, 'warn'),
         );
     return report;
   }
@@ -262,6 +272,7 @@ export class Saver implements SaverLike {
     else {
       this.#options.log?.(
         `TASKS ARE MISSING: ${missing.join(', ')} may hold a newer checkpoint than those found; continuing without them`,
+        'warn',
       );
     }
     return survey;

@@ -6,7 +6,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import { create } from '@bufbuild/protobuf';
 import { serialQueue } from '../../async/serial-queue.js';
-import { invalid, messageOf } from '../../errors/errors.js';
+import { describeError, invalid } from '../../errors/errors.js';
 import type { Graph } from '../../graph/graph.js';
 import { InputRelease } from '../../input/dataset/release.js';
 import { isVoidStep } from '../../input/leases/step-marks.js';
@@ -108,6 +108,7 @@ const SETTLE_MS = 5000;
 
 export async function openTraining(options: OpenTrainingOptions): Promise<OpenedTraining> {
   const { graph, server, isChief, hooks = [], coordinator, signal, log } = options;
+  const metrics = server?.metrics;
   const recoveryGuard = new RecoveryGuard();
   const inputRelease = new InputRelease(graph);
   const { runner: plain, close } = await openRunner(options, recoveryGuard, inputRelease);
@@ -132,6 +133,8 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
     isRecoverable: server ? (error) => isRecoverable(error) || isVoidStep(error) : () => false,
     isAlone: !server,
     gate,
+    onStepTime: metrics && ((ms) => metrics.steps.observe(ms / 1000)),
+    onRecovered: metrics && ((ms) => metrics.recovered(ms)),
     ...values,
     ...(leased?.values({ restore, initialize }) ?? { restore, initialize }),
     warmStart: () => applyWarmStarts(runner, { signal, log }),
@@ -140,7 +143,9 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
       await recoveryGuard.suspend(log);
       await leased?.quiet();
       await feeders?.stop();
-      await server?.engine.settled({ timeoutMs: SETTLE_MS }).catch((error: unknown) => log(messageOf(error)));
+      await server?.engine
+        .settled({ timeoutMs: SETTLE_MS })
+        .catch((error: unknown) => log(describeError(error)));
     },
     onReady: async (again) => {
       await leased?.ready();

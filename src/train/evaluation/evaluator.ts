@@ -2,8 +2,10 @@
  * Evaluates the checkpoints of other tasks: polls for the newest checkpoint, restores it into its own session, and
  * writes the metrics as summaries. It ends at the last step, by its signal, or after a time without a new checkpoint.
  */
+
 import { sleep } from '../../async/deadline.js';
-import { isShoalError, messageOf, ShoalError } from '../../errors/errors.js';
+import { describeError, isShoalError, ShoalError } from '../../errors/errors.js';
+import { defaultLog, type Log } from '../../text/log.js';
 import { getGlobalStep } from '../../variables/global-step.js';
 import { localVariablesInitializer, tablesInitializer } from '../../variables/initialize.js';
 import { SummaryWriters } from '../hooks/summary-writers.js';
@@ -36,8 +38,8 @@ export interface EvaluatorOptions {
   readonly onResults?: (results: Results, step: number) => void | Promise<void>;
   /** Ends the evaluator; default: none. */
   readonly signal?: AbortSignal;
-  /** Receives log lines; default: `console.error`. */
-  readonly log?: (line: string) => void;
+  /** Receives log lines; default: `console.error`, of lines of at least the level SHOAL_LOG_LEVEL. */
+  readonly log?: Log;
 }
 
 export interface EvaluatorOutcome {
@@ -49,7 +51,7 @@ export interface EvaluatorOutcome {
 /** Evaluates checkpoints, one after the other. */
 export async function evaluateRepeatedly(options: EvaluatorOptions): Promise<EvaluatorOutcome> {
   const { signal, pollSecs = 10, timeoutSecs = 3600, maxEvaluations = Number.POSITIVE_INFINITY } = options;
-  const { lastStep = Number.POSITIVE_INFINITY, log = (line: string) => console.error(line) } = options;
+  const { lastStep = Number.POSITIVE_INFINITY, log = defaultLog() } = options;
   await using writers = new SummaryWriters();
   const best = options.best && new BestCheckpoints({ ...options.best, copy: true, log });
   let outcome: EvaluatorOutcome = { evaluations: 0, results: undefined, step: undefined };
@@ -108,7 +110,7 @@ async function newest(
   try {
     return await saver.latest(session, checkpointDir, signal ? { signal } : {});
   } catch (error) {
-    if (!signal?.aborted) log(`the newest checkpoint could not be looked up: ${messageOf(error)}`);
+    if (!signal?.aborted) log(`the newest checkpoint could not be looked up: ${describeError(error)}`);
     return undefined;
   }
 }
@@ -124,7 +126,7 @@ async function tryCheckpoint(
   try {
     await saver.restore(session, path, within);
   } catch (error) {
-    if (!signal?.aborted) log(`${path} could not be restored: ${messageOf(error)}`);
+    if (!signal?.aborted) log(`${path} could not be restored: ${describeError(error)}`);
     return undefined;
   }
   const globalStep = getGlobalStep(graph);

@@ -4,7 +4,7 @@
  *
  * With `background`, training does not wait for a save; a save starts only after the previous one has ended.
  */
-import { invalid, messageOf } from '../../errors/errors.js';
+import { describeError, invalid } from '../../errors/errors.js';
 import type { Graph } from '../../graph/graph.js';
 import type { Output } from '../../graph/operation.js';
 import type { FileWriter } from '../../summary/file-writer.js';
@@ -112,7 +112,7 @@ export class CheckpointSaverHook extends SessionRunHook<Tensor<'int64'>> {
       this.#writer.addMetaGraph(exportMetaGraph({ graph: this.#graph }));
       // The file is informational: training continues without it.
       await writeGraph(this.#graph, this.#options.checkpointDir).catch((error: unknown) =>
-        this.#log(`graph.pbtxt could not be written: ${messageOf(error)}`),
+        this.#log(`graph.pbtxt could not be written: ${describeError(error)}`),
       );
     }
     if (this.#saving) return;

@@ -31,7 +31,7 @@ function replica(target: number) {
 
 describe('SyncReplicasHook', () => {
   it('trains like one process on the combined batch', async () => {
-    const { target: master } = TensorFlowServer.start({ host: '127.0.0.1', port: 0 });
+    const { target: master } = await TensorFlowServer.start({ host: '127.0.0.1', port: 0 });
     let ready = 0;
     let begin = () => {};
     const begun = new Promise<void>((resolve) => {

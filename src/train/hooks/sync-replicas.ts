@@ -4,7 +4,7 @@
  */
 import { sleep } from '../../async/deadline.js';
 import { parseTaskId } from '../../cluster/spec/task-id.js';
-import { messageOf } from '../../errors/errors.js';
+import { describeError } from '../../errors/errors.js';
 import type { Operation } from '../../graph/operation.js';
 import type { SyncReplicasOptimizer } from '../../optimizers/sync-replicas.js';
 import type { Coordinator } from '../recovery/coordinator.js';
@@ -107,7 +107,8 @@ export class SyncReplicasHook extends SessionRunHook {
 
   #replaceToken(session: TrainingRunner, { signal }: Coordinator): void {
     this.#persist(session, this.#optimizer.replaceTokenOp, signal).catch((error: unknown) => {
-      if (!signal.aborted) this.#log(`the token of a lost worker could not be replaced: ${messageOf(error)}`);
+      if (!signal.aborted)
+        this.#log(`the token of a lost worker could not be replaced: ${describeError(error)}`);
     });
   }
 }

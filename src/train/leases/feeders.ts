@@ -1,6 +1,6 @@
 /** Runs the JavaScript sources that feed the datasets of a graph, next to its session. */
 import { withDeadline } from '../../async/deadline.js';
-import { messageOf } from '../../errors/errors.js';
+import { describeError } from '../../errors/errors.js';
 import { InputLost } from '../../input/dataset/fed-queue.js';
 import { type Feeding, INPUT_FEEDERS, startFeeders } from '../../input/dataset/generator.js';
 import type { TrainingRunner } from '../task/training-runner.js';
@@ -49,7 +49,7 @@ export class Feeders {
     this.#feeding = undefined;
     if (!feeding) return;
     await withDeadline(feeding.stop(options), 'Stopping the input', { timeoutMs: STOP_MS }).catch(
-      (error: unknown) => this.#options.log(`input: ${messageOf(error)}`),
+      (error: unknown) => this.#options.log(`input: ${describeError(error)}`),
     );
   }
 }

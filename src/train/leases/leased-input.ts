@@ -7,7 +7,7 @@ import { setMaxListeners } from 'node:events';
 import { withDeadline } from '../../async/deadline.js';
 import type { ClusterServer } from '../../cluster/runtime/cluster-server.js';
 import { parseTaskId } from '../../cluster/spec/task-id.js';
-import { isShoalError, messageOf, ShoalError } from '../../errors/errors.js';
+import { hintLineOf, isShoalError, messageOf, ShoalError } from '../../errors/errors.js';
 import type { Output } from '../../graph/operation.js';
 import type { ShardInput } from '../../input/leases/shards.js';
 import type { Tensor } from '../../tensor/tensor.js';
@@ -81,7 +81,7 @@ export class LeasedInput implements AsyncDisposable {
     this.#options = options;
     this.#keeper = keeper;
     this.#over = over;
-    connectInput(shards.input, { server, keeper, signal, log });
+    connectInput(shards.input, { server, keeper, observer: server?.metrics.leases, signal, log });
     this.#unwatch = watchPs(server, shards.input);
   }
 
@@ -181,7 +181,7 @@ export class LeasedInput implements AsyncDisposable {
   async quiet(): Promise<void> {
     const ended = Promise.all(this.#underWay);
     await withDeadline(ended, 'Waiting for running steps', { timeoutMs: QUIET_MS }).catch((error: unknown) =>
-      this.#options.log(`${messageOf(error)}; the input restarts without them`),
+      this.#options.log(`${messageOf(error)}; the input restarts without them${hintLineOf(error)}`),
     );
   }
 

@@ -12,8 +12,9 @@ import { LeaseServer } from '../../input/leases/lease-server.js';
 import { type LedgerPlan, parseLedgerSnapshot } from '../../input/leases/ledger.js';
 import { LedgerHost } from '../../input/leases/ledger-host.js';
 import { adoptSnapshot } from '../../input/leases/sharded-files.js';
-import type { ShardInput } from '../../input/leases/shards.js';
+import type { LeaseObserver, ShardInput } from '../../input/leases/shards.js';
 import { MarkKeeper } from '../../input/leases/step-marks.js';
+import { count } from '../../text/format.js';
 import type { ShardParts } from './shard-parts.js';
 
 /** How model and ledger are brought back to the same state. */
@@ -74,7 +75,7 @@ export class LedgerKeeper implements AsyncDisposable {
     log(`input: ${[described(plan), ...notes, ...(shards.hint ? [shards.hint] : [])].join('; ')}`);
     if (plan.shards.length < workers)
       log(
-        `input: ${many(plan.shards.length, 'shard')} for ${workers} workers: not all of them have records at the same time`,
+        `input: ${count(plan.shards.length, 'shard')} for ${workers} workers: not all of them have records at the same time`,
       );
     // Leases of an earlier chief always have lower ids.
     const generation = Math.floor(Date.now() / 1000);
@@ -182,11 +183,9 @@ function described({ shards, epochs }: LedgerPlan): string {
   const records = shards.reduce((sum, shard) => sum + shard.records, 0);
   const files = new Set(shards.map(({ file }) => file)).size;
   const times = epochs === null ? 'repeated' : epochs === 1 ? 'once' : `${epochs} times`;
-  const parts = `${many(records, 'record')} of ${many(files, 'file')} as ${many(shards.length, 'shard')}`;
+  const parts = `${count(records, 'record')} of ${count(files, 'file')} as ${count(shards.length, 'shard')}`;
   return `${parts}, ${times}, leased by the chief`;
 }
-
-const many = (count: number, what: string): string => `${count} ${what}${count === 1 ? '' : 's'}`;
 
 /** Connects the input of a worker to the lease server of the chief. */
 export function connectInput(
@@ -194,17 +193,19 @@ export function connectInput(
   {
     server,
     keeper,
+    observer,
     signal,
     log,
   }: {
     readonly server: ClusterServer | undefined;
     readonly keeper: LedgerKeeper | undefined;
+    readonly observer?: LeaseObserver | undefined;
     readonly signal: AbortSignal;
     readonly log: (line: string) => void;
   },
 ): void {
   if (keeper) {
-    input.connect(new LeaseClient(keeper.leases, signal), server?.task.task ?? 'worker');
+    input.connect(new LeaseClient(keeper.leases, signal), server?.task.task ?? 'worker', observer);
     return;
   }
   const chief = server?.spec.chief;
@@ -213,6 +214,7 @@ export function connectInput(
   input.connect(
     new LeaseClient(new RemoteLeaseServer(server.task, chief, { log }), signal),
     server.task.task,
+    observer,
   );
 }
 

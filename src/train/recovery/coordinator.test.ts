@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { described } from '../../../test/described.js';
 import { sleep } from '../../async/deadline.js';
 import { ShoalError, TensorFlowError } from '../../errors/errors.js';
 import { Coordinator } from './coordinator.js';
@@ -83,7 +84,7 @@ describe('join', () => {
     coordinator.register(untilStop(coordinator), 'a stoppable loop');
     coordinator.requestStop();
     await expect(coordinator.join([], { stopGracePeriodSecs: 0.02 })).rejects.toThrow(
-      /still running: a stuck loop\n/,
+      described(/still running: a stuck loop\n/),
     );
   });
 

@@ -2,15 +2,17 @@
  * Stops several loops together, as TensorFlow's Coordinator does with threads. The first error that a loop reports
  * stops all loops, and `join` throws it. The end of the input is not an error.
  */
+
 import { setMaxListeners } from 'node:events';
 import { sleep } from '../../async/deadline.js';
-import { invalid, isShoalError, messageOf, type ShoalCode, ShoalError } from '../../errors/errors.js';
+import { describeError, invalid, isShoalError, type ShoalCode, ShoalError } from '../../errors/errors.js';
+import type { Log } from '../../text/log.js';
 
 export interface CoordinatorOptions {
   /** Errors that end a loop gracefully; default: the end of the input. */
   readonly cleanStopCodes?: readonly ShoalCode[];
   /** Receives log lines; default: none. */
-  readonly log?: (line: string) => void;
+  readonly log?: Log;
 }
 
 export interface JoinTasksOptions {
@@ -37,7 +39,7 @@ export const isCleanStop = (error: unknown, codes: readonly ShoalCode[] = CLEAN)
 
 export class Coordinator {
   readonly #cleanStopCodes: readonly ShoalCode[];
-  readonly #log: (line: string) => void;
+  readonly #log: Log;
   readonly #tasks = new Map<Promise<unknown>, string>();
   #stop = stopController();
   #error: { readonly error: unknown } | undefined;
@@ -68,7 +70,7 @@ export class Coordinator {
     if (this.shouldStop()) return;
     if (isError) {
       this.#error = { error };
-      this.#log(`a stop was requested: ${messageOf(error)}`);
+      this.#log(`a stop was requested: ${describeError(error)}`, 'error');
     }
     this.#stop.abort(error ?? 'a stop was requested');
   }
@@ -101,7 +103,7 @@ export class Coordinator {
 
   /** After `join` has returned, a failure can only be logged. */
   #stopUnlessJoined(error: unknown): void {
-    if (this.#joined) this.#log(`a loop failed after the end: ${messageOf(error)}`);
+    if (this.#joined) this.#log(`a loop failed after the end: ${describeError(error)}`);
     else this.requestStop(error);
   }
 

@@ -78,7 +78,7 @@ export class LastSteps {
     this.#waitingSince ??= performance.now();
     const waitsFor = this.#training(task.members());
     if (waitsFor.length > 0)
-      log(`waiting for the last steps of ${waitsFor.join(', ')}, at most ${timeoutMs / 1000} s`);
+      log(`waiting for the last steps of ${waitsFor.join(', ')}, at most ${Math.ceil(timeoutMs / 1000)} s`);
     try {
       await task.waitFor(this.#training, { timeoutMs, signal, progressMs: LOOK_MS });
     } catch (error) {
@@ -111,7 +111,7 @@ export class LastSteps {
     if (unreported !== undefined) {
       return log(`the end of training could not be reported to ${chief}: ${firstLineOf(unreported)}`);
     }
-    log(`staying for the last checkpoint of ${chief}, at most ${timeoutMs / 1000} s`);
+    log(`staying for the last checkpoint of ${chief}, at most ${Math.ceil(timeoutMs / 1000)} s`);
     try {
       await task.waitFor(isChiefTraining, { timeoutMs, signal, progressMs: LOOK_MS });
     } catch {

@@ -9,6 +9,7 @@ import type { Graph } from '../../graph/graph.js';
 import type { Operation, Output } from '../../graph/operation.js';
 import { nativeCallQueue } from '../../session/native-call-queue.js';
 import type { Runner } from '../../session/runner.js';
+import type { Log } from '../../text/log.js';
 import { GraphKeys } from '../../variables/collections.js';
 import { reportUninitializedVariables } from '../../variables/initialize.js';
 import type { Variable } from '../../variables/variable.js';
@@ -41,7 +42,7 @@ export interface ReadinessOptions {
   /** Returns the names of what must be ready in the end, and is not. */
   readonly readyOp?: Output<'string'>;
   readonly signal?: AbortSignal;
-  readonly log?: (line: string) => void;
+  readonly log?: Log;
   /** How often to log what this waits for; default: 10 s. */
   readonly progressMs?: number;
   /** Whether a change of the cluster explains an error. */

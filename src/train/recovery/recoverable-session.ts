@@ -45,6 +45,10 @@ export interface RecoverableOptions extends Omit<ReadinessOptions, 'isRecoverabl
   readonly inputReleases?: () => number;
   /** Whether a change of the cluster explains an error. */
   readonly isRecoverable?: (error: unknown) => boolean;
+  /** Called after each training step, with its duration; default: none. */
+  readonly onStepTime?: (ms: number) => void;
+  /** Called after each recovery, with its duration; default: none. */
+  readonly onRecovered?: (ms: number) => void;
 }
 
 /** What a step does before and after its run. */
@@ -151,7 +155,9 @@ export class RecoverableSession {
       if (options.timeoutMs === undefined && isDeadline(error)) this.#timedOut.add(error as ShoalError);
       throw error;
     });
-    this.#limit.completed(performance.now() - begun);
+    const ms = performance.now() - begun;
+    this.#limit.completed(ms);
+    this.#options.onStepTime?.(ms);
     await after?.(result);
     return result;
   }
@@ -176,7 +182,7 @@ export class RecoverableSession {
     // Concurrent steps reach their limits together: they count once.
     if (this.#timedOut.has(error as object) && !this.#recovering)
       this.#limit.expired(this.#options.isComplete?.() ?? false);
-    this.#options.log?.(`a step failed: ${firstLineOf(error)}; waiting for the cluster`);
+    this.#options.log?.(`a step failed: ${firstLineOf(error)}; waiting for the cluster`, 'warn');
     await this.#makeReady();
   }
 
@@ -233,6 +239,7 @@ export class RecoverableSession {
 
   async #becomeReady(): Promise<void> {
     const again = this.#wasReady;
+    const begun = performance.now();
     if (again) await this.#options.onLost?.();
     this.#releases = this.#options.inputReleases?.();
     for (let failures = 0; ; failures++) {
@@ -244,12 +251,18 @@ export class RecoverableSession {
         // A ps may have been lost meanwhile.
         if (failures === MAX_FAILURES || this.#options.signal?.aborted || !this.#isRecoverable(error))
           throw error;
-        this.#options.log?.(`preparing to train failed: ${firstLineOf(error)}; waiting for the cluster`);
+        this.#options.log?.(
+          `preparing to train failed: ${firstLineOf(error)}; waiting for the cluster`,
+          'warn',
+        );
         await this.#options.onLost?.();
       }
     }
     if (again) {
       this.#recoveries += 1;
+      const ms = performance.now() - begun;
+      this.#options.onRecovered?.(ms);
+      this.#options.log?.(`the recovery took ${(ms / 1000).toFixed(1)} s`, 'debug');
       this.#options.log?.('the cluster is complete again; training continues');
     }
     this.#wasReady = true;

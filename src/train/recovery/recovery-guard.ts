@@ -4,7 +4,7 @@
  */
 import { setMaxListeners } from 'node:events';
 import { withDeadline } from '../../async/deadline.js';
-import { ShoalError } from '../../errors/errors.js';
+import { hintLineOf, ShoalError } from '../../errors/errors.js';
 
 /** How long aborted work may take to end before the recovery continues without it. */
 const END_MS = 15_000;
@@ -43,7 +43,7 @@ export class RecoveryGuard {
     if (this.#running.size === 0) return;
     const ended = Promise.allSettled([...this.#running]);
     await withDeadline(ended, 'Waiting for aborted work', { timeoutMs: END_MS }).catch((error: Error) =>
-      log?.(`${error.message}; the recovery continues without it`),
+      log?.(`${error.message}; the recovery continues without it${hintLineOf(error)}`),
     );
   }
 

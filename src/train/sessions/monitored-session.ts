@@ -4,7 +4,7 @@
  * first error of training.
  */
 import { withDeadline } from '../../async/deadline.js';
-import { invalid, isShoalError, messageOf } from '../../errors/errors.js';
+import { describeError, invalid, isShoalError } from '../../errors/errors.js';
 import type { Graph } from '../../graph/graph.js';
 import type { Fetches, FetchResult } from '../../session/fetches.js';
 import type { RunOptions } from '../../session/session.js';
@@ -202,7 +202,8 @@ export class MonitoredSession implements AsyncDisposable {
     // `finish` has its own deadlines: an export may take longer than the grace period.
     await training.finish({ stay, signal }).catch((error: unknown) => errors.push(error));
     const [first, ...others] = errors;
-    for (const error of others) if (error !== first) log(`while closing the session: ${messageOf(error)}`);
+    for (const error of others)
+      if (error !== first) log(`while closing the session: ${describeError(error)}`);
     if (errors.length > 0) throw first;
   }
 

@@ -9,9 +9,11 @@
  * With a function the session is closed when it returns, like Python's `with`; the end of the input and a stop are not
  * errors. Without one the caller closes it, for example with `await using`.
  */
+
 import { setMaxListeners } from 'node:events';
 import { throwIfAborted } from '../../async/deadline.js';
 import { currentGraph, type Graph } from '../../graph/graph.js';
+import { defaultLog, type Log } from '../../text/log.js';
 import { Saver } from '../checkpoints/saver.js';
 import { openTraining, type PlaceOptions } from '../core/open-training.js';
 import { startQueueRunners } from '../core/queue-runners.js';
@@ -57,8 +59,8 @@ export interface MonitoredTrainingOptions extends PlaceOptions {
   readonly saveInBackground?: boolean;
   /** When it fires, training stops, the last checkpoint is saved, and the session closes gracefully. Default: none. */
   readonly signal?: AbortSignal;
-  /** Receives log lines; default: `console.error`. */
-  readonly log?: (line: string) => void;
+  /** Receives log lines; default: `console.error`, of lines of at least the level SHOAL_LOG_LEVEL. */
+  readonly log?: Log;
 }
 
 export function MonitoredTrainingSession(options: MonitoredTrainingOptions): Promise<MonitoredSession>;
@@ -90,7 +92,7 @@ async function createSession(given: MonitoredTrainingOptions): Promise<Monitored
   const options = { ...given, server: given.server ?? serverAt(given.master) };
   const { graph = currentGraph(), server, signal, stopGracePeriodSecs = 120 } = options;
   const { isChief = server?.isChief ?? true, scaffold = new Scaffold() } = options;
-  const log = options.log ?? ((line: string) => console.error(line));
+  const log = options.log ?? defaultLog();
   throwIfAborted('Starting a training session', signal);
   const hooks = [...(isChief ? chiefHooks(options, scaffold) : []), ...(options.hooks ?? [])];
   const writers = new SummaryWriters();

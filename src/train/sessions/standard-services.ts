@@ -1,6 +1,6 @@
 /** Background services of a supervisor's chief: checkpoints, summaries, steps per second. */
 import { dirname } from 'node:path';
-import { isShoalError, messageOf } from '../../errors/errors.js';
+import { describeError, isShoalError } from '../../errors/errors.js';
 import type { Output } from '../../graph/operation.js';
 import type { FileWriter } from '../../summary/file-writer.js';
 import type { Variable } from '../../variables/variable.js';
@@ -41,7 +41,7 @@ export class StandardServices {
     writer.addGraph(session.graph);
     // The file is informational: training continues without it.
     await writeGraph(session.graph, dirname(this.#options.savePath)).catch((error: unknown) =>
-      this.#options.log(`graph.pbtxt could not be written: ${messageOf(error)}`),
+      this.#options.log(`graph.pbtxt could not be written: ${describeError(error)}`),
     );
     const step = await this.#step();
     // TensorBoard then drops the later steps that an earlier run wrote.
@@ -94,7 +94,7 @@ export class StandardServices {
     try {
       return await this.#step();
     } catch (error) {
-      this.#options.log(`the global step could not be read for a checkpoint: ${messageOf(error)}`);
+      this.#options.log(`the global step could not be read for a checkpoint: ${describeError(error)}`);
       return undefined;
     }
   }

@@ -9,13 +9,15 @@
  *
  * The end of the input stops it without an error. After training without an error the chief saves a last checkpoint.
  */
+
 import { setMaxListeners } from 'node:events';
 import { throwIfAborted, withDeadline } from '../../async/deadline.js';
-import { invalid, messageOf } from '../../errors/errors.js';
+import { describeError, invalid } from '../../errors/errors.js';
 import { currentGraph, type Graph } from '../../graph/graph.js';
 import type { Output } from '../../graph/operation.js';
 import type { FileWriter, Step } from '../../summary/file-writer.js';
 import type { Tensor } from '../../tensor/tensor.js';
+import { defaultLog, type Log } from '../../text/log.js';
 import { getGlobalStep } from '../../variables/global-step.js';
 import type { Variable } from '../../variables/variable.js';
 import { Saver } from '../checkpoints/saver.js';
@@ -57,8 +59,8 @@ export interface SupervisorOptions
   readonly checkpointBasename?: string;
   /** Cancels the start of a session and stops training; default: none. */
   readonly signal?: AbortSignal;
-  /** Receives log lines; default: `console.error`. */
-  readonly log?: (line: string) => void;
+  /** Receives log lines; default: `console.error`, of lines of at least the level SHOAL_LOG_LEVEL. */
+  readonly log?: Log;
 }
 
 /** Where a managed session runs: a task's server, the address of a TensorFlow server, or this process. */
@@ -76,7 +78,7 @@ export class Supervisor {
   readonly globalStep: Variable<'int64'> | undefined;
   readonly savePath: string | undefined;
   readonly #options: SupervisorOptions;
-  readonly #log: (line: string) => void;
+  readonly #log: Log;
   readonly #writers = new SummaryWriters();
   readonly #scaffold: Scaffold;
   readonly #giveUp = new AbortController();
@@ -93,7 +95,7 @@ export class Supervisor {
     setMaxListeners(0, this.#giveUp.signal);
     this.isChief = isChief;
     this.graph = graph;
-    this.#log = options.log ?? ((line: string) => console.error(line));
+    this.#log = options.log ?? defaultLog();
     this.coordinator = new Coordinator({ log: this.#log });
     this.globalStep = globalStep ?? undefined;
     this.savePath = logdir === undefined ? undefined : `${logdir}/${checkpointBasename}`;
@@ -279,7 +281,7 @@ export class Supervisor {
       if (end) await withDeadline(end, 'The last checkpoint', { timeoutMs: stopGraceSecs * 1000 });
       isClean = true;
     } finally {
-      await this.#writers.close().catch((error: unknown) => this.#log(messageOf(error)));
+      await this.#writers.close().catch((error: unknown) => this.#log(describeError(error)));
       const saves = logdir !== undefined && saver !== null && saveModelSecs > 0;
       const stay = isClean && (this.isChief || saves);
       await this.#training?.finish({ stay, signal });

@@ -32,6 +32,8 @@ export interface CheckpointServiceOptions {
   readonly directory: string;
   /** The number of copies of every shard on other hosts; default: 1. */
   readonly replicas?: number;
+  /** Called when this task has written a shard; default: none. */
+  readonly onWritten?: (bytes: number) => void;
   readonly log?: (line: string) => void;
 }
 
@@ -81,6 +83,7 @@ export class CheckpointService {
     this.#service = new ShardService({
       access: this.#access,
       openStore: (url) => this.store(url),
+      onWritten: options.onWritten,
       ...(options.log ? { log: options.log } : {}),
     });
     this.gatherer = new VariableGatherer({

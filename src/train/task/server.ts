@@ -17,12 +17,14 @@ import { type ClusterDict, ClusterSpec } from '../../cluster/spec/cluster-spec.j
 import { type ClusterConfig, type EngineKind, engineOf, resolveConfig } from '../../cluster/spec/config.js';
 import { type Security, securityOf } from '../../cluster/spec/security.js';
 import { parseTaskId } from '../../cluster/spec/task-id.js';
-import { isShoalError, messageOf, ShoalError } from '../../errors/errors.js';
+import { describeError, isShoalError, ShoalError } from '../../errors/errors.js';
 import { EXIT } from '../../errors/exit-codes.js';
 import { requireDirectory } from '../../files/directories.js';
 import { exitImmediatelyWhen } from '../../native/exit.js';
 import { serverAtTarget } from '../../session/targets.js';
+import { defaultLog, type Log } from '../../text/log.js';
 import { CheckpointService } from './checkpoint-service.js';
+import { TrainingMetrics } from './training-metrics.js';
 
 export interface ServerOptions {
   /** All tasks of the cluster. Default: from TF_CONFIG or the flags. */
@@ -41,8 +43,8 @@ export interface ServerOptions {
   readonly env?: Readonly<Record<string, string | undefined>>;
   /** Makes the task leave the cluster. Default: none. */
   readonly signal?: AbortSignal;
-  /** Default: `console.error`. */
-  readonly log?: (line: string) => void;
+  /** Default: `console.error`, of lines of at least the level SHOAL_LOG_LEVEL. */
+  readonly log?: Log;
 }
 
 /** The resolved options of a task, and where it stores blobs. */
@@ -55,11 +57,16 @@ export interface OpenServerOptions extends ClusterServerOptions {
 export class Server extends ClusterServer {
   /** Takes part in checkpoints and exports. @internal */
   readonly checkpoints: CheckpointService;
+  /** @internal */
+  readonly metrics: TrainingMetrics;
 
   private constructor(parts: ServerParts, options: OpenServerOptions) {
     super(parts);
     const { blobRoot: directory, replicas, onNotice: log } = options;
-    this.checkpoints = new CheckpointService(this, { directory, replicas, log });
+    this.metrics = new TrainingMetrics(this.task.metrics);
+    const { shardBytes } = this.metrics;
+    const onWritten = (bytes: number) => shardBytes.add(bytes);
+    this.checkpoints = new CheckpointService(this, { directory, replicas, log, onWritten });
   }
 
   /** Starts a task whose configuration is resolved. @internal */
@@ -69,11 +76,12 @@ export class Server extends ClusterServer {
   }
 
   static async start(options: ServerOptions = {}): Promise<Server> {
-    const { log = (line: string) => console.error(line), signal, replicas } = options;
-    const config = resolveConfig({ argv: flagsOf(options), env: options.env ?? process.env });
+    const { env = process.env, signal, replicas } = options;
+    const { log = defaultLog(env) } = options;
+    const config = resolveConfig({ argv: flagsOf(options), env });
     if (config.mode !== 'cluster') {
       throw new ShoalError('SHOAL_CONFIG', 'No cluster is configured', {
-        hint: 'Pass { cluster, jobName, taskIndex }, TF_CONFIG, or --job_name --task_index --ps_hosts --worker_hosts.',
+        hint: 'Pass { cluster, jobName, taskIndex }, TF_CONFIG, or --job-name --task-index --ps-hosts --worker-hosts.',
       });
     }
     refuseOpenNetwork(config, engineOf(config));
@@ -123,7 +131,7 @@ export function configured(
 
 /** Leaves the cluster when a program ends without `server.close()`. */
 function leaveAtExit(server: Server, log: (line: string) => void): void {
-  process.on('beforeExit', () => void server.close().catch((error: unknown) => log(messageOf(error))));
+  process.on('beforeExit', () => void server.close().catch((error: unknown) => log(describeError(error))));
   process.once('uncaughtExceptionMonitor', (error: unknown) => {
     if (!isShoalError(error, 'SHOAL_WORKERS_LOST')) return;
     process.prependOnceListener('exit', () => {

@@ -2,7 +2,7 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { messageOf } from '../../../src/errors/errors.js';
+import { describeError } from '../../../src/errors/errors.js';
 import { Server } from '../../../src/train/index.js';
 
 export const log = (line: string) => console.log(line);
@@ -23,7 +23,7 @@ export async function asTask(train: (server: Server) => Promise<void>): Promise<
     await server.close();
     process.exitCode = 0;
   } catch (error) {
-    log(`failed: ${messageOf(error)}`);
+    log(`failed: ${describeError(error)}`);
     process.exitCode = 1;
   }
   process.exit();

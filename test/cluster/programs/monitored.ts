@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { resolveConfig } from '../../../src/cluster/spec/config.js';
 import { replicaDeviceSetter } from '../../../src/cluster/spec/device-setter.js';
 import { parseTaskId } from '../../../src/cluster/spec/task-id.js';
-import { messageOf } from '../../../src/errors/errors.js';
+import { describeError } from '../../../src/errors/errors.js';
 import { Graph } from '../../../src/graph/graph.js';
 import { SyncReplicasOptimizer } from '../../../src/optimizers/sync-replicas.js';
 import * as tf from '../../../src/tf.js';
@@ -79,7 +79,7 @@ try {
   await server.close();
   process.exitCode = 0;
 } catch (error) {
-  log(`failed: ${messageOf(error)}`);
+  log(`failed: ${describeError(error)}`);
   process.exitCode = 1;
 }
 process.exit();

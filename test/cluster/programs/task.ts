@@ -4,7 +4,7 @@ import { join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { resolveConfig } from '../../../src/cluster/spec/config.js';
 import { parseTaskId } from '../../../src/cluster/spec/task-id.js';
-import { messageOf } from '../../../src/errors/errors.js';
+import { describeError } from '../../../src/errors/errors.js';
 import type { JobDefinition } from '../../../src/job/define-job.js';
 import { runTask } from '../../../src/job/run-task.js';
 
@@ -29,7 +29,7 @@ try {
     log: (line) => console.log(line),
   });
 } catch (error) {
-  console.log(`failed: ${messageOf(error)}`);
+  console.log(`failed: ${describeError(error)}`);
   process.exitCode = 1;
 }
 process.exit();

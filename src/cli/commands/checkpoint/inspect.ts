@@ -7,9 +7,9 @@ import type { BundlePiece, BundleTensor } from '../../../formats/tensor-bundle/b
 import { BundleReader } from '../../../formats/tensor-bundle/bundle-reader.js';
 import { boxOf, formatSlice } from '../../../formats/tensor-bundle/slice.js';
 import { dtypeFromNumber } from '../../../tensor/dtype.js';
+import { bytes, count, moment, table } from '../../../text/format.js';
 import { chooseOne } from '../../checkpoint/choose.js';
 import { type Terminal, withStore, withTerminal } from '../../checkpoint/command.js';
-import { bytes, count, moment, table } from '../../checkpoint/format.js';
 import { isPath, type LocalCheckpoint, withLocalCheckpoint } from '../../checkpoint/local-checkpoint.js';
 import { firstValues, showValue, toJson } from '../../checkpoint/tensor-values.js';
 import type { ShoalContext } from '../../context.js';

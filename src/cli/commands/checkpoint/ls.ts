@@ -1,8 +1,8 @@
 /** `shoal checkpoint ls`: the checkpoints of every job, newest first. */
 import { isAbsolute } from 'node:path';
 import { listCheckpoints } from '../../../checkpoint/catalog.js';
+import { bytes, count, moment, table } from '../../../text/format.js';
 import { withEachStore } from '../../checkpoint/command.js';
-import { bytes, count, moment, table } from '../../checkpoint/format.js';
 import { type CheckpointSummary, summarize } from '../../checkpoint/health.js';
 import type { ShoalContext } from '../../context.js';
 import type { LsFlags } from './command.js';

@@ -2,9 +2,9 @@
 import { resolve } from 'node:path';
 import { pullCheckpoint } from '../../../checkpoint/transfer.js';
 import { requireDirectory } from '../../../files/directories.js';
+import { bytes, count } from '../../../text/format.js';
 import { chooseOne } from '../../checkpoint/choose.js';
 import { withStore } from '../../checkpoint/command.js';
-import { bytes, count } from '../../checkpoint/format.js';
 import type { ShoalContext } from '../../context.js';
 import type { PullFlags } from './command.js';
 

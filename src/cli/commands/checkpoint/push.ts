@@ -2,9 +2,9 @@
 import { resolve } from 'node:path';
 import { pushCheckpoint } from '../../../checkpoint/transfer.js';
 import { isShoalError, ShoalError } from '../../../errors/errors.js';
+import { bytes, count } from '../../../text/format.js';
 import { findCheckpoint } from '../../../train/checkpoints/latest-checkpoint.js';
 import { type Work, withStore } from '../../checkpoint/command.js';
-import { bytes, count } from '../../checkpoint/format.js';
 import { summarize } from '../../checkpoint/health.js';
 import type { ShoalContext } from '../../context.js';
 import type { PushFlags } from './command.js';

@@ -1,9 +1,9 @@
 /** `shoal checkpoint repair`: replaces damaged copies of checkpoints and creates missing ones. */
 import { type RepairAction, type RepairReport, repairCheckpoint } from '../../../checkpoint/repair.js';
 import { verifyCheckpoint } from '../../../checkpoint/verify.js';
+import { bytes, count } from '../../../text/format.js';
 import { chooseSome } from '../../checkpoint/choose.js';
 import { withStore } from '../../checkpoint/command.js';
-import { bytes, count } from '../../checkpoint/format.js';
 import type { OpenStore } from '../../checkpoint/open.js';
 import type { ShoalContext } from '../../context.js';
 import type { RepairFlags } from './command.js';

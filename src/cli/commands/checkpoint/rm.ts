@@ -3,9 +3,9 @@ import { createInterface } from 'node:readline/promises';
 import { removeCheckpoint } from '../../../checkpoint/catalog.js';
 import type { Manifest } from '../../../checkpoint/manifest.js';
 import { ShoalError } from '../../../errors/errors.js';
+import { bytes } from '../../../text/format.js';
 import { chooseOne } from '../../checkpoint/choose.js';
 import { withStore } from '../../checkpoint/command.js';
-import { bytes } from '../../checkpoint/format.js';
 import type { ShoalContext } from '../../context.js';
 import type { RmFlags } from './command.js';
 

@@ -8,9 +8,9 @@ import {
   type VerifyReport,
   verifyCheckpoint,
 } from '../../../checkpoint/verify.js';
+import { bytes, count } from '../../../text/format.js';
 import { chooseSome } from '../../checkpoint/choose.js';
 import { type Terminal, withStore, withTerminal } from '../../checkpoint/command.js';
-import { bytes, count } from '../../checkpoint/format.js';
 import { isPath, type LocalCheckpoint, withLocalCheckpoint } from '../../checkpoint/local-checkpoint.js';
 import type { OpenStore } from '../../checkpoint/open.js';
 import type { ShoalContext } from '../../context.js';

@@ -20,6 +20,6 @@ export const configCommand = command<ConfigFlags>({
       '\n' +
       'Examples:\n' +
       '  shoal config\n' +
-      '  shoal config --job_name=ps --task_index=0 --ps_hosts=a:2222 --worker_hosts=b:2222 --json',
+      '  shoal config --job-name=ps --task-index=0 --ps-hosts=a:2222 --worker-hosts=b:2222 --json',
   },
 });

@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url';
 import type { CommandContext } from '@stricli/core';
 import { ShoalError } from '../../../errors/errors.js';
 import { makeDirectory } from '../../../files/directories.js';
+import { packageVersion } from '../../../files/package-version.js';
 import { projectFiles } from './project.js';
 
 const PACKAGE = new URL('../../../../', import.meta.url);
@@ -22,11 +23,11 @@ export async function runInit(
       hint: 'Choose another name, or remove its files.',
     });
   }
-  for (const [file, text] of Object.entries(projectFiles({ name, shoal: await ownVersion() })))
+  for (const [file, text] of Object.entries(projectFiles({ name, shoal: await ownSource() })))
     await writeFile(join(target, file), text);
   this.process.stdout.write(
     `created ${target}\n\n` +
-      `  cd ${directory}\n` +
+      `  cd ${/^[\w./-]+$/.test(directory) ? directory : JSON.stringify(directory)}\n` +
       '  npm install\n' +
       '  npx shoal setup        fetch the TensorFlow library, once per machine\n' +
       '  npm start              train in one process\n' +
@@ -46,11 +47,18 @@ function projectName(directory: string): string {
   });
 }
 
-/** The version of this package; in a checkout, which no registry has, its directory. */
-async function ownVersion(): Promise<string> {
-  if (import.meta.url.endsWith('.ts')) return `file:${fileURLToPath(PACKAGE)}`;
-  const { version } = JSON.parse(await readFile(new URL('package.json', PACKAGE), 'utf8')) as {
-    readonly version: string;
-  };
-  return `^${version}`;
+/** How a project depends on this package: by its version, or by the file from which it was installed. */
+async function ownSource(): Promise<string> {
+  const directory = fileURLToPath(PACKAGE);
+  // A checkout is in no registry.
+  if (import.meta.url.endsWith('.ts')) return `file:${directory}`;
+  const user = resolve(directory, '../..');
+  const { dependencies, devDependencies } = await readFile(join(user, 'package.json'), 'utf8').then(
+    (text) => JSON.parse(text) as Record<string, Record<string, string> | undefined>,
+    () => ({ dependencies: undefined, devDependencies: undefined }),
+  );
+  const source = dependencies?.shoal ?? devDependencies?.shoal;
+  return source?.startsWith('file:')
+    ? `file:${resolve(user, source.slice('file:'.length))}`
+    : `^${packageVersion()}`;
 }

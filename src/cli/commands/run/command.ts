@@ -1,8 +1,10 @@
 /** Declares `shoal run`. */
+
+import type { LogLevel } from '../../../text/log.js';
 import { command } from '../../command.js';
 import type { ShoalContext } from '../../context.js';
 import { EXIT_CODES } from '../../exit-codes.js';
-import { integer, JOB_FLAGS, optionalText, switchFlag } from '../../flags.js';
+import { integer, JOB_FLAGS, LOG_LEVEL_FLAG, optionalText, switchFlag } from '../../flags.js';
 import { TASK_FLAGS } from '../../task-flags.js';
 
 export interface RunFlags {
@@ -18,11 +20,12 @@ export interface RunFlags {
   readonly maxRestarts: number;
   readonly wipe: boolean;
   readonly json: boolean;
+  readonly logLevel?: LogLevel;
   readonly grace: number;
   readonly engine?: string;
-  readonly heartbeat_ms?: string;
-  readonly dead_after_ms?: string;
-  readonly insecure_network: boolean;
+  readonly heartbeatMs?: string;
+  readonly deadAfterMs?: string;
+  readonly insecureNetwork: boolean;
 }
 
 export const runCommand = command<RunFlags, [string], ShoalContext>({
@@ -61,7 +64,8 @@ export const runCommand = command<RunFlags, [string], ShoalContext>({
         placeholder: 'n',
         brief: 'Consecutive restarts of one task before the cluster stops',
       },
-      json: switchFlag('Print log lines as JSON objects with the time, the task and the message'),
+      json: switchFlag('Print log lines as JSON objects with the time, the level, the task and the message'),
+      logLevel: LOG_LEVEL_FLAG,
       wipe: switchFlag('Restart a task with an empty directory, as on another machine'),
       grace: {
         kind: 'parsed',
@@ -71,9 +75,9 @@ export const runCommand = command<RunFlags, [string], ShoalContext>({
         brief: 'Seconds a task may take to stop before it is killed',
       },
       engine: TASK_FLAGS.engine,
-      heartbeat_ms: TASK_FLAGS.heartbeat_ms,
-      dead_after_ms: TASK_FLAGS.dead_after_ms,
-      insecure_network: switchFlag('Allow a --host that other machines can reach'),
+      heartbeatMs: TASK_FLAGS.heartbeatMs,
+      deadAfterMs: TASK_FLAGS.deadAfterMs,
+      insecureNetwork: switchFlag('Allow a --host that other machines can reach'),
     },
     positional: {
       kind: 'tuple',

@@ -13,6 +13,7 @@ import { Screen } from '../../../job/launcher/screen.js';
 import { stopSignals } from '../../../job/launcher/stop-signals.js';
 import { overrideJob } from '../../../job/override-job.js';
 import { jobDirectory, localDirectory } from '../../../job/task-directory.js';
+import { leveled, logLevelOf } from '../../../text/log.js';
 import type { ShoalContext } from '../../context.js';
 import { describeFinished } from '../../job/finished.js';
 import { loadJob } from '../../job/load-job.js';
@@ -32,10 +33,12 @@ export async function runJobCommand(this: ShoalContext, flags: RunFlags, file: s
   if (flags.dir !== undefined) requireDirectory(home, '--dir');
   const { stdout, stderr } = process;
   const screen = new Screen({ stdout, stderr, env: process.env, json: flags.json });
-  const logAs = (task: string) => (line: string) => {
-    if (flags.json) screen.line(task, line);
-    else this.process.stdout.write(`${line}\n`);
-  };
+  const logLevel = flags.logLevel ?? logLevelOf(process.env);
+  const logAs = (task: string) =>
+    leveled((line) => {
+      if (flags.json) screen.line(task, line);
+      else this.process.stdout.write(`${line}\n`);
+    }, logLevel);
   if (flags.fresh) {
     claimDirectory(home);
     const kept = startFresh(job, home);
@@ -43,7 +46,7 @@ export async function runJobCommand(this: ShoalContext, flags: RunFlags, file: s
   }
   const finished = flags.fresh || flags.evaluator ? undefined : await describeFinished(job, home);
   if (finished) {
-    finished.forEach(logAs('shoal'));
+    for (const line of finished) logAs('shoal')(line);
     return;
   }
   const signals = stopSignals();
@@ -73,7 +76,8 @@ export async function runJobCommand(this: ShoalContext, flags: RunFlags, file: s
         command: process.execPath,
         args: [BIN, 'task', path, '--dir', taskDir, ...jobArguments(flags), '--', ...rest],
       }),
-      env,
+      env: { ...env, SHOAL_LOG_LEVEL: logLevel },
+      logLevel,
       screen,
       stop: AbortSignal.any([signals.stop, broken]),
       kill: signals.kill,
@@ -108,13 +112,13 @@ const noEvaluator = (why: string, hint: string) =>
 
 /** The environment of the tasks. Rejects invalid settings before any task starts. */
 function environment(flags: RunFlags, job: JobDefinition): Readonly<Record<string, string | undefined>> {
-  const { engine, heartbeat_ms, dead_after_ms, insecure_network } = flags;
+  const { engine, heartbeatMs, deadAfterMs, insecureNetwork } = flags;
   const config = resolveConfig({
     argv: taskArguments({
       ...(engine !== undefined && { engine }),
-      ...(heartbeat_ms !== undefined && { heartbeat_ms }),
-      ...(dead_after_ms !== undefined && { dead_after_ms }),
-      ...(insecure_network && { insecure_network }),
+      ...(heartbeatMs !== undefined && { heartbeatMs }),
+      ...(deadAfterMs !== undefined && { deadAfterMs }),
+      ...(insecureNetwork && { insecureNetwork }),
     }),
     env: { ...process.env, TF_CONFIG: undefined, SHOAL_CONFIG: undefined },
   });
@@ -123,9 +127,9 @@ function environment(flags: RunFlags, job: JobDefinition): Readonly<Record<strin
   return {
     ...process.env,
     ...(engine !== undefined && { SHOAL_ENGINE: engine }),
-    ...(heartbeat_ms !== undefined && { SHOAL_HEARTBEAT_MS: heartbeat_ms }),
-    ...(dead_after_ms !== undefined && { SHOAL_DEAD_AFTER_MS: dead_after_ms }),
-    ...(insecure_network && { SHOAL_INSECURE_NETWORK: '1' }),
+    ...(heartbeatMs !== undefined && { SHOAL_HEARTBEAT_MS: heartbeatMs }),
+    ...(deadAfterMs !== undefined && { SHOAL_DEAD_AFTER_MS: deadAfterMs }),
+    ...(insecureNetwork && { SHOAL_INSECURE_NETWORK: '1' }),
   };
 }
 

@@ -2,7 +2,7 @@
 import { describeSavedModel, type GraphDescription } from '../../../saved-model/describe.js';
 import type { TensorSpec } from '../../../saved-model/signature-values.js';
 import { formatShape } from '../../../tensor/shape.js';
-import { bytes, count, table } from '../../checkpoint/format.js';
+import { bytes, count, table } from '../../../text/format.js';
 import type { ShoalContext } from '../../context.js';
 import type { ShowFlags } from './command.js';
 

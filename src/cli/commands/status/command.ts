@@ -9,7 +9,7 @@ export interface StatusFlags {
   readonly agent?: string;
   readonly dir?: string;
   readonly certs?: string;
-  readonly cluster_token_file?: string;
+  readonly clusterTokenFile?: string;
   readonly json: boolean;
   readonly watch: boolean;
   readonly verbose: boolean;
@@ -28,7 +28,7 @@ export const statusCommand = command<StatusFlags, [], ShoalContext>({
         'dir',
       ),
       certs: PLACE_FLAGS.certs,
-      cluster_token_file: PLACE_FLAGS.cluster_token_file,
+      clusterTokenFile: PLACE_FLAGS.clusterTokenFile,
       json: JSON_FLAG,
       watch: switchFlag('Refresh every second, until Ctrl-C'),
       verbose: switchFlag('Also show addresses, incarnations and the epoch'),

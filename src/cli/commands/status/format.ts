@@ -1,7 +1,7 @@
 /** The output of `shoal status`: the cluster as one of its tasks sees it. */
 import type { ClusterStatus } from '../../../cluster/agent/wire.js';
 import { compareTasks } from '../../../cluster/spec/task-id.js';
-import { table } from '../../checkpoint/format.js';
+import { table } from '../../../text/format.js';
 
 type Member = ClusterStatus['members'][number];
 

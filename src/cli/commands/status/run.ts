@@ -1,8 +1,9 @@
 /** `shoal status`: queries a cluster for its state, once or repeatedly. */
 import { sleep } from '../../../async/deadline.js';
 import { askStatus } from '../../../cluster/agent/status.js';
-import { isShoalError, messageOf } from '../../../errors/errors.js';
+import { describeError, hintOf, isShoalError, messageOf } from '../../../errors/errors.js';
 import { stopSignals } from '../../../job/launcher/stop-signals.js';
+import { moment } from '../../../text/format.js';
 import type { ShoalContext } from '../../context.js';
 import { type FindOptions, findCluster } from '../../job/find-cluster.js';
 import type { StatusFlags } from './command.js';
@@ -26,10 +27,16 @@ export async function runStatus(this: ShoalContext, flags: StatusFlags): Promise
   const signals = stopSignals();
   const isScreen = process.stdout.isTTY === true && !json;
   if (isScreen) stdout.write(CLEAR_SCREEN);
+  let wasFound = false;
   while (!signals.stop.aborted) {
     // Searched each time: a task may have moved, and an unreachable cluster may recover.
-    const text = await queryStatus(where, flags, signals.stop);
-    if (signals.stop.aborted) break;
+    const text = await queryStatus(where, flags, signals.stop).catch((error: unknown) => {
+      if (!wasFound || !isShoalError(error, 'SHOAL_NOT_FOUND')) throw error;
+      return undefined;
+    });
+    if (text === undefined && !json) stdout.write('the cluster has ended\n');
+    if (text === undefined || signals.stop.aborted) break;
+    wasFound = true;
     stdout.write(isScreen ? frame(text) : `${text}\n${json ? '' : '\n'}`);
     await sleep(WATCH_MS, signals.stop).catch(() => {});
   }
@@ -38,7 +45,7 @@ export async function runStatus(this: ShoalContext, flags: StatusFlags): Promise
 
 /** Overwrites the last frame line by line: a screen that is cleared first would flicker. */
 function frame(text: string): string {
-  const lines = [...text.split('\n'), '', `${new Date().toLocaleTimeString()} · Ctrl-C ends`];
+  const lines = [...text.split('\n'), '', `${moment(Date.now())} · Ctrl-C ends`];
   return `${HOME}${lines.map((line) => `${line}${CLEAR_LINE_END}\n`).join('')}${CLEAR_BELOW}`;
 }
 
@@ -52,6 +59,6 @@ async function queryStatus(
     return json ? JSON.stringify(status) : describeStatus(status, { verbose });
   } catch (error) {
     if (!isShoalError(error, 'SHOAL_UNREACHABLE') && !signal.aborted) throw error;
-    return json ? JSON.stringify({ error: messageOf(error) }) : messageOf(error);
+    return json ? JSON.stringify({ error: messageOf(error), hint: hintOf(error) }) : describeError(error);
   }
 }

@@ -1,14 +1,17 @@
 /** Declares `shoal task`. */
+
+import type { LogLevel } from '../../../text/log.js';
 import { command } from '../../command.js';
 import type { ShoalContext } from '../../context.js';
 import { EXIT_CODES } from '../../exit-codes.js';
-import { JOB_FLAGS, optionalText } from '../../flags.js';
+import { JOB_FLAGS, LOG_LEVEL_FLAG, optionalText } from '../../flags.js';
 import { TASK_FLAGS, type TaskFlags } from '../../task-flags.js';
 
 export interface TaskCommandFlags extends TaskFlags {
   readonly dir?: string;
   readonly lastStep?: number;
   readonly set?: readonly string[];
+  readonly logLevel?: LogLevel;
 }
 
 export const taskCommand = command<TaskCommandFlags, [string], ShoalContext>({
@@ -18,6 +21,7 @@ export const taskCommand = command<TaskCommandFlags, [string], ShoalContext>({
     flags: {
       ...TASK_FLAGS,
       ...JOB_FLAGS,
+      logLevel: LOG_LEVEL_FLAG,
       dir: optionalText(
         'The task’s own directory; default: .shoal/JOB/ROLE-INDEX, worker-0 without a cluster',
         'dir',
@@ -38,14 +42,14 @@ export const taskCommand = command<TaskCommandFlags, [string], ShoalContext>({
       'trains in this process alone. Arguments after -- are passed to the job in process.argv.\n' +
       '\n' +
       'TensorFlow’s own port has no authentication: anyone who can reach it can run any code. On an address that\n' +
-      'other machines can reach, a task therefore starts only with --insecure_network or SHOAL_INSECURE_NETWORK=1.\n' +
+      'other machines can reach, a task therefore starts only with --insecure-network or SHOAL_INSECURE_NETWORK=1.\n' +
       '\n' +
       'One SIGINT or SIGTERM finishes the step, leaves the cluster and exits; a second one exits immediately.\n' +
       '\n' +
       `${EXIT_CODES}\n` +
       '\n' +
       'Examples:\n' +
-      '  shoal task job.ts --job_name=ps --task_index=0 --ps_hosts=a:2222 --worker_hosts=b:2222,c:2222\n' +
+      '  shoal task job.ts --job-name=ps --task-index=0 --ps-hosts=a:2222 --worker-hosts=b:2222,c:2222\n' +
       '  TF_CONFIG=\'{"cluster":{"ps":["a:2222"],"worker":["b:2222"]},"task":{"type":"worker","index":0}}\' \\\n' +
       '    shoal task job.ts -- --learning-rate 0.1',
   },

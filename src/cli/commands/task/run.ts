@@ -10,6 +10,7 @@ import { dieWithLauncher } from '../../../job/launcher/launcher-watch.js';
 import { stopSignals } from '../../../job/launcher/stop-signals.js';
 import { overrideJob } from '../../../job/override-job.js';
 import { jobDirectory, localDirectory, taskDirectory } from '../../../job/task-directory.js';
+import { leveled, logLevelOf } from '../../../text/log.js';
 import type { ShoalContext } from '../../context.js';
 import { describeFailure, exitCodeOfFailure } from '../../failure.js';
 import { loadJob } from '../../job/load-job.js';
@@ -31,7 +32,8 @@ export async function runTaskCommand(
   signals.kill.addEventListener('abort', () => {
     setTimeout(() => void endProcess(EXIT.interrupted), LEAVE_MS).unref();
   });
-  const log = (line: string): void => this.process.stdout.write(`${line}\n`);
+  const level = flags.logLevel ?? logLevelOf(process.env);
+  const log = leveled((line) => this.process.stdout.write(`${line}\n`), level);
   const config = resolveConfig({ argv: taskArguments(flags), env: process.env });
   const job = overrideJob(await loadJob(file, this.rest), flags);
   if (config.mode === 'cluster') refuseOpenNetwork(config, engineOf(config, job.engine));
@@ -55,7 +57,7 @@ export async function runTaskCommand(
     log,
     security: securityOf(config, config.task),
   }).catch((error: unknown) => {
-    this.process.stderr.write(`${describeFailure(error)}\n`);
+    leveled((line) => this.process.stderr.write(`${line}\n`), level)(describeFailure(error), 'error');
     return exitCodeOfFailure(error);
   });
   // TensorFlow's server cannot be stopped, and calls to a dead peer may never return.

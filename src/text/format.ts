@@ -1,4 +1,4 @@
-/** Formats sizes, times and tables for the terminal. */
+/** Formats sizes, numbers, times and tables for people. */
 
 const UNITS = ['B', 'kB', 'MB', 'GB', 'TB'] as const;
 
@@ -10,6 +10,9 @@ export function bytes(count: number): string {
   }
   return `${unit === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${UNITS[unit]}`;
 }
+
+/** `1,234,567`. Not for steps: they are part of the names of checkpoints. */
+export const grouped = (value: number): string => value.toLocaleString('en-US');
 
 /** A date and time in the local time zone. */
 export function moment(ms: number): string {

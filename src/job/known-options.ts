@@ -1,0 +1,97 @@
+/** Rejects misspelled options of a job: they would be ignored. `shoal run` does not check types. */
+import { invalid } from '../errors/errors.js';
+import type { JobCallbacks } from './callbacks.js';
+import type {
+  CheckpointOptions,
+  EvaluateOptions,
+  ExportOptions,
+  JobEarlyStopping,
+  JobOptions,
+  SummariesOptions,
+  TrainOptions,
+} from './define-job.js';
+
+/** The compiler checks that no name is missing. */
+type Names<T> = Readonly<Record<keyof T, true>>;
+
+const JOB: Names<JobOptions> = {
+  name: true,
+  params: true,
+  input: true,
+  model: true,
+  train: true,
+  evaluate: true,
+  export: true,
+  hooks: true,
+  callbacks: true,
+  engine: true,
+  seed: true,
+};
+const TRAIN: Names<TrainOptions> = {
+  lastStep: true,
+  inflight: true,
+  sync: true,
+  input: true,
+  checkpoint: true,
+  summaries: true,
+  onNan: true,
+  earlyStopping: true,
+  stepTimeoutSecs: true,
+  logEverySecs: true,
+};
+const CHECKPOINT: Names<CheckpointOptions> = {
+  everySecs: true,
+  everySteps: true,
+  keep: true,
+  everyHours: true,
+  consistency: true,
+  store: true,
+  replicas: true,
+  directory: true,
+  waitSecs: true,
+  pauseTimeoutSecs: true,
+};
+const SUMMARIES: Names<SummariesOptions> = { everySteps: true, everySecs: true, directory: true };
+const EARLY_STOPPING: Names<JobEarlyStopping> = {
+  output: true,
+  mode: true,
+  maxStepsWithoutImprovement: true,
+  minDelta: true,
+  minSteps: true,
+};
+const EVALUATE: Names<EvaluateOptions> = {
+  input: true,
+  metrics: true,
+  batches: true,
+  pollSecs: true,
+  best: true,
+};
+const EXPORT: Names<ExportOptions> = {
+  signatures: true,
+  everySteps: true,
+  everySecs: true,
+  latest: true,
+  best: true,
+  directory: true,
+};
+const CALLBACKS: Names<JobCallbacks> = { onStep: true, onSave: true, onRecover: true, onEnd: true };
+
+export function checkOptionNames(options: Pick<JobOptions, 'name'>): void {
+  const { name, train, evaluate, export: exporting, callbacks } = options as JobOptions;
+  const check = (given: unknown, known: object, where: string): void => {
+    if (typeof given !== 'object' || given === null) return;
+    const unknown = Object.keys(given).find((key) => !Object.hasOwn(known, key));
+    if (unknown === undefined) return;
+    throw invalid(`Job '${name}' has an unknown option '${where}${unknown}'`, {
+      hint: `The options there are ${Object.keys(known).join(', ')}.`,
+    });
+  };
+  check(options, JOB, '');
+  check(train, TRAIN, 'train.');
+  check(train?.checkpoint, CHECKPOINT, 'train.checkpoint.');
+  check(train?.summaries, SUMMARIES, 'train.summaries.');
+  check(train?.earlyStopping, EARLY_STOPPING, 'train.earlyStopping.');
+  check(evaluate, EVALUATE, 'evaluate.');
+  check(exporting, EXPORT, 'export.');
+  check(callbacks, CALLBACKS, 'callbacks.');
+}

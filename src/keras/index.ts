@@ -1,0 +1,35 @@
+/// <reference types="node" preserve="true" />
+/** `shoal/keras` and `tf.keras`: models of layers with `fit`, `evaluate` and `predict`, and the same models as jobs. */
+export type { ActivationName } from './activations.js';
+export * as callbacks from './callbacks.js';
+export type {
+  CompileOptions,
+  LossFunction,
+  LossName,
+  MetricFunction,
+  MetricName,
+  OptimizerName,
+} from './compile.js';
+export type { Examples } from './data.js';
+export type { FitOptions, History } from './fit.js';
+export {
+  Input,
+  type InputOptions,
+  Layer,
+  type LayerBody,
+  type LayerCall,
+  type LayerParts,
+  SymbolicTensor,
+} from './layer.js';
+export * as layers from './layers.js';
+export {
+  type BatchOptions,
+  type FunctionalOptions,
+  type LabeledInput,
+  Model,
+  type ModelJobOptions,
+  type ModelOptions,
+  type ModelOutputs,
+  Sequential,
+} from './model.js';
+export type { ProgressOutput } from './progress-line.js';

@@ -1,0 +1,209 @@
+/** Models in this process: training, predictions, exports and errors. oracle.test.ts compares them with Keras. */
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { described } from '../../test/described.js';
+import { fromTensorSlices } from '../input/dataset/sources.js';
+import { defineJob } from '../job/define-job.js';
+import { runInProcess } from '../job/run-local.js';
+import { AdamOptimizer } from '../optimizers/adam.js';
+import { loadSavedModel } from '../saved-model/loader.js';
+import { seededRandom } from '../tensor/seeded-random.js';
+import { Tensor } from '../tensor/tensor.js';
+import { callbacks, Input, layers, Model, Sequential } from './index.js';
+
+const random = seededRandom(5);
+const numbers = (...shape: number[]): Tensor<'float32'> =>
+  Tensor.of(
+    Float32Array.from({ length: shape.reduce((a, b) => a * b, 1) }, () => random() * 2 - 1),
+    { shape },
+  );
+describe('a model in one process', () => {
+  const x = numbers(200, 4);
+  const y = Array.from(
+    x.data.filter((_, i) => i % 4 === 0),
+    (value) => (value > 0 ? 1 : 0),
+  );
+  const make = () =>
+    new Sequential(
+      [
+        Input({ shape: [4] }),
+        layers.dense(8, { activation: 'relu' }),
+        layers.dense(1, { activation: 'sigmoid' }),
+      ],
+      { seed: 1 },
+    ).compile({ optimizer: new AdamOptimizer(0.02), loss: 'binaryCrossentropy', metrics: ['accuracy'] });
+
+  test('learns, evaluates, exports, and predicts the same after loading', async () => {
+    const dir = join(mkdtempSync(join(tmpdir(), 'shoal-keras-')), 'export');
+    try {
+      await using model = make();
+      const before = await model.evaluate(x, y);
+      const lines: string[] = [];
+      const output = { write: (text: string) => lines.push(text) };
+      await model.fit(x, y, { epochs: 30, seed: 2, verbose: true, output });
+      const after = await model.evaluate(x, y, { batchSize: 64 });
+      expect(after.accuracy).toBeGreaterThan(0.95);
+      expect(after.loss).toBeLessThan(before.loss! / 2);
+      expect(lines).toHaveLength(30);
+      expect(lines[29]).toMatch(/^epoch 30\/30 · \d+\.\d s · loss 0\.\d+ · accuracy 0?\.?\d+\n$/);
+      const predicted = await model.predict(x);
+      expect(await model.save(dir)).toBe(dir);
+      expect(existsSync(join(dir, 'saved_model.pb'))).toBe(true);
+      await using loaded = await loadSavedModel(dir);
+      const { prediction } = await loaded.signatures.serving_default!({ x });
+      expect((prediction as Tensor).toArray()).toEqual(predicted.toArray());
+    } finally {
+      rmSync(join(dir, '..'), { recursive: true });
+    }
+  });
+
+  test('continues with its weights, restores given ones, and starts over after close', async () => {
+    const model = make();
+    const first = await model.fit(x, y, { epochs: 2, shuffle: false });
+    const kept = await model.getWeights();
+    const second = await model.fit(x, y, { epochs: 1, shuffle: false });
+    expect(second.history.loss![0]).toBeLessThan(first.history.loss![1]!);
+    await model.setWeights(kept);
+    expect((await model.getWeights())['dense/kernel']!.toArray()).toEqual(kept['dense/kernel']!.toArray());
+    await model.close();
+    const again = await model.fit(x, y, { epochs: 1, shuffle: false });
+    expect(again.history.loss![0]).toBeCloseTo(first.history.loss![0]!, 5);
+    await model.close();
+  });
+
+  test('stops early, by a callback, and by a signal', async () => {
+    await using model = make();
+    const validationData = [x, y.map((value) => 1 - value)] as const;
+    const stopped = await model.fit(x, y, {
+      epochs: 50,
+      validationData,
+      callbacks: [callbacks.earlyStopping({ patience: 2 })],
+    });
+    expect(stopped.epoch.length).toBeLessThan(10);
+    let batches = 0;
+    const once = await model.fit(x, y, {
+      epochs: 5,
+      callbacks: [
+        {
+          onBatchEnd: (_batch, { loss }, control) => {
+            batches += 1;
+            expect(loss).toBeGreaterThan(0);
+            control.stop();
+          },
+        },
+      ],
+    });
+    expect({ batches, epochs: once.epoch }).toEqual({ batches: 1, epochs: [0] });
+    await expect(model.fit(x, y, { signal: AbortSignal.abort() })).rejects.toMatchObject({
+      code: 'SHOAL_ABORTED',
+    });
+  });
+
+  test('rewrites one line on a terminal', async () => {
+    await using model = make();
+    let text = '';
+    const output = { isTTY: true, columns: 60, write: (part: string) => (text += part) };
+    await model.fit(x, y, { batchSize: 10, output });
+    const lines = text.split('\r\u001b[K');
+    expect(lines[1]).toMatch(/^epoch 1\/1 ━·{19} 1\/20 · loss/);
+    expect(lines.at(-1)).toMatch(/^epoch 1\/1 · \d+\.\d s · loss [^\n]*\n$/);
+    for (const line of lines) expect(line.length).toBeLessThan(61);
+  });
+
+  test('describes its layers', () => {
+    let text = '';
+    make().summary({ log: (given) => (text = given) });
+    expect(text.split('\n').map((line) => line.trimEnd())).toEqual([
+      'layer            output shape  parameters',
+      'x (input)        [?, 4]                 0',
+      'dense            [?, 8]                40',
+      'dense_1 (dense)  [?, 1]                 9',
+      '49 parameters, 49 of them trainable',
+    ]);
+  });
+
+  test('trains as a job in one process', async () => {
+    const dir = mkdtempSync(join(tmpdir(), 'shoal-keras-job-'));
+    try {
+      const job = defineJob(
+        make().toJob({
+          name: 'half-planes',
+          input: () =>
+            fromTensorSlices({ x, y: Tensor.of(y) })
+              .repeat()
+              .batch(20),
+          train: { lastStep: 300 },
+          export: {},
+        }),
+      );
+      const { step, loss, exported } = await runInProcess(job, { dir });
+      expect(step).toBe(300);
+      expect(loss).toBeLessThan(0.3);
+      await using loaded = await loadSavedModel(exported!);
+      const { prediction } = await loaded.signatures.serving_default!({ x });
+      const correct = (prediction as Tensor<'float32'>).data.filter(
+        (p, i) => p > 0.5 === (y[i] === 1),
+      ).length;
+      expect(correct).toBeGreaterThan(180);
+    } finally {
+      rmSync(dir, { recursive: true });
+    }
+  });
+});
+
+test.each([
+  ['a layer without input', () => layers.dense(3).apply([]), /Layer dense has no input/],
+  ['no layers', () => new Sequential([Input({ shape: [3] })]), /has no layers/],
+  [
+    'two layers of one name',
+    () => new Sequential([layers.dense(3, { name: 'a' }), layers.dense(3, { name: 'a' })]),
+    /Two layers of the model are named 'a'/,
+  ],
+  [
+    'an input that is not used',
+    () => {
+      const [a, b] = [Input({ shape: [3], name: 'a' }), Input({ shape: [3], name: 'b' })];
+      return new Model({ inputs: [a, b], outputs: layers.dense(1).apply(a) });
+    },
+    /does not depend on its input 'b'/,
+  ],
+  [
+    'two inputs of one name',
+    () => {
+      const [a, b] = [Input({ shape: [3] }), Input({ shape: [3] })];
+      return new Model({ inputs: [a, b], outputs: layers.add().apply([a, b]) });
+    },
+    /need different names.*\n.*name: 'image'/s,
+  ],
+  [
+    'an unknown activation',
+    () => layers.dense(3, { activation: 'rely' as never }),
+    /no activation 'rely'.*relu/s,
+  ],
+  [
+    'an unknown loss',
+    () => new Sequential([layers.dense(3)]).compile({ optimizer: 'sgd', loss: 'mse' as never }),
+    /There is no loss 'mse'\n.*meanSquaredError/s,
+  ],
+  [
+    'a summary without a shape',
+    () => new Sequential([layers.dense(3)]).summary(),
+    /shape of the input is not known/,
+  ],
+] as const)('%s is an error', (_title, make, pattern) => {
+  expect(make).toThrow(described(pattern));
+});
+
+test('fit rejects a model that is not compiled, and examples that do not fit', async () => {
+  await using model = new Sequential([layers.dense(1)]);
+  await expect(model.fit([[1]], [1])).rejects.toThrow(described(/fit needs a compiled model\n.*compile/s));
+  model.compile({ optimizer: 'sgd', loss: 'meanSquaredError' });
+  await expect(model.fit([[1], [2]], [1])).rejects.toThrow('differ in number: x [2, 1], y [1]');
+  await expect(model.fit([[1]], [1], { epochs: 0 })).rejects.toThrow('epochs must be a positive integer');
+  await expect(model.fit({ z: [[1]] }, [1])).rejects.toThrow('has the inputs x; the examples are z');
+  const { history } = await model.fit([[1], [2]], [1, 2], { epochs: 3 });
+  expect(history.loss).toHaveLength(3);
+  await expect(model.fit([[Number.NaN]], [1])).rejects.toMatchObject({ code: 'SHOAL_NAN' });
+});

@@ -1,0 +1,141 @@
+/** `tf.keras.layers`: the layers of `tf.layers` as elements of a model. */
+import { invalid } from '../errors/errors.js';
+import type { Output } from '../graph/operation.js';
+import { type BatchNormOptions, batchNorm as buildBatchNorm } from '../layers/batch-norm.js';
+import { conv2d as buildConv2d, type Conv2dOptions } from '../layers/convolution.js';
+import { dense as buildDense, type DenseOptions } from '../layers/dense.js';
+import { dropout as buildDropout, type DropoutOptions } from '../layers/dropout.js';
+import { embedding as buildEmbedding, type EmbeddingOptions } from '../layers/embedding.js';
+import { layerNorm as buildLayerNorm, type LayerNormOptions } from '../layers/layer-norm.js';
+import {
+  averagePooling2d as buildAveragePooling2d,
+  flatten as buildFlatten,
+  maxPooling2d as buildMaxPooling2d,
+  type PoolingOptions,
+} from '../layers/pooling.js';
+import type { Activation } from '../layers/weights.js';
+import { concat, reshape as reshapeOp } from '../ops/arrays.js';
+import { asOutput, type Operand } from '../ops/build.js';
+import { addN } from '../ops/math.js';
+import type { Pair } from '../ops/nn.js';
+import type { Shape } from '../tensor/shape.js';
+import { type ActivationName, activationOf } from './activations.js';
+import { Layer, type LayerBody, type LayerCall } from './layer.js';
+
+export interface NamedLayer {
+  /** The name of the layer and of its variables; default: the kind of the layer, numbered. */
+  readonly name?: string;
+}
+
+/** The options of a layer function, with the activation by name, and without those that the model decides. */
+export type Options<O> = Omit<O, 'activation' | 'name' | 'reuse' | 'training'> &
+  NamedLayer &
+  (O extends { readonly activation?: Activation }
+    ? { /** A function or its name; default: none. */ readonly activation?: ActivationName | Activation }
+    : unknown);
+
+type Body = (x: Output, call: LayerCall & { readonly reuse: 'auto' }) => Operand;
+
+/** The body of a layer with one input. */
+const unary =
+  (body: Body): LayerBody =>
+  (inputs, call) => {
+    const [x, ...others] = inputs;
+    if (!x || others.length > 0)
+      throw invalid(`Layer ${call.name} has one input, but is applied to ${inputs.length}`);
+    return asOutput(body(x, { ...call, reuse: 'auto' }));
+  };
+
+/** A layer of `tf.layers`, which takes the name of its variable scope. */
+const layer = (kind: string, { name }: NamedLayer, body: Body): Layer =>
+  new Layer({ kind, name, body: unary(body), opensScope: true });
+
+/** A layer of a function, which may create variables. */
+const functionLayer = (kind: string, { name }: NamedLayer, body: (x: Output) => Operand): Layer =>
+  new Layer({ kind, name, body: unary(body) });
+
+/** A layer with several inputs. */
+const joining = (kind: string, { name }: NamedLayer, body: (inputs: readonly Output[]) => Output): Layer =>
+  new Layer({ kind, name, body });
+
+/** The options of a layer function, with the activation as a function. */
+const resolved = <O extends { readonly activation?: ActivationName | Activation }>({
+  activation: given,
+  ...others
+}: O) => ({ ...others, ...(given === undefined ? {} : { activation: activationOf(given) }) });
+
+/** activation(x · kernel + bias). */
+export const dense = (units: number, options: Options<DenseOptions> = {}): Layer => {
+  const own = resolved(options);
+  return layer('dense', options, (x, { name, reuse }) => buildDense(x, units, { ...own, name, reuse }));
+};
+
+export const conv2d = (filters: number, size: Pair, options: Options<Conv2dOptions> = {}): Layer => {
+  const own = resolved(options);
+  return layer('conv2d', options, (x, { name, reuse }) =>
+    buildConv2d(x, filters, size, { ...own, name, reuse }),
+  );
+};
+
+/** Default: windows of 2 by 2 that do not overlap. */
+export const maxPooling2d = (
+  size: Pair = 2,
+  strides: Pair = size,
+  options: Options<PoolingOptions> = {},
+): Layer =>
+  layer('max_pooling2d', options, (x, { name }) => buildMaxPooling2d(x, size, strides, { ...options, name }));
+
+/** Default: windows of 2 by 2 that do not overlap. */
+export const averagePooling2d = (
+  size: Pair = 2,
+  strides: Pair = size,
+  options: Options<PoolingOptions> = {},
+): Layer =>
+  layer('average_pooling2d', options, (x, { name }) =>
+    buildAveragePooling2d(x, size, strides, { ...options, name }),
+  );
+
+/** [batch, …] to [batch, features]. */
+export const flatten = (options: NamedLayer = {}): Layer =>
+  layer('flatten', options, (x, { name }) => buildFlatten(x, { name }));
+
+/** Gives each example this shape; one size may be -1. */
+export const reshape = (shape: Shape, options: NamedLayer = {}): Layer =>
+  layer('reshape', options, (x, { name }) => reshapeOp(x, [-1, ...shape], { name }));
+
+/** Sets elements to 0 with this probability, in training only. */
+export const dropout = (rate = 0.5, options: Omit<Options<DropoutOptions>, 'rate'> = {}): Layer =>
+  layer('dropout', options, (x, { name, training }) => buildDropout(x, { ...options, rate, training, name }));
+
+/** `rows` vectors of `size` elements, looked up by number. */
+export const embedding = (rows: number, size: number, options: Options<EmbeddingOptions> = {}): Layer =>
+  layer('embedding', options, (x, { name, reuse }) =>
+    buildEmbedding(x, rows, size, { ...options, name, reuse }),
+  );
+
+export const batchNorm = (options: Options<BatchNormOptions> = {}): Layer =>
+  layer('batch_normalization', options, (x, { name, reuse, training }) =>
+    buildBatchNorm(x, { ...options, name, reuse, training }),
+  );
+
+export const layerNorm = (options: Options<LayerNormOptions> = {}): Layer =>
+  layer('layer_normalization', options, (x, { name, reuse }) =>
+    buildLayerNorm(x, { ...options, name, reuse }),
+  );
+
+export const activation = (given: ActivationName | Activation, options: NamedLayer = {}): Layer => {
+  const body = activationOf(given);
+  return functionLayer('activation', options, body);
+};
+
+/** Any function of ops. Variables that it makes with `tf.variable` or `tf.layers` belong to the layer. */
+export const lambda = (body: (x: Output) => Operand, options: NamedLayer = {}): Layer =>
+  functionLayer('lambda', options, body);
+
+/** Joins its inputs along the last axis. */
+export const concatenate = (options: NamedLayer = {}): Layer =>
+  joining('concatenate', options, (inputs) => concat([...inputs], -1));
+
+/** The sum of its inputs, which have the same shape. */
+export const add = (options: NamedLayer = {}): Layer =>
+  joining('add', options, (inputs) => addN([...inputs]));

@@ -1,0 +1,233 @@
+/** A model in this process: its graph, and a session that holds the values of its variables. */
+import { setMaxListeners } from 'node:events';
+import { serialQueue } from '../async/serial-queue.js';
+import { invalid } from '../errors/errors.js';
+import { Graph } from '../graph/graph.js';
+import type { Operation, Output } from '../graph/operation.js';
+import { placeholder } from '../ops/creation.js';
+import { simpleSave } from '../saved-model/simple-save.js';
+import type { Feeds } from '../session/feeds.js';
+import type { Tensor } from '../tensor/tensor.js';
+import { type OpenedTraining, openTraining } from '../train/core/open-training.js';
+import { evaluate, type Results, type StreamingMetric } from '../train/evaluation/evaluate.js';
+import { Coordinator } from '../train/recovery/coordinator.js';
+import { getOrCreateGlobalStep } from '../variables/global-step.js';
+import type { Variable } from '../variables/variable.js';
+import { globalVariables, localVariables } from '../variables/variable-scope.js';
+import type { Compiled } from './compile.js';
+import type { Rows } from './data.js';
+import { metricsOf, modelParts, trainingParts } from './model-graph.js';
+import type { Network } from './network.js';
+
+type Named<T> = Readonly<Record<string, T>>;
+
+/** The part of the graph that needs labels. */
+export interface TrainingParts {
+  readonly compiled: Compiled;
+  readonly y: Output;
+  readonly trainOp: Operation;
+  readonly metrics: Named<StreamingMetric>;
+  /** The same on predictions that are not those of training. */
+  readonly evaluated: Named<StreamingMetric>;
+}
+
+export interface OpenSessionOptions {
+  readonly seed?: number | undefined;
+  /** The examples, for inputs whose type is known only now. */
+  readonly examples: Named<Tensor>;
+}
+
+export class ModelSession implements AsyncDisposable {
+  readonly graph: Graph;
+  readonly inputs: Named<Output>;
+  readonly prediction: Output;
+  /** The weights, without the variables of the optimizer. */
+  readonly weights: readonly Variable[];
+  readonly #network: Network;
+  readonly #opened: OpenedTraining;
+  readonly #initialized: Set<Variable>;
+  readonly #stop: AbortController;
+  readonly #assigns = new Map<Variable, { readonly value: Output; readonly op: Operation }>();
+  /** Concurrent calls must not each build the training part. */
+  readonly #inTurn = serialQueue();
+  #training: TrainingParts | undefined;
+
+  private constructor(parts: {
+    readonly network: Network;
+    readonly inputs: Named<Output>;
+    readonly prediction: Output;
+    readonly weights: readonly Variable[];
+    readonly opened: OpenedTraining;
+    readonly stop: AbortController;
+  }) {
+    this.graph = parts.prediction.graph;
+    this.inputs = parts.inputs;
+    this.prediction = parts.prediction;
+    this.weights = parts.weights;
+    this.#network = parts.network;
+    this.#opened = parts.opened;
+    this.#stop = parts.stop;
+    this.#initialized = new Set(globalVariables(this.graph));
+  }
+
+  static async open(network: Network, { seed, examples }: OpenSessionOptions): Promise<ModelSession> {
+    const graph = new Graph();
+    if (seed !== undefined) graph.seed = seed;
+    const stop = new AbortController();
+    // Every run adds a listener.
+    setMaxListeners(0, stop.signal);
+    let opened: OpenedTraining | undefined;
+    try {
+      const { inputs, prediction, weights } = graph.asDefault(() => {
+        const made = Object.fromEntries(
+          network.inputs.map(({ name, type = typeOf(examples[name]) }) => [
+            name,
+            placeholder({ ...type, name }),
+          ]),
+        );
+        const result = network.build(made, { training: false });
+        const own = globalVariables(graph);
+        getOrCreateGlobalStep(graph);
+        return { inputs: made, prediction: result, weights: own };
+      });
+      const log = () => {};
+      opened = await openTraining({
+        graph,
+        isChief: true,
+        coordinator: new Coordinator({ log }),
+        values: () => ({}),
+        signal: stop.signal,
+        log,
+      });
+      await opened.session.ready();
+      return new ModelSession({ network, inputs, prediction, weights, opened, stop });
+    } catch (error) {
+      await release({ graph, stop, opened });
+      throw error;
+    }
+  }
+
+  /** Adds the loss, the metrics and the optimizer, unless they are there. */
+  prepare(compiled: Compiled, labels: Tensor): Promise<TrainingParts> {
+    return this.#inTurn(() => this.#prepare(compiled, labels));
+  }
+
+  async #prepare(compiled: Compiled, labels: Tensor): Promise<TrainingParts> {
+    if (this.#training?.compiled === compiled) return this.#training;
+    const { graph, inputs, prediction } = this;
+    const training = graph.asDefault((): TrainingParts => {
+      const y = placeholder({ ...typeOf(labels), name: 'y' });
+      const build = () => this.#network.build(inputs, { training: true });
+      const parts = trainingParts(compiled, y, build);
+      const globalStep = getOrCreateGlobalStep(graph);
+      const trainOp = compiled.optimizer.minimize(parts.loss, { globalStep });
+      const evaluated = metricsOf(compiled, modelParts(compiled, prediction, y), y);
+      return { compiled, y, trainOp, metrics: metricsOf(compiled, parts, y), evaluated };
+    });
+    const created = [...globalVariables(graph), ...localVariables(graph)].filter(
+      (variable) => !this.#initialized.has(variable),
+    );
+    await this.#opened.runner.run(created.map(({ initializer }) => initializer));
+    for (const variable of created) this.#initialized.add(variable);
+    this.#training = training;
+    return training;
+  }
+
+  async resetMetrics({ metrics }: TrainingParts): Promise<void> {
+    const resets = Object.values(metrics).flatMap(({ reset }) => (reset ? [reset] : []));
+    await this.#opened.runner.run(resets);
+  }
+
+  /** One step; returns the means over all examples since the metrics were reset. */
+  async trainOn(training: TrainingParts, batch: Named<Tensor>, signal?: AbortSignal): Promise<Results> {
+    const { metrics, trainOp } = training;
+    const updates = Object.values(metrics).map(({ updateOp }) => updateOp as Output);
+    const [means] = await this.#opened.session.run([updates, trainOp], {
+      feeds: this.#feeds(batch, training),
+      ...(signal && { signal }),
+    });
+    return Object.fromEntries(Object.keys(metrics).map((name, i) => [name, means[i]!.number()]));
+  }
+
+  evaluate(training: TrainingParts, rows: Rows, batchSize: number, signal?: AbortSignal): Promise<Results> {
+    const feeds = (batch: number) => {
+      const from = batch * batchSize;
+      return this.#feeds(rows.range(from, Math.min(from + batchSize, rows.count)), training);
+    };
+    const evaluation = { metrics: training.evaluated, batches: rows.batchCount(batchSize), feeds };
+    return evaluate(this.#opened.runner, evaluation, signal ? { signal } : {});
+  }
+
+  predict(batch: Named<Tensor>, signal?: AbortSignal): Promise<Tensor> {
+    return this.#opened.runner.run(this.prediction, { feeds: this.#feeds(batch), ...(signal && { signal }) });
+  }
+
+  #feeds(batch: Named<Tensor>, training?: TrainingParts): Feeds {
+    return Object.entries(batch).map(([name, tensor]) => {
+      const target = name === 'y' ? training?.y : this.inputs[name];
+      if (!target) throw invalid(`The model has no input '${name}'`);
+      return [target, tensor] as const;
+    });
+  }
+
+  async readWeights(): Promise<Named<Tensor>> {
+    const values = await this.#opened.runner.run(this.weights.map((variable) => variable.toOutput()));
+    return Object.fromEntries(this.weights.map(({ name }, i) => [name, values[i] as Tensor]));
+  }
+
+  async writeWeights(values: readonly (readonly [Variable, Tensor])[]): Promise<void> {
+    const assigns = values.map(([variable, tensor]) => ({ ...this.#assign(variable), tensor }));
+    await this.#opened.runner.run(
+      assigns.map(({ op }) => op),
+      { feeds: assigns.map(({ value, tensor }) => [value, tensor] as const) },
+    );
+  }
+
+  #assign(variable: Variable) {
+    const known = this.#assigns.get(variable);
+    if (known) return known;
+    const made = this.graph.asDefault(() => {
+      const { dtype, shape } = variable;
+      const value = placeholder({ dtype, shape });
+      return { value, op: variable.assign(value) as Operation };
+    });
+    this.#assigns.set(variable, made);
+    return made;
+  }
+
+  save(directory: string): Promise<string> {
+    const { inputs, prediction } = this;
+    return simpleSave(this.#opened.runner, directory, { inputs, outputs: { prediction } });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await release({ graph: this.graph, stop: this.#stop, opened: this.#opened });
+  }
+}
+
+/** Frees a session, and the graph after the runs on it have ended. */
+async function release({
+  graph,
+  stop,
+  opened,
+}: {
+  readonly graph: Graph;
+  readonly stop: AbortController;
+  readonly opened: OpenedTraining | undefined;
+}): Promise<void> {
+  stop.abort();
+  try {
+    await opened?.[Symbol.asyncDispose]();
+  } finally {
+    graph.dispose();
+  }
+}
+
+/** The type of a placeholder for rows of a tensor. */
+function typeOf(tensor: Tensor | undefined) {
+  if (!tensor)
+    throw invalid('The model does not know the shape of its input yet', {
+      hint: 'Begin the layers with tf.keras.Input({ shape: [784] }), or call fit first.',
+    });
+  return { dtype: tensor.dtype, shape: [null, ...tensor.shape.slice(1)] };
+}
