@@ -11,7 +11,6 @@ import { Spoiled } from '../formats/range-reader.js';
 import { BundleReader } from '../formats/tensor-bundle/bundle-reader.js';
 import { writeIndexFile } from '../formats/tensor-bundle/index-file.js';
 import { dataFile } from '../formats/tensor-bundle/naming.js';
-import { lendingViews } from '../native/pressure.js';
 import { readBackMismatch } from '../store/disk/directory-store.js';
 import type { BlobSource, Store } from '../store/store.js';
 import { DTYPES } from '../tensor/dtype.js';
@@ -123,7 +122,7 @@ export class ShardService implements ShardOwner {
     }
     const stop = new AbortController();
     const either = AbortSignal.any([stop.signal, ...(signal ? [signal] : [])]);
-    const work = lendingViews(() => this.#write(held, request, { ...options, signal: either }));
+    const work = this.#write(held, request, { ...options, signal: either });
     held.writing = { stop, ended: work.catch(() => undefined) };
     clearTimeout(held.timer);
     return work;
@@ -177,7 +176,7 @@ export class ShardService implements ShardOwner {
     const before = this.#restoring;
     const work = (async () => {
       await before;
-      return lendingViews(() => this.#restore(request, options));
+      return this.#restore(request, options);
     })();
     this.#restoring = work.catch(() => undefined);
     return work;

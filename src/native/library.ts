@@ -13,6 +13,7 @@ import { type CApi, type CName, DECLARATIONS, type Pointer } from './c-api.js';
 import koffi, { type LibraryHandle } from './ffi.js';
 import { type LocatedLibrary, locateTensorFlow } from './locate.js';
 import { applyOneDnnSetting, askOneDnn } from './onednn.js';
+import { keepHeapSlack } from './pressure.js';
 
 const RTLD_LAZY = 1;
 const RTLD_NODELETE = process.platform === 'darwin' ? 0x80 : 0x1000;
@@ -157,6 +158,7 @@ function load(located: LocatedLibrary): Library {
     const getpagesize = cc.func('getpagesize', 'int', []);
     const libc = { memcpy, madvise, mmap, munmap, mincore, getpagesize };
     const oneDnn = askOneDnn(framework);
+    keepHeapSlack();
     return { C: api, libc, cc, framework, located, oneDnn };
   } catch (error) {
     if (error instanceof ShoalError) throw error;

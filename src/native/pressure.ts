@@ -1,8 +1,10 @@
 /**
  * Native memory pressure. To V8 a tensor of 100 MB is a small object, and thousands could accumulate. This module
- * counts the bytes behind handles and triggers a garbage collection when they have grown much since the last one.
+ * counts the bytes behind handles and triggers a garbage collection when they have grown much since the last one. It
+ * also keeps V8 from collecting for views of native memory only.
  */
-import { setFlagsFromString } from 'node:v8';
+import { constants, PerformanceObserver } from 'node:perf_hooks';
+import { getHeapStatistics, setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 
 /** Below this many bytes no collection is triggered. */
@@ -44,21 +46,31 @@ function relieve(): void {
   ).unref();
 }
 
-let lenders = 0;
+/** How much V8's heap may grow, views of native memory and buffers of sockets included, before V8 collects it. */
+const SLACK_BYTES = 96 * 1024 * 1024;
+/** V8's own limit for growth is higher from some size on. */
+const LARGE_HEAP_BYTES = 2 * SLACK_BYTES;
+
+let isSlackKept = false;
 
 /**
- * Runs work that creates and drops views of native memory, some megabytes at a time. V8 counts views as heap memory and
- * would collect frequently without finding garbage; this raises its limit meanwhile.
+ * V8 counts views of native memory, and the buffers that sockets read into, as heap memory. A heap of 20 MB may grow by
+ * some 10 MB, and a task that exchanges tensors would collect several times per second without finding other garbage:
+ * a third of its CPU time. This raises the limit of small heaps, after each collection anew.
  */
-export async function lendingViews<T>(work: () => Promise<T>): Promise<T> {
-  if (lenders === 0) setFlagsFromString('--heap-growing-percent=300');
-  lenders += 1;
-  try {
-    return await work();
-  } finally {
-    lenders -= 1;
-    if (lenders === 0) setFlagsFromString('--heap-growing-percent=0');
-  }
+export function keepHeapSlack(): void {
+  if (isSlackKept) return;
+  isSlackKept = true;
+  const adjust = () => {
+    const used = getHeapStatistics().used_heap_size;
+    const percent = used < LARGE_HEAP_BYTES ? Math.ceil((100 * SLACK_BYTES) / used) : 0;
+    setFlagsFromString(`--heap-growing-percent=${percent}`);
+  };
+  adjust();
+  new PerformanceObserver((list) => {
+    const collections = list.getEntries() as unknown as { readonly detail: { readonly kind: number } }[];
+    if (collections.some(({ detail }) => detail.kind === constants.NODE_PERFORMANCE_GC_MAJOR)) adjust();
+  }).observe({ entryTypes: ['gc'] });
 }
 
 function collector(): () => void {

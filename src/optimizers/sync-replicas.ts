@@ -1,18 +1,17 @@
 /**
  * Synchronous training. Each worker adds its gradients to accumulators on the variables' devices and waits for a
  * token. The chief applies the mean of `replicasToAggregate` gradients with the wrapped optimizer, increments the
- * step, and enqueues a token for each replica. The accumulators drop gradients of past steps. Replicas beyond
+ * step, and gives each worker a token. The accumulators drop gradients of past steps. Replicas beyond
  * `replicasToAggregate` are backups: a step does not wait for the slowest.
  *
- * If a worker dies with a token, the others would wait for it forever: the chief enqueues a replacement when a worker
- * is lost (`replaceTokenOp`). A surplus token only costs one dropped gradient.
- *
- * Training progresses as long as tokens of the current step, workers that hold one, and gradients added with one
- * together reach `replicasToAggregate`. A successor chief cannot know their number: it drops the gradients and enqueues
- * tokens for a complete step (`restartOp`).
+ * Training progresses as long as workers that hold or will take a token, and gradients added with one, together reach
+ * `replicasToAggregate`. While a worker is absent, the chief gives its tokens to the others (`tokenCounts`,
+ * `handOutOp`). A surplus token only means that a worker adds two gradients to a step. A successor chief cannot know
+ * who holds tokens: it drops the gradients and fills the queues up for a complete step (`restartOp`).
  */
 import { invalid } from '../errors/errors.js';
 import { IndexedSlices } from '../gradients/index.js';
+import { formatDevice, parseDevice } from '../graph/device.js';
 import { currentGraph } from '../graph/graph.js';
 import type { Operation, Output } from '../graph/operation.js';
 import { gather } from '../ops/arrays.js';
@@ -28,27 +27,26 @@ import type {
   GradientAndVariable,
   Optimizer,
 } from './optimizer.js';
+import { SyncTokens, tokenCounts } from './sync-tokens.js';
 
 export interface SyncReplicasOptions {
   /** The number of gradients per step. */
   readonly replicasToAggregate: number;
   /** The number of workers; those beyond `replicasToAggregate` are backups. Default: `replicasToAggregate`. */
   readonly totalNumReplicas?: number;
-  /**
-   * The device of this worker's local step variable: the worker's own device in a cluster. Default: the device scope.
-   */
+  /** The device of this worker, such as `/job:worker/task:1`. Default: from the device scope. */
   readonly workerDevice?: string;
+  /** The index of this worker, if its device does not show it. Default: the task of its device. */
+  readonly workerIndex?: number;
 }
 
-const TOKENS = 'sync_token_q';
 /** A variable on the queue's device, not checkpointed: initialized once steps may have run. */
 const STARTED = 'sync_replicas/started';
-/** Tokens of lost workers accumulate slowly; the capacity only limits the damage of a bug. */
-const QUEUE_CAPACITY = 100_000;
 
 interface ChiefOps {
   readonly sync: Operation;
-  readonly replaceToken: Operation;
+  readonly tokens: SyncTokens;
+  readonly handOut: Operation;
   readonly initTokens: Operation;
   readonly release: Operation;
   readonly wasStarted: Output<'bool'>;
@@ -63,10 +61,11 @@ export class SyncReplicasOptimizer {
   readonly #required: number;
   readonly #replicas: number;
   readonly #workerDevice: string | undefined;
+  readonly #workerIndex: number | undefined;
   #ops: ChiefOps | undefined;
 
   constructor(inner: Optimizer, options: SyncReplicasOptions) {
-    const { replicasToAggregate, totalNumReplicas = replicasToAggregate, workerDevice } = options;
+    const { replicasToAggregate, totalNumReplicas = replicasToAggregate } = options;
     for (const [name, value] of Object.entries({ replicasToAggregate, totalNumReplicas })) {
       if (!Number.isSafeInteger(value) || value < 1)
         throw invalid(`${name} must be a positive integer; got ${value}`);
@@ -74,7 +73,8 @@ export class SyncReplicasOptimizer {
     this.#inner = inner;
     this.#required = replicasToAggregate;
     this.#replicas = totalNumReplicas;
-    this.#workerDevice = workerDevice;
+    this.#workerDevice = options.workerDevice;
+    this.#workerIndex = options.workerIndex;
   }
 
   get #made(): ChiefOps {
@@ -82,14 +82,32 @@ export class SyncReplicasOptimizer {
     return this.#ops;
   }
 
+  /** The tasks of the workers, in the order of `tokenCounts`. */
+  get workers(): readonly string[] {
+    return this.#made.tokens.workers;
+  }
+
+  /**
+   * The number of tokens that `syncOp`, `handOutOp` and `restartOp` give to each worker; fed while a worker is absent.
+   * Default: those of a complete cluster.
+   */
+  get tokenCounts(): Output<'int32'> {
+    return this.#made.tokens.counts;
+  }
+
+  /** The tokens of each worker for one step, to be fed as `tokenCounts`. */
+  tokensFor(isPresent: readonly boolean[]): Int32Array {
+    return tokenCounts(this.#required, isPresent);
+  }
+
   /** The chief runs this in a loop: each run waits for enough gradients and applies one step. */
   get syncOp(): Operation {
     return this.#made.sync;
   }
 
-  /** The chief runs this once per lost worker. */
-  get replaceTokenOp(): Operation {
-    return this.#made.replaceToken;
+  /** The chief runs this when a worker is lost, with the tokens that others get in its place. */
+  get handOutOp(): Operation {
+    return this.#made.handOut;
   }
 
   /** The chief runs this before the very first step. */
@@ -121,7 +139,7 @@ export class SyncReplicasOptimizer {
 
   /**
    * The chief runs this when variables were lost, before they are restored and before workers add gradients:
-   * accumulators and queue hold data of lost steps. It is in the graph's collection of reset ops.
+   * accumulators hold gradients of lost steps. It is in the graph's collection of reset ops.
    */
   get resetOp(): Operation {
     return this.#made.reset;
@@ -146,15 +164,14 @@ export class SyncReplicasOptimizer {
     if (!globalStep) throw invalid('SyncReplicasOptimizer needs a globalStep');
     const graph = currentGraph();
     return graph.nameScope(name, () => {
-      const localStep = this.#localStep(name);
-      const tokens = graph.colocateWith(globalStep.handle, () =>
-        raw.fifoQueueV2({
-          componentTypes: ['int64'],
-          shapes: [[]],
-          capacity: QUEUE_CAPACITY,
-          sharedName: TOKENS,
-        }),
-      );
+      // The device of an op that belongs to no other shows where this worker's ops are.
+      const device = this.#workerDevice ?? noOp({ name: 'worker' }).device;
+      const localStep = this.#localStep(name, device);
+      const tokens = new SyncTokens(globalStep, {
+        own: this.#taskOn(device),
+        replicas: this.#replicas,
+        required: this.#required,
+      });
       const given = pairs.filter(
         (pair): pair is [NonNullable<(typeof pair)[0]>, Variable] => pair[0] !== null,
       );
@@ -163,12 +180,7 @@ export class SyncReplicasOptimizer {
       );
       const trainOp = graph.controlDependencies(
         shares.map(({ give }) => give),
-        () => {
-          const [token] = graph.colocateWith(globalStep.handle, () =>
-            raw.queueDequeueV2(tokens, { componentTypes: ['int64'] }),
-          );
-          return localStep.assign(token as Output, { name: 'local_step_update' });
-        },
+        () => localStep.assign(tokens.take(), { name: 'local_step_update' }),
       );
       this.#ops = this.#chiefOps(shares, tokens, globalStep as Variable<'int64'>, localStep);
       graph.addToCollection(GraphKeys.resetOps, this.#ops.reset);
@@ -176,19 +188,28 @@ export class SyncReplicasOptimizer {
     });
   }
 
-  #localStep(name: string): Variable<'int64'> {
+  #taskOn(device: string): string {
+    const { job = 'worker', ...parsed } = parseDevice(device);
+    const task = this.#workerIndex?.toString() ?? parsed.task;
+    if (task !== undefined) return formatDevice({ job, task });
+    throw invalid('SyncReplicasOptimizer does not know which worker this is', {
+      hint: "pass workerDevice, such as '/job:worker/task:1', or workerIndex, or use tf.device",
+    });
+  }
+
+  #localStep(name: string, device: string): Variable<'int64'> {
     return Variable.create<'int64'>({
       name: `${name}_local_step`,
       initialValue: () => fill([], Tensor.of(0n)),
       trainable: false,
       collections: [GraphKeys.localVariables],
-      ...(this.#workerDevice ? { device: this.#workerDevice } : {}),
+      ...(device && { device }),
     });
   }
 
   #chiefOps(
     shares: readonly Share[],
-    tokens: Output,
+    tokens: SyncTokens,
     globalStep: Variable<'int64'>,
     localStep: Variable,
   ): ChiefOps {
@@ -201,47 +222,32 @@ export class SyncReplicasOptimizer {
       ],
     );
     const update = this.#inner.applyGradients(averaged, { globalStep });
-    const enqueue = (count: number, step: Output) =>
-      count === 0
-        ? noOp()
-        : raw.queueEnqueueManyV2(tokens, [raw.fill(Tensor.of(Int32Array.of(count)), step)], {
-            name: 'hand_out',
-          });
-    const tokensPerStep = Math.max(this.#required, this.#replicas);
-    const sync = graph.controlDependencies([update], () =>
-      graph.colocateWith(globalStep.handle, () => {
-        const step = globalStep.read();
-        const moved = shares.map(({ variable, advance }) =>
-          graph.colocateWith(variable.handle, () => advance(step)),
-        );
-        return graph.controlDependencies(moved, () => enqueue(tokensPerStep, step));
-      }),
-    );
-    const onChief = (count: number) =>
-      graph.colocateWith(globalStep.handle, () => enqueue(count, globalStep.read()));
-    const restart = graph.colocateWith(globalStep.handle, () => {
-      const step = globalStep.read();
-      const clear = shares.map(({ variable, clear }) =>
-        graph.colocateWith(variable.handle, () => clear(step)),
+    const sync = graph.controlDependencies([update], () => {
+      const step = graph.colocateWith(globalStep.handle, () => globalStep.read());
+      const moved = shares.map(({ variable, advance }) =>
+        graph.colocateWith(variable.handle, () => advance(step)),
       );
-      // A worker with a token may add to every accumulator.
-      return graph.controlDependencies(clear, () => enqueue(tokensPerStep, step));
+      return graph.controlDependencies(moved, () => tokens.topUp());
     });
+    const step = graph.colocateWith(globalStep.handle, () => globalStep.read());
+    const clear = shares.map(({ variable, clear }) => graph.colocateWith(variable.handle, () => clear(step)));
+    // A worker with a token may add to every accumulator.
+    const restart = graph.controlDependencies(clear, () => tokens.topUp());
     const started = graph.colocateWith(globalStep.handle, () =>
       raw.varHandleOp({ dtype: 'int64', shape: [], sharedName: STARTED }),
     );
     return {
       sync: group([sync]),
-      replaceToken: onChief(1),
-      initTokens: onChief(Math.max(0, this.#required - this.#replicas)),
-      release: onChief(this.#replicas),
+      tokens,
+      handOut: tokens.add(),
+      initTokens: tokens.addFirst(),
+      release: tokens.addOne(),
       wasStarted: graph.colocateWith(globalStep.handle, () => raw.varIsInitializedOp(started)),
       markStarted: graph.colocateWith(globalStep.handle, () => raw.assignVariableOp(started, Tensor.of(1n))),
       restart,
-      reset: group([
-        ...shares.map(({ variable, clear }) => graph.colocateWith(variable.handle, () => clear(first()))),
-        graph.colocateWith(globalStep.handle, () => emptied(tokens)),
-      ]),
+      reset: group(
+        shares.map(({ variable, clear }) => graph.colocateWith(variable.handle, () => clear(first()))),
+      ),
       setLocalStep: localStep.assign(globalStep.read()),
     };
   }
@@ -261,12 +267,6 @@ interface Share {
 const latest = () => Tensor.of(2n ** 62n);
 const first = () => Tensor.of(0n);
 const one = () => Tensor.of(1, { dtype: 'int32' });
-
-/** Dequeues all tokens. */
-function emptied(tokens: Output): Operation {
-  const [taken] = raw.queueDequeueManyV2(tokens, raw.queueSizeV2(tokens), { componentTypes: ['int64'] });
-  return group([(taken as Output).op]);
-}
 
 /** Adds a zero gradient first, because taking from an empty accumulator blocks. */
 function cleared(zero: Operation, take: () => Operation, setStep: () => Operation): Operation {

@@ -10,7 +10,6 @@ import { throwIfAborted } from '../async/deadline.js';
 import { crc32c } from '../bytes/crc32c.js';
 import { ShoalError } from '../errors/errors.js';
 import { cachedPart } from '../native/page-cache.js';
-import { lendingViews } from '../native/pressure.js';
 import { BLOCK_BYTES, giveBlock, isAligned, SECTOR, takeBlock } from '../store/disk/aligned.js';
 import { fillFrom } from '../store/disk/read-back.js';
 import { Tensor } from '../tensor/tensor.js';
@@ -80,7 +79,7 @@ export async function readPieces(
 ): Promise<Tensor[]> {
   const tensors: Tensor[] = [];
   try {
-    await lendingViews(() => readInto(tensors, files, pieces, signal));
+    await readInto(tensors, files, pieces, signal);
     return pieces.map((_, index) => tensors[index]!);
   } catch (error) {
     for (const tensor of tensors) tensor?.dispose();

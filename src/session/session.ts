@@ -20,7 +20,7 @@ import { type Fetches, type FetchPlan, type FetchResult, planFetches } from './f
 import { type Inline, inlineOf } from './inline.js';
 import { type Done, nativeCall } from './native-call.js';
 import { type Call, NativeRun } from './native-run.js';
-import { serverAtTarget, type TargetServer } from './targets.js';
+import { serverAtTarget, type TargetServer, type TargetSession } from './targets.js';
 
 export interface SessionOptions {
   /** The graph to run; default: the current graph. */
@@ -78,21 +78,28 @@ const GRACE_MS = 250;
 export class Session {
   readonly graph: Graph;
   readonly target: string;
-  readonly #handle: Handle;
+  /** TensorFlow's session, or one of the server that the target names. */
+  readonly #handle: Handle | Promise<TargetSession>;
   /** Native runs that have not returned, including abandoned ones: the session cannot be freed before. */
   readonly #inFlight = new Map<Promise<void>, string>();
   #closing: Promise<void> | undefined;
 
-  private constructor(graph: Graph, target: string, pointer: Pointer) {
+  private constructor(graph: Graph, target: string, native: Pointer | Promise<TargetSession>) {
     this.graph = graph;
     this.target = target;
-    this.#handle = new Handle('session', pointer, deleteSession);
+    this.#handle = native instanceof Promise ? native : new Handle('session', native, deleteSession);
   }
 
   /** Opens a session synchronously. For a remote target use `create`: a frozen peer can block the call. */
   static open(given: SessionOptions = {}): Session {
+    const graph = given.graph ?? currentGraph();
+    const own = clusterOf(given)?.openSession(graph, {});
+    if (own) {
+      // The first run reports a failure.
+      own.catch(() => {});
+      return new Session(graph, given.target ?? '', own);
+    }
     const options = overCluster(given);
-    const graph = options.graph ?? currentGraph();
     return withOptions(options, (native) => {
       const pointer = checked((status) => C().TF_NewSession(graph.pointer, native, status));
       return new Session(graph, options.target ?? '', pointer);
@@ -104,7 +111,10 @@ export class Session {
     given: SessionOptions & { readonly timeoutMs?: number; readonly signal?: AbortSignal } = {},
   ): Promise<Session> {
     const graph = given.graph ?? currentGraph();
-    await clusterOf(given)?.waitForPs(given);
+    const server = clusterOf(given);
+    await server?.waitForPs(given);
+    const own = await server?.openSession(graph, given);
+    if (own) return new Session(graph, given.target ?? '', Promise.resolve(own));
     const options = overCluster(given);
     const graphPointer = graph.pointer;
     const what = `Opening a session${options.target ? ` at ${options.target}` : ''}`;
@@ -174,6 +184,7 @@ export class Session {
 
   /** Runs the fetches and returns their values in the same nesting. */
   run<const F extends Fetches>(fetches: F, options: RunOptions = {}): Promise<FetchResult<F>> {
+    if (this.#handle instanceof Promise) return this.#handle.then((own) => own.run(fetches, options));
     try {
       const feeds = planFeeds(this.graph, options.feeds);
       const plan = planFetches(this.graph, fetches, outputsOf(feeds));
@@ -204,6 +215,7 @@ export class Session {
     fixed: Omit<RunOptions, 'feeds'> = {},
   ): Callable<F> {
     const plan = planFetches(this.graph, fetches, placeholders);
+    const isOwn = this.#handle instanceof Promise;
     const call = this.#prepare(plan, fixed.targets);
     const bind = (values: TensorLike[]): Feed[] => {
       if (values.length !== placeholders.length) {
@@ -213,7 +225,13 @@ export class Session {
     };
     const run = (...values: TensorLike[]) => {
       try {
-        return this.#start(call, plan, bind(values), fixed);
+        const feeds = bind(values);
+        return isOwn
+          ? this.run(fetches, {
+              ...fixed,
+              feeds: feeds.map(({ output, tensor }) => [output, tensor] as const),
+            })
+          : this.#start(call, plan, feeds, fixed);
       } catch (error) {
         return Promise.reject(error);
       }
@@ -324,6 +342,15 @@ export class Session {
 
   #pointer(): Pointer {
     if (this.#closing) throw closedError();
+    if (this.#handle instanceof Promise) {
+      throw new ShoalError(
+        'SHOAL_UNSUPPORTED',
+        'A session over a cluster has no synchronous runs and no devices',
+        {
+          hint: "Use run. With engine: 'grpc', sessions are TensorFlow's own.",
+        },
+      );
+    }
     return this.#handle.pointer;
   }
 
@@ -351,6 +378,10 @@ export class Session {
   }
 
   async #close(options: { readonly timeoutMs?: number }): Promise<void> {
+    if (this.#handle instanceof Promise) {
+      const own = await this.#handle.catch(() => undefined);
+      return own?.close(options);
+    }
     const what = 'Closing a session';
     let isReturned = false;
     const pointer = this.#handle.release();
@@ -392,7 +423,7 @@ export class Session {
   /** Frees the session synchronously, or like `close` if something is running. */
   dispose(): void {
     if (this.#closing) return;
-    if (this.#inFlight.size > 0) {
+    if (this.#handle instanceof Promise || this.#inFlight.size > 0) {
       // Callers that need to know about a failed close await `close`.
       this.close().catch(() => {});
       return;

@@ -3,10 +3,20 @@
  * (`tf.Session(server.target)`); a session on it spans the server's cluster.
  */
 import type { WaitOptions } from '../async/deadline.js';
+import type { Graph } from '../graph/graph.js';
 import type { ConfigProto } from '../proto/generated/config_pb.js';
+import type { Runner } from './runner.js';
+
+/** A session over a cluster that does not go through TensorFlow's servers. */
+export interface TargetSession extends Runner {
+  /** Cancels active runs. */
+  close(options?: { readonly timeoutMs?: number }): Promise<void>;
+}
 
 export interface TargetServer {
   readonly target: string;
+  /** Opens a session over the cluster. Undefined if TensorFlow opens it, with `sessionConfig`. */
+  openSession(graph: Graph, options: WaitOptions): Promise<TargetSession> | undefined;
   /** The session configuration for the current cluster; throws if a ps is missing. */
   sessionConfig(base?: ConfigProto): ConfigProto;
   /** Resolves when every ps is available. */

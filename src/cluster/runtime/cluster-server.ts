@@ -2,6 +2,8 @@
  * A task that computes: an engine together with the task's cluster membership. Its sessions are opened with
  * `session(graph)`, which always uses the current ps.
  */
+
+import type { WaitOptions } from '../../async/deadline.js';
 import type { Graph } from '../../graph/graph.js';
 import type { ConfigProto } from '../../proto/generated/config_pb.js';
 import { forgetTarget, registerTarget } from '../../session/targets.js';
@@ -18,7 +20,7 @@ import { TrainingEnd } from '../task/training-end.js';
 import type { WaitForOptions } from '../task/wait-for.js';
 import { ClusterSession, type ClusterSessionOptions } from './cluster-session.js';
 import { DirectEngine } from './direct-engine.js';
-import type { Engine } from './engine.js';
+import type { Engine, EngineSession } from './engine.js';
 import { GrpcEngine, startTensorFlow } from './grpc-engine.js';
 import { serveUntilOver } from './serve-until-over.js';
 
@@ -114,6 +116,13 @@ export class ClusterServer {
   async waitForPs({ timeoutMs = 120_000, signal, onProgress }: Partial<WaitForOptions> = {}): Promise<void> {
     await this.task.waitFor(this.psTasks, { timeoutMs, signal, onProgress });
     await Promise.all(this.psTasks.map((id) => this.engine.probe(this.task.member(id) as Member)));
+  }
+
+  /** Opens a session on `target` over the current ps, for programs that know the target only. @internal */
+  openSession(graph: Graph, options: WaitOptions): Promise<EngineSession> | undefined {
+    if (this.engine.kind === 'grpc') return undefined;
+    const ps = this.psTasks.flatMap((id) => this.task.member(id) ?? []);
+    return this.engine.openSession(graph, ps, options);
   }
 
   /** The configuration of a TensorFlow session over this task and the current ps. */

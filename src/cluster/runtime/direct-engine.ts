@@ -172,7 +172,7 @@ export class DirectEngine implements Engine {
 
   sessionConfig(): never {
     throw new ShoalError('SHOAL_UNSUPPORTED', 'The direct engine has no TensorFlow server', {
-      hint: 'Open the session with server.session(graph), or start the server with engine grpc.',
+      hint: 'Open a session on server.target, or start the server with engine grpc.',
     });
   }
 

@@ -6,6 +6,7 @@ import type { WaitOptions } from '../../async/deadline.js';
 import type { Graph } from '../../graph/graph.js';
 import type { ConfigProto } from '../../proto/generated/config_pb.js';
 import type { Runner } from '../../session/runner.js';
+import type { TargetSession } from '../../session/targets.js';
 import type { Member } from '../membership/types.js';
 import type { EngineKind } from '../spec/config.js';
 
@@ -14,10 +15,7 @@ export interface OpenSessionOptions extends WaitOptions {
 }
 
 /** A session over this task and the ps. */
-export interface EngineSession extends Runner {
-  /** Cancels active runs. */
-  close(options?: { readonly timeoutMs?: number }): Promise<void>;
-}
+export type EngineSession = TargetSession;
 
 /** A session of this process only, on the objects that this task holds. */
 export interface LocalSession {

@@ -7,9 +7,12 @@ import { backoffMs } from '../../async/backoff.js';
 import { sleep } from '../../async/deadline.js';
 import { firstLineOf, isShoalError } from '../../errors/errors.js';
 import type { SyncReplicasOptimizer } from '../../optimizers/sync-replicas.js';
+import type { Feeds } from '../../session/feeds.js';
 import type { Runner } from '../../session/runner.js';
 
 export interface StartSyncOptions {
+  /** The tokens of each worker; default: those of a complete cluster. */
+  readonly feeds?: Feeds;
   readonly signal?: AbortSignal;
   readonly log?: (line: string) => void;
 }
@@ -21,7 +24,7 @@ const RETRY = { baseMs: 200, maxMs: 2000 };
 export async function startSync(
   runner: Runner,
   optimizer: SyncReplicasOptimizer,
-  { signal, log }: StartSyncOptions = {},
+  { feeds, signal, log }: StartSyncOptions = {},
 ): Promise<void> {
   const { wasStarted, initTokensOp, restartOp, markStartedOp } = optimizer;
   const options = { timeoutMs: TIMEOUT_MS, ...(signal ? { signal } : {}) };
@@ -34,7 +37,7 @@ export async function startSync(
   log?.('synchronous training was started before: all workers compute the gradients of this step again');
   for (let attempt = 1; ; attempt++) {
     try {
-      await runner.run([restartOp], options);
+      await runner.run([restartOp], { ...options, ...(feeds && { feeds }) });
       return;
     } catch (error) {
       // The run of an earlier chief may still wait for gradients, and TensorFlow serves waiting runs in order.

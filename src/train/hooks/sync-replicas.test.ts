@@ -15,7 +15,8 @@ const STEPS = 6;
 const TARGETS = [1, 3];
 
 /** A replica that pulls `w` to its own target. */
-function replica(target: number) {
+function replica(index: number) {
+  const target = TARGETS[index] as number;
   const graph = new Graph();
   return graph.asDefault(() => {
     const globalStep = createGlobalStep();
@@ -23,6 +24,7 @@ function replica(target: number) {
     const loss = w.toOutput().sub(constant(target)).square();
     const optimizer = new SyncReplicasOptimizer(new GradientDescentOptimizer(0.1), {
       replicasToAggregate: 2,
+      workerIndex: index,
     });
     const trainOp = graph.nameScope(`replica_${target}`, () => optimizer.minimize(loss, { globalStep }));
     return { graph, w, optimizer, trainOp };
@@ -32,13 +34,8 @@ function replica(target: number) {
 describe('SyncReplicasHook', () => {
   it('trains like one process on the combined batch', async () => {
     const { target: master } = await TensorFlowServer.start({ host: '127.0.0.1', port: 0 });
-    let ready = 0;
-    let begin = () => {};
-    const begun = new Promise<void>((resolve) => {
-      begin = resolve;
-    });
     const train = async (index: number) => {
-      const { graph, optimizer, trainOp, w } = replica(TARGETS[index] as number);
+      const { graph, optimizer, trainOp, w } = replica(index);
       const isChief = index === 0;
       let steps = 0;
       const value = await MonitoredTrainingSession(
@@ -51,9 +48,6 @@ describe('SyncReplicasHook', () => {
           log: () => {},
         },
         async (session) => {
-          // Tokens belong to no worker: one that starts early could take both of the first step.
-          if (++ready === TARGETS.length) begin();
-          await begun;
           while (!session.shouldStop()) {
             await session.run(trainOp);
             steps += 1;

@@ -1,12 +1,16 @@
 /**
  * Synchronous training in a monitored session. Every worker starts at the step of the others. The chief applies the
- * gradients of the workers in the background, and issues one more token when a worker is lost.
+ * gradients of the workers in the background. While a worker is absent, the others compute its gradients.
  */
 import { sleep } from '../../async/deadline.js';
-import { parseTaskId } from '../../cluster/spec/task-id.js';
+import { isPresent } from '../../cluster/membership/types.js';
+import type { TaskId } from '../../cluster/spec/task-id.js';
+import type { ClusterTask } from '../../cluster/task/cluster-task.js';
 import { describeError } from '../../errors/errors.js';
 import type { Operation } from '../../graph/operation.js';
 import type { SyncReplicasOptimizer } from '../../optimizers/sync-replicas.js';
+import type { Feeds } from '../../session/feeds.js';
+import { Tensor } from '../../tensor/tensor.js';
 import type { Coordinator } from '../recovery/coordinator.js';
 import { isRecoverable } from '../recovery/recoverable-session.js';
 import type { TrainingRunner } from '../task/training-runner.js';
@@ -33,6 +37,8 @@ export class SyncReplicasHook extends SessionRunHook {
   readonly #signal: AbortSignal | undefined;
   #log: (line: string) => void;
   #isLeading = false;
+  /** The tokens of each worker for the current step. */
+  #handedOut: Int32Array = new Int32Array();
   #unsubscribe = () => {};
   readonly #over = new AbortController();
 
@@ -59,18 +65,32 @@ export class SyncReplicasHook extends SessionRunHook {
     const signal = this.#signal ? AbortSignal.any([coordinator.signal, this.#signal]) : coordinator.signal;
     await session.run(localStepInitOp, { timeoutMs: RUN_MS, signal });
     if (!this.#isChief) return;
-    await startSync(session, this.#optimizer, { signal, log: this.#log });
+    const tokens = new TokenShares(this.#optimizer, server?.task);
+    this.#handedOut = tokens.now();
+    await startSync(session, this.#optimizer, {
+      feeds: tokens.feeds(this.#handedOut),
+      signal,
+      log: this.#log,
+    });
     if (this.#isLeading) return;
     this.#isLeading = true;
-    const leading = this.#lead(session, AbortSignal.any([coordinator.signal, this.#over.signal]));
+    const leading = this.#lead(session, tokens, AbortSignal.any([coordinator.signal, this.#over.signal]));
     coordinator.register(leading, 'synchronous steps');
     service?.stopStepsBy(() => {
       this.#over.abort('training is over');
       return leading;
     });
     if (server) {
-      this.#unsubscribe = server.task.events.on('lost', ({ member }) => {
-        if (parseTaskId(member.task).job !== 'ps') this.#replaceToken(session, coordinator);
+      this.#unsubscribe = server.task.events.on('*', (event) => {
+        const isAway = event.type === 'lost' || event.type === 'left';
+        if (!isAway && event.type !== 'back') return;
+        const worker = this.#optimizer.workers.indexOf(event.member.task);
+        if (worker < 0) return;
+        const counts = isAway
+          ? tokens.instead(this.#handedOut, (i) => i === worker)
+          : // A run of its predecessor may still wait on the ps and take the first token.
+            this.#handedOut.map((_, i) => (i === worker ? 1 : 0));
+        this.#handOut(session, tokens.feeds(counts), coordinator);
       });
     }
   }
@@ -82,13 +102,21 @@ export class SyncReplicasHook extends SessionRunHook {
       await session.run(this.#optimizer.releaseOp, { timeoutMs: RUN_MS });
   }
 
-  async #lead(session: TrainingRunner, signal: AbortSignal): Promise<void> {
-    while (!signal.aborted) await this.#persist(session, this.#optimizer.syncOp, signal);
+  async #lead(session: TrainingRunner, tokens: TokenShares, signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      const counts = tokens.now();
+      await this.#persist(session, this.#optimizer.syncOp, tokens.feeds(counts), signal);
+      this.#handedOut = counts;
+      // The tokens of workers that were lost during the run.
+      const instead = tokens.instead(counts, (i) => tokens.isAbsent(i));
+      if (instead.some((count) => count > 0))
+        await this.#persist(session, this.#optimizer.handOutOp, tokens.feeds(instead), signal);
+    }
   }
 
   /** Runs an op once, and again after each loss that interrupted it. */
-  async #persist(session: TrainingRunner, op: Operation, signal: AbortSignal): Promise<void> {
-    const run = (signal: AbortSignal) => session.run(op, { signal });
+  async #persist(session: TrainingRunner, op: Operation, feeds: Feeds, signal: AbortSignal): Promise<void> {
+    const run = (signal: AbortSignal) => session.run(op, { feeds, signal });
     while (!signal.aborted) {
       try {
         // A run that waits for gradients during a loss would otherwise take those of the recovered cluster.
@@ -105,10 +133,46 @@ export class SyncReplicasHook extends SessionRunHook {
     }
   }
 
-  #replaceToken(session: TrainingRunner, { signal }: Coordinator): void {
-    this.#persist(session, this.#optimizer.replaceTokenOp, signal).catch((error: unknown) => {
+  #handOut(session: TrainingRunner, feeds: Feeds, { signal }: Coordinator): void {
+    this.#persist(session, this.#optimizer.handOutOp, feeds, signal).catch((error: unknown) => {
       if (!signal.aborted)
-        this.#log(`the token of a lost worker could not be replaced: ${describeError(error)}`);
+        this.#log(`the tokens of a lost worker could not be handed out: ${describeError(error)}`);
     });
+  }
+}
+
+/** Which worker gets how many tokens, by the workers that are present. */
+class TokenShares {
+  readonly #optimizer: SyncReplicasOptimizer;
+  readonly #task: ClusterTask | undefined;
+
+  constructor(optimizer: SyncReplicasOptimizer, task: ClusterTask | undefined) {
+    this.#optimizer = optimizer;
+    this.#task = task;
+  }
+
+  isAbsent(worker: number): boolean {
+    const id = this.#optimizer.workers[worker] as TaskId;
+    if (this.#task === undefined || id === this.#task.task) return false;
+    const status = this.#task.member(id)?.status;
+    return status === undefined || !isPresent(status);
+  }
+
+  /** The tokens of a step. */
+  now(): Int32Array {
+    return this.#optimizer.tokensFor(this.#optimizer.workers.map((_, i) => !this.isAbsent(i)));
+  }
+
+  /** The tokens that present workers get in place of absent ones that had some of `counts`. */
+  instead(counts: Int32Array, isAway: (worker: number) => boolean): Int32Array {
+    const missing = counts.reduce((sum, count, i) => (isAway(i) ? sum + count : sum), 0);
+    const present = [...counts.keys()].filter((i) => !isAway(i) && !this.isAbsent(i));
+    const instead = new Int32Array(counts.length);
+    for (let n = 0; n < missing; n++) instead[present[n % present.length] as number]! += 1;
+    return instead;
+  }
+
+  feeds(counts: Int32Array): Feeds {
+    return [[this.#optimizer.tokenCounts, Tensor.of(counts)]];
   }
 }
