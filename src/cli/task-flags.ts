@@ -17,7 +17,7 @@ export const TASK_FLAGS = {
   config: text('A JSON file with any of these settings', 'file'),
   clusterName: text('Tasks of clusters with different names refuse each other', 'name'),
   listen: text('Where the agent listens; default: its address in the cluster', 'address'),
-  engine: text('What executes steps: direct or grpc; default: that of the job, else grpc', 'engine'),
+  engine: text('What executes steps: direct or grpc; default: that of the job, else direct', 'engine'),
   tfPort: text('The port of the TensorFlow server, with engine grpc; default: any free port', 'port'),
   certs: text('The directory that `shoal certs` wrote; agents then use mutual TLS', 'dir'),
   clusterTokenFile: text('A file with the token that all tasks of the cluster share', 'file'),

@@ -1,7 +1,7 @@
 /** A job: a model, its input, how long to train. The same file runs in one process and on a cluster. */
 import { inspect } from 'node:util';
 import type { ConsistencyOption } from '../checkpoint/consistency.js';
-import type { EngineKind } from '../cluster/spec/config.js';
+import { DEFAULT_ENGINE, type EngineKind } from '../cluster/spec/config.js';
 import { invalid } from '../errors/errors.js';
 import type { Output, OutputLike } from '../graph/operation.js';
 import type { Dataset } from '../input/dataset/dataset.js';
@@ -236,7 +236,7 @@ export interface JobOptions<I = InputValues, O = JobOutputs, P = JobParams> {
   readonly callbacks?: JobCallbacks;
   /**
    * What executes steps on a cluster: `direct`, Shoal's own engine, or `grpc`, TensorFlow's servers. `--engine` and
-   * SHOAL_ENGINE override it. Default: grpc.
+   * SHOAL_ENGINE override it. Default: direct.
    */
   readonly engine?: EngineKind;
   /** The seed of the graph, the same on every task; default: none, random. */
@@ -298,7 +298,7 @@ export function defineJob<
     if (!['number', 'string', 'boolean'].includes(typeof value))
       throw invalid(`params.${param} of job '${name}' must be a number, a string or a boolean`);
   }
-  const { engine = 'grpc' } = options;
+  const { engine = DEFAULT_ENGINE } = options;
   if (engine !== 'direct' && engine !== 'grpc')
     throw invalid(`engine of job '${name}' must be 'direct' or 'grpc', it is ${JSON.stringify(engine)}`);
   checkCheckpoint(name, train.checkpoint);

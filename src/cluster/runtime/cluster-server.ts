@@ -10,7 +10,7 @@ import { forgetTarget, registerTarget } from '../../session/targets.js';
 import type { Log } from '../../text/log.js';
 import type { Member } from '../membership/types.js';
 import type { ClusterSpec } from '../spec/cluster-spec.js';
-import { type EngineKind, LOST_WORKER_MS } from '../spec/config.js';
+import { DEFAULT_ENGINE, type EngineKind, LOST_WORKER_MS } from '../spec/config.js';
 import { ownAddress } from '../spec/own-address.js';
 import { compareTasks, parseTaskId, type TaskId, trains } from '../spec/task-id.js';
 import { type ClusterTask, joinCluster } from '../task/cluster-task.js';
@@ -172,7 +172,7 @@ export class ClusterServer {
 export async function startParts({
   tfPort = 0,
   lostWorkerMs = LOST_WORKER_MS,
-  engine: kind = 'grpc',
+  engine: kind = DEFAULT_ENGINE,
   ...options
 }: ClusterServerOptions): Promise<ServerParts> {
   const { spec } = options;

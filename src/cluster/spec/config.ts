@@ -26,7 +26,7 @@ export type { Sourced } from './config-sources.js';
 /** What executes runs: Shoal's own engine, or TensorFlow's gRPC servers. */
 export type EngineKind = 'direct' | 'grpc';
 
-export const DEFAULT_ENGINE: EngineKind = 'grpc';
+export const DEFAULT_ENGINE: EngineKind = 'direct';
 
 /** The settings of cluster and local tasks. */
 export interface Settings {

@@ -41,8 +41,9 @@ export const taskCommand = command<TaskCommandFlags, [string], ShoalContext>({
       'Flags override the environment (TF_CONFIG, SHOAL_*), which overrides the config file. Without a cluster it\n' +
       'trains in this process alone. Arguments after -- are passed to the job in process.argv.\n' +
       '\n' +
-      'TensorFlow’s own port has no authentication: anyone who can reach it can run any code. On an address that\n' +
-      'other machines can reach, a task therefore starts only with --insecure-network or SHOAL_INSECURE_NETWORK=1.\n' +
+      'With --engine=grpc TensorFlow opens a port without authentication: anyone who can reach it can run any code. On\n' +
+      'an address that other machines can reach, such a task starts only with --insecure-network or\n' +
+      'SHOAL_INSECURE_NETWORK=1.\n' +
       '\n' +
       'One SIGINT or SIGTERM finishes the step, leaves the cluster and exits; a second one exits immediately.\n' +
       '\n' +
