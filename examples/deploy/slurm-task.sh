@@ -23,7 +23,7 @@ export TF_CONFIG="{
 
 # Node-local disk: nothing has to be shared, except the input files.
 while :; do
-  $SHOAL task job.ts --engine=direct --cluster_token_file="$HOME/token" --dir="${TMPDIR:-/tmp}/line/$type-$index"
+  $SHOAL task job.ts --cluster_token_file="$HOME/token" --dir="${TMPDIR:-/tmp}/line/$type-$index"
   code=$?
   case $code in 0 | 1 | 2 | 76 | 130) exit $code ;; esac
   sleep 5

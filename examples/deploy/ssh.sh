@@ -11,7 +11,7 @@ PROJECT=${PROJECT:-my-model} # on every host: the job and a file `token` with mo
 keep() {
   while :; do
     $SSH "${3%:*}" "cd $PROJECT && $SHOAL task job.ts --job_name=$1 --task_index=$2 \
-      --ps_hosts=$PS --worker_hosts=$WORKERS --engine=direct --cluster_token_file=token"
+      --ps_hosts=$PS --worker_hosts=$WORKERS --cluster_token_file=token"
     code=$?
     case $code in 0 | 1 | 2 | 76 | 130) return $code ;; esac
     sleep 5

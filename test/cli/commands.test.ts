@@ -109,7 +109,7 @@ describe('wrong input', () => {
   });
 
   test('an address that other machines reach is rejected with a reason and a hint', async () => {
-    const { stderr, code } = await runCommand('run', JOB, '--ps', '1', '--host', '10.0.0.1');
+    const { stderr, code } = await runCommand('run', JOB, '--ps', '1', '--host', '10.0.0.1', '--engine', 'grpc');
     expect(code).toBe(2);
     expect(stderr).toMatch(/--host 10\.0\.0\.1 is reachable from other machines[\s\S]*--insecure-network/);
   });
@@ -141,6 +141,7 @@ describe('wrong input', () => {
       '--task_index=0',
       '--ps_hosts=ps.example:2222',
       '--worker_hosts=w.example:2222',
+      '--engine=grpc',
     );
     expect(code).toBe(2);
     expect(stderr).toMatch(/\/job:ps\/task:0 at ps\.example:2222[\s\S]*SHOAL_INSECURE_NETWORK=1/);

@@ -57,7 +57,7 @@ const value = (families: ReadonlyMap<string, Family>, sample: string): number =>
 };
 
 test('steps, saves, leases and traffic are counted', async () => {
-  const run = startShoal(['run', 'job.ts', '--ps', '1', '--workers', '1', '--engine', 'direct'], {
+  const run = startShoal(['run', 'job.ts', '--ps', '1', '--workers', '1'], {
     cwd: scratch,
   });
   launcher = run;

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { sleep } from '../../src/async/deadline.js';
+import { DEFAULT_ENGINE } from '../../src/cluster/spec/config.js';
 import { writeIdRecords } from '../../src/input/testing/id-records.js';
 import { type TaskProcess, TaskProcesses } from './processes.js';
 
@@ -131,7 +132,7 @@ describe.each(ENGINES)('engine %s: every record is applied once in each epoch', 
   });
 
   // The engine makes no difference to how files are divided.
-  test.runIf(engine === 'grpc')(
+  test.runIf(engine === DEFAULT_ENGINE)(
     'of a plain file dataset whose batch size does not divide the shards',
     {
       timeout: TIMEOUT,
@@ -200,7 +201,7 @@ describe.each(ENGINES)('engine %s: every record is applied once in each epoch', 
   );
 
   // monitored.test.ts replaces the chief on both engines.
-  test.runIf(engine === 'grpc')(
+  test.runIf(engine === DEFAULT_ENGINE)(
     'when the chief is lost: its successor and all tasks go back to a checkpoint',
     {
       timeout: TIMEOUT,

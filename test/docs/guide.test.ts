@@ -165,5 +165,5 @@ test('the unit of systemd and the configuration file describe a task', async () 
         .replaceAll('$' + '{TASK_INDEX}', '1'),
     );
   const found = JSON.parse(await command('config', ...config, '--json'));
-  expect(found).toMatchObject({ task: { value: '/job:worker/task:1' }, engine: { value: 'direct' } });
+  expect(found).toMatchObject({ task: { value: '/job:worker/task:1' }, cluster_name: { value: 'line' } });
 });
