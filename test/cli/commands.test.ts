@@ -109,7 +109,16 @@ describe('wrong input', () => {
   });
 
   test('an address that other machines reach is rejected with a reason and a hint', async () => {
-    const { stderr, code } = await runCommand('run', JOB, '--ps', '1', '--host', '10.0.0.1', '--engine', 'grpc');
+    const { stderr, code } = await runCommand(
+      'run',
+      JOB,
+      '--ps',
+      '1',
+      '--host',
+      '10.0.0.1',
+      '--engine',
+      'grpc',
+    );
     expect(code).toBe(2);
     expect(stderr).toMatch(/--host 10\.0\.0\.1 is reachable from other machines[\s\S]*--insecure-network/);
   });
