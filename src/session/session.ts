@@ -3,38 +3,33 @@
  * not block the event loop. A run that is abandoned (by timeout or signal) rejects immediately; the native call counts
  * as abandoned until it returns.
  */
-import { create, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
 import type { WaitOptions } from '../async/deadline.js';
 import { invalid, isShoalError, ShoalError } from '../errors/errors.js';
 import { currentGraph, type Graph } from '../graph/graph.js';
 import type { Operation, Output } from '../graph/operation.js';
 import { newBuffer, packOutputs, takeBuffer } from '../native/buffer.js';
 import type { Pointer } from '../native/c-api.js';
-import { countHandle, Handle } from '../native/handle.js';
+import { Handle } from '../native/handle.js';
 import { C } from '../native/library.js';
 import { checked, giveStatus, statusError, takeStatus } from '../native/status.js';
-import { ConfigProtoSchema, type RunMetadata } from '../proto/generated/config_pb.js';
+import type { RunMetadata } from '../proto/generated/config_pb.js';
 import { Tensor, type TensorLike } from '../tensor/tensor.js';
 import { type Feed, type Feeds, feed, planFeeds } from './feeds.js';
 import { type Fetches, type FetchPlan, type FetchResult, planFetches } from './fetches.js';
 import { type Inline, inlineOf } from './inline.js';
 import { type Done, nativeCall } from './native-call.js';
 import { type Call, NativeRun } from './native-run.js';
-import { serverAtTarget, type TargetServer, type TargetSession } from './targets.js';
+import {
+  clusterOf,
+  freeOptions,
+  newOptions,
+  overCluster,
+  type SessionOptions,
+  withOptions,
+} from './session-options.js';
+import type { TargetSession } from './targets.js';
 
-export interface SessionOptions {
-  /** The graph to run; default: the current graph. */
-  readonly graph?: Graph;
-  /** A server's address (`grpc://host:port`). Default: this process. */
-  readonly target?: string;
-  /** The configuration of the session; default: TensorFlow's. */
-  readonly config?: MessageInitShape<typeof ConfigProtoSchema>;
-  /**
-   * false: if the target is a server of this process, use only that server, without its cluster. Default: its cluster
-   * is used.
-   */
-  readonly cluster?: false;
-}
+export type { SessionOptions } from './session-options.js';
 
 export interface RunOptions {
   /** The values of placeholders and other tensors; default: none. */
@@ -458,47 +453,6 @@ function describeRun(call: Call, plan: FetchPlan): string {
 /** TensorFlow ends the run at `timeoutMs` if it can; the outer deadline is slightly later. */
 function withGrace({ timeoutMs, signal }: RunOptions): WaitOptions {
   return { timeoutMs: timeoutMs === undefined ? undefined : timeoutMs + GRACE_MS, signal };
-}
-
-/** The server of this process whose cluster the session spans; undefined if its config names a cluster. */
-const clusterOf = ({ target, config, cluster }: SessionOptions): TargetServer | undefined =>
-  cluster === false || config?.clusterDef ? undefined : serverAtTarget(target);
-
-function overCluster<O extends SessionOptions>(options: O): O {
-  const server = clusterOf(options);
-  if (!server) return options;
-  const base = options.config && create(ConfigProtoSchema, options.config);
-  return { ...options, config: server.sessionConfig(base) };
-}
-
-function newOptions({ target, config }: SessionOptions): Pointer {
-  const native = C().TF_NewSessionOptions();
-  countHandle('options', 1);
-  try {
-    if (target) C().TF_SetTarget(native, target);
-    if (config) {
-      const bytes = toBinary(ConfigProtoSchema, create(ConfigProtoSchema, config));
-      checked((status) => C().TF_SetConfig(native, bytes, bytes.length, status));
-    }
-    return native;
-  } catch (error) {
-    freeOptions(native);
-    throw error;
-  }
-}
-
-function freeOptions(native: Pointer): void {
-  C().TF_DeleteSessionOptions(native);
-  countHandle('options', -1);
-}
-
-function withOptions<T>(options: SessionOptions, f: (native: Pointer) => T): T {
-  const native = newOptions(options);
-  try {
-    return f(native);
-  } finally {
-    freeOptions(native);
-  }
 }
 
 function deleteSession(pointer: Pointer): void {

@@ -1,7 +1,7 @@
 /** An idle worker that closes its session on SIGUSR2, and logs when it is closed. */
 import { once } from 'node:events';
 import { ClusterServer } from '../../../src/cluster/runtime/cluster-server.js';
-import { resolveConfig } from '../../../src/cluster/spec/config.js';
+import { engineOf, resolveConfig } from '../../../src/cluster/spec/config.js';
 import { replicaDeviceSetter } from '../../../src/cluster/spec/device-setter.js';
 import { Graph, tf } from '../../../src/index.js';
 
@@ -11,6 +11,7 @@ const server = await ClusterServer.create({
   spec: config.spec,
   self: config.task,
   security: { kind: 'none' },
+  engine: engineOf(config),
 });
 const graph = new Graph();
 const device = replicaDeviceSetter({ psTasks: 1, workerDevice: config.task });

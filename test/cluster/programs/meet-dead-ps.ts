@@ -4,7 +4,7 @@
  */
 import { sleep } from '../../../src/async/deadline.js';
 import { ClusterServer } from '../../../src/cluster/runtime/cluster-server.js';
-import { resolveConfig } from '../../../src/cluster/spec/config.js';
+import { engineOf, resolveConfig } from '../../../src/cluster/spec/config.js';
 import { replicaDeviceSetter } from '../../../src/cluster/spec/device-setter.js';
 import { isShoalError } from '../../../src/errors/errors.js';
 import { Graph, tf } from '../../../src/index.js';
@@ -16,6 +16,7 @@ const server = await ClusterServer.create({
   spec: config.spec,
   self: config.task,
   security: { kind: 'none' },
+  engine: engineOf(config),
 });
 const graph = new Graph();
 const device = replicaDeviceSetter({ psTasks: 2, workerDevice: config.task });
