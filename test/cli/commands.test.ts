@@ -209,9 +209,11 @@ describe('certs', () => {
     expect((await runCommand('certs', 'issue', '/job:ps/task:1', '--dir', dir)).code).toBe(0);
     expect(readdirSync(dir).sort()).toEqual(['ca.crt', 'ca.key', 'ps-1.crt', 'ps-1.key']);
     for (const name of readdirSync(dir)) expect(statSync(join(dir, name)).mode & 0o077).toBe(0);
-    const again = await runCommand('certs', 'issue', '/job:ps/task:1', '--dir', dir);
-    expect(again.code).toBe(1);
-    expect(again.stderr).toContain('does not overwrite');
+    for (const again of [['init'], ['issue', '/job:ps/task:1']]) {
+      const { stderr, code } = await runCommand('certs', ...again, '--dir', dir);
+      expect(code).toBe(1);
+      expect(stderr).toMatch(/^SHOAL_ALREADY_EXISTS: .*\.key exists\n {2}hint: .*does not overwrite/);
+    }
   });
 
   test('a directory that cannot be created is an error without a stack', async () => {
