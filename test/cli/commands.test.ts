@@ -1,4 +1,5 @@
 /** The output of the commands for valid and invalid input, without separate processes. */
+import { EventEmitter } from 'node:events';
 import { mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -6,8 +7,10 @@ import { fileURLToPath } from 'node:url';
 import { proposeCompletions } from '@stricli/core';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { application } from '../../src/cli/application.js';
+import { closedOutput, isReaderGone } from '../../src/cli/closed-output.js';
 import { cleanStack, describeFailure, exitCodeOfFailure } from '../../src/cli/failure.js';
 import { findCluster } from '../../src/cli/job/find-cluster.js';
+import { runShoal } from '../../src/cli/main.js';
 import { refuseOpenHost } from '../../src/cluster/spec/address-rules.js';
 import { ShoalError } from '../../src/errors/errors.js';
 import { EXIT } from '../../src/errors/exit-codes.js';
@@ -104,7 +107,7 @@ describe('wrong input', () => {
     ['days out of range', ['certs', 'init', '--days', '0'], 'from 1 to 36500'],
   ])('%s is rejected with a reason', async (_, args, reason) => {
     const { stderr, code } = await runCommand(...args);
-    expect(code).toBeLessThan(0);
+    expect(code).toBe(EXIT.usage);
     expect(stderr).toContain(reason);
   });
 
@@ -175,6 +178,17 @@ describe('wrong input', () => {
     ].join('\n');
     expect(cleanStack(error)).toBe('Error: mine\n    at model (/home/me/job.ts:3:7)');
   });
+});
+
+test('a command that runs until Ctrl-C ends quietly when nobody reads its output', async () => {
+  const stdout = new EventEmitter();
+  const closed = closedOutput([stdout]);
+  const error = Object.assign(new Error('write EPIPE'), { code: 'EPIPE' });
+  stdout.emit('error', error);
+  const { output, process } = context();
+  await runShoal(['status', '--watch'], process as never, closed);
+  expect({ ...output, code: process.exitCode }).toEqual({ stdout: '', stderr: '', code: 0 });
+  expect(isReaderGone(closed.reason)).toBe(true);
 });
 
 describe('config', () => {

@@ -49,7 +49,7 @@ export async function runJobCommand(this: ShoalContext, flags: RunFlags, file: s
     for (const line of finished) logAs('shoal')(line);
     return;
   }
-  const signals = stopSignals();
+  const signals = stopSignals(this.outputClosed);
   try {
     if (flags.ps === undefined && flags.workers === undefined) {
       if (flags.evaluator)
@@ -64,7 +64,6 @@ export async function runJobCommand(this: ShoalContext, flags: RunFlags, file: s
       });
       return;
     }
-    const broken = brokenPipe();
     process.exitCode = await runLocalCluster({
       name: job.name,
       ps: flags.ps ?? 1,
@@ -79,7 +78,7 @@ export async function runJobCommand(this: ShoalContext, flags: RunFlags, file: s
       env: { ...env, SHOAL_LOG_LEVEL: logLevel },
       logLevel,
       screen,
-      stop: AbortSignal.any([signals.stop, broken]),
+      stop: signals.stop,
       kill: signals.kill,
       maxRestarts: flags.restart ? flags.maxRestarts : 0,
       wipe: flags.wipe,
@@ -131,13 +130,4 @@ function environment(flags: RunFlags, job: JobDefinition): Readonly<Record<strin
     ...(deadAfterMs !== undefined && { SHOAL_DEAD_AFTER_MS: deadAfterMs }),
     ...(insecureNetwork && { SHOAL_INSECURE_NETWORK: '1' }),
   };
-}
-
-/** Aborts when the output is closed, as in `shoal run … | head`. */
-function brokenPipe(): AbortSignal {
-  const broken = new AbortController();
-  for (const stream of [process.stdout, process.stderr]) {
-    stream.on('error', () => broken.abort('SIGPIPE'));
-  }
-  return broken.signal;
 }

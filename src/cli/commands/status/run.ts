@@ -24,7 +24,7 @@ export async function runStatus(this: ShoalContext, flags: StatusFlags): Promise
     stdout.write(`${json ? JSON.stringify(status, null, 2) : describeStatus(status, { verbose })}\n`);
     return;
   }
-  const signals = stopSignals();
+  const signals = stopSignals(this.outputClosed);
   const isScreen = process.stdout.isTTY === true && !json;
   if (isScreen) stdout.write(CLEAR_SCREEN);
   let wasFound = false;
