@@ -1,7 +1,7 @@
 /** Runs the command line: parses the arguments, loads the requested command, sets the exit code. */
 import { run, type StricliProcess } from '@stricli/core';
 import { EXIT } from '../errors/exit-codes.js';
-import { application } from './application.js';
+import { application, jsonApplication } from './application.js';
 import { closedOutput, isReaderGone } from './closed-output.js';
 import { type ShoalContext, splitArguments } from './context.js';
 import { describeFailure } from './failure.js';
@@ -23,7 +23,7 @@ export async function runShoal(
 ): Promise<void> {
   const { own, rest } = splitArguments(args);
   const context: ShoalContext = { process, rest, outputClosed };
-  await run(application, own, context);
+  await run(own.includes('--json') ? jsonApplication : application, own, context);
   // The parser's own exit codes for a wrong command line are negative.
   if (typeof process.exitCode === 'number' && process.exitCode < 0) process.exitCode = EXIT.usage;
 }

@@ -8,9 +8,10 @@ import { proposeCompletions } from '@stricli/core';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { application } from '../../src/cli/application.js';
 import { closedOutput, isReaderGone } from '../../src/cli/closed-output.js';
-import { cleanStack, describeFailure, exitCodeOfFailure } from '../../src/cli/failure.js';
+import { cleanStack, describeFailure, describeFailureAsJson, exitCodeOfFailure } from '../../src/cli/failure.js';
 import { findCluster } from '../../src/cli/job/find-cluster.js';
 import { runShoal } from '../../src/cli/main.js';
+import { userFrameOf } from '../../src/cli/user-frame.js';
 import { refuseOpenHost } from '../../src/cluster/spec/address-rules.js';
 import { ShoalError } from '../../src/errors/errors.js';
 import { EXIT } from '../../src/errors/exit-codes.js';
@@ -108,7 +109,51 @@ describe('wrong input', () => {
   ])('%s is rejected with a reason', async (_, args, reason) => {
     const { stderr, code } = await runCommand(...args);
     expect(code).toBe(EXIT.usage);
+    expect(stderr).toMatch(/^SHOAL_INVALID_ARGUMENT: /);
     expect(stderr).toContain(reason);
+  });
+
+  test.each([
+    ['an unknown command', ['rnu'], 'did you mean `run`'],
+    ['an unknown flag', ['run', 'job.ts', '--worker', '3'], 'did you mean --workers'],
+    ['a missing argument', ['run'], 'Expected argument for job.ts'],
+    ['an invalid number', ['run', 'job.ts', '--ps', 'two'], 'Failed to parse "two" for ps'],
+  ])('%s is reported as JSON with --json', async (_, args, reason) => {
+    const { stderr, code } = await runCommand(...args, '--json');
+    expect(code).toBe(EXIT.usage);
+    expect(JSON.parse(stderr)).toEqual({
+      level: 'error',
+      code: 'SHOAL_INVALID_ARGUMENT',
+      message: expect.stringContaining(reason),
+    });
+  });
+
+  test('with --json the error of a command is JSON with its code and hint', async () => {
+    const { stderr, code } = await runCommand('run', join(scratch, 'none.ts'), '--json');
+    expect(code).toBe(EXIT.usage);
+    expect(JSON.parse(stderr)).toEqual({
+      level: 'error',
+      code: 'SHOAL_NOT_FOUND',
+      message: `there is no job file ${scratch}/none.ts`,
+      hint: expect.stringContaining('defineJob'),
+    });
+  });
+
+  test('an error shows the first line of the user’s program in its stack, once', () => {
+    const error = new ShoalError('SHOAL_INVALID_ARGUMENT', 'shapes differ', { hint: 'reshape' });
+    error.stack = [
+      'ShoalError: shapes differ',
+      `    at matMul (${fileURLToPath(new URL('../../src/ops/math.ts', import.meta.url))}:1:1)`,
+      '    at f (file:///home/me/node_modules/other/index.js:1:1)',
+      '    at Object.model (file:///home/me/my%20jobs/job.ts:3:7)',
+      '    at main (file:///home/me/main.ts:1:1)',
+    ].join('\n');
+    expect(describeFailure(error)).toBe(
+      'SHOAL_INVALID_ARGUMENT: shapes differ\n  at /home/me/my jobs/job.ts:3:7\n  hint: reshape',
+    );
+    expect(JSON.parse(describeFailureAsJson(error))).toMatchObject({ at: '/home/me/my jobs/job.ts:3:7' });
+    expect(userFrameOf(error, '/home/me')).toBe('my jobs/job.ts:3:7');
+    expect(userFrameOf(new Error('outer', { cause: error }), '/home/me')).toMatch(/commands\.test\.ts/);
   });
 
   test('an address that other machines reach is rejected with a reason and a hint', async () => {

@@ -1,0 +1,26 @@
+/** Where in the user's program an error arose. */
+import { relative } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const PACKAGE = fileURLToPath(new URL('../../', import.meta.url));
+const FRAME = /^ {4}at (?:.*\()?(?:async )?(file:\/\/)?(\/[^?]*?)(?:\?[^:]*)?:(\d+):(\d+)\)?$/;
+
+/**
+ * The first stack frame of an error, or of its causes, that is neither in Shoal nor in another package, as
+ * `file:line:column`; undefined if there is none.
+ */
+export function userFrameOf(error: unknown, directory = process.cwd()): string | undefined {
+  if (!(error instanceof Error)) return undefined;
+  for (const frame of (error.stack ?? '').split('\n')) {
+    const [, scheme, place = '', line, column] = FRAME.exec(frame) ?? [];
+    const path = scheme === undefined ? place : decodeURIComponent(place);
+    if (path === '' || isOfPackage(path)) continue;
+    const short = relative(directory, path);
+    return `${short.startsWith('..') ? path : short}:${line}:${column}`;
+  }
+  return userFrameOf(error.cause, directory);
+}
+
+const isOfPackage = (path: string): boolean =>
+  path.includes('/node_modules/') ||
+  ['src/', 'dist/', 'bin/'].some((own) => path.startsWith(`${PACKAGE}${own}`));
