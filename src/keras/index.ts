@@ -32,4 +32,4 @@ export {
   type ModelOutputs,
   Sequential,
 } from './model.js';
-export type { ProgressOutput } from './progress-line.js';
+export type { ProgressOutput } from '../text/progress-line.js';

@@ -2,7 +2,7 @@
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { described } from '../../test/described.js';
 import { fromTensorSlices } from '../input/dataset/sources.js';
 import { defineJob } from '../job/define-job.js';
@@ -102,14 +102,16 @@ describe('a model in one process', () => {
   });
 
   test('rewrites one line on a terminal', async () => {
+    vi.stubEnv('TERM', 'xterm');
     await using model = make();
     let text = '';
     const output = { isTTY: true, columns: 60, write: (part: string) => (text += part) };
     await model.fit(x, y, { batchSize: 10, output });
-    const lines = text.split('\r\u001b[K');
-    expect(lines[1]).toMatch(/^epoch 1\/1 ━·{19} 1\/20 · loss/);
+    const lines = text.split('\r\u001b[2K');
+    expect(lines[1]).toMatch(/^epoch 1\/1 █░{23} 1\/20 · loss/);
     expect(lines.at(-1)).toMatch(/^epoch 1\/1 · \d+\.\d s · loss [^\n]*\n$/);
     for (const line of lines) expect(line.length).toBeLessThan(61);
+    vi.unstubAllEnvs();
   });
 
   test('describes its layers', () => {
