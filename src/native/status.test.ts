@@ -46,6 +46,13 @@ describe('details parsed from a message', () => {
       'UNAVAILABLE: the connection to another task was lost (reported by /job:ps/task:1)',
     ],
     [14, '=====\nCall failed\n=====', 'UNAVAILABLE: Call failed'],
+    [
+      14,
+      'UNAVAILABLE: From /job:worker/replica:0/task:0:\nUNAVAILABLE: Socket closed',
+      'UNAVAILABLE: Socket closed (reported by /job:worker/task:0)',
+    ],
+    [14, 'UNAVAILABLE: ', 'UNAVAILABLE: the connection to another task was lost'],
+    [14, 'UNAVAILABLE: ABORTED: Socket closed', 'UNAVAILABLE: ABORTED: Socket closed'],
     [1, '', 'CANCELLED: TensorFlow reported no details'],
     [
       3,

@@ -53,7 +53,7 @@ export function statusError(status: Pointer, context: CallContext = {}): ShoalEr
 
 export function tensorFlowError(code: number, message: string, context: CallContext = {}): TensorFlowError {
   const name = (TF_CODE_NAMES[code] ?? 'UNKNOWN') as TfCodeName;
-  const text = describe(name, message.replace(/^[=\s]+/, '').trimEnd());
+  const text = describe(name, message.trimEnd());
   const device = /\/job:[\w-]+(?:\/replica:\d+)?\/task:\d+(?:\/device:\w+:\d+)?/.exec(message)?.[0];
   const task = device && /\/job:[\w-]+/.exec(device)?.[0] + (/\/task:\d+/.exec(device)?.[0] ?? '');
   return new TensorFlowError(name, text, {
@@ -66,7 +66,9 @@ export function tensorFlowError(code: number, message: string, context: CallCont
 
 /** Log lines show the first line of a message, which TensorFlow may leave empty, or fill with `===` or a task's name. */
 function describe(code: TfCodeName, message: string): string {
-  const [, from, rest = message] = /^From (\/job:\S+):\s*(.*)$/s.exec(message) ?? [];
+  const own = withoutCode(code, message);
+  const [, from, reported = own] = /^From (\/job:\S+):(.*)$/s.exec(own) ?? [];
+  const rest = withoutCode(code, reported);
   // The task that reported the error, which may be about another one.
   const source = from ? ` (reported by ${from.replace(/\/replica:\d+/, '')})` : '';
   if (rest === '' || rest.startsWith('Additional GRPC error')) {
@@ -76,6 +78,10 @@ function describe(code: TfCodeName, message: string): string {
   }
   return rest.replace(/^.*/, (line) => line + source);
 }
+
+/** A task that passes an error on writes its code before it, which the code of the status repeats. */
+const withoutCode = (code: TfCodeName, message: string): string =>
+  message.replace(new RegExp(`^([=\\s]|${code}:)+`), '');
 
 function opIn(message: string): string | undefined {
   const node = /\{\{node ([^}\s]+)\}\}/.exec(message) ?? /\[\[node ([^\s\]]+)/.exec(message);
