@@ -44,14 +44,15 @@ export async function runJobCommand(this: ShoalContext, flags: RunFlags, file: s
     const kept = startFresh(job, home);
     if (kept !== undefined) logAs('shoal')(`starting over; the former run is kept in ${kept}`);
   }
-  const finished = flags.fresh || flags.evaluator ? undefined : await describeFinished(job, home);
-  if (finished) {
-    for (const line of finished) logAs('shoal')(line);
-    return;
-  }
+  const isCluster = flags.ps !== undefined || flags.workers !== undefined;
+  const evaluator = isCluster && wantsEvaluator(flags, job);
+  const finished =
+    flags.fresh || flags.evaluator ? undefined : await describeFinished(job, { home, evaluator });
+  for (const line of finished?.lines ?? []) logAs('shoal')(line);
+  if (finished?.isComplete) return;
   const signals = stopSignals(this.outputClosed);
   try {
-    if (flags.ps === undefined && flags.workers === undefined) {
+    if (!isCluster) {
       if (flags.evaluator)
         throw noEvaluator('an evaluator is a task of a cluster', 'pass --ps and --workers as well');
       const { endProcess } = await import('../../job/end-process.js');
@@ -68,7 +69,7 @@ export async function runJobCommand(this: ShoalContext, flags: RunFlags, file: s
       name: job.name,
       ps: flags.ps ?? 1,
       workers: flags.workers ?? 1,
-      evaluator: wantsEvaluator(flags, job),
+      evaluator,
       dir: home,
       host: flags.host,
       entry: (taskDir) => ({
