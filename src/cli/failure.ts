@@ -13,9 +13,15 @@ export class UsageError extends ShoalError {}
 export function describeFailure(error: unknown): string {
   if (error instanceof ShoalError) {
     const at = userFrameOf(error);
-    return `${error.code}: ${error.message}${at ? `\n  at ${at}` : ''}${hintLineOf(error)}`;
+    return `${error.code}: ${ownMessage(error)}${at ? `\n  at ${at}` : ''}${hintLineOf(error)}`;
   }
   return error instanceof Error ? `${cleanStack(error)}${hintLineOf(error)}` : String(error);
+}
+
+/** The message without TensorFlow's name of the status, which is part of the code. */
+function ownMessage({ code, message }: ShoalError): string {
+  const status = `${code.replace(/^SHOAL_TF_/, '')}: `;
+  return message.startsWith(status) ? message.slice(status.length) : message;
 }
 
 /** The same as one line of JSON, for commands with --json. Fields without a value are left out. */
@@ -24,7 +30,7 @@ export function describeFailureAsJson(error: unknown): string {
   return JSON.stringify({
     level: 'error',
     code: isOwn ? error.code : undefined,
-    message: messageOf(error),
+    message: isOwn ? ownMessage(error) : messageOf(error),
     hint: hintOf(error),
     at: userFrameOf(error),
     stack: error instanceof Error && !isOwn ? cleanStack(error) : undefined,

@@ -13,7 +13,7 @@ import { findCluster } from '../../src/cli/job/find-cluster.js';
 import { runShoal } from '../../src/cli/main.js';
 import { userFrameOf } from '../../src/cli/user-frame.js';
 import { refuseOpenHost } from '../../src/cluster/spec/address-rules.js';
-import { ShoalError } from '../../src/errors/errors.js';
+import { ShoalError, TensorFlowError } from '../../src/errors/errors.js';
 import { EXIT } from '../../src/errors/exit-codes.js';
 import { writeClusterFile } from '../../src/job/launcher/cluster-file.js';
 import { described } from '../described.js';
@@ -210,6 +210,12 @@ describe('wrong input', () => {
     expect(describeFailure(new Error('mine', { cause }))).toMatch(
       /^Error: mine\n[\s\S]*\n {2}hint: set a port$/,
     );
+  });
+
+  test('an error of TensorFlow shows its status once', () => {
+    const error = new TensorFlowError('UNAVAILABLE', 'Socket closed');
+    error.stack = '';
+    expect(describeFailure(error)).toBe('SHOAL_TF_UNAVAILABLE: Socket closed');
   });
 
   test('a stack shows only frames of the program', () => {
