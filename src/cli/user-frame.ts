@@ -14,13 +14,14 @@ export function userFrameOf(error: unknown, directory = process.cwd()): string |
   for (const frame of (error.stack ?? '').split('\n')) {
     const [, scheme, place = '', line, column] = FRAME.exec(frame) ?? [];
     const path = scheme === undefined ? place : decodeURIComponent(place);
-    if (path === '' || isOfPackage(path)) continue;
+    // What follows is the caller of the command line.
+    if (isIn(path, 'src/cli/', 'dist/cli/')) break;
+    if (path === '' || path.includes('/node_modules/') || isIn(path, 'src/', 'dist/')) continue;
     const short = relative(directory, path);
     return `${short.startsWith('..') ? path : short}:${line}:${column}`;
   }
   return userFrameOf(error.cause, directory);
 }
 
-const isOfPackage = (path: string): boolean =>
-  path.includes('/node_modules/') ||
-  ['src/', 'dist/', 'bin/'].some((own) => path.startsWith(`${PACKAGE}${own}`));
+const isIn = (path: string, ...directories: readonly string[]): boolean =>
+  directories.some((directory) => path.startsWith(`${PACKAGE}${directory}`));

@@ -217,7 +217,9 @@ test('unknown options are errors', async () => {
   await expect(model.fit([[1]], [1], options)).rejects.toThrow(
     described(/fit has an unknown option 'batch_size'\n.*batchSize/s),
   );
-  await expect(model.evaluate([[1]], [1], options)).rejects.toThrow("evaluate has an unknown option 'batch_size'");
+  await expect(model.evaluate([[1]], [1], options)).rejects.toThrow(
+    "evaluate has an unknown option 'batch_size'",
+  );
   await expect(model.predict([[1]], options)).rejects.toThrow("predict has an unknown option 'batch_size'");
 });
 

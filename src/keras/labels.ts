@@ -6,7 +6,7 @@ import { asTensor } from './data.js';
 
 /** Throws unless all labels are integers in [0, classes); `classes` is null if their number is not known. */
 export function checkClasses(name: string, labels: Tensor, classes: number | null): void {
-  const { data } = asTensor(labels, 'float64');
+  const data = asTensor(labels, 'float64').data as Float64Array;
   const limit = classes ?? Number.POSITIVE_INFINITY;
   const at = data.findIndex((label) => !Number.isInteger(label) || label < 0 || label >= limit);
   if (at < 0) return;

@@ -209,7 +209,12 @@ export class Model implements AsyncDisposable {
   }
 }
 
-function checkLabels({ takesClasses }: Compiled, name: string, rows: Rows, { prediction }: ModelSession): void {
+function checkLabels(
+  { takesClasses }: Compiled,
+  name: string,
+  rows: Rows,
+  { prediction }: ModelSession,
+): void {
   if (takesClasses) checkClasses(name, rows.tensors.y as Tensor, prediction.shape?.at(-1) ?? null);
 }
 

@@ -8,7 +8,12 @@ import { proposeCompletions } from '@stricli/core';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { application } from '../../src/cli/application.js';
 import { closedOutput, isReaderGone } from '../../src/cli/closed-output.js';
-import { cleanStack, describeFailure, describeFailureAsJson, exitCodeOfFailure } from '../../src/cli/failure.js';
+import {
+  cleanStack,
+  describeFailure,
+  describeFailureAsJson,
+  exitCodeOfFailure,
+} from '../../src/cli/failure.js';
 import { findCluster } from '../../src/cli/job/find-cluster.js';
 import { runShoal } from '../../src/cli/main.js';
 import { userFrameOf } from '../../src/cli/user-frame.js';

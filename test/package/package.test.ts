@@ -62,7 +62,9 @@ test('the links of every shipped page lead to shipped files', () => {
   const pages = readdirSync(root, { recursive: true, encoding: 'utf8' }).filter(
     (path) => path.endsWith('.md') && !path.includes('node_modules/'),
   );
-  expect(pages).toEqual(expect.arrayContaining(['README.md', 'docs/guide/README.md', 'docs/ports/softmax.md']));
+  expect(pages).toEqual(
+    expect.arrayContaining(['README.md', 'docs/guide/README.md', 'docs/ports/softmax.md']),
+  );
   const missing = pages.flatMap((page) =>
     relativeLinks(readFileSync(join(root, page), 'utf8'))
       .map((target) => join(dirname(page), target.split('#', 1)[0] as string))
