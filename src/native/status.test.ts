@@ -63,6 +63,26 @@ describe('details parsed from a message', () => {
     expect(firstLineOf(tensorFlowError(code, text))).toBe(line);
   });
 
+  test('an error that several tasks passed on is shown once', () => {
+    const label = 'Received a label value of 12\n\t [[{{node loss}}]]';
+    const grpc =
+      'Additional GRPC error information from remote target /job:worker/replica:0/task:1 while calling RecvTensor:\n' +
+      ':UNKNOWN:Error received from peer  {grpc_message:"Received a label value of 12\\n\\t"}';
+    const text = [
+      '=====================',
+      `INVALID_ARGUMENT: From /job:worker/replica:0/task:1:\n${label}`,
+      `INVALID_ARGUMENT: From /job:ps/replica:0/task:1:\n${label}\n${grpc}\n\t [[pack]]`,
+      '=====================',
+    ].join('\n');
+    const line = 'INVALID_ARGUMENT: Received a label value of 12 (reported by /job:worker/task:1)';
+    expect(tensorFlowError(3, text).message).toBe(`${line}\n\t [[{{node loss}}]]`);
+    expect(tensorFlowError(3, `${label}\n${grpc}\n\t [[pack]]`).message).toBe(
+      `INVALID_ARGUMENT: ${label}\n\t [[pack]]`,
+    );
+    const other = 'INVALID_ARGUMENT: From /job:ps/replica:0/task:1:\nanother error';
+    expect(tensorFlowError(3, `${label}\n${other}`).message).toBe(`INVALID_ARGUMENT: ${label}\n${other}`);
+  });
+
   test('the op within a function, not the function', () => {
     expect(tensorFlowError(3, '{{function_node __inference_f_12}} {{node add}} failed').op).toBe('add');
   });

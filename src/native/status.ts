@@ -68,7 +68,7 @@ export function tensorFlowError(code: number, message: string, context: CallCont
 function describe(code: TfCodeName, message: string): string {
   const own = withoutCode(code, message);
   const [, from, reported = own] = /^From (\/job:\S+):(.*)$/s.exec(own) ?? [];
-  const rest = withoutCode(code, reported);
+  const rest = withoutRepeats(withoutCode(code, reported));
   // The task that reported the error, which may be about another one.
   const source = from ? ` (reported by ${from.replace(/\/replica:\d+/, '')})` : '';
   if (rest === '' || rest.startsWith('Additional GRPC error')) {
@@ -82,6 +82,16 @@ function describe(code: TfCodeName, message: string): string {
 /** A task that passes an error on writes its code before it, which the code of the status repeats. */
 const withoutCode = (code: TfCodeName, message: string): string =>
   message.replace(new RegExp(`^([=\\s]|${code}:)+`), '');
+
+/** Every task that an error passes through appends it to the message again: only the first is kept. */
+function withoutRepeats(message: string): string {
+  const [first = '', ...others] = message.replace(/\n=+$/, '').split(/\n(?=[A-Z_]+: From \/job:)/);
+  const line = first.split('\n', 1)[0] as string;
+  if (line === '' || line.startsWith('Additional GRPC error')) return message;
+  return [first, ...others.filter((other) => !other.includes(line))]
+    .join('\n')
+    .replace(/\nAdditional GRPC error information.*\n.*/g, (text) => (text.includes(line) ? '' : text));
+}
 
 function opIn(message: string): string | undefined {
   const node = /\{\{node ([^}\s]+)\}\}/.exec(message) ?? /\[\[node ([^\s\]]+)/.exec(message);
