@@ -1,5 +1,5 @@
 /** The command tree. Each command is declared in its own file; its implementation is loaded when it runs. */
-import { buildApplication, buildRouteMap, text_en } from '@stricli/core';
+import { type Application, buildApplication, buildRouteMap, text_en } from '@stricli/core';
 import { packageVersion } from '../files/package-version.js';
 import { certsCommands } from './commands/certs/command.js';
 import { checkpointCommands } from './commands/checkpoint/command.js';
@@ -14,7 +14,7 @@ import { setupCommand } from './commands/setup/command.js';
 import { statusCommand } from './commands/status/command.js';
 import { taskCommand } from './commands/task/command.js';
 import type { ShoalContext } from './context.js';
-import { describeFailure, exitCodeOfFailure } from './failure.js';
+import { describeFailure, describeFailureAsJson, exitCodeOfFailure, UsageError } from './failure.js';
 
 const routes = buildRouteMap<string, ShoalContext>({
   routes: {
@@ -51,27 +51,42 @@ const routes = buildRouteMap<string, ShoalContext>({
   },
 });
 
-export const application = buildApplication(routes, {
-  name: 'shoal',
-  versionInfo: {
-    getCurrentVersion: async () => packageVersion(),
-  },
-  scanner: {
-    caseStyle: 'allow-kebab-for-camel',
-    // The default of 7 suggests words that have nothing in common with the input.
-    distanceOptions: {
-      threshold: 3,
-      weights: { insertion: 1, deletion: 3, substitution: 2, transposition: 0 },
+function createApplication({ json }: { readonly json: boolean }): Application<ShoalContext> {
+  const describe = json ? describeFailureAsJson : describeFailure;
+  const describeMisuse = (message: string) => describe(new UsageError('SHOAL_INVALID_ARGUMENT', message));
+  return buildApplication(routes, {
+    name: 'shoal',
+    versionInfo: {
+      getCurrentVersion: async () => packageVersion(),
     },
-  },
-  documentation: { caseStyle: 'convert-camel-to-kebab', onlyRequiredInUsageLine: true },
-  localization: {
-    text: {
-      ...text_en,
-      exceptionWhileRunningCommand: describeFailure,
-      exceptionWhileLoadingCommandFunction: describeFailure,
-      commandErrorResult: describeFailure,
+    scanner: {
+      caseStyle: 'allow-kebab-for-camel',
+      // The default of 7 suggests words that have nothing in common with the input.
+      distanceOptions: {
+        threshold: 3,
+        weights: { insertion: 1, deletion: 3, substitution: 2, transposition: 0 },
+      },
     },
-  },
-  determineExitCode: exitCodeOfFailure,
-});
+    documentation: {
+      caseStyle: 'convert-camel-to-kebab',
+      onlyRequiredInUsageLine: true,
+      disableAnsiColor: json,
+    },
+    localization: {
+      text: {
+        ...text_en,
+        noCommandRegisteredForInput: (given) => describeMisuse(text_en.noCommandRegisteredForInput(given)),
+        exceptionWhileParsingArguments: (error, ansiColor) =>
+          describeMisuse(text_en.exceptionWhileParsingArguments(error, ansiColor)),
+        exceptionWhileRunningCommand: describe,
+        exceptionWhileLoadingCommandFunction: describe,
+        commandErrorResult: describe,
+      },
+    },
+    determineExitCode: exitCodeOfFailure,
+  });
+}
+
+export const application = createApplication({ json: false });
+/** Prints errors as JSON. */
+export const jsonApplication = createApplication({ json: true });

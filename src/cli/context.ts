@@ -5,6 +5,8 @@ export interface ShoalContext extends CommandContext {
   readonly process: StricliProcess;
   /** The arguments after `--`, for the user's program. */
   readonly rest: readonly string[];
+  /** Aborted when nobody reads the output any more. */
+  readonly outputClosed: AbortSignal;
 }
 
 /** The commands that accept arguments after `--`. */

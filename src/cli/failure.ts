@@ -1,14 +1,40 @@
 /** The message and the exit code of a command that failed. */
-import { describeError, hintLineOf, ShoalError } from '../errors/errors.js';
+import { hintLineOf, hintOf, messageOf, ShoalError } from '../errors/errors.js';
 import { EXIT, exitCodeOf } from '../errors/exit-codes.js';
+import { userFrameOf } from './user-frame.js';
 
 /** A mistake on the command line, whatever the error's code. */
 export class UsageError extends ShoalError {}
 
-/** Shoal's own errors have a complete message; for all others the stack is shown. */
+/**
+ * Shoal's own errors have a complete message, which is followed by the place in the user's program; for all others the
+ * stack is shown.
+ */
 export function describeFailure(error: unknown): string {
-  if (error instanceof ShoalError) return `${error.code}: ${describeError(error)}`;
+  if (error instanceof ShoalError) {
+    const at = userFrameOf(error);
+    return `${error.code}: ${ownMessage(error)}${at ? `\n  at ${at}` : ''}${hintLineOf(error)}`;
+  }
   return error instanceof Error ? `${cleanStack(error)}${hintLineOf(error)}` : String(error);
+}
+
+/** The message without TensorFlow's name of the status, which is part of the code. */
+function ownMessage({ code, message }: ShoalError): string {
+  const status = `${code.replace(/^SHOAL_TF_/, '')}: `;
+  return message.startsWith(status) ? message.slice(status.length) : message;
+}
+
+/** The same as one line of JSON, for commands with --json. Fields without a value are left out. */
+export function describeFailureAsJson(error: unknown): string {
+  const isOwn = error instanceof ShoalError;
+  return JSON.stringify({
+    level: 'error',
+    code: isOwn ? error.code : undefined,
+    message: isOwn ? ownMessage(error) : messageOf(error),
+    hint: hintOf(error),
+    at: userFrameOf(error),
+    stack: error instanceof Error && !isOwn ? cleanStack(error) : undefined,
+  });
 }
 
 export function exitCodeOfFailure(error: unknown): number {

@@ -21,6 +21,7 @@ import type { Server } from '../train/task/server.js';
 import { getOrCreateGlobalStep } from '../variables/global-step.js';
 import type { JobDefinition } from './define-job.js';
 import { BestExports } from './exporting.js';
+import { evaluationsIn } from './task-directory.js';
 import { modelInput } from './training-graph.js';
 import { unshardedInput } from './unsharded-input.js';
 
@@ -63,7 +64,7 @@ export async function evaluateJob(
     saver: new CheckpointSource({ store, namespace, log }),
     checkpointDir: 'checkpoints',
     evaluation,
-    outputDir: join(dir, 'eval'),
+    outputDir: evaluationsIn(dir),
     isOver: () => isTrainingOver(server, evaluated >= job.train.lastStep),
     onResults: async (results, step) => {
       evaluated = step;

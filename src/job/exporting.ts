@@ -3,7 +3,7 @@
  * model at the end and periodically; the evaluator exports checkpoints that are better than all earlier ones. Old
  * versions are removed.
  */
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { describeError, hintLineOf, invalid, isShoalError, messageOf } from '../errors/errors.js';
 import type { Graph } from '../graph/graph.js';
 import { SavedModelBuilder } from '../saved-model/builder.js';
@@ -33,8 +33,8 @@ import type { ExportOptions, JobDefinition } from './define-job.js';
 import type { LoopResult } from './job-result.js';
 import { Periodic } from './periodic.js';
 import { buildServingGraph } from './serving-graph.js';
+import { exportsIn } from './task-directory.js';
 
-const DIRECTORY = 'export';
 const BEST = 'best';
 const KEEP = 5;
 const READ_MS = 30_000;
@@ -116,7 +116,7 @@ export class JobExports {
     this.#job = job;
     this.#options = options;
     this.#parts = parts;
-    this.#directory = resolve(parts.dir, options.directory ?? DIRECTORY);
+    this.#directory = exportsIn(parts.dir, options.directory);
     const { everySecs, everySteps } = options;
     this.#periodic = new Periodic({ everySecs, everySteps, work: () => this.#exportOrLog() });
     checkServing(job, parts.session.graph);
@@ -221,7 +221,7 @@ export class BestExports {
     this.#job = job;
     this.#policy = policy;
     this.#session = parts.session;
-    this.#directory = join(resolve(parts.dir, job.export?.directory ?? DIRECTORY), BEST);
+    this.#directory = join(exportsIn(parts.dir, job.export?.directory), BEST);
     this.#log = parts.log;
     checkServing(job, parts.session.graph);
   }

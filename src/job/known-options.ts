@@ -12,7 +12,7 @@ import type {
 } from './define-job.js';
 
 /** The compiler checks that no name is missing. */
-type Names<T> = Readonly<Record<keyof T, true>>;
+export type Names<T> = Readonly<Record<keyof T, true>>;
 
 const JOB: Names<JobOptions> = {
   name: true,
@@ -76,16 +76,18 @@ const EXPORT: Names<ExportOptions> = {
 };
 const CALLBACKS: Names<JobCallbacks> = { onStep: true, onSave: true, onRecover: true, onEnd: true };
 
+/** Throws with the message of the first name that is not known. */
+export function checkNames(given: unknown, known: object, message: (name: string) => string): void {
+  if (typeof given !== 'object' || given === null) return;
+  const unknown = Object.keys(given).find((key) => !Object.hasOwn(known, key));
+  if (unknown === undefined) return;
+  throw invalid(message(unknown), { hint: `The options there are ${Object.keys(known).join(', ')}.` });
+}
+
 export function checkOptionNames(options: Pick<JobOptions, 'name'>): void {
   const { name, train, evaluate, export: exporting, callbacks } = options as JobOptions;
-  const check = (given: unknown, known: object, where: string): void => {
-    if (typeof given !== 'object' || given === null) return;
-    const unknown = Object.keys(given).find((key) => !Object.hasOwn(known, key));
-    if (unknown === undefined) return;
-    throw invalid(`Job '${name}' has an unknown option '${where}${unknown}'`, {
-      hint: `The options there are ${Object.keys(known).join(', ')}.`,
-    });
-  };
+  const check = (given: unknown, known: object, where: string): void =>
+    checkNames(given, known, (unknown) => `Job '${name}' has an unknown option '${where}${unknown}'`);
   check(options, JOB, '');
   check(train, TRAIN, 'train.');
   check(train?.checkpoint, CHECKPOINT, 'train.checkpoint.');

@@ -18,4 +18,10 @@ export const isTaskDirectory = (name: string): boolean => /^(chief|worker|ps|eva
 /** The directory of a process without a cluster. */
 export const localDirectory = (home: string): string => taskDirectory(home, 'worker', 0);
 
+/** The directory of the exports of a task; `directory` is that of the job's options. */
+export const exportsIn = (taskDir: string, directory = 'export'): string => resolve(taskDir, directory);
+
+/** The directory of the event files of an evaluator. */
+export const evaluationsIn = (taskDir: string): string => join(taskDir, 'eval');
+
 export const blobsIn = (taskDir: string): string => join(taskDir, 'blobs');

@@ -33,6 +33,8 @@ export interface CompileOptions {
 export interface Compiled {
   readonly optimizer: Optimizer;
   readonly loss: LossFunction;
+  /** Whether the labels are numbers of classes. */
+  readonly takesClasses: boolean;
   readonly metrics: Readonly<Record<string, MetricFunction>>;
 }
 
@@ -76,6 +78,7 @@ export function compiled({ optimizer, loss, metrics: given = {} }: CompileOption
   return {
     optimizer: optimizer instanceof Optimizer ? optimizer : named(OPTIMIZERS, optimizer, 'optimizer')(),
     loss: typeof loss === 'function' ? loss : named(LOSSES, loss, 'loss'),
+    takesClasses: loss === 'sparseCategoricalCrossentropy' || loss === sparseSoftmaxCrossEntropy,
     metrics: names
       ? Object.fromEntries(names.map((name) => [name, named(METRICS, name, 'metric')]))
       : (given as Readonly<Record<string, MetricFunction>>),

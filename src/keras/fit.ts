@@ -3,11 +3,11 @@ import { invalid, ShoalError } from '../errors/errors.js';
 import { checkFinite } from '../layers/finite.js';
 import { seededRandom } from '../tensor/seeded-random.js';
 import type { TensorLike } from '../tensor/tensor.js';
+import { ProgressLine, type ProgressOutput } from '../text/progress-line.js';
 import type { Results } from '../train/evaluation/evaluate.js';
 import type { FitCallback, FitControl, Logs } from './callbacks.js';
 import { batchesOf, type Examples, type Rows } from './data.js';
 import type { ModelSession, TrainingParts } from './model-session.js';
-import { ProgressLine, type ProgressOutput } from './progress-line.js';
 
 export interface FitOptions {
   /** Passes over the examples. Default: 1. */
@@ -56,7 +56,9 @@ export async function fitRows(
   checkCount('epochs', epochs);
   checkCount('batchSize', batchSize);
   const random = shuffle ? (seed === undefined ? Math.random : seededRandom(seed)) : undefined;
-  const progress = verbose ? new ProgressLine(output, epochs) : undefined;
+  let logs: Results = {};
+  const describe = (done: number, total: number) => [`${done}/${total}`, ...described(logs)].join(' · ');
+  const progress = verbose ? new ProgressLine(output, { describe }) : undefined;
   const total = rows.batchCount(batchSize);
   const history = new Map<string, number[]>();
   const completed: number[] = [];
@@ -68,15 +70,17 @@ export async function fitRows(
   };
   for (let epoch = 0; epoch < epochs && !isStopped; epoch++) {
     const begun = performance.now();
+    const title = `epoch ${epoch + 1}/${epochs}`;
+    progress?.label(title);
     await session.resetMetrics(training);
-    let logs: Results = {};
+    logs = {};
     let batch = 0;
     for (const feeds of batchesOf(rows, batchSize, random)) {
       if (signal?.aborted) throw new ShoalError('SHOAL_ABORTED', `fit was stopped in epoch ${epoch + 1}`);
       logs = await session.trainOn(training, feeds, signal);
       checkFinite(logs.loss ?? 0, { name: 'The loss', step: epoch * total + batch + 1 });
       batch += 1;
-      progress?.batch(epoch, batch, total, () => logs);
+      progress?.update(batch, total);
       for (const { onBatchEnd } of callbacks) await onBatchEnd?.(batch - 1, logs, control);
       if (isStopped) break;
     }
@@ -88,11 +92,15 @@ export async function fitRows(
       values.push(value);
       history.set(name, values);
     }
-    progress?.epoch(epoch, (performance.now() - begun) / 1000, all);
+    const secs = ((performance.now() - begun) / 1000).toFixed(1);
+    progress?.note([title, `${secs} s`, ...described(all)].join(' · '));
     for (const { onEpochEnd } of callbacks) await onEpochEnd?.(epoch, all, control);
   }
   return { epoch: completed, history: Object.fromEntries(history) };
 }
+
+const described = (logs: Logs): string[] =>
+  Object.entries(logs).map(([name, value]) => `${name} ${value.toPrecision(4)}`);
 
 const prefixed = (results: Results = {}): Logs =>
   Object.fromEntries(Object.entries(results).map(([name, value]) => [`val_${name}`, value]));

@@ -1,5 +1,7 @@
 /// <reference types="node" preserve="true" />
 /** `shoal/keras` and `tf.keras`: models of layers with `fit`, `evaluate` and `predict`, and the same models as jobs. */
+
+export type { ProgressOutput } from '../text/progress-line.js';
 export type { ActivationName } from './activations.js';
 export * as callbacks from './callbacks.js';
 export type {
@@ -32,4 +34,3 @@ export {
   type ModelOutputs,
   Sequential,
 } from './model.js';
-export type { ProgressOutput } from './progress-line.js';

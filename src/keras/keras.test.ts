@@ -2,7 +2,7 @@
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { described } from '../../test/described.js';
 import { fromTensorSlices } from '../input/dataset/sources.js';
 import { defineJob } from '../job/define-job.js';
@@ -102,14 +102,16 @@ describe('a model in one process', () => {
   });
 
   test('rewrites one line on a terminal', async () => {
+    vi.stubEnv('TERM', 'xterm');
     await using model = make();
     let text = '';
     const output = { isTTY: true, columns: 60, write: (part: string) => (text += part) };
     await model.fit(x, y, { batchSize: 10, output });
-    const lines = text.split('\r\u001b[K');
-    expect(lines[1]).toMatch(/^epoch 1\/1 ━·{19} 1\/20 · loss/);
+    const lines = text.split('\r\u001b[2K');
+    expect(lines[1]).toMatch(/^epoch 1\/1 █░{23} 1\/20 · loss/);
     expect(lines.at(-1)).toMatch(/^epoch 1\/1 · \d+\.\d s · loss [^\n]*\n$/);
     for (const line of lines) expect(line.length).toBeLessThan(61);
+    vi.unstubAllEnvs();
   });
 
   test('describes its layers', () => {
@@ -190,10 +192,50 @@ test.each([
   [
     'a summary without a shape',
     () => new Sequential([layers.dense(3)]).summary(),
-    /shape of the input is not known/,
+    /does not know the shape of its input yet\n.*keras\.Input/s,
   ],
 ] as const)('%s is an error', (_title, make, pattern) => {
   expect(make).toThrow(described(pattern));
+});
+
+test('a model that was built from data has a summary without Input', async () => {
+  await using model = new Sequential([layers.dense(2)]);
+  await model.predict([[1, 2, 3]]);
+  let text = '';
+  model.summary({ log: (given) => (text = given) });
+  expect(text).toMatch(/x \(input\) +\[\?, 3\] +0\ndense +\[\?, 2\] +8\n/);
+});
+
+test('unknown options are errors', async () => {
+  await using model = new Sequential([Input({ shape: [1] }), layers.dense(1)]);
+  const plan = { optimizer: 'sgd', loss: 'meanSquaredError' } as const;
+  expect(() => model.compile({ ...plan, metric: ['accuracy'] } as never)).toThrow(
+    described(/compile has an unknown option 'metric'\n.*optimizer, loss, metrics/s),
+  );
+  model.compile(plan);
+  const options = { batch_size: 2 } as never;
+  await expect(model.fit([[1]], [1], options)).rejects.toThrow(
+    described(/fit has an unknown option 'batch_size'\n.*batchSize/s),
+  );
+  await expect(model.evaluate([[1]], [1], options)).rejects.toThrow(
+    "evaluate has an unknown option 'batch_size'",
+  );
+  await expect(model.predict([[1]], options)).rejects.toThrow("predict has an unknown option 'batch_size'");
+});
+
+test.each([
+  ['a fraction', [0, 1.5, 2.5], 'y[1] is 1.5, but'],
+  ['a negative number', [[0], [1], [-1]], 'y[2][0] is -1, but'],
+  ['a class that the model does not have', Int32Array.of(0, 3, 1), 'y[1] is 3, but'],
+  ['not a number', [Number.NaN, 0, 0], 'y[0] is NaN, but'],
+])('a label that is %s is an error before training', async (_title, labels, message) => {
+  await using model = new Sequential([Input({ shape: [1] }), layers.dense(3, { activation: 'softmax' })]);
+  model.compile({ optimizer: 'sgd', loss: 'sparseCategoricalCrossentropy' });
+  const x = [[1], [2], [3]];
+  const range = 'the labels of this loss are the numbers of classes: integers from 0 to 2';
+  await expect(model.evaluate(x, labels)).rejects.toThrow(`${message} ${range}`);
+  const validationData = [x, labels] as const;
+  await expect(model.fit(x, [0, 1, 2], { validationData })).rejects.toThrow(`validationData: ${message}`);
 });
 
 test('fit rejects a model that is not compiled, and examples that do not fit', async () => {

@@ -18,6 +18,7 @@ import type { Compiled } from './compile.js';
 import type { Rows } from './data.js';
 import { metricsOf, modelParts, trainingParts } from './model-graph.js';
 import type { Network } from './network.js';
+import type { InputTypes } from './summary.js';
 
 type Named<T> = Readonly<Record<string, T>>;
 
@@ -33,8 +34,8 @@ export interface TrainingParts {
 
 export interface OpenSessionOptions {
   readonly seed?: number | undefined;
-  /** The examples, for inputs whose type is known only now. */
-  readonly examples: Named<Tensor>;
+  /** The types of the inputs. */
+  readonly types: InputTypes;
 }
 
 export class ModelSession implements AsyncDisposable {
@@ -70,7 +71,7 @@ export class ModelSession implements AsyncDisposable {
     this.#initialized = new Set(globalVariables(this.graph));
   }
 
-  static async open(network: Network, { seed, examples }: OpenSessionOptions): Promise<ModelSession> {
+  static async open(network: Network, { seed, types }: OpenSessionOptions): Promise<ModelSession> {
     const graph = new Graph();
     if (seed !== undefined) graph.seed = seed;
     const stop = new AbortController();
@@ -80,10 +81,7 @@ export class ModelSession implements AsyncDisposable {
     try {
       const { inputs, prediction, weights } = graph.asDefault(() => {
         const made = Object.fromEntries(
-          network.inputs.map(({ name, type = typeOf(examples[name]) }) => [
-            name,
-            placeholder({ ...type, name }),
-          ]),
+          Object.entries(types).map(([name, type]) => [name, placeholder({ ...type, name })]),
         );
         const result = network.build(made, { training: false });
         const own = globalVariables(graph);
@@ -223,11 +221,18 @@ async function release({
   }
 }
 
-/** The type of a placeholder for rows of a tensor. */
-function typeOf(tensor: Tensor | undefined) {
-  if (!tensor)
+/** The types of a model's inputs: those that are declared, others from examples. */
+export function inputTypes({ inputs }: Network, examples: Named<Tensor> = {}): InputTypes {
+  const entries = inputs.map(({ name, type }) => {
+    const example = examples[name];
+    if (type) return [name, type] as const;
+    if (example) return [name, typeOf(example)] as const;
     throw invalid('The model does not know the shape of its input yet', {
       hint: 'Begin the layers with tf.keras.Input({ shape: [784] }), or call fit first.',
     });
-  return { dtype: tensor.dtype, shape: [null, ...tensor.shape.slice(1)] };
+  });
+  return Object.fromEntries(entries);
 }
+
+/** The type of a placeholder for rows of a tensor. */
+const typeOf = ({ dtype, shape }: Tensor) => ({ dtype, shape: [null, ...shape.slice(1)] });

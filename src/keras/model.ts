@@ -11,11 +11,13 @@ import type { Results } from '../train/evaluation/evaluate.js';
 import { type Compiled, type CompileOptions, compiled } from './compile.js';
 import { asTensor, batchesOf, type Examples, namedExamples, Rows } from './data.js';
 import { BATCH_SIZE, checkCount, type FitOptions, fitRows, type History } from './fit.js';
+import { checkOptions } from './known-options.js';
+import { checkClasses } from './labels.js';
 import { Layer, SymbolicTensor } from './layer.js';
 import { metricsOf, modelParts, trainingParts } from './model-graph.js';
-import { ModelSession } from './model-session.js';
+import { inputTypes, ModelSession } from './model-session.js';
 import { Network } from './network.js';
-import { describeNetwork } from './summary.js';
+import { describeNetwork, type InputTypes } from './summary.js';
 
 export interface ModelOptions {
   /** The seed of initial values and of dropout; default: none, random. */
@@ -46,7 +48,8 @@ export class Model implements AsyncDisposable {
   readonly #network: Network;
   readonly #options: ModelOptions;
   #compiled: Compiled | undefined;
-  #opening: Promise<ModelSession> | undefined;
+  /** Set when the model is built. */
+  #opened: { readonly types: InputTypes; readonly session: Promise<ModelSession> } | undefined;
 
   constructor({ inputs, outputs, ...options }: FunctionalOptions) {
     this.#network = new Network(inputs instanceof SymbolicTensor ? [inputs] : inputs, outputs);
@@ -55,34 +58,42 @@ export class Model implements AsyncDisposable {
 
   /** Sets how the model is trained. The weights stay; the state of an earlier optimizer is not used. */
   compile(options: CompileOptions): this {
+    checkOptions('compile', options);
     this.#compiled = compiled(options);
     return this;
   }
 
   /** Trains on examples in memory. Another call continues with the current weights. */
   async fit(x: Examples, y: TensorLike, options: FitOptions = {}): Promise<History> {
+    checkOptions('fit', options);
     const { validationData, ...others } = options;
     const plan = this.#plan('fit');
     const rows = this.#rows(x, y);
+    const validated = validationData && this.#rows(...validationData);
     const session = await this.#session(rows);
+    checkLabels(plan, 'y', rows, session);
+    if (validated) checkLabels(plan, 'validationData: y', validated, session);
     const training = await session.prepare(plan, rows.tensors.y as Tensor);
-    const validation = validationData && conform(this.#rows(...validationData), training.y);
+    const validation = validated && conform(validated, training.y);
     return fitRows({ session, training, rows: conform(rows, training.y), validation }, others);
   }
 
   /** The loss and the metrics over all examples. */
   async evaluate(x: Examples, y: TensorLike, options: BatchOptions = {}): Promise<Results> {
+    checkOptions('evaluate', options);
     const { batchSize = BATCH_SIZE, signal } = options;
     checkCount('batchSize', batchSize);
     const plan = this.#plan('evaluate');
     const rows = this.#rows(x, y);
     const session = await this.#session(rows);
+    checkLabels(plan, 'y', rows, session);
     const training = await session.prepare(plan, rows.tensors.y as Tensor);
     return session.evaluate(training, conform(rows, training.y), batchSize, signal);
   }
 
   /** The outputs for all examples. */
   async predict(x: Examples, options: BatchOptions = {}): Promise<Tensor> {
+    checkOptions('predict', options);
     const { batchSize = BATCH_SIZE, signal } = options;
     checkCount('batchSize', batchSize);
     const rows = this.#rows(x);
@@ -94,13 +105,7 @@ export class Model implements AsyncDisposable {
 
   /** Prints the layers, their output shapes and their numbers of parameters. */
   summary({ log = console.log }: { readonly log?: (text: string) => void } = {}): void {
-    const types = this.#network.inputs.map(({ name, type }) => {
-      if (type) return [name, type] as const;
-      throw invalid('The shape of the input is not known', {
-        hint: 'Begin the layers with tf.keras.Input({ shape: [784] }).',
-      });
-    });
-    log(describeNetwork(this.#network, Object.fromEntries(types)));
+    log(describeNetwork(this.#network, this.#opened?.types ?? inputTypes(this.#network)));
   }
 
   /** The weights by name, for example `dense/kernel`. */
@@ -164,9 +169,9 @@ export class Model implements AsyncDisposable {
 
   /** Frees the memory of the model; another call of `fit` begins with new weights. */
   async close(): Promise<void> {
-    const opening = this.#opening;
-    this.#opening = undefined;
-    await (await opening)?.[Symbol.asyncDispose]();
+    const opened = this.#opened;
+    this.#opened = undefined;
+    await (await opened?.session)?.[Symbol.asyncDispose]();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -181,14 +186,15 @@ export class Model implements AsyncDisposable {
   }
 
   #session(rows?: Rows): Promise<ModelSession> {
-    this.#opening ??= ModelSession.open(this.#network, {
-      seed: this.#options.seed,
-      examples: rows?.tensors ?? {},
-    }).catch((error: unknown) => {
-      this.#opening = undefined;
+    if (this.#opened) return this.#opened.session;
+    const types = inputTypes(this.#network, rows?.tensors);
+    const { seed } = this.#options;
+    const session = ModelSession.open(this.#network, { seed, types }).catch((error: unknown) => {
+      this.#opened = undefined;
       throw error;
     });
-    return this.#opening;
+    this.#opened = { types, session };
+    return session;
   }
 
   #rows(x: Examples, y?: TensorLike): Rows {
@@ -201,6 +207,15 @@ export class Model implements AsyncDisposable {
     const labels = y === undefined ? [] : [['y', asTensor(y)] as const];
     return new Rows(Object.fromEntries([...tensors, ...labels]));
   }
+}
+
+function checkLabels(
+  { takesClasses }: Compiled,
+  name: string,
+  rows: Rows,
+  { prediction }: ModelSession,
+): void {
+  if (takesClasses) checkClasses(name, rows.tensors.y as Tensor, prediction.shape?.at(-1) ?? null);
 }
 
 /** The rows with labels of the dtype that the graph was built for. */

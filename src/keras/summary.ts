@@ -7,13 +7,11 @@ import { grouped, table } from '../text/format.js';
 import { globalVariables } from '../variables/variable-scope.js';
 import type { Network } from './network.js';
 
-export interface InputType {
-  readonly dtype: DType;
-  readonly shape: PartialShape;
-}
+/** The types of a model's inputs, by name. */
+export type InputTypes = Readonly<Record<string, { readonly dtype: DType; readonly shape: PartialShape }>>;
 
 /** Builds the model in a graph of its own. */
-export function describeNetwork(network: Network, types: Readonly<Record<string, InputType>>): string {
+export function describeNetwork(network: Network, types: InputTypes): string {
   using graph = new Graph();
   return graph.asDefault(() => {
     const inputs = Object.fromEntries(

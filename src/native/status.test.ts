@@ -46,6 +46,13 @@ describe('details parsed from a message', () => {
       'UNAVAILABLE: the connection to another task was lost (reported by /job:ps/task:1)',
     ],
     [14, '=====\nCall failed\n=====', 'UNAVAILABLE: Call failed'],
+    [
+      14,
+      'UNAVAILABLE: From /job:worker/replica:0/task:0:\nUNAVAILABLE: Socket closed',
+      'UNAVAILABLE: Socket closed (reported by /job:worker/task:0)',
+    ],
+    [14, 'UNAVAILABLE: ', 'UNAVAILABLE: the connection to another task was lost'],
+    [14, 'UNAVAILABLE: ABORTED: Socket closed', 'UNAVAILABLE: ABORTED: Socket closed'],
     [1, '', 'CANCELLED: TensorFlow reported no details'],
     [
       3,
@@ -54,6 +61,26 @@ describe('details parsed from a message', () => {
     ],
   ])('code %i, %j: the first line is never empty', (code, text, line) => {
     expect(firstLineOf(tensorFlowError(code, text))).toBe(line);
+  });
+
+  test('an error that several tasks passed on is shown once', () => {
+    const label = 'Received a label value of 12\n\t [[{{node loss}}]]';
+    const grpc =
+      'Additional GRPC error information from remote target /job:worker/replica:0/task:1 while calling RecvTensor:\n' +
+      ':UNKNOWN:Error received from peer  {grpc_message:"Received a label value of 12\\n\\t"}';
+    const text = [
+      '=====================',
+      `INVALID_ARGUMENT: From /job:worker/replica:0/task:1:\n${label}`,
+      `INVALID_ARGUMENT: From /job:ps/replica:0/task:1:\n${label}\n${grpc}\n\t [[pack]]`,
+      '=====================',
+    ].join('\n');
+    const line = 'INVALID_ARGUMENT: Received a label value of 12 (reported by /job:worker/task:1)';
+    expect(tensorFlowError(3, text).message).toBe(`${line}\n\t [[{{node loss}}]]`);
+    expect(tensorFlowError(3, `${label}\n${grpc}\n\t [[pack]]`).message).toBe(
+      `INVALID_ARGUMENT: ${label}\n\t [[pack]]`,
+    );
+    const other = 'INVALID_ARGUMENT: From /job:ps/replica:0/task:1:\nanother error';
+    expect(tensorFlowError(3, `${label}\n${other}`).message).toBe(`INVALID_ARGUMENT: ${label}\n${other}`);
   });
 
   test('the op within a function, not the function', () => {

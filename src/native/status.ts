@@ -53,7 +53,7 @@ export function statusError(status: Pointer, context: CallContext = {}): ShoalEr
 
 export function tensorFlowError(code: number, message: string, context: CallContext = {}): TensorFlowError {
   const name = (TF_CODE_NAMES[code] ?? 'UNKNOWN') as TfCodeName;
-  const text = describe(name, message.replace(/^[=\s]+/, '').trimEnd());
+  const text = describe(name, message.trimEnd());
   const device = /\/job:[\w-]+(?:\/replica:\d+)?\/task:\d+(?:\/device:\w+:\d+)?/.exec(message)?.[0];
   const task = device && /\/job:[\w-]+/.exec(device)?.[0] + (/\/task:\d+/.exec(device)?.[0] ?? '');
   return new TensorFlowError(name, text, {
@@ -66,7 +66,9 @@ export function tensorFlowError(code: number, message: string, context: CallCont
 
 /** Log lines show the first line of a message, which TensorFlow may leave empty, or fill with `===` or a task's name. */
 function describe(code: TfCodeName, message: string): string {
-  const [, from, rest = message] = /^From (\/job:\S+):\s*(.*)$/s.exec(message) ?? [];
+  const own = withoutCode(code, message);
+  const [, from, reported = own] = /^From (\/job:\S+):(.*)$/s.exec(own) ?? [];
+  const rest = withoutRepeats(withoutCode(code, reported));
   // The task that reported the error, which may be about another one.
   const source = from ? ` (reported by ${from.replace(/\/replica:\d+/, '')})` : '';
   if (rest === '' || rest.startsWith('Additional GRPC error')) {
@@ -75,6 +77,20 @@ function describe(code: TfCodeName, message: string): string {
     return `${what}${source}\n${rest}`.trimEnd();
   }
   return rest.replace(/^.*/, (line) => line + source);
+}
+
+/** A task that passes an error on writes its code before it, which the code of the status repeats. */
+const withoutCode = (code: TfCodeName, message: string): string =>
+  message.replace(new RegExp(`^([=\\s]|${code}:)+`), '');
+
+/** Every task that an error passes through appends it to the message again: only the first is kept. */
+function withoutRepeats(message: string): string {
+  const [first = '', ...others] = message.replace(/\n=+$/, '').split(/\n(?=[A-Z_]+: From \/job:)/);
+  const line = first.split('\n', 1)[0] as string;
+  if (line === '' || line.startsWith('Additional GRPC error')) return message;
+  return [first, ...others.filter((other) => !other.includes(line))]
+    .join('\n')
+    .replace(/\nAdditional GRPC error information.*\n.*/g, (text) => (text.includes(line) ? '' : text));
 }
 
 function opIn(message: string): string | undefined {

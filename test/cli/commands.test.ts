@@ -1,4 +1,5 @@
 /** The output of the commands for valid and invalid input, without separate processes. */
+import { EventEmitter } from 'node:events';
 import { mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -6,10 +7,18 @@ import { fileURLToPath } from 'node:url';
 import { proposeCompletions } from '@stricli/core';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { application } from '../../src/cli/application.js';
-import { cleanStack, describeFailure, exitCodeOfFailure } from '../../src/cli/failure.js';
+import { closedOutput, isReaderGone } from '../../src/cli/closed-output.js';
+import {
+  cleanStack,
+  describeFailure,
+  describeFailureAsJson,
+  exitCodeOfFailure,
+} from '../../src/cli/failure.js';
 import { findCluster } from '../../src/cli/job/find-cluster.js';
+import { runShoal } from '../../src/cli/main.js';
+import { userFrameOf } from '../../src/cli/user-frame.js';
 import { refuseOpenHost } from '../../src/cluster/spec/address-rules.js';
-import { ShoalError } from '../../src/errors/errors.js';
+import { ShoalError, TensorFlowError } from '../../src/errors/errors.js';
 import { EXIT } from '../../src/errors/exit-codes.js';
 import { writeClusterFile } from '../../src/job/launcher/cluster-file.js';
 import { described } from '../described.js';
@@ -104,8 +113,52 @@ describe('wrong input', () => {
     ['days out of range', ['certs', 'init', '--days', '0'], 'from 1 to 36500'],
   ])('%s is rejected with a reason', async (_, args, reason) => {
     const { stderr, code } = await runCommand(...args);
-    expect(code).toBeLessThan(0);
+    expect(code).toBe(EXIT.usage);
+    expect(stderr).toMatch(/^SHOAL_INVALID_ARGUMENT: /);
     expect(stderr).toContain(reason);
+  });
+
+  test.each([
+    ['an unknown command', ['rnu'], 'did you mean `run`'],
+    ['an unknown flag', ['run', 'job.ts', '--worker', '3'], 'did you mean --workers'],
+    ['a missing argument', ['run'], 'Expected argument for job.ts'],
+    ['an invalid number', ['run', 'job.ts', '--ps', 'two'], 'Failed to parse "two" for ps'],
+  ])('%s is reported as JSON with --json', async (_, args, reason) => {
+    const { stderr, code } = await runCommand(...args, '--json');
+    expect(code).toBe(EXIT.usage);
+    expect(JSON.parse(stderr)).toEqual({
+      level: 'error',
+      code: 'SHOAL_INVALID_ARGUMENT',
+      message: expect.stringContaining(reason),
+    });
+  });
+
+  test('with --json the error of a command is JSON with its code and hint', async () => {
+    const { stderr, code } = await runCommand('run', join(scratch, 'none.ts'), '--json');
+    expect(code).toBe(EXIT.usage);
+    expect(JSON.parse(stderr)).toEqual({
+      level: 'error',
+      code: 'SHOAL_NOT_FOUND',
+      message: `there is no job file ${scratch}/none.ts`,
+      hint: expect.stringContaining('defineJob'),
+    });
+  });
+
+  test('an error shows the first line of the user’s program in its stack, once', () => {
+    const error = new ShoalError('SHOAL_INVALID_ARGUMENT', 'shapes differ', { hint: 'reshape' });
+    error.stack = [
+      'ShoalError: shapes differ',
+      `    at matMul (${fileURLToPath(new URL('../../src/ops/math.ts', import.meta.url))}:1:1)`,
+      '    at f (file:///home/me/node_modules/other/index.js:1:1)',
+      '    at Object.model (file:///home/me/my%20jobs/job.ts:3:7)',
+      '    at main (file:///home/me/main.ts:1:1)',
+    ].join('\n');
+    expect(describeFailure(error)).toBe(
+      'SHOAL_INVALID_ARGUMENT: shapes differ\n  at /home/me/my jobs/job.ts:3:7\n  hint: reshape',
+    );
+    expect(JSON.parse(describeFailureAsJson(error))).toMatchObject({ at: '/home/me/my jobs/job.ts:3:7' });
+    expect(userFrameOf(error, '/home/me')).toBe('my jobs/job.ts:3:7');
+    expect(userFrameOf(new Error('outer', { cause: error }), '/home/me')).toMatch(/commands\.test\.ts/);
   });
 
   test('an address that other machines reach is rejected with a reason and a hint', async () => {
@@ -174,6 +227,12 @@ describe('wrong input', () => {
     );
   });
 
+  test('an error of TensorFlow shows its status once', () => {
+    const error = new TensorFlowError('UNAVAILABLE', 'Socket closed');
+    error.stack = '';
+    expect(describeFailure(error)).toBe('SHOAL_TF_UNAVAILABLE: Socket closed');
+  });
+
   test('a stack shows only frames of the program', () => {
     const error = new Error('mine');
     error.stack = [
@@ -185,6 +244,17 @@ describe('wrong input', () => {
     ].join('\n');
     expect(cleanStack(error)).toBe('Error: mine\n    at model (/home/me/job.ts:3:7)');
   });
+});
+
+test('a command that runs until Ctrl-C ends quietly when nobody reads its output', async () => {
+  const stdout = new EventEmitter();
+  const closed = closedOutput([stdout]);
+  const error = Object.assign(new Error('write EPIPE'), { code: 'EPIPE' });
+  stdout.emit('error', error);
+  const { output, process } = context();
+  await runShoal(['status', '--watch'], process as never, closed);
+  expect({ ...output, code: process.exitCode }).toEqual({ stdout: '', stderr: '', code: 0 });
+  expect(isReaderGone(closed.reason)).toBe(true);
 });
 
 describe('config', () => {
@@ -219,9 +289,11 @@ describe('certs', () => {
     expect((await runCommand('certs', 'issue', '/job:ps/task:1', '--dir', dir)).code).toBe(0);
     expect(readdirSync(dir).sort()).toEqual(['ca.crt', 'ca.key', 'ps-1.crt', 'ps-1.key']);
     for (const name of readdirSync(dir)) expect(statSync(join(dir, name)).mode & 0o077).toBe(0);
-    const again = await runCommand('certs', 'issue', '/job:ps/task:1', '--dir', dir);
-    expect(again.code).toBe(1);
-    expect(again.stderr).toContain('does not overwrite');
+    for (const again of [['init'], ['issue', '/job:ps/task:1']]) {
+      const { stderr, code } = await runCommand('certs', ...again, '--dir', dir);
+      expect(code).toBe(1);
+      expect(stderr).toMatch(/^SHOAL_ALREADY_EXISTS: .*\.key exists\n {2}hint: .*does not overwrite/);
+    }
   });
 
   test('a directory that cannot be created is an error without a stack', async () => {

@@ -3,6 +3,8 @@ import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { describeFinished } from '../../src/cli/job/finished.js';
+import { defineJob } from '../../src/job/define-job.js';
 import { versionsOf } from '../../src/saved-model/versions.js';
 import { askPython } from '../python.js';
 import { ROOT } from '../setup/run-setup.js';
@@ -90,4 +92,27 @@ describe('shoal export rejects', () => {
     expect(stderr).toMatch(message);
     expect(readdirSync(scratch)).not.toContain('o');
   });
+});
+
+test('a job that is trained, exported and evaluated is not started again; otherwise it says why', async () => {
+  const again = await run('run', JOB, '--ps', '2', '--workers', '2');
+  expect(again, again.stderr).toMatchObject({
+    code: 0,
+    stdout: expect.stringMatching(/^job evaluated is finished: .*\nto train further: .*\n$/),
+  });
+  const job = defineJob({
+    name: 'evaluated',
+    model: () => expect.unreachable(),
+    train: { lastStep: 500, checkpoint: {} },
+    export: {},
+  });
+  rmSync(join(home, 'evaluator-0/eval'), { recursive: true });
+  const remaining = async (evaluator: boolean) => await describeFinished(job, { home, evaluator });
+  expect(await remaining(false)).toMatchObject({ isComplete: true });
+  expect(await remaining(true)).toMatchObject({
+    isComplete: false,
+    lines: [expect.stringMatching(/^job evaluated is trained: .*; its tasks start to evaluate it$/)],
+  });
+  rmSync(join(home, 'worker-0/export'), { recursive: true });
+  expect((await remaining(true))?.lines[0]).toMatch(/start to export the model and to evaluate it$/);
 });

@@ -1,7 +1,5 @@
 /** Runs a command of the command line in this process and returns its output. */
-import { run } from '@stricli/core';
-import { application } from '../../src/cli/application.js';
-import { splitArguments } from '../../src/cli/context.js';
+import { runShoal } from '../../src/cli/main.js';
 
 export function context(rest: readonly string[] = []) {
   const output = { stdout: '', stderr: '' };
@@ -14,12 +12,12 @@ export function context(rest: readonly string[] = []) {
     stdout: stream('stdout'),
     stderr: stream('stderr'),
   };
-  return { output, process, given: { process, rest } as never };
+  const outputClosed = new AbortController().signal;
+  return { output, process, given: { process, rest, outputClosed } as never };
 }
 
 export async function runCommand(...args: readonly string[]) {
-  const { own, rest } = splitArguments(args);
-  const { output, process, given } = context(rest);
-  await run(application, own, given);
+  const { output, process } = context();
+  await runShoal(args, process as never, new AbortController().signal);
   return { ...output, code: process.exitCode };
 }

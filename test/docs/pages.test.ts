@@ -8,6 +8,7 @@ import { ROOT } from '../setup/run-setup.js';
 import { snippets } from '../snippets.js';
 import { complaints, documentedCommands, mentionedCommands } from './commands.js';
 import { EXECUTED } from './executed.js';
+import { relativeLinks } from './links.js';
 
 /** Blocks that show no file: the test that executes them reads them from the page. */
 const EXECUTED_FROM_PAGE: Readonly<Record<string, number>> = {
@@ -43,7 +44,7 @@ test('the command line knows every command and flag that the text mentions', asy
     const why = await complaints(args);
     // Alternatives such as ls|inspect, and arguments that the text omits.
     const isIncomplete =
-      /^Expected (argument|input for (flag|argument))|No command registered for `\w+\|/.test(why);
+      /: Expected (argument|input for (flag|argument))|No command registered for `\w+\|/.test(why);
     if (why !== '' && !isIncomplete) wrong.push(`${place}: shoal ${args.join(' ')}: ${why}`);
   }
   expect(wrong).toEqual([]);
@@ -65,10 +66,7 @@ const anchorOf = (heading: string): string =>
     .replaceAll(' ', '-');
 
 test.each(writtenPages())('the links of %s lead to files and headings that exist', (page) => {
-  const text = readFileSync(join(ROOT, page), 'utf8').replace(/^```[\s\S]*?^```$/gm, '');
-  const targets = [...text.matchAll(/\]\(([^)\s]+)\)/g)].map(([, target]) => target as string);
-  const missing = targets.filter((target) => {
-    if (/^https?:/.test(target)) return false;
+  const missing = relativeLinks(readFileSync(join(ROOT, page), 'utf8')).filter((target) => {
     const [path = '', anchor] = target.split('#');
     const file = path === '' ? join(ROOT, page) : join(ROOT, dirname(page), path);
     if (!existsSync(file)) return true;

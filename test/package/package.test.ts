@@ -1,9 +1,10 @@
 /** The package as a user installs it: its types, the programs of the guide, ES modules, CommonJS, the examples. */
-import { mkdirSync, readFileSync } from 'node:fs';
-import { basename, join, resolve } from 'node:path';
+import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
+import { basename, dirname, join, resolve } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { codeOf } from '../../codegen/docs.js';
 import { GUIDE_PROGRAMS } from '../docs/executed.js';
+import { relativeLinks } from '../docs/links.js';
 import { ROOT } from '../setup/run-setup.js';
 import { snippets } from '../snippets.js';
 import { InstalledPackage } from './installed-package.js';
@@ -54,6 +55,23 @@ test.each(ENTRIES)('the types of %s include those of Node', (entry) => {
   const { types } = exports[entry.replace('shoal', '.')];
   const text = readFileSync(join(installed.project, 'node_modules/shoal', types), 'utf8');
   expect(text).toMatch(/^\/\/\/ <reference types="node" /m);
+});
+
+test('the links of every shipped page lead to shipped files', () => {
+  const root = join(installed.project, 'node_modules/shoal');
+  const pages = readdirSync(root, { recursive: true, encoding: 'utf8' }).filter(
+    (path) => path.endsWith('.md') && !path.includes('node_modules/'),
+  );
+  expect(pages).toEqual(
+    expect.arrayContaining(['README.md', 'docs/guide/README.md', 'docs/ports/softmax.md']),
+  );
+  const missing = pages.flatMap((page) =>
+    relativeLinks(readFileSync(join(root, page), 'utf8'))
+      .map((target) => join(dirname(page), target.split('#', 1)[0] as string))
+      .filter((path) => !existsSync(join(root, path)))
+      .map((path) => `${page}: ${path}`),
+  );
+  expect(missing).toEqual([]);
 });
 
 test('the model of the guide trains as TypeScript, as an ES module and in CommonJS', async () => {

@@ -1,10 +1,10 @@
 /** Common to all checkpoint commands: open the store, stop on Ctrl-C, report damage, close the store. */
 import { messageOf, ShoalError } from '../../errors/errors.js';
 import { stopSignals } from '../../job/launcher/stop-signals.js';
+import { describeBytes, ProgressLine } from '../../text/progress-line.js';
 import type { ShoalContext } from '../context.js';
 import type { PlaceFlags } from './flags.js';
 import { type OpenOptions, type OpenStore, openEach, openStore } from './open.js';
-import { type BarStream, ProgressBar } from './progress-bar.js';
 
 export interface Work extends Terminal {
   readonly open: OpenStore;
@@ -12,7 +12,7 @@ export interface Work extends Terminal {
 
 export interface Terminal {
   readonly signal: AbortSignal;
-  readonly bar: ProgressBar;
+  readonly bar: ProgressLine;
   /** Prints a notice to stderr, for example that a damaged copy was skipped. */
   readonly onNotice: (line: string) => void;
   /** Prints the result of the command: as JSON with --json, otherwise as lines. */
@@ -56,7 +56,7 @@ export async function withTerminal<T>(
 ): Promise<T> {
   const signals = stopSignals();
   const { stop: signal } = signals;
-  const bar = new ProgressBar(stderr as BarStream, !flags.json);
+  const bar = new ProgressLine(stderr, { describe: describeBytes, isEnabled: !flags.json });
   try {
     return await work({
       signal,

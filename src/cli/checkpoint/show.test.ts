@@ -1,7 +1,6 @@
-/** The output of the checkpoint commands: sizes, tables, the progress bar, and the slice read for the first values. */
+/** The output of the checkpoint commands: sizes, tables, and the slice read for the first values. */
 import { describe, expect, test } from 'vitest';
 import { bytes, count, table } from '../../text/format.js';
-import { barLine, ProgressBar } from './progress-bar.js';
 import { leadingSlice, showValue } from './tensor-values.js';
 
 test.each([
@@ -32,38 +31,6 @@ test('a table left-aligns words and right-aligns numbers', () => {
       ],
     ),
   ).toBe('name      size\na       1.0 kB\nlonger    20 B');
-});
-
-describe('the progress bar', () => {
-  test('shows the fraction, the rate and the time left', () => {
-    expect(barLine('pulling x', 500_000, 1_000_000, 1000)).toBe(
-      `pulling x ${'█'.repeat(12)}${'░'.repeat(12)}  50 % · 500 kB of 1.0 MB · 500 kB/s · 1 s left`,
-    );
-  });
-
-  test('is full if the total is 0', () => {
-    expect(barLine('x', 0, 0, 10)).toContain('100 %');
-  });
-
-  test('is drawn on a terminal only, at a limited rate, and erased at the end', () => {
-    let now = 0;
-    const drawnOn = (isTTY: boolean) => {
-      const written: string[] = [];
-      const bar = new ProgressBar(
-        { write: (text) => written.push(text), isTTY, columns: 30 },
-        true,
-        () => now,
-      );
-      for (now = 0; now < 1000; now += 10) bar.update(now, 1000);
-      bar.end();
-      return written;
-    };
-    expect(drawnOn(false)).toEqual([]);
-    const drawn = drawnOn(true);
-    expect(drawn.length).toBe(11);
-    expect(drawn.at(-1)).toBe('\r\x1b[2K');
-    for (const text of drawn) expect(text.replace('\r\x1b[2K', '').length).toBeLessThan(30);
-  });
 });
 
 describe('the first values', () => {

@@ -1,24 +1,49 @@
-/** Whether a job has nothing left to do: its newest checkpoint is at its last step, and it neither exports nor evaluates. */
-import { basename, dirname, resolve } from 'node:path';
+/** Whether a job has reached its last step, and what its tasks would still do: export or evaluate the last checkpoint. */
+import { readdir } from 'node:fs/promises';
+import { basename, dirname, join, resolve } from 'node:path';
 import { healthOf, surveyCheckpoints } from '../../checkpoint/catalog.js';
 import { isShoalError } from '../../errors/errors.js';
+import { isSystemError } from '../../errors/system-error.js';
+import { readEvents } from '../../formats/events/event-reader.js';
 import type { JobDefinition } from '../../job/define-job.js';
 import { readClusterFile } from '../../job/launcher/cluster-file.js';
-import { isTaskDirectory, localDirectory } from '../../job/task-directory.js';
+import {
+  evaluationsIn,
+  exportsIn,
+  isTaskDirectory,
+  localDirectory,
+  taskDirectory,
+} from '../../job/task-directory.js';
+import { versionsOf } from '../../saved-model/versions.js';
 import { checkpointInDirectory } from '../../train/checkpoints/directory-checkpoint.js';
 import { openStore } from '../checkpoint/open.js';
 import { blobDirectories } from '../checkpoint/places.js';
 
+export interface Finished {
+  /** Whether nothing remains to be done, so that no task has to start. */
+  readonly isComplete: boolean;
+  readonly lines: readonly string[];
+}
+
+export interface FinishedOptions {
+  /** The job's directory. */
+  readonly home: string;
+  /** Whether the tasks include an evaluator. */
+  readonly evaluator: boolean;
+}
+
 /**
- * The lines to print for a finished job; undefined if its tasks must start. Looks only at this disk, and at no running
- * job. What the tasks would restore decides: their own directories, or a checkpoint that another program has written.
+ * What to print for a job that has reached its last step; undefined if it has not. Looks only at this disk, and at no
+ * running job. What the tasks would restore decides: their own directories, or a checkpoint that another program has
+ * written.
  */
 export async function describeFinished(
-  { name, train: { checkpoint, lastStep }, export: exported, evaluate }: JobDefinition,
-  home: string,
-): Promise<readonly string[] | undefined> {
-  // The tasks export or evaluate the last checkpoint if that has not happened.
-  if (!checkpoint || exported || evaluate || readClusterFile(home)) return undefined;
+  job: JobDefinition,
+  { home, evaluator }: FinishedOptions,
+): Promise<Finished | undefined> {
+  const { name, train } = job;
+  const { checkpoint, lastStep } = train;
+  if (!checkpoint || readClusterFile(home)) return undefined;
   const store = checkpoint.store?.startsWith('file:') ? checkpoint.store : undefined;
   const namespace = store === undefined ? name : '';
   const blobs = blobDirectories(home).filter((path) => isTaskDirectory(basename(dirname(path))));
@@ -35,13 +60,46 @@ export async function describeFinished(
     if (missing.length > 0) return undefined;
     const directory = resolve(localDirectory(home), checkpoint.directory ?? 'checkpoints');
     if (await checkpointInDirectory(survey, { directory, job: name })) return undefined;
-    return [
-      `job ${name} is finished: its newest checkpoint, ${newest.prefix}, has reached its last step (${lastStep})`,
-      `to train further: --last-step ${2 * Math.max(newest.step, 1)}; to start over: --fresh`,
+    const remaining = [
+      ...((await isExported(job, home, newest.step)) ? [] : ['export the model']),
+      ...(!evaluator || (await isEvaluated(home, newest.step)) ? [] : ['evaluate it']),
     ];
+    const reached = `its newest checkpoint, ${newest.prefix}, has reached its last step (${lastStep})`;
+    if (remaining.length > 0) {
+      const lines = [`job ${name} is trained: ${reached}; its tasks start to ${remaining.join(' and to ')}`];
+      return { isComplete: false, lines };
+    }
+    return {
+      isComplete: true,
+      lines: [
+        `job ${name} is finished: ${reached}`,
+        `to train further: --last-step ${2 * Math.max(newest.step, 1)}; to start over: --fresh`,
+      ],
+    };
   } catch (error) {
     // Whatever cannot be read here, the tasks report when they restore.
     if (isShoalError(error) || (error as NodeJS.ErrnoException).code !== undefined) return undefined;
     throw error;
   }
+}
+
+/** Whether the chief's newest export is of this step, or the job has no exports. */
+async function isExported(job: JobDefinition, home: string, step: number): Promise<boolean> {
+  if (!job.export) return true;
+  const [newest] = await versionsOf(job.name, exportsIn(localDirectory(home), job.export.directory));
+  return newest?.origin.step === step;
+}
+
+/** Whether the evaluator has written the results of this step. */
+async function isEvaluated(home: string, step: number): Promise<boolean> {
+  const directory = evaluationsIn(taskDirectory(home, 'evaluator', 0));
+  const files = await readdir(directory).catch((error: unknown) => {
+    if (isSystemError(error) && error.code === 'ENOENT') return [];
+    throw error;
+  });
+  for (const file of files) {
+    for await (const event of readEvents(join(directory, file), { partial: true }))
+      if (event.what.case === 'summary' && Number(event.step) === step) return true;
+  }
+  return false;
 }

@@ -10,6 +10,7 @@ import { messageOf, ShoalError } from '../../errors/errors.js';
 import { isJob, type JobDefinition } from '../../job/define-job.js';
 import { UsageError } from '../failure.js';
 
+const STACK_FRAMES = 50;
 const SOURCE_FILE = /\.[cm]?[jt]sx?$/;
 const packageRoot = new URL('../../../', import.meta.url);
 /** A checkout runs its sources, an installed package its build. */
@@ -57,6 +58,8 @@ export async function loadJob(file: string, args: readonly string[]): Promise<Jo
     });
   }
   process.argv = [process.argv[0]!, path, ...args];
+  // The frames of Shoal must not displace those of the user's file: errors show its line.
+  Error.stackTraceLimit = Math.max(Error.stackTraceLimit, STACK_FRAMES);
   if (!isSource && ['.ts', '.mts', '.tsx'].includes(extname(path))) {
     const { register: registerTypeScript } = await import('tsx/esm/api');
     registerTypeScript();

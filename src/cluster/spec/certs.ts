@@ -166,7 +166,9 @@ function writeOnce(path: string, text: string): void {
       0o600,
     );
   } catch (cause) {
-    throw new ShoalError('SHOAL_INVALID_ARGUMENT', `cannot write ${path}: ${messageOf(cause)}`, {
+    if ((cause as NodeJS.ErrnoException).code !== 'EEXIST')
+      throw invalid(`cannot write ${path}: ${messageOf(cause)}`, { cause });
+    throw new ShoalError('SHOAL_ALREADY_EXISTS', `${path} exists`, {
       hint: 'Shoal does not overwrite keys and certificates: remove the old ones, or use another directory',
       cause,
     });

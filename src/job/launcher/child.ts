@@ -4,6 +4,7 @@
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { ShoalError } from '../../errors/errors.js';
+import { splitLevel } from '../../text/log.js';
 import { readLines } from './lines.js';
 import type { Ending } from './policy.js';
 import type { Side } from './screen.js';
@@ -34,6 +35,7 @@ export class TaskChild {
   readonly ended: Promise<Ending>;
   readonly #child: ChildProcess;
   readonly #kept: string[] = [];
+  #hasReportedError = false;
 
   constructor(options: ChildOptions) {
     this.#child = spawn(options.command, options.args, {
@@ -61,6 +63,7 @@ export class TaskChild {
       return readLines(stream, (line) => {
         this.#kept.push(line);
         if (this.#kept.length > KEPT_LINES) this.#kept.shift();
+        if (side === 'stderr' && splitLevel(line).level === 'error') this.#hasReportedError = true;
         options.onLine(line, side);
       });
     };
@@ -70,6 +73,11 @@ export class TaskChild {
   /** The last lines that the task wrote. */
   get lastLines(): readonly string[] {
     return this.#kept;
+  }
+
+  /** Whether the task wrote an error to standard error. */
+  get hasReportedError(): boolean {
+    return this.#hasReportedError;
   }
 
   get alive(): boolean {

@@ -215,12 +215,15 @@ describe('an evaluator', () => {
     const { ended, output } = launch(
       {
         'worker-0': { company: 3, exitAfterMs: 1500 },
-        'evaluator-0': { company: 3, say: ['the reason'], exitAfterMs: 1, exitCode: 9 },
+        'evaluator-0': { company: 3, complain: ['ERROR the reason'], exitAfterMs: 1, exitCode: 9 },
       },
       { evaluator: true },
     );
     expect(await ended).toBe(9);
-    expect(output.stderr).toMatch(/evaluator 0 exited with 9; its last lines:\n.*\n.*│ {3}the reason/);
+    // Its error is printed once.
+    expect(output.stderr).toMatch(
+      /^evaluator 0 │ ERROR the reason\nshoal +│ evaluator 0 exited with 9; its error is above\n$/,
+    );
     expect(output.stdout).toMatch(
       /evaluator 0 is not restarted; training continues\n[\s\S]*all workers are done/,
     );

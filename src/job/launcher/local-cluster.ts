@@ -308,9 +308,13 @@ class LocalCluster {
     }
   }
 
-  /** Repeats the last lines of the failed task, which other output may have scrolled away. */
+  /** Repeats the last lines of a failed task on standard error, unless it has written its error there. */
   #report({ task, why }: Failure): void {
     const { screen } = this.#options;
+    if (task.child?.hasReportedError) {
+      screen.line(LAUNCHER, `${task.label} ${why}; its error is above`, 'stderr');
+      return;
+    }
     screen.line(LAUNCHER, `${task.label} ${why}; its last lines:`, 'stderr');
     const lines = task.child?.lastLines ?? [];
     for (const line of lines) screen.line(LAUNCHER, `  ${line}`, 'stderr');

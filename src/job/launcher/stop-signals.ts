@@ -10,7 +10,8 @@ export interface StopSignals {
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
-export function stopSignals(onRequest: (name: string, count: number) => void = () => {}): StopSignals {
+/** `alsoStop` asks for a graceful stop too; default: none. */
+export function stopSignals(alsoStop?: AbortSignal): StopSignals {
   const stop = new AbortController();
   const kill = new AbortController();
   // Every pending operation of a task adds a listener.
@@ -18,11 +19,13 @@ export function stopSignals(onRequest: (name: string, count: number) => void = (
   let count = 0;
   const handle = (name: NodeJS.Signals) => {
     count++;
-    onRequest(name, count);
     if (count === 1) stop.abort(name);
     else kill.abort(name);
   };
   for (const name of SIGNALS) process.on(name, handle);
+  const stopToo = () => stop.abort(alsoStop?.reason);
+  if (alsoStop?.aborted) stopToo();
+  alsoStop?.addEventListener('abort', stopToo, { once: true });
   return {
     stop: stop.signal,
     kill: kill.signal,

@@ -182,7 +182,11 @@ export class RecoverableSession {
     // Concurrent steps reach their limits together: they count once.
     if (this.#timedOut.has(error as object) && !this.#recovering)
       this.#limit.expired(this.#options.isComplete?.() ?? false);
-    this.#options.log?.(`a step failed: ${firstLineOf(error)}; waiting for the cluster`, 'warn');
+    // Concurrent steps fail together, for one reason.
+    this.#options.log?.(
+      `a step failed: ${firstLineOf(error)}; waiting for the cluster`,
+      this.#recovering ? 'debug' : 'warn',
+    );
     await this.#makeReady();
   }
 

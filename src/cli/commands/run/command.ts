@@ -95,8 +95,9 @@ export const runCommand = command<RunFlags, [string], ShoalContext>({
       'authentication; on Linux they listen on the agents’ address (--host) only.\n' +
       'Arguments after -- are passed to the job in process.argv.\n' +
       '\n' +
-      'A job with checkpoints resumes from the newest one. If that is at its last step, the job is finished and nothing is\n' +
-      'started: train further with --last-step, or start over with --fresh, which deletes nothing.\n' +
+      'A job with checkpoints resumes from the newest one. If that is at its last step, is exported and, by the evaluator,\n' +
+      'evaluated, the job is finished and nothing is started: train further with --last-step, or start over with --fresh,\n' +
+      'which deletes nothing.\n' +
       '\n' +
       'A task that dies is restarted at another port: try kill -9 with one of the printed process ids.\n' +
       'An error in the first 30 seconds of a task is treated as a bug in the program and ends the cluster.\n' +

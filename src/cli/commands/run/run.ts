@@ -44,14 +44,15 @@ export async function runJobCommand(this: ShoalContext, flags: RunFlags, file: s
     const kept = startFresh(job, home);
     if (kept !== undefined) logAs('shoal')(`starting over; the former run is kept in ${kept}`);
   }
-  const finished = flags.fresh || flags.evaluator ? undefined : await describeFinished(job, home);
-  if (finished) {
-    for (const line of finished) logAs('shoal')(line);
-    return;
-  }
-  const signals = stopSignals();
+  const isCluster = flags.ps !== undefined || flags.workers !== undefined;
+  const evaluator = isCluster && wantsEvaluator(flags, job);
+  const finished =
+    flags.fresh || flags.evaluator ? undefined : await describeFinished(job, { home, evaluator });
+  for (const line of finished?.lines ?? []) logAs('shoal')(line);
+  if (finished?.isComplete) return;
+  const signals = stopSignals(this.outputClosed);
   try {
-    if (flags.ps === undefined && flags.workers === undefined) {
+    if (!isCluster) {
       if (flags.evaluator)
         throw noEvaluator('an evaluator is a task of a cluster', 'pass --ps and --workers as well');
       const { endProcess } = await import('../../job/end-process.js');
@@ -64,12 +65,11 @@ export async function runJobCommand(this: ShoalContext, flags: RunFlags, file: s
       });
       return;
     }
-    const broken = brokenPipe();
     process.exitCode = await runLocalCluster({
       name: job.name,
       ps: flags.ps ?? 1,
       workers: flags.workers ?? 1,
-      evaluator: wantsEvaluator(flags, job),
+      evaluator,
       dir: home,
       host: flags.host,
       entry: (taskDir) => ({
@@ -79,7 +79,7 @@ export async function runJobCommand(this: ShoalContext, flags: RunFlags, file: s
       env: { ...env, SHOAL_LOG_LEVEL: logLevel },
       logLevel,
       screen,
-      stop: AbortSignal.any([signals.stop, broken]),
+      stop: signals.stop,
       kill: signals.kill,
       maxRestarts: flags.restart ? flags.maxRestarts : 0,
       wipe: flags.wipe,
@@ -131,13 +131,4 @@ function environment(flags: RunFlags, job: JobDefinition): Readonly<Record<strin
     ...(deadAfterMs !== undefined && { SHOAL_DEAD_AFTER_MS: deadAfterMs }),
     ...(insecureNetwork && { SHOAL_INSECURE_NETWORK: '1' }),
   };
-}
-
-/** Aborts when the output is closed, as in `shoal run … | head`. */
-function brokenPipe(): AbortSignal {
-  const broken = new AbortController();
-  for (const stream of [process.stdout, process.stderr]) {
-    stream.on('error', () => broken.abort('SIGPIPE'));
-  }
-  return broken.signal;
 }

@@ -1,10 +1,11 @@
 /** `shoal status`: queries a cluster for its state, once or repeatedly. */
 import { sleep } from '../../../async/deadline.js';
 import { askStatus } from '../../../cluster/agent/status.js';
-import { describeError, hintOf, isShoalError, messageOf } from '../../../errors/errors.js';
+import { describeError, isShoalError } from '../../../errors/errors.js';
 import { stopSignals } from '../../../job/launcher/stop-signals.js';
 import { moment } from '../../../text/format.js';
 import type { ShoalContext } from '../../context.js';
+import { describeFailureAsJson } from '../../failure.js';
 import { type FindOptions, findCluster } from '../../job/find-cluster.js';
 import type { StatusFlags } from './command.js';
 import { describeStatus } from './format.js';
@@ -24,7 +25,7 @@ export async function runStatus(this: ShoalContext, flags: StatusFlags): Promise
     stdout.write(`${json ? JSON.stringify(status, null, 2) : describeStatus(status, { verbose })}\n`);
     return;
   }
-  const signals = stopSignals();
+  const signals = stopSignals(this.outputClosed);
   const isScreen = process.stdout.isTTY === true && !json;
   if (isScreen) stdout.write(CLEAR_SCREEN);
   let wasFound = false;
@@ -59,6 +60,6 @@ async function queryStatus(
     return json ? JSON.stringify(status) : describeStatus(status, { verbose });
   } catch (error) {
     if (!isShoalError(error, 'SHOAL_UNREACHABLE') && !signal.aborted) throw error;
-    return json ? JSON.stringify({ error: messageOf(error), hint: hintOf(error) }) : describeError(error);
+    return json ? describeFailureAsJson(error) : describeError(error);
   }
 }

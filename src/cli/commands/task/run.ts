@@ -27,7 +27,7 @@ export async function runTaskCommand(
   file: string,
 ): Promise<void> {
   dieWithLauncher();
-  const signals = stopSignals();
+  const signals = stopSignals(this.outputClosed);
   const { endProcess } = await import('../../job/end-process.js');
   signals.kill.addEventListener('abort', () => {
     setTimeout(() => void endProcess(EXIT.interrupted), LEAVE_MS).unref();
