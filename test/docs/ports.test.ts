@@ -1,8 +1,9 @@
 /**
  * The programs of docs/ports: the originals, run by Python TensorFlow, and their ports, each as a worker with a ps. Both
- * train to the end, and their checkpoints and exports have the same content, apart from the values.
+ * train to the end, and their checkpoints and exports have the same content. Values are compared for linear regression: the
+ * other programs draw their batches at random, each language in its own order.
  */
-import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -10,7 +11,15 @@ import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { differences } from '../../codegen/output.js';
 import { generatePorts } from '../../codegen/ports.js';
 import { writeSparseExamples } from '../../examples/sparse-linear/sparse-examples.js';
-import { readIndexFile } from '../../src/formats/index.js';
+import {
+  BundleReader,
+  BundleShardWriter,
+  DirectoryReader,
+  dataFile,
+  indexFile,
+  readIndexFile,
+  writeIndexFile,
+} from '../../src/formats/index.js';
 import { choosePorts } from '../../src/job/launcher/ports.js';
 import { locateTensorFlow } from '../../src/native/locate.js';
 import { DataType } from '../../src/proto/generated/graph_pb.js';
@@ -48,9 +57,31 @@ beforeAll(async () => {
   const options = { directory: data, features: 1000, idsPerRecord: 10 };
   await writeSparseExamples({ ...options, prefix: 'train', records: 2000, files: 2 });
   await writeSparseExamples({ ...options, prefix: 'valid', records: 500, files: 1, seed: 2 });
+  for (const side of ['py', 'ts'] as const) await writeInitialValues(side);
   await Promise.all([runOriginals(), runPorts()]);
 });
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
+
+const lineLogs = (side: Side): string => join(directoryOf(side, 'linear-regression'), 'train_logs');
+
+/** A checkpoint from which both programs start: the first value of W would be random. */
+async function writeInitialValues(side: Side): Promise<void> {
+  const directory = lineLogs(side);
+  mkdirSync(directory, { recursive: true });
+  const prefix = join(directory, 'initial');
+  const chunks: Uint8Array[] = [];
+  const writer = new BundleShardWriter({ write: (chunk) => void chunks.push(chunk.slice()) });
+  const initial = { W: [-0.5], 'W/Adagrad': [0.1], b: [0], 'b/Adagrad': [0.1] };
+  for (const [name, values] of Object.entries(initial)) {
+    const bytes = new Uint8Array(Float32Array.from(values).buffer);
+    await writer.add(name, { dtype: DataType.DT_FLOAT, shape: [1] }, bytes);
+  }
+  await writer.add('global_step', { dtype: DataType.DT_INT64, shape: [] }, new Uint8Array(8));
+  const { index } = await writer.finish();
+  writeFileSync(dataFile(prefix, 0, 1), Buffer.concat(chunks));
+  writeFileSync(indexFile(prefix), writeIndexFile(index));
+  writeFileSync(join(directory, 'checkpoint'), 'model_checkpoint_path: "initial"\n');
+}
 
 const addresses = async (): Promise<{ ps: string; worker: string }> => {
   const [ps, worker] = (await choosePorts('127.0.0.1', 2)).map((port) => `127.0.0.1:${port}`);
@@ -101,11 +132,15 @@ const both = async <T>(get: (side: Side) => T | Promise<T>): Promise<[T, T]> => 
   await get('ts'),
 ];
 
+/** The name of the newest checkpoint of a directory. */
+function newestIn(directory: string): string {
+  const state = readFileSync(join(directory, 'checkpoint'), 'utf8');
+  return basename(/^model_checkpoint_path: "(.*)"$/m.exec(state)?.[1] as string);
+}
+
 /** The name, element type and shape of every tensor in the newest checkpoint of a directory. */
 function savedTensors(directory: string): string[] {
-  const state = readFileSync(join(directory, 'checkpoint'), 'utf8');
-  const newest = basename(/^model_checkpoint_path: "(.*)"$/m.exec(state)?.[1] as string);
-  const file = join(directory, `${newest}.index`);
+  const file = join(directory, `${newestIn(directory)}.index`);
   const { tensors } = readIndexFile(readFileSync(file), file);
   return [...tensors].map(([name, { dtype, shape }]) => `${name} ${DataType[dtype]} [${shape}]`).sort();
 }
@@ -129,14 +164,24 @@ test('the pages are those of the programs', () => {
   expect(differences(ROOT, generatePorts())).toEqual([]);
 });
 
-test('linear regression: both train and save the same variables', async () => {
+test('linear regression: both train, and save the same variables with the same values', async () => {
   for (const text of await both((side) => output[side]['linear-regression']))
     expect(text).toMatch(/^step \d+ loss \S+ W \S+ b \S+/m);
-  const [theirs, ours] = await both((side) =>
-    savedTensors(join(directoryOf(side, 'linear-regression'), 'train_logs')),
-  );
+  const [theirs, ours] = await both((side) => savedTensors(lineLogs(side)));
   expect(ours).toEqual(theirs);
   expect(ours).toContain('W/Adagrad DT_FLOAT [1]');
+  const [original, port] = await both(async (side) => {
+    const directory = lineLogs(side);
+    const files = new DirectoryReader(directory);
+    const reader = await BundleReader.open(files, newestIn(directory));
+    const names = ['W', 'W/Adagrad', 'b', 'b/Adagrad'];
+    const bytes = await Promise.all(names.map((name) => reader.read(name)));
+    await files.close();
+    return bytes.map((value) => Buffer.from(value).readFloatLE());
+  });
+  // 300 steps from the same values.
+  for (const [i, value] of port.entries()) expect(value).toBeCloseTo(original[i] as number, 5);
+  expect(port[0]).not.toBeCloseTo(-0.5, 2);
 });
 
 test('softmax: both classify, save the same variables and export the same signatures', async () => {
