@@ -17,7 +17,7 @@ const WARM_SECONDS = 8;
 const SECONDS = 5;
 
 const MODELS = [
-  { id: 'linear', name: "scenario 000's model", goals: { grpc: [1, 1.5], direct: [3, 4] } },
+  { id: 'linear', name: 'linear regression', goals: { grpc: [1, 1.5], direct: [3, 4] } },
   { id: 'softmax', name: 'softmax regression, batch 100', goals: { grpc: [1, 1.5], direct: [2.5, 3] } },
 ] as const;
 const SHAPES = [
@@ -53,7 +53,7 @@ export const benchmark: Benchmark = {
             runs.push(await measure('shoal', id, ps, workers, inflight, engine));
         }
         for (const { engine, inflight, goal, runs } of rows) {
-          const what = `${name}, ${ps} ps + ${workers} workers, ${engine}, ${inflight} in flight`;
+          const what = `${name}, ${shapeOf(ps, workers)}, ${engine}, ${inflight} in flight`;
           const rates = runs.map(({ rate }) => rate);
           report(compare('cluster', what, 'steps/s', 'higher', rates, python, goal));
         }
@@ -66,7 +66,7 @@ export const benchmark: Benchmark = {
               ),
             );
         const [direct, grpc] = [perStep('direct'), perStep('grpc')];
-        const where = `${name}, ${ps} ps + ${workers} workers, direct against grpc`;
+        const where = `${name}, ${shapeOf(ps, workers)}, direct against grpc`;
         if (direct.length > 0) {
           const row = compare('cluster', where, 'µs of CPU per step', 'lower', direct, grpc, 1);
           report({ ...row, baselineName: 'grpc engine' });
@@ -90,6 +90,9 @@ export const benchmark: Benchmark = {
   },
 };
 
+const shapeOf = (ps: number, workers: number): string =>
+  `${ps} ps + ${workers} worker${workers === 1 ? '' : 's'}`;
+
 /** With TLS at most 1.3 times slower. */
 const TLS_GOAL = 1 / 1.3;
 
@@ -98,15 +101,17 @@ async function tlsRows(report: (row: Row) => void, rounds: number): Promise<void
   try {
     await initCerts({ dir: certs });
     await issueCert({ dir: certs, bearer: 'task' });
-    for (const { id, name } of MODELS) {
+    for (const { id, name, inflight } of MODELS.flatMap((model) =>
+      INFLIGHT.map((inflight) => ({ ...model, inflight })),
+    )) {
       const [tls, plain]: [number[], number[]] = [[], []];
       for (let round = 0; round < rounds; round++) {
-        plain.push((await measure('shoal', id, 2, 3, 1, 'direct')).rate);
-        tls.push((await measure('shoal', id, 2, 3, 1, 'direct', certs)).rate);
+        plain.push((await measure('shoal', id, 2, 3, inflight, 'direct')).rate);
+        tls.push((await measure('shoal', id, 2, 3, inflight, 'direct', certs)).rate);
       }
       const row = compare(
         'cluster',
-        `${name}, 2 ps + 3 workers, mutual TLS`,
+        `${name}, ${shapeOf(2, 3)}, mutual TLS, ${inflight} in flight`,
         'steps/s',
         'higher',
         tls,

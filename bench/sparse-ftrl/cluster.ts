@@ -54,7 +54,7 @@ export async function clusterRows(
       python.push(await train('python', 1));
       for (const { engine, count, runs } of kinds) runs.push(await train('shoal', count, engine));
     }
-    const where = `${features / 1e6} million rows, ${PS} ps + ${WORKERS} workers`;
+    const where = `sparse FTRL, ${features / 1e6} million rows, ${PS} ps + ${WORKERS} workers`;
     const nameOf = (engine: string, count: number) => `${engine}, ${count} in flight`;
     for (const { engine, count, runs } of kinds)
       reportSide(report, `${where}, ${nameOf(engine, count)}`, runs, python, GOALS[engine]);
