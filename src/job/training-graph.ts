@@ -147,13 +147,13 @@ function shardParts(
 function syncOptimizer(
   { train }: JobDefinition,
   optimizer: Optimizer,
-  { count, workerDevice }: Placement,
+  { index, count, workerDevice }: Placement,
 ): SyncReplicasOptimizer | undefined {
   if (!train.sync || count === 1) return undefined;
   const replicasToAggregate = train.sync === true ? count : train.sync.replicasToAggregate;
   return new SyncReplicasOptimizer(optimizer, {
     replicasToAggregate,
     totalNumReplicas: count,
-    ...(workerDevice ? { workerDevice } : {}),
+    ...(workerDevice ? { workerDevice } : { workerIndex: index }),
   });
 }

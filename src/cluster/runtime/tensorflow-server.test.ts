@@ -64,6 +64,7 @@ describe.runIf(isLinux)('the port of TensorFlow', () => {
     const server = await ClusterServer.create({
       spec: new ClusterSpec({ ps: ['127.0.0.1:1'], worker: ['127.0.0.1:2'] }),
       self: taskId('ps', 0),
+      engine: 'grpc',
       security: { kind: 'token', token: 'a-token-for-this-test' },
       listen: '0.0.0.0:0',
       onNotice: (line) => notices.push(line),
@@ -78,6 +79,7 @@ describe.runIf(isLinux)('the port of TensorFlow', () => {
     const server = await ClusterServer.create({
       spec: new ClusterSpec({ ps: ['localhost:1'], worker: ['127.0.0.1:2'] }),
       self: taskId('ps', 0),
+      engine: 'grpc',
       security: { kind: 'none' },
       listen: 'localhost:0',
     });
