@@ -103,6 +103,7 @@ export async function trainJob(
     stepMs: stepTimeoutSecs === undefined ? undefined : stepTimeoutSecs * 1000,
     stepFloorMs: sync ? SYNC_STEP_FLOOR_MS : undefined,
     needsWorkers: sync !== undefined,
+    savesCheckpoints: checkpoint !== undefined,
     signal: stop,
     log,
   }).catch(failedStart);
