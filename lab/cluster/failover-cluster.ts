@@ -158,7 +158,11 @@ export class FailoverCluster {
   async kill(names: readonly TaskName[]): Promise<number> {
     const at = Date.now();
     for (const name of names) this.#tasks.get(name)?.process.kill('SIGKILL');
-    await until('the killed tasks to end', () => names.every((name) => !this.task(name)?.process.running), 30_000);
+    await until(
+      'the killed tasks to end',
+      () => names.every((name) => !this.task(name)?.process.running),
+      30_000,
+    );
     return at;
   }
 

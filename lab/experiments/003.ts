@@ -12,7 +12,11 @@ export const experiment: Experiment = {
   flags: {
     mode: { type: 'string', default: 'both', description: 'async, sync or both' },
     only: { type: 'string', description: 'the cases whose names contain this, such as save/chief/moved' },
-    leased: { type: 'boolean', default: false, description: 'the workers lease records of files (async only)' },
+    leased: {
+      type: 'boolean',
+      default: false,
+      description: 'the workers lease records of files (async only)',
+    },
     logs: { type: 'string', description: "a directory for each task's output" },
   },
   needs: { isolation: 'waivable' },

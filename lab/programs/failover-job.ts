@@ -30,7 +30,8 @@ export default defineJob({
   name: 'failover',
   seed: 7,
   input: () => {
-    if (values.leased) return tf.data.tfRecord('data/points-*.tfrecord').repeat().batch(100).parseExample(FEATURES);
+    if (values.leased)
+      return tf.data.tfRecord('data/points-*.tfrecord').repeat().batch(100).parseExample(FEATURES);
     const x = tf.constant(POINTS);
     return { x, y: x.mul(0.1).add(0.3) };
   },

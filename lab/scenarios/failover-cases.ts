@@ -49,7 +49,9 @@ const PAIRS: readonly (readonly [TaskName, TaskName])[] = [
 
 /** `save/chief/moved`. */
 const nameOf = (moment: string, victims: readonly TaskName[], place: string): string =>
-  [moment, victims.map((name) => (name === CHIEF ? 'chief' : name.replace(' ', ''))).join('+'), place].join('/');
+  [moment, victims.map((name) => (name === CHIEF ? 'chief' : name.replace(' ', ''))).join('+'), place].join(
+    '/',
+  );
 
 const PLACES = [false, true];
 const placeName = (moved: boolean) => (moved ? 'moved' : 'same');

@@ -1,7 +1,14 @@
 /** Scenario 003: runs its cases on one cluster after another, and checks each. */
 import { sleep } from '../../src/async/deadline.js';
 import { describeError } from '../../src/errors/errors.js';
-import { CHIEF, FailoverCluster, type LaunchOptions, TASKS, type TaskName, WORKERS } from '../cluster/failover-cluster.js';
+import {
+  CHIEF,
+  FailoverCluster,
+  type LaunchOptions,
+  TASKS,
+  type TaskName,
+  WORKERS,
+} from '../cluster/failover-cluster.js';
 import type { Context } from '../experiment.js';
 import { Lateness } from '../hosts/lateness.js';
 import { Leftovers } from '../hosts/leftovers.js';
@@ -79,7 +86,11 @@ class FailoverRun {
       this.#problems.push(describeError(error), ...TASKS.map((name) => `${name}: ${this.#linesOf(name)}`));
     }
     const hasFailed = this.#problems.length > 0;
-    this.#ctx.check(`${this.#mode} ${name}`, !hasFailed, [result, ...this.#problems].filter(Boolean).join('; '));
+    this.#ctx.check(
+      `${this.#mode} ${name}`,
+      !hasFailed,
+      [result, ...this.#problems].filter(Boolean).join('; '),
+    );
     if (hasFailed) await this.#cluster.killAll();
   }
 
@@ -106,7 +117,13 @@ class FailoverRun {
     await cluster.kill(victims);
     if (hold && !victims.includes(hold.task)) await cluster.release(hold.task);
     const dead = new Set([...victims, ...(replaced === undefined ? [] : [replaced])]);
-    if (this.#mode === 'async' && !replaced && victims.length === 1 && victims[0] === CHIEF && !cluster.options.leased)
+    if (
+      this.#mode === 'async' &&
+      !replaced &&
+      victims.length === 1 &&
+      victims[0] === CHIEF &&
+      !cluster.options.leased
+    )
       await this.#trainsWithoutChief();
     return this.#relaunch(failure, before, dead);
   }
@@ -143,7 +160,8 @@ class FailoverRun {
     }
     await Promise.all(TASKS.map((name) => this.#exits(name)));
     const newest = cluster.savedStep ?? 0;
-    if (newest < lastStep) this.#problems.push(`the last checkpoint is of step ${newest}, not of ${lastStep}`);
+    if (newest < lastStep)
+      this.#problems.push(`the last checkpoint is of step ${newest}, not of ${lastStep}`);
     return `all tasks exited with 0 ${secs(Date.now() - at)} after the fault, step ${newest}`;
   }
 
@@ -152,7 +170,9 @@ class FailoverRun {
     const cluster = this.#cluster;
     const end = Date.now() + GIVE_UP_MS;
     const isFinished = () =>
-      cluster.task('worker 1').lines.some(({ text }) => /^staying for the last checkpoint|^done at/.test(text));
+      cluster
+        .task('worker 1')
+        .lines.some(({ text }) => /^staying for the last checkpoint|^done at/.test(text));
     while (Date.now() < end) {
       await cluster.held(task, GIVE_UP_MS);
       for (let i = 0; i < 10 && !isFinished(); i++) await sleep(50, this.#ctx.signal);
@@ -182,7 +202,8 @@ class FailoverRun {
     await this.#savesSince(relaunchedAt);
     lateness.stop();
     const boundMs = RECOVERY_MS + lateness.between(before.at, Date.now());
-    if (recoveredMs > boundMs) this.#problems.push(`the recovery took ${secs(recoveredMs)}, more than ${secs(boundMs)}`);
+    if (recoveredMs > boundMs)
+      this.#problems.push(`the recovery took ${secs(recoveredMs)}, more than ${secs(boundMs)}`);
     this.#othersContinued(dead);
     return `recovered in ${secs(recoveredMs)}, ${this.#lost(before, dead)} steps lost`;
   }
@@ -221,8 +242,9 @@ class FailoverRun {
   /** Until a dead chief is launched again, the other worker makes steps. */
   async #trainsWithoutChief(): Promise<void> {
     const at = Date.now() + 1000;
-    await this.#until('worker 1 to train without a chief', () =>
-      this.#cluster.stepsSince('worker 1', at).length > 0,
+    await this.#until(
+      'worker 1 to train without a chief',
+      () => this.#cluster.stepsSince('worker 1', at).length > 0,
     );
   }
 
@@ -246,7 +268,9 @@ class FailoverRun {
   /** Waits until a task has exited with 0. */
   async #exits(name: TaskName): Promise<void> {
     const { process } = this.#cluster.task(name);
-    const exit = await process.ended({ timeoutMs: GIVE_UP_MS, signal: this.#ctx.signal }).catch(() => undefined);
+    const exit = await process
+      .ended({ timeoutMs: GIVE_UP_MS, signal: this.#ctx.signal })
+      .catch(() => undefined);
     if (exit?.code === 0) return;
     const what = exit ? `ended with ${exit.signal ?? exit.code}` : 'did not end';
     this.#problems.push(`${name} ${what}: ${this.#linesOf(name)}`);
@@ -265,7 +289,8 @@ class FailoverRun {
     if (saved !== undefined && low < saved)
       this.#problems.push(`training went back to step ${low}, although step ${saved} was saved`);
     const hasLostPs = [...dead].some((name) => name.startsWith('ps'));
-    if (hasLostPs && saved !== undefined && restores.length === 0) this.#problems.push('nothing was restored');
+    if (hasLostPs && saved !== undefined && restores.length === 0)
+      this.#problems.push('nothing was restored');
     if (!hasLostPs && !cluster.options.leased && restores.length > 0)
       this.#problems.push(`step ${restores[0]} was restored, although no ps was lost`);
     const newest = cluster.savedStep;

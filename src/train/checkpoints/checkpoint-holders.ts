@@ -56,8 +56,7 @@ export class CheckpointHolders {
     const { spec, task } = this.#options.server;
     const expected = spec.tasks.map(({ id }) => id);
     const isEmpty = manifests.length + unreadable.length === 0;
-    const mayHold = (id: TaskId) =>
-      this.#member(id)?.status !== 'left' || (isEmpty && expected.includes(id));
+    const mayHold = (id: TaskId) => this.#member(id)?.status !== 'left' || (isEmpty && expected.includes(id));
     const others = task.members().flatMap((member) => (member.status === 'alive' ? [member.task] : []));
     return [...new Set([...expected, ...others])].filter(
       (id) =>

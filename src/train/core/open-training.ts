@@ -117,7 +117,10 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
   const inputRelease = new InputRelease(graph);
   const recoveryReport =
     server &&
-    new RecoveryReport({ task: server.task, onLostSteps: (steps) => server.metrics.repeatedSteps.add(steps) });
+    new RecoveryReport({
+      task: server.task,
+      onLostSteps: (steps) => server.metrics.repeatedSteps.add(steps),
+    });
   const opened = await openRunner(options, recoveryGuard, inputRelease);
   const plain: TrainingRunner = recoveryReport ? { ...opened.runner, recoveryReport } : opened.runner;
   const close = async () => {
