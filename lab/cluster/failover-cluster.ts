@@ -154,15 +154,16 @@ export class FailoverCluster {
     await former.wipeDisk();
   }
 
-  /** Kills tasks with SIGKILL; returns the time of the first signal. */
+  /** Kills tasks with SIGKILL; returns the time of the first signal. Their fault points are removed. */
   async kill(names: readonly TaskName[]): Promise<number> {
     const at = Date.now();
-    for (const name of names) this.#tasks.get(name)?.process.kill('SIGKILL');
+    for (const name of names) this.task(name).process.kill('SIGKILL');
     await until(
       'the killed tasks to end',
-      () => names.every((name) => !this.task(name)?.process.running),
+      () => names.every((name) => !this.task(name).process.running),
       30_000,
     );
+    for (const name of names) await this.hostOf(name).exec('rm', ['-f', FAULT_FILE]);
     return at;
   }
 

@@ -155,7 +155,6 @@ class FailoverRun {
     if (hold && !victims.includes(hold.task)) await cluster.release(hold.task);
     for (const name of victims) {
       if (moved) await cluster.move(name);
-      else await cluster.hostOf(name).exec('rm', ['-f', 'fault']);
       await cluster.start(name);
     }
     await Promise.all(TASKS.map((name) => this.#exits(name)));
