@@ -4,8 +4,8 @@
  */
 import { sleep } from '../../async/deadline.js';
 import { isPresent } from '../../cluster/membership/types.js';
+import type { ClusterServer } from '../../cluster/runtime/cluster-server.js';
 import type { TaskId } from '../../cluster/spec/task-id.js';
-import type { ClusterTask } from '../../cluster/task/cluster-task.js';
 import { describeError } from '../../errors/errors.js';
 import type { Operation } from '../../graph/operation.js';
 import type { SyncReplicasOptimizer } from '../../optimizers/sync-replicas.js';
@@ -65,7 +65,7 @@ export class SyncReplicasHook extends SessionRunHook {
     const signal = this.#signal ? AbortSignal.any([coordinator.signal, this.#signal]) : coordinator.signal;
     await session.run(localStepInitOp, { timeoutMs: RUN_MS, signal });
     if (!this.#isChief) return;
-    const tokens = new TokenShares(this.#optimizer, server?.task);
+    const tokens = new TokenShares(this.#optimizer, server);
     this.#handedOut = tokens.now();
     await startSync(session, this.#optimizer, {
       feeds: tokens.feeds(this.#handedOut),
@@ -144,18 +144,22 @@ export class SyncReplicasHook extends SessionRunHook {
 /** Which worker gets how many tokens, by the workers that are present. */
 class TokenShares {
   readonly #optimizer: SyncReplicasOptimizer;
-  readonly #task: ClusterTask | undefined;
+  readonly #server: Pick<ClusterServer, 'task' | 'finished'> | undefined;
 
-  constructor(optimizer: SyncReplicasOptimizer, task: ClusterTask | undefined) {
+  constructor(
+    optimizer: SyncReplicasOptimizer,
+    server: Pick<ClusterServer, 'task' | 'finished'> | undefined,
+  ) {
     this.#optimizer = optimizer;
-    this.#task = task;
+    this.#server = server;
   }
 
+  /** A worker that has finished makes no more steps, even if steps are repeated after a loss. */
   isAbsent(worker: number): boolean {
     const id = this.#optimizer.workers[worker] as TaskId;
-    if (this.#task === undefined || id === this.#task.task) return false;
-    const status = this.#task.member(id)?.status;
-    return status === undefined || !isPresent(status);
+    if (this.#server === undefined || id === this.#server.task.task) return false;
+    const member = this.#server.task.member(id);
+    return !member || !isPresent(member.status) || this.#server.finished.has(member);
   }
 
   /** The tokens of a step. */

@@ -173,6 +173,16 @@ export class RecoverableSession {
     }
   }
 
+  /** Whether a variable has no value any more, or that cannot be found out because a ps is lost. */
+  async hasLostValues(): Promise<boolean> {
+    try {
+      return await this.#readiness.hasMissing();
+    } catch (error) {
+      if (!this.#isRecoverable(error)) throw error;
+      return true;
+    }
+  }
+
   /** Recovers the cluster after an error that a change of the cluster explains; rethrows any other error. */
   async recover(error: unknown, options: RunOptions = {}): Promise<void> {
     const ownDeadline = options.timeoutMs !== undefined && isDeadline(error);
