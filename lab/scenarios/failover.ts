@@ -288,14 +288,15 @@ class FailoverRun {
     if (saved !== undefined && low < saved)
       this.#problems.push(`training went back to step ${low}, although step ${saved} was saved`);
     const hasLostPs = [...dead].some((name) => name.startsWith('ps'));
-    if (hasLostPs && saved !== undefined && restores.length === 0)
+    // A ps completes a restore that a chief ordered before it died; nobody logs that.
+    if (hasLostPs && saved !== undefined && restores.length === 0 && !dead.has(CHIEF))
       this.#problems.push('nothing was restored');
     if (!hasLostPs && !cluster.options.leased && restores.length > 0)
       this.#problems.push(`step ${restores[0]} was restored, although no ps was lost`);
     const newest = cluster.savedStep;
     if (saved !== undefined && newest !== undefined && newest < saved)
       this.#problems.push(`the newest checkpoint is of step ${newest}, older than ${saved}`);
-    return restores.length === 0 ? 0 : Math.max(0, step - Math.min(...restores));
+    return hasLostPs || restores.length > 0 ? Math.max(0, step - low) : 0;
   }
 
   /** The last lines of a task besides those of its steps. */
