@@ -11,6 +11,7 @@ import { ROOT } from '../hosts/root.js';
 
 export const LOADER = join(ROOT, 'node_modules/tsx/dist/loader.mjs');
 export const SHOAL = join(ROOT, 'bin/shoal.cjs');
+const PORTS = { ps: 2220, worker: 2230 } as const;
 
 export interface ScenarioOptions {
   readonly program: string;
@@ -39,21 +40,32 @@ export class Scenario {
   readonly #lab: Lab;
   readonly #options: ScenarioOptions;
   readonly #addresses: Record<'ps' | 'worker', string[]>;
+  readonly #moved = new Map<string, LabHost>();
 
   constructor(lab: Lab, options: ScenarioOptions) {
     this.#lab = lab;
     this.#options = options;
-    const at = (job: 'ps' | 'worker', port: number) => (_: unknown, index: number) =>
-      `${this.hostOf(job, index).address}:${port + index}`;
+    const at = (job: 'ps' | 'worker') => (_: unknown, index: number) => this.#addressOf(job, index);
     this.#addresses = {
-      ps: Array.from({ length: options.ps }, at('ps', 2220)),
-      worker: Array.from({ length: options.workers }, at('worker', 2230)),
+      ps: Array.from({ length: options.ps }, at('ps')),
+      worker: Array.from({ length: options.workers }, at('worker')),
     };
   }
 
   hostOf(job: 'ps' | 'worker', index: number): LabHost {
     const { hostOf, ps } = this.#options;
-    return this.#lab.host(hostOf?.(job, index) ?? (job === 'ps' ? index : ps + index));
+    const moved = this.#moved.get(`${job} ${index}`);
+    return moved ?? this.#lab.host(hostOf?.(job, index) ?? (job === 'ps' ? index : ps + index));
+  }
+
+  /** Moves a task to another host: it starts there the next time, and tasks that start later get its new address. */
+  move(job: 'ps' | 'worker', index: number, host: LabHost): void {
+    this.#moved.set(`${job} ${index}`, host);
+    this.#addresses[job][index] = this.#addressOf(job, index);
+  }
+
+  #addressOf(job: 'ps' | 'worker', index: number): string {
+    return `${this.hostOf(job, index).address}:${PORTS[job] + index}`;
   }
 
   /** The address of a task's agent. */

@@ -58,6 +58,8 @@ export interface RestoreReport {
   /** Tensors of the checkpoint that were not requested. */
   readonly unused: readonly string[];
   readonly bytesRead: number;
+  /** The places that hold a copy. @internal */
+  readonly places: readonly string[];
   /** The saved input state, if requested; null if the checkpoint has none. */
   readonly input?: unknown;
   /** Problems that did not stop the restore, such as skipped copies. */
@@ -100,7 +102,7 @@ async function restoreOnce(
   })().finally(() => reader.close());
   // The check for lost files below gives a better error.
   reading.catch(() => {});
-  const { missing: allLost } = await healthOf(store, namespace, manifest, { signal });
+  const { missing: allLost, files } = await healthOf(store, namespace, manifest, { signal });
   // No variable is restored from the graph in the `.meta` file.
   const isNeeded = (file: string) => !file.endsWith('.meta') && (readsInput || file !== manifest.inputFile);
   const lostFiles = allLost.filter(isNeeded);
@@ -147,7 +149,8 @@ async function restoreOnce(
   const wanted = new Set([...request.variables.values()].flat().map(({ key }) => key));
   const unused = [...index.tensors.keys()].filter((key) => !wanted.has(key));
   void replaceDamaged(store, reader.damaged, { log });
-  return { manifest, missing, unused, bytesRead, notices, ...(readsInput && { input }) };
+  const places = [...new Set(files.flatMap((file) => file.places))].sort();
+  return { manifest, missing, unused, bytesRead, places, notices, ...(readsInput && { input }) };
 }
 
 /** Throws the first failure after all have ended: a running one could overwrite values of the next checkpoint. */

@@ -40,6 +40,21 @@ export async function trainJob(
   parts: TrainingGraph,
   options: TrainJobOptions,
 ): Promise<JobResult> {
+  for (;;) {
+    try {
+      return await trainOnce(job, parts, options);
+    } catch (error) {
+      if (!(error instanceof LastStepsLost)) throw error;
+      options.log(`${describeError(error)}; training resumes from the newest checkpoint`);
+    }
+  }
+}
+
+async function trainOnce(
+  job: JobDefinition,
+  parts: TrainingGraph,
+  options: TrainJobOptions,
+): Promise<JobResult> {
   const { server, dir, signal, log } = options;
   const { checkpoint, inflight = 1, stepTimeoutSecs } = job.train;
   const { graph, globalStep, localInit, shards, sync, summaryOp, inputLine } = parts;
@@ -103,6 +118,7 @@ export async function trainJob(
     stepMs: stepTimeoutSecs === undefined ? undefined : stepTimeoutSecs * 1000,
     stepFloorMs: sync ? SYNC_STEP_FLOOR_MS : undefined,
     needsWorkers: sync !== undefined,
+    savesCheckpoints: checkpoint !== undefined,
     signal: stop,
     log,
   }).catch(failedStart);
@@ -161,7 +177,11 @@ export async function trainJob(
     // Values that have become NaN must not replace the last good ones.
     const hasDiverged = job.train.onNan === 'stop' && Number.isNaN(made.loss);
     if (hasDiverged) log('the loss is NaN: the last values are neither saved nor exported');
-    else await checkpoints?.end(made.step);
+    else
+      await checkpoints?.end(made.step).catch(async (error: unknown) => {
+        const isLost = server && !signal.aborted && (await session.hasLostValues());
+        throw isLost ? new LastStepsLost(error) : error;
+      });
     const exported = hasDiverged ? undefined : await exports?.end(made);
     const interrupted = made.interrupted || (exports !== undefined && exported === undefined && !hasDiverged);
     const outputs = interrupted && server ? {} : await outputsOf(training, parts, signal);
@@ -169,7 +189,8 @@ export async function trainJob(
     result = { ...made, interrupted, outputs, exported };
   } catch (error) {
     // Workers that wait for a token would wait forever if this chief fails.
-    if (!(error instanceof StartAborted)) await endHooks(training, syncHooks, coordinator, log);
+    if (!(error instanceof StartAborted || error instanceof LastStepsLost))
+      await endHooks(training, syncHooks, coordinator, log);
     // The error of a background task is the cause of the failed run.
     coordinator.raiseRequestedException();
     throw error;
@@ -190,6 +211,13 @@ export async function trainJob(
 export class StartAborted extends ShoalError {
   constructor(signal: AbortSignal) {
     super('SHOAL_ABORTED', abortError('Starting', signal).message);
+  }
+}
+
+/** A ps was lost before the last checkpoint was saved. */
+class LastStepsLost extends ShoalError {
+  constructor(cause: unknown) {
+    super('SHOAL_TF_UNAVAILABLE', 'A ps was lost before the last checkpoint was saved', { cause });
   }
 }
 

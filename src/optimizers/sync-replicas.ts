@@ -46,6 +46,8 @@ const STARTED = 'sync_replicas/started';
 interface ChiefOps {
   readonly sync: Operation;
   readonly tokens: SyncTokens;
+  readonly left: Output<'int32'>;
+  readonly topUp: Operation;
   readonly handOut: Operation;
   readonly initTokens: Operation;
   readonly release: Operation;
@@ -103,6 +105,16 @@ export class SyncReplicasOptimizer {
   /** The chief runs this in a loop: each run waits for enough gradients and applies one step. */
   get syncOp(): Operation {
     return this.#made.sync;
+  }
+
+  /** The tokens that each worker had not taken when the last run of `syncOp` was about to give new ones. */
+  get tokensLeft(): Output<'int32'> {
+    return this.#made.left;
+  }
+
+  /** The chief runs this when a step takes long: workers that have no token get one. */
+  get topUpOp(): Operation {
+    return this.#made.topUp;
   }
 
   /** The chief runs this when a worker is lost, with the tokens that others get in its place. */
@@ -192,6 +204,7 @@ export class SyncReplicasOptimizer {
     const { job = 'worker', ...parsed } = parseDevice(device);
     const task = this.#workerIndex?.toString() ?? parsed.task;
     if (task !== undefined) return formatDevice({ job, task });
+    if (this.#replicas === 1) return formatDevice({ job, task: '0' });
     throw invalid('SyncReplicasOptimizer does not know which worker this is', {
       hint: "pass workerDevice, such as '/job:worker/task:1', or workerIndex, or use tf.device",
     });
@@ -222,12 +235,15 @@ export class SyncReplicasOptimizer {
       ],
     );
     const update = this.#inner.applyGradients(averaged, { globalStep });
-    const sync = graph.controlDependencies([update], () => {
+    const [left, sync] = graph.controlDependencies([update], () => {
       const step = graph.colocateWith(globalStep.handle, () => globalStep.read());
       const moved = shares.map(({ variable, advance }) =>
         graph.colocateWith(variable.handle, () => advance(step)),
       );
-      return graph.controlDependencies(moved, () => tokens.topUp());
+      return graph.controlDependencies(moved, () => {
+        const left = tokens.left();
+        return [left, graph.controlDependencies([left.op], () => tokens.topUp())] as const;
+      });
     });
     const step = graph.colocateWith(globalStep.handle, () => globalStep.read());
     const clear = shares.map(({ variable, clear }) => graph.colocateWith(variable.handle, () => clear(step)));
@@ -239,6 +255,8 @@ export class SyncReplicasOptimizer {
     return {
       sync: group([sync]),
       tokens,
+      left,
+      topUp: tokens.topUp(),
       handOut: tokens.add(),
       initTokens: tokens.addFirst(),
       release: tokens.addOne(),

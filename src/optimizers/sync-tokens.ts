@@ -62,9 +62,7 @@ export class SyncTokens {
   /** Gives each worker as many tokens as it lacks to `counts`: those that it has not taken are still valid. */
   topUp(): Operation {
     return this.#give(() =>
-      this.#split((count, queue) =>
-        raw.maximum(raw.sub(count, raw.queueSizeV2(queue)), Tensor.of(0, { dtype: 'int32' })),
-      ),
+      this.#split((count, queue) => atLeastZero(raw.sub(count, raw.queueSizeV2(queue)))),
     );
   }
 
@@ -73,9 +71,18 @@ export class SyncTokens {
     return this.#give(() => this.workers.map(() => Tensor.of(Int32Array.of(1))));
   }
 
-  /** The tokens of a complete cluster for the first step: each worker starts with one, without taking it. */
+  /** The tokens of the first step: each worker that is present starts with one, without taking it. */
   addFirst(): Operation {
-    return this.#give(() => [...this.#all()].map((count) => Tensor.of(Int32Array.of(count - 1))));
+    return this.#give(() =>
+      this.#split((count) => atLeastZero(raw.sub(count, Tensor.of(1, { dtype: 'int32' })))),
+    );
+  }
+
+  /** How many tokens each worker has not taken. */
+  left(): Output<'int32'> {
+    return currentGraph().colocateWith(this.#globalStep.handle, () =>
+      raw.pack(this.#queues.map((queue) => raw.queueSizeV2(queue))),
+    ) as Output<'int32'>;
   }
 
   #split(countOf: (count: Output<'int32'>, queue: Output) => Output): Output[] {
@@ -95,6 +102,8 @@ export class SyncTokens {
     });
   }
 }
+
+const atLeastZero = (count: Output): Output => raw.maximum(count, Tensor.of(0, { dtype: 'int32' }));
 
 export interface SyncTokensOptions {
   /** The task of this worker. */

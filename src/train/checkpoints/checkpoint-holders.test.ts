@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import type { Manifest } from '../../checkpoint/manifest.js';
 import type { Member, Status } from '../../cluster/membership/types.js';
 import { type TaskId, taskId } from '../../cluster/spec/task-id.js';
 import { CheckpointHolders, type HoldersOptions } from './checkpoint-holders.js';
@@ -32,9 +33,18 @@ describe('a wait for the places of a checkpoint', () => {
   });
 });
 
+/** A survey that found a checkpoint. */
+const FOUND = { manifests: [{} as Manifest], unreadable: [] };
+
 it('a survey lacks tasks that are dead or did not answer, but not those that left', () => {
-  expect(holders({ [PS]: 'dead' }).missingFrom({ unanswered: ['worker/0'] })).toEqual([PS, WORKER]);
-  expect(holders({ [WORKER]: 'left' }).missingFrom({ unanswered: [] })).toEqual([]);
+  expect(holders({ [PS]: 'dead' }).missingFrom({ ...FOUND, unanswered: ['worker/0'] })).toEqual([PS, WORKER]);
+  expect(holders({ [WORKER]: 'left' }).missingFrom({ ...FOUND, unanswered: [] })).toEqual([]);
+});
+
+it('a survey that found no checkpoint lacks tasks that left too: they may hold all checkpoints', () => {
+  const survey = { manifests: [], unreadable: [], unanswered: [] };
+  expect(holders({ [WORKER]: 'left' }).missingFrom(survey)).toEqual([WORKER]);
+  expect(holders({ [WORKER]: 'left' }).shouldWait(survey)).toBe(true);
 });
 
 it('a task that left is waited for if its place holds a file of the checkpoint', async () => {

@@ -23,6 +23,9 @@ export interface HoldersOptions {
   readonly log: (line: string) => void;
 }
 
+/** The checkpoints that a survey found, and who did not answer. */
+type Found = Pick<Survey, 'manifests' | 'unreadable' | 'unanswered'>;
+
 const POLL_MS = 250;
 const ASK_MS = 3000;
 /** Shorter waits are not logged. */
@@ -47,22 +50,24 @@ export class CheckpointHolders {
   /**
    * The tasks whose checkpoints a survey may lack: those that are not alive, and those that did not answer. An
    * evaluator never holds the only copy. A task that left gracefully is not expected back; if it has the only copy of a
-   * file, `wait` waits for it.
+   * file, `wait` waits for it. But if the survey found no checkpoint at all, that task may hold all of them.
    */
-  missingFrom({ unanswered }: Pick<Survey, 'unanswered'>): readonly TaskId[] {
+  missingFrom({ manifests, unreadable, unanswered }: Found): readonly TaskId[] {
     const { spec, task } = this.#options.server;
     const expected = spec.tasks.map(({ id }) => id);
+    const isEmpty = manifests.length + unreadable.length === 0;
+    const mayHold = (id: TaskId) => this.#member(id)?.status !== 'left' || (isEmpty && expected.includes(id));
     const others = task.members().flatMap((member) => (member.status === 'alive' ? [member.task] : []));
     return [...new Set([...expected, ...others])].filter(
       (id) =>
         parseTaskId(id).job !== 'evaluator' &&
-        this.#member(id)?.status !== 'left' &&
+        mayHold(id) &&
         (!this.#isAlive(id) || unanswered.includes(placeOf(id))),
     );
   }
 
   /** Records which tasks answered a survey; returns whether any other task is still worth waiting for. */
-  shouldWait(survey: Pick<Survey, 'unanswered'>): boolean {
+  shouldWait(survey: Found): boolean {
     const missing = this.missingFrom(survey);
     for (const task of this.#givenUp.keys())
       if (this.#isAlive(task) && !missing.includes(task)) this.#givenUp.delete(task);
@@ -70,10 +75,10 @@ export class CheckpointHolders {
   }
 
   /** Waits until the tasks missing from a survey answer, or the deadline passes. */
-  async waitForMissing(survey: Pick<Survey, 'unanswered'>, signal: AbortSignal | undefined): Promise<void> {
+  async waitForMissing(survey: Found, signal: AbortSignal | undefined): Promise<void> {
     const { server, log } = this.#options;
     if (this.#leftMs <= 0) return this.#giveUp(this.missingFrom(survey));
-    const absent = () => this.missingFrom({ unanswered: [] });
+    const absent = () => this.missingFrom({ ...survey, unanswered: [] });
     try {
       await server.task.waitFor(() => absent().filter((task) => !this.#isGivenUp(task)), {
         timeoutMs: this.#leftMs,

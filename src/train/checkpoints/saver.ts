@@ -224,12 +224,13 @@ export class Saver implements SaverLike {
     const report = await (found
       ? restoreFromDirectory(found, parts, { directory, job, log })
       : checkpoints.restoreNewest(request, survey));
-    if (report)
-      await checkpoints
-        .updateView()
-        .catch((error: unknown) =>
-          log?.(`the checkpoint files in ${directory} could not be updated: ${describeError(error)}`, 'warn'),
-        );
+    if (!report) return undefined;
+    session.recoveryReport?.restored(report);
+    await checkpoints
+      .updateView()
+      .catch((error: unknown) =>
+        log?.(`the checkpoint files in ${directory} could not be updated: ${describeError(error)}`, 'warn'),
+      );
     return report;
   }
 

@@ -17,6 +17,7 @@ import { applyWarmStarts } from '../checkpoints/warm-start.js';
 import type { SessionRunHook } from '../hooks/session-run-hook.js';
 import { Feeders } from '../leases/feeders.js';
 import { LeasedInput } from '../leases/leased-input.js';
+import { ChiefWatch } from '../recovery/chief-watch.js';
 import type { Coordinator } from '../recovery/coordinator.js';
 import {
   isRecoverable,
@@ -24,6 +25,7 @@ import {
   RecoverableSession,
 } from '../recovery/recoverable-session.js';
 import { RecoveryGuard } from '../recovery/recovery-guard.js';
+import { RecoveryReport } from '../recovery/recovery-report.js';
 import type { StepGate } from '../recovery/step-gate.js';
 import type { Server } from '../task/server.js';
 import type { TrainingRunner } from '../task/training-runner.js';
@@ -77,6 +79,8 @@ export interface OpenTrainingOptions extends Omit<PlaceOptions, 'maxWaitSecs' | 
   readonly stepMs?: number;
   /** The minimum of the derived limit; default: 60 s. */
   readonly stepFloorMs?: number;
+  /** Whether the chief saves checkpoints; default: false. */
+  readonly savesCheckpoints?: boolean;
   /** Whether a step needs all workers, not only the ps; default: true. */
   readonly needsWorkers?: boolean;
   readonly signal: AbortSignal;
@@ -111,7 +115,18 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
   const metrics = server?.metrics;
   const recoveryGuard = new RecoveryGuard();
   const inputRelease = new InputRelease(graph);
-  const { runner: plain, close } = await openRunner(options, recoveryGuard, inputRelease);
+  const recoveryReport =
+    server &&
+    new RecoveryReport({
+      task: server.task,
+      onLostSteps: (steps) => server.metrics.repeatedSteps.add(steps),
+    });
+  const opened = await openRunner(options, recoveryGuard, inputRelease);
+  const plain: TrainingRunner = recoveryReport ? { ...opened.runner, recoveryReport } : opened.runner;
+  const close = async () => {
+    recoveryReport?.close();
+    await opened.close();
+  };
   const leased = await openLeases(options, plain, recoveryGuard).catch(closing(close));
   const onError = (error: unknown) => coordinator.requestStop(error);
   const feeders = Feeders.of(plain, { log, onError });
@@ -134,12 +149,18 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
     isAlone: !server,
     gate,
     onStepTime: metrics && ((ms) => metrics.steps.observe(ms / 1000)),
-    onRecovered: metrics && ((ms) => metrics.recovered(ms)),
+    onRecovered:
+      recoveryReport &&
+      ((ms) => {
+        metrics?.recovered(ms);
+        return recoveryReport.end(ms);
+      }),
     ...values,
     ...(leased?.values({ restore, initialize }) ?? { restore, initialize }),
     warmStart: () => applyWarmStarts(runner, { signal, log }),
     inputReleases: inputRelease.times,
     onLost: async () => {
+      recoveryReport?.begin();
       await recoveryGuard.suspend(log);
       await leased?.quiet();
       await feeders?.stop();
@@ -155,6 +176,8 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
       for (const hook of hooks) await hook.afterCreateSession?.(runner, coordinator);
     },
   });
+  const chiefWatch =
+    server && !isChief && options.savesCheckpoints ? new ChiefWatch({ task: server.task, log }) : undefined;
   const services = options.onOpen?.(place);
   await server?.checkpoints.lastSteps.begin();
   // Paused steps wait only for a message, which does not keep the process alive.
@@ -181,6 +204,7 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
         await feeders?.stop();
         await leased?.[Symbol.asyncDispose]();
       } finally {
+        chiefWatch?.[Symbol.dispose]();
         await close();
         release?.();
       }

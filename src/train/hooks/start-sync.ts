@@ -30,7 +30,7 @@ export async function startSync(
   const options = { timeoutMs: TIMEOUT_MS, ...(signal ? { signal } : {}) };
   const isRestart = (await runner.run(wasStarted, options)).toArray() as unknown as boolean;
   if (!isRestart) {
-    await runner.run([initTokensOp], options);
+    await runner.run([initTokensOp], { ...options, ...(feeds && { feeds }) });
     await runner.run([markStartedOp], options);
     return;
   }

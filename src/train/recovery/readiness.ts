@@ -119,6 +119,11 @@ export class Readiness {
     }
   }
 
+  /** Whether a variable has no value. */
+  async hasMissing(): Promise<boolean> {
+    return (await this.#missing()).length > 0;
+  }
+
   /** An unreachable store may be on the lost ps itself. */
   #isTransient(error: unknown): boolean {
     const { isRecoverable, isAlone } = this.#options;

@@ -47,8 +47,8 @@ export interface RecoverableOptions extends Omit<ReadinessOptions, 'isRecoverabl
   readonly isRecoverable?: (error: unknown) => boolean;
   /** Called after each training step, with its duration; default: none. */
   readonly onStepTime?: (ms: number) => void;
-  /** Called after each recovery, with its duration; default: none. */
-  readonly onRecovered?: (ms: number) => void;
+  /** Called after each recovery, with its duration; returns the line to log. Default: one without details. */
+  readonly onRecovered?: (ms: number) => string;
 }
 
 /** What a step does before and after its run. */
@@ -173,6 +173,16 @@ export class RecoverableSession {
     }
   }
 
+  /** Whether a variable has no value any more, or that cannot be found out because a ps is lost. */
+  async hasLostValues(): Promise<boolean> {
+    try {
+      return await this.#readiness.hasMissing();
+    } catch (error) {
+      if (!this.#isRecoverable(error)) throw error;
+      return true;
+    }
+  }
+
   /** Recovers the cluster after an error that a change of the cluster explains; rethrows any other error. */
   async recover(error: unknown, options: RunOptions = {}): Promise<void> {
     const ownDeadline = options.timeoutMs !== undefined && isDeadline(error);
@@ -264,10 +274,8 @@ export class RecoverableSession {
     }
     if (again) {
       this.#recoveries += 1;
-      const ms = performance.now() - begun;
-      this.#options.onRecovered?.(ms);
-      this.#options.log?.(`the recovery took ${(ms / 1000).toFixed(1)} s`, 'debug');
-      this.#options.log?.('the cluster is complete again; training continues');
+      const line = this.#options.onRecovered?.(performance.now() - begun);
+      this.#options.log?.(line ?? 'the cluster is complete again; training continues');
     }
     this.#wasReady = true;
   }

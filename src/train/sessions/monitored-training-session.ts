@@ -107,6 +107,7 @@ async function createSession(given: MonitoredTrainingOptions): Promise<Monitored
     scaffold.finalize(graph, () => new Saver({ log }));
     const { checkpointDir, maxWaitSecs = 7200, stepTimeoutSecs = 600 } = options;
     const stop = giveUp.signal;
+    const saves = checkpointDir !== undefined && savesCheckpoints(options);
     let hasQueueRunners = false;
     const training = await openTraining({
       ...options,
@@ -117,6 +118,7 @@ async function createSession(given: MonitoredTrainingOptions): Promise<Monitored
       values: (runner) => scaffoldValues(scaffold, runner, { checkpointDir, signal: stop, log }),
       maxWaitMs: maxWaitSecs * 1000,
       stepMs: stepTimeoutSecs * 1000,
+      savesCheckpoints: saves,
       signal: stop,
       log,
       onReady: () => {
@@ -141,7 +143,7 @@ async function createSession(given: MonitoredTrainingOptions): Promise<Monitored
       giveUp,
       signal,
       log,
-      staysAtEnd: isChief || (options.checkpointDir !== undefined && savesCheckpoints(options)),
+      staysAtEnd: isChief || saves,
     });
   } catch (error) {
     await writers.close().catch(() => {

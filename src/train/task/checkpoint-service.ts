@@ -118,6 +118,8 @@ export class CheckpointService {
   /** Sets how `stopUpdates` stops synchronous steps. */
   stopStepsBy(stop: () => Promise<void>): void {
     this.#stopSteps = stop;
+    // Training may start again, after a loss at its end.
+    this.#hasStoppedUpdates = false;
   }
 
   async #pause({ leaseMs, atStep, token }: v.InferOutput<typeof PauseSchema>): Promise<void> {

@@ -9,6 +9,8 @@ export class TrainingMetrics {
   /** The durations of this task's training steps, in seconds. */
   readonly steps: Histogram;
   readonly failedSaves: Counter;
+  /** Steps that restores of this task, as chief, have undone. */
+  readonly repeatedSteps: Counter;
   readonly shardBytes: Counter;
   readonly leases: LeaseObserver;
   readonly #recoveries: Counter;
@@ -34,6 +36,10 @@ export class TrainingMetrics {
     this.#recoverySecs = metrics.counter(
       'shoal_recovery_seconds_total',
       'The time that training of this task spent in recoveries.',
+    );
+    this.repeatedSteps = metrics.counter(
+      'shoal_repeated_steps_total',
+      'Steps that restores of this task, as chief, have undone in recoveries.',
     );
     metrics.readCounter(
       'shoal_saves_total',

@@ -3,6 +3,7 @@ import type { Graph } from '../../graph/graph.js';
 import type { Runner } from '../../session/runner.js';
 import type { Variable } from '../../variables/variable.js';
 import type { RecoveryGuard } from '../recovery/recovery-guard.js';
+import type { RecoveryReport } from '../recovery/recovery-report.js';
 import type { Server } from './server.js';
 
 /** Input whose state is part of each checkpoint. */
@@ -22,6 +23,8 @@ export interface TrainingRunner extends Runner {
   readonly server?: Server;
   /** Prevents saves during recoveries; undefined without recoveries. @internal */
   readonly recoveryGuard?: RecoveryGuard;
+  /** Describes recoveries; undefined without a cluster. @internal */
+  readonly recoveryReport?: RecoveryReport;
   /** The input state in each checkpoint; undefined unless this task keeps the ledger of leased input. @internal */
   readonly input?: CheckpointedInput;
 }

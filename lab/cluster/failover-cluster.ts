@@ -1,0 +1,235 @@
+/**
+ * The cluster of experiment 003: 2 ps and 2 workers on hosts of their own, and spare hosts. Tasks are killed, also at a
+ * fault point of another task, and launched again on the same host or on a spare one with an empty disk.
+ */
+import { existsSync } from 'node:fs';
+import { mkdir } from 'node:fs/promises';
+import { encodeExample, TFRecordWriter } from '../../src/formats/index.js';
+import type { Context } from '../experiment.js';
+import type { Lab, LabHost } from '../hosts/hosts.js';
+import { processStat, until } from '../hosts/proc.js';
+import { Scenario, type ScenarioTask, savesOf } from '../scenarios/scenario-run.js';
+import { diskOf } from './gather.js';
+
+export const TASKS = ['ps 0', 'ps 1', 'worker 0', 'worker 1'] as const;
+export type TaskName = (typeof TASKS)[number];
+export const CHIEF: TaskName = 'worker 0';
+export const WORKERS: readonly TaskName[] = ['worker 0', 'worker 1'];
+
+/** A task that stops itself with SIGSTOP at a fault point. */
+export interface Hold {
+  readonly task: TaskName;
+  readonly point: string;
+}
+
+export interface LaunchOptions {
+  readonly sync: boolean;
+  readonly leased: boolean;
+  /** Default: no end within the experiment. */
+  readonly lastStep?: number;
+  /** Seconds between checkpoints; default: 1. */
+  readonly saveSecs?: number;
+  /** Copies of each shard on other hosts; default: 1. */
+  readonly replicas?: number;
+}
+
+/** The points that a task trains on, as files: the same ones on every host. */
+const FILES = 4;
+const RECORDS = 500;
+const FAULT_FILE = 'fault';
+/** How long a task may take to reach a fault point. */
+const HOLD_MS = 60_000;
+
+export class FailoverCluster {
+  readonly scenario: Scenario;
+  readonly lab: Lab;
+  readonly #signal: AbortSignal;
+  readonly #tasks = new Map<TaskName, ScenarioTask>();
+  /** Every process of the chief, oldest first. */
+  readonly #chiefs: ScenarioTask[] = [];
+  #options: LaunchOptions = { sync: false, leased: false };
+
+  constructor(ctx: Context, lab: Lab) {
+    this.lab = lab;
+    this.#signal = ctx.signal;
+    this.scenario = new Scenario(lab, {
+      program: 'lab/programs/failover-job.ts',
+      isJob: true,
+      ps: 2,
+      workers: 2,
+      logs: ctx.flags.logs as string | undefined,
+    });
+  }
+
+  get options(): LaunchOptions {
+    return this.#options;
+  }
+
+  /** Whether any task runs. */
+  get isRunning(): boolean {
+    return this.running.length > 0;
+  }
+
+  get running(): readonly TaskName[] {
+    return TASKS.filter((name) => this.#tasks.get(name)?.process.running);
+  }
+
+  task(name: TaskName): ScenarioTask {
+    return this.#tasks.get(name) as ScenarioTask;
+  }
+
+  /** The step of the newest checkpoint that a chief has announced; undefined if there is none. */
+  get savedStep(): number | undefined {
+    const steps = this.#chiefs.flatMap((chief) => savesOf(chief).map(({ step }) => step));
+    return steps.length === 0 ? undefined : Math.max(...steps);
+  }
+
+  /** The steps of the restores since a time. */
+  restoresSince(at: number): readonly number[] {
+    return this.#chiefs.flatMap(({ lines }) =>
+      lines.flatMap((line) => {
+        const step = /restored model\.ckpt-(\d+)/.exec(line.text)?.[1];
+        return line.at >= at && step !== undefined ? [Number(step)] : [];
+      }),
+    );
+  }
+
+  /** The steps that the current process of a worker has logged since a time. */
+  stepsSince(name: TaskName, at: number): readonly number[] {
+    return this.#tasks.get(name)?.lines.flatMap((line) => stepIn(line, at)) ?? [];
+  }
+
+  /** The highest step that a worker has logged since the last restore. */
+  get step(): number {
+    const restored = this.#chiefs.flatMap(({ lines }) => lines.filter(({ text }) => /^restored /.test(text)));
+    const since = Math.max(0, ...restored.map(({ at }) => at));
+    return Math.max(0, this.savedStep ?? 0, ...WORKERS.flatMap((name) => this.stepsSince(name, since)));
+  }
+
+  /** Starts all tasks where they were last. The named one stops at the fault point. */
+  async startAll(options: LaunchOptions, hold?: Hold): Promise<void> {
+    this.#options = options;
+    for (const name of TASKS) {
+      if (name === hold?.task) await this.#setFault(name, hold.point);
+      await this.start(name);
+    }
+  }
+
+  /** Starts a task where it was last. */
+  async start(name: TaskName): Promise<ScenarioTask> {
+    const [job, index] = roleOf(name);
+    const { sync, leased, lastStep, saveSecs, replicas } = this.#options;
+    const host = this.hostOf(name);
+    if (leased && job === 'worker') await writePoints(diskOf(this.lab, host));
+    const flags = [
+      ...(sync ? ['--sync'] : []),
+      ...(leased ? ['--leased'] : []),
+      ...(lastStep === undefined ? [] : ['--steps', String(lastStep)]),
+      ...(saveSecs === undefined ? [] : ['--save-secs', String(saveSecs)]),
+      ...(replicas === undefined ? [] : ['--replicas', String(replicas)]),
+    ];
+    const task = this.scenario.start(job, index, flags);
+    this.#tasks.set(name, task);
+    if (name === CHIEF) this.#chiefs.push(task);
+    return task;
+  }
+
+  hostOf(name: TaskName): LabHost {
+    return this.scenario.hostOf(...roleOf(name));
+  }
+
+  /** The hosts without a task. */
+  get spares(): readonly LabHost[] {
+    const used = new Set(TASKS.map((name) => this.hostOf(name)));
+    return this.lab.hosts.filter((host) => !used.has(host));
+  }
+
+  /** Moves a task that is not running to a spare host with an empty disk. Its former disk is lost. */
+  async move(name: TaskName): Promise<void> {
+    const former = this.hostOf(name);
+    const [spare] = this.spares;
+    if (spare === undefined) throw new Error('no host is spare');
+    await spare.wipeDisk();
+    this.scenario.move(...roleOf(name), spare);
+    await former.wipeDisk();
+  }
+
+  /** Kills tasks with SIGKILL; returns the time of the first signal. Their fault points are removed. */
+  async kill(names: readonly TaskName[]): Promise<number> {
+    const at = Date.now();
+    for (const name of names) this.task(name).process.kill('SIGKILL');
+    await until(
+      'the killed tasks to end',
+      () => names.every((name) => !this.task(name).process.running),
+      30_000,
+    );
+    for (const name of names) await this.hostOf(name).exec('rm', ['-f', FAULT_FILE]);
+    return at;
+  }
+
+  killAll(): Promise<number> {
+    return this.kill(this.running);
+  }
+
+  /** Lets a running task stop at its next pass of a fault point, and waits until it has. */
+  async hold({ task, point }: Hold): Promise<void> {
+    await this.#setFault(task, point);
+    this.task(task).process.kill('SIGUSR2');
+    await this.held(task);
+  }
+
+  /** Prepares a task that is not running to stop at a fault point. */
+  prepareHold({ task, point }: Hold): Promise<void> {
+    return this.#setFault(task, point);
+  }
+
+  /** Waits until a task has stopped at its fault point. */
+  async held(name: TaskName, timeoutMs = HOLD_MS): Promise<void> {
+    const { process } = this.task(name);
+    await until(
+      `${name} to stop at its fault point`,
+      async () => {
+        this.#signal.throwIfAborted();
+        return !process.running || (await processStat(process.pid))?.state === 'T';
+      },
+      timeoutMs,
+      5,
+    );
+    if (!process.running) throw new Error(`${name} ended before its fault point`);
+  }
+
+  /** Continues a task that stopped at a fault point; with `isOver` it does not stop there again. */
+  async release(name: TaskName, { isOver = true } = {}): Promise<void> {
+    const { process, host } = this.task(name);
+    if (isOver) await host.exec('rm', ['-f', FAULT_FILE]);
+    if (isOver) process.kill('SIGUSR2');
+    await host.thaw(process);
+  }
+
+  #setFault(name: TaskName, point: string): Promise<void> {
+    return this.hostOf(name).writeFile(FAULT_FILE, `${point}=stop`);
+  }
+}
+
+export function roleOf(name: TaskName): ['ps' | 'worker', number] {
+  const [job, index] = name.split(' ') as ['ps' | 'worker', string];
+  return [job, Number(index)];
+}
+
+function stepIn({ at, text }: ScenarioTask['lines'][number], since: number): readonly number[] {
+  const step = /^step (\d+) of/.exec(text)?.[1];
+  return at >= since && step !== undefined ? [Number(step)] : [];
+}
+
+async function writePoints(disk: string): Promise<void> {
+  if (existsSync(`${disk}/data`)) return;
+  await mkdir(`${disk}/data`);
+  for (let file = 0; file < FILES; file++) {
+    const writer = new TFRecordWriter(`${disk}/data/points-${file}.tfrecord`);
+    for (let i = 0; i < RECORDS; i++) {
+      const x = ((file * RECORDS + i) * 0.6180339887) % 1;
+      await writer.write(encodeExample({ x: Float32Array.of(x), y: Float32Array.of(0.1 * x + 0.3) }));
+    }
+    await writer.close();
+  }
+}

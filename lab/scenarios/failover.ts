@@ -1,0 +1,327 @@
+/** Scenario 003: runs its cases on one cluster after another, and checks each. */
+import { sleep } from '../../src/async/deadline.js';
+import { describeError } from '../../src/errors/errors.js';
+import {
+  CHIEF,
+  FailoverCluster,
+  type LaunchOptions,
+  TASKS,
+  type TaskName,
+  WORKERS,
+} from '../cluster/failover-cluster.js';
+import type { Context } from '../experiment.js';
+import { Lateness } from '../hosts/lateness.js';
+import { Leftovers } from '../hosts/leftovers.js';
+import { until } from '../hosts/proc.js';
+import type { FailoverCase } from './failover-cases.js';
+import { learnt } from './line.js';
+
+/** Hosts besides those of the tasks: two tasks may move at once. */
+const SPARE = 2;
+/** From the fault until all workers train and a checkpoint is saved, besides the lateness of the machine. */
+const RECOVERY_MS = 40_000;
+/** After this time a case is given up. */
+const GIVE_UP_MS = 150_000;
+/** From this step on W and b have converged. */
+const LEARNT_AT = 16_000;
+/** The steps of a cluster whose end is tested. */
+const LAST_STEPS = { async: 2000, sync: 300 } as const;
+const RESULT = /· W = \[([-\d.e]+)\] · b = \[([-\d.e]+)\]/;
+
+export type Mode = keyof typeof LAST_STEPS;
+
+/** The state of the job immediately before a fault. */
+interface Before {
+  readonly at: number;
+  /** The newest checkpoint that was announced. */
+  readonly saved: number | undefined;
+  /** The highest step that was logged. */
+  readonly step: number;
+}
+
+export async function failover(ctx: Context, mode: Mode, cases: readonly FailoverCase[]): Promise<void> {
+  const lab = await ctx.lab({ hosts: TASKS.length + SPARE });
+  const leftovers = await Leftovers.before(lab);
+  const cluster = new FailoverCluster(ctx, lab);
+  const run = new FailoverRun(ctx, cluster, mode);
+  for (const failure of cases) {
+    ctx.signal.throwIfAborted();
+    await run.make(failure);
+    if (failure.moment !== 'end') continue;
+    const lastStep = cluster.options.lastStep as number;
+    learnt(ctx, cluster.task(CHIEF), RESULT, lastStep, LEARNT_AT);
+    await leftovers.check(ctx, cluster.scenario, {
+      keeps: 3,
+      belongs: ['.shoal', 'data'],
+      away: cluster.spares,
+    });
+  }
+  await cluster.killAll();
+  await lab.dispose();
+}
+
+class FailoverRun {
+  readonly #ctx: Context;
+  readonly #cluster: FailoverCluster;
+  readonly #mode: Mode;
+  readonly #problems: string[] = [];
+
+  constructor(ctx: Context, cluster: FailoverCluster, mode: Mode) {
+    this.#ctx = ctx;
+    this.#cluster = cluster;
+    this.#mode = mode;
+  }
+
+  /** Makes one case. If it fails, the next one starts the cluster again. */
+  async make(failure: FailoverCase): Promise<void> {
+    const { moment, name } = failure;
+    this.#problems.length = 0;
+    let result = '';
+    try {
+      if (moment === 'end') result = await this.#atTheEnd(failure);
+      else if (moment === 'start') result = await this.#atTheStart(failure);
+      else result = await this.#whileTraining(failure);
+    } catch (error) {
+      this.#ctx.signal.throwIfAborted();
+      this.#problems.push(describeError(error), ...TASKS.map((name) => `${name}: ${this.#linesOf(name)}`));
+    }
+    const hasFailed = this.#problems.length > 0;
+    this.#ctx.check(
+      `${this.#mode} ${name}`,
+      !hasFailed,
+      [result, ...this.#problems].filter(Boolean).join('; '),
+    );
+    if (hasFailed) await this.#cluster.killAll();
+  }
+
+  get #launch(): LaunchOptions {
+    return { sync: this.#mode === 'sync', leased: this.#ctx.flags.leased === true, replicas: 1 };
+  }
+
+  async #whileTraining(failure: FailoverCase): Promise<string> {
+    const { victims, moved, hold, replaced } = failure;
+    // Two lost disks need two copies on other hosts.
+    const replicas = moved && victims.length > 1 ? 2 : 1;
+    await this.#ensureTraining({ ...this.#launch, replicas });
+    const cluster = this.#cluster;
+    let before = this.#before();
+    if (replaced !== undefined) {
+      await cluster.kill([replaced]);
+      if (hold) await cluster.prepareHold(hold);
+      await cluster.start(replaced);
+      await cluster.held(replaced);
+    } else if (hold) {
+      await cluster.hold(hold);
+      before = this.#before();
+    }
+    await cluster.kill(victims);
+    if (hold && !victims.includes(hold.task)) await cluster.release(hold.task);
+    const dead = new Set([...victims, ...(replaced === undefined ? [] : [replaced])]);
+    if (
+      this.#mode === 'async' &&
+      !replaced &&
+      victims.length === 1 &&
+      victims[0] === CHIEF &&
+      !cluster.options.leased
+    )
+      await this.#trainsWithoutChief();
+    return this.#relaunch(failure, before, dead);
+  }
+
+  /** A victim is killed when its agent listens, before any step. */
+  async #atTheStart(failure: FailoverCase): Promise<string> {
+    const { victims } = failure;
+    const cluster = this.#cluster;
+    await cluster.killAll();
+    const before = this.#before();
+    await cluster.startAll(this.#launch);
+    for (const name of victims) await this.#logs(name, /^agent at/);
+    const steps = WORKERS.flatMap((name) => cluster.stepsSince(name, before.at));
+    if (steps.length > 0) this.#problems.push('it was killed after the first step');
+    await cluster.kill(victims);
+    return this.#relaunch(failure, before, new Set(TASKS));
+  }
+
+  /** A victim is killed during the last save; all tasks end with 0. */
+  async #atTheEnd({ victims, moved, hold }: FailoverCase): Promise<string> {
+    const cluster = this.#cluster;
+    await cluster.killAll();
+    const { saved = 0, step } = this.#before();
+    const lastStep = Math.max(step, saved) + LAST_STEPS[this.#mode];
+    await cluster.startAll({ ...this.#launch, lastStep, saveSecs: 3600 }, hold);
+    if (hold) await this.#heldAtLastSave(hold.task);
+    const at = Date.now();
+    await cluster.kill(victims);
+    if (hold && !victims.includes(hold.task)) await cluster.release(hold.task);
+    for (const name of victims) {
+      if (moved) await cluster.move(name);
+      await cluster.start(name);
+    }
+    const others = TASKS.filter((name) => !victims.includes(name));
+    await Promise.all(others.map((name) => this.#exits(name)));
+    const late = victims.filter((name) => this.#hasNoCluster(name));
+    await cluster.kill(late);
+    await Promise.all(victims.filter((name) => !late.includes(name)).map((name) => this.#exits(name)));
+    const newest = cluster.savedStep ?? 0;
+    if (newest < lastStep)
+      this.#problems.push(`the last checkpoint is of step ${newest}, not of ${lastStep}`);
+    const note = late.length > 0 ? `; ${late} was launched after the end` : '';
+    return `the tasks exited with 0 ${secs(Date.now() - at)} after the fault, step ${newest}${note}`;
+  }
+
+  /** Other saves pass the fault point too: the last one is made when worker 1 has finished. */
+  async #heldAtLastSave(task: TaskName): Promise<void> {
+    const cluster = this.#cluster;
+    const end = Date.now() + GIVE_UP_MS;
+    const isFinished = () =>
+      cluster
+        .task('worker 1')
+        .lines.some(({ text }) => /^staying for the last checkpoint|^done at/.test(text));
+    while (Date.now() < end) {
+      await cluster.held(task, GIVE_UP_MS);
+      for (let i = 0; i < 10 && !isFinished(); i++) await sleep(50, this.#ctx.signal);
+      if (isFinished()) return;
+      await cluster.release(task, { isOver: false });
+      await sleep(100, this.#ctx.signal);
+    }
+    throw new Error(`${task} did not reach the last save`);
+  }
+
+  /** Launches the victims again, and waits until all workers train and a checkpoint is saved. */
+  async #relaunch(
+    { victims, moved, wiped }: FailoverCase,
+    before: Before,
+    dead: ReadonlySet<TaskName>,
+  ): Promise<string> {
+    const cluster = this.#cluster;
+    const lateness = new Lateness();
+    const relaunchedAt = Date.now();
+    if (wiped !== undefined) await cluster.hostOf(wiped).wipeDisk();
+    for (const name of victims) {
+      if (moved) await cluster.move(name);
+      await cluster.start(name);
+    }
+    await this.#trainsSince(relaunchedAt);
+    const recoveredMs = Date.now() - before.at;
+    await this.#savesSince(relaunchedAt);
+    lateness.stop();
+    const boundMs = RECOVERY_MS + lateness.between(before.at, Date.now());
+    if (recoveredMs > boundMs)
+      this.#problems.push(`the recovery took ${secs(recoveredMs)}, more than ${secs(boundMs)}`);
+    this.#othersContinued(dead);
+    return `recovered in ${secs(recoveredMs)}, ${this.#lost(before, dead)} steps lost`;
+  }
+
+  #before(): Before {
+    const { savedStep, step } = this.#cluster;
+    return { at: Date.now(), saved: savedStep, step };
+  }
+
+  async #ensureTraining(options: LaunchOptions): Promise<void> {
+    const cluster = this.#cluster;
+    const isSame = JSON.stringify(cluster.options) === JSON.stringify(options);
+    if (cluster.running.length < TASKS.length || !isSame) {
+      await cluster.killAll();
+      await cluster.startAll(options);
+    }
+    const now = Date.now();
+    await this.#trainsSince(now);
+    await this.#savesSince(now);
+  }
+
+  /** Waits until each worker has logged a step since a time. */
+  async #trainsSince(at: number): Promise<void> {
+    await this.#until('all workers to train', () =>
+      WORKERS.every((name) => this.#cluster.stepsSince(name, at).length > 0),
+    );
+  }
+
+  async #savesSince(at: number): Promise<void> {
+    const chief = this.#cluster.task(CHIEF);
+    await this.#until('a checkpoint', () =>
+      chief.lines.some((line) => line.at >= at && /^saved model\.ckpt/.test(line.text)),
+    );
+  }
+
+  /** Until a dead chief is launched again, the other worker makes steps. */
+  async #trainsWithoutChief(): Promise<void> {
+    const at = Date.now() + 1000;
+    await this.#until(
+      'worker 1 to train without a chief',
+      () => this.#cluster.stepsSince('worker 1', at).length > 0,
+    );
+  }
+
+  async #logs(name: TaskName, pattern: RegExp): Promise<void> {
+    const task = this.#cluster.task(name);
+    await this.#until(`${name} to log ${pattern}`, () => task.lines.some(({ text }) => pattern.test(text)));
+  }
+
+  async #until(what: string, holds: () => boolean): Promise<void> {
+    await until(
+      what,
+      () => {
+        this.#ctx.signal.throwIfAborted();
+        return holds();
+      },
+      GIVE_UP_MS,
+      20,
+    );
+  }
+
+  /**
+   * A worker that had finished when it was killed is not waited for: the cluster may have ended when it is launched
+   * again. It cannot know that, and would wait for the ps.
+   */
+  #hasNoCluster(name: TaskName): boolean {
+    return (
+      name === 'worker 1' && !this.#cluster.task(name).lines.some(({ text }) => /^step |^done/.test(text))
+    );
+  }
+
+  /** Waits until a task has exited with 0. */
+  async #exits(name: TaskName): Promise<void> {
+    const { process } = this.#cluster.task(name);
+    const exit = await process
+      .ended({ timeoutMs: GIVE_UP_MS, signal: this.#ctx.signal })
+      .catch(() => undefined);
+    if (exit?.code === 0) return;
+    const what = exit ? `ended with ${exit.signal ?? exit.code}` : 'did not end';
+    this.#problems.push(`${name} ${what}: ${this.#linesOf(name)}`);
+  }
+
+  #othersContinued(dead: ReadonlySet<TaskName>): void {
+    const ended = TASKS.filter((name) => !this.#cluster.task(name).process.running);
+    for (const name of ended) this.#problems.push(`${name} ended${dead.has(name) ? ' again' : ''}`);
+  }
+
+  /** The steps that were lost. No announced checkpoint may be lost. */
+  #lost({ at, saved, step }: Before, dead: ReadonlySet<TaskName>): number {
+    const cluster = this.#cluster;
+    const restores = cluster.restoresSince(at);
+    const low = Math.min(...WORKERS.flatMap((name) => cluster.stepsSince(name, at)), ...restores);
+    if (saved !== undefined && low < saved)
+      this.#problems.push(`training went back to step ${low}, although step ${saved} was saved`);
+    const hasLostPs = [...dead].some((name) => name.startsWith('ps'));
+    // A ps completes a restore that a chief ordered before it died; nobody logs that.
+    if (hasLostPs && saved !== undefined && restores.length === 0 && !dead.has(CHIEF))
+      this.#problems.push('nothing was restored');
+    if (!hasLostPs && !cluster.options.leased && restores.length > 0)
+      this.#problems.push(`step ${restores[0]} was restored, although no ps was lost`);
+    const newest = cluster.savedStep;
+    if (saved !== undefined && newest !== undefined && newest < saved)
+      this.#problems.push(`the newest checkpoint is of step ${newest}, older than ${saved}`);
+    return hasLostPs || restores.length > 0 ? Math.max(0, step - low) : 0;
+  }
+
+  /** The last lines of a task besides those of its steps. */
+  #linesOf(name: TaskName): string {
+    const lines = this.#cluster.task(name)?.lines.map(({ text }) => text) ?? [];
+    return lines
+      .filter((text) => !/^step \d+ of/.test(text))
+      .slice(-4)
+      .join(' | ');
+  }
+}
+
+const secs = (ms: number): string => `${(ms / 1000).toFixed(1)} s`;

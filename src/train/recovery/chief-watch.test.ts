@@ -1,0 +1,50 @@
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import type { Member } from '../../cluster/membership/types.js';
+import { taskId } from '../../cluster/spec/task-id.js';
+import { TaskEvents } from '../../cluster/task/task-events.js';
+import { ChiefWatch } from './chief-watch.js';
+
+const [CHIEF, WORKER] = [taskId('worker', 0), taskId('worker', 1)];
+const MINUTE_MS = 60_000;
+
+beforeEach(() => void vi.useFakeTimers());
+afterEach(() => void vi.useRealTimers());
+
+function watched() {
+  const events = new TaskEvents();
+  const lines: string[] = [];
+  const member = (task: string) => ({ task, step: 42 }) as Member;
+  const task = { task: WORKER, chief: CHIEF, events, member };
+  const watch = new ChiefWatch({ task, log: (line) => lines.push(line) });
+  const emit = (type: 'lost' | 'back', of = CHIEF) =>
+    events.emit(
+      type === 'lost'
+        ? { type, member: member(of), why: 'refused' }
+        : { type, member: member(of), replaced: true },
+    );
+  return { watch, lines, emit };
+}
+
+it('logs the loss of the chief with the step, then every minute, until it is back', () => {
+  const { watch, lines, emit } = watched();
+  emit('lost');
+  vi.advanceTimersByTime(2 * MINUTE_MS);
+  emit('back');
+  vi.advanceTimersByTime(5 * MINUTE_MS);
+  watch[Symbol.dispose]();
+  expect(lines).toEqual(
+    ['is lost', 'has been lost for 1 min', 'has been lost for 2 min'].map(
+      (how) =>
+        `the chief, /job:worker/task:0, ${how}: nothing is saved since step 42, until it is started again`,
+    ),
+  );
+});
+
+it('does not log the loss of another task, or after the end of training', () => {
+  const { watch, lines, emit } = watched();
+  emit('lost', WORKER);
+  watch[Symbol.dispose]();
+  emit('lost');
+  vi.advanceTimersByTime(MINUTE_MS);
+  expect(lines).toEqual([]);
+});

@@ -1,0 +1,40 @@
+import { expect, it } from 'vitest';
+import type { Member } from '../../cluster/membership/types.js';
+import { taskId } from '../../cluster/spec/task-id.js';
+import { TaskEvents } from '../../cluster/task/task-events.js';
+import { RecoveryReport } from './recovery-report.js';
+
+const member = (job: string, index: number, step: number | null = null) =>
+  ({ task: taskId(job, index), step }) as Member;
+
+function report() {
+  const events = new TaskEvents();
+  const lostSteps: number[] = [];
+  const members = () => [member('ps', 0), member('worker', 0, 120), member('worker', 1, 123)];
+  const made = new RecoveryReport({
+    task: { events, members },
+    onLostSteps: (steps) => lostSteps.push(steps),
+  });
+  return { made, events, lostSteps };
+}
+
+it('names the lost tasks, the checkpoint, its places and the repeated steps', () => {
+  const { made, events, lostSteps } = report();
+  events.emit({ type: 'lost', member: member('ps', 1), why: 'refused' });
+  made.begin();
+  made.restored({ manifest: { prefix: 'model.ckpt-100', step: 100 }, places: ['ps/0', 'worker/0'] });
+  expect(made.end(4210)).toBe(
+    'the cluster is complete again after 4.2 s; lost /job:ps/task:1; restored model.ckpt-100 from ps/0, worker/0; 23 steps are repeated; training continues',
+  );
+  expect(lostSteps).toEqual([23]);
+});
+
+it('is about one recovery only', () => {
+  const { made, events } = report();
+  events.emit({ type: 'lost', member: member('ps', 1), why: 'refused' });
+  made.begin();
+  made.restored({ manifest: { prefix: 'model.ckpt-100', step: 100 }, places: ['ps/0'] });
+  made.end(1);
+  made.begin();
+  expect(made.end(500)).toBe('the cluster is complete again after 0.5 s; training continues');
+});
