@@ -23,7 +23,7 @@ export const TASK_FLAGS = {
   clusterTokenFile: text('A file with the token that all tasks of the cluster share', 'file'),
   insecureNetwork: {
     kind: 'boolean',
-    brief: 'Accept that anyone who can reach this machine can use TensorFlow’s ports',
+    brief: 'With engine grpc: accept that anyone who can reach this machine can use TensorFlow’s ports',
     optional: true,
     withNegated: false,
   },

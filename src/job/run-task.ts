@@ -7,7 +7,7 @@ import type { ClusterConfig } from '../cluster/spec/config.js';
 import { replicaDeviceSetter } from '../cluster/spec/device-setter.js';
 import type { Security } from '../cluster/spec/security.js';
 import { parseTaskId, trains } from '../cluster/spec/task-id.js';
-import { describeError, isShoalError } from '../errors/errors.js';
+import { describeError, isShoalError, ShoalError } from '../errors/errors.js';
 import { EXIT } from '../errors/exit-codes.js';
 import { configured, Server } from '../train/task/server.js';
 import type { JobDefinition } from './define-job.js';
@@ -74,7 +74,7 @@ async function train(
 ): Promise<number> {
   const workerDevice = config.task;
   const device = replicaDeviceSetter({ psTasks: server.psTasks.length, workerDevice });
-  const parts = buildTrainingGraph(job, { device, workerDevice, ...replicaOf(config) });
+  const parts = buildTrainingGraph(job, { device, workerDevice, ...replicaOf(config, job) });
   let result: JobResult;
   try {
     result = await trainJob(job, parts, { server, dir, signal, log, onStep });
@@ -96,8 +96,17 @@ async function train(
 }
 
 /** The index of this worker and their number; a task of the job `chief` is first. */
-function replicaOf({ spec, task }: ClusterConfig): { index: number; count: number } {
+function replicaOf(
+  { spec, task }: ClusterConfig,
+  { train }: JobDefinition,
+): { index: number; count: number } {
   const workers = spec.tasks.map(({ id }) => id).filter(trains);
   const index = workers.indexOf(task);
+  if (index < 0 && train.sync) {
+    throw new ShoalError(
+      'SHOAL_CONFIG',
+      `${task} is not in the cluster: synchronous training needs all its workers there`,
+    );
+  }
   return index < 0 ? { index: workers.length, count: workers.length + 1 } : { index, count: workers.length };
 }

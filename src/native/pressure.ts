@@ -48,8 +48,8 @@ function relieve(): void {
 
 /** How much V8's heap may grow, views of native memory and buffers of sockets included, before V8 collects it. */
 const SLACK_BYTES = 96 * 1024 * 1024;
-/** V8's own limit for growth is higher from some size on. */
-const LARGE_HEAP_BYTES = 2 * SLACK_BYTES;
+/** From about this size on, V8's own limit is as high. */
+const LARGE_HEAP_BYTES = SLACK_BYTES / 2;
 
 let isSlackKept = false;
 

@@ -88,7 +88,7 @@ function withoutRepeats(message: string): string {
   const [first = '', ...others] = message.replace(/\n=+$/, '').split(/\n(?=[A-Z_]+: From \/job:)/);
   const line = first.split('\n', 1)[0] as string;
   if (line === '' || line.startsWith('Additional GRPC error')) return message;
-  return [first, ...others.filter((other) => !other.includes(line))]
+  return [first, ...others.filter((other) => !other.split('\n').includes(line))]
     .join('\n')
     .replace(/\nAdditional GRPC error information.*\n.*/g, (text) => (text.includes(line) ? '' : text));
 }

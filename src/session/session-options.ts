@@ -5,7 +5,7 @@ import type { Pointer } from '../native/c-api.js';
 import { countHandle } from '../native/handle.js';
 import { C } from '../native/library.js';
 import { checked } from '../native/status.js';
-import { ConfigProtoSchema } from '../proto/generated/config_pb.js';
+import { type ConfigProto, ConfigProtoSchema } from '../proto/generated/config_pb.js';
 import { serverAtTarget, type TargetServer } from './targets.js';
 
 export interface SessionOptions {
@@ -26,11 +26,13 @@ export interface SessionOptions {
 export const clusterOf = ({ target, config, cluster }: SessionOptions): TargetServer | undefined =>
   cluster === false || config?.clusterDef ? undefined : serverAtTarget(target);
 
+export const configOf = ({ config }: SessionOptions): ConfigProto | undefined =>
+  config && create(ConfigProtoSchema, config);
+
 export function overCluster<O extends SessionOptions>(options: O): O {
   const server = clusterOf(options);
   if (!server) return options;
-  const base = options.config && create(ConfigProtoSchema, options.config);
-  return { ...options, config: server.sessionConfig(base) };
+  return { ...options, config: server.sessionConfig(configOf(options)) };
 }
 
 export function newOptions({ target, config }: SessionOptions): Pointer {

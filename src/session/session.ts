@@ -21,6 +21,7 @@ import { type Done, nativeCall } from './native-call.js';
 import { type Call, NativeRun } from './native-run.js';
 import {
   clusterOf,
+  configOf,
   freeOptions,
   newOptions,
   overCluster,
@@ -74,26 +75,22 @@ export class Session {
   readonly graph: Graph;
   readonly target: string;
   /** TensorFlow's session, or one of the server that the target names. */
-  readonly #handle: Handle | Promise<TargetSession>;
+  readonly #handle: Handle | TargetSession;
   /** Native runs that have not returned, including abandoned ones: the session cannot be freed before. */
   readonly #inFlight = new Map<Promise<void>, string>();
   #closing: Promise<void> | undefined;
 
-  private constructor(graph: Graph, target: string, native: Pointer | Promise<TargetSession>) {
+  private constructor(graph: Graph, target: string, native: Pointer | TargetSession) {
     this.graph = graph;
     this.target = target;
-    this.#handle = native instanceof Promise ? native : new Handle('session', native, deleteSession);
+    this.#handle = typeof native === 'bigint' ? new Handle('session', native, deleteSession) : native;
   }
 
   /** Opens a session synchronously. For a remote target use `create`: a frozen peer can block the call. */
   static open(given: SessionOptions = {}): Session {
     const graph = given.graph ?? currentGraph();
-    const own = clusterOf(given)?.openSession(graph, {});
-    if (own) {
-      // The first run reports a failure.
-      own.catch(() => {});
-      return new Session(graph, given.target ?? '', own);
-    }
+    const own = clusterOf(given)?.openSession(graph, configOf(given));
+    if (own) return new Session(graph, given.target ?? '', own);
     const options = overCluster(given);
     return withOptions(options, (native) => {
       const pointer = checked((status) => C().TF_NewSession(graph.pointer, native, status));
@@ -108,8 +105,8 @@ export class Session {
     const graph = given.graph ?? currentGraph();
     const server = clusterOf(given);
     await server?.waitForPs(given);
-    const own = await server?.openSession(graph, given);
-    if (own) return new Session(graph, given.target ?? '', Promise.resolve(own));
+    const own = server?.openSession(graph, configOf(given));
+    if (own) return new Session(graph, given.target ?? '', own);
     const options = overCluster(given);
     const graphPointer = graph.pointer;
     const what = `Opening a session${options.target ? ` at ${options.target}` : ''}`;
@@ -179,9 +176,13 @@ export class Session {
 
   /** Runs the fetches and returns their values in the same nesting. */
   run<const F extends Fetches>(fetches: F, options: RunOptions = {}): Promise<FetchResult<F>> {
-    if (this.#handle instanceof Promise) return this.#handle.then((own) => own.run(fetches, options));
     try {
       const feeds = planFeeds(this.graph, options.feeds);
+      if (!(this.#handle instanceof Handle))
+        return this.#handle.run(fetches, {
+          ...options,
+          feeds: feeds.map(({ output, tensor }) => [output, tensor] as const),
+        });
       const plan = planFetches(this.graph, fetches, outputsOf(feeds));
       return this.#start(this.#prepare(plan, options.targets), plan, feeds, options) as Promise<
         FetchResult<F>
@@ -210,7 +211,7 @@ export class Session {
     fixed: Omit<RunOptions, 'feeds'> = {},
   ): Callable<F> {
     const plan = planFetches(this.graph, fetches, placeholders);
-    const isOwn = this.#handle instanceof Promise;
+    const isOwn = !(this.#handle instanceof Handle);
     const call = this.#prepare(plan, fixed.targets);
     const bind = (values: TensorLike[]): Feed[] => {
       if (values.length !== placeholders.length) {
@@ -337,7 +338,7 @@ export class Session {
 
   #pointer(): Pointer {
     if (this.#closing) throw closedError();
-    if (this.#handle instanceof Promise) {
+    if (!(this.#handle instanceof Handle)) {
       throw new ShoalError(
         'SHOAL_UNSUPPORTED',
         'A session over a cluster has no synchronous runs and no devices',
@@ -373,10 +374,7 @@ export class Session {
   }
 
   async #close(options: { readonly timeoutMs?: number }): Promise<void> {
-    if (this.#handle instanceof Promise) {
-      const own = await this.#handle.catch(() => undefined);
-      return own?.close(options);
-    }
+    if (!(this.#handle instanceof Handle)) return this.#handle.close(options);
     const what = 'Closing a session';
     let isReturned = false;
     const pointer = this.#handle.release();
@@ -418,7 +416,7 @@ export class Session {
   /** Frees the session synchronously, or like `close` if something is running. */
   dispose(): void {
     if (this.#closing) return;
-    if (this.#handle instanceof Promise || this.#inFlight.size > 0) {
+    if (!(this.#handle instanceof Handle) || this.#inFlight.size > 0) {
       // Callers that need to know about a failed close await `close`.
       this.close().catch(() => {});
       return;

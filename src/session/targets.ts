@@ -15,8 +15,8 @@ export interface TargetSession extends Runner {
 
 export interface TargetServer {
   readonly target: string;
-  /** Opens a session over the cluster. Undefined if TensorFlow opens it, with `sessionConfig`. */
-  openSession(graph: Graph, options: WaitOptions): Promise<TargetSession> | undefined;
+  /** A session over the cluster. Undefined if TensorFlow opens it, with `sessionConfig`. */
+  openSession(graph: Graph, config?: ConfigProto): TargetSession | undefined;
   /** The session configuration for the current cluster; throws if a ps is missing. */
   sessionConfig(base?: ConfigProto): ConfigProto;
   /** Resolves when every ps is available. */

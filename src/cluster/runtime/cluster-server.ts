@@ -3,10 +3,9 @@
  * `session(graph)`, which always uses the current ps.
  */
 
-import type { WaitOptions } from '../../async/deadline.js';
 import type { Graph } from '../../graph/graph.js';
 import type { ConfigProto } from '../../proto/generated/config_pb.js';
-import { forgetTarget, registerTarget } from '../../session/targets.js';
+import { forgetTarget, registerTarget, type TargetSession } from '../../session/targets.js';
 import type { Log } from '../../text/log.js';
 import type { Member } from '../membership/types.js';
 import type { ClusterSpec } from '../spec/cluster-spec.js';
@@ -20,12 +19,12 @@ import { TrainingEnd } from '../task/training-end.js';
 import type { WaitForOptions } from '../task/wait-for.js';
 import { ClusterSession, type ClusterSessionOptions } from './cluster-session.js';
 import { DirectEngine } from './direct-engine.js';
-import type { Engine, EngineSession } from './engine.js';
+import type { Engine } from './engine.js';
 import { GrpcEngine, startTensorFlow } from './grpc-engine.js';
 import { serveUntilOver } from './serve-until-over.js';
 
 export interface ClusterServerOptions extends Omit<JoinOptions, 'serverAddress'> {
-  /** What executes runs; the same for all tasks of a cluster. Default: grpc. */
+  /** What executes runs; the same for all tasks of a cluster. Default: direct. */
   readonly engine?: EngineKind;
   /** The port of TensorFlow's server with the engine grpc; default: 0, any free port. */
   readonly tfPort?: number;
@@ -118,11 +117,10 @@ export class ClusterServer {
     await Promise.all(this.psTasks.map((id) => this.engine.probe(this.task.member(id) as Member)));
   }
 
-  /** Opens a session on `target` over the current ps, for programs that know the target only. @internal */
-  openSession(graph: Graph, options: WaitOptions): Promise<EngineSession> | undefined {
+  /** A session on `target`, for programs that know the target only. Undefined if TensorFlow opens it. @internal */
+  openSession(graph: Graph, config?: ConfigProto): TargetSession | undefined {
     if (this.engine.kind === 'grpc') return undefined;
-    const ps = this.psTasks.flatMap((id) => this.task.member(id) ?? []);
-    return this.engine.openSession(graph, ps, options);
+    return this.session(graph, { keepsProcess: false, ...(config && { config }) });
   }
 
   /** The configuration of a TensorFlow session over this task and the current ps. */

@@ -34,7 +34,7 @@ export interface Settings {
   readonly clusterName: Sourced<string>;
   /** The agent's address; default: the task's address in the cluster. */
   readonly listen: Sourced<string | undefined>;
-  /** What executes runs; default: that of the job, else grpc. */
+  /** What executes runs; default: that of the job, else direct. */
   readonly engine: Sourced<EngineKind | undefined>;
   /** The port of the TensorFlow server, with the engine grpc; default: 0, any free port. */
   readonly tfPort: Sourced<number>;

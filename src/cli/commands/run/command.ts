@@ -77,7 +77,7 @@ export const runCommand = command<RunFlags, [string], ShoalContext>({
       engine: TASK_FLAGS.engine,
       heartbeatMs: TASK_FLAGS.heartbeatMs,
       deadAfterMs: TASK_FLAGS.deadAfterMs,
-      insecureNetwork: switchFlag('Allow a --host that other machines can reach'),
+      insecureNetwork: switchFlag('Allow a --host that other machines can reach, with engine grpc'),
     },
     positional: {
       kind: 'tuple',
@@ -91,8 +91,8 @@ export const runCommand = command<RunFlags, [string], ShoalContext>({
     fullDescription:
       'Runs a job on this machine. Without --ps and --workers it trains in one process. With them it starts a\n' +
       'cluster: each task is a process with its own directory, as if it were a separate machine.\n' +
-      'Agents accept only tasks with a random token that is created for each run. TensorFlow’s own ports have no\n' +
-      'authentication; on Linux they listen on the agents’ address (--host) only.\n' +
+      'Agents accept only tasks with a random token that is created for each run. With --engine=grpc TensorFlow opens\n' +
+      'ports without authentication; on Linux they listen on the agents’ address (--host) only.\n' +
       'Arguments after -- are passed to the job in process.argv.\n' +
       '\n' +
       'A job with checkpoints resumes from the newest one. If that is at its last step, is exported and, by the evaluator,\n' +
