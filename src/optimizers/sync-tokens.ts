@@ -73,9 +73,11 @@ export class SyncTokens {
     return this.#give(() => this.workers.map(() => Tensor.of(Int32Array.of(1))));
   }
 
-  /** The tokens of a complete cluster for the first step: each worker starts with one, without taking it. */
+  /** Gives each worker `counts` tokens for the first step, less one: it makes its first gradient without a token. */
   addFirst(): Operation {
-    return this.#give(() => [...this.#all()].map((count) => Tensor.of(Int32Array.of(count - 1))));
+    const one = Tensor.of(1, { dtype: 'int32' });
+    const none = Tensor.of(0, { dtype: 'int32' });
+    return this.#give(() => this.#split((count) => raw.maximum(raw.sub(count, one), none)));
   }
 
   #split(countOf: (count: Output<'int32'>, queue: Output) => Output): Output[] {

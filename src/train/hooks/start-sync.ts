@@ -13,6 +13,8 @@ import type { Runner } from '../../session/runner.js';
 export interface StartSyncOptions {
   /** The tokens of each worker; default: those of a complete cluster. */
   readonly feeds?: Feeds;
+  /** The same for the very first step, to which workers that have not started yet belong. */
+  readonly firstFeeds?: Feeds;
   readonly signal?: AbortSignal;
   readonly log?: (line: string) => void;
 }
@@ -24,13 +26,13 @@ const RETRY = { baseMs: 200, maxMs: 2000 };
 export async function startSync(
   runner: Runner,
   optimizer: SyncReplicasOptimizer,
-  { feeds, signal, log }: StartSyncOptions = {},
+  { feeds, firstFeeds, signal, log }: StartSyncOptions = {},
 ): Promise<void> {
   const { wasStarted, initTokensOp, restartOp, markStartedOp } = optimizer;
   const options = { timeoutMs: TIMEOUT_MS, ...(signal ? { signal } : {}) };
   const isRestart = (await runner.run(wasStarted, options)).toArray() as unknown as boolean;
   if (!isRestart) {
-    await runner.run([initTokensOp], options);
+    await runner.run([initTokensOp], { ...options, ...(firstFeeds && { feeds: firstFeeds }) });
     await runner.run([markStartedOp], options);
     return;
   }

@@ -69,6 +69,7 @@ export class SyncReplicasHook extends SessionRunHook {
     this.#handedOut = tokens.now();
     await startSync(session, this.#optimizer, {
       feeds: tokens.feeds(this.#handedOut),
+      firstFeeds: tokens.feeds(tokens.first()),
       signal,
       log: this.#log,
     });
@@ -165,6 +166,13 @@ class TokenShares {
   /** The tokens of a step. */
   now(): Int32Array {
     return this.#optimizer.tokensFor(this.#optimizer.workers.map((_, i) => !this.isAbsent(i)));
+  }
+
+  /** The tokens of the very first step, which waits for workers that have not started yet. */
+  first(): Int32Array {
+    const { workers } = this.#optimizer;
+    const hasStarted = (worker: number) => this.#server?.task.member(workers[worker] as TaskId) !== undefined;
+    return this.#optimizer.tokensFor(workers.map((_, i) => !(hasStarted(i) && this.isAbsent(i))));
   }
 
   /** The tokens that present workers get in place of absent ones that had some of `counts`. */
