@@ -39,7 +39,7 @@ export default defineJob({
     const w = tf.newVariable(tf.randomUniform([1], -1, 1), { name: 'W' });
     const b = tf.newVariable(tf.zeros([1]), { name: 'b' });
     const loss = x.mul(w).add(b).sub(y).square().mean();
-    return { loss, optimizer: tf.train.adagrad(0.01), outputs: { W: w, b } };
+    return { loss, optimizer: tf.train.adagrad(0.1), outputs: { W: w, b } };
   },
   train: {
     lastStep: Number(values.steps),

@@ -90,7 +90,7 @@ export class SyncReplicasOptimizer {
   }
 
   /**
-   * The number of tokens that `syncOp`, `handOutOp` and `restartOp` give to each worker; fed while a worker is absent.
+   * The number of tokens that `syncOp`, `handOutOp`, `initTokensOp` and `restartOp` give to each worker; fed while a worker is absent.
    * Default: those of a complete cluster.
    */
   get tokenCounts(): Output<'int32'> {

@@ -11,8 +11,8 @@ import type { Feeds } from '../../session/feeds.js';
 import type { Runner } from '../../session/runner.js';
 
 export interface StartSyncOptions {
-  /** The tokens of each worker; default: those of a complete cluster. */
-  readonly feeds?: Feeds;
+  /** The tokens of each worker, for the very first step or a later one; default: those of a complete cluster. */
+  readonly tokens?: (isFirst: boolean) => Feeds;
   readonly signal?: AbortSignal;
   readonly log?: (line: string) => void;
 }
@@ -24,20 +24,20 @@ const RETRY = { baseMs: 200, maxMs: 2000 };
 export async function startSync(
   runner: Runner,
   optimizer: SyncReplicasOptimizer,
-  { feeds, signal, log }: StartSyncOptions = {},
+  { tokens, signal, log }: StartSyncOptions = {},
 ): Promise<void> {
   const { wasStarted, initTokensOp, restartOp, markStartedOp } = optimizer;
   const options = { timeoutMs: TIMEOUT_MS, ...(signal ? { signal } : {}) };
   const isRestart = (await runner.run(wasStarted, options)).toArray() as unknown as boolean;
   if (!isRestart) {
-    await runner.run([initTokensOp], { ...options, ...(feeds && { feeds }) });
+    await runner.run([initTokensOp], { ...options, ...(tokens && { feeds: tokens(true) }) });
     await runner.run([markStartedOp], options);
     return;
   }
   log?.('synchronous training was started before: all workers compute the gradients of this step again');
   for (let attempt = 1; ; attempt++) {
     try {
-      await runner.run([restartOp], { ...options, ...(feeds && { feeds }) });
+      await runner.run([restartOp], { ...options, ...(tokens && { feeds: tokens(false) }) });
       return;
     } catch (error) {
       // The run of an earlier chief may still wait for gradients, and TensorFlow serves waiting runs in order.

@@ -69,10 +69,8 @@ export class SyncReplicasHook extends SessionRunHook {
     if (!this.#isChief) return;
     this.#tokens ??= this.#watchWorkers(session, coordinator);
     const tokens = this.#tokens;
-    tokens.left = [];
-    tokens.handedOut = tokens.now();
     await startSync(session, this.#optimizer, {
-      feeds: tokens.feeds(tokens.handedOut),
+      tokens: (isFirst) => tokens.start(isFirst),
       signal,
       log: this.#log,
     });
@@ -127,6 +125,7 @@ export class SyncReplicasHook extends SessionRunHook {
       );
       if (!made) return;
       lastMs = performance.now() - started;
+      tokens.awaitsNew = false;
       tokens.handedOut = counts;
       tokens.left = [...(made.tokensLeft.data as Int32Array)];
       // Workers that came or went during the run.
@@ -181,9 +180,11 @@ export class SyncReplicasHook extends SessionRunHook {
 /** Which worker gets how many tokens, by the workers that are present. */
 class TokenShares {
   /** The tokens of each worker for the current step. */
-  handedOut: Int32Array = new Int32Array();
+  handedOut: Int32Array;
   /** The tokens of each worker that it had not taken at the end of the last step. */
   left: readonly number[] = [];
+  /** Whether workers that have never been there are awaited. */
+  awaitsNew = true;
   readonly #optimizer: SyncReplicasOptimizer;
   readonly #server: Pick<ClusterServer, 'task' | 'finished'> | undefined;
 
@@ -193,6 +194,7 @@ class TokenShares {
   ) {
     this.#optimizer = optimizer;
     this.#server = server;
+    this.handedOut = new Int32Array(optimizer.workers.length);
   }
 
   /** A worker that has finished makes no more steps, even if steps are repeated after a loss. */
@@ -200,12 +202,21 @@ class TokenShares {
     const id = this.#optimizer.workers[worker] as TaskId;
     if (this.#server === undefined || id === this.#server.task.task) return false;
     const member = this.#server.task.member(id);
-    return !member || !isPresent(member.status) || this.#server.finished.has(member);
+    if (!member) return !this.awaitsNew;
+    return !isPresent(member.status) || this.#server.finished.has(member);
   }
 
   /** Whether others compute the gradients of a worker: it is away, or did not take its tokens of the last step. */
   isAbsent(worker: number): boolean {
     return this.isAway(worker) || (this.left[worker] ?? 0) > 0;
+  }
+
+  /** The tokens for the start. The very first step waits for workers that have not started yet. */
+  start(isFirst: boolean): Feeds {
+    this.left = [];
+    this.awaitsNew = isFirst;
+    this.handedOut = this.now();
+    return this.feeds(this.handedOut);
   }
 
   /** The tokens of a step. */
