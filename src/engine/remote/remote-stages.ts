@@ -110,11 +110,11 @@ export class RemoteStages implements StageRunner {
   }
 
   #lost(cause: ShoalError): void {
-    this.#failure = new ShoalError(
-      'SHOAL_TF_UNAVAILABLE',
-      `the connection to ${this.task} was lost: ${firstLineOf(cause)}`,
-      { task: this.task, cause, hint: 'A task is down or unreachable; it may restart on another host.' },
-    );
+    this.#failure = new ShoalError('SHOAL_TF_UNAVAILABLE', firstLineOf(cause), {
+      task: this.task,
+      cause,
+      hint: 'A task is down or unreachable; it may restart on another host.',
+    });
     const calls = [...this.#calls.values()];
     this.#calls.clear();
     for (const { done } of calls) done(this.#failure, []);
