@@ -23,7 +23,7 @@ const RECOVERY_MS = 40_000;
 /** After this time a case is given up. */
 const GIVE_UP_MS = 150_000;
 /** From this step on W and b have converged. */
-const LEARNT_AT = 1500;
+const LEARNT_AT = 300;
 /** The steps of a cluster whose end is tested. */
 const LAST_STEPS = { async: 2000, sync: 300 } as const;
 const RESULT = /· W = \[([-\d.e]+)\] · b = \[([-\d.e]+)\]/;
