@@ -93,12 +93,15 @@ export class JobCheckpoints {
     return true;
   }
 
-  /** Starts the schedule. The first checkpoint is saved immediately, unless it was just restored. */
-  begin(session: TrainingRunner, step: number): void {
+  /**
+   * Starts the schedule. The first checkpoint is saved immediately, unless it was just restored, or no step follows: a
+   * pause of synchronous steps would wait for one.
+   */
+  begin(session: TrainingRunner, step: number, lastStep: number): void {
     this.#session = session;
     this.#step = step;
     this.#schedule.begin(step);
-    if (this.#saves.savedStep !== step) this.#schedule.start();
+    if (this.#saves.savedStep !== step && step < lastStep) this.#schedule.start();
   }
 
   /** Reports the global step. */

@@ -139,7 +139,7 @@ async function trainOnce(
       throw signal.aborted ? new StartAborted(signal) : error;
     });
     const first = (await session.runUngated(globalStep.toOutput())).number();
-    checkpoints?.begin(betweenSteps, first);
+    checkpoints?.begin(betweenSteps, first, job.train.lastStep);
     exports?.begin(first);
     const stopSchedules = () => Promise.all([checkpoints?.stop(), exports?.stop()]);
     let isStopRequested = false;
