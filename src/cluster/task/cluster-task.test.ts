@@ -121,6 +121,14 @@ describe('a cluster of processes', { timeout: 3 * PATIENCE_MS }, () => {
     expect(members.map(({ status }) => status)).toEqual(['alive', 'alive', 'alive']);
   });
 
+  it('takes over from a running process of the same task, and both report it', async () => {
+    const { cluster: made, at } = await running({ ps: 1, worker: 1 });
+    const successor = made.start('ps', 0, { SHOAL_LISTEN: '127.0.0.1:0' });
+    expect(await at(ps(0)).exited).toBe(EXIT.superseded);
+    const notices = successor.lines.map(({ notice }) => notice).join('\n');
+    expect(notices).toContain(`takes over from the process at ${made.dict.ps![0]}`);
+  });
+
   it('readmits a process that was stopped for a while', async () => {
     const { at } = await running({ ps: 1, worker: 1 });
     const { epoch } = await seenBy(at(worker(0)));

@@ -20,14 +20,15 @@ import { MAX_LEAD } from '../membership/claims.js';
 import { compareIdentity, type Identity } from '../membership/map.js';
 import { initialState, judgeOrder, messageTo, reduce, refusalOfChief } from '../membership/membership.js';
 import { membershipSettings } from '../membership/settings.js';
-import type {
-  Contact,
-  Effect,
-  Event,
-  Member,
-  Membership,
-  MembershipSettings,
-  Message,
+import {
+  type Contact,
+  type Effect,
+  type Event,
+  isPresent,
+  type Member,
+  type Membership,
+  type MembershipSettings,
+  type Message,
 } from '../membership/types.js';
 import { formatAddress, isLoopback, parseAddress } from '../spec/address.js';
 import { advertisedAddress } from '../spec/own-address.js';
@@ -192,6 +193,13 @@ export class ClusterTask {
         ? Math.max(...seen.map((entry) => entry.incarnation)) + 1
         : Math.max(1, Math.floor(this.#clock.wall()));
     const first = Math.min(incarnation, ...seen.map((entry) => entry.first));
+    const former = seen.find(({ status }) => isPresent(status));
+    if (former) {
+      this.#options.onNotice?.(
+        `${this.task}: takes over from the process at ${former.agentAddress}, which is alive for the others; it will exit`,
+        'warn',
+      );
+    }
     this.#state = initialState({
       self: {
         task: this.task,
@@ -218,7 +226,7 @@ export class ClusterTask {
   }
 
   /** The earlier incarnations of this task that the others know. Slow peers are skipped. */
-  async #ask(contacts: readonly Contact[]): Promise<readonly { incarnation: number; first: number }[]> {
+  async #ask(contacts: readonly Contact[]): Promise<ClusterStatus['members']> {
     const timeoutMs = Math.min(1000, this.#settings.suspectAfterMs);
     const answers = contacts.map(async ({ task, address }) => {
       const client = this.#makeClient(task, address);
