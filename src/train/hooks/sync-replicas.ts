@@ -22,7 +22,6 @@ const PAUSE_AHEAD_STEPS = 2;
 /** The limit of runs that do not wait for workers. */
 const RUN_MS = 30_000;
 const RETRY_MS = 200;
-/** A step that takes longer than this, and than several times the last one, lacks a worker. */
 const STALL_MS = 60_000;
 const STALL_STEPS = 4;
 
@@ -32,12 +31,15 @@ export interface SyncReplicasHookOptions {
   readonly log?: (line: string) => void;
   /** Cancels the start, also that after a recovery; default: none. @internal */
   readonly signal?: AbortSignal;
+  /** After how long a step lacks a worker, if that is several times longer than the last one; default: 60 s. @internal */
+  readonly stallMs?: number;
 }
 
 export class SyncReplicasHook extends SessionRunHook {
   readonly #optimizer: SyncReplicasOptimizer;
   readonly #isChief: boolean;
   readonly #signal: AbortSignal | undefined;
+  readonly #stallMs: number;
   #log: (line: string) => void;
   #isLeading = false;
   #tokens: TokenShares | undefined;
@@ -46,9 +48,10 @@ export class SyncReplicasHook extends SessionRunHook {
 
   constructor(
     optimizer: SyncReplicasOptimizer,
-    { isChief, log = () => {}, signal }: SyncReplicasHookOptions,
+    { isChief, log = () => {}, signal, stallMs = STALL_MS }: SyncReplicasHookOptions,
   ) {
     super();
+    this.#stallMs = stallMs;
     this.#signal = signal;
     this.#log = log;
     this.#optimizer = optimizer;
@@ -119,7 +122,7 @@ export class SyncReplicasHook extends SessionRunHook {
     while (!signal.aborted) {
       const counts = tokens.now();
       const started = performance.now();
-      const rescue = this.#rescue(session, tokens, Math.max(STALL_MS, STALL_STEPS * lastMs), signal);
+      const rescue = this.#rescue(session, tokens, Math.max(this.#stallMs, STALL_STEPS * lastMs), signal);
       const made = await this.#persist(session, { syncOp, tokensLeft }, tokens.feeds(counts), signal).finally(
         () => clearInterval(rescue),
       );

@@ -1,0 +1,119 @@
+/** Workers of synchronous training that are lost or idle: sessions on one TensorFlow server, and a simulated membership. */
+import { afterEach, expect, it } from 'vitest';
+import { sleep } from '../../async/deadline.js';
+import { TensorFlowServer } from '../../cluster/runtime/tensorflow-server.js';
+import { Graph } from '../../graph/graph.js';
+import { constant } from '../../ops/creation.js';
+import { GradientDescentOptimizer } from '../../optimizers/gradient-descent.js';
+import { SyncReplicasOptimizer } from '../../optimizers/sync-replicas.js';
+import { Session } from '../../session/session.js';
+import { createGlobalStep } from '../../variables/global-step.js';
+import { variable } from '../../variables/variable-scope.js';
+import { Coordinator } from '../recovery/coordinator.js';
+import type { TrainingRunner } from '../task/training-runner.js';
+import { SyncReplicasHook } from './sync-replicas.js';
+
+const WORKERS = 3;
+const idOf = (worker: number) => `/job:worker/task:${worker}`;
+
+const ends: (() => void)[] = [];
+afterEach(() => {
+  for (const end of ends.splice(0)) end();
+});
+
+/** Three workers that train, the first of which is the chief. */
+async function training({ required = WORKERS, stallMs = 60_000 } = {}) {
+  const { target } = await TensorFlowServer.start({ host: '127.0.0.1', port: 0 });
+  const parts = Array.from({ length: WORKERS }, (_, workerIndex) => {
+    const graph = new Graph();
+    return graph.asDefault(() => {
+      const globalStep = createGlobalStep();
+      const w = variable('w', { shape: [], initializer: 0 });
+      const inner = new GradientDescentOptimizer(0.01);
+      const optimizer = new SyncReplicasOptimizer(inner, {
+        replicasToAggregate: required,
+        totalNumReplicas: WORKERS,
+        workerIndex,
+      });
+      const loss = w.toOutput().sub(constant(1)).square();
+      const trainOp = graph.nameScope(`worker_${workerIndex}`, () =>
+        optimizer.minimize(loss, { globalStep }),
+      );
+      return { graph, globalStep, w, optimizer, trainOp };
+    });
+  });
+  const sessions = await Promise.all(parts.map(({ graph }) => Session.create({ graph, target })));
+  const [chief] = parts as [(typeof parts)[0]];
+  const [session] = sessions as [Session];
+  await session.run([chief.globalStep.initializer, chief.w.initializer]);
+  const statuses = parts.map(() => 'alive');
+  let tell = (_: object) => {};
+  const server = {
+    finished: { has: () => false },
+    task: {
+      task: idOf(0),
+      member: (id: string) => ({ task: id, status: statuses[Number(id.at(-1))] }),
+      events: {
+        on: (_: string, listener: typeof tell) => {
+          tell = listener;
+          return () => {};
+        },
+      },
+    },
+  };
+  const runner = { graph: chief.graph, run: session.run.bind(session), server } as unknown as TrainingRunner;
+  const coordinator = new Coordinator({ log: () => {} });
+  const stops = parts.map(() => new AbortController());
+  ends.push(() => {
+    coordinator.requestStop();
+    for (const stop of stops) stop.abort();
+  });
+  for (const [i, { optimizer }] of parts.entries()) await sessions[i]?.run(optimizer.localStepInitOp);
+  const hook = new SyncReplicasHook(chief.optimizer, { isChief: true, stallMs });
+  await hook.afterCreateSession(runner, coordinator);
+  const train = async (i: number) => {
+    const { signal } = stops[i] as AbortController;
+    while (!signal.aborted) {
+      await sleep(10);
+      await sessions[i]?.run(parts[i]!.trainOp, { signal }).catch(() => {});
+    }
+  };
+  for (const i of parts.keys()) void train(i);
+  const step = async () => (await session.run(chief.globalStep)).number();
+  return {
+    /** Ends when that many more steps are made. */
+    advances: async (steps: number) => {
+      const from = await step();
+      await expect.poll(step, { timeout: 20_000 }).toBeGreaterThanOrEqual(from + steps);
+    },
+    /** The worker computes no gradients from now on. */
+    stop: (i: number) => stops[i]?.abort(),
+    lose: (i: number) => {
+      statuses[i] = 'dead';
+      tell({ type: 'lost', member: { task: idOf(i) } });
+    },
+  };
+}
+
+it.each([
+  ['as many gradients as workers', WORKERS],
+  ['more gradients than workers', 5],
+])('two workers that are lost in one step are replaced by the third: %s', async (_, required) => {
+  const cluster = await training({ required });
+  await cluster.advances(5);
+  for (const i of [1, 2]) cluster.stop(i);
+  await sleep(500);
+  for (const i of [1, 2]) {
+    cluster.lose(i);
+    await sleep(200);
+  }
+  await cluster.advances(20);
+});
+
+it('a worker that is alive and does not train delays one step, and the others compute its gradients then', async () => {
+  const cluster = await training({ stallMs: 1000 });
+  await cluster.advances(5);
+  cluster.stop(1);
+  // Each would take a second if every step had to wait.
+  await cluster.advances(60);
+});
