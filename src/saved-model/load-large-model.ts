@@ -54,10 +54,11 @@ export async function loadLargeModel(
 ): Promise<Session | undefined> {
   const { timeoutMs, signal } = options;
   const until = performance.now() + timeoutMs;
-  const limits = (): Limits => ({
-    timeoutMs: Math.max(1, until - performance.now()),
-    ...(signal ? { signal } : {}),
-  });
+  const limits = (): Limits => {
+    const left = until - performance.now();
+    if (left <= 0) throw deadlineError(`Loading ${directory}`, timeoutMs);
+    return { timeoutMs: Math.ceil(left), ...(signal ? { signal } : {}) };
+  };
   const opened = await openFiles(directory, meta, options).catch(() => undefined);
   if (!opened) return undefined;
   const { files, pieces } = opened;
