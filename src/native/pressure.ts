@@ -51,16 +51,13 @@ const SLACK_BYTES = 96 * 1024 * 1024;
 /** From about this size on, V8's own limit is as high. */
 const LARGE_HEAP_BYTES = SLACK_BYTES / 2;
 
-let isSlackKept = false;
-
 /**
  * V8 counts views of native memory, and the buffers that sockets read into, as heap memory. A heap of 20 MB may grow by
  * some 10 MB, and a task that exchanges tensors would collect several times per second without finding other garbage:
- * a third of its CPU time. This raises the limit of small heaps, after each collection anew.
+ * a third of its CPU time. This raises the limit of small heaps, after each collection anew. Called once, when the library
+ * is loaded.
  */
 export function keepHeapSlack(): void {
-  if (isSlackKept) return;
-  isSlackKept = true;
   const adjust = () => {
     const used = getHeapStatistics().used_heap_size;
     const percent = used < LARGE_HEAP_BYTES ? Math.ceil((100 * SLACK_BYTES) / used) : 0;

@@ -178,11 +178,7 @@ export class Session {
   run<const F extends Fetches>(fetches: F, options: RunOptions = {}): Promise<FetchResult<F>> {
     try {
       const feeds = planFeeds(this.graph, options.feeds);
-      if (!(this.#handle instanceof Handle))
-        return this.#handle.run(fetches, {
-          ...options,
-          feeds: feeds.map(({ output, tensor }) => [output, tensor] as const),
-        });
+      if (!(this.#handle instanceof Handle)) return runOwn(this.#handle, fetches, feeds, options);
       const plan = planFetches(this.graph, fetches, outputsOf(feeds));
       return this.#start(this.#prepare(plan, options.targets), plan, feeds, options) as Promise<
         FetchResult<F>
@@ -211,7 +207,7 @@ export class Session {
     fixed: Omit<RunOptions, 'feeds'> = {},
   ): Callable<F> {
     const plan = planFetches(this.graph, fetches, placeholders);
-    const isOwn = !(this.#handle instanceof Handle);
+    const handle = this.#handle;
     const call = this.#prepare(plan, fixed.targets);
     const bind = (values: TensorLike[]): Feed[] => {
       if (values.length !== placeholders.length) {
@@ -222,12 +218,9 @@ export class Session {
     const run = (...values: TensorLike[]) => {
       try {
         const feeds = bind(values);
-        return isOwn
-          ? this.run(fetches, {
-              ...fixed,
-              feeds: feeds.map(({ output, tensor }) => [output, tensor] as const),
-            })
-          : this.#start(call, plan, feeds, fixed);
+        return handle instanceof Handle
+          ? this.#start(call, plan, feeds, fixed)
+          : runOwn(handle, fetches, feeds, fixed);
       } catch (error) {
         return Promise.reject(error);
       }
@@ -433,6 +426,17 @@ export class Session {
   [Symbol.dispose](): void {
     this.dispose();
   }
+}
+
+/** Runs in a session of the server that the target names. */
+function runOwn<const F extends Fetches>(
+  own: TargetSession,
+  fetches: F,
+  feeds: readonly Feed[],
+  options: RunOptions,
+): Promise<FetchResult<F>> {
+  const pairs = feeds.map(({ output, tensor }) => [output, tensor] as const);
+  return own.run(fetches, { ...options, feeds: pairs });
 }
 
 const closedError = () => new ShoalError('SHOAL_DISPOSED', 'This session was closed');
