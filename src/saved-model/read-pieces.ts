@@ -99,13 +99,18 @@ async function readInto(
     return tensors[index];
   };
   const sums = pieces.map(() => 0);
-  const windows = windowsOf(pieces);
+  const inOrder = filesOrder(pieces);
+  const following = new Map(inOrder.map((index, i) => [index, inOrder[i + 1]]));
+  const windows = windowsOf(pieces, inOrder);
   const underWay: { readonly window: Window; readonly filling: Promise<Filled> }[] = [];
   const more = () => {
     while (underWay.length < AT_ONCE) {
       const { value: window, done } = windows.next();
       if (done) return;
       const filling = fill(files[window.shard]!, window, pieces, tensorOf);
+      // Its memory is populated while the current one is read.
+      const next = following.get(window.parts.at(-1)!.index);
+      if (next !== undefined) tensorOf(next);
       // Awaited below, in order.
       filling.catch(() => {});
       underWay.push({ window, filling });
@@ -140,13 +145,19 @@ async function readInto(
   });
 }
 
-/** The windows that contain the pieces, in the order of the files. */
-function* windowsOf(pieces: readonly RestoredPiece[]): Generator<Window, void> {
-  const inOrder = pieces
+/** The indices of the pieces in the order of the files. */
+function filesOrder(pieces: readonly RestoredPiece[]): number[] {
+  return pieces
     .map(({ piece }, index) => ({ ...piece, index }))
-    .sort((a, b) => a.shard - b.shard || a.offset - b.offset);
+    .sort((a, b) => a.shard - b.shard || a.offset - b.offset)
+    .map(({ index }) => index);
+}
+
+/** The windows that contain the pieces, in this order. */
+function* windowsOf(pieces: readonly RestoredPiece[], inOrder: readonly number[]): Generator<Window, void> {
   let window: Window | undefined;
-  for (const { shard, offset, size, index } of inOrder) {
+  for (const index of inOrder) {
+    const { shard, offset, size } = pieces[index]!.piece;
     for (let start = offset; start < offset + size; ) {
       const number = Math.floor(start / WINDOW_BYTES);
       const end = Math.min(offset + size, (number + 1) * WINDOW_BYTES);

@@ -9,7 +9,7 @@
 import { inspect } from 'node:util';
 import type { HeldBytes, LentBytes } from '../bytes/lent-bytes.js';
 import { invalid, ShoalError } from '../errors/errors.js';
-import { adviseHugePages, copyBytes, detach, populate, viewBytes } from '../native/buffer.js';
+import { copyBytes, detach, populate, viewBytes } from '../native/buffer.js';
 import type { Pointer } from '../native/c-api.js';
 import { countHandle, Handle } from '../native/handle.js';
 import { C } from '../native/library.js';
@@ -144,10 +144,7 @@ export class Tensor<D extends DType = DType> {
       C().TF_DeleteTensor(pointer);
       throw new ShoalError('SHOAL_TF_RESOURCE_EXHAUSTED', `No memory for a tensor of ${bytes} bytes`);
     }
-    if (bytes >= POPULATE_BYTES) {
-      adviseHugePages(memory, bytes);
-      if (!lazy) populate(memory, bytes);
-    }
+    if (bytes >= POPULATE_BYTES && !lazy) populate(memory, bytes);
     return Tensor.fromNative(pointer, 'Tensor.allocate', ownerDisposes) as Tensor<D>;
   }
 
