@@ -10,7 +10,7 @@ import { type ClusterRates, runCluster } from '../cluster/run-cluster.js';
 import { compare, median, type Row, type Side } from '../harness.js';
 
 const [PS, WORKERS, BATCH, IDS] = [2, 2, 1000, 50];
-const WARM_SECONDS = 5;
+const WARM_SECONDS = 8;
 const GOALS = { grpc: 1.5, direct: 2 };
 const ENGINES = ['grpc', 'direct'] as const;
 

@@ -4,6 +4,7 @@
  */
 
 import type { Graph } from '../../graph/graph.js';
+import { useHugePages } from '../../native/huge-pages.js';
 import type { ConfigProto } from '../../proto/generated/config_pb.js';
 import { forgetTarget, registerTarget, type TargetSession } from '../../session/targets.js';
 import type { Log } from '../../text/log.js';
@@ -63,6 +64,7 @@ export class ClusterServer {
   readonly training: TrainingEnd;
   readonly #keeping = new Set<NodeJS.Timeout>();
   readonly #releasePs: (() => void) | undefined;
+  readonly #stopHugePages: (() => void) | undefined;
 
   protected constructor({ spec, task, engine, lostWorkerMs }: ServerParts) {
     this.spec = spec;
@@ -72,7 +74,10 @@ export class ClusterServer {
     const { finished } = this;
     const now = () => performance.now();
     this.training = new TrainingEnd({ members: () => task.members(), finished, lostWorkerMs, now });
-    if (parseTaskId(task.task).job === 'ps') this.#releasePs = this.keepProcess();
+    if (parseTaskId(task.task).job === 'ps') {
+      this.#releasePs = this.keepProcess();
+      this.#stopHugePages = useHugePages();
+    }
     const { kind } = engine;
     task.metrics.readGauge('shoal_engine_info', 'What executes steps; the value is always 1.', () => [
       { labels: { engine: kind }, value: 1 },
@@ -156,6 +161,7 @@ export class ClusterServer {
   /** Leaves the cluster. */
   async close(): Promise<void> {
     forgetTarget(this);
+    this.#stopHugePages?.();
     await this.task.leave();
     await this.engine.close();
     for (const timer of this.#keeping) clearInterval(timer);

@@ -196,7 +196,16 @@ class GrowingBytes {
 
 function targetFor(descriptor: Descriptor): Target {
   const { dtype, shape, byteLength } = descriptor;
-  if (dtype === 'string' || byteLength <= COPY_LIMIT) {
+  if (byteLength <= COPY_LIMIT) {
+    // Its own memory, so that the tensor can use it.
+    const collected = Buffer.allocUnsafeSlow(byteLength);
+    return {
+      put: (bytes, offset) => collected.set(bytes, offset),
+      finish: () => tensorOf(descriptor, collected, 0),
+      discard: () => {},
+    };
+  }
+  if (dtype === 'string') {
     const collected = new GrowingBytes();
     return {
       put: (bytes) => collected.append(bytes),

@@ -32,6 +32,25 @@ describe('an iterator', () => {
     expect([...devices]).toEqual(['/job:worker/task:1/device:CPU:0']);
   });
 
+  test.each([
+    ['is fixed', false, () => data.fromTensorSlices([1, 2]).shuffle(2).repeat().batch(2).prefetch(2)],
+    ['has an automatic size', true, () => data.fromTensorSlices([1, 2]).batch(2).prefetch()],
+    ['has no prefetch, which TensorFlow adds', true, () => data.fromTensorSlices([1, 2]).batch(2)],
+    [
+      'has a map, which TensorFlow makes parallel',
+      true,
+      () =>
+        data
+          .range(2)
+          .map((x) => x)
+          .prefetch(2),
+    ],
+  ])('of a dataset that %s: autotuned: %s', (_name, isTuned, make) => {
+    const graph = new Graph();
+    graph.asDefault(() => (make() as data.Dataset).iterator());
+    expect(graph.operations().some(({ type }) => type === 'OptionsDataset')).toBe(!isTuned);
+  });
+
   test('is started by the table initializer, and restarts when that runs again', async () => {
     const graph = new Graph();
     const next = graph.asDefault(() => data.range(3).iterator().getNext());

@@ -13,6 +13,7 @@ import * as raw from '../../ops/generated/index.js';
 import { opSeeds } from '../../ops/random.js';
 import type { PartialShape } from '../../tensor/shape.js';
 import { Tensor } from '../../tensor/tensor.js';
+import { noteAutomatic } from './autotune.js';
 import { traceDatasetFunction, traceMap, tracePredicate } from './functions.js';
 import { type DatasetIterator, type IteratorOptions, initializableIterator } from './iterator.js';
 import { oneShotIterator } from './one-shot.js';
@@ -61,8 +62,11 @@ const AUTO = -1;
 export const int64 = (value: number | bigint | Output): Operand<'int64'> =>
   typeof value === 'object' ? value : Tensor.of(BigInt(value), { dtype: 'int64' });
 
-const calls = (parallel: Parallel): Operand<'int64'> =>
-  int64(parallel === 'auto' ? AUTO : positive(parallel, 'parallel'));
+function calls(parallel: Parallel): Operand<'int64'> {
+  if (parallel !== 'auto') return int64(positive(parallel, 'parallel'));
+  noteAutomatic();
+  return int64(AUTO);
+}
 
 const order = (deterministic: boolean | undefined): string =>
   deterministic === undefined ? 'default' : String(deterministic);

@@ -10,6 +10,7 @@ import type { Operation, Output } from '../../graph/operation.js';
 import { inScope, scopeOf } from '../../graph/scope.js';
 import * as raw from '../../ops/generated/index.js';
 import { GraphKeys } from '../../variables/collections.js';
+import { tuned } from './autotune.js';
 import { describe, type Spec, typesOf, unflatten } from './structure.js';
 
 export interface IteratorOptions {
@@ -74,7 +75,9 @@ export function initializableIterator<T>(
   const graph = variant.graph;
   const sharedName = options.sharedName ?? '';
   const handle = raw.iteratorV2({ sharedName, container: '', ...typesOf(spec), name });
-  const initializer = raw.makeIterator(variant, handle, { name: `${handle.op.name}/initializer/` });
+  const initializer = raw.makeIterator(tuned(variant, spec), handle, {
+    name: `${handle.op.name}/initializer/`,
+  });
   if (addToInitializers) graph.addToCollection(GraphKeys.tableInitializers, initializer);
   graph.addToCollection(ITERATORS, handle);
   return new DatasetIterator<T>(handle, spec, initializer);
