@@ -35,7 +35,7 @@ export class TaskChild {
   readonly ended: Promise<Ending>;
   readonly #child: ChildProcess;
   readonly #kept: string[] = [];
-  #hasReportedError = false;
+  #linesSinceError = Number.POSITIVE_INFINITY;
 
   constructor(options: ChildOptions) {
     this.#child = spawn(options.command, options.args, {
@@ -63,7 +63,8 @@ export class TaskChild {
       return readLines(stream, (line) => {
         this.#kept.push(line);
         if (this.#kept.length > KEPT_LINES) this.#kept.shift();
-        if (side === 'stderr' && splitLevel(line).level === 'error') this.#hasReportedError = true;
+        const isError = side === 'stderr' && splitLevel(line).level === 'error';
+        this.#linesSinceError = isError ? 0 : this.#linesSinceError + 1;
         options.onLine(line, side);
       });
     };
@@ -75,9 +76,9 @@ export class TaskChild {
     return this.#kept;
   }
 
-  /** Whether the task wrote an error to standard error. */
+  /** Whether an error is among the last lines that the task wrote: an older one is not why it ended. */
   get hasReportedError(): boolean {
-    return this.#hasReportedError;
+    return this.#linesSinceError < KEPT_LINES;
   }
 
   get alive(): boolean {
