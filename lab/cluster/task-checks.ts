@@ -42,7 +42,7 @@ export interface WorkerEnd {
 /** Parses the last line of a worker's log. */
 export function endOf({ process }: LabTask): WorkerEnd {
   const [, step, own] =
-    /(?:done|stopped) at step (\d+); (\d+) steps were made here/.exec(process.output) ?? [];
+    /(?:done|stopped) at step (\d+)(?: \(.*\))?; (\d+) steps were made here/.exec(process.output) ?? [];
   return { step: Number(step), own: Number(own) };
 }
 

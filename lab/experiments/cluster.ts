@@ -41,7 +41,7 @@ async function undisturbed(ctx: Context, lastStep: number): Promise<void> {
   const workers = [2, 0, 1].map((index) => cluster.start('worker', index));
   await sleep(1000, ctx.signal);
   const ps = [1, 0].map((index) => cluster.start('ps', index));
-  if (lab.isolated && process.env.SHOAL_ENGINE === 'direct') await onlyAgentsListen(ctx, [...workers, ...ps]);
+  if (lab.isolated && process.env.SHOAL_ENGINE !== 'grpc') await onlyAgentsListen(ctx, [...workers, ...ps]);
   await allExit(ctx, [...workers, ...ps], 'all tasks end by themselves');
   const ends = workers.map(endOf);
   const made = ends.reduce((sum, { own }) => sum + own, 0);
