@@ -27,6 +27,7 @@ export interface JobCheckpointsParts {
 export class JobCheckpoints {
   readonly directory: string;
   readonly #job: string;
+  readonly #isPartial: boolean;
   readonly #options: CheckpointOptions;
   readonly #parts: JobCheckpointsParts;
   readonly #saver: Saver;
@@ -50,6 +51,7 @@ export class JobCheckpoints {
     this.#options = options;
     this.#parts = parts;
     this.#job = job.name;
+    this.#isPartial = job.train.recovery === 'partial';
     this.directory = resolve(dir, options.directory ?? DIRECTORY);
     this.#saver = new Saver({
       maxToKeep: options.keep ?? 5,
@@ -83,10 +85,12 @@ export class JobCheckpoints {
       const former = resolve(this.#options.directory ?? DIRECTORY);
       await refuseFormerLayout(this.#job, [former, this.directory], blobsIn(dir));
     }
-    const report = await this.#saver.restoreNewest(session, this.directory, { missing, signal });
+    const partial = this.#isPartial && missing.length > 0;
+    const report = await this.#saver.restoreNewest(session, this.directory, { missing, partial, signal });
     if (!report) return false;
     const { manifest, bytesRead, input } = report;
-    this.#saves.restored(manifest.step);
+    // After a partial restore the values of the other tasks are not in this checkpoint.
+    if (!partial) this.#saves.restored(manifest.step);
     const why = again && missing.length > 0 ? `${missing.length} variables were lost: ` : '';
     log(`${why}restored ${manifest.prefix} (${bytes(bytesRead)} read)`);
     session.input?.restored(input);

@@ -14,6 +14,7 @@ import type { BestPolicy } from '../train/evaluation/best-checkpoints.js';
 import type { StreamingMetric } from '../train/evaluation/evaluate.js';
 import type { EarlyStoppingOptions } from '../train/hooks/early-stopping.js';
 import type { SessionRunHook } from '../train/hooks/session-run-hook.js';
+import { partialRefused, RECOVERY_MODES, type RecoveryMode } from '../train/recovery/recovery-mode.js';
 import type { Variable } from '../variables/variable.js';
 import type { JobCallbacks } from './callbacks.js';
 import { checkOptionNames } from './known-options.js';
@@ -167,6 +168,12 @@ export interface TrainOptions {
    * synchronous training at least 600 s; 600 s for the first step.
    */
   readonly stepTimeoutSecs?: number;
+  /**
+   * After the loss of a ps. `exact`: all ps go back to the newest checkpoint, with the ledger of leased input.
+   * `partial`: only the lost ps does, and loses its own updates since then; the others keep their state. Not with
+   * leased input or synchronous training. Default: exact.
+   */
+  readonly recovery?: RecoveryMode;
   /** Seconds between progress lines in the log. Default: 5. */
   readonly logEverySecs?: number;
 }
@@ -283,6 +290,7 @@ export function defineJob<
       `train.onNan of job '${name}' must be 'fail', 'stop' or 'ignore', it is ${JSON.stringify(onNan)}`,
     );
   }
+  checkRecovery(name, train);
   if (!(stepTimeoutSecs > 0)) {
     throw invalid(`train.stepTimeoutSecs of job '${name}' must be above 0, it is ${stepTimeoutSecs}`);
   }
@@ -307,6 +315,15 @@ export function defineJob<
   checkExport(name, options);
   // The types of input and model match: the model is called only with its own input.
   return { ...(options as unknown as JobOptions), [JOB]: true };
+}
+
+function checkRecovery(name: string, { recovery = 'exact', sync }: TrainOptions): void {
+  if (!RECOVERY_MODES.includes(recovery)) {
+    const given = JSON.stringify(recovery);
+    throw invalid(`train.recovery of job '${name}' must be 'exact' or 'partial', it is ${given}`);
+  }
+  if (recovery === 'partial' && sync)
+    throw partialRefused(`Job '${name}'`, 'it trains synchronously, and the ps would be at different steps');
 }
 
 function checkCheckpoint(name: string, checkpoint: CheckpointOptions | undefined): void {

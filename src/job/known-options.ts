@@ -36,6 +36,7 @@ const TRAIN: Names<TrainOptions> = {
   summaries: true,
   onNan: true,
   earlyStopping: true,
+  recovery: true,
   stepTimeoutSecs: true,
   logEverySecs: true,
 };

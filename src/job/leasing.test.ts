@@ -79,3 +79,12 @@ describe('a dataset of files', () => {
     expect(lines[0]).toBe('input: 25 records of 1 file as 1 shard, 3 times, leased by the chief');
   });
 });
+
+test("leased input refuses recovery: 'partial', and names the other mode", async () => {
+  const job = jobOf(batches, { input: 'shards', recovery: 'partial' });
+  await expect(runInProcess(job, { dir: join(folder, 'partial') })).rejects.toMatchObject({
+    code: 'SHOAL_CONFIG',
+    message: expect.stringContaining('leased input cannot use recovery'),
+    hint: expect.stringContaining("recovery: 'exact'"),
+  });
+});

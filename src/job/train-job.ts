@@ -115,6 +115,7 @@ async function trainOnce(
         ((missing: readonly Variable[], again: boolean) => checkpoints.restore(runner, missing, again)),
       localInit: localInit && (async () => void (await runner.run(localInit))),
     }),
+    recovery: job.train.recovery,
     stepMs: stepTimeoutSecs === undefined ? undefined : stepTimeoutSecs * 1000,
     stepFloorMs: sync ? SYNC_STEP_FLOOR_MS : undefined,
     needsWorkers: sync !== undefined,

@@ -13,6 +13,7 @@ import { isVoidStep } from '../../input/leases/step-marks.js';
 import { ConfigProtoSchema } from '../../proto/generated/config_pb.js';
 import type { Fetches } from '../../session/fetches.js';
 import { type RunOptions, Session } from '../../session/session.js';
+import { GraphKeys } from '../../variables/collections.js';
 import { applyWarmStarts } from '../checkpoints/warm-start.js';
 import type { SessionRunHook } from '../hooks/session-run-hook.js';
 import { Feeders } from '../leases/feeders.js';
@@ -25,7 +26,8 @@ import {
   RecoverableSession,
 } from '../recovery/recoverable-session.js';
 import { RecoveryGuard } from '../recovery/recovery-guard.js';
-import { RecoveryReport } from '../recovery/recovery-report.js';
+import { partialRefused, type RecoveryMode } from '../recovery/recovery-mode.js';
+import { describeRecovery, RecoveryReport } from '../recovery/recovery-report.js';
 import type { StepGate } from '../recovery/step-gate.js';
 import type { Server } from '../task/server.js';
 import type { TrainingRunner } from '../task/training-runner.js';
@@ -42,6 +44,11 @@ export interface PlaceOptions {
   readonly maxWaitSecs?: number;
   /** The limit of one step: when it is reached the step is abandoned and the cluster is checked; default: 600. */
   readonly stepTimeoutSecs?: number;
+  /**
+   * After the loss of a ps: `exact` restores all ps from the newest checkpoint, `partial` only the lost one, not with
+   * leased input or synchronous training. Default: exact.
+   */
+  readonly recovery?: RecoveryMode;
   /** Where steps pause for a consistent snapshot; default: the server's. @internal */
   readonly gate?: StepGate;
   /**
@@ -111,7 +118,8 @@ export interface OpenedTraining extends TrainingPlace, AsyncDisposable {
 const SETTLE_MS = 5000;
 
 export async function openTraining(options: OpenTrainingOptions): Promise<OpenedTraining> {
-  const { graph, server, isChief, hooks = [], coordinator, signal, log } = options;
+  const { graph, server, isChief, hooks = [], coordinator, signal, log, recovery: mode = 'exact' } = options;
+  if (mode === 'partial') checkPartial(options);
   const metrics = server?.metrics;
   const recoveryGuard = new RecoveryGuard();
   const inputRelease = new InputRelease(graph);
@@ -119,6 +127,7 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
     server &&
     new RecoveryReport({
       task: server.task,
+      mode,
       onLostSteps: (steps) => server.metrics.repeatedSteps.add(steps),
     });
   const opened = await openRunner(options, recoveryGuard, inputRelease);
@@ -152,8 +161,8 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
     onRecovered:
       recoveryReport &&
       ((ms) => {
-        metrics?.recovered(ms);
-        return recoveryReport.end(ms);
+        metrics?.recovered(mode, ms);
+        return describeRecovery(recoveryReport.end(ms));
       }),
     ...values,
     ...(leased?.values({ restore, initialize }) ?? { restore, initialize }),
@@ -210,6 +219,17 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
       }
     },
   };
+}
+
+function checkPartial({ graph, hooks = [] }: OpenTrainingOptions): void {
+  if (hooks.some(({ shards }) => shards !== undefined)) {
+    throw partialRefused(
+      'Training with leased input',
+      'its ledger would match neither the restored ps nor the others, so records would be lost or used twice',
+    );
+  }
+  if (graph.getCollection(GraphKeys.resetOps).length > 0)
+    throw partialRefused('Synchronous training', 'the ps would be at different steps');
 }
 
 /** Opens the leased input of the hook that has one. */

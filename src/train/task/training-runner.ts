@@ -40,17 +40,20 @@ export interface SaverLike {
     path: string,
     options?: { globalStep?: number; signal?: AbortSignal; mayHide?: boolean },
   ): Promise<string>;
-  /** Restores every variable of the graph. Tasks that hold `missing` variables are restored last. */
+  /**
+   * Restores every variable of the graph; with `partial` only those of tasks that hold `missing` variables. Tasks that
+   * hold `missing` variables are restored last.
+   */
   restore(
     session: TrainingRunner,
     path: string,
-    options?: { signal?: AbortSignal; missing?: readonly Variable[] },
+    options?: { signal?: AbortSignal; missing?: readonly Variable[]; partial?: boolean },
   ): Promise<unknown>;
   /** Restores the newest complete checkpoint; resolves with undefined if there is no checkpoint. */
   restoreNewest?(
     session: TrainingRunner,
     directory: string,
-    options?: { signal?: AbortSignal; missing?: readonly Variable[] },
+    options?: { signal?: AbortSignal; missing?: readonly Variable[]; partial?: boolean },
   ): Promise<unknown>;
   /** The path of the newest committed checkpoint of the directory, wherever its bytes are. */
   latest(
