@@ -116,6 +116,7 @@ async function trainOnce(
       localInit: localInit && (async () => void (await runner.run(localInit))),
     }),
     recovery: job.train.recovery,
+    onRecovery: job.callbacks?.onRecover,
     stepMs: stepTimeoutSecs === undefined ? undefined : stepTimeoutSecs * 1000,
     stepFloorMs: sync ? SYNC_STEP_FLOOR_MS : undefined,
     needsWorkers: sync !== undefined,

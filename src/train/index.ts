@@ -29,6 +29,8 @@ export {
   type JoinTasksOptions,
   type LoopOptions,
 } from './recovery/coordinator.js';
+export type { RecoveryMode } from './recovery/recovery-mode.js';
+export type { Recovery, RecoveryEvent, RestoredCheckpoint } from './recovery/recovery-report.js';
 export type { ManagedSession } from './sessions/managed-session.js';
 export type { MonitoredRunOptions, MonitoredSession, StepContext } from './sessions/monitored-session.js';
 export {

@@ -58,4 +58,13 @@ test('a lost ps loses its own updates, and only those', { timeout: TIMEOUT_MS },
   const [lost, repeated] = [Number(of1?.[3]), Number(of0?.[3])];
   expect(Math.abs(a - (step - lost + repeated))).toBeLessThanOrEqual(2 * interrupted);
   expect(lost + repeated).toBeGreaterThan(0);
+
+  const events = [...chief.output().matchAll(/recovered: (\{.*\})/g)].map(([, text]) => JSON.parse(text!));
+  expect(events[0]).toMatchObject({
+    mode: 'partial',
+    lost: ['/job:ps/task:1'],
+    restored: { checkpoint: `model.ckpt-${of1?.[1]}`, tasks: ['/job:ps/task:1'], isRepeated: false },
+  });
+  // The step of the first loss was not undone: the global step is on the other ps.
+  expect(events[0].step).toBeGreaterThanOrEqual(Number(of1?.[1]) + lost);
 });

@@ -14,6 +14,7 @@ import { ConfigProtoSchema } from '../../proto/generated/config_pb.js';
 import type { Fetches } from '../../session/fetches.js';
 import { type RunOptions, Session } from '../../session/session.js';
 import { GraphKeys } from '../../variables/collections.js';
+import { getGlobalStep } from '../../variables/global-step.js';
 import { applyWarmStarts } from '../checkpoints/warm-start.js';
 import type { SessionRunHook } from '../hooks/session-run-hook.js';
 import { Feeders } from '../leases/feeders.js';
@@ -27,7 +28,7 @@ import {
 } from '../recovery/recoverable-session.js';
 import { RecoveryGuard } from '../recovery/recovery-guard.js';
 import { partialRefused, type RecoveryMode } from '../recovery/recovery-mode.js';
-import { describeRecovery, RecoveryReport } from '../recovery/recovery-report.js';
+import { describeRecovery, type RecoveryEvent, RecoveryReport } from '../recovery/recovery-report.js';
 import type { StepGate } from '../recovery/step-gate.js';
 import type { Server } from '../task/server.js';
 import type { TrainingRunner } from '../task/training-runner.js';
@@ -49,6 +50,11 @@ export interface PlaceOptions {
    * leased input or synchronous training. Default: exact.
    */
   readonly recovery?: RecoveryMode;
+  /**
+   * Called on every task that trains when training continues after the loss of a task; it waits for the promise. An
+   * error fails training. Default: none.
+   */
+  readonly onRecovery?: (event: RecoveryEvent) => void | Promise<void>;
   /** Where steps pause for a consistent snapshot; default: the server's. @internal */
   readonly gate?: StepGate;
   /**
@@ -116,6 +122,7 @@ export interface OpenedTraining extends TrainingPlace, AsyncDisposable {
 
 /** How long failed steps may take to end, once their input has been stopped. */
 const SETTLE_MS = 5000;
+const READ_MS = 30_000;
 
 export async function openTraining(options: OpenTrainingOptions): Promise<OpenedTraining> {
   const { graph, server, isChief, hooks = [], coordinator, signal, log, recovery: mode = 'exact' } = options;
@@ -160,9 +167,12 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
     onStepTime: metrics && ((ms) => metrics.steps.observe(ms / 1000)),
     onRecovered:
       recoveryReport &&
-      ((ms) => {
+      (async (ms) => {
+        const step = options.onRecovery ? await readStep(runner) : 0;
+        const recovery = recoveryReport.end(ms);
         metrics?.recovered(mode, ms);
-        return describeRecovery(recoveryReport.end(ms));
+        log(describeRecovery(recovery));
+        await options.onRecovery?.({ ...recovery, step });
       }),
     ...values,
     ...(leased?.values({ restore, initialize }) ?? { restore, initialize }),
@@ -246,6 +256,11 @@ async function openLeases(
   const leased = await LeasedInput.open({ shards, runner, isChief, slots, recoveryGuard, signal, log });
   hook.inputOpened?.(leased);
   return leased;
+}
+
+async function readStep({ graph, run }: TrainingRunner): Promise<number> {
+  const globalStep = getGlobalStep(graph);
+  return globalStep ? (await run(globalStep.toOutput(), { timeoutMs: READ_MS })).number() : 0;
 }
 
 const closing = (close: () => Promise<void>) => async (error: unknown) => {

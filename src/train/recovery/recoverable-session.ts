@@ -47,8 +47,8 @@ export interface RecoverableOptions extends Omit<ReadinessOptions, 'isRecoverabl
   readonly isRecoverable?: (error: unknown) => boolean;
   /** Called after each training step, with its duration; default: none. */
   readonly onStepTime?: (ms: number) => void;
-  /** Called after each recovery, with its duration; returns the line to log. Default: one without details. */
-  readonly onRecovered?: (ms: number) => string;
+  /** Called after each recovery, with its duration. Default: a line without details is logged. */
+  readonly onRecovered?: (ms: number) => Promise<void> | void;
 }
 
 /** What a step does before and after its run. */
@@ -260,6 +260,7 @@ export class RecoverableSession {
       await this.#readiness.reach(again);
       try {
         await this.#options.onReady?.(again);
+        if (again) await this.#reportRecovery(performance.now() - begun);
         break;
       } catch (error) {
         // A ps may have been lost meanwhile.
@@ -272,12 +273,14 @@ export class RecoverableSession {
         await this.#options.onLost?.();
       }
     }
-    if (again) {
-      this.#recoveries += 1;
-      const line = this.#options.onRecovered?.(performance.now() - begun);
-      this.#options.log?.(line ?? 'the cluster is complete again; training continues');
-    }
+    if (again) this.#recoveries += 1;
     this.#wasReady = true;
+  }
+
+  async #reportRecovery(ms: number): Promise<void> {
+    const { onRecovered, log } = this.#options;
+    if (onRecovered) await onRecovered(ms);
+    else log?.('the cluster is complete again; training continues');
   }
 }
 

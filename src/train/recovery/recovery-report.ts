@@ -32,6 +32,12 @@ export interface Recovery {
   readonly restored: RestoredCheckpoint | undefined;
 }
 
+/** A recovery, as reported to a program. */
+export interface RecoveryEvent extends Recovery {
+  /** The global step at which training continues. */
+  readonly step: number;
+}
+
 export interface RestoredCheckpoint {
   /** The name of the checkpoint, for example `model.ckpt-100`. */
   readonly checkpoint: string;
