@@ -33,6 +33,7 @@ export const TASK_FLAGS = {
     'How long a ps without live workers waits for dead ones to return; default: 300000',
     'ms',
   ),
+  graceSecs: text('How long a ps waits for a save after SIGTERM or SIGINT; default: 30', 'seconds'),
 } as const;
 
 export interface TaskFlags {
@@ -53,6 +54,7 @@ export interface TaskFlags {
   readonly heartbeatMs?: string;
   readonly deadAfterMs?: string;
   readonly lostWorkerMs?: string;
+  readonly graceSecs?: string;
 }
 
 /** Converts the flags to the arguments that `resolveConfig` parses. */

@@ -1,6 +1,7 @@
 /** The checkpoints of a job: the chief saves at the start, periodically, and at the end, while training continues. */
 import { join, resolve } from 'node:path';
 import { consistencyOf } from '../checkpoint/consistency.js';
+import type { Hold } from '../checkpoint/save.js';
 import { bytes } from '../text/format.js';
 import { RetryingSaver, readLastStep } from '../train/checkpoints/retrying-saver.js';
 import { Saver } from '../train/checkpoints/saver.js';
@@ -44,6 +45,7 @@ export class JobCheckpoints {
       everySecs: everySecs ?? (everySteps === undefined ? 60 : undefined),
       everySteps,
       work: async () => {
+        if (this.#saves.held) return undefined;
         await this.#saves.save(this.#session, this.#step);
         return this.#saves.retryInMs;
       },
@@ -105,6 +107,8 @@ export class JobCheckpoints {
     this.#session = session;
     this.#step = step;
     this.#schedule.begin(step);
+    const { leavingSave } = session.server?.checkpoints ?? {};
+    leavingSave?.savesBy((hold) => this.#saves.saveHeld(session, this.#step, hold));
     if (this.#saves.savedStep !== step && step < lastStep) this.#schedule.start();
   }
 
@@ -116,18 +120,20 @@ export class JobCheckpoints {
 
   /**
    * Saves the last checkpoint, unless the newest one contains the last step already. Call it when no worker trains any
-   * more. Throws on failure: the steps since the newest checkpoint would be lost.
+   * more, or with `hold` to pause those that do. Throws on failure: the steps since the newest checkpoint would be lost.
    */
-  async end(step: number): Promise<void> {
-    await this.#schedule.stop();
+  async end(step: number, hold?: Hold): Promise<void> {
+    await this.stop();
+    if ((await this.#saves.held) !== undefined) return;
     // A checkpoint saved while other workers trained may contain parts of later steps.
     const isExact = !this.#session.server || consistencyOf(this.#options.consistency) === 'consistent';
     const last = isExact ? await readLastStep(this.#session, step, this.#parts.log) : undefined;
-    if (!(await this.#saves.saveLast(this.#session, last))) throw this.#saves.failure;
+    if (!(await this.#saves.saveLast(this.#session, last, { hold }))) throw this.#saves.failure;
   }
 
   /** Ends without a last checkpoint. */
-  stop(): Promise<void> {
-    return this.#schedule.stop();
+  async stop(): Promise<void> {
+    this.#session.server?.checkpoints.leavingSave.savesBy(undefined);
+    await this.#schedule.stop();
   }
 }

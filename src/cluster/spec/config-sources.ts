@@ -34,6 +34,7 @@ export const SETTINGS = {
   heartbeat_ms: { env: 'SHOAL_HEARTBEAT_MS' },
   dead_after_ms: { env: 'SHOAL_DEAD_AFTER_MS' },
   lost_worker_ms: { env: 'SHOAL_LOST_WORKER_MS' },
+  grace_secs: { env: 'SHOAL_GRACE_SECS' },
 } as const satisfies Record<string, { env: string | undefined }>;
 
 export type SettingName = keyof typeof SETTINGS;

@@ -20,6 +20,8 @@ import { type TaskId, taskId } from './task-id.js';
 
 /** How long the other tasks wait for a dead worker to restart. */
 export const LOST_WORKER_MS = 300_000;
+/** How long a ps that is asked to stop serves the others. */
+export const GRACE_MS = 30_000;
 
 export type { Sourced } from './config-sources.js';
 
@@ -47,6 +49,8 @@ export interface Settings {
   readonly deadAfterMs: Sourced<number>;
   /** How long a ps waits for dead workers when no other worker is alive; default: 5 minutes. */
   readonly lostWorkerMs: Sourced<number>;
+  /** How long a ps that is asked to stop waits for a save and for the others to leave; default: 30 s. */
+  readonly graceSecs: Sourced<number>;
 }
 
 export interface LocalConfig extends Settings {
@@ -196,6 +200,7 @@ function readSettings(pick: Find, read: Read): Settings {
     heartbeatMs,
     deadAfterMs,
     lostWorkerMs: orElse(numberOf(pick('lost_worker_ms'), 86_400_000), LOST_WORKER_MS),
+    graceSecs: orElse(numberOf(pick('grace_secs'), 86_400), GRACE_MS / 1000),
   };
 }
 

@@ -11,7 +11,7 @@ import { Checkpoints, type WhenBusy } from '../../checkpoint/checkpoints.js';
 import { type ConsistencyOption, consistencyOf } from '../../checkpoint/consistency.js';
 import type { Manifest } from '../../checkpoint/manifest.js';
 import type { RestoreReport, RestoreRequest } from '../../checkpoint/restore.js';
-import type { SaveProgress } from '../../checkpoint/save.js';
+import type { Hold, SaveProgress } from '../../checkpoint/save.js';
 import { type SavedVariable, savedVariable } from '../../checkpoint/saved-variable.js';
 import { ShardService } from '../../checkpoint/shard-service.js';
 import { pushCheckpoint } from '../../checkpoint/transfer.js';
@@ -97,6 +97,8 @@ export interface SaveOptions {
   readonly globalStep?: number | Variable;
   /** See `SaverLike.save`; default: false. */
   readonly mayHide?: boolean;
+  /** Keeps the workers paused after the snapshot; default: they resume. @internal */
+  readonly hold?: Hold;
 }
 
 /** The checkpoints of a directory, as seen by one session. */
@@ -133,7 +135,7 @@ export class Saver implements SaverLike {
 
   /** Saves to `path-STEP`; resolves with that path when the checkpoint is committed. */
   async save(session: TrainingRunner, path: string, options: SaveOptions = {}): Promise<string> {
-    const { signal, globalStep, mayHide } = options;
+    const { signal, globalStep, mayHide, hold } = options;
     const { writeMetaGraph = true, whenBusy = 'queue' } = this.#options;
     const { checkpoints, variables } = this.#context(session, dirname(path));
     if (variables.size === 0) throw invalid('The graph has no variables to save');
@@ -149,6 +151,7 @@ export class Saver implements SaverLike {
           typeof globalStep === 'number' ? globalStep : await readStep(session, signal, globalStep),
         consistency: consistencyOf(this.#options.consistency),
         mayHide,
+        hold,
         ...(writeMetaGraph ? { meta: () => this.#metaGraphs.bytes(session.graph) } : {}),
         signal,
         onProgress,

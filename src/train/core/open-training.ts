@@ -96,7 +96,10 @@ export interface OpenTrainingOptions extends Omit<PlaceOptions, 'maxWaitSecs' | 
   readonly savesCheckpoints?: boolean;
   /** Whether a step needs all workers, not only the ps; default: true. */
   readonly needsWorkers?: boolean;
+  /** Cancels runs and waits. */
   readonly signal: AbortSignal;
+  /** Aborted earlier, or at the same time: no step begins any more. Default: `signal`. */
+  readonly stop?: AbortSignal;
   readonly log: (line: string) => void;
   /** Called when all variables have values, before the hooks: at the start, and `again` after each recovery. */
   readonly onReady?: (again: boolean) => Promise<void> | void;
@@ -155,6 +158,7 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
     graph,
     isChief,
     signal,
+    stop: options.stop,
     log,
     recoveryMs: options.maxWaitMs,
     // A step in this process depends on no task that could be lost.
@@ -196,7 +200,9 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
     },
   });
   const chiefWatch =
-    server && !isChief && options.savesCheckpoints ? new ChiefWatch({ task: server.task, log }) : undefined;
+    server && !isChief && options.savesCheckpoints
+      ? new ChiefWatch({ task: server.task, returns: (chief) => server.finished.returns(chief), log })
+      : undefined;
   const services = options.onOpen?.(place);
   await server?.checkpoints.lastSteps.begin();
   // Paused steps wait only for a message, which does not keep the process alive.

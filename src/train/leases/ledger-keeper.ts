@@ -31,6 +31,7 @@ export interface LedgerKeeperOptions {
   readonly shards: ShardParts;
   readonly server: ClusterServer | undefined;
   readonly slots: number;
+  /** Ends all waits. A chief that stops needs its ledger for the last checkpoint: aborted after that. */
   readonly signal: AbortSignal;
   readonly log: (line: string) => void;
 }
@@ -68,10 +69,11 @@ export class LedgerKeeper implements AsyncDisposable {
     if (server) this.#serve(server);
   }
 
-  static async open(options: LedgerKeeperOptions): Promise<LedgerKeeper> {
-    const { shards, server, signal, log } = options;
+  /** @param starting cancels the start. */
+  static async open(options: LedgerKeeperOptions, starting: AbortSignal): Promise<LedgerKeeper> {
+    const { shards, server, log } = options;
     const workers = server ? trainingTasks(server).length : 1;
-    const { plan, notes } = await shards.files.plan({ workers, signal });
+    const { plan, notes } = await shards.files.plan({ workers, signal: starting });
     log(`input: ${[described(plan), ...notes, ...(shards.hint ? [shards.hint] : [])].join('; ')}`);
     if (plan.shards.length < workers)
       log(
@@ -212,7 +214,10 @@ export function connectInput(
   if (!server || chief === undefined)
     throw new ShoalError('SHOAL_CONFIG', 'Leased input needs a chief in the cluster');
   input.connect(
-    new LeaseClient(new RemoteLeaseServer(server.task, chief, { log }), signal),
+    new LeaseClient(
+      new RemoteLeaseServer(server.task, chief, { log, returns: (left) => server.finished.returns(left) }),
+      signal,
+    ),
     server.task.task,
     observer,
   );

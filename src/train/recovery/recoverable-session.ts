@@ -34,6 +34,8 @@ export interface RecoverableOptions extends Omit<ReadinessOptions, 'isRecoverabl
   readonly isComplete?: () => boolean;
   /** Pauses steps during a snapshot. */
   readonly gate?: StepGate;
+  /** Cancels the wait of a step that is paused; default: `signal`. */
+  readonly stop?: AbortSignal;
   /**
    * Called when all variables have values: at the start, and with `again` after each recovery. Runs of this session
    * wait for it, so it must use the runner directly.
@@ -132,7 +134,7 @@ export class RecoverableSession {
     await this.ready();
     const { gate } = this.#options;
     if (!gate) return this.#runStep(fetches, options, around);
-    await this.#enter(gate, this.#signal(options));
+    await this.#enter(gate, this.#options.stop ?? this.#signal(options));
     try {
       const result = await this.#runStep(fetches, options, around);
       // The step has succeeded: if its number cannot be read, the next step reports it.

@@ -9,6 +9,7 @@ import { checkpointBlobPolicy } from '../../checkpoint/blob-policy.js';
 import {
   ClusterServer,
   type ClusterServerOptions,
+  type JoinClusterOptions,
   type ServerParts,
   startParts,
 } from '../../cluster/runtime/cluster-server.js';
@@ -93,6 +94,11 @@ export class Server extends ClusterServer {
     // TensorFlow's threads may wait for a peer that is gone: the process exits without waiting for them.
     exitImmediatelyWhen();
     return server;
+  }
+
+  /** Serves as a ps. When it is asked to stop it has the chief save first, if the chief saves checkpoints. */
+  override async join(options: JoinClusterOptions = {}): Promise<void> {
+    await super.join({ beforeLeave: (ms) => this.checkpoints.leavingSave.request(ms), ...options });
   }
 
   override async close(): Promise<void> {
