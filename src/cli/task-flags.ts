@@ -34,6 +34,12 @@ export const TASK_FLAGS = {
     'ms',
   ),
   graceSecs: text('How long a ps waits for a save after SIGTERM or SIGINT; default: 30', 'seconds'),
+  elastic: {
+    kind: 'boolean',
+    brief: 'Join as a worker that the cluster does not list, for a job with train.elastic',
+    optional: true,
+    withNegated: false,
+  },
 } as const;
 
 export interface TaskFlags {
@@ -55,6 +61,7 @@ export interface TaskFlags {
   readonly deadAfterMs?: string;
   readonly lostWorkerMs?: string;
   readonly graceSecs?: string;
+  readonly elastic?: boolean;
 }
 
 /** Converts the flags to the arguments that `resolveConfig` parses. */

@@ -36,3 +36,12 @@ test("recovery: 'partial' is refused with synchronous training", () => {
     expect.objectContaining({ code: 'SHOAL_CONFIG', message: expect.stringContaining('synchronously') }),
   );
 });
+
+test.each([
+  [{ sync: true }, 'it trains synchronously'],
+  [{ input: 'whole' }, 'its input is not leased'],
+])('an elastic job refuses %o', (options, why) => {
+  expect(() => define({ lastStep: 1, elastic: true, ...options })).toThrow(
+    expect.objectContaining({ code: 'SHOAL_CONFIG', message: expect.stringContaining(why) }),
+  );
+});

@@ -2,7 +2,7 @@
 import { inspect } from 'node:util';
 import type { ConsistencyOption } from '../checkpoint/consistency.js';
 import { DEFAULT_ENGINE, type EngineKind } from '../cluster/spec/config.js';
-import { invalid } from '../errors/errors.js';
+import { invalid, ShoalError } from '../errors/errors.js';
 import type { Output, OutputLike } from '../graph/operation.js';
 import type { Dataset } from '../input/dataset/dataset.js';
 import type { ShardedFiles } from '../input/leases/sharded-files.js';
@@ -150,6 +150,11 @@ export interface TrainOptions {
    * training if the dataset can be leased and does not depend on the replica, else `whole`.
    */
   readonly input?: 'shards' | 'whole';
+  /**
+   * Whether workers that the cluster does not list may join and leave during training (`shoal task --elastic`). Needs
+   * leased input and asynchronous training. Default: false.
+   */
+  readonly elastic?: boolean;
   /** Saves checkpoints during training and at the end. Default: none. */
   readonly checkpoint?: CheckpointOptions;
   /**
@@ -291,6 +296,7 @@ export function defineJob<
     );
   }
   checkRecovery(name, train);
+  checkElastic(name, train);
   if (!(stepTimeoutSecs > 0)) {
     throw invalid(`train.stepTimeoutSecs of job '${name}' must be above 0, it is ${stepTimeoutSecs}`);
   }
@@ -325,6 +331,22 @@ function checkRecovery(name: string, { recovery = 'exact', sync }: TrainOptions)
   if (recovery === 'partial' && sync)
     throw partialRefused(`Job '${name}'`, 'it trains synchronously, and the ps would be at different steps');
 }
+
+function checkElastic(name: string, { elastic, sync, input }: TrainOptions): void {
+  if (!elastic) return;
+  if (sync)
+    throw notElastic(name, 'it trains synchronously, and the number of gradients in a step would change');
+  if (input === 'whole') throw notElastic(name, WHY_LEASED);
+}
+
+/** Why the input of an elastic job must be leased. */
+export const WHY_LEASED =
+  'its input is not leased, and records would be repeated or left out when a worker joins or leaves';
+
+export const notElastic = (name: string, why: string): ShoalError =>
+  new ShoalError('SHOAL_CONFIG', `Job '${name}' cannot be elastic: ${why}`, {
+    hint: 'Remove train.elastic, or train asynchronously on leased record files (tf.data.shards, or a dataset of files).',
+  });
 
 function checkCheckpoint(name: string, checkpoint: CheckpointOptions | undefined): void {
   const { everySecs, everySteps, pauseTimeoutSecs, keep = 0, replicas = 0, waitSecs = 0 } = checkpoint ?? {};

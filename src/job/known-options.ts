@@ -32,6 +32,7 @@ const TRAIN: Names<TrainOptions> = {
   inflight: true,
   sync: true,
   input: true,
+  elastic: true,
   checkpoint: true,
   summaries: true,
   onNan: true,

@@ -88,3 +88,10 @@ test("leased input refuses recovery: 'partial', and names the other mode", async
     hint: expect.stringContaining("recovery: 'exact'"),
   });
 });
+
+test('the input of an elastic job is leased, also with one worker; an input that cannot be is refused', () => {
+  expect(graphFor(1, batches, { elastic: true }).shards).toBeDefined();
+  expect(() => graphFor(1, () => rows().take(9).batch(4), { elastic: true })).toThrow(
+    expect.objectContaining({ code: 'SHOAL_CONFIG', message: expect.stringMatching(/not leased.*take\(\)/) }),
+  );
+});

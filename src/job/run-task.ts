@@ -38,6 +38,11 @@ export async function runTask(job: JobDefinition, options: RunTaskOptions): Prom
 
 async function runRole(job: JobDefinition, options: RunTaskOptions): Promise<number> {
   const { config, log } = options;
+  if (config.elastic.value && !job.train.elastic) {
+    throw new ShoalError('SHOAL_CONFIG', `${config.task} is elastic, but job '${job.name}' is not`, {
+      hint: 'Set train: { elastic: true } in the job, for all its tasks; it needs leased input.',
+    });
+  }
   const { job: role } = parseTaskId(config.task);
   let step: number | null = null;
   const blobRoot = blobsIn(options.dir);
@@ -106,9 +111,9 @@ async function train(
   return EXIT.done;
 }
 
-/** Lets the others wait for the successor of a preempted task. */
-async function announceReturn({ finished }: Server, signal: AbortSignal): Promise<void> {
-  if (isPreempted(signal)) await finished.reportReturning();
+/** Lets the others wait for the successor of a preempted task. They do not wait for an elastic worker. */
+async function announceReturn({ finished, task }: Server, signal: AbortSignal): Promise<void> {
+  if (isPreempted(signal) && task.isListed(task.task)) await finished.reportReturning();
 }
 
 /** The index of this worker and their number; a task of the job `chief` is first. */

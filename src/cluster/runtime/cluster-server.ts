@@ -76,7 +76,13 @@ export class ClusterServer {
     this.finished = new FinishedWorkers(task);
     const { finished } = this;
     const now = () => performance.now();
-    this.training = new TrainingEnd({ members: () => task.members(), finished, lostWorkerMs, now });
+    this.training = new TrainingEnd({
+      members: () => task.members(),
+      isListed: (id) => task.isListed(id),
+      finished,
+      lostWorkerMs,
+      now,
+    });
     if (parseTaskId(task.task).job === 'ps') this.#releasePs = this.keepProcess();
     const { kind } = engine;
     task.metrics.readGauge('shoal_engine_info', 'What executes steps; the value is always 1.', () => [

@@ -4,6 +4,9 @@ import type { Member, Status } from '../membership/types.js';
 import { taskId } from '../spec/task-id.js';
 import { TrainingEnd } from './training-end.js';
 
+/** The index of a worker that the cluster does not list. */
+const ELASTIC = 2;
+
 /** Workers by their statuses; `finished` names those that reported the end of their training, `preempted` the others. */
 function cluster(finished: readonly number[] = [], preempted: readonly number[] = []) {
   let statuses: readonly Status[] = [];
@@ -16,6 +19,7 @@ function cluster(finished: readonly number[] = [], preempted: readonly number[] 
       has: ({ task }) => finished.some((index) => task === taskId('worker', index)),
       returns: ({ task }) => preempted.some((index) => task === taskId('worker', index)),
     },
+    isListed: (task) => task !== taskId('worker', ELASTIC),
     lostWorkerMs: 1000,
     now: () => now,
   });
@@ -53,6 +57,10 @@ it('waits for a preempted worker', () => {
   const look = cluster([], [1]);
   expect(look(0, 'left', 'left')).toMatchObject({ kind: 'awaiting', tasks: [taskId('worker', 1)] });
   expect(look(1000, 'left', 'left')).toMatchObject({ kind: 'over', lost: [taskId('worker', 1)] });
+});
+
+it('does not wait for an elastic worker', () => {
+  expect(cluster()(0, 'left', 'left', 'dead')).toEqual({ kind: 'over', lost: [], finished: true });
 });
 
 it('is not finished when all died', () => {

@@ -19,6 +19,8 @@ export type TrainingState =
 export interface TrainingEndOptions {
   readonly members: () => readonly Member[];
   readonly finished: Pick<FinishedWorkers, 'has' | 'returns'>;
+  /** Whether the cluster lists a worker; no task waits for the return of one that it does not list. */
+  readonly isListed: (task: TaskId) => boolean;
   /** How long to wait for lost workers while no other worker is running. */
   readonly lostWorkerMs: number;
   /** Monotonic milliseconds. */
@@ -35,14 +37,14 @@ export class TrainingEnd {
 
   /** The current state. The wait for lost workers starts with the first call that finds no running worker. */
   state(): TrainingState {
-    const { members, finished, lostWorkerMs, now } = this.#options;
+    const { members, finished, isListed, lostWorkerMs, now } = this.#options;
     const workers = members().filter(({ task }) => trains(task));
     if (workers.length === 0 || workers.some(({ status }) => isPresent(status))) {
       this.#awaitingSince = undefined;
       return { kind: 'training' };
     }
     const isLost = (member: Member) =>
-      member.status === 'dead' ? !finished.has(member) : finished.returns(member);
+      isListed(member.task) && (member.status === 'dead' ? !finished.has(member) : finished.returns(member));
     const lost = workers.filter(isLost).map(({ task }) => task);
     const over: TrainingState = { kind: 'over', lost, finished: lost.length < workers.length };
     if (lost.length === 0) return over;

@@ -17,6 +17,9 @@ import { MarkKeeper } from '../../input/leases/step-marks.js';
 import { count } from '../../text/format.js';
 import type { ShardParts } from './shard-parts.js';
 
+/** How long a ps may take to report which tasks it knows. */
+const ASK_MS = 2000;
+
 /** How model and ledger are brought back to the same state. */
 export interface Rewinding {
   /** Runs `work` while no checkpoint is being saved. */
@@ -60,7 +63,7 @@ export class LedgerKeeper implements AsyncDisposable {
     this.leases = new LeaseServer({
       host,
       marks: this.#marks,
-      workers: () => (server ? trainingTasks(server) : []),
+      workers: () => (server ? allTrainingTasks(server) : []),
       rewind: this.#marks && ((why) => this.#rewind(why)),
       sessionPrefix: server ? `${server.task.identity.incarnation}.${server.task.identity.nonce}` : 'here',
       signal,
@@ -227,3 +230,16 @@ const trainingTasks = (server: ClusterServer): TaskId[] =>
   [
     ...new Set([...server.spec.tasks.map(({ id }) => id), ...server.task.members().map(({ task }) => task)]),
   ].filter(trains);
+
+/**
+ * Also those that only the ps know: an elastic worker may still make steps of a previous chief's leases before this
+ * chief has heard of it. A ps that does not answer is lost, and its variables with it.
+ */
+async function allTrainingTasks(server: ClusterServer): Promise<readonly TaskId[]> {
+  const asked = await Promise.allSettled(
+    server.psTasks.map(async (ps) => server.task.client(ps).status({ timeoutMs: ASK_MS, once: true })),
+  );
+  const known = asked.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value.members : []));
+  const there = known.filter(({ task, status }) => trains(task) && status !== 'left');
+  return [...new Set([...trainingTasks(server), ...there.map(({ task }) => task)])];
+}

@@ -75,7 +75,7 @@ export class LeavingSave {
   async request(graceMs: number): Promise<boolean> {
     const { chief } = this.#task;
     const member = chief === undefined ? undefined : this.#task.member(chief);
-    if (chief === undefined || !member || !isPresent(member.status)) return false;
+    if (chief === undefined || !member || !isPresent(member.status) || graceMs <= 0) return false;
     try {
       const options = { timeoutMs: graceMs };
       const { step } = checked(

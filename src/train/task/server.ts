@@ -85,6 +85,10 @@ export class Server extends ClusterServer {
         hint: 'Pass { cluster, jobName, taskIndex }, TF_CONFIG, or --job-name --task-index --ps-hosts --worker-hosts.',
       });
     }
+    if (config.elastic.value)
+      throw new ShoalError('SHOAL_CONFIG', `${config.elastic.from}: only a task of a job can be elastic`, {
+        hint: 'Run a job with train: { elastic: true } by `shoal task --elastic`.',
+      });
     refuseOpenNetwork(config, engineOf(config));
     const { job, index } = parseTaskId(config.task);
     const blobRoot = resolve(options.directory ?? join('.shoal', `${job}-${index}`), 'blobs');
