@@ -54,6 +54,14 @@ export interface SaveContext {
   readonly inTurn?: <T>(work: () => Promise<T>) => Promise<T>;
 }
 
+/** Keeps the workers paused after the snapshot. */
+export interface Hold {
+  /** The longest time that they stay paused. */
+  readonly ms: number;
+  /** Resolves when they may resume. A save that fails resumes them at once. */
+  readonly until: Promise<void>;
+}
+
 export interface SaveRequest {
   /** The variables to save, by owner. */
   readonly variables: ReadonlyMap<string, readonly SavedVariable[]>;
@@ -72,6 +80,8 @@ export interface SaveRequest {
   /** How long workers may take to pause; default: that of `PauseControl`. */
   readonly pauseTimeoutMs?: number;
   readonly snapshotMs?: number;
+  /** Default: the workers resume after the snapshot. */
+  readonly hold?: Hold;
   /** Whether every copy of a shard is read back from its disk before the commit; default: true. */
   readonly readBack?: boolean;
   /** A write without progress for this long fails. */
@@ -251,9 +261,12 @@ class Save {
 
   #pause(workers: readonly string[]): void {
     const { pauseControl } = this.#context;
-    const { pauseTimeoutMs = pauseControl?.pauseTimeoutMs?.() ?? 15_000, snapshotMs = 60_000 } =
-      this.#request;
-    const leaseMs = pauseTimeoutMs + snapshotMs + 5_000;
+    const {
+      pauseTimeoutMs = pauseControl?.pauseTimeoutMs?.() ?? 15_000,
+      snapshotMs = 60_000,
+      hold,
+    } = this.#request;
+    const leaseMs = pauseTimeoutMs + snapshotMs + 5_000 + (hold?.ms ?? 0);
     this.#pausedAt = performance.now();
     this.#deadline(pauseTimeoutMs, 'pause');
     for (const worker of workers) {
@@ -298,9 +311,18 @@ class Save {
 
   #resume(workers: readonly string[]): void {
     this.#pausedMs = performance.now() - this.#pausedAt;
-    for (const worker of workers) {
-      this.#runUngated(this.#context.pauseControl!.resume(worker), `${worker} could not be resumed`);
+    const { hold } = this.#request;
+    const resume = () => {
+      for (const worker of workers)
+        this.#runUngated(this.#context.pauseControl!.resume(worker), `${worker} could not be resumed`);
+    };
+    if (!hold) {
+      resume();
+      return;
     }
+    // The save does not wait for the end of the hold.
+    const failed = this.#finished.then(() => (this.#state.phase === 'failed' ? undefined : hold.until));
+    void Promise.race([hold.until, failed]).then(resume);
   }
 
   get #prefix(): string {

@@ -33,6 +33,13 @@ export const TASK_FLAGS = {
     'How long a ps without live workers waits for dead ones to return; default: 300000',
     'ms',
   ),
+  graceSecs: text('How long a ps waits for a save after SIGTERM or SIGINT; default: 30', 'seconds'),
+  elastic: {
+    kind: 'boolean',
+    brief: 'Join as a worker that the cluster does not list, for a job with train.elastic',
+    optional: true,
+    withNegated: false,
+  },
 } as const;
 
 export interface TaskFlags {
@@ -53,6 +60,8 @@ export interface TaskFlags {
   readonly heartbeatMs?: string;
   readonly deadAfterMs?: string;
   readonly lostWorkerMs?: string;
+  readonly graceSecs?: string;
+  readonly elastic?: boolean;
 }
 
 /** Converts the flags to the arguments that `resolveConfig` parses. */

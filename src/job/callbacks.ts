@@ -1,4 +1,4 @@
-/** The callbacks of a job, as a hook of its training. */
+/** The callbacks of a job; those of each step are a hook of its training. */
 import type { Output } from '../graph/operation.js';
 import type { Tensor } from '../tensor/tensor.js';
 import {
@@ -8,8 +8,7 @@ import {
   SessionRunHook,
   type SessionRunValues,
 } from '../train/hooks/session-run-hook.js';
-import type { TrainingRunner } from '../train/task/training-runner.js';
-import type { Variable } from '../variables/variable.js';
+import type { RecoveryEvent } from '../train/recovery/recovery-report.js';
 import type { JobResult } from './job-result.js';
 
 export interface StepEvent {
@@ -31,13 +30,12 @@ export interface JobCallbacks {
   /** After each checkpoint; only on the chief. */
   readonly onSave?: (event: SavedEvent) => MaybePromise<void>;
   /** When training continues after the loss of a task; the step may be lower than before. */
-  readonly onRecover?: (event: { readonly step: number }) => MaybePromise<void>;
+  readonly onRecover?: (event: RecoveryEvent) => MaybePromise<void>;
   /** When training has ended without an error. */
   readonly onEnd?: (result: JobResult) => MaybePromise<void>;
 }
 
 export interface CallbacksHookParts {
-  readonly globalStep: Variable<'int64'>;
   /** The global step after the update of the same run. */
   readonly stepAfter: Output<'int64'>;
   readonly loss: Output;
@@ -48,20 +46,11 @@ type Results = readonly [step: Tensor<'int64'>, loss: Tensor];
 export class CallbacksHook extends SessionRunHook<Results> {
   readonly #callbacks: JobCallbacks;
   readonly #parts: CallbacksHookParts;
-  #isRunning = false;
 
   constructor(callbacks: JobCallbacks, parts: CallbacksHookParts) {
     super();
     this.#callbacks = callbacks;
     this.#parts = parts;
-  }
-
-  override async afterCreateSession(session: TrainingRunner): Promise<void> {
-    const isFirst = !this.#isRunning;
-    this.#isRunning = true;
-    if (isFirst || !this.#callbacks.onRecover) return;
-    const step = (await session.run(this.#parts.globalStep.toOutput())).number();
-    await this.#callbacks.onRecover({ step });
   }
 
   override beforeRun(): SessionRunArgs | undefined {

@@ -1,6 +1,7 @@
 /** The checkpoints of a job: the chief saves at the start, periodically, and at the end, while training continues. */
 import { join, resolve } from 'node:path';
 import { consistencyOf } from '../checkpoint/consistency.js';
+import type { Hold } from '../checkpoint/save.js';
 import { bytes } from '../text/format.js';
 import { RetryingSaver, readLastStep } from '../train/checkpoints/retrying-saver.js';
 import { Saver } from '../train/checkpoints/saver.js';
@@ -27,6 +28,7 @@ export interface JobCheckpointsParts {
 export class JobCheckpoints {
   readonly directory: string;
   readonly #job: string;
+  readonly #isPartial: boolean;
   readonly #options: CheckpointOptions;
   readonly #parts: JobCheckpointsParts;
   readonly #saver: Saver;
@@ -43,6 +45,7 @@ export class JobCheckpoints {
       everySecs: everySecs ?? (everySteps === undefined ? 60 : undefined),
       everySteps,
       work: async () => {
+        if (this.#saves.held) return undefined;
         await this.#saves.save(this.#session, this.#step);
         return this.#saves.retryInMs;
       },
@@ -50,6 +53,7 @@ export class JobCheckpoints {
     this.#options = options;
     this.#parts = parts;
     this.#job = job.name;
+    this.#isPartial = job.train.recovery === 'partial';
     this.directory = resolve(dir, options.directory ?? DIRECTORY);
     this.#saver = new Saver({
       maxToKeep: options.keep ?? 5,
@@ -83,10 +87,12 @@ export class JobCheckpoints {
       const former = resolve(this.#options.directory ?? DIRECTORY);
       await refuseFormerLayout(this.#job, [former, this.directory], blobsIn(dir));
     }
-    const report = await this.#saver.restoreNewest(session, this.directory, { missing, signal });
+    const partial = this.#isPartial && missing.length > 0;
+    const report = await this.#saver.restoreNewest(session, this.directory, { missing, partial, signal });
     if (!report) return false;
     const { manifest, bytesRead, input } = report;
-    this.#saves.restored(manifest.step);
+    // After a partial restore the values of the other tasks are not in this checkpoint.
+    if (!partial) this.#saves.restored(manifest.step);
     const why = again && missing.length > 0 ? `${missing.length} variables were lost: ` : '';
     log(`${why}restored ${manifest.prefix} (${bytes(bytesRead)} read)`);
     session.input?.restored(input);
@@ -101,6 +107,8 @@ export class JobCheckpoints {
     this.#session = session;
     this.#step = step;
     this.#schedule.begin(step);
+    const { leavingSave } = session.server?.checkpoints ?? {};
+    leavingSave?.savesBy((hold) => this.#saves.saveHeld(session, this.#step, hold));
     if (this.#saves.savedStep !== step && step < lastStep) this.#schedule.start();
   }
 
@@ -112,18 +120,20 @@ export class JobCheckpoints {
 
   /**
    * Saves the last checkpoint, unless the newest one contains the last step already. Call it when no worker trains any
-   * more. Throws on failure: the steps since the newest checkpoint would be lost.
+   * more, or with `hold` to pause those that do. Throws on failure: the steps since the newest checkpoint would be lost.
    */
-  async end(step: number): Promise<void> {
-    await this.#schedule.stop();
+  async end(step: number, hold?: Hold): Promise<void> {
+    await this.stop();
+    if ((await this.#saves.held) !== undefined) return;
     // A checkpoint saved while other workers trained may contain parts of later steps.
     const isExact = !this.#session.server || consistencyOf(this.#options.consistency) === 'consistent';
     const last = isExact ? await readLastStep(this.#session, step, this.#parts.log) : undefined;
-    if (!(await this.#saves.saveLast(this.#session, last))) throw this.#saves.failure;
+    if (!(await this.#saves.saveLast(this.#session, last, { hold }))) throw this.#saves.failure;
   }
 
   /** Ends without a last checkpoint. */
-  stop(): Promise<void> {
-    return this.#schedule.stop();
+  async stop(): Promise<void> {
+    this.#session.server?.checkpoints.leavingSave.savesBy(undefined);
+    await this.#schedule.stop();
   }
 }

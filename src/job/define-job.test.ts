@@ -28,3 +28,20 @@ test.each([
     `Job 'typo' has an unknown option '${option}'`,
   );
 });
+
+test("recovery: 'partial' is refused with synchronous training", () => {
+  expect(() => define({ lastStep: 1, recovery: 'some' })).toThrow(/must be 'exact' or 'partial'/);
+  expect(() => define({ lastStep: 1, recovery: 'partial' })).not.toThrow();
+  expect(() => define({ lastStep: 1, recovery: 'partial', sync: true })).toThrow(
+    expect.objectContaining({ code: 'SHOAL_CONFIG', message: expect.stringContaining('synchronously') }),
+  );
+});
+
+test.each([
+  [{ sync: true }, 'it trains synchronously'],
+  [{ input: 'whole' }, 'its input is not leased'],
+])('an elastic job refuses %o', (options, why) => {
+  expect(() => define({ lastStep: 1, elastic: true, ...options })).toThrow(
+    expect.objectContaining({ code: 'SHOAL_CONFIG', message: expect.stringContaining(why) }),
+  );
+});

@@ -2,7 +2,7 @@
 import { inspect } from 'node:util';
 import type { ConsistencyOption } from '../checkpoint/consistency.js';
 import { DEFAULT_ENGINE, type EngineKind } from '../cluster/spec/config.js';
-import { invalid } from '../errors/errors.js';
+import { invalid, ShoalError } from '../errors/errors.js';
 import type { Output, OutputLike } from '../graph/operation.js';
 import type { Dataset } from '../input/dataset/dataset.js';
 import type { ShardedFiles } from '../input/leases/sharded-files.js';
@@ -14,6 +14,7 @@ import type { BestPolicy } from '../train/evaluation/best-checkpoints.js';
 import type { StreamingMetric } from '../train/evaluation/evaluate.js';
 import type { EarlyStoppingOptions } from '../train/hooks/early-stopping.js';
 import type { SessionRunHook } from '../train/hooks/session-run-hook.js';
+import { partialRefused, RECOVERY_MODES, type RecoveryMode } from '../train/recovery/recovery-mode.js';
 import type { Variable } from '../variables/variable.js';
 import type { JobCallbacks } from './callbacks.js';
 import { checkOptionNames } from './known-options.js';
@@ -149,6 +150,11 @@ export interface TrainOptions {
    * training if the dataset can be leased and does not depend on the replica, else `whole`.
    */
   readonly input?: 'shards' | 'whole';
+  /**
+   * Whether workers that the cluster does not list may join and leave during training (`shoal task --elastic`). Needs
+   * leased input and asynchronous training. Default: false.
+   */
+  readonly elastic?: boolean;
   /** Saves checkpoints during training and at the end. Default: none. */
   readonly checkpoint?: CheckpointOptions;
   /**
@@ -167,6 +173,12 @@ export interface TrainOptions {
    * synchronous training at least 600 s; 600 s for the first step.
    */
   readonly stepTimeoutSecs?: number;
+  /**
+   * After the loss of a ps. `exact`: all ps go back to the newest checkpoint, with the ledger of leased input.
+   * `partial`: only the lost ps does, and loses its own updates since then; the others keep their state. Not with
+   * leased input or synchronous training. Default: exact.
+   */
+  readonly recovery?: RecoveryMode;
   /** Seconds between progress lines in the log. Default: 5. */
   readonly logEverySecs?: number;
 }
@@ -283,6 +295,8 @@ export function defineJob<
       `train.onNan of job '${name}' must be 'fail', 'stop' or 'ignore', it is ${JSON.stringify(onNan)}`,
     );
   }
+  checkRecovery(name, train);
+  checkElastic(name, train);
   if (!(stepTimeoutSecs > 0)) {
     throw invalid(`train.stepTimeoutSecs of job '${name}' must be above 0, it is ${stepTimeoutSecs}`);
   }
@@ -308,6 +322,31 @@ export function defineJob<
   // The types of input and model match: the model is called only with its own input.
   return { ...(options as unknown as JobOptions), [JOB]: true };
 }
+
+function checkRecovery(name: string, { recovery = 'exact', sync }: TrainOptions): void {
+  if (!RECOVERY_MODES.includes(recovery)) {
+    const given = JSON.stringify(recovery);
+    throw invalid(`train.recovery of job '${name}' must be 'exact' or 'partial', it is ${given}`);
+  }
+  if (recovery === 'partial' && sync)
+    throw partialRefused(`Job '${name}'`, 'it trains synchronously, and the ps would be at different steps');
+}
+
+function checkElastic(name: string, { elastic, sync, input }: TrainOptions): void {
+  if (!elastic) return;
+  if (sync)
+    throw notElastic(name, 'it trains synchronously, and the number of gradients in a step would change');
+  if (input === 'whole') throw notElastic(name, WHY_LEASED);
+}
+
+/** Why the input of an elastic job must be leased. */
+export const WHY_LEASED =
+  'its input is not leased, and records would be repeated or left out when a worker joins or leaves';
+
+export const notElastic = (name: string, why: string): ShoalError =>
+  new ShoalError('SHOAL_CONFIG', `Job '${name}' cannot be elastic: ${why}`, {
+    hint: 'Remove train.elastic, or train asynchronously on leased record files (tf.data.shards, or a dataset of files).',
+  });
 
 function checkCheckpoint(name: string, checkpoint: CheckpointOptions | undefined): void {
   const { everySecs, everySteps, pauseTimeoutSecs, keep = 0, replicas = 0, waitSecs = 0 } = checkpoint ?? {};

@@ -4,13 +4,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { readEvents } from '../formats/index.js';
-import { Session } from '../session/session.js';
 import * as tf from '../tf.js';
-import { CallbacksHook, type SavedEvent, type StepEvent } from './callbacks.js';
+import type { SavedEvent, StepEvent } from './callbacks.js';
 import { defineJob, type JobOptions, type TrainOptions } from './define-job.js';
 import type { JobResult } from './job-result.js';
 import { runInProcess } from './run-local.js';
-import { buildTrainingGraph } from './training-graph.js';
 
 let dir: string;
 beforeEach(() => {
@@ -97,21 +95,6 @@ describe('callbacks', () => {
     };
     const running = runInProcess(jobOf({ checkpoint: { everySecs: 3600 } }, { callbacks }), { dir });
     await expect(running).rejects.toThrow('a callback failed');
-  });
-
-  it('get the step at which training continues after a recovery', async () => {
-    const parts = buildTrainingGraph(jobOf({}));
-    using graph = parts.graph;
-    await using session = Session.open({ graph });
-    await session.run(graph.asDefault(() => tf.globalVariablesInitializer()));
-    await session.run(parts.trainOp);
-    const steps: number[] = [];
-    const hook = new CallbacksHook({ onRecover: ({ step }) => void steps.push(step) }, parts);
-    const runner = { graph, run: session.run.bind(session) };
-    await hook.afterCreateSession(runner);
-    expect(steps).toEqual([]);
-    await hook.afterCreateSession(runner);
-    expect(steps).toEqual([1]);
   });
 });
 

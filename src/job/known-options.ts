@@ -32,10 +32,12 @@ const TRAIN: Names<TrainOptions> = {
   inflight: true,
   sync: true,
   input: true,
+  elastic: true,
   checkpoint: true,
   summaries: true,
   onNan: true,
   earlyStopping: true,
+  recovery: true,
   stepTimeoutSecs: true,
   logEverySecs: true,
 };

@@ -79,3 +79,19 @@ describe('a dataset of files', () => {
     expect(lines[0]).toBe('input: 25 records of 1 file as 1 shard, 3 times, leased by the chief');
   });
 });
+
+test("leased input refuses recovery: 'partial', and names the other mode", async () => {
+  const job = jobOf(batches, { input: 'shards', recovery: 'partial' });
+  await expect(runInProcess(job, { dir: join(folder, 'partial') })).rejects.toMatchObject({
+    code: 'SHOAL_CONFIG',
+    message: expect.stringContaining('leased input cannot use recovery'),
+    hint: expect.stringContaining("recovery: 'exact'"),
+  });
+});
+
+test('the input of an elastic job is leased, also with one worker; an input that cannot be is refused', () => {
+  expect(graphFor(1, batches, { elastic: true }).shards).toBeDefined();
+  expect(() => graphFor(1, () => rows().take(9).batch(4), { elastic: true })).toThrow(
+    expect.objectContaining({ code: 'SHOAL_CONFIG', message: expect.stringMatching(/not leased.*take\(\)/) }),
+  );
+});

@@ -6,7 +6,7 @@ import { invalid } from '../errors/errors.js';
 import type { Dataset } from '../input/dataset/dataset.js';
 import { leasable } from '../input/leases/leased-dataset.js';
 import { type LeasableInput, ShardedFiles } from '../input/leases/sharded-files.js';
-import type { InputValues, JobDefinition } from './define-job.js';
+import { type InputValues, type JobDefinition, notElastic, WHY_LEASED } from './define-job.js';
 
 export type Leasing =
   | { readonly kind: 'leased'; readonly input: LeasableInput<InputValues>; readonly hint?: string }
@@ -20,7 +20,8 @@ export function leasingOf(
   /** `isOwn`: the input function has read the index or count of the worker. */
   { workers, isOwn }: { readonly workers: number; readonly isOwn: boolean },
 ): Leasing {
-  const { input: requested, sync } = train;
+  const { input, elastic, sync } = train;
+  const requested = elastic ? 'shards' : input;
   if (given instanceof ShardedFiles) {
     if (requested !== 'whole') return { kind: 'leased', input: given };
     throw invalid(`The input of job '${name}' is tf.data.shards, which contradicts train.input: 'whole'`, {
@@ -35,6 +36,7 @@ export function leasingOf(
   const found = leasable(given, { seed });
   if (requested === 'shards') {
     if (found !== undefined && typeof found !== 'string') return { kind: 'leased', input: found };
+    if (elastic) throw notElastic(name, `${WHY_LEASED}: ${found ?? 'it does not read record files'}`);
     throw invalid(
       `The input of job '${name}' cannot be leased: ${found ?? 'it does not read record files'}`,
       { hint: 'Remove train.input for every worker to read all records, or use tf.data.shards.' },

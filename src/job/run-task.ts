@@ -1,6 +1,7 @@
 /**
  * Runs one task of a job from start to end. A ps serves until every worker has left; a worker trains until the last
- * step. A signal ends either gracefully.
+ * step. A signal ends either gracefully: a worker finishes its step and returns its leases, the chief saves, a ps has
+ * the chief save. After SIGTERM the others wait for the task to be started again: see preemption.ts.
  */
 
 import type { ClusterConfig } from '../cluster/spec/config.js';
@@ -14,6 +15,7 @@ import type { JobDefinition } from './define-job.js';
 import { describeOutputs } from './describe-outputs.js';
 import { evaluateJob } from './evaluation.js';
 import type { JobResult } from './job-result.js';
+import { isPreempted, stoppedCode } from './preemption.js';
 import { blobsIn } from './task-directory.js';
 import { StartAborted, trainJob } from './train-job.js';
 import { buildTrainingGraph } from './training-graph.js';
@@ -22,6 +24,7 @@ export interface RunTaskOptions {
   readonly config: ClusterConfig;
   /** The task's own directory: nothing outside of it is written. */
   readonly dir: string;
+  /** Stops the task; its reason is the name of the signal. */
   readonly signal: AbortSignal;
   readonly log: (line: string) => void;
   readonly security?: Security;
@@ -29,7 +32,17 @@ export interface RunTaskOptions {
 
 /** Runs the task; returns the exit code of the process. */
 export async function runTask(job: JobDefinition, options: RunTaskOptions): Promise<number> {
+  const code = await runRole(job, options);
+  return code === EXIT.interrupted ? stoppedCode(options.signal) : code;
+}
+
+async function runRole(job: JobDefinition, options: RunTaskOptions): Promise<number> {
   const { config, log } = options;
+  if (config.elastic.value && !job.train.elastic) {
+    throw new ShoalError('SHOAL_CONFIG', `${config.task} is elastic, but job '${job.name}' is not`, {
+      hint: 'Set train: { elastic: true } in the job, for all its tasks; it needs leased input.',
+    });
+  }
   const { job: role } = parseTaskId(config.task);
   let step: number | null = null;
   const blobRoot = blobsIn(options.dir);
@@ -54,16 +67,16 @@ export async function runTask(job: JobDefinition, options: RunTaskOptions): Prom
 }
 
 /** A ps: serves until the signal, or until training is over. */
-async function serve(server: Server, { signal, log }: RunTaskOptions): Promise<number> {
+async function serve(server: Server, { signal, log, config }: RunTaskOptions): Promise<number> {
   try {
-    await server.join({ signal, log });
+    await server.join({ signal, log, graceMs: config.graceSecs.value * 1000 });
   } catch (error) {
     if (!isShoalError(error, 'SHOAL_WORKERS_LOST')) throw error;
     log(describeError(error));
     return EXIT.retry;
   }
   log(signal.aborted ? 'stopped' : 'all workers have left; done');
-  return 0;
+  return signal.aborted ? EXIT.interrupted : EXIT.done;
 }
 
 async function train(
@@ -79,8 +92,10 @@ async function train(
   try {
     result = await trainJob(job, parts, { server, dir, signal, log, onStep });
   } catch (error) {
-    if (!(error instanceof StartAborted)) throw error;
+    // Its successor finds what the others and the newest checkpoint have.
+    if (!(error instanceof StartAborted || (isPreempted(signal) && isShoalError(error)))) throw error;
     log(describeError(error));
+    await announceReturn(server, signal);
     return EXIT.interrupted;
   }
   const { lastStep } = job.train;
@@ -89,10 +104,16 @@ async function train(
   const made = `at step ${result.step}${late}; ${result.ownSteps} steps were made here`;
   if (result.interrupted) {
     log(`stopped ${made}`);
+    await announceReturn(server, signal);
     return EXIT.interrupted;
   }
   log([`done ${made}`, ...describeOutputs(result.outputs)].join(' · '));
   return EXIT.done;
+}
+
+/** Lets the others wait for the successor of a preempted task. They do not wait for an elastic worker. */
+async function announceReturn({ finished, task }: Server, signal: AbortSignal): Promise<void> {
+  if (isPreempted(signal) && task.isListed(task.task)) await finished.reportReturning();
 }
 
 /** The index of this worker and their number; a task of the job `chief` is first. */

@@ -1,11 +1,12 @@
 /** Trains a job: on a cluster as one of its workers, or in this process alone. */
 import { setMaxListeners } from 'node:events';
 import { abortError, withDeadline } from '../async/deadline.js';
+import type { Hold } from '../checkpoint/save.js';
 import { describeError, ShoalError } from '../errors/errors.js';
 import type { Fetches } from '../session/fetches.js';
 import type { RunOptions } from '../session/session.js';
 import { waitForLastSteps } from '../train/checkpoints/retrying-saver.js';
-import { persist, runWithHooks } from '../train/core/hooked-run.js';
+import { persist, runWithHooks, STEP_GRACE_MS } from '../train/core/hooked-run.js';
 import { type OpenedTraining, openTraining } from '../train/core/open-training.js';
 import { LeasedInputHook } from '../train/hooks/leased-input.js';
 import { SessionRunContext, type SessionRunHook } from '../train/hooks/session-run-hook.js';
@@ -18,6 +19,7 @@ import type { Variable } from '../variables/variable.js';
 import type { JobDefinition } from './define-job.js';
 import { jobHooks } from './job-hooks.js';
 import type { JobResult, LoopResult } from './job-result.js';
+import { isPreempted } from './preemption.js';
 import { trainLoop, unlessInputIsOver } from './train-loop.js';
 import type { TrainingGraph } from './training-graph.js';
 
@@ -32,6 +34,8 @@ export interface TrainJobOptions {
 
 /** A synchronous step takes as long as the slowest worker, which may be one that is being replaced. */
 const SYNC_STEP_FLOOR_MS = 600_000;
+/** The other workers stay paused until a preempted chief has left: its leave message ends the pause. */
+const UNTIL_LEFT: Hold = { ms: 60_000, until: new Promise(() => {}) };
 /** How long a hook may take to end. */
 const END_MS = 30_000;
 
@@ -62,6 +66,7 @@ async function trainOnce(
   if (inputLine) log(`input: ${inputLine}`);
   const coordinator = new Coordinator({ log });
   const stop = AbortSignal.any([signal, coordinator.signal]);
+  const ending = new StepEnding(signal, coordinator.signal);
   // Every run and every part of a restore adds a listener.
   setMaxListeners(0, stop);
   // A job without checkpoints, exports or summaries does not load their modules.
@@ -115,13 +120,18 @@ async function trainOnce(
         ((missing: readonly Variable[], again: boolean) => checkpoints.restore(runner, missing, again)),
       localInit: localInit && (async () => void (await runner.run(localInit))),
     }),
+    recovery: job.train.recovery,
+    onRecovery: job.callbacks?.onRecover,
     stepMs: stepTimeoutSecs === undefined ? undefined : stepTimeoutSecs * 1000,
     stepFloorMs: sync ? SYNC_STEP_FLOOR_MS : undefined,
     needsWorkers: sync !== undefined,
     savesCheckpoints: checkpoint !== undefined,
-    signal: stop,
+    signal: ending.signal,
+    stop,
     log,
   }).catch(failedStart);
+  // A synchronous step that is cut off is not applied; it may wait for workers that have stopped.
+  ending.mayFinish = () => !sync && !training.session.isRecovering;
   let result: JobResult;
   try {
     const { session, betweenSteps, recoveryGuard, gate } = training;
@@ -163,12 +173,15 @@ async function trainOnce(
           exports?.onStep(now);
         },
       });
+      ending.finished();
       coordinator.raiseRequestedException();
     } catch (error) {
       await stopSchedules();
       throw error;
     }
-    training.leased?.finish();
+    // The successor of a preempted chief restores the ledger: steps that others make meanwhile would be lost.
+    const isLeavingLedger = made.interrupted && isPreempted(signal) && training.leased !== undefined;
+    if (!isLeavingLedger) training.leased?.finish();
     if (checkpoints || exports) {
       // A save or export that is still running would wait for steps to pause, and none run any more.
       await stopSchedules();
@@ -176,12 +189,17 @@ async function trainOnce(
     }
     // Values that have become NaN must not replace the last good ones.
     const hasDiverged = job.train.onNan === 'stop' && Number.isNaN(made.loss);
+    // A ps that was stopped too has had the chief save before.
+    const isLate = made.interrupted && server !== undefined && !server.hasAllPs();
     if (hasDiverged) log('the loss is NaN: the last values are neither saved nor exported');
+    else if (isLate && checkpoints) log('a ps is gone: nothing can be saved any more');
     else
-      await checkpoints?.end(made.step).catch(async (error: unknown) => {
-        const isLost = server && !signal.aborted && (await session.hasLostValues());
-        throw isLost ? new LastStepsLost(error) : error;
-      });
+      await checkpoints
+        ?.end(made.step, isLeavingLedger ? UNTIL_LEFT : undefined)
+        .catch(async (error: unknown) => {
+          const isLost = server && !signal.aborted && (await session.hasLostValues());
+          throw isLost ? new LastStepsLost(error) : error;
+        });
     const exported = hasDiverged ? undefined : await exports?.end(made);
     const interrupted = made.interrupted || (exports !== undefined && exported === undefined && !hasDiverged);
     const outputs = interrupted && server ? {} : await outputsOf(training, parts, signal);
@@ -196,6 +214,7 @@ async function trainOnce(
     throw error;
   } finally {
     coordinator.requestStop();
+    ending.finished();
     await training[Symbol.asyncDispose]();
     await closeWriters();
   }
@@ -205,6 +224,39 @@ async function trainOnce(
   }
   await job.callbacks?.onEnd?.(result);
   return result;
+}
+
+/**
+ * Cancels runs when training stops. A step in flight may complete first: one that is cut off may be applied on some ps
+ * only, and all tasks would have to go back to a checkpoint.
+ */
+class StepEnding {
+  readonly #cancel = new AbortController();
+  #timer: NodeJS.Timeout | undefined;
+  /** Whether the steps in flight may end by themselves: not at the start, nor during a recovery. */
+  mayFinish = (): boolean => false;
+
+  /** @param failed aborts when a background task fails: then no step is waited for. */
+  constructor(stop: AbortSignal, failed: AbortSignal) {
+    setMaxListeners(0, this.#cancel.signal);
+    const onStop = () => {
+      const cancel = () => this.#cancel.abort(stop.reason);
+      if (this.mayFinish()) this.#timer = setTimeout(cancel, STEP_GRACE_MS);
+      else cancel();
+    };
+    if (stop.aborted) onStop();
+    else stop.addEventListener('abort', onStop, { once: true });
+    failed.addEventListener('abort', () => this.#cancel.abort(failed.reason), { once: true });
+  }
+
+  get signal(): AbortSignal {
+    return this.#cancel.signal;
+  }
+
+  /** No step is in flight any more. */
+  finished(): void {
+    clearTimeout(this.#timer);
+  }
 }
 
 /** The job was stopped before its first step. */

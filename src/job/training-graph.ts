@@ -18,7 +18,15 @@ import { GraphKeys } from '../variables/collections.js';
 import { getOrCreateGlobalStep } from '../variables/global-step.js';
 import { tablesInitializer } from '../variables/initialize.js';
 import type { Variable } from '../variables/variable.js';
-import type { InputParts, InputValues, JobDefinition, ModelInput, Replica } from './define-job.js';
+import {
+  type InputParts,
+  type InputValues,
+  type JobDefinition,
+  type ModelInput,
+  notElastic,
+  type Replica,
+  WHY_LEASED,
+} from './define-job.js';
 import { type Leasing, leasingOf } from './leasing.js';
 
 export interface TrainingGraph {
@@ -109,8 +117,10 @@ function inputOf(
     },
   };
   const given = typeof job.input === 'function' ? job.input(inputParts) : job.input;
-  if (!(given instanceof Dataset || given instanceof ShardedFiles))
+  if (!(given instanceof Dataset || given instanceof ShardedFiles)) {
+    if (job.train.elastic) throw notElastic(job.name, WHY_LEASED);
     return { values: modelInput(given), shards: undefined, inputLine: undefined };
+  }
   const leasing = leasingOf(job, given, { workers: count, isOwn });
   if (leasing.kind === 'whole')
     return { values: modelInput(given as Dataset<InputValues>), shards: undefined, inputLine: leasing.line };

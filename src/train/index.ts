@@ -2,7 +2,7 @@
 /** `shoal/train`: servers, training sessions, hooks, supervisors, evaluation. TensorFlow 1's names, in camelCase. */
 export type { WhenBusy } from '../checkpoint/checkpoints.js';
 export type { RestoreReport } from '../checkpoint/restore.js';
-export type { SaveProgress } from '../checkpoint/save.js';
+export type { Hold, SaveProgress } from '../checkpoint/save.js';
 export { latestCheckpoint } from './checkpoints/latest-checkpoint.js';
 export {
   type RestoreOptions,
@@ -29,6 +29,8 @@ export {
   type JoinTasksOptions,
   type LoopOptions,
 } from './recovery/coordinator.js';
+export type { RecoveryMode } from './recovery/recovery-mode.js';
+export type { Recovery, RecoveryEvent, RestoredCheckpoint } from './recovery/recovery-report.js';
 export type { ManagedSession } from './sessions/managed-session.js';
 export type { MonitoredRunOptions, MonitoredSession, StepContext } from './sessions/monitored-session.js';
 export {

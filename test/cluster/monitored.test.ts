@@ -98,6 +98,12 @@ describe.each(['grpc', 'direct'])('a monitored session on two ps and two workers
       }
       const restored = Number(/restoring .*model\.ckpt-(\d+):/.exec(chief.output())?.[1]);
       expect(restored).toBeGreaterThan(0);
+      expect(chief.output()).toMatch(
+        new RegExp(`event: lost /job:ps/task:1, restored step ${restored}, continues at \\d+`),
+      );
+      expect(other.output()).toMatch(
+        /event: lost \/job:ps\/task:1, restored step undefined, continues at \d+/,
+      );
       const after = [
         ...chief.output().matchAll(/complete again[^\n]*\n(?:(?!step)[^\n]*\n)*step (\d+) /g),
       ].at(-1);

@@ -8,7 +8,7 @@ import { useHugePages } from '../../native/huge-pages.js';
 import type { ConfigProto } from '../../proto/generated/config_pb.js';
 import { forgetTarget, registerTarget, type TargetSession } from '../../session/targets.js';
 import type { Log } from '../../text/log.js';
-import type { Member } from '../membership/types.js';
+import { isPresent, type Member } from '../membership/types.js';
 import type { ClusterSpec } from '../spec/cluster-spec.js';
 import { DEFAULT_ENGINE, type EngineKind, LOST_WORKER_MS } from '../spec/config.js';
 import { ownAddress } from '../spec/own-address.js';
@@ -38,8 +38,13 @@ export interface JoinClusterOptions {
   readonly signal?: AbortSignal;
   /** Receives messages about lost and returned tasks; default: none. */
   readonly log?: Log;
-  /** How long the task serves the others after the signal; default: 20 s. */
+  /** How long the task serves the others after the signal; default: 30 s. */
   readonly graceMs?: number;
+  /**
+   * Called after the signal if other tasks run; when it resolves with true, the task leaves without waiting for the
+   * others. Default: none.
+   */
+  readonly beforeLeave?: (graceMs: number) => Promise<boolean>;
   /** How long to wait for an absent evaluator after all workers left; default: 30 s. */
   readonly evaluatorMs?: number;
 }
@@ -73,7 +78,13 @@ export class ClusterServer {
     this.finished = new FinishedWorkers(task);
     const { finished } = this;
     const now = () => performance.now();
-    this.training = new TrainingEnd({ members: () => task.members(), finished, lostWorkerMs, now });
+    this.training = new TrainingEnd({
+      members: () => task.members(),
+      isListed: (id) => task.isListed(id),
+      finished,
+      lostWorkerMs,
+      now,
+    });
     if (parseTaskId(task.task).job === 'ps') {
       this.#releasePs = this.keepProcess();
       this.#stopHugePages = useHugePages();
@@ -109,6 +120,11 @@ export class ClusterServer {
       .map(({ id }) => id)
       .filter((id) => parseTaskId(id).job === 'ps' || (workers && trains(id)))
       .every((id) => id === this.task.task || this.task.member(id)?.status === 'alive');
+  }
+
+  /** Whether no ps is known to be lost or to have left. @internal */
+  hasAllPs(): boolean {
+    return this.psTasks.every((id) => isPresent(this.task.member(id)?.status ?? 'dead'));
   }
 
   /** A session over this task and the ps. */

@@ -2,8 +2,9 @@
  * The main loop of a ps: it serves until training is over and the evaluator, if any, has left. For an evaluator that is
  * dead, or that the specification lists and that never joined, it waits `evaluatorMs`.
  */
-import { ShoalError } from '../../errors/errors.js';
+import { describeError, ShoalError } from '../../errors/errors.js';
 import { isPresent } from '../membership/types.js';
+import { GRACE_MS } from '../spec/config.js';
 import { parseTaskId, type TaskId } from '../spec/task-id.js';
 import type { TrainingState } from '../task/training-end.js';
 import type { ClusterServer, JoinClusterOptions } from './cluster-server.js';
@@ -16,7 +17,7 @@ const LINE_MS = 60_000;
 /** Rejects with SHOAL_WORKERS_LOST when all workers died and none came back. */
 export function serveUntilOver(
   { task, spec, training }: Pick<ClusterServer, 'task' | 'spec' | 'training'>,
-  { signal, log, graceMs = 20_000, evaluatorMs = 30_000 }: JoinClusterOptions,
+  { signal, log, graceMs = GRACE_MS, evaluatorMs = 30_000, beforeLeave }: JoinClusterOptions,
 ): Promise<void> {
   const others = () => task.members().filter((member) => parseTaskId(member.task).job !== 'ps');
   const isEvaluator = (id: TaskId) => parseTaskId(id).job === 'evaluator';
@@ -60,6 +61,12 @@ export function serveUntilOver(
     let grace: NodeJS.Timeout | undefined;
     const stop = () => {
       grace = setTimeout(end, graceMs);
+      if (others().some(({ status }) => isPresent(status))) {
+        void beforeLeave?.(graceMs).then(
+          (isReady) => isReady && end(),
+          (error: unknown) => log?.(describeError(error), 'warn'),
+        );
+      }
       look();
     };
     const unsubscribe = task.events.on('*', (event) => {
@@ -80,7 +87,7 @@ export function serveUntilOver(
 function workersLost(task: TaskId, lost: readonly TaskId[]): ShoalError {
   return new ShoalError(
     'SHOAL_WORKERS_LOST',
-    `${task} has no workers left: ${lost.join(', ')} died and did not come back`,
+    `${task} has no workers left: ${lost.join(', ')} died or left before the end, and did not come back`,
     {
       task,
       hint: 'Restart the cluster; training resumes from the last checkpoint. lost_worker_ms sets how long a ps waits.',
@@ -109,7 +116,7 @@ class WaitReporter {
     this.#next += LINE_MS;
     const seconds = Math.ceil(state.leftMs / 1000);
     this.log?.(
-      `${this.task} waits for ${state.tasks.join(', ')} to restart: died without a leave message, no other worker is alive; exits in ${seconds} s`,
+      `${this.task} waits for ${state.tasks.join(', ')} to restart: died or preempted, and no other worker is alive; exits in ${seconds} s`,
     );
   }
 }

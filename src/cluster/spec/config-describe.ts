@@ -26,6 +26,8 @@ export function configRows(config: TaskConfig): readonly ConfigRow[] {
     row('heartbeat_ms', settings.heartbeatMs),
     row('dead_after_ms', settings.deadAfterMs),
     row('lost_worker_ms', settings.lostWorkerMs),
+    row('grace_secs', settings.graceSecs),
+    row('elastic', settings.elastic),
   ];
   if (config.mode === 'local')
     return [{ name: 'mode', value: 'local', from: 'no cluster configured' }, ...common];

@@ -34,6 +34,8 @@ export const SETTINGS = {
   heartbeat_ms: { env: 'SHOAL_HEARTBEAT_MS' },
   dead_after_ms: { env: 'SHOAL_DEAD_AFTER_MS' },
   lost_worker_ms: { env: 'SHOAL_LOST_WORKER_MS' },
+  grace_secs: { env: 'SHOAL_GRACE_SECS' },
+  elastic: { env: 'SHOAL_ELASTIC' },
 } as const satisfies Record<string, { env: string | undefined }>;
 
 export type SettingName = keyof typeof SETTINGS;
@@ -45,7 +47,7 @@ const HOST_FLAGS: Readonly<Record<string, string>> = {
   chief_hosts: 'chief',
   evaluator_hosts: 'evaluator',
 };
-const SWITCHES: ReadonlySet<string> = new Set(['insecure_network']);
+const SWITCHES: ReadonlySet<string> = new Set(['insecure_network', 'elastic']);
 
 export function configError(message: string, hint?: string, cause?: unknown): ShoalError {
   return new ShoalError('SHOAL_CONFIG', message, { hint, cause });

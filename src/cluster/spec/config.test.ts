@@ -51,6 +51,18 @@ describe('resolveConfig', () => {
     expect(cluster({ env })).toMatchObject({ task: '/job:evaluator/task:0', isChief: false });
   });
 
+  it('accepts an elastic worker beyond the cluster, and chooses an index if there is none', () => {
+    const hosts = flags.slice(0, 3);
+    expect(cluster({ argv: [...hosts, '--elastic', '--task_index=5'] })).toMatchObject({
+      task: '/job:worker/task:5',
+      isChief: false,
+    });
+    const [lowest, highest] = [0, 0.999999].map(
+      (value) => cluster({ argv: [...hosts, '--elastic'], random: () => value }).index.value,
+    );
+    expect([lowest, highest]).toEqual([2, 1_000_001]);
+  });
+
   it('is local when no cluster is configured', () => {
     expect(resolveConfig({ argv: ['x'] })).toMatchObject({ mode: 'local', rest: ['x'] });
   });
@@ -92,6 +104,12 @@ describe('resolveConfig', () => {
     ],
     ['an unknown job', [...flags, '--job_name=pss'], /^--job_name: unknown job "pss"/],
     ['a job that the cluster lacks', [...flags, '--job_name=chief'], /^--job_name: unknown job "chief"/],
+    [
+      'an elastic worker that is listed',
+      [...flags, '--elastic'],
+      /^--task_index: the cluster lists worker 1/,
+    ],
+    ['an elastic ps', [...flags, '--job_name=ps', '--elastic'], /^--job_name: ps cannot be elastic/],
     ['no task', flags.slice(0, 3), /not which task/],
     ['no index', flags.slice(0, 5), /no task index/],
     ['a task without a cluster', ['--job_name=ps'], /no cluster is configured/],

@@ -20,6 +20,8 @@ import { type TaskId, taskId } from './task-id.js';
 
 /** How long the other tasks wait for a dead worker to restart. */
 export const LOST_WORKER_MS = 300_000;
+/** How long a ps that is asked to stop serves the others. */
+export const GRACE_MS = 30_000;
 
 export type { Sourced } from './config-sources.js';
 
@@ -47,6 +49,10 @@ export interface Settings {
   readonly deadAfterMs: Sourced<number>;
   /** How long a ps waits for dead workers when no other worker is alive; default: 5 minutes. */
   readonly lostWorkerMs: Sourced<number>;
+  /** How long a ps that is asked to stop waits for a save and for the others to leave; default: 30 s. */
+  readonly graceSecs: Sourced<number>;
+  /** Whether this task is a worker that the cluster does not list; default: false. */
+  readonly elastic: Sourced<boolean>;
 }
 
 export interface LocalConfig extends Settings {
@@ -77,11 +83,13 @@ export interface ConfigInput {
   readonly file?: string;
   /** Reads a file; with `isSecret` it contains a token and must be readable by its owner only. Default: from disk. */
   readonly readFile?: (path: string, isSecret: boolean) => string;
+  /** Returns a number in [0, 1), for the index of an elastic worker. Default: `Math.random`. */
+  readonly random?: () => number;
 }
 
 /** Reads the configuration from all sources; a task without a cluster is `local`. */
 export function resolveConfig(input: ConfigInput = {}): TaskConfig {
-  const { argv = [], env = {}, readFile = readConfigFile } = input;
+  const { argv = [], env = {}, readFile = readConfigFile, random = Math.random } = input;
   const read = (path: string, from: string, isSecret = false): string => {
     try {
       return readFile(path, isSecret);
@@ -109,14 +117,15 @@ export function resolveConfig(input: ConfigInput = {}): TaskConfig {
   >;
   const { rest } = flags;
   if (Object.keys(jobs).length === 0) {
-    const job = pick('job_name');
+    const job = pick('job_name') ?? pick('elastic');
     if (job === undefined) return { mode: 'local', ...settings, rest };
     throw configError(
       `${job.from} sets the task, but no cluster is configured`,
       'set --ps-hosts and --worker-hosts, or TF_CONFIG',
     );
   }
-  return { mode: 'cluster', ...settings, ...readSelf(jobs, pick), jobs, rest };
+  const self = settings.elastic.value ? readElastic(jobs, pick, random) : readSelf(jobs, pick);
+  return { mode: 'cluster', ...settings, ...self, jobs, rest };
 }
 
 function readConfigFile(path: string, isSecret: boolean): string {
@@ -125,14 +134,42 @@ function readConfigFile(path: string, isSecret: boolean): string {
 
 type Find = (name: SettingName) => Sourced<unknown> | undefined;
 
-function readSelf(jobs: Readonly<Record<string, Sourced<JobSpec>>>, pick: Find) {
-  const spec = new ClusterSpec(
-    Object.fromEntries(Object.entries(jobs).map(([job, { value }]) => [job, value])),
-    {
-      where: (job) => jobs[job]!.from,
-      knownJobs: TRAINING_JOBS,
-    },
-  );
+type Jobs = Readonly<Record<string, Sourced<JobSpec>>>;
+
+const specOf = (jobs: Jobs): ClusterSpec =>
+  new ClusterSpec(Object.fromEntries(Object.entries(jobs).map(([job, { value }]) => [job, value])), {
+    where: (job) => jobs[job]!.from,
+    knownJobs: TRAINING_JOBS,
+  });
+
+/** Elastic workers without an index choose among so many: two of them rarely choose the same. */
+const ELASTIC_INDICES = 1_000_000;
+
+/** A worker with an index beyond those that the cluster lists. */
+function readElastic(jobs: Jobs, pick: Find, random: () => number) {
+  const spec = specOf(jobs);
+  const job = textOf(pick('job_name')) ?? { value: 'worker', from: 'default' };
+  if (job.value !== 'worker')
+    throw configError(
+      `${job.from}: ${job.value} cannot be elastic`,
+      'only workers can join a cluster that does not list them',
+    );
+  const listed = spec.has('worker') ? spec.taskIndices('worker') : [];
+  const first = Math.max(-1, ...listed) + 1;
+  const index = numberOf(pick('task_index')) ?? {
+    value: first + Math.floor(random() * ELASTIC_INDICES),
+    from: 'random',
+  };
+  if (listed.includes(index.value))
+    throw configError(
+      `${index.from}: the cluster lists worker ${index.value}, so it is not elastic`,
+      `choose an index from ${first}, or omit it`,
+    );
+  return { spec, job, index, task: taskId('worker', index.value), isChief: false };
+}
+
+function readSelf(jobs: Jobs, pick: Find) {
+  const spec = specOf(jobs);
   const job = textOf(pick('job_name'));
   if (job === undefined) {
     throw configError(
@@ -196,6 +233,8 @@ function readSettings(pick: Find, read: Read): Settings {
     heartbeatMs,
     deadAfterMs,
     lostWorkerMs: orElse(numberOf(pick('lost_worker_ms'), 86_400_000), LOST_WORKER_MS),
+    graceSecs: orElse(numberOf(pick('grace_secs'), 86_400), GRACE_MS / 1000),
+    elastic: orElse(booleanOf(pick('elastic')), false),
   };
 }
 

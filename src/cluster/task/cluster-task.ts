@@ -262,6 +262,11 @@ export class ClusterTask {
     return this.#now().chief;
   }
 
+  /** Whether the cluster specification lists the task; elastic workers are not listed. @internal */
+  isListed(task: TaskId): boolean {
+    return this.#options.spec.addressOf(task) !== undefined;
+  }
+
   /** All known tasks, this one included, in order. */
   members(): readonly Member[] {
     return [...this.#now().members.values()].sort((a, b) => compareTasks(a.task, b.task));

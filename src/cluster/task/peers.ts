@@ -31,7 +31,7 @@ export function peersOf(task: ClusterTask): Peers {
           place: placeOf(member.task),
           host: `${member.host}/${parseAddress(member.agentAddress).host}`,
           alive: member.status === 'alive',
-          turn: turnOf(member.task, task.chief),
+          turn: turnOf(member.task, { chief: task.chief, isListed: task.isListed(member.task) }),
         })),
     blobs: (place) => task.client(taskAt(place)).blobs,
     refusal: (orderedBy) => task.ownRefusal(orderedBy as Identity | undefined),
@@ -40,11 +40,12 @@ export function peersOf(task: ClusterTask): Peers {
 
 /**
  * Replicas go to workers first, then to the chief, which has more work, then to ps: these hold their own shards, and a
- * job that restarts with fewer ps must find every shard. Evaluators come last, since the next run may have none.
+ * job that restarts with fewer ps must find every shard. Evaluators and elastic workers come last, since the next run
+ * may have none.
  */
-function turnOf(task: TaskId, chief: TaskId | undefined): number {
+function turnOf(task: TaskId, { chief, isListed }: { chief: TaskId | undefined; isListed: boolean }): number {
   const { job } = parseTaskId(task);
-  if (job === 'evaluator') return 3;
+  if (job === 'evaluator' || !isListed) return 3;
   if (job === 'ps') return 2;
   return task === chief ? 1 : 0;
 }

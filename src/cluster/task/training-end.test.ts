@@ -4,15 +4,22 @@ import type { Member, Status } from '../membership/types.js';
 import { taskId } from '../spec/task-id.js';
 import { TrainingEnd } from './training-end.js';
 
-/** Workers by their statuses; `finished` names those that reported the end of their training. */
-function cluster(finished: readonly number[] = []) {
+/** The index of a worker that the cluster does not list. */
+const ELASTIC = 2;
+
+/** Workers by their statuses; `finished` names those that reported the end of their training, `preempted` the others. */
+function cluster(finished: readonly number[] = [], preempted: readonly number[] = []) {
   let statuses: readonly Status[] = [];
   let now = 0;
   const member = (status: Status, index: number) =>
     ({ task: taskId('worker', index), incarnation: 1, nonce: '', status }) as Member;
   const end = new TrainingEnd({
     members: () => statuses.map(member),
-    finished: { has: ({ task }) => finished.some((index) => task === taskId('worker', index)) },
+    finished: {
+      has: ({ task }) => finished.some((index) => task === taskId('worker', index)),
+      returns: ({ task }) => preempted.some((index) => task === taskId('worker', index)),
+    },
+    isListed: (task) => task !== taskId('worker', ELASTIC),
     lostWorkerMs: 1000,
     now: () => now,
   });
@@ -44,6 +51,16 @@ it('waits for a dead worker, then is over and finished by the others', () => {
   expect(look(100, 'left', 'dead')).toEqual({ kind: 'awaiting', tasks: lost, leftMs: 1000 });
   expect(look(1099, 'left', 'dead')).toEqual({ kind: 'awaiting', tasks: lost, leftMs: 1 });
   expect(look(1100, 'left', 'dead')).toEqual({ kind: 'over', lost, finished: true });
+});
+
+it('waits for a preempted worker', () => {
+  const look = cluster([], [1]);
+  expect(look(0, 'left', 'left')).toMatchObject({ kind: 'awaiting', tasks: [taskId('worker', 1)] });
+  expect(look(1000, 'left', 'left')).toMatchObject({ kind: 'over', lost: [taskId('worker', 1)] });
+});
+
+it('does not wait for an elastic worker', () => {
+  expect(cluster()(0, 'left', 'left', 'dead')).toEqual({ kind: 'over', lost: [], finished: true });
 });
 
 it('is not finished when all died', () => {

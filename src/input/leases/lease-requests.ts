@@ -6,6 +6,7 @@ import * as v from 'valibot';
 import { backoffMs } from '../../async/backoff.js';
 import { sleep, throwIfAborted } from '../../async/deadline.js';
 import { checked } from '../../cluster/agent/wire.js';
+import type { Identity } from '../../cluster/membership/map.js';
 import type { TaskId } from '../../cluster/spec/task-id.js';
 import type { ClusterTask } from '../../cluster/task/cluster-task.js';
 import { firstLineOf, isShoalError, ShoalError } from '../../errors/errors.js';
@@ -85,6 +86,8 @@ export function serveLeases(task: ClusterTask, server: LeaseServer): () => void 
 
 export interface RemoteLeaseServerOptions {
   readonly log: (line: string) => void;
+  /** Whether a chief that has left will be started again; default: never. */
+  readonly returns?: (chief: Identity) => boolean;
   /** How long the chief may be unreachable before this worker fails; default: 300 s. */
   readonly patienceMs?: number;
 }
@@ -93,7 +96,7 @@ const BEGIN_WAIT_MS = 10_000;
 const CALL_MS = 10_000;
 const LOG_EVERY_MS = 10_000;
 
-/** The chief has left, which means that training is over. */
+/** The chief has left for good, which means that training is over. */
 const OVER = Symbol('over');
 
 /** The chief's lease server, called from another task. */
@@ -126,6 +129,11 @@ export class RemoteLeaseServer implements LeaseEndpoint {
     return answer === OVER || checked(v.boolean(), answer, 'answer');
   }
 
+  #isOver(): boolean {
+    const chief = this.#task.member(this.#chief);
+    return chief?.status === 'left' && !this.#options.returns?.(chief);
+  }
+
   /** Repeats a request, all of which are idempotent, until it is answered or the chief has left. */
   async #ask(name: string, payload: object, timeoutMs: number, signal?: AbortSignal): Promise<unknown> {
     const { log, patienceMs = 300_000 } = this.#options;
@@ -137,7 +145,7 @@ export class RemoteLeaseServer implements LeaseEndpoint {
         return await this.#task.request(this.#chief, name, payload, { timeoutMs, signal });
       } catch (error) {
         if (signal?.aborted || !isTransient(error)) throw error;
-        if (this.#task.member(this.#chief)?.status === 'left') return OVER;
+        if (this.#isOver()) return OVER;
         const elapsed = performance.now() - begun;
         if (elapsed > patienceMs) {
           throw new ShoalError(

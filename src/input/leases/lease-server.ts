@@ -60,7 +60,7 @@ export interface LeaseServerOptions {
   /** Absent if the model is lost with its worker. */
   readonly marks?: Marks;
   /** All workers that may have running steps, including those of an earlier chief. */
-  readonly workers: () => readonly string[];
+  readonly workers: () => readonly string[] | Promise<readonly string[]>;
   /**
    * Restores a consistent state of model and ledger after a lost worker's step was partially applied. Default: such a
    * step counts as consumed.
@@ -98,10 +98,10 @@ export class LeaseServer implements LeaseEndpoint {
     const { marks, workers, signal } = this.#options;
     this.#isOpen = false;
     this.#era += 1;
-    const known = new Set([...workers(), ...this.#sessions.keys()]);
+    const begun = [...this.#sessions.keys()];
     this.#sessions.clear();
     this.#wake();
-    await marks?.close([...known], signal);
+    await marks?.close([...new Set([...(await workers()), ...begun])], signal);
   }
 
   resume(): void {

@@ -5,6 +5,7 @@
 import { dirname } from 'node:path';
 import { backoffMs } from '../../async/backoff.js';
 import { sleep } from '../../async/deadline.js';
+import type { Hold } from '../../checkpoint/save.js';
 import { describeError, hintLineOf, messageOf } from '../../errors/errors.js';
 import type { FileWriter } from '../../summary/file-writer.js';
 import type { Log } from '../../text/log.js';
@@ -25,6 +26,20 @@ export interface RetryingSaverOptions {
   readonly now?: () => number;
 }
 
+interface TryOptions {
+  /** See `SaverLike.save`; default: false. */
+  readonly mayHide?: boolean;
+  /** Whether no other save follows; default: false. */
+  readonly isLast?: boolean;
+  /** See `SaverLike.save`; default: none. */
+  readonly hold?: Hold | undefined;
+}
+
+interface LastSaveOptions extends Pick<TryOptions, 'hold'> {
+  /** Default: 3. */
+  readonly attempts?: number;
+}
+
 const RETRY = { baseMs: 1000, maxMs: 60_000 };
 const LAST_RETRY = { baseMs: 200, maxMs: 5_000 };
 /** The minimum time that the chief waits for the last steps of the other workers. */
@@ -40,6 +55,7 @@ export class RetryingSaver {
   #retryAt: number | undefined;
   /** Whether the last save was abandoned for a recovery, and this was logged. */
   #isAbandoned = false;
+  #held: Promise<number | undefined> | undefined;
 
   constructor(options: RetryingSaverOptions) {
     this.#options = options;
@@ -66,6 +82,28 @@ export class RetryingSaver {
     return this.#retryAt === undefined ? undefined : Math.max(0, this.#retryAt - this.#now());
   }
 
+  /**
+   * The save after which the workers are paused until a ps has left; undefined if there is none. Then there is nothing
+   * new to save, and a save would resume them.
+   */
+  get held(): Promise<number | undefined> | undefined {
+    return this.#held;
+  }
+
+  /** Saves before a ps leaves. Resolves with the step of the checkpoint, or undefined if the save failed. */
+  async saveHeld(session: TrainingRunner, step: number, hold: Hold): Promise<number | undefined> {
+    const forget = () => {
+      this.#held = undefined;
+    };
+    void hold.until.then(forget);
+    this.#held = this.save(session, step, { hold }).then((isSaved) => {
+      if (isSaved) return this.#savedStep;
+      forget();
+      return undefined;
+    });
+    return this.#held;
+  }
+
   /** Checks whether this step is already saved, as after a restore. */
   async findSaved(session: TrainingRunner, step: number): Promise<boolean> {
     const { saver, path, log } = this.#options;
@@ -82,7 +120,7 @@ export class RetryingSaver {
   async save(
     session: TrainingRunner,
     step: number,
-    { mayHide = false, isLast = false } = {},
+    { mayHide = false, isLast = false, hold }: TryOptions = {},
   ): Promise<boolean> {
     const { saver, path, label, log, writer, onSaved } = this.#options;
     const { recoveryGuard, input } = session;
@@ -92,7 +130,7 @@ export class RetryingSaver {
       session.server?.checkpoints.gate.saw(step);
       const write = async (signal?: AbortSignal) => {
         await input?.settled(signal);
-        return saver().save(session, path, { mayHide, ...(signal && { signal }) });
+        return saver().save(session, path, { mayHide, ...(signal && { signal }), ...(hold && { hold }) });
       };
       const saved = await (recoveryGuard ? recoveryGuard.during('A save', write) : write());
       this.#failures = 0;
@@ -129,7 +167,11 @@ export class RetryingSaver {
   }
 
   /** Saves the last step, unless it is saved already: retries, then logs the failure in capitals. */
-  async saveLast(session: TrainingRunner, step: number | undefined, attempts = 3): Promise<boolean> {
+  async saveLast(
+    session: TrainingRunner,
+    step: number | undefined,
+    { attempts = 3, hold }: LastSaveOptions = {},
+  ): Promise<boolean> {
     if (step !== undefined && step === this.#savedStep) {
       await this.#tidy(session);
       return true;
@@ -138,7 +180,8 @@ export class RetryingSaver {
       if (attempt > 0) await sleep(backoffMs(attempt, LAST_RETRY));
       // No later save can use another name, so the last attempt may write to the store only.
       const mayHide = attempt + 1 === attempts;
-      if (await this.save(session, step ?? this.#savedStep ?? 0, { mayHide, isLast: true })) return true;
+      if (await this.save(session, step ?? this.#savedStep ?? 0, { mayHide, isLast: true, hold }))
+        return true;
     }
     const newest = this.#savedStep === undefined ? 'an earlier run, if any' : `step ${this.#savedStep}`;
     const what = step === undefined ? '' : `, of step ${step},`;

@@ -10,8 +10,8 @@ import type { Survey } from '../../checkpoint/catalog.js';
 import { Checkpoints, type WhenBusy } from '../../checkpoint/checkpoints.js';
 import { type ConsistencyOption, consistencyOf } from '../../checkpoint/consistency.js';
 import type { Manifest } from '../../checkpoint/manifest.js';
-import type { RestoreReport } from '../../checkpoint/restore.js';
-import type { SaveProgress } from '../../checkpoint/save.js';
+import type { RestoreReport, RestoreRequest } from '../../checkpoint/restore.js';
+import type { Hold, SaveProgress } from '../../checkpoint/save.js';
 import { type SavedVariable, savedVariable } from '../../checkpoint/saved-variable.js';
 import { ShardService } from '../../checkpoint/shard-service.js';
 import { pushCheckpoint } from '../../checkpoint/transfer.js';
@@ -26,6 +26,7 @@ import { MetaGraphs } from '../../variables/meta-graph.js';
 import { PartitionedVariable } from '../../variables/partitioned.js';
 import type { Variable } from '../../variables/variable.js';
 import { globalVariables } from '../../variables/variable-scope.js';
+import type { Restored } from '../recovery/recovery-report.js';
 import type { SaverLike, TrainingRunner } from '../task/training-runner.js';
 import { CheckpointHolders } from './checkpoint-holders.js';
 import { checkpointInDirectory, restoreFromDirectory } from './directory-checkpoint.js';
@@ -85,6 +86,8 @@ export interface RestoreOptions {
   readonly signal?: AbortSignal;
   /** Variables that have no value: the tasks that hold them are restored after all others. Default: none. */
   readonly missing?: readonly Variable[];
+  /** Whether only the tasks that hold `missing` variables are restored. Default: false. */
+  readonly partial?: boolean;
 }
 
 export interface SaveOptions {
@@ -94,6 +97,8 @@ export interface SaveOptions {
   readonly globalStep?: number | Variable;
   /** See `SaverLike.save`; default: false. */
   readonly mayHide?: boolean;
+  /** Keeps the workers paused after the snapshot; default: they resume. @internal */
+  readonly hold?: Hold;
 }
 
 /** The checkpoints of a directory, as seen by one session. */
@@ -130,7 +135,7 @@ export class Saver implements SaverLike {
 
   /** Saves to `path-STEP`; resolves with that path when the checkpoint is committed. */
   async save(session: TrainingRunner, path: string, options: SaveOptions = {}): Promise<string> {
-    const { signal, globalStep, mayHide } = options;
+    const { signal, globalStep, mayHide, hold } = options;
     const { writeMetaGraph = true, whenBusy = 'queue' } = this.#options;
     const { checkpoints, variables } = this.#context(session, dirname(path));
     if (variables.size === 0) throw invalid('The graph has no variables to save');
@@ -146,6 +151,7 @@ export class Saver implements SaverLike {
           typeof globalStep === 'number' ? globalStep : await readStep(session, signal, globalStep),
         consistency: consistencyOf(this.#options.consistency),
         mayHide,
+        hold,
         ...(writeMetaGraph ? { meta: () => this.#metaGraphs.bytes(session.graph) } : {}),
         signal,
         onProgress,
@@ -175,13 +181,11 @@ export class Saver implements SaverLike {
   /** Restores the variables from the checkpoint at `path`. */
   async restore(session: TrainingRunner, path: string, options: RestoreOptions = {}): Promise<RestoreReport> {
     const { signal } = options;
-    const { strict } = this.#options;
     const { checkpoints, holders, variables, namespace } = this.#context(session, dirname(path));
     holders?.begin();
     const { manifests, unreadable } = await checkpoints.survey({ signal });
     const wanted = manifests.filter(({ prefix }) => prefix === basename(path));
-    const last = ownersOf(session, options.missing);
-    const request = { variables, strict, signal, last, readsInput: this.#readsInput(session) };
+    const request = this.#restoreRequest(session, variables, options);
     if (wanted[0]) return checkpoints.restore(wanted[0], request);
     // A checkpoint of TensorFlow on the local disk: imported into the store, from which every ps reads its part.
     const store = this.#storeOf(session, dirname(path));
@@ -214,18 +218,16 @@ export class Saver implements SaverLike {
     options: RestoreOptions = {},
   ): Promise<RestoreReport | undefined> {
     const { checkpoints, variables, namespace } = this.#context(session, directory);
-    const { strict, log, job } = this.#options;
-    const { signal, missing } = options;
+    const { log, job } = this.#options;
     const survey = await this.#surveyAll(session, directory, options);
     const found = await checkpointInDirectory(survey, { directory, job, log });
-    const last = ownersOf(session, missing);
-    const request = { variables, strict, signal, last, readsInput: this.#readsInput(session) };
+    const request = this.#restoreRequest(session, variables, options);
     const parts = { checkpoints, store: this.#storeOf(session, directory), namespace, request };
     const report = await (found
       ? restoreFromDirectory(found, parts, { directory, job, log })
       : checkpoints.restoreNewest(request, survey));
     if (!report) return undefined;
-    session.recoveryReport?.restored(report);
+    session.recoveryReport?.restored({ ...report, ...restoredPart(session, variables, request) });
     await checkpoints
       .updateView()
       .catch((error: unknown) =>
@@ -288,8 +290,20 @@ export class Saver implements SaverLike {
     );
   }
 
-  #readsInput({ input }: TrainingRunner): boolean {
-    return input !== undefined || this.#options.input !== undefined;
+  #restoreRequest(
+    session: TrainingRunner,
+    variables: Context['variables'],
+    { signal, missing, partial }: RestoreOptions,
+  ): RestoreRequest {
+    const last = ownersOf(session, missing);
+    const isPartial = partial && last !== undefined && last.size > 0;
+    return {
+      variables: isPartial ? new Map([...variables].filter(([owner]) => last.has(owner))) : variables,
+      strict: this.#options.strict,
+      signal,
+      last,
+      readsInput: session.input !== undefined || this.#options.input !== undefined,
+    };
   }
 
   /** Newest first. @internal */
@@ -449,4 +463,17 @@ function ownersOf(
 ): ReadonlySet<string> | undefined {
   if (!server || !missing) return undefined;
   return new Set(missing.map(({ device }) => server.checkpoints.ownerOf(device)));
+}
+
+/** Which tasks were restored, and whether the global step was, if not all tasks were. */
+function restoredPart(
+  { server, graph }: TrainingRunner,
+  all: Context['variables'],
+  { variables }: RestoreRequest,
+): Pick<Restored, 'tasks' | 'hasGlobalStep'> {
+  if (!server || variables.size === all.size) return {};
+  const globalStep = getGlobalStep(graph);
+  const hasGlobalStep =
+    globalStep === undefined || variables.has(server.checkpoints.ownerOf(globalStep.device));
+  return { tasks: [...variables.keys()], hasGlobalStep };
 }

@@ -13,6 +13,8 @@ import { isVoidStep } from '../../input/leases/step-marks.js';
 import { ConfigProtoSchema } from '../../proto/generated/config_pb.js';
 import type { Fetches } from '../../session/fetches.js';
 import { type RunOptions, Session } from '../../session/session.js';
+import { GraphKeys } from '../../variables/collections.js';
+import { getGlobalStep } from '../../variables/global-step.js';
 import { applyWarmStarts } from '../checkpoints/warm-start.js';
 import type { SessionRunHook } from '../hooks/session-run-hook.js';
 import { Feeders } from '../leases/feeders.js';
@@ -25,7 +27,8 @@ import {
   RecoverableSession,
 } from '../recovery/recoverable-session.js';
 import { RecoveryGuard } from '../recovery/recovery-guard.js';
-import { RecoveryReport } from '../recovery/recovery-report.js';
+import { partialRefused, type RecoveryMode } from '../recovery/recovery-mode.js';
+import { describeRecovery, type RecoveryEvent, RecoveryReport } from '../recovery/recovery-report.js';
 import type { StepGate } from '../recovery/step-gate.js';
 import type { Server } from '../task/server.js';
 import type { TrainingRunner } from '../task/training-runner.js';
@@ -42,6 +45,16 @@ export interface PlaceOptions {
   readonly maxWaitSecs?: number;
   /** The limit of one step: when it is reached the step is abandoned and the cluster is checked; default: 600. */
   readonly stepTimeoutSecs?: number;
+  /**
+   * After the loss of a ps: `exact` restores all ps from the newest checkpoint, `partial` only the lost one, not with
+   * leased input or synchronous training. Default: exact.
+   */
+  readonly recovery?: RecoveryMode;
+  /**
+   * Called on every task that trains when training continues after the loss of a task; it waits for the promise. An
+   * error fails training. Default: none.
+   */
+  readonly onRecovery?: (event: RecoveryEvent) => void | Promise<void>;
   /** Where steps pause for a consistent snapshot; default: the server's. @internal */
   readonly gate?: StepGate;
   /**
@@ -83,7 +96,10 @@ export interface OpenTrainingOptions extends Omit<PlaceOptions, 'maxWaitSecs' | 
   readonly savesCheckpoints?: boolean;
   /** Whether a step needs all workers, not only the ps; default: true. */
   readonly needsWorkers?: boolean;
+  /** Cancels runs and waits. */
   readonly signal: AbortSignal;
+  /** Aborted earlier, or at the same time: no step begins any more. Default: `signal`. */
+  readonly stop?: AbortSignal;
   readonly log: (line: string) => void;
   /** Called when all variables have values, before the hooks: at the start, and `again` after each recovery. */
   readonly onReady?: (again: boolean) => Promise<void> | void;
@@ -109,9 +125,11 @@ export interface OpenedTraining extends TrainingPlace, AsyncDisposable {
 
 /** How long failed steps may take to end, once their input has been stopped. */
 const SETTLE_MS = 5000;
+const READ_MS = 30_000;
 
 export async function openTraining(options: OpenTrainingOptions): Promise<OpenedTraining> {
-  const { graph, server, isChief, hooks = [], coordinator, signal, log } = options;
+  const { graph, server, isChief, hooks = [], coordinator, signal, log, recovery: mode = 'exact' } = options;
+  if (mode === 'partial') checkPartial(options);
   const metrics = server?.metrics;
   const recoveryGuard = new RecoveryGuard();
   const inputRelease = new InputRelease(graph);
@@ -119,6 +137,7 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
     server &&
     new RecoveryReport({
       task: server.task,
+      mode,
       onLostSteps: (steps) => server.metrics.repeatedSteps.add(steps),
     });
   const opened = await openRunner(options, recoveryGuard, inputRelease);
@@ -139,6 +158,7 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
     graph,
     isChief,
     signal,
+    stop: options.stop,
     log,
     recoveryMs: options.maxWaitMs,
     // A step in this process depends on no task that could be lost.
@@ -151,9 +171,12 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
     onStepTime: metrics && ((ms) => metrics.steps.observe(ms / 1000)),
     onRecovered:
       recoveryReport &&
-      ((ms) => {
-        metrics?.recovered(ms);
-        return recoveryReport.end(ms);
+      (async (ms) => {
+        const step = options.onRecovery ? await readStep(runner) : 0;
+        const recovery = recoveryReport.end(ms);
+        metrics?.recovered(mode, ms);
+        log(describeRecovery(recovery));
+        await options.onRecovery?.({ ...recovery, step });
       }),
     ...values,
     ...(leased?.values({ restore, initialize }) ?? { restore, initialize }),
@@ -177,7 +200,9 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
     },
   });
   const chiefWatch =
-    server && !isChief && options.savesCheckpoints ? new ChiefWatch({ task: server.task, log }) : undefined;
+    server && !isChief && options.savesCheckpoints
+      ? new ChiefWatch({ task: server.task, returns: (chief) => server.finished.returns(chief), log })
+      : undefined;
   const services = options.onOpen?.(place);
   await server?.checkpoints.lastSteps.begin();
   // Paused steps wait only for a message, which does not keep the process alive.
@@ -212,6 +237,17 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
   };
 }
 
+function checkPartial({ graph, hooks = [] }: OpenTrainingOptions): void {
+  if (hooks.some(({ shards }) => shards !== undefined)) {
+    throw partialRefused(
+      'Training with leased input',
+      'its ledger would match neither the restored ps nor the others, so records would be lost or used twice',
+    );
+  }
+  if (graph.getCollection(GraphKeys.resetOps).length > 0)
+    throw partialRefused('Synchronous training', 'the ps would be at different steps');
+}
+
 /** Opens the leased input of the hook that has one. */
 async function openLeases(
   { hooks = [], isChief, signal, log }: OpenTrainingOptions,
@@ -226,6 +262,11 @@ async function openLeases(
   const leased = await LeasedInput.open({ shards, runner, isChief, slots, recoveryGuard, signal, log });
   hook.inputOpened?.(leased);
   return leased;
+}
+
+async function readStep({ graph, run }: TrainingRunner): Promise<number> {
+  const globalStep = getGlobalStep(graph);
+  return globalStep ? (await run(globalStep.toOutput(), { timeoutMs: READ_MS })).number() : 0;
 }
 
 const closing = (close: () => Promise<void>) => async (error: unknown) => {

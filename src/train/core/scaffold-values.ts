@@ -1,12 +1,14 @@
 /** Gives the variables of a scaffold their values: from the newest checkpoint, its init op, or their initializers. */
 import type { RunOptions } from '../../session/session.js';
 import type { Variable } from '../../variables/variable.js';
+import type { RecoveryMode } from '../recovery/recovery-mode.js';
 import type { TrainingRunner } from '../task/training-runner.js';
 import type { TrainingValues } from './open-training.js';
 import type { Scaffold } from './scaffold.js';
 
 export interface ScaffoldValuesOptions {
   readonly checkpointDir: string | undefined;
+  readonly recovery: RecoveryMode | undefined;
   readonly signal: AbortSignal;
   readonly log: (line: string) => void;
 }
@@ -36,15 +38,16 @@ export function scaffoldValues(
 
 /** Restores the newest checkpoint, if any. A checkpoint that cannot be read is an error, never a fresh start. */
 function restorer({ saver }: Scaffold, runner: TrainingRunner, options: ScaffoldValuesOptions) {
-  const { checkpointDir, signal, log } = options;
+  const { checkpointDir, recovery, signal, log } = options;
+  const partial = recovery === 'partial';
   return async (missing: readonly Variable[], again: boolean): Promise<boolean> => {
     if (!saver || checkpointDir === undefined) return false;
     const path = await saver.latest(runner, checkpointDir, { signal });
     if (path === undefined) return false;
     log(`restoring ${path}${again && missing.length > 0 ? `: ${missing.length} variables were lost` : ''}`);
     const report = await (saver.restoreNewest
-      ? saver.restoreNewest(runner, checkpointDir, { signal, missing })
-      : saver.restore(runner, path, { signal, missing }));
+      ? saver.restoreNewest(runner, checkpointDir, { signal, missing, partial })
+      : saver.restore(runner, path, { signal, missing, partial }));
     if (saver.restoreNewest && !report) return false;
     runner.input?.restored((report as { input?: unknown } | undefined)?.input);
     return true;

@@ -4,6 +4,7 @@
  *
  * With `background`, training does not wait for a save; a save starts only after the previous one has ended.
  */
+import type { Hold } from '../../checkpoint/save.js';
 import { describeError, invalid } from '../../errors/errors.js';
 import type { Graph } from '../../graph/graph.js';
 import type { Output } from '../../graph/operation.js';
@@ -115,6 +116,8 @@ export class CheckpointSaverHook extends SessionRunHook<Tensor<'int64'>> {
         this.#log(`graph.pbtxt could not be written: ${describeError(error)}`),
       );
     }
+    const { leavingSave } = session.server?.checkpoints ?? {};
+    leavingSave?.savesBy((hold) => this.#saveHeld(session, hold));
     if (this.#saving) return;
     const step = await readStep(session, this.#step);
     this.#timer.update(step);
@@ -127,7 +130,7 @@ export class CheckpointSaverHook extends SessionRunHook<Tensor<'int64'>> {
   }
 
   override async afterRun(context: SessionRunContext, values: SessionRunValues<Tensor<'int64'>>) {
-    if (this.#saving) return;
+    if (this.#saving || this.#retrying.held) return;
     if (!this.#isDue(values.results.number() + 1)) return;
     const step = await readStep(context.session, this.#step);
     if (this.#saving || !this.#isDue(step)) return;
@@ -136,6 +139,7 @@ export class CheckpointSaverHook extends SessionRunHook<Tensor<'int64'>> {
   }
 
   override async end(session: TrainingRunner): Promise<void> {
+    session.server?.checkpoints.leavingSave.savesBy(undefined);
     await this.#saving;
     const seen = await readStep(session, this.#step);
     await waitForLastSteps(session, { log: this.#log });
@@ -143,7 +147,7 @@ export class CheckpointSaverHook extends SessionRunHook<Tensor<'int64'>> {
     const step = last ?? seen;
     const isDue = last === undefined || last !== this.savedStep;
     if (isDue) for (const listener of this.#listeners) await listener.beforeSave?.(session, step);
-    const saved = await this.#retrying.saveLast(session, last, this.#options.lastAttempts);
+    const saved = await this.#retrying.saveLast(session, last, { attempts: this.#options.lastAttempts });
     if (isDue && saved) await this.#notifySaved(session, step);
     for (const listener of this.#listeners) await listener.end?.(session, step);
   }
@@ -168,6 +172,16 @@ export class CheckpointSaverHook extends SessionRunHook<Tensor<'int64'>> {
   async #save(session: TrainingRunner, step: number): Promise<boolean> {
     for (const listener of this.#listeners) await listener.beforeSave?.(session, step);
     return (await this.#retrying.save(session, step)) && this.#notifySaved(session, step);
+  }
+
+  /** Saves before a ps leaves. */
+  async #saveHeld(session: TrainingRunner, hold: Hold): Promise<number | undefined> {
+    await this.#saving;
+    const step = await readStep(session, this.#step);
+    for (const listener of this.#listeners) await listener.beforeSave?.(session, step);
+    const saved = await this.#retrying.saveHeld(session, step, hold);
+    if (saved !== undefined && (await this.#notifySaved(session, saved))) this.#coordinator?.requestStop();
+    return saved;
   }
 
   /** Returns whether a listener requests the end of training. */

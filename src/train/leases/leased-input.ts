@@ -91,9 +91,11 @@ export class LeasedInput implements AsyncDisposable {
     const over = new AbortController();
     const signal = AbortSignal.any([options.signal, over.signal]);
     // Every request adds a listener.
-    setMaxListeners(0, signal);
+    setMaxListeners(0, over.signal, signal);
     if (!isChief) log('input: the chief leases the records to this task in ranges');
-    const keeper = isChief ? await LedgerKeeper.open({ shards, server, slots, signal, log }) : undefined;
+    const keeper = isChief
+      ? await LedgerKeeper.open({ shards, server, slots, signal: over.signal, log }, signal)
+      : undefined;
     return new LeasedInput(options, keeper, over, signal);
   }
 
@@ -217,7 +219,8 @@ function watchPs(server: ClusterServer | undefined, input: ShardInput): () => vo
   if (!server) return () => {};
   return server.task.events.on('*', (event) => {
     if (!('member' in event) || parseTaskId(event.member.task).job !== 'ps') return;
-    const isGone = event.type === 'lost' || (event.type === 'back' && event.replaced);
+    const isGone =
+      event.type === 'lost' || event.type === 'left' || (event.type === 'back' && event.replaced);
     if (isGone) input.fail(new ShoalError('SHOAL_TF_UNAVAILABLE', `${event.member.task} was lost`));
   });
 }

@@ -17,6 +17,9 @@ import { MarkKeeper } from '../../input/leases/step-marks.js';
 import { count } from '../../text/format.js';
 import type { ShardParts } from './shard-parts.js';
 
+/** How long a ps may take to report which tasks it knows. */
+const ASK_MS = 2000;
+
 /** How model and ledger are brought back to the same state. */
 export interface Rewinding {
   /** Runs `work` while no checkpoint is being saved. */
@@ -31,6 +34,7 @@ export interface LedgerKeeperOptions {
   readonly shards: ShardParts;
   readonly server: ClusterServer | undefined;
   readonly slots: number;
+  /** Ends all waits. A chief that stops needs its ledger for the last checkpoint: aborted after that. */
   readonly signal: AbortSignal;
   readonly log: (line: string) => void;
 }
@@ -59,7 +63,7 @@ export class LedgerKeeper implements AsyncDisposable {
     this.leases = new LeaseServer({
       host,
       marks: this.#marks,
-      workers: () => (server ? trainingTasks(server) : []),
+      workers: () => (server ? allTrainingTasks(server) : []),
       rewind: this.#marks && ((why) => this.#rewind(why)),
       sessionPrefix: server ? `${server.task.identity.incarnation}.${server.task.identity.nonce}` : 'here',
       signal,
@@ -68,10 +72,11 @@ export class LedgerKeeper implements AsyncDisposable {
     if (server) this.#serve(server);
   }
 
-  static async open(options: LedgerKeeperOptions): Promise<LedgerKeeper> {
-    const { shards, server, signal, log } = options;
+  /** @param starting cancels the start. */
+  static async open(options: LedgerKeeperOptions, starting: AbortSignal): Promise<LedgerKeeper> {
+    const { shards, server, log } = options;
     const workers = server ? trainingTasks(server).length : 1;
-    const { plan, notes } = await shards.files.plan({ workers, signal });
+    const { plan, notes } = await shards.files.plan({ workers, signal: starting });
     log(`input: ${[described(plan), ...notes, ...(shards.hint ? [shards.hint] : [])].join('; ')}`);
     if (plan.shards.length < workers)
       log(
@@ -212,7 +217,10 @@ export function connectInput(
   if (!server || chief === undefined)
     throw new ShoalError('SHOAL_CONFIG', 'Leased input needs a chief in the cluster');
   input.connect(
-    new LeaseClient(new RemoteLeaseServer(server.task, chief, { log }), signal),
+    new LeaseClient(
+      new RemoteLeaseServer(server.task, chief, { log, returns: (left) => server.finished.returns(left) }),
+      signal,
+    ),
     server.task.task,
     observer,
   );
@@ -222,3 +230,16 @@ const trainingTasks = (server: ClusterServer): TaskId[] =>
   [
     ...new Set([...server.spec.tasks.map(({ id }) => id), ...server.task.members().map(({ task }) => task)]),
   ].filter(trains);
+
+/**
+ * Also those that only the ps know: an elastic worker may still make steps of a previous chief's leases before this
+ * chief has heard of it. A ps that does not answer is lost, and its variables with it.
+ */
+async function allTrainingTasks(server: ClusterServer): Promise<readonly TaskId[]> {
+  const asked = await Promise.allSettled(
+    server.psTasks.map(async (ps) => server.task.client(ps).status({ timeoutMs: ASK_MS, once: true })),
+  );
+  const known = asked.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value.members : []));
+  const there = known.filter(({ task, status }) => trains(task) && status !== 'left');
+  return [...new Set([...trainingTasks(server), ...there.map(({ task }) => task)])];
+}

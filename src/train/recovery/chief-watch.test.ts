@@ -15,13 +15,12 @@ function watched() {
   const lines: string[] = [];
   const member = (task: string) => ({ task, step: 42 }) as Member;
   const task = { task: WORKER, chief: CHIEF, events, member };
-  const watch = new ChiefWatch({ task, log: (line) => lines.push(line) });
-  const emit = (type: 'lost' | 'back', of = CHIEF) =>
-    events.emit(
-      type === 'lost'
-        ? { type, member: member(of), why: 'refused' }
-        : { type, member: member(of), replaced: true },
-    );
+  const watch = new ChiefWatch({ task, returns: () => true, log: (line) => lines.push(line) });
+  const emit = (type: 'lost' | 'left' | 'back', of = CHIEF) => {
+    if (type === 'lost') events.emit({ type, member: member(of), why: 'refused' });
+    else if (type === 'left') events.emit({ type, member: member(of) });
+    else events.emit({ type, member: member(of), replaced: true });
+  };
   return { watch, lines, emit };
 }
 
@@ -38,6 +37,14 @@ it('logs the loss of the chief with the step, then every minute, until it is bac
         `the chief, /job:worker/task:0, ${how}: nothing is saved since step 42, until it is started again`,
     ),
   );
+});
+
+it('logs that the chief was preempted', () => {
+  const { watch, lines, emit } = watched();
+  emit('left');
+  emit('back');
+  watch[Symbol.dispose]();
+  expect(lines).toEqual([expect.stringContaining('task:0, was preempted: nothing is saved since step 42')]);
 });
 
 it('does not log the loss of another task, or after the end of training', () => {

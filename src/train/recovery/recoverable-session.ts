@@ -34,6 +34,8 @@ export interface RecoverableOptions extends Omit<ReadinessOptions, 'isRecoverabl
   readonly isComplete?: () => boolean;
   /** Pauses steps during a snapshot. */
   readonly gate?: StepGate;
+  /** Cancels the wait of a step that is paused; default: `signal`. */
+  readonly stop?: AbortSignal;
   /**
    * Called when all variables have values: at the start, and with `again` after each recovery. Runs of this session
    * wait for it, so it must use the runner directly.
@@ -47,8 +49,8 @@ export interface RecoverableOptions extends Omit<ReadinessOptions, 'isRecoverabl
   readonly isRecoverable?: (error: unknown) => boolean;
   /** Called after each training step, with its duration; default: none. */
   readonly onStepTime?: (ms: number) => void;
-  /** Called after each recovery, with its duration; returns the line to log. Default: one without details. */
-  readonly onRecovered?: (ms: number) => string;
+  /** Called after each recovery, with its duration. Default: a line without details is logged. */
+  readonly onRecovered?: (ms: number) => Promise<void> | void;
 }
 
 /** What a step does before and after its run. */
@@ -132,7 +134,7 @@ export class RecoverableSession {
     await this.ready();
     const { gate } = this.#options;
     if (!gate) return this.#runStep(fetches, options, around);
-    await this.#enter(gate, this.#signal(options));
+    await this.#enter(gate, this.#options.stop ?? this.#signal(options));
     try {
       const result = await this.#runStep(fetches, options, around);
       // The step has succeeded: if its number cannot be read, the next step reports it.
@@ -260,6 +262,7 @@ export class RecoverableSession {
       await this.#readiness.reach(again);
       try {
         await this.#options.onReady?.(again);
+        if (again) await this.#reportRecovery(performance.now() - begun);
         break;
       } catch (error) {
         // A ps may have been lost meanwhile.
@@ -272,12 +275,14 @@ export class RecoverableSession {
         await this.#options.onLost?.();
       }
     }
-    if (again) {
-      this.#recoveries += 1;
-      const line = this.#options.onRecovered?.(performance.now() - begun);
-      this.#options.log?.(line ?? 'the cluster is complete again; training continues');
-    }
+    if (again) this.#recoveries += 1;
     this.#wasReady = true;
+  }
+
+  async #reportRecovery(ms: number): Promise<void> {
+    const { onRecovered, log } = this.#options;
+    if (onRecovered) await onRecovered(ms);
+    else log?.('the cluster is complete again; training continues');
   }
 }
 

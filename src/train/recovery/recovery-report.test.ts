@@ -2,17 +2,19 @@ import { expect, it } from 'vitest';
 import type { Member } from '../../cluster/membership/types.js';
 import { taskId } from '../../cluster/spec/task-id.js';
 import { TaskEvents } from '../../cluster/task/task-events.js';
-import { RecoveryReport } from './recovery-report.js';
+import type { RecoveryMode } from './recovery-mode.js';
+import { describeRecovery, RecoveryReport } from './recovery-report.js';
 
 const member = (job: string, index: number, step: number | null = null) =>
   ({ task: taskId(job, index), step }) as Member;
 
-function report() {
+function report(mode?: RecoveryMode) {
   const events = new TaskEvents();
   const lostSteps: number[] = [];
   const members = () => [member('ps', 0), member('worker', 0, 120), member('worker', 1, 123)];
   const made = new RecoveryReport({
     task: { events, members },
+    mode,
     onLostSteps: (steps) => lostSteps.push(steps),
   });
   return { made, events, lostSteps };
@@ -23,8 +25,8 @@ it('names the lost tasks, the checkpoint, its places and the repeated steps', ()
   events.emit({ type: 'lost', member: member('ps', 1), why: 'refused' });
   made.begin();
   made.restored({ manifest: { prefix: 'model.ckpt-100', step: 100 }, places: ['ps/0', 'worker/0'] });
-  expect(made.end(4210)).toBe(
-    'the cluster is complete again after 4.2 s; lost /job:ps/task:1; restored model.ckpt-100 from ps/0, worker/0; 23 steps are repeated; training continues',
+  expect(describeRecovery(made.end(4210))).toBe(
+    'the cluster is complete again after 4.2 s; lost /job:ps/task:1; exact recovery: restored model.ckpt-100 from ps/0, worker/0; 23 steps are repeated; training continues',
   );
   expect(lostSteps).toEqual([23]);
 });
@@ -36,5 +38,25 @@ it('is about one recovery only', () => {
   made.restored({ manifest: { prefix: 'model.ckpt-100', step: 100 }, places: ['ps/0'] });
   made.end(1);
   made.begin();
-  expect(made.end(500)).toBe('the cluster is complete again after 0.5 s; training continues');
+  expect(describeRecovery(made.end(500))).toBe(
+    'the cluster is complete again after 0.5 s; training continues',
+  );
+});
+
+it('of a partial recovery names the restored tasks, and repeats steps only if the global step went back', () => {
+  const { made, events, lostSteps } = report('partial');
+  events.emit({ type: 'lost', member: member('ps', 1), why: 'refused' });
+  const manifest = { prefix: 'model.ckpt-100', step: 100 };
+  const part = { manifest, places: ['ps/0'], tasks: [taskId('ps', 1)] };
+  made.begin();
+  made.restored({ ...part, hasGlobalStep: false });
+  const line = describeRecovery(made.end(1000));
+  expect(line).toContain(
+    'partial recovery: restored model.ckpt-100 on /job:ps/task:1 only from ps/0; 23 steps are lost there',
+  );
+  expect(lostSteps).toEqual([]);
+  made.begin();
+  made.restored({ ...part, hasGlobalStep: true });
+  expect(describeRecovery(made.end(1000))).toContain('only from ps/0; 23 steps are repeated');
+  expect(lostSteps).toEqual([23]);
 });

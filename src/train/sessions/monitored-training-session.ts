@@ -105,7 +105,7 @@ async function createSession(given: MonitoredTrainingOptions): Promise<Monitored
   try {
     for (const hook of hooks) await hook.begin?.({ graph, writers, log });
     scaffold.finalize(graph, () => new Saver({ log }));
-    const { checkpointDir, maxWaitSecs = 7200, stepTimeoutSecs = 600 } = options;
+    const { checkpointDir, recovery, maxWaitSecs = 7200, stepTimeoutSecs = 600 } = options;
     const stop = giveUp.signal;
     const saves = checkpointDir !== undefined && savesCheckpoints(options);
     let hasQueueRunners = false;
@@ -115,7 +115,7 @@ async function createSession(given: MonitoredTrainingOptions): Promise<Monitored
       isChief,
       hooks,
       coordinator,
-      values: (runner) => scaffoldValues(scaffold, runner, { checkpointDir, signal: stop, log }),
+      values: (runner) => scaffoldValues(scaffold, runner, { checkpointDir, recovery, signal: stop, log }),
       maxWaitMs: maxWaitSecs * 1000,
       stepMs: stepTimeoutSecs * 1000,
       savesCheckpoints: saves,

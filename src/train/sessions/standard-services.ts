@@ -61,6 +61,10 @@ export class StandardServices {
     if (saveModelSecs > 0 && this.#retrying) {
       // A state that was just restored is a checkpoint already.
       await this.#retrying.findSaved(session.rawSession, step);
+      const retrying = this.#retrying;
+      session.rawSession.server?.checkpoints.leavingSave.savesBy(async (hold) =>
+        retrying.saveHeld(session.rawSession, await this.#step(), hold),
+      );
       coordinator.register(this.#keepSaving(this.#retrying), 'checkpoints');
     }
   }
@@ -71,6 +75,7 @@ export class StandardServices {
     const step = await this.#step();
     if (saveModelSecs > 0 && this.#retrying) {
       const { rawSession } = session;
+      rawSession.server?.checkpoints.leavingSave.savesBy(undefined);
       await waitForLastSteps(rawSession, { log });
       await this.#retrying.saveLast(rawSession, await readLastStep(rawSession, step, log));
     }
@@ -82,7 +87,8 @@ export class StandardServices {
     const { coordinator, session, saveModelSecs } = this.#options;
     while (!coordinator.shouldStop()) {
       const step = await this.#tryStep();
-      if (step !== undefined && step !== saver.savedStep) await saver.save(session.rawSession, step);
+      const isDue = step !== undefined && step !== saver.savedStep && !saver.held;
+      if (isDue) await saver.save(session.rawSession, step);
       const regular = saveModelSecs * 1000;
       const waitMs = Math.min(regular, saver.retryInMs ?? regular);
       if (await coordinator.waitForStop(waitMs)) return;

@@ -208,6 +208,7 @@ export class Supervisor {
       values: (runner) =>
         scaffoldValues(this.#scaffold, runner, {
           checkpointDir: this.saver ? logdir : undefined,
+          recovery: this.#options.recovery,
           signal: this.#giveUp.signal,
           log: this.#log,
         }),

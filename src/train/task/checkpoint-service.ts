@@ -26,6 +26,7 @@ import { LastSteps } from '../recovery/last-steps.js';
 import { SilentWorkers } from '../recovery/silent-workers.js';
 import { StepGate } from '../recovery/step-gate.js';
 import { VariableGatherer } from './gather-variables.js';
+import { LeavingSave } from './leaving-save.js';
 
 export interface CheckpointServiceOptions {
   /** The directory whose blobs the agent serves. */
@@ -54,11 +55,14 @@ export class CheckpointService {
   readonly gate = new StepGate();
   /** Coordinates the end of training with the other tasks. */
   readonly lastSteps: LastSteps;
+  /** Saves before a ps leaves. */
+  readonly leavingSave: LeavingSave;
   /** Undefined for asynchronous training. */
   #pauseAheadSteps: number | undefined;
   #stopSteps: (() => Promise<void>) | undefined;
   #hasStoppedUpdates = false;
   readonly #stopSweeping: () => void;
+  readonly #unwatchChief: () => void;
   readonly #server: ClusterServer;
   readonly #service: ShardService;
   readonly #stores = new Map<string, Store>();
@@ -80,6 +84,7 @@ export class CheckpointService {
     this.#silent = new SilentWorkers(server.task);
     this.lastSteps = new LastSteps(server, () => this.gatherer.exporters);
     this.#log = options.log ?? (() => {});
+    this.leavingSave = new LeavingSave(server.task, this.#log);
     this.#service = new ShardService({
       access: this.#access,
       openStore: (url) => this.store(url),
@@ -98,6 +103,10 @@ export class CheckpointService {
     server.task.onOrder(PAUSE, async (payload) => {
       await this.#pause(checked(PauseSchema, payload, 'order'));
       return null;
+    });
+    // The process of a chief that has left takes no snapshot any more.
+    this.#unwatchChief = server.task.events.on('left', ({ member }) => {
+      if (member.task === server.task.chief) this.gate.resume();
     });
     server.task.onOrder(RESUME, (payload) => this.#resume(checked(ResumeSchema, payload, 'order').token));
     const sweep = async (isFirst: boolean) => {
@@ -281,6 +290,7 @@ export class CheckpointService {
 
   async close(): Promise<void> {
     this.#stopSweeping();
+    this.#unwatchChief();
     this.#silent.close();
     for (const store of this.#stores.values()) await store.close();
     await this.#access.close();

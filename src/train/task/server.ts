@@ -9,6 +9,7 @@ import { checkpointBlobPolicy } from '../../checkpoint/blob-policy.js';
 import {
   ClusterServer,
   type ClusterServerOptions,
+  type JoinClusterOptions,
   type ServerParts,
   startParts,
 } from '../../cluster/runtime/cluster-server.js';
@@ -84,6 +85,10 @@ export class Server extends ClusterServer {
         hint: 'Pass { cluster, jobName, taskIndex }, TF_CONFIG, or --job-name --task-index --ps-hosts --worker-hosts.',
       });
     }
+    if (config.elastic.value)
+      throw new ShoalError('SHOAL_CONFIG', `${config.elastic.from}: only a task of a job can be elastic`, {
+        hint: 'Run a job with train: { elastic: true } by `shoal task --elastic`.',
+      });
     refuseOpenNetwork(config, engineOf(config));
     const { job, index } = parseTaskId(config.task);
     const blobRoot = resolve(options.directory ?? join('.shoal', `${job}-${index}`), 'blobs');
@@ -93,6 +98,11 @@ export class Server extends ClusterServer {
     // TensorFlow's threads may wait for a peer that is gone: the process exits without waiting for them.
     exitImmediatelyWhen();
     return server;
+  }
+
+  /** Serves as a ps. When it is asked to stop it has the chief save first, if the chief saves checkpoints. */
+  override async join(options: JoinClusterOptions = {}): Promise<void> {
+    await super.join({ beforeLeave: (ms) => this.checkpoints.leavingSave.request(ms), ...options });
   }
 
   override async close(): Promise<void> {

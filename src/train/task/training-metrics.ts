@@ -1,6 +1,7 @@
 /** The metrics of training and checkpoints of one task. */
 import type { LeaseObserver } from '../../input/leases/shards.js';
 import type { Counter, Histogram, Metrics } from '../../metrics/metrics.js';
+import { RECOVERY_MODES, type RecoveryMode } from '../recovery/recovery-mode.js';
 
 const STEP_SECS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
 const SAVE_SECS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600];
@@ -13,7 +14,7 @@ export class TrainingMetrics {
   readonly repeatedSteps: Counter;
   readonly shardBytes: Counter;
   readonly leases: LeaseObserver;
-  readonly #recoveries: Counter;
+  readonly #recoveries: Record<RecoveryMode, number> = { exact: 0, partial: 0 };
   readonly #recoverySecs: Counter;
   readonly #saveSecs: Histogram;
   readonly #savedBytes: Counter;
@@ -29,9 +30,10 @@ export class TrainingMetrics {
       'The time of a training step of this task.',
       STEP_SECS,
     );
-    this.#recoveries = metrics.counter(
+    metrics.readCounter(
       'shoal_recoveries_total',
-      'How often training of this task continued after the loss of a task.',
+      'How often training of this task continued after the loss of a task, by the mode of recovery.',
+      () => RECOVERY_MODES.map((mode) => ({ labels: { mode }, value: this.#recoveries[mode] })),
     );
     this.#recoverySecs = metrics.counter(
       'shoal_recovery_seconds_total',
@@ -78,8 +80,8 @@ export class TrainingMetrics {
   }
 
   /** Training continues after a recovery of this duration. */
-  recovered(ms: number): void {
-    this.#recoveries.add();
+  recovered(mode: RecoveryMode, ms: number): void {
+    this.#recoveries[mode] += 1;
     this.#recoverySecs.add(ms / 1000);
   }
 

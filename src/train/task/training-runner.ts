@@ -1,4 +1,5 @@
 /** The session and saver interfaces that training depends on. */
+import type { Hold } from '../../checkpoint/save.js';
 import type { Graph } from '../../graph/graph.js';
 import type { Runner } from '../../session/runner.js';
 import type { Variable } from '../../variables/variable.js';
@@ -33,24 +34,28 @@ export interface SaverLike {
   /**
    * Saves; resolves with the path (`dir/model.ckpt-N`) when the checkpoint is committed. N is `globalStep`; default:
    * the global step of the snapshot. If files that the saver did not write have that path, the save fails with
-   * SHOAL_ALREADY_EXISTS; with `mayHide` the checkpoint is written to the store only.
+   * SHOAL_ALREADY_EXISTS; with `mayHide` the checkpoint is written to the store only. With `hold` the workers stay
+   * paused after the snapshot.
    */
   save(
     session: TrainingRunner,
     path: string,
-    options?: { globalStep?: number; signal?: AbortSignal; mayHide?: boolean },
+    options?: { globalStep?: number; signal?: AbortSignal; mayHide?: boolean; hold?: Hold },
   ): Promise<string>;
-  /** Restores every variable of the graph. Tasks that hold `missing` variables are restored last. */
+  /**
+   * Restores every variable of the graph; with `partial` only those of tasks that hold `missing` variables. Tasks that
+   * hold `missing` variables are restored last.
+   */
   restore(
     session: TrainingRunner,
     path: string,
-    options?: { signal?: AbortSignal; missing?: readonly Variable[] },
+    options?: { signal?: AbortSignal; missing?: readonly Variable[]; partial?: boolean },
   ): Promise<unknown>;
   /** Restores the newest complete checkpoint; resolves with undefined if there is no checkpoint. */
   restoreNewest?(
     session: TrainingRunner,
     directory: string,
-    options?: { signal?: AbortSignal; missing?: readonly Variable[] },
+    options?: { signal?: AbortSignal; missing?: readonly Variable[]; partial?: boolean },
   ): Promise<unknown>;
   /** The path of the newest committed checkpoint of the directory, wherever its bytes are. */
   latest(

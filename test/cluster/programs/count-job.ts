@@ -43,6 +43,7 @@ export default defineJob({
     lastStep: 1_000_000_000,
     inflight: Number(COUNT_INFLIGHT),
     logEverySecs: 1,
+    ...(process.env.COUNT_ELASTIC ? { elastic: true } : {}),
     ...(COUNT_SAVE_SECS === '' ? {} : { checkpoint: { everySecs: Number(COUNT_SAVE_SECS), keep: 2 } }),
   },
 });

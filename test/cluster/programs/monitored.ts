@@ -54,6 +54,8 @@ async function train(task: string): Promise<void> {
       server,
       checkpointDir: './train_logs',
       saveCheckpointSecs: 1,
+      onRecovery: ({ step, lost, restored }) =>
+        log(`event: lost ${lost}, restored step ${restored?.step}, continues at ${step}`),
       hooks: [
         ...(sync ? [new SyncReplicasHook(sync, { isChief: server.isChief })] : []),
         new StopAtStepHook({ lastStep: Number(process.env.LAST_STEP) }),

@@ -20,7 +20,7 @@ const { job: role, index } = parseTaskId(config.task);
 const dir = join(TASKS_ROOT, `${role}-${index}`);
 mkdirSync(dir, { recursive: true });
 const stop = new AbortController();
-process.on('SIGINT', () => stop.abort('SIGINT'));
+for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => stop.abort(signal));
 try {
   process.exitCode = await runTask(job, {
     config,

@@ -45,7 +45,8 @@ export const taskCommand = command<TaskCommandFlags, [string], ShoalContext>({
       'an address that other machines can reach, such a task starts only with --insecure-network or\n' +
       'SHOAL_INSECURE_NETWORK=1.\n' +
       '\n' +
-      'One SIGINT or SIGTERM finishes the step, leaves the cluster and exits; a second one exits immediately.\n' +
+      'SIGTERM (preemption) and SIGINT finish the step, return leases, save, leave the cluster and exit. After SIGTERM\n' +
+      'the others wait for the task to be started again. A second signal exits immediately.\n' +
       '\n' +
       `${EXIT_CODES}\n` +
       '\n' +

@@ -9,6 +9,7 @@ import { requireDirectory } from '../../../files/directories.js';
 import { dieWithLauncher } from '../../../job/launcher/launcher-watch.js';
 import { stopSignals } from '../../../job/launcher/stop-signals.js';
 import { overrideJob } from '../../../job/override-job.js';
+import { stoppedCode } from '../../../job/preemption.js';
 import { jobDirectory, localDirectory, taskDirectory } from '../../../job/task-directory.js';
 import { leveled, logLevelOf } from '../../../text/log.js';
 import type { ShoalContext } from '../../context.js';
@@ -30,7 +31,7 @@ export async function runTaskCommand(
   const signals = stopSignals(this.outputClosed);
   const { endProcess } = await import('../../job/end-process.js');
   signals.kill.addEventListener('abort', () => {
-    setTimeout(() => void endProcess(EXIT.interrupted), LEAVE_MS).unref();
+    setTimeout(() => void endProcess(stoppedCode(signals.stop)), LEAVE_MS).unref();
   });
   const level = flags.logLevel ?? logLevelOf(process.env);
   const log = leveled((line) => this.process.stdout.write(`${line}\n`), level);
@@ -42,7 +43,8 @@ export async function runTaskCommand(
     const dir = flags.dir === undefined ? localDirectory(home) : resolve(flags.dir);
     if (flags.dir !== undefined) requireDirectory(dir, '--dir');
     const claimed = flags.dir === undefined ? home : dir;
-    process.exitCode = await runHere(job, { home: claimed, dir, signal: signals.stop, log });
+    const code = await runHere(job, { home: claimed, dir, signal: signals.stop, log });
+    process.exitCode = code === EXIT.interrupted ? stoppedCode(signals.stop) : code;
     signals.dispose();
     return;
   }
