@@ -6,7 +6,7 @@ const canIsolate = (await probe()).kind === 'namespaces';
 
 it.runIf(canIsolate)('a short soak recovers from every fault', async () => {
   const reports: Report[] = [];
-  const flags = { faults: '3', seed: '1', job: 'line' };
+  const flags = { faults: '3', seed: '1', job: 'leased' };
   await runExperiment(await loadExperiment('soak'), { flags, report: (report) => reports.push(report) });
   const checks = reports.filter((report) => report.type === 'check');
   expect(checks.filter(({ held }) => !held)).toEqual([]);
