@@ -24,6 +24,7 @@ export const SLOW_TESTS = [
   'test/handles.test.ts',
   'test/onednn.test.ts',
   'lab/main.test.ts',
+  'lab/soak/fencing.test.ts',
   'codegen/{protos,tensorflow1-names}.test.ts',
   'src/graph/interop.test.ts',
   'src/gradients/coverage.test.ts',

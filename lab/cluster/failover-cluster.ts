@@ -1,30 +1,34 @@
 /**
- * The cluster of experiment 003: 2 ps and 2 workers on hosts of their own, and spare hosts. Tasks are killed, also at a
- * fault point of another task, and launched again on the same host or on a spare one with an empty disk.
+ * The cluster of experiments 003 and soak: 2 ps and 2 workers on hosts of their own, and spare hosts. Tasks are killed,
+ * also at a fault point of another task, and launched again on the same host or on a spare one with an empty disk.
  */
-import { existsSync } from 'node:fs';
-import { mkdir } from 'node:fs/promises';
-import { encodeExample, TFRecordWriter } from '../../src/formats/index.js';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import type { Context } from '../experiment.js';
 import type { Lab, LabHost } from '../hosts/hosts.js';
 import { processStat, until } from '../hosts/proc.js';
+import { ROOT } from '../hosts/root.js';
 import { Scenario, type ScenarioTask, savesOf } from '../scenarios/scenario-run.js';
-import { diskOf } from './gather.js';
+import { CHIEF, type Hold, roleOf, TASKS, type TaskName, WORKERS } from './failover-tasks.js';
 
-export const TASKS = ['ps 0', 'ps 1', 'worker 0', 'worker 1'] as const;
-export type TaskName = (typeof TASKS)[number];
-export const CHIEF: TaskName = 'worker 0';
-export const WORKERS: readonly TaskName[] = ['worker 0', 'worker 1'];
-
-/** A task that stops itself with SIGSTOP at a fault point. */
-export interface Hold {
-  readonly task: TaskName;
-  readonly point: string;
+/** A job that the cluster runs. */
+export interface FailoverJob {
+  /** Its name among the blobs. */
+  readonly name: string;
+  readonly program: string;
+  /** The flags of the program besides those of LaunchOptions. */
+  readonly flags?: readonly string[];
+  /** The records of a step, if the input is leased. */
+  readonly batch?: number;
+  /** Variables that count how often each record was applied. */
+  readonly tables?: readonly string[];
+  /** The input files of the workers by name, in `data` of their disks; called once. */
+  readonly data?: () => Promise<ReadonlyMap<string, Buffer>>;
+  readonly env?: Readonly<Record<string, string>>;
 }
 
 export interface LaunchOptions {
   readonly sync: boolean;
-  readonly leased: boolean;
   /** Default: no end within the experiment. */
   readonly lastStep?: number;
   /** Seconds between checkpoints; default: 1. */
@@ -33,32 +37,42 @@ export interface LaunchOptions {
   readonly replicas?: number;
 }
 
-/** The points that a task trains on, as files: the same ones on every host. */
-const FILES = 4;
-const RECORDS = 500;
+/** Read by lab/programs/disturb.mjs. */
+const DISTURB = pathToFileURL(join(ROOT, 'lab/programs/disturb.mjs')).href;
 const FAULT_FILE = 'fault';
+const CLOCK_FILE = 'clock';
 /** How long a task may take to reach a fault point. */
 const HOLD_MS = 60_000;
 
 export class FailoverCluster {
   readonly scenario: Scenario;
   readonly lab: Lab;
+  /** Every process of a task, oldest first. */
+  readonly started: ScenarioTask[] = [];
+  readonly job: FailoverJob;
   readonly #signal: AbortSignal;
   readonly #tasks = new Map<TaskName, ScenarioTask>();
   /** Every process of the chief, oldest first. */
   readonly #chiefs: ScenarioTask[] = [];
-  #options: LaunchOptions = { sync: false, leased: false };
+  #options: LaunchOptions = { sync: false };
+  #data: Promise<ReadonlyMap<string, Buffer>> | undefined;
 
-  constructor(ctx: Context, lab: Lab) {
+  constructor(ctx: Context, lab: Lab, job: FailoverJob) {
     this.lab = lab;
     this.#signal = ctx.signal;
+    this.job = job;
     this.scenario = new Scenario(lab, {
-      program: 'lab/programs/failover-job.ts',
+      program: job.program,
       isJob: true,
       ps: 2,
       workers: 2,
+      env: { NODE_OPTIONS: `--import ${DISTURB}`, ...job.env },
       logs: ctx.flags.logs as string | undefined,
     });
+  }
+
+  get isLeased(): boolean {
+    return this.job.batch !== undefined;
   }
 
   get options(): LaunchOptions {
@@ -118,18 +132,18 @@ export class FailoverCluster {
   /** Starts a task where it was last. */
   async start(name: TaskName): Promise<ScenarioTask> {
     const [job, index] = roleOf(name);
-    const { sync, leased, lastStep, saveSecs, replicas } = this.#options;
-    const host = this.hostOf(name);
-    if (leased && job === 'worker') await writePoints(diskOf(this.lab, host));
+    const { sync, lastStep, saveSecs, replicas } = this.#options;
+    if (job === 'worker') await this.#writeData(this.hostOf(name));
     const flags = [
+      ...(this.job.flags ?? []),
       ...(sync ? ['--sync'] : []),
-      ...(leased ? ['--leased'] : []),
       ...(lastStep === undefined ? [] : ['--steps', String(lastStep)]),
       ...(saveSecs === undefined ? [] : ['--save-secs', String(saveSecs)]),
       ...(replicas === undefined ? [] : ['--replicas', String(replicas)]),
     ];
     const task = this.scenario.start(job, index, flags);
     this.#tasks.set(name, task);
+    this.started.push(task);
     if (name === CHIEF) this.#chiefs.push(task);
     return task;
   }
@@ -147,11 +161,31 @@ export class FailoverCluster {
   /** Moves a task that is not running to a spare host with an empty disk. Its former disk is lost. */
   async move(name: TaskName): Promise<void> {
     const former = this.hostOf(name);
+    await this.#moveToSpare(name);
+    await former.wipeDisk();
+  }
+
+  /** Starts another process of a running task on a spare host with an empty disk; returns the running one. */
+  async startSuccessor(name: TaskName): Promise<ScenarioTask> {
+    const former = this.task(name);
+    await this.#moveToSpare(name);
+    await this.start(name);
+    return former;
+  }
+
+  async #moveToSpare(name: TaskName): Promise<void> {
     const [spare] = this.spares;
     if (spare === undefined) throw new Error('no host is spare');
     await spare.wipeDisk();
     this.scenario.move(...roleOf(name), spare);
-    await former.wipeDisk();
+  }
+
+  /** Makes the wall clock of a task wrong by some milliseconds, from its next start if it is not running; 0 corrects it. */
+  async setClock(name: TaskName, offsetMs: number): Promise<void> {
+    const host = this.hostOf(name);
+    if (offsetMs === 0) await host.exec('rm', ['-f', CLOCK_FILE]);
+    else await host.writeFile(CLOCK_FILE, String(offsetMs));
+    this.#tasks.get(name)?.process.kill('SIGUSR2');
   }
 
   /** Kills tasks with SIGKILL; returns the time of the first signal. Their fault points are removed. */
@@ -172,10 +206,10 @@ export class FailoverCluster {
   }
 
   /** Lets a running task stop at its next pass of a fault point, and waits until it has. */
-  async hold({ task, point }: Hold): Promise<void> {
+  async hold({ task, point }: Hold, timeoutMs?: number): Promise<void> {
     await this.#setFault(task, point);
     this.task(task).process.kill('SIGUSR2');
-    await this.held(task);
+    await this.held(task, timeoutMs);
   }
 
   /** Prepares a task that is not running to stop at a fault point. */
@@ -209,27 +243,16 @@ export class FailoverCluster {
   #setFault(name: TaskName, point: string): Promise<void> {
     return this.hostOf(name).writeFile(FAULT_FILE, `${point}=stop`);
   }
-}
 
-export function roleOf(name: TaskName): ['ps' | 'worker', number] {
-  const [job, index] = name.split(' ') as ['ps' | 'worker', string];
-  return [job, Number(index)];
+  async #writeData(host: LabHost): Promise<void> {
+    this.#data ??= this.job.data?.();
+    const files = await this.#data;
+    if (!files || (await host.listFiles()).includes('data')) return;
+    for (const [name, bytes] of files) await host.writeFile(`data/${name}`, bytes);
+  }
 }
 
 function stepIn({ at, text }: ScenarioTask['lines'][number], since: number): readonly number[] {
   const step = /^step (\d+) of/.exec(text)?.[1];
   return at >= since && step !== undefined ? [Number(step)] : [];
-}
-
-async function writePoints(disk: string): Promise<void> {
-  if (existsSync(`${disk}/data`)) return;
-  await mkdir(`${disk}/data`);
-  for (let file = 0; file < FILES; file++) {
-    const writer = new TFRecordWriter(`${disk}/data/points-${file}.tfrecord`);
-    for (let i = 0; i < RECORDS; i++) {
-      const x = ((file * RECORDS + i) * 0.6180339887) % 1;
-      await writer.write(encodeExample({ x: Float32Array.of(x), y: Float32Array.of(0.1 * x + 0.3) }));
-    }
-    await writer.close();
-  }
 }

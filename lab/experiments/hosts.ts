@@ -92,6 +92,7 @@ async function network(ctx: Context, lab: Lab): Promise<void> {
   if (!lab.isolated) {
     for (const [what, act] of [
       ['disconnect', () => b.disconnect()],
+      ['block', () => b.block(a)],
       ['slow', () => b.slow({ delayMs: 10 })],
       ['split', () => lab.split([a], [b])],
     ] as const) {
@@ -124,9 +125,35 @@ async function network(ctx: Context, lab: Lab): Promise<void> {
   ctx.equal('hosts of two groups do not reach each other', await heardInSilence(talk), 0);
   await lab.join();
   ctx.check('joined again, they do', (await nextAnswer(talk)) !== undefined);
+  await oneWay(ctx, a, b, talk);
   talk.kill();
 
   await slowness(ctx, a, b, port);
+}
+
+/** Packets from b to a are dropped, then those from a to b. */
+async function oneWay(ctx: Context, a: LabHost, b: LabHost, talk: LabProcess): Promise<void> {
+  await b.block(a);
+  const reached = await packetsReceived(b);
+  ctx.equal('a host whose packets to another are blocked does not answer it', await heardInSilence(talk), 0);
+  ctx.check('it still receives', (await packetsReceived(b)) > reached);
+  await b.unblock(a);
+  ctx.check('unblocked, it answers', (await nextAnswer(talk)) !== undefined);
+  await a.block(b);
+  await sleep(SETTLE_MS);
+  const before = await packetsReceived(b);
+  await sleep(SILENCE_MS);
+  ctx.equal('blocked in the other direction it receives nothing', await packetsReceived(b), before);
+  await a.unblock(b);
+  ctx.check('unblocked, it receives and answers', (await nextAnswer(talk)) !== undefined);
+  ctx.equal('no connection was reset', complaints(talk), []);
+}
+
+/** The number of IP packets that a host has received. */
+async function packetsReceived(host: LabHost): Promise<number> {
+  const { stdout } = await host.exec('cat', ['/proc/net/snmp']);
+  const [names = '', values = ''] = stdout.split('\n').filter((line) => line.startsWith('Ip:'));
+  return Number(values.split(' ')[names.split(' ').indexOf('InReceives')]);
 }
 
 async function roundTrip(

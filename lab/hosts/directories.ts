@@ -37,6 +37,14 @@ class DirectoryHost extends LabHost {
     return unsupported(this.name, 'reconnecting the network');
   }
 
+  block(): Promise<void> {
+    return unsupported(this.name, 'blocking a direction of the network');
+  }
+
+  unblock(): Promise<void> {
+    return unsupported(this.name, 'blocking a direction of the network');
+  }
+
   slow(): Promise<void> {
     return unsupported(this.name, 'slowing the network down');
   }

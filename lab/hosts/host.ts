@@ -83,6 +83,10 @@ export abstract class LabHost {
   abstract disconnect(): Promise<void>;
   /** Undoes `disconnect`. */
   abstract reconnect(): Promise<void>;
+  /** Drops the packets from this host to another one silently; those in the other direction pass. */
+  abstract block(to: LabHost): Promise<void>;
+  /** Undoes `block`. */
+  abstract unblock(to: LabHost): Promise<void>;
   /** Slows down the host's network in each direction, until `unslow`. */
   abstract slow(traits: NetworkTraits): Promise<void>;
   abstract unslow(): Promise<void>;

@@ -23,6 +23,8 @@ type NamespaceSupport = Extract<Support, { kind: 'namespaces' }>;
 const HOST_SCRIPT = fileURLToPath(new URL('./host.sh', import.meta.url));
 /** The last byte of the first host's address. */
 const FIRST = 10;
+/** No host has this hardware address: frames to it reach every host, and every host ignores them. */
+const NOBODY = '02:5a:ff:ff:ff:ff';
 
 export interface Backend {
   readonly hosts: readonly LabHost[];
@@ -49,18 +51,27 @@ class NamespaceHost extends LabHost {
   /** The backing of /tmp, and the names in it that hold mounts. */
   readonly #tmp: string;
   readonly #preserved: ReadonlySet<string>;
+  /** The hardware addresses of all hosts, by address. */
+  readonly #macs: ReadonlyMap<string, string>;
 
   constructor(
     spec: HostSpec,
     address: string,
     disk: string,
-    place: { enter: () => readonly string[]; hub: Hub; tmp: string; preserved: ReadonlySet<string> },
+    place: {
+      enter: () => readonly string[];
+      hub: Hub;
+      tmp: string;
+      preserved: ReadonlySet<string>;
+      macs: ReadonlyMap<string, string>;
+    },
   ) {
     super(spec.name, address, disk);
     this.#enter = place.enter;
     this.#hub = place.hub;
     this.#tmp = place.tmp;
     this.#preserved = place.preserved;
+    this.#macs = place.macs;
     this.#diskBytes = spec.diskBytes ?? 0;
   }
 
@@ -70,6 +81,19 @@ class NamespaceHost extends LabHost {
 
   async reconnect(): Promise<void> {
     await this.#hub.reconnect(this.name);
+  }
+
+  async block(to: LabHost): Promise<void> {
+    await this.#sendTo(to, NOBODY);
+  }
+
+  async unblock(to: LabHost): Promise<void> {
+    await this.#sendTo(to, this.#macs.get(to.address) ?? NOBODY);
+  }
+
+  async #sendTo({ address }: LabHost, mac: string): Promise<void> {
+    const neighbour = ['neigh', 'replace', address, 'lladdr', mac, 'dev', 'eth0', 'nud', 'permanent'];
+    await runTool([...this.#enter(), 'ip', ...neighbour]);
   }
 
   async slow(traits: NetworkTraits): Promise<void> {
@@ -218,6 +242,7 @@ export async function namespaceBackend(support: NamespaceSupport, options: Backe
       options.name,
       ...options.visible.map(({ target }) => target.split('/')[0] ?? ''),
     ]);
+    const macs = new Map(ends.map(({ address, mac }) => [address, mac]));
     const hosts = options.hosts.map((spec, i) => {
       const enter = () => {
         const pid = String(hostHolders[i]?.pid);
@@ -229,6 +254,7 @@ export async function namespaceBackend(support: NamespaceSupport, options: Backe
         hub,
         tmp,
         preserved,
+        macs,
       });
     });
     return {

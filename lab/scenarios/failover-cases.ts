@@ -1,5 +1,5 @@
 /** The cases of scenario 003: who is killed, when, and where it is launched again. */
-import { CHIEF, type Hold, TASKS, type TaskName } from '../cluster/failover-cluster.js';
+import { CHIEF, type Hold, TASKS, type TaskName } from '../cluster/failover-tasks.js';
 
 /** `start`: before the first step. `end`: during the last save. */
 export type Moment = 'quiet' | 'save' | 'restore' | 'start' | 'end';

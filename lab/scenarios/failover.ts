@@ -1,27 +1,18 @@
 /** Scenario 003: runs its cases on one cluster after another, and checks each. */
 import { sleep } from '../../src/async/deadline.js';
 import { describeError } from '../../src/errors/errors.js';
-import {
-  CHIEF,
-  FailoverCluster,
-  type LaunchOptions,
-  TASKS,
-  type TaskName,
-  WORKERS,
-} from '../cluster/failover-cluster.js';
+import { ClusterWatch, GIVE_UP_MS, RECOVERY_MS, secs } from '../cluster/cluster-watch.js';
+import { FailoverCluster, type LaunchOptions } from '../cluster/failover-cluster.js';
+import { LEASED, LINE } from '../cluster/failover-jobs.js';
+import { CHIEF, TASKS, type TaskName, WORKERS } from '../cluster/failover-tasks.js';
 import type { Context } from '../experiment.js';
 import { Lateness } from '../hosts/lateness.js';
 import { Leftovers } from '../hosts/leftovers.js';
-import { until } from '../hosts/proc.js';
 import type { FailoverCase } from './failover-cases.js';
 import { learnt } from './line.js';
 
 /** Hosts besides those of the tasks: two tasks may move at once. */
 const SPARE = 2;
-/** From the fault until all workers train and a checkpoint is saved, besides the lateness of the machine. */
-const RECOVERY_MS = 40_000;
-/** After this time a case is given up. */
-const GIVE_UP_MS = 150_000;
 /** From this step on W and b have converged. */
 const LEARNT_AT = 300;
 /** The steps of a cluster whose end is tested. */
@@ -42,7 +33,7 @@ interface Before {
 export async function failover(ctx: Context, mode: Mode, cases: readonly FailoverCase[]): Promise<void> {
   const lab = await ctx.lab({ hosts: TASKS.length + SPARE });
   const leftovers = await Leftovers.before(lab);
-  const cluster = new FailoverCluster(ctx, lab);
+  const cluster = new FailoverCluster(ctx, lab, ctx.flags.leased === true ? LEASED : LINE);
   const run = new FailoverRun(ctx, cluster, mode);
   for (const failure of cases) {
     ctx.signal.throwIfAborted();
@@ -63,12 +54,14 @@ export async function failover(ctx: Context, mode: Mode, cases: readonly Failove
 class FailoverRun {
   readonly #ctx: Context;
   readonly #cluster: FailoverCluster;
+  readonly #watch: ClusterWatch;
   readonly #mode: Mode;
   readonly #problems: string[] = [];
 
   constructor(ctx: Context, cluster: FailoverCluster, mode: Mode) {
     this.#ctx = ctx;
     this.#cluster = cluster;
+    this.#watch = new ClusterWatch(ctx, cluster);
     this.#mode = mode;
   }
 
@@ -83,7 +76,10 @@ class FailoverRun {
       else result = await this.#whileTraining(failure);
     } catch (error) {
       this.#ctx.signal.throwIfAborted();
-      this.#problems.push(describeError(error), ...TASKS.map((name) => `${name}: ${this.#linesOf(name)}`));
+      this.#problems.push(
+        describeError(error),
+        ...TASKS.map((name) => `${name}: ${this.#watch.linesOf(name)}`),
+      );
     }
     const hasFailed = this.#problems.length > 0;
     this.#ctx.check(
@@ -95,7 +91,7 @@ class FailoverRun {
   }
 
   get #launch(): LaunchOptions {
-    return { sync: this.#mode === 'sync', leased: this.#ctx.flags.leased === true, replicas: 1 };
+    return { sync: this.#mode === 'sync', replicas: 1 };
   }
 
   async #whileTraining(failure: FailoverCase): Promise<string> {
@@ -122,7 +118,7 @@ class FailoverRun {
       !replaced &&
       victims.length === 1 &&
       victims[0] === CHIEF &&
-      !cluster.options.leased
+      !cluster.isLeased
     )
       await this.#trainsWithoutChief();
     return this.#relaunch(failure, before, dead);
@@ -135,7 +131,7 @@ class FailoverRun {
     await cluster.killAll();
     const before = this.#before();
     await cluster.startAll(this.#launch);
-    for (const name of victims) await this.#logs(name, /^agent at/);
+    for (const name of victims) await this.#watch.logs(name, /^agent at/);
     const steps = WORKERS.flatMap((name) => cluster.stepsSince(name, before.at));
     if (steps.length > 0) this.#problems.push('it was killed after the first step');
     await cluster.kill(victims);
@@ -201,9 +197,9 @@ class FailoverRun {
       if (moved) await cluster.move(name);
       await cluster.start(name);
     }
-    await this.#trainsSince(relaunchedAt);
+    await this.#watch.trainsSince(relaunchedAt);
     const recoveredMs = Date.now() - before.at;
-    await this.#savesSince(relaunchedAt);
+    await this.#watch.savesSince(relaunchedAt);
     lateness.stop();
     const boundMs = RECOVERY_MS + lateness.between(before.at, Date.now());
     if (recoveredMs > boundMs)
@@ -225,47 +221,16 @@ class FailoverRun {
       await cluster.startAll(options);
     }
     const now = Date.now();
-    await this.#trainsSince(now);
-    await this.#savesSince(now);
-  }
-
-  /** Waits until each worker has logged a step since a time. */
-  async #trainsSince(at: number): Promise<void> {
-    await this.#until('all workers to train', () =>
-      WORKERS.every((name) => this.#cluster.stepsSince(name, at).length > 0),
-    );
-  }
-
-  async #savesSince(at: number): Promise<void> {
-    const chief = this.#cluster.task(CHIEF);
-    await this.#until('a checkpoint', () =>
-      chief.lines.some((line) => line.at >= at && /^saved model\.ckpt/.test(line.text)),
-    );
+    await this.#watch.trainsSince(now);
+    await this.#watch.savesSince(now);
   }
 
   /** Until a dead chief is launched again, the other worker makes steps. */
   async #trainsWithoutChief(): Promise<void> {
     const at = Date.now() + 1000;
-    await this.#until(
+    await this.#watch.until(
       'worker 1 to train without a chief',
       () => this.#cluster.stepsSince('worker 1', at).length > 0,
-    );
-  }
-
-  async #logs(name: TaskName, pattern: RegExp): Promise<void> {
-    const task = this.#cluster.task(name);
-    await this.#until(`${name} to log ${pattern}`, () => task.lines.some(({ text }) => pattern.test(text)));
-  }
-
-  async #until(what: string, holds: () => boolean): Promise<void> {
-    await until(
-      what,
-      () => {
-        this.#ctx.signal.throwIfAborted();
-        return holds();
-      },
-      GIVE_UP_MS,
-      20,
     );
   }
 
@@ -281,13 +246,8 @@ class FailoverRun {
 
   /** Waits until a task has exited with 0. */
   async #exits(name: TaskName): Promise<void> {
-    const { process } = this.#cluster.task(name);
-    const exit = await process
-      .ended({ timeoutMs: GIVE_UP_MS, signal: this.#ctx.signal })
-      .catch(() => undefined);
-    if (exit?.code === 0) return;
-    const what = exit ? `ended with ${exit.signal ?? exit.code}` : 'did not end';
-    this.#problems.push(`${name} ${what}: ${this.#linesOf(name)}`);
+    const problem = await this.#watch.exits(name);
+    if (problem !== undefined) this.#problems.push(problem);
   }
 
   #othersContinued(dead: ReadonlySet<TaskName>): void {
@@ -306,22 +266,11 @@ class FailoverRun {
     // A ps completes a restore that a chief ordered before it died; nobody logs that.
     if (hasLostPs && saved !== undefined && restores.length === 0 && !dead.has(CHIEF))
       this.#problems.push('nothing was restored');
-    if (!hasLostPs && !cluster.options.leased && restores.length > 0)
+    if (!hasLostPs && !cluster.isLeased && restores.length > 0)
       this.#problems.push(`step ${restores[0]} was restored, although no ps was lost`);
     const newest = cluster.savedStep;
     if (saved !== undefined && newest !== undefined && newest < saved)
       this.#problems.push(`the newest checkpoint is of step ${newest}, older than ${saved}`);
     return hasLostPs || restores.length > 0 ? Math.max(0, step - low) : 0;
   }
-
-  /** The last lines of a task besides those of its steps. */
-  #linesOf(name: TaskName): string {
-    const lines = this.#cluster.task(name)?.lines.map(({ text }) => text) ?? [];
-    return lines
-      .filter((text) => !/^step \d+ of/.test(text))
-      .slice(-4)
-      .join(' | ');
-  }
 }
-
-const secs = (ms: number): string => `${(ms / 1000).toFixed(1)} s`;

@@ -3,7 +3,7 @@ import { request } from 'node:http';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { described } from '../../../test/described.js';
 import { ShoalError } from '../../errors/errors.js';
 import { initCerts, issueCert } from '../spec/certs.js';
@@ -228,6 +228,30 @@ describe('orders', () => {
     await expect(result).resolves.toBe('stopped early');
   });
 });
+
+it('closes in time if the clock of the machine goes back meanwhile', async () => {
+  const { agent: server, client } = await agent();
+  let begun = () => {};
+  const running = new Promise<void>((done) => {
+    begun = done;
+  });
+  server.onOrder('hang', () => {
+    begun();
+    return new Promise(() => {});
+  });
+  const result = client()
+    .order('hang', self, null)
+    .catch((error: unknown) => error);
+  await running;
+  const closed = server.close({ graceMs: 50 });
+  const clock = vi.spyOn(Date, 'now').mockReturnValue(0);
+  try {
+    await closed;
+  } finally {
+    clock.mockRestore();
+  }
+  expect(await result).toBeInstanceOf(ShoalError);
+}, 20_000);
 
 describe('a client', () => {
   it('names the peer when no process listens', async () => {

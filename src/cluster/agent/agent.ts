@@ -179,8 +179,8 @@ export class Agent {
     const closed = new Promise<void>((done) => this.server.close(() => done()));
     this.#closing.abort(new ShoalError('SHOAL_ABORTED', 'the agent is closing'));
     this.server.closeIdleConnections();
-    const end = Date.now() + graceMs;
-    while (this.#active() > 0 && Date.now() < end) await new Promise((tick) => setTimeout(tick, 10));
+    const end = performance.now() + graceMs;
+    while (this.#active() > 0 && performance.now() < end) await new Promise((tick) => setTimeout(tick, 10));
     this.#streams.close();
     this.server.closeAllConnections();
     await Promise.all([closed, this.uploads?.close()]);

@@ -264,6 +264,17 @@ describe('a blob whose connection breaks', () => {
     }
   });
 
+  it('of an earlier process is removed when the receiver shuts down gracefully, one of its successor is not', async () => {
+    const [dead, successors] = ['a'.repeat(64), 'b'.repeat(64)].map((name) => `${name}.part`);
+    const folder = join(peer.root, RESERVED);
+    mkdirSync(folder, { recursive: true });
+    for (const name of [dead!, successors!]) writeFileSync(join(folder, name), 'half');
+    const before = performance.timeOrigin / 1000 - 1;
+    utimesSync(join(folder, dead!), before, before);
+    await peer.agent.close({ graceMs: 100 });
+    expect(leftovers()).toEqual([successors]);
+  });
+
   it('leaves nothing when the receiver shuts down gracefully meanwhile', async () => {
     const { uploads } = peer.agent;
     const cut = async function* () {

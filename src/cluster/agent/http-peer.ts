@@ -173,12 +173,12 @@ export class HttpPeer {
    * request, so resending is safe for requests that are not idempotent too.
    */
   async #sendUntilAccepted(options: CallOptions): Promise<IncomingMessage> {
-    const end = Date.now() + options.timeoutMs;
+    const end = performance.now() + options.timeoutMs;
     for (;;) {
       const answer = await this.#send(options);
       const waitMs = 1000 * Number(answer.headers['retry-after'] ?? Number.NaN);
       const mayRepeat = options.body === undefined || typeof options.body === 'string';
-      if (answer.statusCode !== 429 || !mayRepeat || !(Date.now() + waitMs < end)) return answer;
+      if (answer.statusCode !== 429 || !mayRepeat || !(performance.now() + waitMs < end)) return answer;
       answer.resume();
       await sleep(waitMs, options.signal);
     }

@@ -224,6 +224,9 @@ export function viewOf({ lastSeen: _lastSeen, pendingEvent: _pendingEvent, ...vi
   return view;
 }
 
+/** Part of every refusal of a process that was replaced. */
+export const REPLACED = 'has been replaced';
+
 export interface Verdict {
   readonly state: Membership;
   /** Why the order is refused; undefined when it is accepted. */
@@ -251,7 +254,7 @@ export function refusalOfChief(state: Membership, from: Identity): string | unde
     undefined,
   );
   if (highest !== undefined && compareIdentity(from, highest) < 0) {
-    return `${from.task}, incarnation ${from.incarnation}, has been replaced by incarnation ${highest.incarnation}`;
+    return `${from.task}, incarnation ${from.incarnation}, ${REPLACED} by incarnation ${highest.incarnation}`;
   }
   return undefined;
 }

@@ -160,8 +160,13 @@ describe('a cluster of processes', { timeout: 3 * PATIENCE_MS }, () => {
       message: expect.stringContaining('has been replaced'),
     });
     client.close();
+    // It is refused before it learns of its successor: that is no error of its own.
+    at(chief)
+      .ask({ do: 'order', to: ps(0) })
+      .catch(() => {});
     at(chief).signal('SIGCONT');
     expect(await at(chief).exited).toBe(EXIT.superseded);
+    expect(at(chief).lines.filter(({ error }) => error !== undefined)).toEqual([]);
   });
 
   it('lets an unlisted worker join, one leave, and one be removed', async () => {

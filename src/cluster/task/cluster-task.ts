@@ -7,8 +7,8 @@
 
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
+import { sleep } from '../../async/deadline.js';
 import { describeError, isShoalError, ShoalError } from '../../errors/errors.js';
-import { EXIT } from '../../errors/exit-codes.js';
 import type { Metrics } from '../../metrics/metrics.js';
 import { type Agent, type OrderHandler, type RequestHandler, startAgent } from '../agent/agent.js';
 import { AgentClient, type Stream, type StreamOptions } from '../agent/agent-client.js';
@@ -34,6 +34,7 @@ import { formatAddress, isLoopback, parseAddress } from '../spec/address.js';
 import { advertisedAddress } from '../spec/own-address.js';
 import { compareTasks, type TaskId } from '../spec/task-id.js';
 import { type Clock, type JoinOptions, SYSTEM_CLOCK } from './join-options.js';
+import { endProcess, refusalOfReplaced, unlessReplaced } from './replaced.js';
 import { TaskEvents } from './task-events.js';
 import { taskMetrics } from './task-metrics.js';
 import { type TasksToAwait, type WaitForOptions, waitForMembers } from './wait-for.js';
@@ -167,7 +168,7 @@ export class ClusterTask {
       const known = this.member(from.task);
       // A request of a new incarnation may arrive before its announcement.
       if (known === undefined || compareIdentity(from, known) >= 0) return undefined;
-      return `${from.task}, incarnation ${from.incarnation}, has been replaced`;
+      return refusalOfReplaced(from);
     },
     judgeWriter: (from: Identity, orderedBy: Identity | undefined) => {
       // A write by the chief itself is treated as an order: it fences the chief's predecessors.
@@ -350,7 +351,17 @@ export class ClusterTask {
     payload?: unknown,
     options: { timeoutMs?: number; signal?: AbortSignal; again?: boolean } = {},
   ): Promise<unknown> {
-    return this.client(to).order(name, this.identity, payload, options);
+    const call = this.client(to).order(name, this.identity, payload, options);
+    return unlessReplaced(call, () => this.#learnOfSuccessor(to));
+  }
+
+  /** Asks a task that has refused this process for its successor, and waits for the end of this process. */
+  async #learnOfSuccessor(from: TaskId): Promise<void> {
+    await this.#links.call({ type: 'announce', to: from, address: this.member(from)!.agentAddress });
+    const { retryMs, suspectAfterMs } = this.#settings;
+    const end = this.#clock.now() + 2 * (retryMs + suspectAfterMs);
+    while (this.#ending === undefined && this.#clock.now() < end) await sleep(10);
+    await this.#ending;
   }
 
   /** Registers the handler of a request of any task; returns the function that removes it. @internal */
@@ -368,7 +379,8 @@ export class ClusterTask {
     payload?: unknown,
     options: { readonly timeoutMs?: number; readonly signal?: AbortSignal; again?: boolean } = {},
   ): Promise<unknown> {
-    return this.client(to).request(name, this.identity, payload, options);
+    const call = this.client(to).request(name, this.identity, payload, options);
+    return unlessReplaced(call, () => this.#learnOfSuccessor(to));
   }
 
   /** Registers the handler of streams with a protocol; returns the function that removes it. @internal */
@@ -487,12 +499,4 @@ export class ClusterTask {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.leave();
   }
-}
-
-/** An ordinary exit could wait forever for a TensorFlow call to a peer that is gone. */
-async function endProcess(): Promise<void> {
-  const { exitImmediately } = await import('../../native/exit.js');
-  process.exitCode = EXIT.superseded;
-  process.emit('exit', EXIT.superseded);
-  exitImmediately(EXIT.superseded);
 }

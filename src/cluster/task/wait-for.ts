@@ -52,10 +52,10 @@ export function waitForMembers(
       .join(', ');
   return new Promise((resolve, reject) => {
     let last = '';
-    const started = Date.now();
+    const started = performance.now();
     const report = (tasks: readonly TaskId[]) => {
       last = tasks.join();
-      const seconds = Math.round((Date.now() - started) / 1000);
+      const seconds = Math.round((performance.now() - started) / 1000);
       onProgress?.(
         `${place.task} waits for ${named(tasks)} · ${seconds} of ${Math.round(timeoutMs / 1000)} s`,
       );
@@ -71,7 +71,7 @@ export function waitForMembers(
     const look = (isTime = false) => {
       const tasks = missing();
       if (tasks.length === 0) settle(resolve);
-      else if (Date.now() - started < quietMs) return;
+      else if (performance.now() - started < quietMs) return;
       else if (isTime || tasks.join() !== last) report(tasks);
     };
     const onAbort = () => settle(() => reject(abortError(`waiting for ${missing().join(', ')}`, signal!)));

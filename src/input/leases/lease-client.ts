@@ -13,17 +13,21 @@ const WAIT_MS = 10_000;
 export class LeaseClient implements LeaseSource {
   readonly #server: LeaseEndpoint;
   readonly #signal: AbortSignal;
+  readonly #onBegun: () => void;
   #leaseSession: string | undefined;
   #turn = 0;
 
-  constructor(server: LeaseEndpoint, signal: AbortSignal) {
+  /** @param onBegun called when a session has begun: the server knows the outcome of all earlier steps. */
+  constructor(server: LeaseEndpoint, signal: AbortSignal, onBegun = () => {}) {
     this.#server = server;
     this.#signal = signal;
+    this.#onBegun = onBegun;
   }
 
   async begin(worker: string): Promise<void> {
     this.#leaseSession = undefined;
     this.#leaseSession = await this.#server.begin(worker, this.#signal);
+    this.#onBegun();
   }
 
   async next(worker: string, holding: readonly number[]): Promise<Lease | undefined> {

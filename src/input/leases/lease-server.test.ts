@@ -169,6 +169,14 @@ describe('the leases of a lost worker', () => {
     expect(await nextFor(server, 'w1')).toBe('f0 4–10');
   });
 
+  test('are settled at once after a stop if no worker was lost', async () => {
+    const stop = new AbortController();
+    const server = serverOf(hostOf(10), { signal: stop.signal });
+    stop.abort();
+    await server.settled();
+    expect(server.snapshot().consumed).toBe(0);
+  });
+
   test('are settled before its next incarnation gets one', async () => {
     const ps = new Ps();
     const { server, lease } = await withLease(ps);

@@ -256,9 +256,9 @@ export class LeaseServer implements LeaseEndpoint {
     return new Promise((resolve, reject) => {
       let timer: NodeJS.Timeout | undefined;
       const look = () => {
+        if (condition()) return end();
         const aborted = signals.find((one) => one.aborted);
-        if (!aborted && !condition()) return;
-        end(aborted);
+        if (aborted) end(aborted);
       };
       const end = (aborted?: AbortSignal) => {
         clearTimeout(timer);

@@ -198,7 +198,10 @@ export class Uploads {
     });
   }
 
-  /** Aborts uploads in progress and removes all partial files. */
+  /**
+   * Aborts uploads in progress and removes all partial files, also those of an earlier process that was killed and whose
+   * writers did not resume. Younger files may belong to a process that replaces this one.
+   */
   async close(): Promise<void> {
     this.#isClosed = true;
     await Promise.all(
@@ -209,6 +212,7 @@ export class Uploads {
       }),
     );
     this.#active.clear();
+    await this.sweep(Date.now() - performance.timeOrigin);
   }
 
   /** Aborts the request that uses the upload. */

@@ -146,11 +146,11 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
     recoveryReport?.close();
     await opened.close();
   };
-  const leased = await openLeases(options, plain, recoveryGuard).catch(closing(close));
+  const gate = options.gate ?? server?.checkpoints.gate;
+  const leased = await openLeases(options, plain, recoveryGuard, gate).catch(closing(close));
   const onError = (error: unknown) => coordinator.requestStop(error);
   const feeders = Feeders.of(plain, { log, onError });
   const runner: TrainingRunner = leased ? { ...plain, input: leased.checkpointed } : plain;
-  const gate = options.gate ?? server?.checkpoints.gate;
   const place: TrainingPlace = { runner, gate, server, isChief };
   const { restore, initialize, ...values } = options.values(runner);
   const session = new RecoverableSession({
@@ -253,13 +253,14 @@ async function openLeases(
   { hooks = [], isChief, signal, log }: OpenTrainingOptions,
   runner: TrainingRunner,
   recoveryGuard: RecoveryGuard,
+  gate: StepGate | undefined,
 ): Promise<LeasedInput | undefined> {
   const [hook, ...others] = hooks.filter(({ shards }) => shards !== undefined);
   if (others.length > 0)
     throw invalid('A session can have only one ShardsHook: its checkpoints contain one ledger');
   if (!hook?.shards) return undefined;
   const { shards, slots = 1 } = hook;
-  const leased = await LeasedInput.open({ shards, runner, isChief, slots, recoveryGuard, signal, log });
+  const leased = await LeasedInput.open({ shards, runner, isChief, slots, recoveryGuard, gate, signal, log });
   hook.inputOpened?.(leased);
   return leased;
 }

@@ -15,6 +15,7 @@ import type { Variable } from '../../variables/variable.js';
 import { globalVariables } from '../../variables/variable-scope.js';
 import type { RecoverableOptions } from '../recovery/recoverable-session.js';
 import type { RecoveryGuard } from '../recovery/recovery-guard.js';
+import type { StepGate } from '../recovery/step-gate.js';
 import type { CheckpointedInput, TrainingRunner } from '../task/training-runner.js';
 import { connectInput, LedgerKeeper } from './ledger-keeper.js';
 import { nextOf, type ShardParts } from './shard-parts.js';
@@ -26,6 +27,8 @@ export interface LeasedInputOptions {
   /** The number of steps in flight. */
   readonly slots: number;
   readonly recoveryGuard: RecoveryGuard;
+  /** Pauses steps for a snapshot. */
+  readonly gate: StepGate | undefined;
   readonly signal: AbortSignal;
   readonly log: (line: string) => void;
 }
@@ -57,6 +60,8 @@ export type Values = Pick<RecoverableOptions, 'restore' | 'initialize'>;
 
 /** How long steps may take to end before the input restarts without them. */
 const QUIET_MS = 30_000;
+/** How long the chief may take, after a stop, to determine the outcome of the last steps. */
+const STOP_MS = 30_000;
 
 export class LeasedInput implements AsyncDisposable {
   readonly shards: ShardParts;
@@ -65,6 +70,8 @@ export class LeasedInput implements AsyncDisposable {
   readonly #over: AbortController;
   readonly #unwatch: () => void;
   readonly #underWay = new Set<Promise<unknown>>();
+  /** End the holds of steps whose outcome is not known, as no snapshot may be taken before. */
+  readonly #unsettled = new Set<() => void>();
   /** The op that takes a batch from the iterator. */
   readonly #next: string;
 
@@ -81,7 +88,9 @@ export class LeasedInput implements AsyncDisposable {
     this.#options = options;
     this.#keeper = keeper;
     this.#over = over;
-    connectInput(shards.input, { server, keeper, observer: server?.metrics.leases, signal, log });
+    const observer = server?.metrics.leases;
+    const onBegun = () => this.#settleSteps();
+    connectInput(shards.input, { server, keeper, observer, onBegun, signal, log });
     this.#unwatch = watchPs(server, shards.input);
   }
 
@@ -93,10 +102,21 @@ export class LeasedInput implements AsyncDisposable {
     // Every request adds a listener.
     setMaxListeners(0, over.signal, signal);
     if (!isChief) log('input: the chief leases the records to this task in ranges');
+    // After a stop the chief still determines what the last steps consumed: the last checkpoint needs it.
+    options.signal.addEventListener(
+      'abort',
+      () => void setTimeout(() => over.abort('training was stopped'), STOP_MS).unref(),
+      { once: true },
+    );
     const keeper = isChief
       ? await LedgerKeeper.open({ shards, server, slots, signal: over.signal, log }, signal)
       : undefined;
     return new LeasedInput(options, keeper, over, signal);
+  }
+
+  #settleSteps(): void {
+    for (const release of this.#unsettled) release();
+    this.#unsettled.clear();
   }
 
   /** The chief's ledger, for checkpoints. */
@@ -154,8 +174,11 @@ export class LeasedInput implements AsyncDisposable {
     return {
       make: async (run) => {
         let end = () => {};
+        let release = () => {};
         const begin = () => {
           if (!permit.isValid) throw new Overtaken();
+          release = this.#options.gate?.hold() ?? release;
+          this.#unsettled.add(release);
           const running = new Promise<void>((resolve) => {
             end = resolve;
           });
@@ -163,7 +186,12 @@ export class LeasedInput implements AsyncDisposable {
           void running.then(() => this.#underWay.delete(running));
         };
         try {
-          return await run({ begin, consumed: (position) => input.completed(position) });
+          const consumed = async (position: Tensor<'int64'>) => {
+            await input.completed(position);
+            release();
+            this.#unsettled.delete(release);
+          };
+          return await run({ begin, consumed });
         } catch (error) {
           throw this.#isEnd(error) ? endedEarly(error) : error;
         } finally {
@@ -190,6 +218,10 @@ export class LeasedInput implements AsyncDisposable {
   /** Training is over: ends all waits for leases. */
   finish(): void {
     this.#keeper?.finish();
+    // A stop aborts steps. The input does not begin again, which would settle them.
+    if (!this.#keeper || this.#unsettled.size === 0) return;
+    this.#keeper.settleOwnSteps();
+    this.#settleSteps();
   }
 
   /** Stops all requests and answers. */

@@ -178,6 +178,11 @@ export class LedgerKeeper implements AsyncDisposable {
     this.#host.finish();
   }
 
+  /** Determines the outcome of the chief's own last steps; the ledger is not saved before. */
+  settleOwnSteps(): void {
+    this.leases.lost(nameOf(this.#options.server), Number.POSITIVE_INFINITY);
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     for (const end of this.#ends) end();
     await this.#marks?.[Symbol.asyncDispose]();
@@ -199,18 +204,21 @@ export function connectInput(
     server,
     keeper,
     observer,
+    onBegun,
     signal,
     log,
   }: {
     readonly server: ClusterServer | undefined;
     readonly keeper: LedgerKeeper | undefined;
     readonly observer?: LeaseObserver | undefined;
+    /** Called when the input has begun a lease session: the outcome of all earlier steps is known to the chief. */
+    readonly onBegun: () => void;
     readonly signal: AbortSignal;
     readonly log: (line: string) => void;
   },
 ): void {
   if (keeper) {
-    input.connect(new LeaseClient(keeper.leases, signal), server?.task.task ?? 'worker', observer);
+    input.connect(new LeaseClient(keeper.leases, signal, onBegun), nameOf(server), observer);
     return;
   }
   const chief = server?.spec.chief;
@@ -220,11 +228,15 @@ export function connectInput(
     new LeaseClient(
       new RemoteLeaseServer(server.task, chief, { log, returns: (left) => server.finished.returns(left) }),
       signal,
+      onBegun,
     ),
     server.task.task,
     observer,
   );
 }
+
+/** The name under which a worker leases records. */
+const nameOf = (server: ClusterServer | undefined): string => server?.task.task ?? 'worker';
 
 const trainingTasks = (server: ClusterServer): TaskId[] =>
   [

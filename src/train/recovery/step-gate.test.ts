@@ -56,6 +56,28 @@ describe('a pause', () => {
     expect(second.state()).toBe('resolved');
   });
 
+  it('waits until the outcome of a failed step is known', async () => {
+    const gate = new StepGate();
+    await gate.enter();
+    const release = gate.hold();
+    const pause = watch(gate.pause({ leaseMs: 1000 }));
+    gate.leave();
+    await turn();
+    expect(pause.state()).toBe('pending');
+    release();
+    release();
+    await turn();
+    expect(pause.state()).toBe('resolved');
+  });
+
+  it('reports failed steps whose outcome is not known', async () => {
+    const gate = new StepGate();
+    gate.hold();
+    const pause = watch(gate.pause({ leaseMs: 1000 }));
+    await vi.advanceTimersByTimeAsync(1000);
+    expect(pause.state()).toMatch(/0 steps are running, 1 failed and may be partially applied: the lease/);
+  });
+
   it('ends when its lease expires, so a dead chief blocks no worker', async () => {
     const gate = new StepGate();
     await gate.pause({ leaseMs: 1000 });

@@ -29,6 +29,8 @@ export class StepGate {
   readonly times = new StepTimes();
   #pause: Pause | undefined;
   #underWay = 0;
+  /** Steps whose outcome is not known. */
+  #unsettled = 0;
   #seenStep: number | undefined;
   readonly #waiting = new Set<() => void>();
 
@@ -64,6 +66,21 @@ export class StepGate {
     this.#settle();
   }
 
+  /**
+   * Begins a step whose outcome matters to a snapshot: until the returned function is called no pause is complete, even
+   * if the step has failed and left. A failed step may be applied on some ps only.
+   */
+  hold(): () => void {
+    this.#unsettled += 1;
+    let isHeld = true;
+    return () => {
+      if (!isHeld) return;
+      isHeld = false;
+      this.#unsettled -= 1;
+      this.#settle();
+    };
+  }
+
   /** Reports the global step. After a restore it may be lower than before. */
   saw(step: number): void {
     this.#seenStep = step;
@@ -96,7 +113,8 @@ export class StepGate {
   }
 
   #settle(): void {
-    if (this.#pause && this.#underWay === 0 && !this.#isOpen()) this.#pause.resolve();
+    const isQuiet = this.#underWay === 0 && this.#unsettled === 0;
+    if (this.#pause && isQuiet && !this.#isOpen()) this.#pause.resolve();
   }
 
   #end(why: string): void {
@@ -105,12 +123,9 @@ export class StepGate {
     clearTimeout(pause.timer);
     this.#pause = undefined;
     const at = pause.atStep === undefined ? '' : ` at step ${pause.atStep}`;
-    pause.reject(
-      new ShoalError(
-        'SHOAL_TIMEOUT',
-        `Training did not pause${at}, ${this.#underWay} steps are running: ${why}`,
-      ),
-    );
+    const failed = this.#unsettled - this.#underWay;
+    const steps = `${this.#underWay} steps are running${failed > 0 ? `, ${failed} failed and may be partially applied` : ''}`;
+    pause.reject(new ShoalError('SHOAL_TIMEOUT', `Training did not pause${at}, ${steps}: ${why}`));
     this.#wake();
   }
 

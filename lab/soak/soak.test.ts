@@ -1,0 +1,14 @@
+import { expect, it } from 'vitest';
+import { loadExperiment, type Report, runExperiment } from '../experiment.js';
+import { probe } from '../hosts/namespace-support.js';
+
+const canIsolate = (await probe()).kind === 'namespaces';
+
+it.runIf(canIsolate)('a short soak recovers from every fault', async () => {
+  const reports: Report[] = [];
+  const flags = { faults: '3', seed: '1', job: 'leased' };
+  await runExperiment(await loadExperiment('soak'), { flags, report: (report) => reports.push(report) });
+  const checks = reports.filter((report) => report.type === 'check');
+  expect(checks.filter(({ held }) => !held)).toEqual([]);
+  expect(checks.filter(({ name }) => name.startsWith('fault ')).length).toBeGreaterThanOrEqual(3);
+});
