@@ -89,9 +89,9 @@ export class TaskChild {
     return performance.now() - this.startedAt;
   }
 
-  /** Requests a graceful stop. */
+  /** Requests a graceful stop. Not SIGTERM: the task would expect to be started again. */
   stop(): void {
-    if (this.alive) this.#child.kill('SIGTERM');
+    if (this.alive) this.#child.kill('SIGINT');
   }
 
   /** Kills the task and its children. */

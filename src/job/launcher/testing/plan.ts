@@ -7,7 +7,7 @@ export interface Plan {
   readonly exitCode?: number;
   readonly say?: readonly string[];
   readonly complain?: readonly string[];
-  /** Ignores SIGTERM. */
+  /** Ignores SIGINT. */
   readonly stubborn?: boolean;
   /** Starts a child process and leaves it behind. */
   readonly offspring?: boolean;

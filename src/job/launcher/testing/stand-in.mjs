@@ -18,7 +18,7 @@ writeFileSync(mark, '');
 const first = JSON.parse(process.env.STAND_IN)[name] ?? {};
 const plan = isAgain ? (first.again ?? first) : first;
 
-process.on('SIGTERM', () => {
+process.on('SIGINT', () => {
   note('signalled');
   if (plan.stubborn) return;
   console.log('leaving');
