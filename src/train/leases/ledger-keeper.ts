@@ -31,6 +31,9 @@ export interface LedgerKeeperOptions {
   readonly shards: ShardParts;
   readonly server: ClusterServer | undefined;
   readonly slots: number;
+  /** Training was stopped: ends the scan of the files. */
+  readonly stop: AbortSignal;
+  /** Training is over: ends everything. */
   readonly signal: AbortSignal;
   readonly log: (line: string) => void;
 }
@@ -69,9 +72,9 @@ export class LedgerKeeper implements AsyncDisposable {
   }
 
   static async open(options: LedgerKeeperOptions): Promise<LedgerKeeper> {
-    const { shards, server, signal, log } = options;
+    const { shards, server, stop, log } = options;
     const workers = server ? trainingTasks(server).length : 1;
-    const { plan, notes } = await shards.files.plan({ workers, signal });
+    const { plan, notes } = await shards.files.plan({ workers, signal: stop });
     log(`input: ${[described(plan), ...notes, ...(shards.hint ? [shards.hint] : [])].join('; ')}`);
     if (plan.shards.length < workers)
       log(
