@@ -60,7 +60,7 @@ export type Values = Pick<RecoverableOptions, 'restore' | 'initialize'>;
 
 /** How long steps may take to end before the input restarts without them. */
 const QUIET_MS = 30_000;
-/** How long the chief may take, after a stop, to determine the outcome of the last steps. */
+/** How long the outcome of the last steps may take to be known after a stop. */
 const STOP_MS = 30_000;
 
 export class LeasedInput implements AsyncDisposable {
@@ -75,12 +75,7 @@ export class LeasedInput implements AsyncDisposable {
   /** The op that takes a batch from the iterator. */
   readonly #next: string;
 
-  private constructor(
-    options: LeasedInputOptions,
-    keeper: LedgerKeeper | undefined,
-    over: AbortController,
-    signal: AbortSignal,
-  ) {
+  private constructor(options: LeasedInputOptions, keeper: LedgerKeeper | undefined, over: AbortController) {
     const { shards, runner, log } = options;
     const { server } = runner;
     this.shards = shards;
@@ -90,7 +85,7 @@ export class LeasedInput implements AsyncDisposable {
     this.#over = over;
     const observer = server?.metrics.leases;
     const onBegun = () => this.#settleSteps();
-    connectInput(shards.input, { server, keeper, observer, onBegun, signal, log });
+    connectInput(shards.input, { server, keeper, observer, onBegun, signal: over.signal, log });
     this.#unwatch = watchPs(server, shards.input);
   }
 
@@ -98,20 +93,19 @@ export class LeasedInput implements AsyncDisposable {
     const { shards, runner, isChief, slots, log } = options;
     const { server } = runner;
     const over = new AbortController();
-    const signal = AbortSignal.any([options.signal, over.signal]);
-    // Every request adds a listener.
-    setMaxListeners(0, over.signal, signal);
     if (!isChief) log('input: the chief leases the records to this task in ranges');
-    // After a stop the chief still determines what the last steps consumed: the last checkpoint needs it.
+    // After a stop the last steps still report what they consumed: the last checkpoint needs it.
     options.signal.addEventListener(
       'abort',
       () => void setTimeout(() => over.abort('training was stopped'), STOP_MS).unref(),
       { once: true },
     );
+    // Every request adds a listener.
+    setMaxListeners(0, over.signal);
     const keeper = isChief
-      ? await LedgerKeeper.open({ shards, server, slots, signal: over.signal, log }, signal)
+      ? await LedgerKeeper.open({ shards, server, slots, stop: options.signal, signal: over.signal, log })
       : undefined;
-    return new LeasedInput(options, keeper, over, signal);
+    return new LeasedInput(options, keeper, over);
   }
 
   #settleSteps(): void {

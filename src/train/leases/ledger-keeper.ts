@@ -34,7 +34,9 @@ export interface LedgerKeeperOptions {
   readonly shards: ShardParts;
   readonly server: ClusterServer | undefined;
   readonly slots: number;
-  /** Ends all waits. A chief that stops needs its ledger for the last checkpoint: aborted after that. */
+  /** Training was stopped: ends the scan of the files. */
+  readonly stop: AbortSignal;
+  /** Training is over: ends everything. */
   readonly signal: AbortSignal;
   readonly log: (line: string) => void;
 }
@@ -72,11 +74,10 @@ export class LedgerKeeper implements AsyncDisposable {
     if (server) this.#serve(server);
   }
 
-  /** @param starting cancels the start. */
-  static async open(options: LedgerKeeperOptions, starting: AbortSignal): Promise<LedgerKeeper> {
-    const { shards, server, log } = options;
+  static async open(options: LedgerKeeperOptions): Promise<LedgerKeeper> {
+    const { shards, server, stop, log } = options;
     const workers = server ? trainingTasks(server).length : 1;
-    const { plan, notes } = await shards.files.plan({ workers, signal: starting });
+    const { plan, notes } = await shards.files.plan({ workers, signal: stop });
     log(`input: ${[described(plan), ...notes, ...(shards.hint ? [shards.hint] : [])].join('; ')}`);
     if (plan.shards.length < workers)
       log(
