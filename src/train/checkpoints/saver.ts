@@ -218,6 +218,7 @@ export class Saver implements SaverLike {
     const { signal, missing } = options;
     const survey = await this.#surveyAll(session, directory, options);
     const found = await checkpointInDirectory(survey, { directory, job, log });
+    session.recoveryReport?.found();
     const last = ownersOf(session, missing);
     const request = { variables, strict, signal, last, readsInput: this.#readsInput(session) };
     const parts = { checkpoints, store: this.#storeOf(session, directory), namespace, request };
@@ -226,11 +227,13 @@ export class Saver implements SaverLike {
       : checkpoints.restoreNewest(request, survey));
     if (!report) return undefined;
     session.recoveryReport?.restored(report);
-    await checkpoints
+    const shown = checkpoints
       .updateView()
       .catch((error: unknown) =>
         log?.(`the checkpoint files in ${directory} could not be updated: ${describeError(error)}`, 'warn'),
       );
+    // The workers of a cluster wait for the restore, and need no file of this directory.
+    if (!session.server) await shown;
     return report;
   }
 

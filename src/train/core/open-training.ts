@@ -120,6 +120,7 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
     new RecoveryReport({
       task: server.task,
       onLostSteps: (steps) => server.metrics.repeatedSteps.add(steps),
+      onPhases: (phases) => server.metrics.recovered(phases),
     });
   const opened = await openRunner(options, recoveryGuard, inputRelease);
   const plain: TrainingRunner = recoveryReport ? { ...opened.runner, recoveryReport } : opened.runner;
@@ -149,12 +150,7 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
     isAlone: !server,
     gate,
     onStepTime: metrics && ((ms) => metrics.steps.observe(ms / 1000)),
-    onRecovered:
-      recoveryReport &&
-      ((ms) => {
-        metrics?.recovered(ms);
-        return recoveryReport.end(ms);
-      }),
+    onRecovered: recoveryReport && ((ms) => recoveryReport.end(ms)),
     ...values,
     ...(leased?.values({ restore, initialize }) ?? { restore, initialize }),
     warmStart: () => applyWarmStarts(runner, { signal, log }),

@@ -54,6 +54,9 @@ export interface ReadinessOptions {
 /** A shorter wait is not logged: tasks that start together wait for each other. */
 const QUIET_MS = 3000;
 const RETRY = { baseMs: 50, maxMs: 1000 };
+/** In a recovery the chief mostly needs less than a second once the tasks are back: the first polls are frequent. */
+const POLL = { baseMs: 20, maxMs: 100 };
+const MAX_POLLS = 50;
 /**
  * Abandoned native calls that have not returned: with more of them for `ABANDONED_MS`, the process fails. Calls
  * abandoned with a lost session return when that session is closed.
@@ -93,6 +96,7 @@ export class Readiness {
     const begun = performance.now();
     let logged = { what: '', at: 0 };
     let stuckSince: number | undefined;
+    let polls = 0;
     for (let attempt = 0; ; attempt++) {
       const isStuck = nativeCallQueue().abandoned > MAX_ABANDONED;
       stuckSince = isStuck ? (stuckSince ?? performance.now()) : undefined;
@@ -115,7 +119,8 @@ export class Readiness {
         logged = { what, at: elapsed };
       }
       if (elapsed > limitMs) throw notComplete(limitMs, waitsFor, cause);
-      await sleep(backoffMs(attempt, RETRY), signal);
+      const isShort = again && waitsFor !== undefined && polls < MAX_POLLS;
+      await sleep(isShort ? backoffMs(polls++, POLL) : backoffMs(attempt, RETRY), signal);
     }
   }
 

@@ -14,7 +14,7 @@ export class TrainingMetrics {
   readonly shardBytes: Counter;
   readonly leases: LeaseObserver;
   readonly #recoveries: Counter;
-  readonly #recoverySecs: Counter;
+  readonly #recoverySecs = new Map<string, number>();
   readonly #saveSecs: Histogram;
   readonly #savedBytes: Counter;
 
@@ -33,9 +33,10 @@ export class TrainingMetrics {
       'shoal_recoveries_total',
       'How often training of this task continued after the loss of a task.',
     );
-    this.#recoverySecs = metrics.counter(
+    metrics.readCounter(
       'shoal_recovery_seconds_total',
-      'The time that training of this task spent in recoveries.',
+      'The time that training of this task spent in recoveries: waiting for tasks, finding the checkpoint, restoring it, resuming.',
+      () => [...this.#recoverySecs].map(([phase, value]) => ({ labels: { phase }, value })),
     );
     this.repeatedSteps = metrics.counter(
       'shoal_repeated_steps_total',
@@ -77,10 +78,11 @@ export class TrainingMetrics {
     };
   }
 
-  /** Training continues after a recovery of this duration. */
-  recovered(ms: number): void {
+  /** Training continues after a recovery with phases of these durations in milliseconds. */
+  recovered(phases: Readonly<Record<string, number>>): void {
     this.#recoveries.add();
-    this.#recoverySecs.add(ms / 1000);
+    for (const [phase, ms] of Object.entries(phases))
+      this.#recoverySecs.set(phase, (this.#recoverySecs.get(phase) ?? 0) + ms / 1000);
   }
 
   /** A checkpoint was committed. */
