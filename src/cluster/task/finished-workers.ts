@@ -16,14 +16,23 @@ const Report = v.object({ finished: v.boolean() });
 export class FinishedWorkers {
   readonly #task: ClusterTask;
   readonly #finished = new Set<string>();
+  readonly #listeners = new Set<(task: TaskId) => void>();
 
   constructor(task: ClusterTask) {
     this.#task = task;
     task.onRequest(REQUEST, (payload, { from }) => {
-      if (checked(Report, payload, 'request').finished) this.#finished.add(keyOf(from));
-      else this.#finished.delete(keyOf(from));
+      if (checked(Report, payload, 'request').finished) {
+        this.#finished.add(keyOf(from));
+        for (const listener of this.#listeners) listener(from.task);
+      } else this.#finished.delete(keyOf(from));
       return null;
     });
+  }
+
+  /** Calls `listener` with each worker that reports the end of its training; returns the function that ends this. */
+  onFinished(listener: (task: TaskId) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
   }
 
   /** Whether this process has reported that it runs no more steps. */

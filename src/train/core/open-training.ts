@@ -13,6 +13,7 @@ import { isVoidStep } from '../../input/leases/step-marks.js';
 import { ConfigProtoSchema } from '../../proto/generated/config_pb.js';
 import type { Fetches } from '../../session/fetches.js';
 import { type RunOptions, Session } from '../../session/session.js';
+import { waitForLastSteps } from '../checkpoints/retrying-saver.js';
 import { applyWarmStarts } from '../checkpoints/warm-start.js';
 import type { SessionRunHook } from '../hooks/session-run-hook.js';
 import { Feeders } from '../leases/feeders.js';
@@ -100,6 +101,8 @@ export interface OpenedTraining extends TrainingPlace, AsyncDisposable {
   readonly betweenSteps: TrainingRunner;
   readonly recoveryGuard: RecoveryGuard;
   readonly leased: LeasedInput | undefined;
+  /** The chief of synchronous training makes the steps of the others possible: waits for their last ones. */
+  outlast(): Promise<void>;
   /**
    * Reports that this task makes no more steps. With `stay` it waits for the work of other tasks (see LastSteps). From
    * then on the process runs only as long as it has other work.
@@ -185,6 +188,9 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
     leased,
     background: { ...runner, run: persistent(runner, session) },
     betweenSteps: server || !gate ? runner : betweenSteps(runner, gate),
+    async outlast() {
+      if (server?.checkpoints.lastSteps.leads) await waitForLastSteps(runner, { log });
+    },
     async finish({ stay, signal: stop }) {
       try {
         await server?.checkpoints.lastSteps.finish({ stay, signal: stop, log });

@@ -11,6 +11,7 @@ import { nativeCallQueue } from '../../session/native-call-queue.js';
 import type { Runner } from '../../session/runner.js';
 import type { Log } from '../../text/log.js';
 import { GraphKeys } from '../../variables/collections.js';
+import { getGlobalStep } from '../../variables/global-step.js';
 import { reportUninitializedVariables } from '../../variables/initialize.js';
 import type { Variable } from '../../variables/variable.js';
 import { globalVariables, localVariables } from '../../variables/variable-scope.js';
@@ -71,6 +72,8 @@ interface Progress {
   readonly again: boolean;
   initializations: number;
   hasLocalInit: boolean;
+  /** Whether the variables are known to be of one step. */
+  isWhole: boolean;
 }
 
 export class Readiness {
@@ -92,7 +95,7 @@ export class Readiness {
   async reach(again: boolean): Promise<void> {
     const { recoveryMs = 300_000, startMs = recoveryMs, signal, log, progressMs = 10_000 } = this.#options;
     const limitMs = again ? recoveryMs : startMs;
-    const progress: Progress = { again, initializations: 0, hasLocalInit: false };
+    const progress: Progress = { again, initializations: 0, hasLocalInit: false, isWhole: false };
     const begun = performance.now();
     let logged = { what: '', at: 0 };
     let stuckSince: number | undefined;
@@ -143,6 +146,11 @@ export class Readiness {
       if (!isChief) return `waiting for the chief to initialize or restore ${namesOf(global)}`;
       return (await this.#restoreOrInitialize(global, progress)) ?? this.#advance(progress);
     }
+    if (isChief && !progress.isWhole && (await this.#isTorn())) {
+      this.#options.log?.('the last step was applied on some ps only: going back to the last checkpoint');
+      const all = this.#variables.filter((variable) => !this.#local.has(variable));
+      return (await this.#restoreOrInitialize(all, progress)) ?? this.#advance(progress);
+    }
     const early = await this.#notReady(readyForLocalInitOp);
     if (early) return early;
     if (localInit && !progress.hasLocalInit) await localInit(progress.again);
@@ -162,6 +170,7 @@ export class Readiness {
     await this.#reset();
     if (await restore?.(missing, again)) {
       const left = (await this.#missing()).filter((variable) => !this.#local.has(variable));
+      progress.isWhole = left.length === 0;
       // Initial values beside restored ones would be an inconsistent state: wait, and restore again.
       return left.length > 0 ? `restored, but ${namesOf(left)} have no value; restoring again` : undefined;
     }
@@ -173,6 +182,7 @@ export class Readiness {
       );
     }
     if (again) log?.(`lost ${namesOf(missing)} and there is no checkpoint; restarting from initial values`);
+    progress.isWhole = true;
     if (initialize) {
       await initialize(missing, again);
       await warmStart?.();
@@ -183,6 +193,24 @@ export class Readiness {
     const left = missing.filter((variable) => !started?.has(variable));
     if (left.length > 0) await this.#runInitializers(left);
     return undefined;
+  }
+
+  /**
+   * Whether a step of deterministic training was applied on some devices and not on others. Counters that are not set
+   * belong to training that was not deterministic.
+   */
+  async #isTorn(): Promise<boolean> {
+    const { graph, runner } = this.#options;
+    const counters = graph.getCollection<Output<'int64'>>(GraphKeys.stepCounters);
+    const globalStep = getGlobalStep(graph);
+    if (counters.length === 0 || !globalStep) return false;
+    const known = graph.getCollection<Output<'bool'>>(GraphKeys.stepCountersSet);
+    const areSet = (await runner.run(known, this.#within(30_000))).map((is) => is.item() as boolean);
+    if (!areSet.includes(true)) return false;
+    if (areSet.includes(false)) return true;
+    const steps = await runner.run([globalStep.toOutput(), ...counters], this.#within(30_000));
+    const [now, ...each] = steps.map((step) => step.number());
+    return each.some((step) => step !== now);
   }
 
   /** Clears what lost steps left behind before any task can make new steps. */
