@@ -5,7 +5,8 @@ const MEANINGS: Readonly<Record<keyof typeof EXIT, string>> = {
   done: 'done',
   error: 'error',
   usage: 'wrong usage or configuration: it would fail again',
-  retry: 'start it again: its port was in use, all workers were lost, or native calls hang',
+  retry:
+    'start it again: its port was in use, all workers were lost, no other task was there, or native calls hang',
   superseded: 'replaced by a newer process of the same task: do not start it again',
   interrupted: 'interrupted by a signal; the last step is saved if the job saves checkpoints',
 };
