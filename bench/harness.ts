@@ -30,6 +30,12 @@ export interface Row {
   readonly baselineName?: string;
 }
 
+/** Further values, below the rows of a benchmark. */
+export interface Table {
+  readonly head: readonly string[];
+  readonly lines: readonly (readonly string[])[];
+}
+
 export type Better = 'higher' | 'lower';
 
 export interface Benchmark {
@@ -40,11 +46,12 @@ export interface Benchmark {
     readonly directory: string;
     readonly bytes: number;
   };
-  /** `flags` are the command line's `--name=value`. */
+  /** `flags` are the command line's `--name=value`. `show` adds a table below the rows. */
   run(
     report: (row: Row) => void,
     log: (line: string) => void,
     flags: ReadonlyMap<string, string>,
+    show: (table: Table) => void,
   ): Promise<void>;
 }
 
@@ -54,6 +61,12 @@ export const median = (values: readonly number[]): number => {
   return sorted.length % 2
     ? (sorted[middle] as number)
     : ((sorted[middle - 1] as number) + (sorted[middle] as number)) / 2;
+};
+
+/** The smallest value that is at least as large as this part of all values. */
+export const percentile = (values: readonly number[], part: number): number => {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.max(0, Math.ceil(part * sorted.length) - 1)] as number;
 };
 
 /** Makes a row of alternating measurements: `shoal[i]` and `baseline[i]` are of the same round. */

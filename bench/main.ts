@@ -9,7 +9,7 @@ import { checkSpace } from '../scripts/setup/disk-space.mjs';
 import { describeError } from '../src/errors/errors.js';
 import { asShoalError, locateTensorFlow } from '../src/native/locate.js';
 import { ONEDNN_VARIABLE, oneDnnSetting } from '../src/native/onednn.js';
-import { type Benchmark, oraclePython, ROOT, type Row } from './harness.js';
+import { type Benchmark, oraclePython, ROOT, type Row, type Table } from './harness.js';
 import { circumstancesNow, type Section, show, updatedPage } from './page.js';
 
 const args = process.argv.slice(2);
@@ -57,7 +57,8 @@ const measured: Section[] = [];
 for (const benchmark of benchmarks) {
   const circumstances = circumstancesNow(locateTensorFlow().version ?? 'of an unknown version');
   const rows: Row[] = [];
-  measured.push({ name: benchmark.name, about: benchmark.about, results: { rows, circumstances } });
+  const tables: Table[] = [];
+  measured.push({ name: benchmark.name, about: benchmark.about, results: { rows, tables, circumstances } });
   if (!json) console.log(`${benchmark.name}: ${benchmark.about}`);
   await benchmark.run(
     (row: Row) => {
@@ -82,6 +83,11 @@ for (const benchmark of benchmarks) {
       if (!json) console.log(`  ${line}`);
     },
     flags,
+    (table) => {
+      tables.push(table);
+      if (json) console.log(JSON.stringify(table));
+      else for (const cells of [table.head, ...table.lines]) console.log(`  ${cells.join(' · ')}`);
+    },
   );
 }
 if (args.includes('--write')) await writePage(measured);

@@ -3,7 +3,7 @@
  * NAME --write` replaces the section of that benchmark and leaves the others.
  */
 import { cpus, loadavg, release, totalmem } from 'node:os';
-import type { Row } from './harness.js';
+import type { Row, Table } from './harness.js';
 
 /** Where and when a benchmark was run. */
 export interface Circumstances {
@@ -22,7 +22,12 @@ export interface Section {
   readonly name: string;
   readonly about: string;
   /** Default: the benchmark has no results yet. */
-  readonly results?: { readonly rows: readonly Row[]; readonly circumstances: Circumstances };
+  readonly results?: {
+    readonly rows: readonly Row[];
+    /** Default: none. */
+    readonly tables?: readonly Table[];
+    readonly circumstances: Circumstances;
+  };
 }
 
 export function circumstancesNow(tensorflow: string): Circumstances {
@@ -68,7 +73,9 @@ function sectionIn(page: string, name: string): string | undefined {
 
 function sectionText({ name, about, results }: Section): string {
   const content = results
-    ? `${described(results.circumstances)}\n\n${table(results.rows)}`
+    ? [described(results.circumstances), table(results.rows), ...(results.tables ?? []).map(plainTable)].join(
+        '\n\n',
+      )
     : `No results yet: \`npm run bench -- ${name} --write\`.`;
   return `${startOf(name)}## ${name}\n\n${capitalized(about)}.\n\n${content}\n${END}`;
 }
@@ -102,6 +109,11 @@ function table(rows: readonly Row[]): string {
   );
   return ['| | Shoal | Python | ratio | spread | goal |', '|---|---|---|---|---|---|', ...lines].join('\n');
 }
+
+const lineOf = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`;
+
+const plainTable = ({ head, lines }: Table): string =>
+  [lineOf(head), `|${head.map(() => '---|').join('')}`, ...lines.map(lineOf)].join('\n');
 
 /** A measured value with three significant digits. */
 export const show = (value: number): string =>

@@ -38,6 +38,7 @@ export {
   type Replica,
   type ServingParts,
   type SummariesOptions,
+  type SyncOptions,
   type TrainOptions,
 } from './job/define-job.js';
 export type { JobResult, LoopResult } from './job/job-result.js';

@@ -1,6 +1,7 @@
 /** Scenario 003: runs its cases on one cluster after another, and checks each. */
 import { sleep } from '../../src/async/deadline.js';
 import { describeError } from '../../src/errors/errors.js';
+import { EXIT } from '../../src/errors/exit-codes.js';
 import { ClusterWatch, GIVE_UP_MS, RECOVERY_MS, secs } from '../cluster/cluster-watch.js';
 import { FailoverCluster, type LaunchOptions } from '../cluster/failover-cluster.js';
 import { LEASED, LINE } from '../cluster/failover-jobs.js';
@@ -17,6 +18,8 @@ const SPARE = 2;
 const LEARNT_AT = 300;
 /** The steps of a cluster whose end is tested. */
 const LAST_STEPS = { async: 2000, sync: 300 } as const;
+/** What a task logs that has waited for the others in vain. */
+const ALONE = 'no other task is there';
 const RESULT = /· W = \[([-\d.e]+)\] · b = \[([-\d.e]+)\]/;
 
 export type Mode = keyof typeof LAST_STEPS;
@@ -138,7 +141,7 @@ class FailoverRun {
     return this.#relaunch(failure, before, new Set(TASKS));
   }
 
-  /** A victim is killed during the last save; all tasks end with 0. */
+  /** A victim is killed during the last save; all tasks end. */
   async #atTheEnd({ victims, moved, hold }: FailoverCase): Promise<string> {
     const cluster = this.#cluster;
     await cluster.killAll();
@@ -153,16 +156,15 @@ class FailoverRun {
       if (moved) await cluster.move(name);
       await cluster.start(name);
     }
-    const others = TASKS.filter((name) => !victims.includes(name));
-    await Promise.all(others.map((name) => this.#exits(name)));
-    const late = victims.filter((name) => this.#hasNoCluster(name));
-    await cluster.kill(late);
-    await Promise.all(victims.filter((name) => !late.includes(name)).map((name) => this.#exits(name)));
+    await Promise.all(
+      TASKS.map((name) => this.#exits(name, { mayBeAlone: moved && victims.includes(name) })),
+    );
+    const late = victims.filter((name) => this.#watch.linesOf(name).includes(ALONE));
     const newest = cluster.savedStep ?? 0;
     if (newest < lastStep)
       this.#problems.push(`the last checkpoint is of step ${newest}, not of ${lastStep}`);
-    const note = late.length > 0 ? `; ${late} was launched after the end` : '';
-    return `the tasks exited with 0 ${secs(Date.now() - at)} after the fault, step ${newest}${note}`;
+    const note = late.length > 0 ? `; ${late} was launched on an empty disk after the end` : '';
+    return `the tasks exited ${secs(Date.now() - at)} after the fault, step ${newest}${note}`;
   }
 
   /** Other saves pass the fault point too: the last one is made when worker 1 has finished. */
@@ -234,20 +236,18 @@ class FailoverRun {
     );
   }
 
-  /**
-   * A worker that had finished when it was killed is not waited for: the cluster may have ended when it is launched
-   * again. It cannot know that, and would wait for the ps.
-   */
-  #hasNoCluster(name: TaskName): boolean {
-    return (
-      name === 'worker 1' && !this.#cluster.task(name).lines.some(({ text }) => /^step |^done/.test(text))
-    );
-  }
-
-  /** Waits until a task has exited with 0. */
-  async #exits(name: TaskName): Promise<void> {
-    const problem = await this.#watch.exits(name);
-    if (problem !== undefined) this.#problems.push(problem);
+  /** Waits until a task has exited with 0, or with 75 if it was launched on an empty disk and found no other task. */
+  async #exits(name: TaskName, { mayBeAlone }: { readonly mayBeAlone: boolean }): Promise<void> {
+    const problem = await this.#watch.exits(name, mayBeAlone ? [EXIT.done, EXIT.retry] : [EXIT.done]);
+    if (problem !== undefined) {
+      this.#problems.push(problem);
+      return;
+    }
+    const { code } = await this.#cluster.task(name).process.exited;
+    if ((code === EXIT.retry) !== this.#watch.linesOf(name).includes(ALONE))
+      this.#problems.push(
+        `${name} ended with ${code}, its lines say otherwise: ${this.#watch.linesOf(name)}`,
+      );
   }
 
   #othersContinued(dead: ReadonlySet<TaskName>): void {

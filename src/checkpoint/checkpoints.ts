@@ -207,7 +207,7 @@ export class Checkpoints {
 
   /** Updates the job's directory to match the store. */
   async updateView(manifests?: readonly Manifest[]): Promise<void> {
-    await this.#view?.update(manifests ?? (await this.list()));
+    await this.#view?.update(manifests ?? (() => this.list()));
   }
 
   async restore(manifest: Manifest, request: RestoreRequest): Promise<RestoreReport> {

@@ -8,6 +8,7 @@
  */
 import { link, lstat, readdir, readFile, rm } from 'node:fs/promises';
 import { isAbsolute, join } from 'node:path';
+import { serialQueue } from '../async/serial-queue.js';
 import { crc32c } from '../bytes/crc32c.js';
 import { hintLineOf, isShoalError, messageOf } from '../errors/errors.js';
 import { makeDirectory } from '../files/directories.js';
@@ -64,13 +65,20 @@ export class CheckpointView {
   /** Attempts already reported as not shown. */
   readonly #reported = new Set<string>();
   #isSwept = false;
+  readonly #inTurn = serialQueue();
 
   constructor(options: ViewOptions) {
     this.#options = options;
   }
 
-  /** Makes the directory show exactly these checkpoints of Shoal, newest first. */
-  async update(manifests: readonly Manifest[]): Promise<void> {
+  /** Makes the directory show exactly these checkpoints of Shoal, newest first. A function lists them when it is due. */
+  update(manifests: readonly Manifest[] | (() => Promise<readonly Manifest[]>)): Promise<void> {
+    return this.#inTurn(async () =>
+      this.#update(typeof manifests === 'function' ? await manifests() : manifests),
+    );
+  }
+
+  async #update(manifests: readonly Manifest[]): Promise<void> {
     const { directory, job } = this.#options;
     await makeDirectory(directory);
     if (!this.#isSwept) await sweepTemporaries(directory);

@@ -6,7 +6,7 @@ const MEANINGS: Readonly<Record<keyof typeof EXIT, string>> = {
   error: 'error',
   usage: 'wrong usage or configuration: it would fail again',
   retry:
-    'start it again: preempted (SIGTERM), its port was in use, all workers were lost, or native calls hang',
+    'start it again: preempted (SIGTERM), its port was in use, all workers were lost, no other task was there, or native calls hang',
   superseded: 'replaced by a newer process of the same task: do not start it again',
   interrupted: 'interrupted (SIGINT); the last step is saved if the job saves checkpoints',
 };

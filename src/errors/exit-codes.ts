@@ -5,7 +5,7 @@ export const EXIT = {
   done: 0,
   error: 1,
   usage: 2,
-  /** A restart continues: the task was preempted, its port was in use, native calls hang, or the cluster was lost. */
+  /** A restart continues: the task was preempted, its port was in use, native calls hang, or the cluster was lost or absent. */
   retry: 75,
   /** A newer process replaced this task; do not restart it, or it would replace the newer one. */
   superseded: 76,

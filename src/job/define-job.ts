@@ -134,6 +134,17 @@ export interface JobEarlyStopping extends Omit<EarlyStoppingOptions, 'metric' | 
   readonly output?: string;
 }
 
+export interface SyncOptions {
+  /** The number of gradients per step; default: one of each worker. */
+  readonly replicasToAggregate?: number;
+  /**
+   * Whether a run that loses tasks ends with the same bits as one that does not: each step has exactly one gradient of each
+   * worker, and adds them in the order of the workers. A step then waits for a worker that is absent. The input must
+   * depend on the worker and the global step only. Default: false.
+   */
+  readonly deterministic?: boolean;
+}
+
 export interface TrainOptions {
   /** Training ends at this global step, or at the end of the input. */
   readonly lastStep: number;
@@ -143,7 +154,7 @@ export interface TrainOptions {
    * Synchronous training: every step applies the mean of one gradient of each worker, or of the fastest
    * `replicasToAggregate`. Default: false.
    */
-  readonly sync?: boolean | { readonly replicasToAggregate: number };
+  readonly sync?: boolean | SyncOptions;
   /**
    * How several workers read a dataset of record files. `shards`: they lease its parts, so that every record is used
    * once; an error if it cannot be leased. `whole`: each worker reads all records. Default: `shards` in asynchronous

@@ -13,6 +13,7 @@ import { EXIT } from '../errors/exit-codes.js';
 import { configured, Server } from '../train/task/server.js';
 import type { JobDefinition } from './define-job.js';
 import { describeOutputs } from './describe-outputs.js';
+import { EndedJobWatch, isAlone } from './ended-job.js';
 import { evaluateJob } from './evaluation.js';
 import type { JobResult } from './job-result.js';
 import { isPreempted, stoppedCode } from './preemption.js';
@@ -89,12 +90,31 @@ async function train(
   const device = replicaDeviceSetter({ psTasks: server.psTasks.length, workerDevice });
   const parts = buildTrainingGraph(job, { device, workerDevice, ...replicaOf(config, job) });
   let result: JobResult;
+  let hasStarted = false;
+  using ended = await EndedJobWatch.begin(job, { task: server.task, dir, log });
   try {
-    result = await trainJob(job, parts, { server, dir, signal, log, onStep });
+    result = await trainJob(job, parts, {
+      server,
+      dir,
+      signal: AbortSignal.any([signal, ended.signal]),
+      log,
+      onStep: (step) => {
+        if (!hasStarted) ended[Symbol.dispose]();
+        hasStarted = true;
+        onStep(step);
+      },
+    });
   } catch (error) {
+    if (!hasStarted && ended.signal.aborted) return EXIT.done;
+    const isAbsent = !hasStarted && isShoalError(error, 'SHOAL_TIMEOUT') && isAlone(server.task);
     // Its successor finds what the others and the newest checkpoint have.
-    if (!(error instanceof StartAborted || (isPreempted(signal) && isShoalError(error)))) throw error;
+    const isStopped = error instanceof StartAborted || (isPreempted(signal) && isShoalError(error));
+    if (!isStopped && !isAbsent) throw error;
     log(describeError(error));
+    if (isAbsent) {
+      log('no other task is there: the job has ended, or its other tasks have not started');
+      return EXIT.retry;
+    }
     await announceReturn(server, signal);
     return EXIT.interrupted;
   }

@@ -182,7 +182,8 @@ async function trainOnce(
     // The successor of a preempted chief restores the ledger: steps that others make meanwhile would be lost.
     const isLeavingLedger = made.interrupted && isPreempted(signal) && training.leased !== undefined;
     if (!isLeavingLedger) training.leased?.finish();
-    if (checkpoints || exports) {
+    // The chief of synchronous training makes the steps of the others possible.
+    if (checkpoints || exports || (sync && isChief)) {
       // A save or export that is still running would wait for steps to pause, and none run any more.
       await stopSchedules();
       await waitForLastSteps(training.runner, { waitForOthers: !made.interrupted, log });
@@ -206,9 +207,11 @@ async function trainOnce(
     await endHooks(training, hooks, coordinator, log);
     result = { ...made, interrupted, outputs, exported };
   } catch (error) {
-    // Workers that wait for a token would wait forever if this chief fails.
-    if (!(error instanceof StartAborted || error instanceof LastStepsLost))
-      await endHooks(training, syncHooks, coordinator, log);
+    if (!(error instanceof StartAborted || error instanceof LastStepsLost)) {
+      for (const hook of syncHooks)
+        await hook.release(training.runner).catch((failure: unknown) => log(describeError(failure)));
+      await endHooks(training, [], coordinator, log);
+    }
     // The error of a background task is the cause of the failed run.
     coordinator.raiseRequestedException();
     throw error;

@@ -1,6 +1,7 @@
 /** The training loop of a worker: runs steps until the last one, `inflight` at a time, and logs progress. */
 import { isShoalError } from '../errors/errors.js';
 import { explainDataLoss } from '../input/files/corrupt-records.js';
+import { isEndOfTokens } from '../optimizers/sync-tokens.js';
 import type { Fetches, FetchResult } from '../session/fetches.js';
 import type { RecoverableSession } from '../train/recovery/recoverable-session.js';
 import type { TrainOptions } from './define-job.js';
@@ -40,6 +41,8 @@ export async function trainLoop(
       return await options.step([stepAfter, loss]);
     } catch (error) {
       if (!isShoalError(error, 'SHOAL_TF_OUT_OF_RANGE')) throw await explainDataLoss(error, parts);
+      if (!isOver)
+        log(`${isEndOfTokens(error) ? 'the chief has ended training' : 'the input ended'} at step ${step}`);
       return undefined;
     }
   };
@@ -47,7 +50,6 @@ export async function trainLoop(
     while (step < lastStep && !signal.aborted && !isOver && !options.isStopRequested()) {
       const made = await attempt();
       if (!made) {
-        if (!isOver) log(`the input ended at step ${step}`);
         isOver = true;
         return;
       }

@@ -160,10 +160,11 @@ function syncOptimizer(
   { index, count, workerDevice }: Placement,
 ): SyncReplicasOptimizer | undefined {
   if (!train.sync || count === 1) return undefined;
-  const replicasToAggregate = train.sync === true ? count : train.sync.replicasToAggregate;
+  const { replicasToAggregate = count, deterministic } = train.sync === true ? {} : train.sync;
   return new SyncReplicasOptimizer(optimizer, {
     replicasToAggregate,
     totalNumReplicas: count,
+    deterministic,
     ...(workerDevice ? { workerDevice } : { workerIndex: index }),
   });
 }

@@ -10,14 +10,11 @@
  * who holds tokens: it drops the gradients and fills the queues up for a complete step (`restartOp`).
  */
 import { invalid } from '../errors/errors.js';
-import { IndexedSlices } from '../gradients/index.js';
 import { formatDevice, parseDevice } from '../graph/device.js';
 import { currentGraph } from '../graph/graph.js';
 import type { Operation, Output } from '../graph/operation.js';
-import { gather } from '../ops/arrays.js';
-import { fill, group, noOp, zeros } from '../ops/creation.js';
+import { fill, group, noOp } from '../ops/creation.js';
 import * as raw from '../ops/generated/index.js';
-import { cast } from '../ops/math.js';
 import { Tensor } from '../tensor/tensor.js';
 import { GraphKeys } from '../variables/collections.js';
 import { Variable } from '../variables/variable.js';
@@ -27,6 +24,8 @@ import type {
   GradientAndVariable,
   Optimizer,
 } from './optimizer.js';
+import { noStep, orderedShare, StepCounters } from './ordered-shares.js';
+import { first, type Share, share } from './sync-shares.js';
 import { SyncTokens, tokenCounts } from './sync-tokens.js';
 
 export interface SyncReplicasOptions {
@@ -38,6 +37,12 @@ export interface SyncReplicasOptions {
   readonly workerDevice?: string;
   /** The index of this worker, if its device does not show it. Default: the task of its device. */
   readonly workerIndex?: number;
+  /**
+   * Whether the same steps always give the same bits: each step has exactly one gradient of each worker, and adds them in
+   * the order of the workers. Steps wait for a worker that is absent, and training ends with the first input that ends.
+   * A chief that died between the updates of two ps goes back to the last checkpoint. Default: false.
+   */
+  readonly deterministic?: boolean;
 }
 
 /** A variable on the queue's device, not checkpointed: initialized once steps may have run. */
@@ -51,6 +56,8 @@ interface ChiefOps {
   readonly handOut: Operation;
   readonly initTokens: Operation;
   readonly release: Operation;
+  readonly close: Operation;
+  readonly wasClosed: Output<'bool'>;
   readonly wasStarted: Output<'bool'>;
   readonly markStarted: Operation;
   readonly restart: Operation;
@@ -64,6 +71,8 @@ export class SyncReplicasOptimizer {
   readonly #replicas: number;
   readonly #workerDevice: string | undefined;
   readonly #workerIndex: number | undefined;
+  /** Whether each step has exactly one gradient of each worker, in the order of the workers. */
+  readonly isDeterministic: boolean;
   #ops: ChiefOps | undefined;
 
   constructor(inner: Optimizer, options: SyncReplicasOptions) {
@@ -77,6 +86,11 @@ export class SyncReplicasOptimizer {
     this.#replicas = totalNumReplicas;
     this.#workerDevice = options.workerDevice;
     this.#workerIndex = options.workerIndex;
+    this.isDeterministic = options.deterministic ?? false;
+    if (this.isDeterministic && replicasToAggregate !== totalNumReplicas)
+      throw invalid(
+        `Deterministic training needs one gradient of each of the ${totalNumReplicas} workers; replicasToAggregate is ${replicasToAggregate}`,
+      );
   }
 
   get #made(): ChiefOps {
@@ -127,9 +141,19 @@ export class SyncReplicasOptimizer {
     return this.#made.initTokens;
   }
 
-  /** The chief runs this after the last step: it releases all workers that wait for a token. */
+  /** Gives each worker a token that is not for a step: it releases all workers that wait for one. */
   get releaseOp(): Operation {
     return this.#made.release;
+  }
+
+  /** The chief runs this after the last step: workers without a token get OUT_OF_RANGE instead of waiting for one. */
+  get closeOp(): Operation {
+    return this.#made.close;
+  }
+
+  /** Whether `closeOp` has run since the global step's ps started. */
+  get wasClosed(): Output<'bool'> {
+    return this.#made.wasClosed;
   }
 
   /** Whether this chief or a predecessor ran `markStartedOp` since the global step's ps started. */
@@ -187,14 +211,26 @@ export class SyncReplicasOptimizer {
       const given = pairs.filter(
         (pair): pair is [NonNullable<(typeof pair)[0]>, Variable] => pair[0] !== null,
       );
+      const counters = this.isDeterministic
+        ? new StepCounters(
+            graph,
+            given.map(([, variable]) => variable),
+          )
+        : undefined;
+      const { workers } = tokens;
+      const own = this.#taskOn(device);
       const shares = given.map(([gradient, variable]) =>
-        graph.colocateWith(variable.handle, () => share(gradient, variable, localStep)),
+        graph.colocateWith(variable.handle, () =>
+          counters
+            ? orderedShare(gradient, variable, { localStep, counters, workers, own })
+            : share(gradient, variable, localStep),
+        ),
       );
       const trainOp = graph.controlDependencies(
         shares.map(({ give }) => give),
         () => localStep.assign(tokens.take(), { name: 'local_step_update' }),
       );
-      this.#ops = this.#chiefOps(shares, tokens, globalStep as Variable<'int64'>, localStep);
+      this.#ops = this.#chiefOps(shares, tokens, globalStep as Variable<'int64'>, { localStep, counters });
       graph.addToCollection(GraphKeys.resetOps, this.#ops.reset);
       return trainOp;
     });
@@ -224,16 +260,17 @@ export class SyncReplicasOptimizer {
     shares: readonly Share[],
     tokens: SyncTokens,
     globalStep: Variable<'int64'>,
-    localStep: Variable,
+    { localStep, counters }: { readonly localStep: Variable; readonly counters: StepCounters | undefined },
   ): ChiefOps {
     const { graph } = globalStep;
     const required = Tensor.of(this.#required, { dtype: 'int32' });
-    const averaged = shares.map(
+    const taken = shares.map(
       ({ variable, take }): GradientAndVariable => [
         graph.colocateWith(variable.handle, () => take(required)),
         variable,
       ],
     );
+    const averaged = counters ? counters.counted(taken) : taken;
     const update = this.#inner.applyGradients(averaged, { globalStep });
     const [left, sync] = graph.controlDependencies([update], () => {
       const step = graph.colocateWith(globalStep.handle, () => globalStep.read());
@@ -248,7 +285,8 @@ export class SyncReplicasOptimizer {
     const step = graph.colocateWith(globalStep.handle, () => globalStep.read());
     const clear = shares.map(({ variable, clear }) => graph.colocateWith(variable.handle, () => clear(step)));
     // A worker with a token may add to every accumulator.
-    const restart = graph.controlDependencies(clear, () => tokens.topUp());
+    const open = counters ? [graph.controlDependencies(clear, () => counters.set(step))] : clear;
+    const restart = graph.controlDependencies(open, () => tokens.topUp());
     const started = graph.colocateWith(globalStep.handle, () =>
       raw.varHandleOp({ dtype: 'int64', shape: [], sharedName: STARTED }),
     );
@@ -258,101 +296,19 @@ export class SyncReplicasOptimizer {
       left,
       topUp: tokens.topUp(),
       handOut: tokens.add(),
-      initTokens: tokens.addFirst(),
+      // Gradients that came before the counters were set are dropped: their workers compute them again.
+      initTokens: counters ? restart : tokens.addFirst(),
       release: tokens.addOne(),
+      close: tokens.close(),
+      wasClosed: tokens.isClosed(),
       wasStarted: graph.colocateWith(globalStep.handle, () => raw.varIsInitializedOp(started)),
       markStarted: graph.colocateWith(globalStep.handle, () => raw.assignVariableOp(started, Tensor.of(1n))),
       restart,
-      reset: group(
-        shares.map(({ variable, clear }) => graph.colocateWith(variable.handle, () => clear(first()))),
-      ),
+      reset: group([
+        ...shares.map(({ variable, clear }) => graph.colocateWith(variable.handle, () => clear(first()))),
+        ...(counters ? [counters.set(noStep())] : []),
+      ]),
       setLocalStep: localStep.assign(globalStep.read()),
     };
   }
-}
-
-/** The accumulator ops of one variable: the worker adds, the chief takes. */
-interface Share {
-  readonly variable: Variable;
-  readonly give: Operation;
-  readonly take: (required: Tensor) => Output | IndexedSlices;
-  readonly advance: (step: Output) => Operation;
-  /** Drops the accumulated gradients, and later ones of steps before this one. */
-  readonly clear: (step: Output | Tensor) => Operation;
-}
-
-/** The largest step: a gradient of it is never stale. */
-const latest = () => Tensor.of(2n ** 62n);
-const first = () => Tensor.of(0n);
-const one = () => Tensor.of(1, { dtype: 'int32' });
-
-/** Adds a zero gradient first, because taking from an empty accumulator blocks. */
-function cleared(zero: Operation, take: () => Operation, setStep: () => Operation): Operation {
-  const graph = currentGraph();
-  return graph.controlDependencies([zero], () => graph.controlDependencies([take()], setStep));
-}
-
-function share(gradient: Output | IndexedSlices, variable: Variable, localStep: Variable): Share {
-  const { dtype, shape, name } = variable;
-  const sharedName = `${name}/grad_accum`;
-  if (!(gradient instanceof IndexedSlices)) {
-    const sum = raw.resourceConditionalAccumulator({ dtype, shape, sharedName });
-    return {
-      variable,
-      clear: (step) =>
-        cleared(
-          raw.resourceAccumulatorApplyGradient(sum, latest(), zeros(sizes(shape), dtype)),
-          () => raw.resourceAccumulatorTakeGradient(sum, one(), { dtype }).op,
-          () => raw.resourceAccumulatorSetGlobalStep(sum, step),
-        ),
-      give: raw.resourceAccumulatorApplyGradient(sum, localStep, gradient),
-      take: (required) => raw.resourceAccumulatorTakeGradient(sum, required, { dtype }),
-      advance: (step) => raw.resourceAccumulatorSetGlobalStep(sum, step),
-    };
-  }
-  const sum = raw.sparseConditionalAccumulator({ dtype, shape, sharedName });
-  const once = inOrder(gradient.deduplicated(), variable);
-  const none = Tensor.of(new BigInt64Array(0));
-  const row = () => zeros([1, ...sizes(shape).slice(1)], dtype);
-  return {
-    variable,
-    clear: (step) =>
-      cleared(
-        raw.sparseAccumulatorApplyGradient(sum, latest(), Tensor.of(BigInt64Array.of(0n)), row(), none, {
-          hasKnownShape: false,
-        }),
-        () => raw.sparseAccumulatorTakeGradient(sum, one(), { dtype }).values.op,
-        () => raw.accumulatorSetGlobalStep(sum, step),
-      ),
-    give: raw.sparseAccumulatorApplyGradient(sum, localStep, once.indices, once.values, none, {
-      hasKnownShape: false,
-    }),
-    take: (required) => {
-      const { indices, values } = raw.sparseAccumulatorTakeGradient(sum, required, { dtype });
-      return new IndexedSlices(values, indices, gradient.denseShape, true);
-    },
-    advance: (step) => raw.accumulatorSetGlobalStep(sum, step),
-  };
-}
-
-/** The shape of a variable is fully defined. */
-const sizes = (shape: Variable['shape']): number[] => (shape ?? []).map(Number);
-
-/**
- * The rows sorted by index. The accumulator merges sorted lists; unsorted ones would leave duplicate rows, depending on
- * the order of arrival. Each row is the mean over the gradients that contain it.
- */
-function inOrder({ indices, values }: IndexedSlices, { shape }: Variable) {
-  const places = raw.range(
-    Tensor.of(0, { dtype: 'int32' }),
-    raw.size(indices),
-    Tensor.of(1, { dtype: 'int32' }),
-  );
-  const column = raw.expandDims(cast(indices, 'int64'), Tensor.of(1, { dtype: 'int32' }));
-  const rows = Tensor.of(BigInt64Array.of(BigInt(shape?.[0] ?? Number.MAX_SAFE_INTEGER)));
-  const ordered = raw.sparseReorder(column, places, rows);
-  return {
-    indices: raw.squeeze(ordered.outputIndices, { squeezeDims: [1] }),
-    values: gather(values, ordered.outputValues),
-  };
 }

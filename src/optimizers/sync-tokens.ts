@@ -3,7 +3,7 @@
  * from its own queue after each gradient, so a fast worker cannot take the turn of a slow one. A token has no step: it
  * is valid for the global step at the time when it is taken.
  */
-import { invalid } from '../errors/errors.js';
+import { invalid, isShoalError } from '../errors/errors.js';
 import { formatDevice, parseDevice } from '../graph/device.js';
 import { currentGraph } from '../graph/graph.js';
 import type { Operation, Output } from '../graph/operation.js';
@@ -85,6 +85,20 @@ export class SyncTokens {
     ) as Output<'int32'>;
   }
 
+  /** No more tokens will come: a worker that has taken all of its own gets OUT_OF_RANGE instead of waiting. */
+  close(): Operation {
+    return currentGraph().colocateWith(this.#globalStep.handle, () =>
+      group(this.#queues.map((queue) => raw.queueCloseV2(queue))),
+    );
+  }
+
+  /** Whether `close` has run since the global step's ps started. */
+  isClosed(): Output<'bool'> {
+    return currentGraph().colocateWith(this.#globalStep.handle, () =>
+      raw.queueIsClosedV2(this.#own),
+    ) as Output<'bool'>;
+  }
+
   #split(countOf: (count: Output<'int32'>, queue: Output) => Output): Output[] {
     const parts = raw.split(Tensor.of(0, { dtype: 'int32' }), this.counts, { numSplit: this.workers.length });
     return this.#queues.map((queue, i) => countOf(parts[i] as Output<'int32'>, queue));
@@ -102,6 +116,10 @@ export class SyncTokens {
     });
   }
 }
+
+/** Whether an error is that of a worker that waits for a token after `close`. */
+export const isEndOfTokens = (error: unknown): boolean =>
+  isShoalError(error, 'SHOAL_TF_OUT_OF_RANGE') && error.message.includes(SHARED_NAME);
 
 const atLeastZero = (count: Output): Output => raw.maximum(count, Tensor.of(0, { dtype: 'int32' }));
 

@@ -23,4 +23,7 @@ export const GraphKeys = {
   warmStarts: 'shoal_warm_starts',
   /** Ops that run before lost variables are restored; they drop state of the lost steps. */
   resetOps: 'reset_ops',
+  /** The step that each device is at in deterministic synchronous training, and whether it is known. */
+  stepCounters: 'step_counters',
+  stepCountersSet: 'step_counters_set',
 } as const;

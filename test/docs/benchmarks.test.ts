@@ -26,6 +26,13 @@ test('a section has the machine, the date, medians, ratio, spread and goal', () 
   expect(page).toMatch(/^20\d\d-\d\d-\d\d; .* cores, \d+ GB; .*; Node \d.*; TensorFlow 2\.21\.0; load /m);
 });
 
+test('tables follow the rows', () => {
+  const section = measured('one', 2000);
+  const tables = [{ head: ['', 'p50'], lines: [['detect', '3 ms']] }];
+  const page = updatedPage('', [{ ...section, results: { ...section.results!, tables } }], ALL);
+  expect(page).toContain(' | 1.5 |\n\n|  | p50 |\n|---|---|\n| detect | 3 ms |\n<!-- /bench -->');
+});
+
 test('results of a busy machine are marked', () => {
   const section = measured('one', 2000);
   const withLoad = (load: number): Section => ({

@@ -3,8 +3,10 @@
  * `session(graph)`, which always uses the current ps.
  */
 
+import { StageHost } from '../../engine/host/stage-host.js';
 import type { Graph } from '../../graph/graph.js';
 import { useHugePages } from '../../native/huge-pages.js';
+import { library } from '../../native/library.js';
 import type { ConfigProto } from '../../proto/generated/config_pb.js';
 import { forgetTarget, registerTarget, type TargetSession } from '../../session/targets.js';
 import type { Log } from '../../text/log.js';
@@ -200,12 +202,25 @@ export async function startParts({
   const join = isPlaced ? options : { ...options, listen: await ownAddress(spec) };
   const psTasks = psTasksOf(spec);
   if (kind === 'direct') {
+    const host = await startTensorFlowHere(options.self);
     const task = await joinCluster({ keepsProcess: false, ...join, serverAddress: null });
-    return { spec, task, engine: new DirectEngine(task, psTasks), lostWorkerMs };
+    return { spec, task, engine: new DirectEngine(task, psTasks, host), lostWorkerMs };
   }
   const tensorflow = await startTensorFlow(join, tfPort);
   const task = await joinCluster({ keepsProcess: false, ...join, serverAddress: tensorflow.address });
   return { spec, task, engine: new GrpcEngine({ task, tensorflow, psTasks }), lostWorkerMs };
+}
+
+/**
+ * Loads TensorFlow before others know of this task: loading blocks the event loop, and they would wait for its answers. A
+ * ps, which others wait for in a recovery, opens its session too; that of a worker may get a configuration.
+ */
+async function startTensorFlowHere(self: TaskId): Promise<StageHost | undefined> {
+  library();
+  if (parseTaskId(self).job !== 'ps') return undefined;
+  const host = new StageHost({ task: self });
+  await host.warmUp();
+  return host;
 }
 
 const psTasksOf = (spec: ClusterSpec): readonly TaskId[] =>

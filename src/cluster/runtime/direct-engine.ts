@@ -44,8 +44,10 @@ export class DirectEngine implements Engine {
   /** Failed runs of which stages are still running, on this task or others. */
   readonly #failed = new Set<Promise<void>>();
 
-  constructor(task: ClusterTask, psTasks: readonly TaskId[]) {
+  /** @param host the session of this task; default: it is created by its first use. */
+  constructor(task: ClusterTask, psTasks: readonly TaskId[], host?: StageHost) {
     this.#task = task;
+    this.#host = host;
     this.#ps = new Set(psTasks);
     this.target = `shoal:/${task.task}`;
     this.#stopServing = task.onStream(PROTOCOL, (socket, { label, head }) => {

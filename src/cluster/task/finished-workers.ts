@@ -17,6 +17,7 @@ export class FinishedWorkers {
   readonly #task: ClusterTask;
   readonly #finished = new Set<string>();
   readonly #returning = new Set<string>();
+  readonly #listeners = new Set<(task: TaskId) => void>();
 
   constructor(task: ClusterTask) {
     this.#task = task;
@@ -24,8 +25,15 @@ export class FinishedWorkers {
       const { finished, returns = false } = checked(Report, payload, 'request');
       mark(this.#finished, from, finished);
       mark(this.#returning, from, returns);
+      if (finished) for (const listener of this.#listeners) listener(from.task);
       return null;
     });
+  }
+
+  /** Calls `listener` with each worker that reports the end of its training; returns the function that ends this. */
+  onFinished(listener: (task: TaskId) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
   }
 
   /** Whether this process has reported that it runs no more steps. */

@@ -42,6 +42,12 @@ export class StageHost {
     this.session = Session.open({ graph: this.graph, config: complete });
   }
 
+  /** Makes TensorFlow create its threads and kernels, which otherwise delays the first run. */
+  async warmUp(): Promise<void> {
+    const op = this.graph.op('NoOp', [], {}, { name: 'warm_up' });
+    await this.session.run(op);
+  }
+
   get stages(): number {
     return this.#stages.size;
   }

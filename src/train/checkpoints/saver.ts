@@ -221,6 +221,7 @@ export class Saver implements SaverLike {
     const { log, job } = this.#options;
     const survey = await this.#surveyAll(session, directory, options);
     const found = await checkpointInDirectory(survey, { directory, job, log });
+    session.recoveryReport?.found();
     const request = this.#restoreRequest(session, variables, options);
     const parts = { checkpoints, store: this.#storeOf(session, directory), namespace, request };
     const report = await (found
@@ -228,11 +229,13 @@ export class Saver implements SaverLike {
       : checkpoints.restoreNewest(request, survey));
     if (!report) return undefined;
     session.recoveryReport?.restored({ ...report, ...restoredPart(session, variables, request) });
-    await checkpoints
+    const shown = checkpoints
       .updateView()
       .catch((error: unknown) =>
         log?.(`the checkpoint files in ${directory} could not be updated: ${describeError(error)}`, 'warn'),
       );
+    // The workers of a cluster wait for the restore, and need no file of this directory.
+    if (!session.server) await shown;
     return report;
   }
 

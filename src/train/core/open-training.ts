@@ -15,6 +15,7 @@ import type { Fetches } from '../../session/fetches.js';
 import { type RunOptions, Session } from '../../session/session.js';
 import { GraphKeys } from '../../variables/collections.js';
 import { getGlobalStep } from '../../variables/global-step.js';
+import { waitForLastSteps } from '../checkpoints/retrying-saver.js';
 import { applyWarmStarts } from '../checkpoints/warm-start.js';
 import type { SessionRunHook } from '../hooks/session-run-hook.js';
 import { Feeders } from '../leases/feeders.js';
@@ -116,6 +117,8 @@ export interface OpenedTraining extends TrainingPlace, AsyncDisposable {
   readonly betweenSteps: TrainingRunner;
   readonly recoveryGuard: RecoveryGuard;
   readonly leased: LeasedInput | undefined;
+  /** The chief of synchronous training makes the steps of the others possible: waits for their last ones. */
+  outlast(): Promise<void>;
   /**
    * Reports that this task makes no more steps. With `stay` it waits for the work of other tasks (see LastSteps). From
    * then on the process runs only as long as it has other work.
@@ -139,6 +142,7 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
       task: server.task,
       mode,
       onLostSteps: (steps) => server.metrics.repeatedSteps.add(steps),
+      onPhases: (phases) => server.metrics.recovered(mode, phases),
     });
   const opened = await openRunner(options, recoveryGuard, inputRelease);
   const plain: TrainingRunner = recoveryReport ? { ...opened.runner, recoveryReport } : opened.runner;
@@ -174,7 +178,6 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
       (async (ms) => {
         const step = options.onRecovery ? await readStep(runner) : 0;
         const recovery = recoveryReport.end(ms);
-        metrics?.recovered(mode, ms);
         log(describeRecovery(recovery));
         await options.onRecovery?.({ ...recovery, step });
       }),
@@ -214,6 +217,9 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
     leased,
     background: { ...runner, run: persistent(runner, session) },
     betweenSteps: server || !gate ? runner : betweenSteps(runner, gate),
+    async outlast() {
+      if (server?.checkpoints.lastSteps.leads) await waitForLastSteps(runner, { log });
+    },
     async finish({ stay, signal: stop }) {
       try {
         await server?.checkpoints.lastSteps.finish({ stay, signal: stop, log });

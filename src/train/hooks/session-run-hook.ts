@@ -22,6 +22,8 @@ export interface HookSetup {
   readonly graph: Graph;
   readonly writers: SummaryWriters;
   readonly log: (line: string) => void;
+  /** Aborted when training is interrupted; default: it cannot be. */
+  readonly signal?: AbortSignal;
 }
 
 /** What a hook adds to the run that follows. */

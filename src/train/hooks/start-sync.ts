@@ -21,24 +21,29 @@ const TIMEOUT_MS = 15_000;
 const ATTEMPTS = 10;
 const RETRY = { baseMs: 200, maxMs: 2000 };
 
+/** Returns false if training has ended: there are no more tokens then. */
 export async function startSync(
   runner: Runner,
   optimizer: SyncReplicasOptimizer,
   { tokens, signal, log }: StartSyncOptions = {},
-): Promise<void> {
-  const { wasStarted, initTokensOp, restartOp, markStartedOp } = optimizer;
+): Promise<boolean> {
+  const { wasStarted, wasClosed, initTokensOp, restartOp, markStartedOp } = optimizer;
   const options = { timeoutMs: TIMEOUT_MS, ...(signal ? { signal } : {}) };
   const isRestart = (await runner.run(wasStarted, options)).toArray() as unknown as boolean;
   if (!isRestart) {
     await runner.run([initTokensOp], { ...options, ...(tokens && { feeds: tokens(true) }) });
     await runner.run([markStartedOp], options);
-    return;
+    return true;
+  }
+  if ((await runner.run(wasClosed, options)).toArray() as unknown as boolean) {
+    log?.('synchronous training has ended');
+    return false;
   }
   log?.('synchronous training was started before: all workers compute the gradients of this step again');
   for (let attempt = 1; ; attempt++) {
     try {
       await runner.run([restartOp], { ...options, ...(tokens && { feeds: tokens(false) }) });
-      return;
+      return true;
     } catch (error) {
       // The run of an earlier chief may still wait for gradients, and TensorFlow serves waiting runs in order.
       if (attempt === ATTEMPTS || !isShoalError(error, 'SHOAL_TF_DEADLINE_EXCEEDED')) throw error;

@@ -2,14 +2,17 @@
 import { afterEach, expect, it } from 'vitest';
 import { sleep } from '../../async/deadline.js';
 import { TensorFlowServer } from '../../cluster/runtime/tensorflow-server.js';
+import { isShoalError } from '../../errors/errors.js';
 import { Graph } from '../../graph/graph.js';
 import { constant } from '../../ops/creation.js';
 import { GradientDescentOptimizer } from '../../optimizers/gradient-descent.js';
 import { SyncReplicasOptimizer } from '../../optimizers/sync-replicas.js';
+import { isEndOfTokens } from '../../optimizers/sync-tokens.js';
 import { Session } from '../../session/session.js';
 import { createGlobalStep } from '../../variables/global-step.js';
 import { variable } from '../../variables/variable-scope.js';
 import { Coordinator } from '../recovery/coordinator.js';
+import type { Lead } from '../recovery/last-steps.js';
 import type { TrainingRunner } from '../task/training-runner.js';
 import { SyncReplicasHook } from './sync-replicas.js';
 
@@ -48,8 +51,31 @@ async function training({ required = WORKERS, stallMs = 60_000 } = {}) {
   await session.run([chief.globalStep.initializer, chief.w.initializer]);
   const statuses = parts.map(() => 'alive');
   let tell = (_: object) => {};
+  let tellFinished = (_: string) => {};
+  let lead: Lead | undefined;
+  const finished = new Set<string>();
+  let isWaiting = false;
   const server = {
-    finished: { has: () => false },
+    finished: {
+      has: ({ task }: { task: string }) => finished.has(task),
+      onFinished: (listener: typeof tellFinished) => {
+        tellFinished = listener;
+        return () => {};
+      },
+    },
+    checkpoints: {
+      pauseAhead: () => {},
+      stopStepsBy: () => {},
+      lastSteps: {
+        get isWaiting() {
+          return isWaiting;
+        },
+        lead: (given: Lead) => {
+          lead = given;
+          return () => {};
+        },
+      },
+    },
     task: {
       task: idOf(0),
       member: (id: string) => ({ task: id, status: statuses[Number(id.at(-1))] }),
@@ -71,14 +97,19 @@ async function training({ required = WORKERS, stallMs = 60_000 } = {}) {
   for (const [i, { optimizer }] of parts.entries()) await sessions[i]?.run(optimizer.localStepInitOp);
   const hook = new SyncReplicasHook(chief.optimizer, { isChief: true, stallMs });
   await hook.afterCreateSession(runner, coordinator);
-  const train = async (i: number) => {
+  const train = async (i: number): Promise<unknown> => {
     const { signal } = stops[i] as AbortController;
     while (!signal.aborted) {
       await sleep(10);
-      await sessions[i]?.run(parts[i]!.trainOp, { signal }).catch(() => {});
+      const failure = await sessions[i]?.run(parts[i]!.trainOp, { signal }).then(
+        () => undefined,
+        (error: unknown) => error,
+      );
+      if (isShoalError(failure, 'SHOAL_TF_OUT_OF_RANGE')) return failure;
     }
+    return undefined;
   };
-  for (const i of parts.keys()) void train(i);
+  const trainings = parts.map((_, i) => train(i));
   const step = async () => (await session.run(chief.globalStep)).number();
   return {
     /** Ends when that many more steps are made. */
@@ -88,6 +119,22 @@ async function training({ required = WORKERS, stallMs = 60_000 } = {}) {
     },
     /** The worker computes no gradients from now on. */
     stop: (i: number) => stops[i]?.abort(),
+    /** The input of a worker ends: it reports that, or waits for the others if it is the chief. */
+    finish: (i: number) => {
+      stops[i]?.abort();
+      if (i === 0) {
+        isWaiting = true;
+        lead?.onWaiting();
+        return;
+      }
+      finished.add(idOf(i));
+      tellFinished(idOf(i));
+    },
+    /** The chief ends the training of all workers. */
+    end: () => hook.end(runner),
+    /** The errors with which the loops of the workers have ended. */
+    ended: () => Promise.all(trainings),
+    steps: () => lead?.steps() ?? 0,
     lose: (i: number) => {
       statuses[i] = 'dead';
       tell({ type: 'lost', member: { task: idOf(i) } });
@@ -116,4 +163,32 @@ it('a worker that is alive and does not train delays one step, and the others co
   cluster.stop(1);
   // Each would take a second if every step had to wait.
   await cluster.advances(60);
+});
+
+it('the others continue when the input of the chief ends first', async () => {
+  const cluster = await training();
+  await cluster.advances(5);
+  cluster.finish(0);
+  const before = cluster.steps();
+  await cluster.advances(20);
+  expect(cluster.steps()).toBeGreaterThanOrEqual(before + 15);
+});
+
+it('the others continue without a delay when the input of a worker ends first', async () => {
+  const cluster = await training();
+  await cluster.advances(5);
+  cluster.finish(1);
+  cluster.finish(2);
+  await cluster.advances(20);
+});
+
+it('no worker waits for a token after the end of training', async () => {
+  const cluster = await training();
+  await cluster.advances(5);
+  cluster.finish(0);
+  await cluster.advances(5);
+  await cluster.end();
+  const [chief, ...others] = await cluster.ended();
+  expect(chief).toBeUndefined();
+  expect(others.map(isEndOfTokens)).toEqual([true, true]);
 });

@@ -2,28 +2,31 @@
  * Synchronous training in a monitored session. Every worker starts at the step of the others. The chief applies the
  * gradients of the workers in the background. While a worker is absent, the others compute its gradients.
  */
-import { sleep } from '../../async/deadline.js';
-import { isPresent } from '../../cluster/membership/types.js';
-import type { ClusterServer } from '../../cluster/runtime/cluster-server.js';
+import { sleep, withDeadline } from '../../async/deadline.js';
 import type { TaskId } from '../../cluster/spec/task-id.js';
 import { describeError } from '../../errors/errors.js';
 import type { SyncReplicasOptimizer } from '../../optimizers/sync-replicas.js';
 import type { Feeds } from '../../session/feeds.js';
 import type { Fetches, FetchResult } from '../../session/fetches.js';
-import { Tensor } from '../../tensor/tensor.js';
 import type { Coordinator } from '../recovery/coordinator.js';
 import { isRecoverable } from '../recovery/recoverable-session.js';
 import type { TrainingRunner } from '../task/training-runner.js';
 import { type HookSetup, SessionRunHook } from './session-run-hook.js';
 import { startSync } from './start-sync.js';
+import { TokenShares } from './token-shares.js';
 
 /** For a snapshot, steps pause this far ahead of the step that the chief has seen. */
 const PAUSE_AHEAD_STEPS = 2;
 /** The limit of runs that do not wait for workers. */
 const RUN_MS = 30_000;
 const RETRY_MS = 200;
+/** How often to look whether the chief has prepared the steps after a recovery. */
+const START_LOOK_MS = 20;
 const STALL_MS = 60_000;
 const STALL_STEPS = 4;
+/** How long the last step may take, once it has its gradients. */
+const SHORTEST_APPLY_MS = 200;
+const LONGEST_APPLY_MS = 10_000;
 
 export interface SyncReplicasHookOptions {
   readonly isChief: boolean;
@@ -38,11 +41,18 @@ export interface SyncReplicasHookOptions {
 export class SyncReplicasHook extends SessionRunHook {
   readonly #optimizer: SyncReplicasOptimizer;
   readonly #isChief: boolean;
-  readonly #signal: AbortSignal | undefined;
+  #signal: AbortSignal | undefined;
   readonly #stallMs: number;
   #log: (line: string) => void;
-  #isLeading = false;
+  #leading: Promise<void> | undefined;
+  /** The synchronous steps that this chief has made, and the duration of the last one. */
+  #steps = 0;
+  #lastMs = 0;
+  #isStopping = false;
+  /** How many recoveries had begun at the last start. */
+  #startedAfter: number | undefined;
   #tokens: TokenShares | undefined;
+  #isClosed = false;
   #unsubscribe = () => {};
   readonly #over = new AbortController();
 
@@ -58,8 +68,9 @@ export class SyncReplicasHook extends SessionRunHook {
     this.#isChief = isChief;
   }
 
-  override begin({ log }: HookSetup): void {
+  override begin({ log, signal }: HookSetup): void {
     this.#log = log;
+    this.#signal ??= signal;
   }
 
   override async afterCreateSession(session: TrainingRunner, coordinator: Coordinator): Promise<void> {
@@ -68,66 +79,108 @@ export class SyncReplicasHook extends SessionRunHook {
     const service = server?.checkpoints;
     service?.pauseAhead(PAUSE_AHEAD_STEPS);
     const signal = this.#signal ? AbortSignal.any([coordinator.signal, this.#signal]) : coordinator.signal;
+    const suspensions = session.recoveryGuard?.suspensions;
     await session.run(localStepInitOp, { timeoutMs: RUN_MS, signal });
     if (!this.#isChief) return;
     this.#tokens ??= this.#watchWorkers(session, coordinator);
     const tokens = this.#tokens;
-    await startSync(session, this.#optimizer, {
+    const isStarted = await startSync(session, this.#optimizer, {
       tokens: (isFirst) => tokens.start(isFirst),
       signal,
       log: this.#log,
     });
-    if (this.#isLeading) return;
-    this.#isLeading = true;
-    const leading = this.#lead(session, tokens, AbortSignal.any([coordinator.signal, this.#over.signal]));
-    coordinator.register(leading, 'synchronous steps');
-    service?.stopStepsBy(() => {
-      this.#over.abort('training is over');
-      return leading;
-    });
+    this.#startedAfter = suspensions;
+    if (this.#leading || !isStarted) return;
+    this.#leading = this.#lead(session, tokens, AbortSignal.any([coordinator.signal, this.#over.signal]));
+    coordinator.register(this.#leading, 'synchronous steps');
+    service?.stopStepsBy(() => this.#stopLeading());
   }
 
-  /** Hands out the tokens of workers that go, and one more to a worker that comes back. */
+  /**
+   * A step that is being applied is completed: an aborted one would be applied on some ps only. One that takes longer than
+   * usual waits for gradients, and nothing of it is applied.
+   */
+  async #stopLeading(): Promise<void> {
+    this.#isStopping = true;
+    const timeoutMs = Math.min(LONGEST_APPLY_MS, Math.max(SHORTEST_APPLY_MS, 2 * this.#lastMs));
+    const ended = Promise.resolve(this.#leading);
+    await withDeadline(ended, 'The last synchronous step', { timeoutMs }).catch(() => {
+      // It waits for gradients, or has failed: then the coordinator has the error.
+    });
+    this.#over.abort('training is over');
+    await ended.catch(() => {});
+  }
+
+  /** Hands out the tokens of workers that make no more steps, and one more to a worker that comes back. */
   #watchWorkers(session: TrainingRunner, { signal }: Coordinator): TokenShares {
     const { server } = session;
-    const tokens = new TokenShares(this.#optimizer, server);
-    if (!server) return tokens;
-    this.#unsubscribe = server.task.events.on('*', (event) => {
-      const isAway = event.type === 'lost' || event.type === 'left';
-      if (!isAway && event.type !== 'back') return;
-      const worker = this.#optimizer.workers.indexOf(event.member.task);
-      if (worker < 0) return;
-      // A run of the predecessor of a worker that is back may still wait on the ps, and take the first token.
-      const counts = isAway ? tokens.insteadOf((i) => i === worker) : tokens.oneFor((i) => i === worker);
+    if (!server) return new TokenShares(this.#optimizer, undefined);
+    const { task, finished, checkpoints } = server;
+    const { lastSteps } = checkpoints;
+    const tokens = new TokenShares(this.#optimizer, { task, finished, isWaiting: () => lastSteps.isWaiting });
+    const handOut = (id: TaskId, countsFor: (worker: number) => Int32Array) => {
+      const worker = this.#optimizer.workers.indexOf(id);
+      const counts = worker < 0 ? undefined : countsFor(worker);
+      if (!counts?.some((count) => count > 0) || this.#over.signal.aborted) return;
       this.#persist(session, this.#optimizer.handOutOp, tokens.feeds(counts), signal).catch(
         (error: unknown) => {
           if (!signal.aborted)
-            this.#log(`the tokens of a lost worker could not be handed out: ${describeError(error)}`);
+            this.#log(`the tokens of ${id} could not be handed out: ${describeError(error)}`);
         },
       );
+    };
+    const isAway = (id: TaskId) => handOut(id, (worker) => tokens.insteadOf((i) => i === worker));
+    const stopEvents = task.events.on('*', (event) => {
+      if (event.type === 'lost' || event.type === 'left') isAway(event.member.task);
+      // A run of the predecessor of a worker that is back may still wait on the ps, and take the first token.
+      else if (event.type === 'back')
+        handOut(event.member.task, (worker) => tokens.oneFor((i) => i === worker));
     });
+    const stopReports = finished.onFinished(isAway);
+    const stopLeading = lastSteps.lead({ onWaiting: () => isAway(task.task), steps: () => this.#steps });
+    this.#unsubscribe = () => {
+      for (const stop of [stopEvents, stopReports, stopLeading]) stop();
+    };
     return tokens;
   }
 
+  /**
+   * Ends the steps of all workers: one that has more input gets OUT_OF_RANGE, like one whose input has ended. A chief that
+   * was interrupted comes back and issues tokens again.
+   */
   override async end(session: TrainingRunner): Promise<void> {
     this.#unsubscribe();
-    // No worker may wait for a token after training. A chief that was interrupted comes back and issues tokens again.
-    if (this.#isLeading && !this.#signal?.aborted)
+    if (!this.#leading || this.#signal?.aborted) return;
+    await this.#stopLeading();
+    if (this.#isClosed) return;
+    // The last step may have been made without tokens for all workers.
+    await this.release(session);
+    await session.run(this.#optimizer.closeOp, { timeoutMs: RUN_MS });
+  }
+
+  /** Gives each worker a token, if this chief leads: it fails, and others may wait for one. @internal */
+  async release(session: TrainingRunner): Promise<void> {
+    if (this.#leading && !this.#signal?.aborted)
       await session.run(this.#optimizer.releaseOp, { timeoutMs: RUN_MS });
   }
 
   async #lead(session: TrainingRunner, tokens: TokenShares, signal: AbortSignal): Promise<void> {
     const { syncOp, tokensLeft, handOutOp } = this.#optimizer;
-    let lastMs = 0;
-    while (!signal.aborted) {
+    while (!signal.aborted && !this.#isStopping) {
       const counts = tokens.now();
       const started = performance.now();
-      const rescue = this.#rescue(session, tokens, Math.max(this.#stallMs, STALL_STEPS * lastMs), signal);
+      const rescue = this.#rescue(
+        session,
+        tokens,
+        Math.max(this.#stallMs, STALL_STEPS * this.#lastMs),
+        signal,
+      );
       const made = await this.#persist(session, { syncOp, tokensLeft }, tokens.feeds(counts), signal).finally(
         () => clearInterval(rescue),
       );
       if (!made) return;
-      lastMs = performance.now() - started;
+      this.#steps += 1;
+      this.#lastMs = performance.now() - started;
       tokens.awaitsNew = false;
       tokens.handedOut = counts;
       tokens.left = [...(made.tokensLeft.data as Int32Array)];
@@ -146,6 +199,7 @@ export class SyncReplicasHook extends SessionRunHook {
    */
   #rescue(session: TrainingRunner, tokens: TokenShares, ms: number, signal: AbortSignal): NodeJS.Timeout {
     return setInterval(() => {
+      if (this.#optimizer.isDeterministic) return this.#reportStall(session, tokens, ms, signal);
       this.#log(
         `a synchronous step has taken ${Math.round(ms / 1000)} s: workers that wait compute another gradient`,
       );
@@ -154,6 +208,21 @@ export class SyncReplicasHook extends SessionRunHook {
         if (!signal.aborted) this.#log(`no tokens could be handed out: ${describeError(error)}`);
       });
     }, ms).unref();
+  }
+
+  /** A deterministic step needs every worker. If the input of one has ended, training has. */
+  #reportStall(session: TrainingRunner, tokens: TokenShares, ms: number, signal: AbortSignal): void {
+    const away = this.#optimizer.workers.filter((_, i) => tokens.isAway(i));
+    const isOver = this.#optimizer.workers.some((_, i) => tokens.hasFinished(i));
+    const what = away.length === 0 ? 'a worker' : away.join(', ');
+    this.#log(
+      `a synchronous step has taken ${Math.round(ms / 1000)} s: ${isOver ? 'training ends without' : 'it waits for'} ${what}`,
+    );
+    if (!isOver) return;
+    this.#isClosed = true;
+    this.#persist(session, this.#optimizer.closeOp, {}, signal).catch((error: unknown) => {
+      if (!signal.aborted) this.#log(`training could not be ended: ${describeError(error)}`);
+    });
   }
 
   /** Runs fetches once, and again after each loss that interrupted them. Undefined if the signal has ended it. */
@@ -165,6 +234,11 @@ export class SyncReplicasHook extends SessionRunHook {
   ): Promise<FetchResult<F> | undefined> {
     const run = (signal: AbortSignal) => session.run(fetches, { feeds, signal });
     while (!signal.aborted) {
+      // After a recovery the accumulators are cleared first: a step would take the gradients that clear them.
+      if (session.recoveryGuard?.suspensions !== this.#startedAfter) {
+        await sleep(START_LOOK_MS, signal).catch(() => {});
+        continue;
+      }
       try {
         // A run that waits for gradients during a loss would otherwise take those of the recovered cluster.
         return await (session.recoveryGuard?.during('A synchronous step', run, signal) ?? run(signal));
@@ -177,81 +251,5 @@ export class SyncReplicasHook extends SessionRunHook {
         });
       }
     }
-  }
-}
-
-/** Which worker gets how many tokens, by the workers that are present. */
-class TokenShares {
-  /** The tokens of each worker for the current step. */
-  handedOut: Int32Array;
-  /** The tokens of each worker that it had not taken at the end of the last step. */
-  left: readonly number[] = [];
-  /** Whether workers that have never been there are awaited. */
-  awaitsNew = true;
-  readonly #optimizer: SyncReplicasOptimizer;
-  readonly #server: Pick<ClusterServer, 'task' | 'finished'> | undefined;
-
-  constructor(
-    optimizer: SyncReplicasOptimizer,
-    server: Pick<ClusterServer, 'task' | 'finished'> | undefined,
-  ) {
-    this.#optimizer = optimizer;
-    this.#server = server;
-    this.handedOut = new Int32Array(optimizer.workers.length);
-  }
-
-  /** A worker that has finished makes no more steps, even if steps are repeated after a loss. */
-  isAway(worker: number): boolean {
-    const id = this.#optimizer.workers[worker] as TaskId;
-    if (this.#server === undefined || id === this.#server.task.task) return false;
-    const member = this.#server.task.member(id);
-    if (!member) return !this.awaitsNew;
-    return !isPresent(member.status) || this.#server.finished.has(member);
-  }
-
-  /** Whether others compute the gradients of a worker: it is away, or did not take its tokens of the last step. */
-  isAbsent(worker: number): boolean {
-    return this.isAway(worker) || (this.left[worker] ?? 0) > 0;
-  }
-
-  /** The tokens for the start. The very first step waits for workers that have not started yet. */
-  start(isFirst: boolean): Feeds {
-    this.left = [];
-    this.awaitsNew = isFirst;
-    this.handedOut = this.now();
-    return this.feeds(this.handedOut);
-  }
-
-  /** The tokens of a step. */
-  now(): Int32Array {
-    const training = new Set(this.#training(() => true));
-    return this.#optimizer.tokensFor(this.#optimizer.workers.map((_, i) => training.has(i)));
-  }
-
-  /** The chosen workers that are not absent; if all of them are, those that are not away. */
-  #training(isChosen: (worker: number) => boolean): number[] {
-    const there = [...this.#optimizer.workers.keys()].filter((i) => isChosen(i) && !this.isAway(i));
-    const training = there.filter((i) => !this.isAbsent(i));
-    return training.length > 0 ? training : there;
-  }
-
-  /** The tokens that the others get in place of workers that have gone. They count as handed out. */
-  insteadOf(isGone: (worker: number) => boolean): Int32Array {
-    const { handedOut } = this;
-    const missing = handedOut.reduce((sum, count, i) => (isGone(i) ? sum + count : sum), 0);
-    const others = this.#training((i) => !isGone(i));
-    const instead = new Int32Array(handedOut.length);
-    for (let n = 0; n < missing; n++) instead[others[n % others.length] as number]! += 1;
-    this.handedOut = handedOut.map((count, i) => (isGone(i) ? 0 : count + (instead[i] as number)));
-    return instead;
-  }
-
-  /** One token for some workers. */
-  oneFor(isMeant: (worker: number) => boolean): Int32Array {
-    return this.handedOut.map((_, i) => (isMeant(i) ? 1 : 0));
-  }
-
-  feeds(counts: Int32Array): Feeds {
-    return [[this.#optimizer.tokenCounts, Tensor.of(counts)]];
   }
 }

@@ -34,6 +34,14 @@ export interface FinishOptions {
   readonly timeoutMs?: number;
 }
 
+/** The chief of synchronous training, without which the others make no steps. */
+export interface Lead {
+  /** Called when the chief begins to wait for the last steps of the others, and makes none itself. */
+  onWaiting(): void;
+  /** The number of steps made: while it rises, the chief waits. */
+  steps(): number;
+}
+
 export class LastSteps {
   readonly #task: ClusterTask;
   readonly #finished: FinishedWorkers;
@@ -41,6 +49,9 @@ export class LastSteps {
   #isOver = false;
   /** When the chief began to wait for the others at the end. */
   #waitingSince: number | undefined;
+  /** Whether the chief has stopped to wait for the steps of the others. */
+  #hasGivenUp = false;
+  #lead: Lead | undefined;
 
   /** @param exporters the tasks whose exports this task is carrying out. */
   constructor(
@@ -57,11 +68,29 @@ export class LastSteps {
     return this.#isOver;
   }
 
+  /** Whether this task, as chief, makes no more steps itself, and waits for those of the others. */
+  get isWaiting(): boolean {
+    return this.#waitingSince !== undefined;
+  }
+
+  get leads(): boolean {
+    return this.#lead !== undefined;
+  }
+
+  /** This task leads synchronous steps; returns the function that ends this. */
+  lead(lead: Lead): () => void {
+    this.#lead = lead;
+    return () => {
+      if (this.#lead === lead) this.#lead = undefined;
+    };
+  }
+
   /** This task trains, possibly not for the first time. */
   async begin(): Promise<void> {
+    this.#waitingSince = undefined;
+    this.#hasGivenUp = false;
     if (!this.#isOver) return;
     this.#isOver = false;
-    this.#waitingSince = undefined;
     await this.#finished.report(false);
   }
 
@@ -72,22 +101,32 @@ export class LastSteps {
       .filter((member) => !this.#finished.has(member))
       .map((member) => member.task);
 
-  /** Waits at most `timeoutMs` until no other worker trains. */
+  /**
+   * Waits until no other worker trains, at most `timeoutMs`; in synchronous training at most `timeoutMs` after each step.
+   */
   async ofOthers({ timeoutMs, signal, log }: LastStepsOptions): Promise<void> {
+    if (this.#hasGivenUp) return;
     const task = this.#task;
     this.#waitingSince ??= performance.now();
+    this.#lead?.onWaiting();
     const waitsFor = this.#training(task.members());
     if (waitsFor.length > 0)
       log(`waiting for the last steps of ${waitsFor.join(', ')}, at most ${Math.ceil(timeoutMs / 1000)} s`);
-    try {
-      await task.waitFor(this.#training, { timeoutMs, signal, progressMs: LOOK_MS });
-    } catch (error) {
-      if (!isShoalError(error, 'SHOAL_TIMEOUT')) throw error;
-      const late = this.#training(task.members()).join(', ');
-      log(
-        `${late} did not report the end of training within ${timeoutMs / 1000} s; the last checkpoint may lack steps made there`,
-      );
-    }
+    let made: number | undefined;
+    do {
+      made = this.#lead?.steps();
+      try {
+        await task.waitFor(this.#training, { timeoutMs, signal, progressMs: LOOK_MS });
+        return;
+      } catch (error) {
+        if (!isShoalError(error, 'SHOAL_TIMEOUT')) throw error;
+      }
+    } while (made !== this.#lead?.steps());
+    this.#hasGivenUp = true;
+    const late = this.#training(task.members()).join(', ');
+    log(
+      `${late} did not report the end of training within ${timeoutMs / 1000} s; the last checkpoint may lack steps made there`,
+    );
   }
 
   /**

@@ -11,6 +11,7 @@ import { nativeCallQueue } from '../../session/native-call-queue.js';
 import type { Runner } from '../../session/runner.js';
 import type { Log } from '../../text/log.js';
 import { GraphKeys } from '../../variables/collections.js';
+import { getGlobalStep } from '../../variables/global-step.js';
 import { reportUninitializedVariables } from '../../variables/initialize.js';
 import type { Variable } from '../../variables/variable.js';
 import { globalVariables, localVariables } from '../../variables/variable-scope.js';
@@ -54,6 +55,9 @@ export interface ReadinessOptions {
 /** A shorter wait is not logged: tasks that start together wait for each other. */
 const QUIET_MS = 3000;
 const RETRY = { baseMs: 50, maxMs: 1000 };
+/** In a recovery the chief mostly needs less than a second once the tasks are back: the first polls are frequent. */
+const POLL = { baseMs: 20, maxMs: 100 };
+const MAX_POLLS = 50;
 /**
  * Abandoned native calls that have not returned: with more of them for `ABANDONED_MS`, the process fails. Calls
  * abandoned with a lost session return when that session is closed.
@@ -68,6 +72,8 @@ interface Progress {
   readonly again: boolean;
   initializations: number;
   hasLocalInit: boolean;
+  /** Whether the variables are known to be of one step. */
+  isWhole: boolean;
 }
 
 export class Readiness {
@@ -89,10 +95,11 @@ export class Readiness {
   async reach(again: boolean): Promise<void> {
     const { recoveryMs = 300_000, startMs = recoveryMs, signal, log, progressMs = 10_000 } = this.#options;
     const limitMs = again ? recoveryMs : startMs;
-    const progress: Progress = { again, initializations: 0, hasLocalInit: false };
+    const progress: Progress = { again, initializations: 0, hasLocalInit: false, isWhole: false };
     const begun = performance.now();
     let logged = { what: '', at: 0 };
     let stuckSince: number | undefined;
+    let polls = 0;
     for (let attempt = 0; ; attempt++) {
       const isStuck = nativeCallQueue().abandoned > MAX_ABANDONED;
       stuckSince = isStuck ? (stuckSince ?? performance.now()) : undefined;
@@ -115,7 +122,8 @@ export class Readiness {
         logged = { what, at: elapsed };
       }
       if (elapsed > limitMs) throw notComplete(limitMs, waitsFor, cause);
-      await sleep(backoffMs(attempt, RETRY), signal);
+      const isShort = again && waitsFor !== undefined && polls < MAX_POLLS;
+      await sleep(isShort ? backoffMs(polls++, POLL) : backoffMs(attempt, RETRY), signal);
     }
   }
 
@@ -138,6 +146,11 @@ export class Readiness {
       if (!isChief) return `waiting for the chief to initialize or restore ${namesOf(global)}`;
       return (await this.#restoreOrInitialize(global, progress)) ?? this.#advance(progress);
     }
+    if (isChief && !progress.isWhole && (await this.#isTorn())) {
+      this.#options.log?.('the last step was applied on some ps only: going back to the last checkpoint');
+      const all = this.#variables.filter((variable) => !this.#local.has(variable));
+      return (await this.#restoreOrInitialize(all, progress)) ?? this.#advance(progress);
+    }
     const early = await this.#notReady(readyForLocalInitOp);
     if (early) return early;
     if (localInit && !progress.hasLocalInit) await localInit(progress.again);
@@ -157,6 +170,7 @@ export class Readiness {
     await this.#reset();
     if (await restore?.(missing, again)) {
       const left = (await this.#missing()).filter((variable) => !this.#local.has(variable));
+      progress.isWhole = left.length === 0;
       // Initial values beside restored ones would be an inconsistent state: wait, and restore again.
       return left.length > 0 ? `restored, but ${namesOf(left)} have no value; restoring again` : undefined;
     }
@@ -168,6 +182,7 @@ export class Readiness {
       );
     }
     if (again) log?.(`lost ${namesOf(missing)} and there is no checkpoint; restarting from initial values`);
+    progress.isWhole = true;
     if (initialize) {
       await initialize(missing, again);
       await warmStart?.();
@@ -178,6 +193,24 @@ export class Readiness {
     const left = missing.filter((variable) => !started?.has(variable));
     if (left.length > 0) await this.#runInitializers(left);
     return undefined;
+  }
+
+  /**
+   * Whether a step of deterministic training was applied on some devices and not on others. Counters that are not set
+   * belong to training that was not deterministic.
+   */
+  async #isTorn(): Promise<boolean> {
+    const { graph, runner } = this.#options;
+    const counters = graph.getCollection<Output<'int64'>>(GraphKeys.stepCounters);
+    const globalStep = getGlobalStep(graph);
+    if (counters.length === 0 || !globalStep) return false;
+    const known = graph.getCollection<Output<'bool'>>(GraphKeys.stepCountersSet);
+    const areSet = (await runner.run(known, this.#within(30_000))).map((is) => is.item() as boolean);
+    if (!areSet.includes(true)) return false;
+    if (areSet.includes(false)) return true;
+    const steps = await runner.run([globalStep.toOutput(), ...counters], this.#within(30_000));
+    const [now, ...each] = steps.map((step) => step.number());
+    return each.some((step) => step !== now);
   }
 
   /** Clears what lost steps left behind before any task can make new steps. */

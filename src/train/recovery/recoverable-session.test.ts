@@ -3,6 +3,8 @@ import { describe, expect, it } from 'vitest';
 import { ShoalError } from '../../errors/errors.js';
 import { Graph } from '../../graph/graph.js';
 import * as raw from '../../ops/generated/index.js';
+import { GradientDescentOptimizer } from '../../optimizers/gradient-descent.js';
+import { SyncReplicasOptimizer } from '../../optimizers/sync-replicas.js';
 import { Session } from '../../session/session.js';
 import { createGlobalStep } from '../../variables/global-step.js';
 import type { Variable } from '../../variables/variable.js';
@@ -243,5 +245,56 @@ describe('errors', () => {
     await session.ready();
     await runner.run(parts.lose(parts.w as Variable));
     await expect(session.run(parts.w)).rejects.toThrow(/w/);
+  });
+});
+
+describe('a step of deterministic training that was applied in part', () => {
+  const parts = () => {
+    const graph = new Graph();
+    return graph.asDefault(() => {
+      const w = variable('w', { shape: [], initializer: 1 });
+      const step = createGlobalStep();
+      const optimizer = new SyncReplicasOptimizer(new GradientDescentOptimizer(0.5), {
+        replicasToAggregate: 1,
+        deterministic: true,
+        workerIndex: 0,
+      });
+      optimizer.minimize(w.toOutput().square(), { globalStep: step });
+      const next = step.assignAdd(1n);
+      return { graph, w, step, optimizer, next };
+    });
+  };
+  const successor = (runner: Session, { graph, w, step }: ReturnType<typeof parts>) => {
+    const restored: string[][] = [];
+    const session = new RecoverableSession({
+      runner,
+      graph,
+      isChief: true,
+      restore: async (missing) => {
+        restored.push(missing.map(({ name }) => name));
+        await runner.run([w.initializer, step.initializer]);
+        return true;
+      },
+    });
+    return { session, restored };
+  };
+
+  it('is undone by a restore, and only then', async () => {
+    const made = parts();
+    await using runner = Session.open({ graph: made.graph });
+    const first = successor(runner, made);
+    await first.session.ready();
+    await runner.run(made.optimizer.initTokensOp);
+    const second = successor(runner, made);
+    await second.session.ready();
+    expect(second.restored).toEqual([]);
+    await runner.run(made.next);
+    const third = successor(runner, made);
+    await third.session.ready();
+    expect(third.restored).toEqual([['w', 'global_step']]);
+    // It died before it set the counters: nobody knows whether its restore was complete.
+    const fourth = successor(runner, made);
+    await fourth.session.ready();
+    expect(fourth.restored).toEqual([['w', 'global_step']]);
   });
 });

@@ -12,6 +12,12 @@ const END_MS = 15_000;
 export class RecoveryGuard {
   #lost: AbortController | undefined = stableController();
   readonly #running = new Set<Promise<unknown>>();
+  #suspensions = 0;
+
+  /** How many recoveries have begun. */
+  get suspensions(): number {
+    return this.#suspensions;
+  }
 
   /** Whether no recovery is in progress. */
   get isStable(): boolean {
@@ -38,6 +44,7 @@ export class RecoveryGuard {
 
   /** Aborts running work, and resolves when it has ended. */
   async suspend(log?: (line: string) => void): Promise<void> {
+    this.#suspensions += 1;
     this.#lost?.abort('the cluster is being recovered');
     this.#lost = undefined;
     if (this.#running.size === 0) return;

@@ -8,16 +8,19 @@ import { describeRecovery, RecoveryReport } from './recovery-report.js';
 const member = (job: string, index: number, step: number | null = null) =>
   ({ task: taskId(job, index), step }) as Member;
 
-function report(mode?: RecoveryMode) {
+function report(mode?: RecoveryMode, now = () => 0) {
   const events = new TaskEvents();
   const lostSteps: number[] = [];
   const members = () => [member('ps', 0), member('worker', 0, 120), member('worker', 1, 123)];
+  const phases: object[] = [];
   const made = new RecoveryReport({
     task: { events, members },
     mode,
     onLostSteps: (steps) => lostSteps.push(steps),
+    onPhases: (durations) => phases.push(durations),
+    now,
   });
-  return { made, events, lostSteps };
+  return { made, events, lostSteps, phases };
 }
 
 it('names the lost tasks, the checkpoint, its places and the repeated steps', () => {
@@ -59,4 +62,35 @@ it('of a partial recovery names the restored tasks, and repeats steps only if th
   made.restored({ ...part, hasGlobalStep: true });
   expect(describeRecovery(made.end(1000))).toContain('only from ps/0; 23 steps are repeated');
   expect(lostSteps).toEqual([23]);
+});
+
+it('measures the phases, of the last restore if there were several', () => {
+  let at = 1000;
+  const { made, events, phases } = report(undefined, () => at);
+  const after = (ms: number, what: () => void) => {
+    at += ms;
+    what();
+  };
+  const isBack = () => events.emit({ type: 'back', member: member('ps', 1), replaced: true });
+  const restored = () =>
+    made.restored({ manifest: { prefix: 'model.ckpt-100', step: 100 }, places: ['ps/0'] });
+  made.begin();
+  after(200, isBack);
+  after(5, () => made.found());
+  after(300, isBack);
+  after(10, () => made.found());
+  after(40, restored);
+  after(7, () => made.end(562));
+  expect(phases).toEqual([{ wait: 505, find: 10, restore: 40, resume: 7 }]);
+});
+
+it('has no phase of a restore if nothing is restored', () => {
+  let at = 0;
+  const { made, events, phases } = report(undefined, () => at);
+  made.begin();
+  at += 30;
+  events.emit({ type: 'back', member: member('ps', 1), replaced: false });
+  at += 12;
+  made.end(42);
+  expect(phases).toEqual([{ wait: 30, find: 0, restore: 0, resume: 12 }]);
 });

@@ -1,7 +1,15 @@
 /** What a recovery of a task was: what failed, what was restored, from where, and what it cost. */
 import type { Manifest } from '../../checkpoint/manifest.js';
+import { parseTaskId } from '../../cluster/spec/task-id.js';
 import type { ClusterTask } from '../../cluster/task/cluster-task.js';
 import type { RecoveryMode } from './recovery-mode.js';
+
+/**
+ * The phases of a recovery, in order: until all ps are back; until the chief knows which checkpoint to restore; until it
+ * is restored; until steps can run. Only the chief has the two in the middle, and only if something is restored.
+ */
+export const RECOVERY_PHASES = ['wait', 'find', 'restore', 'resume'] as const;
+export type RecoveryPhase = (typeof RECOVERY_PHASES)[number];
 
 export interface RecoveryReportOptions {
   readonly task: Pick<ClusterTask, 'events' | 'members'>;
@@ -9,6 +17,10 @@ export interface RecoveryReportOptions {
   readonly mode?: RecoveryMode;
   /** Called with the number of steps that a restore has undone; default: none. */
   readonly onLostSteps?: (steps: number) => void;
+  /** Called at the end of a recovery with the duration of each phase in milliseconds; default: none. */
+  readonly onPhases?: (phases: Readonly<Record<RecoveryPhase, number>>) => void;
+  /** Monotonic milliseconds; default: `performance.now`. */
+  readonly now?: () => number;
 }
 
 export interface Restored {
@@ -60,13 +72,25 @@ export class RecoveryReport {
   /** The highest step that any task had reported when the recovery began. */
   #step: number | undefined;
   #restored: Restored | undefined;
+  readonly #now: () => number;
+  /** When the phases of the current recovery ended. */
+  #ended: Partial<Record<RecoveryPhase, number>> = {};
 
   constructor(options: RecoveryReportOptions) {
     this.#options = options;
+    this.#now = options.now ?? (() => performance.now());
     this.#stop = options.task.events.on('*', (event) => {
       const isLost = event.type === 'lost' || (event.type === 'back' && event.replaced);
       if (isLost) this.#lost.add(event.member.task);
+      if (event.type === 'back' && parseTaskId(event.member.task).job === 'ps') this.#end('wait');
     });
+  }
+
+  /** A phase ends; those after it begin again. */
+  #end(phase: RecoveryPhase): void {
+    const after = RECOVERY_PHASES.slice(RECOVERY_PHASES.indexOf(phase) + 1);
+    for (const later of after) delete this.#ended[later];
+    this.#ended[phase] = this.#now();
   }
 
   /** A recovery begins. */
@@ -74,21 +98,40 @@ export class RecoveryReport {
     const steps = this.#options.task.members().flatMap(({ step }) => step ?? []);
     this.#step = steps.length === 0 ? undefined : Math.max(...steps);
     this.#restored = undefined;
+    this.#ended = {};
+  }
+
+  /** This task, as chief, knows which checkpoint to restore. */
+  found(): void {
+    this.#end('find');
   }
 
   /** This task, as chief, has restored a checkpoint. */
   restored(restored: Restored): void {
     this.#restored = restored;
+    this.#end('restore');
   }
 
   /** The recovery is complete. */
   end(ms: number): Recovery {
-    const { mode = 'exact', onLostSteps } = this.#options;
+    this.#end('resume');
+    const { mode = 'exact', onLostSteps, onPhases } = this.#options;
+    onPhases?.(this.#phases(ms));
     const restored = this.#restoredCheckpoint();
     if (restored?.isRepeated && restored.steps !== undefined) onLostSteps?.(restored.steps);
     const lost = [...this.#lost].sort();
     this.#lost.clear();
     return { mode, ms, lost, restored };
+  }
+
+  #phases(ms: number): Record<RecoveryPhase, number> {
+    let at = this.#now() - ms;
+    const each = RECOVERY_PHASES.map((phase) => {
+      const begun = at;
+      at = Math.max(begun, this.#ended[phase] ?? begun);
+      return [phase, at - begun] as const;
+    });
+    return Object.fromEntries(each) as Record<RecoveryPhase, number>;
   }
 
   #restoredCheckpoint(): RestoredCheckpoint | undefined {

@@ -187,6 +187,7 @@ export class MonitoredSession implements AsyncDisposable {
     // Ends waits for leases first: workers that wait for one cannot finish their last steps.
     training.leased?.finish();
     if (errors.length === 0) {
+      if (!signal?.aborted) await training.outlast().catch((error: unknown) => errors.push(error));
       for (const hook of hooks)
         await attempt(`The end of ${nameOf(hook)}`, () => hook.end?.(training.runner));
     }

@@ -103,7 +103,7 @@ async function createSession(given: MonitoredTrainingOptions): Promise<Monitored
   const giveUpStart = () => giveUp.abort(signal?.reason);
   signal?.addEventListener('abort', giveUpStart, { once: true });
   try {
-    for (const hook of hooks) await hook.begin?.({ graph, writers, log });
+    for (const hook of hooks) await hook.begin?.({ graph, writers, log, ...(signal && { signal }) });
     scaffold.finalize(graph, () => new Saver({ log }));
     const { checkpointDir, recovery, maxWaitSecs = 7200, stepTimeoutSecs = 600 } = options;
     const stop = giveUp.signal;

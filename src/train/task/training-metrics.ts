@@ -15,7 +15,7 @@ export class TrainingMetrics {
   readonly shardBytes: Counter;
   readonly leases: LeaseObserver;
   readonly #recoveries: Record<RecoveryMode, number> = { exact: 0, partial: 0 };
-  readonly #recoverySecs: Counter;
+  readonly #recoverySecs = new Map<string, number>();
   readonly #saveSecs: Histogram;
   readonly #savedBytes: Counter;
 
@@ -35,9 +35,10 @@ export class TrainingMetrics {
       'How often training of this task continued after the loss of a task, by the mode of recovery.',
       () => RECOVERY_MODES.map((mode) => ({ labels: { mode }, value: this.#recoveries[mode] })),
     );
-    this.#recoverySecs = metrics.counter(
+    metrics.readCounter(
       'shoal_recovery_seconds_total',
-      'The time that training of this task spent in recoveries.',
+      'The time that training of this task spent in recoveries: waiting for tasks, finding the checkpoint, restoring it, resuming.',
+      () => [...this.#recoverySecs].map(([phase, value]) => ({ labels: { phase }, value })),
     );
     this.repeatedSteps = metrics.counter(
       'shoal_repeated_steps_total',
@@ -79,10 +80,11 @@ export class TrainingMetrics {
     };
   }
 
-  /** Training continues after a recovery of this duration. */
-  recovered(mode: RecoveryMode, ms: number): void {
+  /** Training continues after a recovery with phases of these durations in milliseconds. */
+  recovered(mode: RecoveryMode, phases: Readonly<Record<string, number>>): void {
     this.#recoveries[mode] += 1;
-    this.#recoverySecs.add(ms / 1000);
+    for (const [phase, ms] of Object.entries(phases))
+      this.#recoverySecs.set(phase, (this.#recoverySecs.get(phase) ?? 0) + ms / 1000);
   }
 
   /** A checkpoint was committed. */
