@@ -4,7 +4,6 @@
  *
  *   starting → member → left | superseded | removed
  */
-
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
 import { sleep } from '../../async/deadline.js';
@@ -358,8 +357,7 @@ export class ClusterTask {
   /** Asks a task that has refused this process for its successor, and waits for the end of this process. */
   async #learnOfSuccessor(from: TaskId): Promise<void> {
     await this.#links.call({ type: 'announce', to: from, address: this.member(from)!.agentAddress });
-    const { retryMs, suspectAfterMs } = this.#settings;
-    const end = this.#clock.now() + 2 * (retryMs + suspectAfterMs);
+    const end = this.#clock.now() + 2 * (this.#settings.retryMs + this.#settings.suspectAfterMs);
     while (this.#ending === undefined && this.#clock.now() < end) await sleep(10);
     await this.#ending;
   }
