@@ -15,7 +15,14 @@ import { messageOf } from '../src/errors/errors.js';
 import { type Benchmark, compare, median, percentile, type Table } from './harness.js';
 import { type Restart, restartOnce } from './recovery/python-round.js';
 import { RecoveryCluster, type TaskName } from './recovery/recovery-cluster.js';
-import { killOnce, PHASES, type Recovery, startTraining, withoutStart } from './recovery/shoal-round.js';
+import {
+  killOnce,
+  PHASES,
+  type Recovery,
+  startTraining,
+  toAllSteps,
+  toFirstStep,
+} from './recovery/shoal-round.js';
 
 const BENCH = 'recovery';
 const ROUNDS = 20;
@@ -45,31 +52,30 @@ export const benchmark: Benchmark = {
       log(`python: ${millis(python.at(-1)?.start)} start, ${millis(python.at(-1)?.step)} to the next step`);
       shoal.push(await inDirectory((parent) => recoveries(parent, kills, log)));
     }
-    const row = (
-      victim: Victim,
-      what: string,
-      pick: Measure,
-      baseline: (of: Restart) => number,
-      goal?: number,
-    ) =>
+    const row = (what: string, pick: Measure, baseline: (of: Restart) => number, goal?: number) =>
       report(
         compare(
           BENCH,
-          `${victim} killed: ${what}`,
+          `ps killed: ${what}`,
           'ms',
           'lower',
-          shoal.map((group) => median(group[victim].map(pick))),
+          shoal.map((group) => median(group.ps.map(pick))),
           python.map(baseline),
           goal,
         ),
       );
-    for (const { name } of VICTIMS)
-      row(name, 'to the next step, without the start of processes', withoutStart, ({ step }) => step, GOAL);
+    row('to the first step, without the start of processes', toFirstStep, ({ step }) => step, GOAL);
+    const all = ({ step, others }: Restart) => step + others;
+    row('to steps of all workers, without the start of processes', toAllSteps, all, GOAL);
     row(
-      'ps',
       'start of processes',
       ({ start }) => start,
       ({ start }) => start,
+    );
+    row(
+      'to steps of all workers',
+      (recovery) => recovery.start + toAllSteps(recovery),
+      (restart) => restart.start + all(restart),
     );
     show(phaseTable(shoal, python));
   },
@@ -144,7 +150,8 @@ function phaseTable(
       line('find the checkpoint', ({ find }) => find),
       line('read and restore it', ({ restore }) => restore),
       line('connect and first step', ({ step }) => step),
-      line('all without the start', withoutStart, ({ step }) => step),
+      line('to the first step, without the start', toFirstStep, ({ step }) => step),
+      line('to steps of all workers, without the start', toAllSteps, ({ step, others }) => step + others),
       line(
         'lost steps',
         ({ lostSteps }) => lostSteps,

@@ -11,6 +11,8 @@ export interface Restart {
   readonly start: number;
   /** From then until the first step. */
   readonly step: number;
+  /** From the first step until both workers have made one. */
+  readonly others: number;
   readonly lostSteps: number;
 }
 
@@ -31,16 +33,17 @@ export async function restartOnce(parent: string): Promise<Restart> {
   await cluster.killAll();
   const startedAt = await cluster.start('ps 0');
   for (const name of TASKS.slice(1)) await cluster.start(name);
-  const steps = WORKERS.map(async (name) => ({ name, ...(await cluster.firstStep(name, killedAt)) }));
-  const first = await Promise.race(steps);
-  // The other worker may still be starting when it is killed.
-  for (const step of steps) step.catch(() => {});
+  const steps = await Promise.all(
+    WORKERS.map(async (name) => ({ name, ...(await cluster.firstStep(name, killedAt)) })),
+  );
+  const [first, last] = steps.sort((a, b) => a.at - b.at) as [(typeof steps)[0], (typeof steps)[0]];
   const needed = ['ps 0', 'ps 1', first.name] as const;
   const listening = await Promise.all(needed.map((name) => cluster.waitFor(name, /^started$/, startedAt)));
   const listensAt = Math.max(...listening.map(({ at }) => at));
   return {
     start: listensAt - startedAt,
     step: first.at - listensAt,
+    others: last.at - first.at,
     lostSteps: Math.max(0, before - first.step + 1),
   };
 }
