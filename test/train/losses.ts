@@ -1,6 +1,8 @@
 /** Trains a job on a real cluster of 2 ps and 2 workers in this process, and returns the loss of every step. */
 
-import { ClusterServer } from '../../src/cluster/runtime/cluster-server.js';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { ClusterSpec } from '../../src/cluster/spec/cluster-spec.js';
 import type { EngineKind } from '../../src/cluster/spec/config.js';
 import { replicaDeviceSetter } from '../../src/cluster/spec/device-setter.js';
@@ -11,6 +13,7 @@ import { buildTrainingGraph, type TrainingGraph } from '../../src/job/training-g
 import { SyncReplicasHook } from '../../src/train/hooks/sync-replicas.js';
 import { Coordinator } from '../../src/train/recovery/coordinator.js';
 import { RecoverableSession } from '../../src/train/recovery/recoverable-session.js';
+import { Server } from '../../src/train/task/server.js';
 import type { TrainingRunner } from '../../src/train/task/training-runner.js';
 
 export const [PS, WORKERS] = [2, 2];
@@ -33,12 +36,19 @@ export async function trainOnCluster(
 ): Promise<Trained> {
   const addresses = (await choosePorts('127.0.0.1', PS + WORKERS)).map((port) => `127.0.0.1:${port}`);
   const spec = new ClusterSpec({ ps: addresses.slice(0, PS), worker: addresses.slice(PS) });
+  const directory = await mkdtemp(join(tmpdir(), 'shoal-losses-'));
   const start = (name: string, index: number) =>
-    ClusterServer.create({ spec, self: taskId(name, index), security: { kind: 'none' }, engine });
-  const servers: ClusterServer[] = [];
+    Server.open({
+      spec,
+      self: taskId(name, index),
+      security: { kind: 'none' },
+      engine,
+      blobRoot: join(directory, `${name}-${index}`),
+    });
+  const servers: Server[] = [];
   try {
     for (let i = 0; i < PS; i++) servers.push(await start('ps', i));
-    const workers: ClusterServer[] = [];
+    const workers: Server[] = [];
     for (let i = 0; i < WORKERS; i++) {
       const worker = await start('worker', i);
       servers.push(worker);
@@ -56,7 +66,7 @@ export async function trainOnCluster(
     const losses = done.map((worker) => worker.losses);
     return { losses, inOrder, first: await begun, last: done[0]?.last ?? {} };
 
-    async function train(server: ClusterServer, index: number) {
+    async function train(server: Server, index: number) {
       const workerDevice = taskId('worker', index);
       const device = replicaDeviceSetter({ psTasks: PS, workerDevice });
       const parts = buildTrainingGraph(job, { device, workerDevice, index, count: WORKERS });
@@ -92,6 +102,7 @@ export async function trainOnCluster(
     }
   } finally {
     await Promise.all(servers.map((server) => server.close()));
+    await rm(directory, { recursive: true, force: true });
   }
 }
 

@@ -1,12 +1,12 @@
 /**
  * Assigns ops to stages. An op's level is one above that of an op on another task that it depends on. The ops of one
  * task and level form a stage. An op whose level is not determined by its neighbours joins a stage that exists anyway,
- * so that a task has few stages. Long updates do not wait for such a stage: they run while other tasks make theirs.
+ * so that a task has few stages.
  */
 import { ShoalError } from '../../errors/errors.js';
 import type { Operation } from '../../graph/operation.js';
 import type { NeededOps } from './needed.js';
-import { isAtomic, isLongUpdate, waits } from './op-kinds.js';
+import { isAtomic, waits } from './op-kinds.js';
 import { UnionFind } from './union-find.js';
 
 export interface StageOps {
@@ -82,8 +82,8 @@ function chooseLevels(order: readonly Unit[]): void {
     );
   const certain = new Set(
     order
-      .filter((unit) => at(earliest, unit) === at(latest, unit) || unit.ops.some(isLongUpdate))
-      .map((unit) => `${at(earliest, unit)} ${unit.task}`),
+      .filter((unit) => at(earliest, unit) === at(latest, unit))
+      .map((unit) => `${at(latest, unit)} ${unit.task}`),
   );
   for (const unit of order) {
     const end = at(latest, unit);

@@ -1,7 +1,6 @@
 /** The properties of ops that decide where a run may be divided. */
 import { isPure, opDef } from '../../graph/op-def.js';
 import type { Operation, Output } from '../../graph/operation.js';
-import { sizeOf } from '../../tensor/shape.js';
 
 const isRefArg = ({ isRef }: { readonly isRef: boolean }): boolean => isRef;
 const defOf = (op: Operation) => opDef(op.graph.pointer, op.type);
@@ -25,19 +24,6 @@ export const waits = (op: Operation): boolean => WAITS.test(op.type);
 const ATOMIC = /^(Queue(Dequeue|Enqueue)(V2)?|(Sparse|Resource)?AccumulatorTakeGradient)$/;
 
 export const isAtomic = (op: Operation): boolean => ATOMIC.test(op.type);
-
-const UPDATES = /^Resource(Scatter|SparseApply|Apply)/;
-/** From this many elements on, an update takes longer than a message. */
-const LONG_ELEMENTS = 1 << 16;
-
-/** Updates of many values, or of a number of rows that is not known: worth a stage beside those of other tasks. */
-export function isLongUpdate(op: Operation): boolean {
-  if (!UPDATES.test(op.type)) return false;
-  return op.inputs.some(({ dtype, shape }) => {
-    if (dtype === 'resource') return false;
-    return shape === null || shape.includes(null) || sizeOf(shape as number[]) >= LONG_ELEMENTS;
-  });
-}
 
 /**
  * Creates, or finds by name, an object that the session holds. Every stage gets a copy of the op instead of its
