@@ -3,19 +3,13 @@
  * COUNTING_STEP_MS. COUNTING_TRAIN is JSON with further train options.
  */
 import { defineJob, tf } from '../../../src/index.js';
-import * as raw from '../../../src/ops/generated/index.js';
-import { Tensor } from '../../../src/tensor/tensor.js';
+import { slowInput } from './slow-input.js';
 
 const { COUNTING_STEP_MS = '20', COUNTING_STEPS = '100', COUNTING_TRAIN = '{}' } = process.env;
-const types = { outputTypes: ['float32'], outputShapes: [[]] } as const;
 
 export default defineJob({
   name: 'counting',
-  input: () => {
-    const pause = Tensor.of(BigInt(COUNTING_STEP_MS) * 1000n);
-    const late = raw.sleepDataset(tf.data.fromTensors(tf.constant(1)).variant, pause, types);
-    return { x: raw.datasetToSingleElement(late, types)[0] as ReturnType<typeof tf.constant> };
-  },
+  input: () => slowInput(COUNTING_STEP_MS),
   model({ input }) {
     const a = tf.variable('a', { shape: [], initializer: 0 });
     const b = tf.variable('b', { shape: [], initializer: 0 });
