@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { tf } from '../index.js';
 import * as raw from '../ops/generated/index.js';
@@ -221,6 +222,24 @@ describe('name scopes', () => {
       });
     expect(await Promise.all([inScope('a'), inScope('b')])).toEqual(['a/x', 'b/x']);
     expect(activeScope()).toBeUndefined();
+  });
+
+  test('last across awaits while others end, throw or begin', async () => {
+    const inside = (name: string, ms: number, fails = false) =>
+      graph.nameScope(name, async () => {
+        await sleep(ms);
+        if (fails) throw new Error('wanted');
+        return noOp('x').name;
+      });
+    const [short, long, failed] = await Promise.allSettled([
+      inside('short', 1),
+      inside('long', 20),
+      inside('failed', 5, true),
+    ]);
+    expect(failed.status).toBe('rejected');
+    expect([short, long]).toMatchObject([{ value: 'short/x' }, { value: 'long/x' }]);
+    expect(activeScope()).toBeUndefined();
+    expect(await inside('again', 1)).toBe('again/x');
   });
 
   test('reject invalid names', () => {

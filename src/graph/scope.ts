@@ -31,6 +31,30 @@ export interface Scope {
 }
 
 const storage = new AsyncLocalStorage<Scope>();
+/** How many scopes are entered and not left. */
+let entered = 0;
+
+/**
+ * In Node 20 a storage that is in use makes every promise and callback of the process slower, about 7 % of a training
+ * step, so it is disabled whenever no scope is left.
+ */
+function enter<T>(scope: Scope, body: () => T): T {
+  const leave = () => {
+    entered -= 1;
+    if (entered === 0) storage.disable();
+  };
+  entered += 1;
+  let result: T;
+  try {
+    result = storage.run(scope, body);
+  } catch (error) {
+    leave();
+    throw error;
+  }
+  if (result instanceof Promise) result.then(leave, leave);
+  else leave();
+  return result;
+}
 
 export function rootScope(graph: Graph): Scope {
   return { graph, prefix: '', devices: [], controlInputs: [], colocation: undefined, extras: {} };
@@ -49,9 +73,9 @@ export function scopeOf(graph: Graph): Scope {
 /** Runs `body` with an extension added to the current scope of the graph. */
 export function withExtra<T>(graph: Graph, key: symbol, value: unknown, body: () => T): T {
   const scope = scopeOf(graph);
-  return storage.run({ ...scope, extras: { ...scope.extras, [key]: value } }, body);
+  return enter({ ...scope, extras: { ...scope.extras, [key]: value } }, body);
 }
 
 export function inScope<T>(scope: Scope, body: () => T): T {
-  return storage.run(scope, body);
+  return enter(scope, body);
 }

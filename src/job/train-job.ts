@@ -6,13 +6,14 @@ import { describeError, ShoalError } from '../errors/errors.js';
 import type { Fetches } from '../session/fetches.js';
 import type { RunOptions } from '../session/session.js';
 import { waitForLastSteps } from '../train/checkpoints/retrying-saver.js';
-import { persist, runWithHooks, STEP_GRACE_MS } from '../train/core/hooked-run.js';
+import { persist, runWithHooks } from '../train/core/hooked-run.js';
 import { type OpenedTraining, openTraining } from '../train/core/open-training.js';
 import { LeasedInputHook } from '../train/hooks/leased-input.js';
 import { SessionRunContext, type SessionRunHook } from '../train/hooks/session-run-hook.js';
 import { SummaryWriters } from '../train/hooks/summary-writers.js';
 import { SyncReplicasHook } from '../train/hooks/sync-replicas.js';
 import { Coordinator } from '../train/recovery/coordinator.js';
+import { StepEnding } from '../train/recovery/step-ending.js';
 import { StepGate } from '../train/recovery/step-gate.js';
 import type { Server } from '../train/task/server.js';
 import type { Variable } from '../variables/variable.js';
@@ -66,7 +67,11 @@ async function trainOnce(
   if (inputLine) log(`input: ${inputLine}`);
   const coordinator = new Coordinator({ log });
   const stop = AbortSignal.any([signal, coordinator.signal]);
-  const ending = new StepEnding(signal, coordinator.signal);
+  using ending = new StepEnding(signal);
+  // A background task has failed: no step is waited for.
+  coordinator.signal.addEventListener('abort', () => ending.cancel(coordinator.signal.reason), {
+    once: true,
+  });
   // Every run and every part of a restore adds a listener.
   setMaxListeners(0, stop);
   // A job without checkpoints, exports or summaries does not load their modules.
@@ -130,8 +135,8 @@ async function trainOnce(
     stop,
     log,
   }).catch(failedStart);
-  // A synchronous step that is cut off is not applied; it may wait for workers that have stopped.
-  ending.mayFinish = () => !sync && !training.session.isRecovering;
+  // A synchronous step may wait for workers that have stopped. Cut off, it is not applied; its records are uncertain.
+  ending.mayFinish = () => !(sync && !shards) && !training.session.isRecovering;
   let result: JobResult;
   try {
     const { session, betweenSteps, recoveryGuard, gate } = training;
@@ -227,39 +232,6 @@ async function trainOnce(
   }
   await job.callbacks?.onEnd?.(result);
   return result;
-}
-
-/**
- * Cancels runs when training stops. A step in flight may complete first: one that is cut off may be applied on some ps
- * only, and all tasks would have to go back to a checkpoint.
- */
-class StepEnding {
-  readonly #cancel = new AbortController();
-  #timer: NodeJS.Timeout | undefined;
-  /** Whether the steps in flight may end by themselves: not at the start, nor during a recovery. */
-  mayFinish = (): boolean => false;
-
-  /** @param failed aborts when a background task fails: then no step is waited for. */
-  constructor(stop: AbortSignal, failed: AbortSignal) {
-    setMaxListeners(0, this.#cancel.signal);
-    const onStop = () => {
-      const cancel = () => this.#cancel.abort(stop.reason);
-      if (this.mayFinish()) this.#timer = setTimeout(cancel, STEP_GRACE_MS);
-      else cancel();
-    };
-    if (stop.aborted) onStop();
-    else stop.addEventListener('abort', onStop, { once: true });
-    failed.addEventListener('abort', () => this.#cancel.abort(failed.reason), { once: true });
-  }
-
-  get signal(): AbortSignal {
-    return this.#cancel.signal;
-  }
-
-  /** No step is in flight any more. */
-  finished(): void {
-    clearTimeout(this.#timer);
-  }
 }
 
 /** The job was stopped before its first step. */

@@ -11,9 +11,6 @@ import type { SessionRunArgs, SessionRunContext, SessionRunHook } from '../hooks
 import { type AdmittedRun, Overtaken } from '../leases/leased-input.js';
 import type { RecoverableSession } from '../recovery/recoverable-session.js';
 
-/** How long a step may continue after a signal to stop. */
-export const STEP_GRACE_MS = 5000;
-
 export interface HookedRun {
   readonly hooks: readonly SessionRunHook[];
   readonly context: SessionRunContext;

@@ -61,8 +61,6 @@ export interface StepParts<R> {
   readonly after?: (result: R) => Promise<void>;
 }
 
-/** How long a step may continue after a stop. */
-const STOP_GRACE_MS = 5000;
 /** How often `onReady` may fail in a row. */
 const MAX_FAILURES = 3;
 
@@ -155,14 +153,10 @@ export class RecoverableSession {
     if (this.#recovering) await this.#recovering;
     before?.();
     const begun = performance.now();
-    // A step whose outcome matters completes after a stop: aborted, it may be applied on some ps only.
-    const late = before && delayed(this.#signal(options), STOP_GRACE_MS);
-    const result = await this.#runOnce(fetches, options, late?.signal)
-      .catch((error: unknown) => {
-        if (options.timeoutMs === undefined && isDeadline(error)) this.#timedOut.add(error as ShoalError);
-        throw error;
-      })
-      .finally(late?.end);
+    const result = await this.#runOnce(fetches, options).catch((error: unknown) => {
+      if (options.timeoutMs === undefined && isDeadline(error)) this.#timedOut.add(error as ShoalError);
+      throw error;
+    });
     const ms = performance.now() - begun;
     this.#limit.completed(ms);
     this.#options.onStepTime?.(ms);
@@ -227,12 +221,9 @@ export class RecoverableSession {
     }
   }
 
-  async #runOnce<const F extends Fetches>(
-    fetches: F,
-    options: RunOptions,
-    signal = this.#signal(options),
-  ): Promise<FetchResult<F>> {
+  async #runOnce<const F extends Fetches>(fetches: F, options: RunOptions): Promise<FetchResult<F>> {
     const { runner } = this.#options;
+    const signal = this.#signal(options);
     if (this.#recovering) await this.#recovering;
     const stepMs = this.#limit.ms;
     return runner.run(fetches as Fetch, {
@@ -309,23 +300,6 @@ export function isRecoverable(error: unknown): boolean {
     isShoalError(error, 'SHOAL_TF_DEADLINE_EXCEEDED') ||
     isShoalError(error, 'SHOAL_DISPOSED')
   );
-}
-
-/** A signal that aborts some time after another one; call `end` when it is not needed any more. */
-function delayed(signal: AbortSignal | undefined, ms: number): { signal?: AbortSignal; end: () => void } {
-  if (!signal) return { end: () => {} };
-  const late = new AbortController();
-  let timer: NodeJS.Timeout | undefined;
-  const start = () => {
-    timer = setTimeout(() => late.abort(signal.reason), ms).unref();
-  };
-  if (signal.aborted) start();
-  else signal.addEventListener('abort', start, { once: true });
-  const end = () => {
-    clearTimeout(timer);
-    signal.removeEventListener('abort', start);
-  };
-  return { signal: late.signal, end };
 }
 
 const isDeadline = (error: unknown): boolean =>

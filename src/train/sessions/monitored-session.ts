@@ -8,11 +8,12 @@ import { describeError, invalid, isShoalError } from '../../errors/errors.js';
 import type { Graph } from '../../graph/graph.js';
 import type { Fetches, FetchResult } from '../../session/fetches.js';
 import type { RunOptions } from '../../session/session.js';
-import { persist, runWithHooks, STEP_GRACE_MS } from '../core/hooked-run.js';
+import { persist, runWithHooks } from '../core/hooked-run.js';
 import type { OpenedTraining } from '../core/open-training.js';
 import { SessionRunContext, type SessionRunHook } from '../hooks/session-run-hook.js';
 import type { SummaryWriters } from '../hooks/summary-writers.js';
 import { type Coordinator, isCleanStop } from '../recovery/coordinator.js';
+import type { StepEnding } from '../recovery/step-ending.js';
 import type { StepGate } from '../recovery/step-gate.js';
 import type { TrainingRunner } from '../task/training-runner.js';
 
@@ -33,8 +34,7 @@ export interface MonitoredParts {
   readonly coordinator: Coordinator;
   readonly writers: SummaryWriters;
   readonly stopGracePeriodSecs: number;
-  /** Cancels all runs immediately. */
-  readonly giveUp: AbortController;
+  readonly ending: StepEnding;
   readonly signal: AbortSignal | undefined;
   readonly log: (line: string) => void;
   /** Whether this task waits at the end for the work of other tasks: see LastSteps. */
@@ -46,7 +46,6 @@ export class MonitoredSession implements AsyncDisposable {
   readonly #parts: MonitoredParts;
   readonly #running = new Set<Promise<unknown>>();
   readonly #onSignal: () => void;
-  #graceTimer: NodeJS.Timeout | undefined;
   #stop = false;
   #failure: { readonly error: unknown } | undefined;
   #closing: Promise<void> | undefined;
@@ -55,7 +54,8 @@ export class MonitoredSession implements AsyncDisposable {
     this.#parts = parts;
     this.graph = parts.training.session.graph;
     this.#onSignal = () => this.#stopBySignal();
-    const { signal } = parts;
+    const { ending, signal, training } = parts;
+    ending.mayFinish = () => !training.session.isRecovering;
     if (signal?.aborted) this.#onSignal();
     else signal?.addEventListener('abort', this.#onSignal, { once: true });
   }
@@ -102,13 +102,13 @@ export class MonitoredSession implements AsyncDisposable {
   }
 
   async #runOnce<const F extends Fetches>(fetches: F, options: MonitoredRunOptions): Promise<FetchResult<F>> {
-    const { training, hooks, coordinator, giveUp } = this.#parts;
+    const { training, hooks, coordinator, ending } = this.#parts;
     const context = new SessionRunContext(
       training.runner,
       { fetches, ...(options.feeds ? { feeds: options.feeds } : {}) },
       coordinator.signal,
     );
-    const run = { hooks, context, options, session: training.session, signal: giveUp.signal };
+    const run = { hooks, context, options, session: training.session, signal: ending.signal };
     const result = await runWithHooks(run, fetches);
     if (context.stopRequested) this.#stop = true;
     return result;
@@ -118,7 +118,10 @@ export class MonitoredSession implements AsyncDisposable {
     if (this.shouldStop()) return this.#refuse();
     const running = this.#persist(body, options);
     this.#running.add(running);
-    const forget = () => void this.#running.delete(running);
+    const forget = () => {
+      this.#running.delete(running);
+      if (this.#stop && this.#running.size === 0) this.#parts.ending.finished();
+    };
     running.then(forget, forget);
     return running;
   }
@@ -145,17 +148,13 @@ export class MonitoredSession implements AsyncDisposable {
 
   /** Whether an error only reports that training is over. */
   isCleanEnd(error: unknown): boolean {
-    const isCancelled = this.#parts.giveUp.signal.aborted && isShoalError(error, 'SHOAL_ABORTED');
+    const isCancelled = this.#parts.ending.signal.aborted && isShoalError(error, 'SHOAL_ABORTED');
     return isCleanStop(error) || isCancelled;
   }
 
   #stopBySignal(): void {
-    const { training, giveUp } = this.#parts;
     this.#stop = true;
-    const abort = () => giveUp.abort(this.#parts.signal?.reason);
-    // A step in flight may complete; a wait for other tasks is cancelled at once.
-    if (training.session.isRecovering) abort();
-    else if (this.#running.size > 0) this.#graceTimer = setTimeout(abort, STEP_GRACE_MS);
+    if (this.#running.size === 0) this.#parts.ending.finished();
   }
 
   /** Ends the session. After an error, given here or of the last run, the hooks' `end` is not called. */
@@ -168,7 +167,7 @@ export class MonitoredSession implements AsyncDisposable {
   }
 
   async #close(): Promise<void> {
-    const { training, hooks, coordinator, writers, stopGracePeriodSecs, giveUp, signal, log } = this.#parts;
+    const { training, hooks, coordinator, writers, stopGracePeriodSecs, ending, signal, log } = this.#parts;
     const graceMs = stopGracePeriodSecs * 1000;
     const errors: unknown[] = [];
     const attempt = async (what: string, body: () => Promise<unknown> | unknown) => {
@@ -181,7 +180,7 @@ export class MonitoredSession implements AsyncDisposable {
     if (this.#running.size > 0) {
       await attempt('Waiting for steps in flight', () => Promise.allSettled(this.#running));
     }
-    clearTimeout(this.#graceTimer);
+    ending.finished();
     if (this.#failure) errors.push(this.#failure.error);
     await attempt('The input', () => coordinator.raiseRequestedException());
     // Ends waits for leases first: workers that wait for one cannot finish their last steps.
@@ -196,7 +195,8 @@ export class MonitoredSession implements AsyncDisposable {
       coordinator.join([], { stopGracePeriodSecs: stopGracePeriodSecs / 2, ignoreLiveTasks: true }),
     );
     signal?.removeEventListener('abort', this.#onSignal);
-    giveUp.abort('the session was closed');
+    ending[Symbol.dispose]();
+    ending.cancel('the session was closed');
     await attempt('Closing the session', () => training[Symbol.asyncDispose]());
     await attempt('Closing event files', () => writers.close());
     const stay = this.#parts.staysAtEnd && errors.length === 0;

@@ -10,7 +10,6 @@
  * errors. Without one the caller closes it, for example with `await using`.
  */
 
-import { setMaxListeners } from 'node:events';
 import { throwIfAborted } from '../../async/deadline.js';
 import { currentGraph, type Graph } from '../../graph/graph.js';
 import { defaultLog, type Log } from '../../text/log.js';
@@ -25,6 +24,7 @@ import { StepCounterHook } from '../hooks/step-counter.js';
 import { SummarySaverHook } from '../hooks/summary-saver.js';
 import { SummaryWriters } from '../hooks/summary-writers.js';
 import { Coordinator } from '../recovery/coordinator.js';
+import { StepEnding } from '../recovery/step-ending.js';
 import { serverAt } from '../task/server.js';
 import { MonitoredSession } from './monitored-session.js';
 
@@ -97,16 +97,12 @@ async function createSession(given: MonitoredTrainingOptions): Promise<Monitored
   const hooks = [...(isChief ? chiefHooks(options, scaffold) : []), ...(options.hooks ?? [])];
   const writers = new SummaryWriters();
   const coordinator = new Coordinator({ log });
-  const giveUp = new AbortController();
-  // Every run and every part of a restore adds a listener.
-  setMaxListeners(0, giveUp.signal);
-  const giveUpStart = () => giveUp.abort(signal?.reason);
-  signal?.addEventListener('abort', giveUpStart, { once: true });
+  const ending = new StepEnding(signal);
   try {
     for (const hook of hooks) await hook.begin?.({ graph, writers, log, ...(signal && { signal }) });
     scaffold.finalize(graph, () => new Saver({ log }));
     const { checkpointDir, recovery, maxWaitSecs = 7200, stepTimeoutSecs = 600 } = options;
-    const stop = giveUp.signal;
+    const stop = ending.signal;
     const saves = checkpointDir !== undefined && savesCheckpoints(options);
     let hasQueueRunners = false;
     const training = await openTraining({
@@ -140,18 +136,17 @@ async function createSession(given: MonitoredTrainingOptions): Promise<Monitored
       coordinator,
       writers,
       stopGracePeriodSecs,
-      giveUp,
+      ending,
       signal,
       log,
       staysAtEnd: isChief || saves,
     });
   } catch (error) {
+    ending[Symbol.dispose]();
     await writers.close().catch(() => {
       // The error that failed the start is thrown.
     });
     throw error;
-  } finally {
-    signal?.removeEventListener('abort', giveUpStart);
   }
 }
 

@@ -10,7 +10,6 @@
  * The end of the input stops it without an error. After training without an error the chief saves a last checkpoint.
  */
 
-import { setMaxListeners } from 'node:events';
 import { throwIfAborted, withDeadline } from '../../async/deadline.js';
 import { describeError, invalid } from '../../errors/errors.js';
 import { currentGraph, type Graph } from '../../graph/graph.js';
@@ -21,7 +20,6 @@ import { defaultLog, type Log } from '../../text/log.js';
 import { getGlobalStep } from '../../variables/global-step.js';
 import type { Variable } from '../../variables/variable.js';
 import { Saver } from '../checkpoints/saver.js';
-import { STEP_GRACE_MS } from '../core/hooked-run.js';
 import { type OpenedTraining, openTraining, type PlaceOptions } from '../core/open-training.js';
 import { type QueueRunnerLike, startQueueRunners } from '../core/queue-runners.js';
 import { Scaffold, type ScaffoldOptions } from '../core/scaffold.js';
@@ -29,6 +27,7 @@ import { scaffoldValues } from '../core/scaffold-values.js';
 import { readStep } from '../hooks/global-step.js';
 import { SummaryWriters } from '../hooks/summary-writers.js';
 import { Coordinator } from '../recovery/coordinator.js';
+import { StepEnding } from '../recovery/step-ending.js';
 import { Server, serverAt } from '../task/server.js';
 import type { SaverLike } from '../task/training-runner.js';
 import { ManagedSession } from './managed-session.js';
@@ -81,7 +80,7 @@ export class Supervisor {
   readonly #log: Log;
   readonly #writers = new SummaryWriters();
   readonly #scaffold: Scaffold;
-  readonly #giveUp = new AbortController();
+  readonly #ending: StepEnding;
   #services: StandardServices | undefined;
   #session: ManagedSession | undefined;
   #training: OpenedTraining | undefined;
@@ -91,8 +90,8 @@ export class Supervisor {
     this.#options = options;
     const { graph = currentGraph(), isChief = true, logdir, checkpointBasename = 'model.ckpt' } = options;
     const { summaryOp, saver, globalStep = getGlobalStep(graph) } = options;
-    // Every run and every part of a restore adds a listener.
-    setMaxListeners(0, this.#giveUp.signal);
+    this.#ending = new StepEnding(options.signal);
+    this.#ending.mayFinish = () => this.#session !== undefined && !this.#session.isWaiting;
     this.isChief = isChief;
     this.graph = graph;
     this.#log = options.log ?? defaultLog();
@@ -182,7 +181,7 @@ export class Supervisor {
       result = await bodyOrOptions(session);
     } catch (error) {
       // After an external stop, runs fail with an abort error, which is not reported.
-      if (!this.#giveUp.signal.aborted) this.requestStop(error);
+      if (!this.#ending.signal.aborted) this.requestStop(error);
     }
     await session[Symbol.asyncDispose]();
     return result;
@@ -197,7 +196,7 @@ export class Supervisor {
     const makeSaver = this.#options.saver === null ? undefined : () => new Saver({ log: this.#log });
     this.#scaffold.finalize(this.graph, makeSaver);
     const server = place instanceof Server ? place : serverAt(place);
-    const onSignal = () => this.#stopBySignal();
+    const onSignal = () => this.coordinator.requestStop();
     signal?.addEventListener('abort', onSignal, { once: true });
     const training = await openTraining({
       ...this.#options,
@@ -209,12 +208,12 @@ export class Supervisor {
         scaffoldValues(this.#scaffold, runner, {
           checkpointDir: this.saver ? logdir : undefined,
           recovery: this.#options.recovery,
-          signal: this.#giveUp.signal,
+          signal: this.#ending.signal,
           log: this.#log,
         }),
       maxWaitMs: maxWaitSecs * 1000,
       stepMs: stepTimeoutSecs * 1000,
-      signal: this.#giveUp.signal,
+      signal: this.#ending.signal,
       log: this.#log,
     });
     this.#training = training;
@@ -223,7 +222,8 @@ export class Supervisor {
         await this.stop();
       } finally {
         signal?.removeEventListener('abort', onSignal);
-        this.#giveUp.abort('the session was closed');
+        this.#ending[Symbol.dispose]();
+        this.#ending.cancel('the session was closed');
         await session.close();
       }
     });
@@ -287,14 +287,5 @@ export class Supervisor {
       const stay = isClean && (this.isChief || saves);
       await this.#training?.finish({ stay, signal });
     }
-  }
-
-  #stopBySignal(): void {
-    this.coordinator.requestStop();
-    const session = this.#session;
-    const abort = () => this.#giveUp.abort(this.#options.signal?.reason);
-    // A step in flight may complete; a wait for other tasks is cancelled at once.
-    if (!session || session.isWaiting) abort();
-    else setTimeout(abort, STEP_GRACE_MS).unref();
   }
 }

@@ -1,0 +1,52 @@
+/**
+ * Cancels the runs of a training when it stops. A step in flight may complete first: one that is cut off may be applied
+ * on some ps only, and all tasks would have to go back to a checkpoint.
+ */
+import { setMaxListeners } from 'node:events';
+
+/** How long a step may continue after a stop. */
+const GRACE_MS = 5000;
+
+export class StepEnding implements Disposable {
+  readonly #cancelled = new AbortController();
+  readonly #stop: AbortSignal | undefined;
+  readonly #onStop = () => this.#stopped();
+  #timer: NodeJS.Timeout | undefined;
+  /** Whether steps in flight may complete; a wait for other tasks, at the start or in a recovery, is cancelled at once. */
+  mayFinish: () => boolean = () => false;
+
+  constructor(stop: AbortSignal | undefined) {
+    this.#stop = stop;
+    // Every run and every part of a restore adds a listener.
+    setMaxListeners(0, this.signal);
+    if (stop?.aborted) this.#onStop();
+    else stop?.addEventListener('abort', this.#onStop, { once: true });
+  }
+
+  /** Cancels runs and waits. */
+  get signal(): AbortSignal {
+    return this.#cancelled.signal;
+  }
+
+  /** Cancels everything at once. */
+  cancel(reason: unknown): void {
+    this.finished();
+    this.#cancelled.abort(reason);
+  }
+
+  /** No step is in flight any more: the stop does not cancel what follows, such as the last save. */
+  finished(): void {
+    clearTimeout(this.#timer);
+  }
+
+  [Symbol.dispose](): void {
+    this.finished();
+    this.#stop?.removeEventListener('abort', this.#onStop);
+  }
+
+  #stopped(): void {
+    const cancel = () => this.cancel(this.#stop?.reason);
+    if (this.mayFinish()) this.#timer = setTimeout(cancel, GRACE_MS);
+    else cancel();
+  }
+}
