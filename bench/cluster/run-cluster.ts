@@ -30,14 +30,28 @@ const TIMEOUT_MS = 300_000;
 /** Linux counts CPU time in hundredths of a second. */
 const TICK_MS = 10;
 
-export async function runCluster({
+/** A cluster that runs until it is disposed of. */
+export interface RunningCluster extends AsyncDisposable {
+  /** Resolves when all workers have warmed up, or have ended their last turn. */
+  readonly warm: () => Promise<void>;
+  /** More than once only with the setting `turns`. */
+  readonly measure: () => Promise<ClusterRates>;
+}
+
+export async function runCluster(run: ClusterRun): Promise<ClusterRates> {
+  await using cluster = await startCluster(run);
+  await cluster.warm();
+  return await cluster.measure();
+}
+
+export async function startCluster({
   side,
   program,
   ps,
   workers,
   engine,
   settings,
-}: ClusterRun): Promise<ClusterRates> {
+}: ClusterRun): Promise<RunningCluster> {
   const hosts = await localAddresses(ps + workers);
   const flags = [`--ps_hosts=${hosts.slice(0, ps)}`, `--worker_hosts=${hosts.slice(ps)}`];
   const [command, file] = commandOf(side, program);
@@ -46,41 +60,45 @@ export async function runCluster({
     UV_THREADPOOL_SIZE: '16',
     ...(engine && { SHOAL_ENGINE: engine }),
   };
-  const children: ChildProcess[] = [];
   const start = (job: string, index: number): ChildProcess => {
     const args = [file, `--job_name=${job}`, `--task_index=${index}`, ...flags];
     const child = spawn(command, args, { cwd: ROOT, env, stdio: ['pipe', 'pipe', 'pipe'] });
     // An unread pipe would fill up and block the program.
     child.stderr?.resume();
-    children.push(child);
     return child;
   };
   const servers = Array.from({ length: ps }, (_, i) => start('ps', i));
-  try {
-    const trainers = Array.from({ length: workers }, (_, i) => start('worker', i));
-    const output = (pattern: RegExp) =>
-      Promise.all(trainers.map((child, i) => waitForOutput(child, pattern, `${side} worker ${i}`)));
-    await output(/^(warm)$/m);
-    const rates = output(/^rate ([\d.]+)$/m);
-    const before = await cpuMs(children);
-    for (const { stdin } of trainers) stdin?.write('go\n');
-    const rate = (await rates).reduce((sum, one) => sum + Number(one), 0);
-    const after = await cpuMs(children);
-    const memory = (tasks: readonly ChildProcess[]) => Promise.all(tasks.map(({ pid }) => peak(pid ?? 0)));
-    return {
-      rate,
-      cpuMs: before === undefined || after === undefined ? undefined : after - before,
-      psMb: await memory(servers),
-      workerMb: await memory(trainers),
-    };
-  } finally {
-    for (const child of children) child.kill('SIGKILL');
-    await Promise.all(
-      children.map(
-        (child) => child.exitCode ?? child.signalCode ?? new Promise((done) => child.once('exit', done)),
-      ),
-    );
-  }
+  const trainers = Array.from({ length: workers }, (_, i) => start('worker', i));
+  const children = [...servers, ...trainers];
+  const output = (pattern: RegExp) =>
+    Promise.all(trainers.map((child, i) => waitForOutput(child, pattern, `${side} worker ${i}`)));
+  const memory = (tasks: readonly ChildProcess[]) => Promise.all(tasks.map(({ pid }) => peak(pid ?? 0)));
+  return {
+    async warm() {
+      await output(/^(warm)$/m);
+    },
+    async measure() {
+      const rates = output(/^rate ([\d.]+)$/m);
+      const before = await cpuMs(children);
+      for (const { stdin } of trainers) stdin?.write('go\n');
+      const rate = (await rates).reduce((sum, one) => sum + Number(one), 0);
+      const after = await cpuMs(children);
+      return {
+        rate,
+        cpuMs: before === undefined || after === undefined ? undefined : after - before,
+        psMb: await memory(servers),
+        workerMb: await memory(trainers),
+      };
+    },
+    async [Symbol.asyncDispose]() {
+      for (const child of children) child.kill('SIGKILL');
+      await Promise.all(
+        children.map(
+          (child) => child.exitCode ?? child.signalCode ?? new Promise((done) => child.once('exit', done)),
+        ),
+      );
+    },
+  };
 }
 
 async function cpuMs(tasks: readonly ChildProcess[]): Promise<number | undefined> {

@@ -54,6 +54,9 @@ export async function testAgent(options: Partial<AgentOptions> = {}): Promise<Te
     ...options,
     security,
     blobRoot: root,
+  }).catch((error: unknown) => {
+    rmSync(folder, { recursive: true, force: true });
+    throw error;
   });
   const address = formatAddress(agent.address);
   const clients: AgentClient[] = [];
