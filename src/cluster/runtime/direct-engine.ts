@@ -14,6 +14,7 @@ import { firstLineOf, invalid, isShoalError, ShoalError } from '../../errors/err
 import type { DeviceSpec } from '../../graph/device.js';
 import type { Graph } from '../../graph/graph.js';
 import type { ConfigProto } from '../../proto/generated/config_pb.js';
+import { compareIdentity, type Identity } from '../membership/map.js';
 import type { Member } from '../membership/types.js';
 import { parseTaskId, type TaskId, taskId } from '../spec/task-id.js';
 import type { ClusterTask } from '../task/cluster-task.js';
@@ -36,7 +37,8 @@ export class DirectEngine implements Engine {
   readonly keepsObjects = true;
   readonly #task: ClusterTask;
   readonly #ps: ReadonlySet<TaskId>;
-  readonly #services = new Set<StageService>();
+  /** The connections from other tasks. */
+  readonly #services = new Map<StageService, Identity>();
   readonly #links = new Map<string, Link>();
   readonly #stopServing: () => void;
   readonly #unsubscribe: () => void;
@@ -50,19 +52,30 @@ export class DirectEngine implements Engine {
     this.#host = host;
     this.#ps = new Set(psTasks);
     this.target = `shoal:/${task.task}`;
-    this.#stopServing = task.onStream(PROTOCOL, (socket, { label, head }) => {
+    this.#stopServing = task.onStream(PROTOCOL, (socket, { from, label, head }) => {
+      this.#endEarlier(from);
       const service: StageService = new StageService(socket, {
         host: this.#hostWith(undefined),
         label,
         head,
         onClose: () => this.#services.delete(service),
       });
-      this.#services.add(service);
+      this.#services.set(service, from);
     });
     // A frozen peer keeps its connection open: its runs end when it counts as lost.
     this.#unsubscribe = task.events.on('*', (event) => {
       if (event.type === 'lost' || event.type === 'left') this.#links.get(event.member.task)?.stages?.close();
     });
+  }
+
+  /**
+   * A task that connects again has given up its earlier connection, and its process the one of its predecessor. After a
+   * network failure the end of that connection may arrive seconds later. Until then its runs would wait for queues and
+   * accumulators, and take what belongs to the runs of the new connection.
+   */
+  #endEarlier(from: Identity): void {
+    for (const [service, earlier] of this.#services)
+      if (earlier.task === from.task && compareIdentity(earlier, from) <= 0) service.close();
   }
 
   /** The session is created by its first use; a later configuration has no effect. */
@@ -185,6 +198,6 @@ export class DirectEngine implements Engine {
     const links = [...this.#links.values()];
     this.#links.clear();
     for (const { stages } of links) stages?.close();
-    for (const service of this.#services) service.close();
+    for (const service of this.#services.keys()) service.close();
   }
 }

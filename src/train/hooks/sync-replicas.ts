@@ -6,8 +6,8 @@ import { sleep, withDeadline } from '../../async/deadline.js';
 import type { TaskId } from '../../cluster/spec/task-id.js';
 import { describeError } from '../../errors/errors.js';
 import type { SyncReplicasOptimizer } from '../../optimizers/sync-replicas.js';
-import type { Feeds } from '../../session/feeds.js';
 import type { Fetches, FetchResult } from '../../session/fetches.js';
+import type { RunOptions } from '../../session/session.js';
 import type { Coordinator } from '../recovery/coordinator.js';
 import { isRecoverable } from '../recovery/recoverable-session.js';
 import type { TrainingRunner } from '../task/training-runner.js';
@@ -122,7 +122,7 @@ export class SyncReplicasHook extends SessionRunHook {
       const worker = this.#optimizer.workers.indexOf(id);
       const counts = worker < 0 ? undefined : countsFor(worker);
       if (!counts?.some((count) => count > 0) || this.#over.signal.aborted) return;
-      this.#persist(session, this.#optimizer.handOutOp, tokens.feeds(counts), signal).catch(
+      this.#persist(session, this.#optimizer.handOutOp, { feeds: tokens.feeds(counts), signal }).catch(
         (error: unknown) => {
           if (!signal.aborted)
             this.#log(`the tokens of ${id} could not be handed out: ${describeError(error)}`);
@@ -165,20 +165,22 @@ export class SyncReplicasHook extends SessionRunHook {
   }
 
   async #lead(session: TrainingRunner, tokens: TokenShares, signal: AbortSignal): Promise<void> {
-    const { syncOp, tokensLeft, handOutOp } = this.#optimizer;
+    const { syncOp, tokensLeft, handOutOp, restartOp } = this.#optimizer;
     while (!signal.aborted && !this.#isStopping) {
       const counts = tokens.now();
       const started = performance.now();
-      const rescue = this.#rescue(
+      const stalled = new AbortController();
+      const rescue = this.#rescue(session, tokens, stalled, signal);
+      const made = await this.#persist(
         session,
-        tokens,
-        Math.max(this.#stallMs, STALL_STEPS * this.#lastMs),
-        signal,
-      );
-      const made = await this.#persist(session, { syncOp, tokensLeft }, tokens.feeds(counts), signal).finally(
-        () => clearInterval(rescue),
-      );
-      if (!made) return;
+        { syncOp, tokensLeft },
+        { feeds: tokens.feeds(counts), signal: AbortSignal.any([signal, stalled.signal]) },
+      ).finally(() => clearInterval(rescue));
+      if (!made) {
+        if (signal.aborted) return;
+        await this.#persist(session, restartOp, { feeds: tokens.start(false), signal, timeoutMs: RUN_MS });
+        continue;
+      }
       this.#steps += 1;
       this.#lastMs = performance.now() - started;
       tokens.awaitsNew = false;
@@ -189,22 +191,35 @@ export class SyncReplicasHook extends SessionRunHook {
       const come = tokens.oneFor((i) => counts[i] === 0 && !tokens.isAbsent(i));
       const more = gone.map((count, i) => count + (come[i] as number));
       if (more.some((count) => count > 0))
-        await this.#persist(session, handOutOp, tokens.feeds(more), signal);
+        await this.#persist(session, handOutOp, { feeds: tokens.feeds(more), signal });
     }
   }
 
   /**
    * A worker that is alive may not train yet, or no longer: when a step takes very long, workers that wait compute
-   * another gradient for it. From the next step on they also compute those of workers that took no token.
+   * another gradient for it. From the next step on they also compute those of workers that took no token. If that does
+   * not help, gradients were lost or are dropped as stale: `stalled` ends the step, and all of them are computed again.
    */
-  #rescue(session: TrainingRunner, tokens: TokenShares, ms: number, signal: AbortSignal): NodeJS.Timeout {
+  #rescue(
+    session: TrainingRunner,
+    tokens: TokenShares,
+    stalled: AbortController,
+    signal: AbortSignal,
+  ): NodeJS.Timeout {
+    const ms = Math.max(this.#stallMs, STALL_STEPS * this.#lastMs);
+    let times = 0;
     return setInterval(() => {
       if (this.#optimizer.isDeterministic) return this.#reportStall(session, tokens, ms, signal);
-      this.#log(
-        `a synchronous step has taken ${Math.round(ms / 1000)} s: workers that wait compute another gradient`,
-      );
+      times += 1;
+      const what = `a synchronous step has taken ${Math.round((times * ms) / 1000)} s`;
+      if (times > 1) {
+        this.#log(`${what}: it starts again`);
+        stalled.abort(what);
+        return;
+      }
+      this.#log(`${what}: workers that wait compute another gradient`);
       const feeds = tokens.feeds(tokens.oneFor(() => true));
-      this.#persist(session, this.#optimizer.topUpOp, feeds, signal).catch((error: unknown) => {
+      this.#persist(session, this.#optimizer.topUpOp, { feeds, signal }).catch((error: unknown) => {
         if (!signal.aborted) this.#log(`no tokens could be handed out: ${describeError(error)}`);
       });
     }, ms).unref();
@@ -220,7 +235,7 @@ export class SyncReplicasHook extends SessionRunHook {
     );
     if (!isOver) return;
     this.#isClosed = true;
-    this.#persist(session, this.#optimizer.closeOp, {}, signal).catch((error: unknown) => {
+    this.#persist(session, this.#optimizer.closeOp, { signal }).catch((error: unknown) => {
       if (!signal.aborted) this.#log(`training could not be ended: ${describeError(error)}`);
     });
   }
@@ -229,10 +244,9 @@ export class SyncReplicasHook extends SessionRunHook {
   async #persist<const F extends Fetches>(
     session: TrainingRunner,
     fetches: F,
-    feeds: Feeds,
-    signal: AbortSignal,
+    { signal, ...options }: RunOptions & { readonly signal: AbortSignal },
   ): Promise<FetchResult<F> | undefined> {
-    const run = (signal: AbortSignal) => session.run(fetches, { feeds, signal });
+    const run = (signal: AbortSignal) => session.run(fetches, { ...options, signal });
     while (!signal.aborted) {
       // After a recovery the accumulators are cleared first: a step would take the gradients that clear them.
       if (session.recoveryGuard?.suspensions !== this.#startedAfter) {
