@@ -1,14 +1,18 @@
 /** Workers of synchronous training that are lost or idle: sessions on one TensorFlow server, and a simulated membership. */
 import { afterEach, expect, it } from 'vitest';
+import { EngineCluster } from '../../../test/engines/engine-cluster.js';
 import { sleep } from '../../async/deadline.js';
 import { TensorFlowServer } from '../../cluster/runtime/tensorflow-server.js';
 import { isShoalError } from '../../errors/errors.js';
 import { Graph } from '../../graph/graph.js';
+import { device } from '../../graph/scopes.js';
 import { constant } from '../../ops/creation.js';
+import * as raw from '../../ops/generated/index.js';
 import { GradientDescentOptimizer } from '../../optimizers/gradient-descent.js';
 import { SyncReplicasOptimizer } from '../../optimizers/sync-replicas.js';
 import { isEndOfTokens } from '../../optimizers/sync-tokens.js';
 import { Session } from '../../session/session.js';
+import { Tensor } from '../../tensor/tensor.js';
 import { createGlobalStep } from '../../variables/global-step.js';
 import { variable } from '../../variables/variable-scope.js';
 import { Coordinator } from '../recovery/coordinator.js';
@@ -19,19 +23,22 @@ import { SyncReplicasHook } from './sync-replicas.js';
 const WORKERS = 3;
 const idOf = (worker: number) => `/job:worker/task:${worker}`;
 
-const ends: (() => void)[] = [];
-afterEach(() => {
-  for (const end of ends.splice(0)) end();
+const ends: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const end of ends.splice(0).reverse()) await end();
 });
 
 /** Three workers that train, the first of which is the chief. */
-async function training({ required = WORKERS, stallMs = 60_000 } = {}) {
-  const { target } = await TensorFlowServer.start({ host: '127.0.0.1', port: 0 });
+async function training({ required = WORKERS, stallMs = 60_000, isDirect = false } = {}) {
+  const cluster = isDirect ? await EngineCluster.start('direct', { ps: 1, workers: WORKERS }) : undefined;
+  if (cluster) ends.push(() => cluster.close());
+  const target = cluster ? '' : (await TensorFlowServer.start({ host: '127.0.0.1', port: 0 })).target;
+  const onPs = <T>(body: () => T): T => (cluster ? device('/job:ps/task:0', body) : body());
   const parts = Array.from({ length: WORKERS }, (_, workerIndex) => {
     const graph = new Graph();
     return graph.asDefault(() => {
-      const globalStep = createGlobalStep();
-      const w = variable('w', { shape: [], initializer: 0 });
+      const globalStep = onPs(() => createGlobalStep());
+      const w = onPs(() => variable('w', { shape: [], initializer: 0 }));
       const inner = new GradientDescentOptimizer(0.01);
       const optimizer = new SyncReplicasOptimizer(inner, {
         replicasToAggregate: required,
@@ -42,12 +49,19 @@ async function training({ required = WORKERS, stallMs = 60_000 } = {}) {
       const trainOp = graph.nameScope(`worker_${workerIndex}`, () =>
         optimizer.minimize(loss, { globalStep }),
       );
-      return { graph, globalStep, w, optimizer, trainOp };
+      const stale = onPs(() => {
+        const sharedName = 'w/grad_accum';
+        const sum = raw.resourceConditionalAccumulator({ dtype: 'float32', shape: [], sharedName });
+        return raw.resourceAccumulatorSetGlobalStep(sum, Tensor.of(2n ** 40n));
+      });
+      return { graph, globalStep, w, optimizer, trainOp, stale };
     });
   });
-  const sessions = await Promise.all(parts.map(({ graph }) => Session.create({ graph, target })));
+  const sessions = await Promise.all(
+    parts.map(({ graph }, i) => cluster?.session(graph, i) ?? Session.create({ graph, target })),
+  );
   const [chief] = parts as [(typeof parts)[0]];
-  const [session] = sessions as [Session];
+  const session = sessions[0] as Pick<Session, 'run'>;
   await session.run([chief.globalStep.initializer, chief.w.initializer]);
   const statuses = parts.map(() => 'alive');
   let tell = (_: object) => {};
@@ -56,6 +70,7 @@ async function training({ required = WORKERS, stallMs = 60_000 } = {}) {
   const finished = new Set<string>();
   let isWaiting = false;
   const server = {
+    engine: { kind: isDirect ? 'direct' : 'grpc' },
     finished: {
       has: ({ task }: { task: string }) => finished.has(task),
       onFinished: (listener: typeof tellFinished) => {
@@ -117,6 +132,8 @@ async function training({ required = WORKERS, stallMs = 60_000 } = {}) {
       const from = await step();
       await expect.poll(step, { timeout: 20_000 }).toBeGreaterThanOrEqual(from + steps);
     },
+    /** The ps drops all gradients from now on, as after a step that it alone has made. */
+    dropGradients: () => session.run(chief.stale),
     /** The worker computes no gradients from now on. */
     stop: (i: number) => stops[i]?.abort(),
     /** The input of a worker ends: it reports that, or waits for the others if it is the chief. */
@@ -162,6 +179,13 @@ it('a worker that is alive and does not train delays one step, and the others co
   await cluster.advances(5);
   cluster.stop(1);
   // Each would take a second if every step had to wait.
+  await cluster.advances(60);
+});
+
+it('a step starts again if gradients are dropped as stale', async () => {
+  const cluster = await training({ stallMs: 1000, isDirect: true });
+  await cluster.advances(5);
+  await cluster.dropGradients();
   await cluster.advances(60);
 });
 

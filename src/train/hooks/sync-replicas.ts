@@ -199,6 +199,7 @@ export class SyncReplicasHook extends SessionRunHook {
    * A worker that is alive may not train yet, or no longer: when a step takes very long, workers that wait compute
    * another gradient for it. From the next step on they also compute those of workers that took no token. If that does
    * not help, gradients were lost or are dropped as stale: `stalled` ends the step, and all of them are computed again.
+   * TensorFlow's own engine cannot end it: its run would take the gradients of the next one.
    */
   #rescue(
     session: TrainingRunner,
@@ -207,12 +208,13 @@ export class SyncReplicasHook extends SessionRunHook {
     signal: AbortSignal,
   ): NodeJS.Timeout {
     const ms = Math.max(this.#stallMs, STALL_STEPS * this.#lastMs);
+    const canEnd = session.server?.engine.kind === 'direct';
     let times = 0;
     return setInterval(() => {
       if (this.#optimizer.isDeterministic) return this.#reportStall(session, tokens, ms, signal);
       times += 1;
       const what = `a synchronous step has taken ${Math.round((times * ms) / 1000)} s`;
-      if (times > 1) {
+      if (times > 1 && canEnd) {
         this.#log(`${what}: it starts again`);
         stalled.abort(what);
         return;
