@@ -1,6 +1,6 @@
 /**
  * The context in which ops are created: graph, name prefix, devices, control inputs, colocation. A scope is an
- * immutable value that applies while its function runs, also across awaits.
+ * immutable value that applies while its function runs, and until the promise that it returns is settled.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { Graph } from './graph.js';
@@ -34,6 +34,9 @@ const storage = new AsyncLocalStorage<Scope>();
 /** How many scopes are entered and not left. */
 let entered = 0;
 
+const isThenable = (value: unknown): value is PromiseLike<unknown> =>
+  typeof (value as { then?: unknown } | undefined | null)?.then === 'function';
+
 /**
  * In Node 20 a storage that is in use makes every promise and callback of the process slower, about 7 % of a training
  * step, so it is disabled whenever no scope is left.
@@ -51,7 +54,7 @@ function enter<T>(scope: Scope, body: () => T): T {
     leave();
     throw error;
   }
-  if (result instanceof Promise) result.then(leave, leave);
+  if (isThenable(result)) result.then(leave, leave);
   else leave();
   return result;
 }

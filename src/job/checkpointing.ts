@@ -92,7 +92,7 @@ export class JobCheckpoints {
     if (!report) return false;
     const { manifest, bytesRead, input } = report;
     // After a partial restore the values of the other tasks are not in this checkpoint.
-    if (!partial) this.#saves.restored(manifest.step);
+    this.#saves.restored(partial ? undefined : manifest.step);
     const why = again && missing.length > 0 ? `${missing.length} variables were lost: ` : '';
     log(`${why}restored ${manifest.prefix} (${bytes(bytesRead)} read)`);
     session.input?.restored(input);

@@ -68,10 +68,12 @@ async function trainOnce(
   const coordinator = new Coordinator({ log });
   const stop = AbortSignal.any([signal, coordinator.signal]);
   using ending = new StepEnding(signal);
-  // A background task has failed: no step is waited for.
-  coordinator.signal.addEventListener('abort', () => ending.cancel(coordinator.signal.reason), {
-    once: true,
-  });
+  // A background task has failed: steps are waited for only if it matters whether they are applied.
+  const onFailure = () => {
+    if (shards) ending.stop(coordinator.signal);
+    else ending.cancel(coordinator.signal.reason);
+  };
+  coordinator.signal.addEventListener('abort', onFailure, { once: true });
   // Every run and every part of a restore adds a listener.
   setMaxListeners(0, stop);
   // A job without checkpoints, exports or summaries does not load their modules.
@@ -186,12 +188,14 @@ async function trainOnce(
     }
     // The successor of a preempted chief restores the ledger: steps that others make meanwhile would be lost.
     const isLeavingLedger = made.interrupted && isPreempted(signal) && training.leased !== undefined;
-    if (!isLeavingLedger) training.leased?.finish();
+    if (isLeavingLedger) training.leased?.settle();
+    else training.leased?.finish();
     // The chief of synchronous training makes the steps of the others possible.
     if (checkpoints || exports || (sync && isChief)) {
       // A save or export that is still running would wait for steps to pause, and none run any more.
       await stopSchedules();
-      await waitForLastSteps(training.runner, { waitForOthers: !made.interrupted, log });
+      await waitForLastSteps(training.runner, { signal, log });
+      if (signal.aborted) made = { ...made, interrupted: true };
     }
     // Values that have become NaN must not replace the last good ones.
     const hasDiverged = job.train.onNan === 'stop' && Number.isNaN(made.loss);

@@ -134,6 +134,9 @@ test('leased records are returned, and used once', { timeout: TIMEOUT_MS }, asyn
   await preempt(worker);
   const successor = tasks.start('worker', 1);
   await successor.waitForOutput(/step \d+ of/, TIMEOUT_MS);
+  // The step in flight takes longer than it may after a stop: it is cut off.
+  pace(9000);
+  await sleep(1500);
   await preempt(first);
   expect(first.output()).toMatch(/saved model\.ckpt-[1-9]\d*[\s\S]*stopped at step/);
   // Nothing went back because of the worker that left.

@@ -67,8 +67,8 @@ export class RetryingSaver {
     return this.#savedStep;
   }
 
-  /** The checkpoint of this step was restored. */
-  restored(step: number): void {
+  /** The checkpoint of this step was restored. Undefined: only in part, so no checkpoint has the current values. */
+  restored(step: number | undefined): void {
     this.#savedStep = step;
   }
 
@@ -201,22 +201,22 @@ export class RetryingSaver {
 }
 
 export interface LastStepOptions {
-  /** Default: true. */
-  readonly waitForOthers?: boolean;
+  /** Aborted by a stop: then the other workers are not waited for. */
+  readonly signal: AbortSignal | undefined;
   readonly log: Log;
 }
 
 /** Waits for the last steps of the other workers and stops updates. */
 export async function waitForLastSteps(
   { server }: TrainingRunner,
-  { waitForOthers = true, log }: LastStepOptions,
+  { signal, log }: LastStepOptions,
 ): Promise<void> {
   if (!server) return;
   const service = server.checkpoints;
-  if (waitForOthers) {
+  if (!signal?.aborted) {
     // Assumes that the steps of the others take as long as those of this task.
     const timeoutMs = Math.max(LAST_STEPS_MS, service.gate.times.pauseMs);
-    await service.lastSteps.ofOthers({ timeoutMs, log });
+    await service.lastSteps.ofOthers({ timeoutMs, signal, log });
   }
   await service.stopUpdates();
 }

@@ -117,8 +117,8 @@ export interface OpenedTraining extends TrainingPlace, AsyncDisposable {
   readonly betweenSteps: TrainingRunner;
   readonly recoveryGuard: RecoveryGuard;
   readonly leased: LeasedInput | undefined;
-  /** The chief of synchronous training makes the steps of the others possible: waits for their last ones. */
-  outlast(): Promise<void>;
+  /** The chief of synchronous training makes the steps of the others possible: waits for their last ones, or a stop. */
+  outlast(stop: AbortSignal | undefined): Promise<void>;
   /**
    * Reports that this task makes no more steps. With `stay` it waits for the work of other tasks (see LastSteps). From
    * then on the process runs only as long as it has other work.
@@ -217,8 +217,8 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
     leased,
     background: { ...runner, run: persistent(runner, session) },
     betweenSteps: server || !gate ? runner : betweenSteps(runner, gate),
-    async outlast() {
-      if (server?.checkpoints.lastSteps.leads) await waitForLastSteps(runner, { log });
+    async outlast(stop) {
+      if (server?.checkpoints.lastSteps.leads) await waitForLastSteps(runner, { signal: stop, log });
     },
     async finish({ stay, signal: stop }) {
       try {

@@ -70,6 +70,7 @@ export class CheckpointSaverHook extends SessionRunHook<Tensor<'int64'>> {
   #writer!: FileWriter;
   #retrying!: RetryingSaver;
   #coordinator: Coordinator | undefined;
+  #signal: AbortSignal | undefined;
   #saving: Promise<void> | undefined;
   #hasGraph = false;
   #log!: (line: string) => void;
@@ -87,8 +88,9 @@ export class CheckpointSaverHook extends SessionRunHook<Tensor<'int64'>> {
     return this.#retrying?.savedStep;
   }
 
-  override async begin({ graph, writers, log }: HookSetup): Promise<void> {
+  override async begin({ graph, writers, log, signal }: HookSetup): Promise<void> {
     this.#graph = graph;
+    this.#signal = signal;
     this.#log = log;
     this.#step = globalStepRead(graph, 'CheckpointSaverHook');
     const { checkpointDir, checkpointBasename = 'model.ckpt', now } = this.#options;
@@ -142,7 +144,7 @@ export class CheckpointSaverHook extends SessionRunHook<Tensor<'int64'>> {
     session.server?.checkpoints.leavingSave.savesBy(undefined);
     await this.#saving;
     const seen = await readStep(session, this.#step);
-    await waitForLastSteps(session, { log: this.#log });
+    await waitForLastSteps(session, { signal: this.#signal, log: this.#log });
     const last = await readLastStep(session, seen, this.#log);
     const step = last ?? seen;
     const isDue = last === undefined || last !== this.savedStep;

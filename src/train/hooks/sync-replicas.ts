@@ -102,7 +102,8 @@ export class SyncReplicasHook extends SessionRunHook {
    */
   async #stopLeading(): Promise<void> {
     this.#isStopping = true;
-    const timeoutMs = Math.min(LONGEST_APPLY_MS, Math.max(SHORTEST_APPLY_MS, 2 * this.#lastMs));
+    const usualMs = this.#steps === 0 ? LONGEST_APPLY_MS : 2 * this.#lastMs;
+    const timeoutMs = Math.min(LONGEST_APPLY_MS, Math.max(SHORTEST_APPLY_MS, usualMs));
     const ended = Promise.resolve(this.#leading);
     await withDeadline(ended, 'The last synchronous step', { timeoutMs }).catch(() => {
       // It waits for gradients, or has failed: then the coordinator has the error.

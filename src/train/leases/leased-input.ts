@@ -60,8 +60,8 @@ export type Values = Pick<RecoverableOptions, 'restore' | 'initialize'>;
 
 /** How long steps may take to end before the input restarts without them. */
 const QUIET_MS = 30_000;
-/** How long the outcome of the last steps may take to be known after a stop. */
-const STOP_MS = 30_000;
+/** How long the outcome of the last steps may take to be known after a stop: on the chief, and on another worker. */
+const STOP_MS = { chief: 30_000, worker: 5_000 } as const;
 
 export class LeasedInput implements AsyncDisposable {
   readonly shards: ShardParts;
@@ -95,9 +95,10 @@ export class LeasedInput implements AsyncDisposable {
     const over = new AbortController();
     if (!isChief) log('input: the chief leases the records to this task in ranges');
     // After a stop the last steps still report what they consumed: the last checkpoint needs it.
+    const stopMs = isChief ? STOP_MS.chief : STOP_MS.worker;
     options.signal.addEventListener(
       'abort',
-      () => void setTimeout(() => over.abort('training was stopped'), STOP_MS).unref(),
+      () => void setTimeout(() => over.abort('training was stopped'), stopMs).unref(),
       { once: true },
     );
     // Every request adds a listener.
@@ -212,7 +213,12 @@ export class LeasedInput implements AsyncDisposable {
   /** Training is over: ends all waits for leases. */
   finish(): void {
     this.#keeper?.finish();
-    // A stop aborts steps. The input does not begin again, which would settle them.
+    this.settle();
+  }
+
+  /** No more steps of this task: the chief determines the outcome of those that were aborted, and a save may follow. */
+  settle(): void {
+    // The input does not begin again, which would settle them.
     if (!this.#keeper || this.#unsettled.size === 0) return;
     this.#keeper.settleOwnSteps();
     this.#settleSteps();

@@ -21,7 +21,7 @@ const LOOK_MS = 100;
 
 export interface LastStepsOptions {
   readonly timeoutMs: number;
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
   readonly log: (line: string) => void;
 }
 
@@ -103,6 +103,7 @@ export class LastSteps {
 
   /**
    * Waits until no other worker trains, at most `timeoutMs`; in synchronous training at most `timeoutMs` after each step.
+   * The signal ends the wait without an error.
    */
   async ofOthers({ timeoutMs, signal, log }: LastStepsOptions): Promise<void> {
     if (this.#hasGivenUp) return;
@@ -119,6 +120,7 @@ export class LastSteps {
         await task.waitFor(this.#training, { timeoutMs, signal, progressMs: LOOK_MS });
         return;
       } catch (error) {
+        if (signal?.aborted) return;
         if (!isShoalError(error, 'SHOAL_TIMEOUT')) throw error;
       }
     } while (made !== this.#lead?.steps());

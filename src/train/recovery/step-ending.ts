@@ -10,7 +10,7 @@ const GRACE_MS = 5000;
 export class StepEnding implements Disposable {
   readonly #cancelled = new AbortController();
   readonly #stop: AbortSignal | undefined;
-  readonly #onStop = () => this.#stopped();
+  readonly #onStop = () => this.stop(this.#stop as AbortSignal);
   #timer: NodeJS.Timeout | undefined;
   /** Whether steps in flight may complete; a wait for other tasks, at the start or in a recovery, is cancelled at once. */
   mayFinish: () => boolean = () => false;
@@ -34,19 +34,20 @@ export class StepEnding implements Disposable {
     this.#cancelled.abort(reason);
   }
 
-  /** No step is in flight any more: the stop does not cancel what follows, such as the last save. */
+  /** Cancels everything, but gives steps in flight the time to complete. */
+  stop({ reason }: AbortSignal): void {
+    const cancel = () => this.cancel(reason);
+    if (!this.mayFinish()) cancel();
+    else this.#timer ??= setTimeout(cancel, GRACE_MS).unref();
+  }
+
+  /** No step is in flight any more: a stop does not cancel what follows, such as the last save. */
   finished(): void {
     clearTimeout(this.#timer);
+    this.#stop?.removeEventListener('abort', this.#onStop);
   }
 
   [Symbol.dispose](): void {
     this.finished();
-    this.#stop?.removeEventListener('abort', this.#onStop);
-  }
-
-  #stopped(): void {
-    const cancel = () => this.cancel(this.#stop?.reason);
-    if (this.mayFinish()) this.#timer = setTimeout(cancel, GRACE_MS);
-    else cancel();
   }
 }

@@ -148,7 +148,9 @@ export class MonitoredSession implements AsyncDisposable {
 
   /** Whether an error only reports that training is over. */
   isCleanEnd(error: unknown): boolean {
-    const isCancelled = this.#parts.ending.signal.aborted && isShoalError(error, 'SHOAL_ABORTED');
+    const { ending, signal } = this.#parts;
+    const isStopped = signal?.aborted || ending.signal.aborted;
+    const isCancelled = isStopped && isShoalError(error, 'SHOAL_ABORTED');
     return isCleanStop(error) || isCancelled;
   }
 
@@ -186,7 +188,7 @@ export class MonitoredSession implements AsyncDisposable {
     // Ends waits for leases first: workers that wait for one cannot finish their last steps.
     training.leased?.finish();
     if (errors.length === 0) {
-      if (!signal?.aborted) await training.outlast().catch((error: unknown) => errors.push(error));
+      if (!signal?.aborted) await training.outlast(signal).catch((error: unknown) => errors.push(error));
       for (const hook of hooks)
         await attempt(`The end of ${nameOf(hook)}`, () => hook.end?.(training.runner));
     }

@@ -116,6 +116,7 @@ async function createSession(given: MonitoredTrainingOptions): Promise<Monitored
       stepMs: stepTimeoutSecs * 1000,
       savesCheckpoints: saves,
       signal: stop,
+      stop: signal,
       log,
       onReady: () => {
         // Called again after a loss, also one during the start.

@@ -15,6 +15,8 @@ export interface StandardServicesOptions {
   readonly session: ManagedSession;
   readonly coordinator: Coordinator;
   readonly writer: FileWriter;
+  /** Aborted when training is interrupted. */
+  readonly signal: AbortSignal | undefined;
   readonly log: (line: string) => void;
   readonly globalStep: Variable<'int64'> | undefined;
   readonly summaryOp: Output<'string'> | undefined;
@@ -71,12 +73,12 @@ export class StandardServices {
 
   /** Saves the last checkpoint; called when training has ended without an error. */
   async end(): Promise<void> {
-    const { saveModelSecs, session, writer, log } = this.#options;
+    const { saveModelSecs, session, writer, signal, log } = this.#options;
     const step = await this.#step();
     if (saveModelSecs > 0 && this.#retrying) {
       const { rawSession } = session;
       rawSession.server?.checkpoints.leavingSave.savesBy(undefined);
-      await waitForLastSteps(rawSession, { log });
+      await waitForLastSteps(rawSession, { signal, log });
       await this.#retrying.saveLast(rawSession, await readLastStep(rawSession, step, log));
     }
     writer.addSessionLog('stop', step);

@@ -233,6 +233,7 @@ export class Supervisor {
       if (startStandardServices) await this.startStandardServices(session);
       this.startQueueRunners(session);
     } catch (error) {
+      this.#ending[Symbol.dispose]();
       this.coordinator.requestStop();
       await session.close();
       await this.#writers.close();
@@ -250,6 +251,7 @@ export class Supervisor {
       session,
       coordinator: this.coordinator,
       writer,
+      signal: this.#options.signal,
       log: this.#log,
       globalStep: this.globalStep,
       summaryOp: this.summaryOp,

@@ -50,9 +50,13 @@ export class LeavingSave {
       this.#held = undefined;
     };
     void gone.then(forget);
-    const step = (await save({ ms: graceMs, until: gone })) ?? null;
-    if (step === null) forget();
-    return { step };
+    let step: number | undefined;
+    try {
+      step = await save({ ms: graceMs, until: gone });
+    } finally {
+      if (step === undefined) forget();
+    }
+    return { step: step ?? null };
   }
 
   /** Resolves when this process of the ps is gone, or after the time. */
