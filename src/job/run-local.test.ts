@@ -1,8 +1,10 @@
-/** Jobs in one process: unreadable checkpoints, invalid names. */
+/** Jobs in one process: checkpoints, invalid names. */
 import { closeSync, mkdtempSync, openSync, readdirSync, readFileSync, rmSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
+import { DirectoryReader } from '../formats/range-reader.js';
+import { BundleReader } from '../formats/tensor-bundle/bundle-reader.js';
 import * as tf from '../tf.js';
 import { defineJob } from './define-job.js';
 import { runInProcess } from './run-local.js';
@@ -52,6 +54,23 @@ it('trains to the end again, and saves, if the last checkpoint is damaged', asyn
   expect(again.step).toBe(step);
   const { ownSteps } = await runInProcess(jobTo(40), { dir });
   expect(ownSteps).toBe(0);
+});
+
+it('names each checkpoint by the step that it contains', async () => {
+  const job = defineJob({
+    ...jobTo(3000),
+    train: { lastStep: 3000, checkpoint: { everySteps: 200, keep: 100 } },
+  });
+  await runInProcess(job, { dir });
+  const directory = join(dir, 'checkpoints');
+  const names = readdirSync(directory).flatMap((name) => /^(model\.ckpt-\d+)\.index$/.exec(name)?.[1] ?? []);
+  expect(names.length).toBeGreaterThan(3);
+  await using reader = new DirectoryReader(directory);
+  for (const name of names) {
+    const bundle = await BundleReader.open(reader, name);
+    const step = new DataView((await bundle.read('global_step')).slice().buffer).getBigInt64(0, true);
+    expect(`model.ckpt-${step}`).toBe(name);
+  }
 });
 
 it.each(['.', '..', '.hidden', 'a/b', ''])('rejects the job name %j', (name) => {

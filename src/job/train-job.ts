@@ -141,7 +141,7 @@ async function trainOnce(
   ending.mayFinish = () => !(sync && !shards) && !training.session.isRecovering;
   let result: JobResult;
   try {
-    const { session, betweenSteps, recoveryGuard, gate } = training;
+    const { session, betweenSteps, saving, recoveryGuard, gate } = training;
     const exports =
       job.export && isChief
         ? new (await import('./exporting.js')).JobExports(job, job.export, {
@@ -156,7 +156,7 @@ async function trainOnce(
       throw signal.aborted ? new StartAborted(signal) : error;
     });
     const first = (await session.runUngated(globalStep.toOutput())).number();
-    checkpoints?.begin(betweenSteps, first, job.train.lastStep);
+    checkpoints?.begin(saving, first, job.train.lastStep);
     exports?.begin(first);
     const stopSchedules = () => Promise.all([checkpoints?.stop(), exports?.stop()]);
     let isStopRequested = false;

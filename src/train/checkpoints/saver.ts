@@ -380,6 +380,7 @@ export class Saver implements SaverLike {
         ...common,
         namespace,
         owner: () => service,
+        ...(session.pauseControl && { pauseControl: session.pauseControl }),
         // One incarnation per process, to distinguish the files of earlier processes.
         chief: { task: '', incarnation: Math.floor(performance.timeOrigin) },
         // A shared directory has the shards of all tasks.

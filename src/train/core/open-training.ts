@@ -5,7 +5,9 @@
  */
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import { create } from '@bufbuild/protobuf';
+import { abortError } from '../../async/deadline.js';
 import { serialQueue } from '../../async/serial-queue.js';
+import type { PauseControl } from '../../checkpoint/save.js';
 import { describeError, invalid } from '../../errors/errors.js';
 import type { Graph } from '../../graph/graph.js';
 import { InputRelease } from '../../input/dataset/release.js';
@@ -111,10 +113,12 @@ export interface OpenedTraining extends TrainingPlace, AsyncDisposable {
   /** Runs that ignore pauses and do not wait for readiness, but survive the loss of a ps: for the input. */
   readonly background: TrainingRunner;
   /**
-   * Runs that read the variables between two steps: for saves and exports. On a cluster it is the runner, because saves
-   * and exports pause the workers themselves.
+   * Runs that read the variables between two steps: for exports. On a cluster it is the runner, because exports pause
+   * the workers themselves.
    */
   readonly betweenSteps: TrainingRunner;
+  /** For saves, which pause the steps from the read of the global step to the snapshot of variables and input. */
+  readonly saving: TrainingRunner;
   readonly recoveryGuard: RecoveryGuard;
   readonly leased: LeasedInput | undefined;
   /** The chief of synchronous training makes the steps of the others possible: waits for their last ones, or a stop. */
@@ -216,7 +220,7 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
     recoveryGuard,
     leased,
     background: { ...runner, run: persistent(runner, session) },
-    betweenSteps: server || !gate ? runner : betweenSteps(runner, gate),
+    ...(server || !gate ? { betweenSteps: runner, saving: runner } : betweenSteps(runner, gate)),
     async outlast(stop) {
       if (server?.checkpoints.lastSteps.leads) await waitForLastSteps(runner, { signal: stop, log });
     },
@@ -315,11 +319,12 @@ function persistent(runner: TrainingRunner, session: RecoverableSession): Traini
     persist(session, () => runner.run(fetches, options), options);
 }
 
-/** Longer than any step: the pause ends only with `resume`. */
-const PAUSE_MS = 2 ** 31 - 1;
+/** Longer than any step. */
+const PAUSE_MS = 24 * 60 * 60_000;
+const THIS_PROCESS = 'this process';
 
-/** Runs one at a time, while no step is in flight. */
-function betweenSteps(runner: TrainingRunner, gate: StepGate): TrainingRunner {
+/** Runs and saves without a cluster: one at a time, while no step is in flight. */
+function betweenSteps(runner: TrainingRunner, gate: StepGate) {
   const inTurn = serialQueue();
   const run: TrainingRunner['run'] = (fetches, options) =>
     inTurn(async () => {
@@ -330,5 +335,30 @@ function betweenSteps(runner: TrainingRunner, gate: StepGate): TrainingRunner {
         gate.resume();
       }
     });
-  return { ...runner, run };
+  let resume = () => {};
+  const pauseControl: PauseControl = {
+    workers: () => [THIS_PROCESS],
+    pauseTimeoutMs: () => PAUSE_MS,
+    pause: (_, { leaseMs, signal }) =>
+      new Promise((resolve, reject) => {
+        const pause = async () => {
+          if (signal.aborted) throw abortError('A save', signal);
+          const over = new Promise<'over'>((end) => {
+            resume = () => end('over');
+            signal.addEventListener('abort', () => end('over'), { once: true });
+          });
+          try {
+            const isOver = (await Promise.race([gate.pause({ leaseMs }), over])) === 'over';
+            if (isOver) throw abortError('A save', signal);
+            resolve();
+            await over;
+          } finally {
+            gate.resume();
+          }
+        };
+        inTurn(pause).catch(reject);
+      }),
+    resume: async () => resume(),
+  };
+  return { betweenSteps: { ...runner, run }, saving: { ...runner, pauseControl } };
 }

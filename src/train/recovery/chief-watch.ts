@@ -30,13 +30,13 @@ export class ChiefWatch implements Disposable {
   #begin(isPreempted: boolean): void {
     const { task, log } = this.#options;
     const step = task.member(task.task)?.step ?? undefined;
-    const since = step === undefined ? '' : ` since step ${step}`;
+    const since = step === undefined ? '' : `, from about step ${step} on`;
     const begun = performance.now();
     const report = () => {
       const minutes = Math.round((performance.now() - begun) / 60_000);
       const now = isPreempted ? 'was preempted' : 'is lost';
       const how = minutes === 0 ? now : `has been ${isPreempted ? 'away' : 'lost'} for ${minutes} min`;
-      log(`the chief, ${task.chief}, ${how}: nothing is saved${since}, until it is started again`);
+      log(`the chief, ${task.chief}, ${how}: nothing is saved${since} until it is started again`);
     };
     clearInterval(this.#timer);
     this.#timer = setInterval(report, EVERY_MS);

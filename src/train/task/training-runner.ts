@@ -1,5 +1,5 @@
 /** The session and saver interfaces that training depends on. */
-import type { Hold } from '../../checkpoint/save.js';
+import type { Hold, PauseControl } from '../../checkpoint/save.js';
 import type { Graph } from '../../graph/graph.js';
 import type { Runner } from '../../session/runner.js';
 import type { Variable } from '../../variables/variable.js';
@@ -26,6 +26,8 @@ export interface TrainingRunner extends Runner {
   readonly recoveryGuard?: RecoveryGuard;
   /** Describes recoveries; undefined without a cluster. @internal */
   readonly recoveryReport?: RecoveryReport;
+  /** Pauses the steps of this process during a snapshot; undefined on a cluster, which has its own. @internal */
+  readonly pauseControl?: PauseControl;
   /** The input state in each checkpoint; undefined unless this task keeps the ledger of leased input. @internal */
   readonly input?: CheckpointedInput;
 }
