@@ -2,7 +2,7 @@
 import { join, resolve } from 'node:path';
 import { consistencyOf } from '../checkpoint/consistency.js';
 import type { Hold } from '../checkpoint/save.js';
-import { bytes } from '../text/format.js';
+import { bytes, count } from '../text/format.js';
 import { RetryingSaver, readLastStep } from '../train/checkpoints/retrying-saver.js';
 import { Saver } from '../train/checkpoints/saver.js';
 import type { TrainingRunner } from '../train/task/training-runner.js';
@@ -93,9 +93,14 @@ export class JobCheckpoints {
     const { manifest, bytesRead, input } = report;
     // After a partial restore the values of the other tasks are not in this checkpoint.
     this.#saves.restored(partial ? undefined : manifest.step);
-    const why = again && missing.length > 0 ? `${missing.length} variables were lost: ` : '';
+    const why =
+      again && missing.length > 0 ? `${count(missing.length, 'variable was', 'variables were')} lost: ` : '';
     log(`${why}restored ${manifest.prefix} (${bytes(bytesRead)} read)`);
-    session.input?.restored(input);
+    if (session.input) session.input.restored(input);
+    else if (input !== undefined)
+      log(
+        'the position in the input, which the checkpoint contains, is not used: this run reads it from the beginning',
+      );
     return true;
   }
 

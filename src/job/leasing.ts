@@ -14,6 +14,15 @@ export type Leasing =
 
 const WHOLE = "train: { input: 'whole' } lets every worker read all";
 
+/** What to know about files that one worker reads. */
+function fromStart(given: Dataset<InputValues>): { readonly line?: string } {
+  const found = leasable(given, {});
+  if (found === undefined || typeof found === 'string') return {};
+  const line =
+    "every start reads it from the beginning; train: { input: 'shards' } continues after a restart";
+  return { line };
+}
+
 export function leasingOf(
   { name, train, seed }: JobDefinition,
   given: Dataset<InputValues> | ShardedFiles<InputValues>,
@@ -30,7 +39,8 @@ export function leasingOf(
   }
   if (requested === 'whole')
     return { kind: 'whole', line: "every worker reads all of it: train.input is 'whole'" };
-  if (requested === undefined && workers === 1) return { kind: 'whole' };
+  if (requested === undefined && workers === 1)
+    return { kind: 'whole', ...(train.checkpoint && fromStart(given)) };
   if (requested === undefined && isOwn)
     return { kind: 'whole', line: 'every worker reads its own input: it depends on the replica' };
   const found = leasable(given, { seed });

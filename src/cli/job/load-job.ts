@@ -6,7 +6,7 @@ import { existsSync, readFileSync, statSync } from 'node:fs';
 import { register } from 'node:module';
 import { extname, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { messageOf, ShoalError } from '../../errors/errors.js';
+import { isShoalError, messageOf } from '../../errors/errors.js';
 import { isJob, type JobDefinition } from '../../job/define-job.js';
 import { UsageError } from '../failure.js';
 
@@ -81,16 +81,21 @@ async function importUser(path: string): Promise<Readonly<Record<string, unknown
   } catch (error) {
     if (error instanceof Error && /^(TransformError|SyntaxError)$/.test(error.name)) {
       const text = messageOf(error).replace(/^Transform failed with .*:\n/, '');
-      throw new ShoalError('SHOAL_INVALID_ARGUMENT', `${path} cannot be compiled:\n${text}`, {
+      throw new UsageError('SHOAL_INVALID_ARGUMENT', `${path} cannot be compiled:\n${text}`, {
         cause: error,
       });
+    }
+    // A wrong option of `defineJob` fails again at every start.
+    if (isShoalError(error, 'SHOAL_INVALID_ARGUMENT')) {
+      const { code, message, hint, stack } = error;
+      throw Object.assign(new UsageError(code, message, { cause: error, ...(hint && { hint }) }), { stack });
     }
     throw error;
   }
 }
 
-function notAJob(path: string, why: string): ShoalError {
-  return new ShoalError('SHOAL_INVALID_ARGUMENT', `${path} ${why}`, {
+function notAJob(path: string, why: string): UsageError {
+  return new UsageError('SHOAL_INVALID_ARGUMENT', `${path} ${why}`, {
     hint: 'write: export default defineJob({ name, input, model, train })',
   });
 }
