@@ -76,10 +76,13 @@ export class Leftovers {
   }
 }
 
-/** All sockets except closed connections in TIME-WAIT. */
+/** Connections that their processes have closed: the system ends them by itself, late if packets were dropped. */
+const CLOSED = /^(TIME-WAIT|FIN-WAIT-[12]|CLOSING|LAST-ACK)/;
+
+/** All sockets that processes have not closed. */
 async function sockets(host: LabHost): Promise<string[]> {
   const { stdout } = await host.exec('ss', ['-Htan']);
-  return stdout.split('\n').filter((line) => line !== '' && !line.startsWith('TIME-WAIT'));
+  return stdout.split('\n').filter((line) => line !== '' && !CLOSED.test(line));
 }
 
 /** Includes shared memory if hosts are isolated. */
