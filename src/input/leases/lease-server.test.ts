@@ -142,9 +142,9 @@ class Ps implements Marks {
 }
 
 describe('the leases of a lost worker', () => {
-  async function withLease(ps: Ps, rewind?: (why: string) => Promise<void>) {
+  async function withLease(ps: Ps, rewind?: (why: string) => Promise<void>, signal = never) {
     const host = hostOf(10);
-    const server = serverOf(host, { marks: ps, rewind });
+    const server = serverOf(host, { marks: ps, rewind, signal });
     const client = new LeaseClient(server, never);
     await client.begin('w0');
     const lease = (await client.next('w0', [])) as Lease;
@@ -175,6 +175,15 @@ describe('the leases of a lost worker', () => {
     stop.abort();
     await server.settled();
     expect(server.snapshot().consumed).toBe(0);
+  });
+
+  test('are in no snapshot if their outcome cannot be found out after a stop', async () => {
+    const stop = new AbortController();
+    const { server } = await withLease(new Ps(), undefined, stop.signal);
+    stop.abort();
+    server.lost('w0', 1);
+    await server.settled().catch(ignore);
+    expect(() => server.snapshot()).toThrow(/not known yet what input w0 consumed/);
   });
 
   test('are settled before its next incarnation gets one', async () => {

@@ -83,6 +83,8 @@ export class LeaseServer implements LeaseEndpoint {
   readonly #sessions = new Map<string, LeaseSession>();
   /** Lost workers whose last steps are being determined. */
   readonly #settling = new Map<string, Promise<void>>();
+  /** Lost workers of which it was not found out what they consumed. */
+  readonly #unknown = new Set<string>();
   readonly #wakes = new Set<() => void>();
   #count = 0;
   /** Counts pauses: work begun before a pause is void after it. */
@@ -183,10 +185,13 @@ export class LeaseServer implements LeaseEndpoint {
   #settle(worker: string): Promise<void> {
     const known = this.#settling.get(worker);
     if (known) return known;
-    const settling = this.#findOut(worker).finally(() => {
-      this.#settling.delete(worker);
-      this.#wake();
-    });
+    this.#unknown.add(worker);
+    const settling = this.#findOut(worker)
+      .then(() => void this.#unknown.delete(worker))
+      .finally(() => {
+        this.#settling.delete(worker);
+        this.#wake();
+      });
     this.#settling.set(worker, settling);
     return settling;
   }
@@ -233,8 +238,8 @@ export class LeaseServer implements LeaseEndpoint {
 
   /** The ledger for a checkpoint; all workers must be paused. */
   snapshot(): LedgerSnapshot {
-    if (this.#settling.size > 0 || !this.#isOpen) {
-      const whom = [...this.#settling.keys()].join(', ');
+    if (this.#unknown.size > 0 || !this.#isOpen) {
+      const whom = [...this.#unknown].join(', ');
       throw new ShoalError(
         'SHOAL_ABORTED',
         whom === ''
