@@ -31,13 +31,13 @@ describe('the tests', () => {
 
   test.each([
     ['units', /^src\/session\//],
-    ['gradients by Python', /^src\/gradients\/ops\/nn\.test/],
+    ['gradients by Python', /^src\/gradients\/ops\/select\.test/],
     ['optimizers by Python', /^src\/optimizers\/trajectories\.test/],
     ['formats by Python', /^test\/formats\/checkpoints\.test/],
     ['checkpoints by Python', /^src\/train\/checkpoints\/saver\.test/],
     ['the command line, and a ps that is killed', /^test\/cli\/cluster\.test/],
     ['records exactly once', /^test\/cluster\/shards-monitored\.test/],
-    ['the lab', /^lab\/hosts\/hosts\.test/],
+    ['the lab', /^lab\/soak\/soak\.test/],
   ])('of the quick group include %s', (_kind, file) => {
     expect(quick).toContainEqual(expect.stringMatching(file));
   });
