@@ -93,7 +93,7 @@ test('an error in the job is shown with the lines of the job file', async () => 
 
 test('a syntax error is shown with line and column', async () => {
   const { code, stderr } = await load('const a = ;\n');
-  expect(code).toBe(1);
+  expect(code).toBe(2);
   expect(stderr).toMatch(/job\.ts cannot be compiled:\n\S*job\.ts:1:10: /);
 });
 
@@ -102,7 +102,7 @@ test.each([
   ['an object that is not a job', 'export default { name: "x" };', 'is not a job: it is a plain object'],
 ])('a file with %s is rejected with an example', async (_, text, reason) => {
   const { code, stderr } = await load(text);
-  expect(code).toBe(1);
+  expect(code).toBe(2);
   expect(stderr).toContain(reason);
   expect(stderr).toContain('hint: write: export default defineJob(');
 });

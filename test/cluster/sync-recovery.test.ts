@@ -43,7 +43,7 @@ for (const lost of [0, 1]) {
     await ps[lost]?.exit;
     await rm(join(root, `ps-${lost}`), { recursive: true });
     tasks.start('ps', lost);
-    await chief.waitForOutput(/variables were lost: restored model\.ckpt-\d+/, TIMEOUT_MS);
+    await chief.waitForOutput(/variables? (was|were) lost: restored model\.ckpt-\d+/, TIMEOUT_MS);
     const [, restored] = /lost: restored model\.ckpt-(\d+)/.exec(chief.output()) ?? [];
     const marks = workers.map((worker) => worker.output().length);
     for (const worker of workers) {
