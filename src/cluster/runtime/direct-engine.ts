@@ -14,7 +14,7 @@ import { firstLineOf, invalid, isShoalError, ShoalError } from '../../errors/err
 import type { DeviceSpec } from '../../graph/device.js';
 import type { Graph } from '../../graph/graph.js';
 import type { ConfigProto } from '../../proto/generated/config_pb.js';
-import { compareIdentity, type Identity } from '../membership/map.js';
+import { type Identity, sameIdentity } from '../membership/map.js';
 import type { Member } from '../membership/types.js';
 import { parseTaskId, type TaskId, taskId } from '../spec/task-id.js';
 import type { ClusterTask } from '../task/cluster-task.js';
@@ -69,13 +69,12 @@ export class DirectEngine implements Engine {
   }
 
   /**
-   * A task that connects again has given up its earlier connection, and its process the one of its predecessor. After a
-   * network failure the end of that connection may arrive seconds later. Until then its runs would wait for queues and
-   * accumulators, and take what belongs to the runs of the new connection.
+   * A process that connects again has given up its earlier connection. After a network failure the end of that connection
+   * may arrive seconds later. Until then its runs would wait for queues and accumulators, and take what belongs to the
+   * runs of the new connection.
    */
   #endEarlier(from: Identity): void {
-    for (const [service, earlier] of this.#services)
-      if (earlier.task === from.task && compareIdentity(earlier, from) <= 0) service.close();
+    for (const [service, earlier] of this.#services) if (sameIdentity(earlier, from)) service.close();
   }
 
   /** The session is created by its first use; a later configuration has no effect. */
