@@ -2,7 +2,7 @@
 import { join, resolve } from 'node:path';
 import { consistencyOf } from '../checkpoint/consistency.js';
 import type { Hold } from '../checkpoint/save.js';
-import { bytes, count } from '../text/format.js';
+import { bytes, variablesLost } from '../text/format.js';
 import { RetryingSaver, readLastStep } from '../train/checkpoints/retrying-saver.js';
 import { Saver } from '../train/checkpoints/saver.js';
 import type { TrainingRunner } from '../train/task/training-runner.js';
@@ -93,8 +93,7 @@ export class JobCheckpoints {
     const { manifest, bytesRead, input } = report;
     // After a partial restore the values of the other tasks are not in this checkpoint.
     this.#saves.restored(partial ? undefined : manifest.step);
-    const why =
-      again && missing.length > 0 ? `${count(missing.length, 'variable was', 'variables were')} lost: ` : '';
+    const why = again && missing.length > 0 ? `${variablesLost(missing.length)}: ` : '';
     log(`${why}restored ${manifest.prefix} (${bytes(bytesRead)} read)`);
     if (session.input) session.input.restored(input);
     else if (input !== undefined)

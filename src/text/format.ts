@@ -40,3 +40,7 @@ export function table(head: readonly string[], rows: readonly (readonly string[]
 export function count(number: number, one: string, many = `${one}s`): string {
   return `${number} ${number === 1 ? one : many}`;
 }
+
+/** `1 variable was lost`, `2 variables were lost`. */
+export const variablesLost = (number: number): string =>
+  `${count(number, 'variable was', 'variables were')} lost`;

@@ -1,6 +1,6 @@
 /** Gives the variables of a scaffold their values: from the newest checkpoint, its init op, or their initializers. */
 import type { RunOptions } from '../../session/session.js';
-import { count } from '../../text/format.js';
+import { variablesLost } from '../../text/format.js';
 import type { Variable } from '../../variables/variable.js';
 import type { RecoveryMode } from '../recovery/recovery-mode.js';
 import type { TrainingRunner } from '../task/training-runner.js';
@@ -45,9 +45,7 @@ function restorer({ saver }: Scaffold, runner: TrainingRunner, options: Scaffold
     if (!saver || checkpointDir === undefined) return false;
     const path = await saver.latest(runner, checkpointDir, { signal });
     if (path === undefined) return false;
-    log(
-      `restoring ${path}${again && missing.length > 0 ? `: ${count(missing.length, 'variable was', 'variables were')} lost` : ''}`,
-    );
+    log(`restoring ${path}${again && missing.length > 0 ? `: ${variablesLost(missing.length)}` : ''}`);
     const report = await (saver.restoreNewest
       ? saver.restoreNewest(runner, checkpointDir, { signal, missing, partial })
       : saver.restore(runner, path, { signal, missing, partial }));

@@ -31,6 +31,8 @@ describe('a stop', () => {
   test('cancels nothing after the last step', () => {
     const ending = stopped(true);
     ending.finished();
+    ending.stop(AbortSignal.abort('too late'));
+    expect(vi.getTimerCount()).toBe(0);
     vi.advanceTimersByTime(2 * GRACE_MS);
     expect(ending.signal.aborted).toBe(false);
   });

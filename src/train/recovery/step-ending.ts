@@ -12,6 +12,7 @@ export class StepEnding implements Disposable {
   readonly #stop: AbortSignal | undefined;
   readonly #onStop = () => this.stop(this.#stop as AbortSignal);
   #timer: NodeJS.Timeout | undefined;
+  #isFinished = false;
   /** Whether steps in flight may complete; a wait for other tasks, at the start or in a recovery, is cancelled at once. */
   mayFinish: () => boolean = () => false;
 
@@ -36,6 +37,7 @@ export class StepEnding implements Disposable {
 
   /** Cancels everything, but gives steps in flight the time to complete. */
   stop({ reason }: AbortSignal): void {
+    if (this.#isFinished) return;
     const cancel = () => this.cancel(reason);
     if (!this.mayFinish()) cancel();
     else this.#timer ??= setTimeout(cancel, GRACE_MS).unref();
@@ -43,6 +45,7 @@ export class StepEnding implements Disposable {
 
   /** No step is in flight any more: a stop does not cancel what follows, such as the last save. */
   finished(): void {
+    this.#isFinished = true;
     clearTimeout(this.#timer);
     this.#stop?.removeEventListener('abort', this.#onStop);
   }
