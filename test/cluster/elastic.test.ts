@@ -80,6 +80,9 @@ test('a chief that is replaced continues with the elastic workers', { timeout: T
   tasks.start('ps', 1);
   const first = tasks.start('worker', 0);
   const worker = await joined(tasks, 7);
+  const left = await joined(tasks, 8);
+  left.child.kill('SIGTERM');
+  expect(await left.exit, left.output()).toBe(EXIT.retry);
   await first.waitForOutput(/saved model\.ckpt-[1-9]/, TIMEOUT_MS);
   first.child.kill('SIGKILL');
   await first.exit;

@@ -245,14 +245,13 @@ const trainingTasks = (server: ClusterServer): TaskId[] =>
   ].filter(trains);
 
 /**
- * Also those that only the ps know: an elastic worker may still make steps of a previous chief's leases before this
- * chief has heard of it. A ps that does not answer is lost, and its variables with it.
+ * Also those that only the ps know: steps of a previous chief's leases may still run on a ps, of an elastic worker that
+ * this chief has not heard of or that has left. A ps that does not answer is lost, and its variables with it.
  */
 async function allTrainingTasks(server: ClusterServer): Promise<readonly TaskId[]> {
   const asked = await Promise.allSettled(
     server.psTasks.map(async (ps) => server.task.client(ps).status({ timeoutMs: ASK_MS, once: true })),
   );
   const known = asked.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value.members : []));
-  const there = known.filter(({ task, status }) => trains(task) && status !== 'left');
-  return [...new Set([...trainingTasks(server), ...there.map(({ task }) => task)])];
+  return [...new Set([...trainingTasks(server), ...known.map(({ task }) => task).filter(trains)])];
 }

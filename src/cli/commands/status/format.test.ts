@@ -41,6 +41,13 @@ test('the table shows what an operator asks first', () => {
   );
 });
 
+test('tasks that left are not missing', () => {
+  const gone = member(taskId('worker', 7), { status: 'left' }) as ClusterStatus['members'][number];
+  expect(describeStatus({ ...STATUS, members: [...STATUS.members, gone] })).toContain(
+    'cluster mnist · 1 of 2 tasks alive, 1 left\n',
+  );
+});
+
 test('--verbose adds addresses, incarnations and the epoch', () => {
   const text = describeStatus(STATUS, { verbose: true });
   expect(text).toMatch(/^cluster mnist · 1 of 2 tasks alive · epoch 3 · as seen by \/job:worker\/task:0\n/);

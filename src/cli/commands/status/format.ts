@@ -35,10 +35,11 @@ export function describeStatus(
       `${member.task}${member.task === chief ? ' (chief)' : ''}`,
       ...columns.map(({ cell }) => cell(member)),
     ]);
-  const alive = members.filter(({ status }) => status === 'alive').length;
+  const number = (of: Member['status']) => members.filter(({ status }) => status === of).length;
+  const left = number('left');
   const detail = verbose ? ` · epoch ${epoch} · as seen by ${self.task}` : '';
   return [
-    `cluster ${cluster} · ${alive} of ${members.length} tasks alive${detail}`,
+    `cluster ${cluster} · ${number('alive')} of ${members.length - left} tasks alive${left > 0 ? `, ${left} left` : ''}${detail}`,
     table(['task', ...columns.map(({ title }) => title)], rows),
   ].join('\n');
 }
