@@ -165,7 +165,7 @@ async function trainOnce(
     });
     let made: LoopResult;
     try {
-      made = await trainLoop(session, parts, {
+      made = await trainLoop(parts, {
         ...job.train,
         first,
         step,

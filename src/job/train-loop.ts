@@ -3,7 +3,6 @@ import { isShoalError } from '../errors/errors.js';
 import { explainDataLoss } from '../input/files/corrupt-records.js';
 import { isEndOfTokens } from '../optimizers/sync-tokens.js';
 import type { Fetches, FetchResult } from '../session/fetches.js';
-import type { RecoverableSession } from '../train/recovery/recoverable-session.js';
 import type { TrainOptions } from './define-job.js';
 import type { LoopResult } from './job-result.js';
 import { stepOf } from './step-text.js';
@@ -21,18 +20,15 @@ export interface LoopOptions extends Pick<TrainOptions, 'lastStep' | 'inflight' 
   readonly isStopRequested: () => boolean;
 }
 
-export async function trainLoop(
-  session: RecoverableSession,
-  parts: TrainingGraph,
-  options: LoopOptions,
-): Promise<LoopResult> {
+export async function trainLoop(parts: TrainingGraph, options: LoopOptions): Promise<LoopResult> {
   const { lastStep, inflight = 1, signal, log, onStep, logEverySecs = 5 } = options;
   const { stepAfter, loss } = parts;
   let step = options.first;
   let lastLoss: number | undefined;
   let ownSteps = 0;
   let isOver = false;
-  let { recoveries } = session;
+  /** When `step` was received. */
+  let seenAt = performance.now();
   let logged = { at: performance.now(), step };
   onStep(step);
 
@@ -48,6 +44,7 @@ export async function trainLoop(
   };
   const makeSteps = async () => {
     while (step < lastStep && !signal.aborted && !isOver && !options.isStopRequested()) {
+      const begun = performance.now();
       const made = await attempt();
       if (!made) {
         isOver = true;
@@ -55,12 +52,11 @@ export async function trainLoop(
       }
       const [now, value] = made;
       ownSteps += 1;
-      // Steps in flight end in any order; after a recovery the step may be lower.
-      if (session.recoveries === recoveries) step = Math.max(step, now.number());
-      else {
+      // Steps in flight end in any order. One that began later and has a lower number was made after a restore.
+      if (now.number() > step || begun >= seenAt) {
         step = now.number();
-        ({ recoveries } = session);
-        logged = { at: performance.now(), step };
+        seenAt = performance.now();
+        if (step < logged.step) logged = { at: seenAt, step };
       }
       lastLoss = value.number();
       onStep(step);

@@ -169,7 +169,7 @@ export class RecoverableSession {
     for (;;) {
       if (this.#recovering) await this.#recovering;
       if (gate.needsStep) await this.#reportStep(gate);
-      await gate.enter(signal);
+      if (!(await gate.enter(signal))) continue;
       if (!this.#recovering) return;
       gate.leave();
     }
@@ -240,9 +240,8 @@ export class RecoverableSession {
 
   /** Reports the global step to a gate that pauses at a step. */
   async #reportStep(gate: StepGate): Promise<void> {
-    if (!this.#globalStep) return;
-    const step = await this.#options.runner.run(this.#globalStep.toOutput(), { timeoutMs: 30_000 });
-    gate.saw(step.number());
+    const step = this.#globalStep?.toOutput();
+    gate.saw(step ? (await this.#options.runner.run(step, { timeoutMs: 30_000 })).number() : 0);
   }
 
   /** One recovery at a time, regardless of how many runs failed. */

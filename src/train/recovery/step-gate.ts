@@ -3,7 +3,8 @@
  * new ones. A pause is a lease and expires, so a chief that died never blocks a worker.
  *
  * Steps of synchronous training wait for each other's gradients. There a pause names the global step at which all
- * workers pause; until it is reached, steps pass.
+ * workers pause; until it is reached, steps pass. Only a step that is reported during the pause counts: after a restore
+ * the global step may be lower than any that was reported before.
  */
 import { abortError } from '../../async/deadline.js';
 import { invalid, ShoalError } from '../../errors/errors.js';
@@ -18,6 +19,8 @@ export interface PauseOptions {
 
 interface Pause {
   readonly atStep: number | undefined;
+  /** The last global step that was reported during the pause. */
+  seenStep: number | undefined;
   readonly timer: NodeJS.Timeout;
   /** Settle the promise that `pause` returned. */
   readonly resolve: () => void;
@@ -53,11 +56,16 @@ export class StepGate {
     return this.#seenStep;
   }
 
-  /** Resolves when a step may begin. It counts as running until `leave`. */
-  async enter(signal?: AbortSignal): Promise<void> {
+  /**
+   * Resolves to true when a step may begin; it counts as running until `leave`. Resolves to false if the global step has
+   * to be reported first.
+   */
+  async enter(signal?: AbortSignal): Promise<boolean> {
     while (!this.#isOpen()) await this.#change(signal);
     if (signal?.aborted) throw abortError('A training step', signal);
+    if (this.needsStep && this.#pause?.seenStep === undefined) return false;
     this.#underWay += 1;
+    return true;
   }
 
   leave(): void {
@@ -84,6 +92,7 @@ export class StepGate {
   /** Reports the global step. After a restore it may be lower than before. */
   saw(step: number): void {
     this.#seenStep = step;
+    if (this.#pause) this.#pause.seenStep = step;
     this.#settle();
     this.#wake();
   }
@@ -94,7 +103,7 @@ export class StepGate {
     this.#end('another pause replaced this one');
     return new Promise((resolve, reject) => {
       const timer = setTimeout(() => this.#end(`the lease of ${leaseMs} ms expired`), leaseMs);
-      this.#pause = { atStep, timer, resolve, reject };
+      this.#pause = { atStep, seenStep: undefined, timer, resolve, reject };
       this.#settle();
       // Steps blocked by the previous pause may have to pass to reach `atStep`.
       this.#wake();
@@ -108,8 +117,8 @@ export class StepGate {
 
   #isOpen(): boolean {
     if (!this.#pause) return true;
-    const { atStep } = this.#pause;
-    return atStep !== undefined && (this.#seenStep === undefined || this.#seenStep < atStep);
+    const { atStep, seenStep } = this.#pause;
+    return atStep !== undefined && (seenStep === undefined || seenStep < atStep);
   }
 
   #settle(): void {

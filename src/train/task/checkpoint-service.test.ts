@@ -109,6 +109,15 @@ describe('the pause of a worker', () => {
 });
 
 describe('the chief', () => {
+  it('no longer pauses a worker once its successor is known', async () => {
+    await pause('of the predecessor');
+    const successor = await start(CHIEF, chief.task.agentAddress);
+    await vi.waitFor(() => expect(gate().paused).toBe(false), { timeout: 30_000 });
+    await successor.task.order(WORKER, 'train-pause', { leaseMs: 60_000, token: 'of the successor' });
+    expect(gate().paused).toBe(true);
+    [chief] = [successor, await chief.checkpoints.close()];
+  });
+
   // Must be the last test: afterwards this chief counts as replaced.
   it('is confirmed by the others until one of them knows of a successor', async () => {
     const { confirmChief } = chief.checkpoints;

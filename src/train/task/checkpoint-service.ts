@@ -12,6 +12,7 @@ import { RemoteOwner, type ShardOwner } from '../../checkpoint/shard-owner.js';
 import { ShardService } from '../../checkpoint/shard-service.js';
 import { ServerVariables } from '../../checkpoint/variable-access.js';
 import { checked } from '../../cluster/agent/wire.js';
+import { compareIdentity, type Identity } from '../../cluster/membership/map.js';
 import { isPresent } from '../../cluster/membership/types.js';
 import type { ClusterServer } from '../../cluster/runtime/cluster-server.js';
 import { isTaskId, type TaskId, trains } from '../../cluster/spec/task-id.js';
@@ -72,8 +73,8 @@ export class CheckpointService {
   readonly #log: (line: string) => void;
   /** On the chief: the token of the last pause requested from each worker. */
   readonly #tokens = new Map<string, string>();
-  /** The token of the current pause of this task, and those of ended pauses. */
-  #pausedBy: string | undefined;
+  /** The token of the current pause of this task and the process that requested it, and the tokens of ended pauses. */
+  #pausedBy: { readonly token: string; readonly chief: Identity } | undefined;
   readonly #ended = new Set<string>();
 
   constructor(server: ClusterServer, options: CheckpointServiceOptions) {
@@ -100,13 +101,16 @@ export class CheckpointService {
     });
     this.#service.serve(server.task);
     server.task.onOrder(CONFIRM, () => null);
-    server.task.onOrder(PAUSE, async (payload) => {
-      await this.#pause(checked(PauseSchema, payload, 'order'));
+    server.task.onOrder(PAUSE, async (payload, { from }) => {
+      await this.#pause(checked(PauseSchema, payload, 'order'), from);
       return null;
     });
-    // The process of a chief that has left takes no snapshot any more.
-    this.#unwatchChief = server.task.events.on('left', ({ member }) => {
-      if (member.task === server.task.chief) this.gate.resume();
+    // The process of a chief that has left or was replaced cannot commit a checkpoint any more.
+    this.#unwatchChief = server.task.events.on('*', (event) => {
+      const isOver = event.type === 'left' || (event.type === 'back' && event.replaced);
+      if (!isOver || event.member.task !== server.task.chief || !this.#pausedBy) return;
+      if (event.type === 'left' || compareIdentity(this.#pausedBy.chief, event.member) < 0)
+        this.gate.resume();
     });
     server.task.onOrder(RESUME, (payload) => this.#resume(checked(ResumeSchema, payload, 'order').token));
     const sweep = async (isFirst: boolean) => {
@@ -131,11 +135,14 @@ export class CheckpointService {
     this.#hasStoppedUpdates = false;
   }
 
-  async #pause({ leaseMs, atStep, token }: v.InferOutput<typeof PauseSchema>): Promise<void> {
+  async #pause(
+    { leaseMs, atStep, token }: v.InferOutput<typeof PauseSchema>,
+    chief: Identity,
+  ): Promise<void> {
     // Orders may be reordered: a pause that arrives after its resume must not block steps.
     if (this.#ended.has(token)) throw new ShoalError('SHOAL_ABORTED', 'The pause was ended before it began');
     if (this.lastSteps.isOver) return;
-    this.#pausedBy = token;
+    this.#pausedBy = { token, chief };
     await this.gate.pause({ leaseMs, ...(atStep === undefined ? {} : { atStep }) });
   }
 
@@ -146,7 +153,7 @@ export class CheckpointService {
       if (this.#ended.size <= REMEMBERED) break;
       this.#ended.delete(old);
     }
-    if (this.#pausedBy === token) this.gate.resume();
+    if (this.#pausedBy?.token === token) this.gate.resume();
   }
 
   /** Opens a store by its URL: `peers:`, `file:DIRECTORY`, or `place:` for the disk of one task. */
@@ -258,7 +265,7 @@ export class CheckpointService {
     const token = newAttempt();
     this.#tokens.set(worker, token);
     const request = { leaseMs, token, ...(atStep === undefined ? {} : { atStep }) };
-    if (worker === this.#server.task.task) return this.#pause(request);
+    if (worker === this.#server.task.task) return this.#pause(request, this.#server.task.identity);
     try {
       await this.#server.task.order(worker as TaskId, PAUSE, request, { timeoutMs: leaseMs, signal });
     } catch (error) {
