@@ -212,9 +212,9 @@ export class FailoverCluster {
     await this.held(task, timeoutMs);
   }
 
-  /** Prepares a task that is not running to stop at a fault point. */
+  /** Prepares a task that is not running to stop at its first pass of a fault point. */
   prepareHold({ task, point }: Hold): Promise<void> {
-    return this.#setFault(task, point);
+    return this.#setFault(task, `${point}#1`);
   }
 
   /** Waits until a task has stopped at its fault point. */
