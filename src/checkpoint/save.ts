@@ -24,11 +24,19 @@ export interface PauseControl {
   workers(): readonly string[];
   /** Called before any worker is paused; rejects if some worker could not be paused. */
   check?(options: { readonly signal: AbortSignal | undefined }): Promise<void>;
+  /** The global step at which all workers pause; undefined: at once. */
+  atStep?(): Promise<number | undefined>;
   /** Resolves when the worker is paused. It resumes by itself when the lease expires. */
-  pause(worker: string, options: { readonly leaseMs: number; readonly signal: AbortSignal }): Promise<void>;
+  pause(worker: string, options: PauseOptions): Promise<void>;
   resume(worker: string): Promise<void>;
   /** How long workers may take to pause, by the duration of their steps. */
   pauseTimeoutMs?(): number;
+}
+
+export interface PauseOptions {
+  readonly leaseMs: number;
+  readonly atStep?: number | undefined;
+  readonly signal: AbortSignal;
 }
 
 /** Subscribes to losses and joins of tasks; returns the unsubscribe function. */
@@ -269,12 +277,16 @@ class Save {
     const leaseMs = pauseTimeoutMs + snapshotMs + 5_000 + (hold?.ms ?? 0);
     this.#pausedAt = performance.now();
     this.#deadline(pauseTimeoutMs, 'pause');
+    const { signal } = this.#stop;
+    const ready = (async () => {
+      await faultPoint('checkpoint.pause');
+      signal.throwIfAborted();
+      return pauseControl!.atStep?.();
+    })();
     for (const worker of workers) {
       this.#begin(
         (async () => {
-          await faultPoint('checkpoint.pause');
-          this.#stop.signal.throwIfAborted();
-          await pauseControl!.pause(worker, { leaseMs, signal: this.#stop.signal });
+          await pauseControl!.pause(worker, { leaseMs, atStep: await ready, signal });
           return { type: 'paused', worker } as const;
         })().catch((error: unknown) => {
           // The watch has reported the worker as lost: the save no longer waits for it.

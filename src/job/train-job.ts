@@ -165,7 +165,7 @@ async function trainOnce(
     });
     let made: LoopResult;
     try {
-      made = await trainLoop(parts, {
+      made = await trainLoop(session, parts, {
         ...job.train,
         first,
         step,
@@ -174,13 +174,12 @@ async function trainOnce(
         isStopRequested: () => isStopRequested,
         onStep: (now) => {
           options.onStep?.(now);
-          // Synchronous steps pause relative to this step.
-          if (sync && isChief) gate?.saw(now);
           checkpoints?.onStep(now);
           exports?.onStep(now);
         },
       });
       ending.finished();
+      gate?.ended();
       coordinator.raiseRequestedException();
     } catch (error) {
       await stopSchedules();

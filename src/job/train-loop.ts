@@ -3,6 +3,7 @@ import { isShoalError } from '../errors/errors.js';
 import { explainDataLoss } from '../input/files/corrupt-records.js';
 import { isEndOfTokens } from '../optimizers/sync-tokens.js';
 import type { Fetches, FetchResult } from '../session/fetches.js';
+import type { RecoverableSession } from '../train/recovery/recoverable-session.js';
 import type { TrainOptions } from './define-job.js';
 import type { LoopResult } from './job-result.js';
 import { stepOf } from './step-text.js';
@@ -20,7 +21,11 @@ export interface LoopOptions extends Pick<TrainOptions, 'lastStep' | 'inflight' 
   readonly isStopRequested: () => boolean;
 }
 
-export async function trainLoop(parts: TrainingGraph, options: LoopOptions): Promise<LoopResult> {
+export async function trainLoop(
+  session: Pick<RecoverableSession, 'recoveries'>,
+  parts: TrainingGraph,
+  options: LoopOptions,
+): Promise<LoopResult> {
   const { lastStep, inflight = 1, signal, log, onStep, logEverySecs = 5 } = options;
   const { stepAfter, loss } = parts;
   let step = options.first;
@@ -29,6 +34,7 @@ export async function trainLoop(parts: TrainingGraph, options: LoopOptions): Pro
   let isOver = false;
   /** When `step` was received. */
   let seenAt = performance.now();
+  let { recoveries } = session;
   let logged = { at: performance.now(), step };
   onStep(step);
 
@@ -52,10 +58,12 @@ export async function trainLoop(parts: TrainingGraph, options: LoopOptions): Pro
       }
       const [now, value] = made;
       ownSteps += 1;
-      // Steps in flight end in any order. One that began later and has a lower number was made after a restore.
-      if (now.number() > step || begun >= seenAt) {
+      // Steps in flight end in any order. A lower number of one that began later, or that was repeated in a recovery,
+      // is that of a step after a restore.
+      if (now.number() > step || begun >= seenAt || session.recoveries !== recoveries) {
         step = now.number();
         seenAt = performance.now();
+        ({ recoveries } = session);
         if (step < logged.step) logged = { at: seenAt, step };
       }
       lastLoss = value.number();

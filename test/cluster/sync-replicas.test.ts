@@ -1,3 +1,6 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { runInProcess } from '../../src/job/run-local.js';
 import { TaskProcesses } from './processes.js';
@@ -29,6 +32,24 @@ describe('synchronous training', () => {
       const expected = (value as number[]).flat();
       expect(together[name]).toHaveLength(expected.length);
       for (const [i, v] of expected.entries()) expect(together[name]?.[i]).toBeCloseTo(v, 5);
+    }
+  });
+
+  it('saves at the last step', { timeout: 600_000 }, async () => {
+    const root = mkdtempSync(join(tmpdir(), 'shoal-sync-'));
+    try {
+      await using tasks = await TaskProcesses.create('sync-job.ts', 1, 2, {
+        TASKS_ROOT: root,
+        SYNC_SAVE_STEPS: String(STEPS / 2),
+      });
+      const started = [tasks.start('ps', 0), tasks.start('worker', 0), tasks.start('worker', 1)];
+      const codes = await Promise.all(started.map(({ exit }) => exit));
+      const chief = started[1]?.output() ?? '';
+      expect(codes, chief).toEqual([0, 0, 0]);
+      expect(chief).toMatch(new RegExp(`saved model.ckpt-${STEPS} in`));
+      expect(chief).not.toMatch(/failed/i);
+    } finally {
+      rmSync(root, { recursive: true, force: true });
     }
   });
 

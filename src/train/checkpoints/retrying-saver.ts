@@ -126,8 +126,6 @@ export class RetryingSaver {
     const { recoveryGuard, input } = session;
     const begun = performance.now();
     try {
-      // Synchronous training pauses a number of steps after this one.
-      session.server?.checkpoints.gate.saw(step);
       const write = async (signal?: AbortSignal) => {
         await input?.settled(signal);
         return saver().save(session, path, { mayHide, ...(signal && { signal }), ...(hold && { hold }) });

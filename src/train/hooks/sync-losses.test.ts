@@ -79,7 +79,7 @@ async function training({ required = WORKERS, stallMs = 60_000, isDirect = false
       },
     },
     checkpoints: {
-      pauseAhead: () => {},
+      pauseAt: () => {},
       stopStepsBy: () => {},
       lastSteps: {
         get isWaiting() {

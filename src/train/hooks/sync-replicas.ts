@@ -8,6 +8,7 @@ import { describeError } from '../../errors/errors.js';
 import type { SyncReplicasOptimizer } from '../../optimizers/sync-replicas.js';
 import type { Fetches, FetchResult } from '../../session/fetches.js';
 import type { RunOptions } from '../../session/session.js';
+import { getGlobalStep } from '../../variables/global-step.js';
 import type { Coordinator } from '../recovery/coordinator.js';
 import { isRecoverable } from '../recovery/recoverable-session.js';
 import type { TrainingRunner } from '../task/training-runner.js';
@@ -15,7 +16,7 @@ import { type HookSetup, SessionRunHook } from './session-run-hook.js';
 import { startSync } from './start-sync.js';
 import { TokenShares } from './token-shares.js';
 
-/** For a snapshot, steps pause this far ahead of the step that the chief has seen. */
+/** For a snapshot, steps pause this far ahead of the current one: the next one may be made while it is read. */
 const PAUSE_AHEAD_STEPS = 2;
 /** The limit of runs that do not wait for workers. */
 const RUN_MS = 30_000;
@@ -77,7 +78,11 @@ export class SyncReplicasHook extends SessionRunHook {
     const { localStepInitOp } = this.#optimizer;
     const { server } = session;
     const service = server?.checkpoints;
-    service?.pauseAhead(PAUSE_AHEAD_STEPS);
+    const globalStep = getGlobalStep(session.graph);
+    service?.pauseAt(async () => {
+      const step = globalStep && (await session.run(globalStep.toOutput(), { timeoutMs: RUN_MS })).number();
+      return (step ?? 0) + PAUSE_AHEAD_STEPS;
+    });
     const signal = this.#signal ? AbortSignal.any([coordinator.signal, this.#signal]) : coordinator.signal;
     const suspensions = session.recoveryGuard?.suspensions;
     await session.run(localStepInitOp, { timeoutMs: RUN_MS, signal });

@@ -240,8 +240,9 @@ export class RecoverableSession {
 
   /** Reports the global step to a gate that pauses at a step. */
   async #reportStep(gate: StepGate): Promise<void> {
+    const report = gate.stepReporter();
     const step = this.#globalStep?.toOutput();
-    gate.saw(step ? (await this.#options.runner.run(step, { timeoutMs: 30_000 })).number() : 0);
+    report(step ? (await this.#options.runner.run(step, { timeoutMs: 30_000 })).number() : 0);
   }
 
   /** One recovery at a time, regardless of how many runs failed. */

@@ -131,13 +131,12 @@ describe('a step that waits', () => {
 describe('a pause at a step', () => {
   it('lets steps pass until the global step is reached', async () => {
     const gate = new StepGate();
-    gate.saw(3);
     const pause = watch(gate.pause({ atStep: 5, leaseMs: 1000 }));
     expect(gate.needsStep).toBe(true);
-    gate.saw(3);
+    gate.stepReporter()(3);
     for (const step of [4, 5]) {
       expect(await gate.enter()).toBe(true);
-      gate.saw(step);
+      gate.stepReporter()(step);
       gate.leave();
       await turn();
       expect(pause.state()).toBe(step === 5 ? 'resolved' : 'pending');
@@ -152,14 +151,15 @@ describe('a pause at a step', () => {
 
   it('does not rely on a step from before it, which a restore may have undone', async () => {
     const gate = new StepGate();
-    gate.saw(7);
+    const late = gate.stepReporter();
     const pause = watch(gate.pause({ atStep: 5, leaseMs: 1000 }));
+    late(7);
     expect(await gate.enter()).toBe(false);
-    gate.saw(3);
+    gate.stepReporter()(3);
     expect(await gate.enter()).toBe(true);
     gate.leave();
     expect(pause.state()).toBe('pending');
-    gate.saw(5);
+    gate.stepReporter()(5);
     await turn();
     expect(pause.state()).toBe('resolved');
   });
@@ -167,10 +167,35 @@ describe('a pause at a step', () => {
   it('lets a step that an earlier pause blocked report the global step', async () => {
     const gate = new StepGate();
     const earlier = gate.pause({ atStep: 7, leaseMs: 1000 });
-    gate.saw(7);
+    gate.stepReporter()(7);
     await earlier;
     const step = gate.enter();
     void gate.pause({ atStep: 5, leaseMs: 1000 }).catch(() => {});
     expect(await step).toBe(false);
+  });
+
+  it('is not ended by a lower step that was read before it was complete', async () => {
+    const gate = new StepGate();
+    const pause = gate.pause({ atStep: 7, leaseMs: 1000 });
+    const late = gate.stepReporter();
+    gate.stepReporter()(7);
+    await pause;
+    late(6);
+    const step = watch(gate.enter());
+    await turn();
+    expect(step.state()).toBe('pending');
+  });
+
+  it('does not wait for steps after the last one', async () => {
+    const gate = new StepGate();
+    await gate.enter();
+    const pause = watch(gate.pause({ atStep: 7, leaseMs: 1000 }));
+    gate.stepReporter()(5);
+    gate.ended();
+    await turn();
+    expect(pause.state()).toBe('pending');
+    gate.leave();
+    await turn();
+    expect(pause.state()).toBe('resolved');
   });
 });

@@ -3,8 +3,8 @@
  * new ones. A pause is a lease and expires, so a chief that died never blocks a worker.
  *
  * Steps of synchronous training wait for each other's gradients. There a pause names the global step at which all
- * workers pause; until it is reached, steps pass. Only a step that is reported during the pause counts: after a restore
- * the global step may be lower than any that was reported before.
+ * workers pause; until it is reached, steps pass. Only a step that is read during the pause counts: after a restore the
+ * global step may be lower than one that was read before.
  */
 import { abortError } from '../../async/deadline.js';
 import { invalid, ShoalError } from '../../errors/errors.js';
@@ -19,8 +19,9 @@ export interface PauseOptions {
 
 interface Pause {
   readonly atStep: number | undefined;
-  /** The last global step that was reported during the pause. */
+  /** The last global step that was read during the pause. */
   seenStep: number | undefined;
+  isComplete: boolean;
   readonly timer: NodeJS.Timeout;
   /** Settle the promise that `pause` returned. */
   readonly resolve: () => void;
@@ -34,7 +35,8 @@ export class StepGate {
   #underWay = 0;
   /** Steps whose outcome is not known. */
   #unsettled = 0;
-  #seenStep: number | undefined;
+  /** Whether this task makes no more steps. */
+  #hasEnded = false;
   readonly #waiting = new Set<() => void>();
 
   /** The number of running steps: entered, not left. */
@@ -46,14 +48,9 @@ export class StepGate {
     return this.#pause !== undefined;
   }
 
-  /** Whether the gate needs the global step, reported with `saw`, to decide whether steps may pass. */
+  /** Whether the gate needs the global step, from `stepReporter`, to decide whether steps may pass. */
   get needsStep(): boolean {
     return this.#pause?.atStep !== undefined;
-  }
-
-  /** The last reported global step. */
-  get seenStep(): number | undefined {
-    return this.#seenStep;
   }
 
   /**
@@ -61,6 +58,7 @@ export class StepGate {
    * to be reported first.
    */
   async enter(signal?: AbortSignal): Promise<boolean> {
+    this.#hasEnded = false;
     while (!this.#isOpen()) await this.#change(signal);
     if (signal?.aborted) throw abortError('A training step', signal);
     if (this.needsStep && this.#pause?.seenStep === undefined) return false;
@@ -89,12 +87,24 @@ export class StepGate {
     };
   }
 
-  /** Reports the global step. After a restore it may be lower than before. */
-  saw(step: number): void {
-    this.#seenStep = step;
-    if (this.#pause) this.#pause.seenStep = step;
+  /** This task makes no more steps: a pause at a step does not wait for them. */
+  ended(): void {
+    this.#hasEnded = true;
     this.#settle();
-    this.#wake();
+  }
+
+  /**
+   * Returns the function that reports a global step, which is to be read after this call: a pause that begins later
+   * ignores it, and so does one that is complete.
+   */
+  stepReporter(): (step: number) => void {
+    const pause = this.#pause;
+    return (step) => {
+      if (!pause || pause !== this.#pause || pause.isComplete) return;
+      pause.seenStep = step;
+      this.#settle();
+      this.#wake();
+    };
   }
 
   /** Resolves when no step is running, and none will begin before `resume` or the end of the lease. */
@@ -103,7 +113,7 @@ export class StepGate {
     this.#end('another pause replaced this one');
     return new Promise((resolve, reject) => {
       const timer = setTimeout(() => this.#end(`the lease of ${leaseMs} ms expired`), leaseMs);
-      this.#pause = { atStep, seenStep: undefined, timer, resolve, reject };
+      this.#pause = { atStep, seenStep: undefined, isComplete: false, timer, resolve, reject };
       this.#settle();
       // Steps blocked by the previous pause may have to pass to reach `atStep`.
       this.#wake();
@@ -118,12 +128,14 @@ export class StepGate {
   #isOpen(): boolean {
     if (!this.#pause) return true;
     const { atStep, seenStep } = this.#pause;
-    return atStep !== undefined && (seenStep === undefined || seenStep < atStep);
+    return atStep !== undefined && !this.#hasEnded && (seenStep === undefined || seenStep < atStep);
   }
 
   #settle(): void {
     const isQuiet = this.#underWay === 0 && this.#unsettled === 0;
-    if (this.#pause && isQuiet && !this.#isOpen()) this.#pause.resolve();
+    if (!this.#pause || !isQuiet || this.#isOpen()) return;
+    this.#pause.isComplete = true;
+    this.#pause.resolve();
   }
 
   #end(why: string): void {

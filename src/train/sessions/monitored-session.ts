@@ -183,6 +183,7 @@ export class MonitoredSession implements AsyncDisposable {
       await attempt('Waiting for steps in flight', () => Promise.allSettled(this.#running));
     }
     ending.finished();
+    training.gate?.ended();
     if (this.#failure) errors.push(this.#failure.error);
     await attempt('The input', () => coordinator.raiseRequestedException());
     // Ends waits for leases first: workers that wait for one cannot finish their last steps.

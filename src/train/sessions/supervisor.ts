@@ -219,6 +219,7 @@ export class Supervisor {
     this.#training = training;
     const session = new ManagedSession(training, async () => {
       try {
+        training.gate?.ended();
         await this.stop();
       } finally {
         signal?.removeEventListener('abort', onSignal);

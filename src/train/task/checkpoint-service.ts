@@ -7,7 +7,7 @@ import { resolve } from 'node:path';
 import * as v from 'valibot';
 import { serialQueue } from '../../async/serial-queue.js';
 import { newAttempt } from '../../checkpoint/names.js';
-import type { PauseControl, SaveContext, Watch } from '../../checkpoint/save.js';
+import type { PauseControl, PauseOptions, SaveContext, Watch } from '../../checkpoint/save.js';
 import { RemoteOwner, type ShardOwner } from '../../checkpoint/shard-owner.js';
 import { ShardService } from '../../checkpoint/shard-service.js';
 import { ServerVariables } from '../../checkpoint/variable-access.js';
@@ -58,8 +58,8 @@ export class CheckpointService {
   readonly lastSteps: LastSteps;
   /** Saves before a ps leaves. */
   readonly leavingSave: LeavingSave;
-  /** Undefined for asynchronous training. */
-  #pauseAheadSteps: number | undefined;
+  /** The step at which synchronous training can pause. Undefined for asynchronous training. */
+  #nextPause: (() => Promise<number>) | undefined;
   #stopSteps: (() => Promise<void>) | undefined;
   #hasStoppedUpdates = false;
   readonly #stopSweeping: () => void;
@@ -105,12 +105,14 @@ export class CheckpointService {
       await this.#pause(checked(PauseSchema, payload, 'order'), from);
       return null;
     });
-    // The process of a chief that has left or was replaced cannot commit a checkpoint any more.
+    // The process of a chief that has left takes no snapshot any more. That of one that was replaced is refused by tasks
+    // that know of its successor. A process may raise its own incarnation.
     this.#unwatchChief = server.task.events.on('*', (event) => {
       const isOver = event.type === 'left' || (event.type === 'back' && event.replaced);
-      if (!isOver || event.member.task !== server.task.chief || !this.#pausedBy) return;
-      if (event.type === 'left' || compareIdentity(this.#pausedBy.chief, event.member) < 0)
-        this.gate.resume();
+      const by = this.#pausedBy?.chief;
+      if (!isOver || !by || event.member.task !== server.task.chief) return;
+      const isOfThisOne = event.type === 'back' && by.nonce === event.member.nonce;
+      if (!isOfThisOne && compareIdentity(by, event.member) <= 0) this.gate.resume();
     });
     server.task.onOrder(RESUME, (payload) => this.#resume(checked(ResumeSchema, payload, 'order').token));
     const sweep = async (isFirst: boolean) => {
@@ -121,11 +123,11 @@ export class CheckpointService {
   }
 
   /**
-   * Steps of synchronous training wait for each other, so all workers pause at the same step: this many after the last
-   * one that the chief has seen.
+   * Steps of synchronous training wait for each other, so all workers pause at the same step, which the chief reads
+   * before each pause.
    */
-  pauseAhead(steps: number): void {
-    this.#pauseAheadSteps = steps;
+  pauseAt(step: () => Promise<number>): void {
+    this.#nextPause = step;
   }
 
   /** Sets how `stopUpdates` stops synchronous steps. */
@@ -236,13 +238,14 @@ export class CheckpointService {
     check: async ({ signal }) => {
       if (!this.#hasStoppedUpdates) await this.#silent.allUnreachable(signal, this.#log);
     },
-    pause: async (worker, { leaseMs, signal }) => {
+    atStep: async () => this.#nextPause?.(),
+    pause: async (worker, { signal, ...options }) => {
       const { signal: over, abort } = linked(signal);
       try {
         const silent = this.#silent
           .becomesSilent(worker, over)
           .then(() => this.#silent.unreachable(worker, over, this.#log));
-        const asked = this.#ask(worker, leaseMs, over).catch((error: unknown) => {
+        const asked = this.#ask(worker, { ...options, signal: over }).catch((error: unknown) => {
           if (!this.#silent.has(worker)) throw error;
           return silent;
         });
@@ -259,9 +262,7 @@ export class CheckpointService {
   };
 
   /** Requests a pause from a worker, and waits until it has paused. */
-  async #ask(worker: string, leaseMs: number, signal: AbortSignal): Promise<void> {
-    const seen = this.gate.seenStep;
-    const atStep = this.#pauseAheadSteps === undefined ? undefined : (seen ?? 0) + this.#pauseAheadSteps;
+  async #ask(worker: string, { leaseMs, atStep, signal }: PauseOptions): Promise<void> {
     const token = newAttempt();
     this.#tokens.set(worker, token);
     const request = { leaseMs, token, ...(atStep === undefined ? {} : { atStep }) };
@@ -279,7 +280,7 @@ export class CheckpointService {
    * there is nothing to pause, and no worker could reach a later step to pause at.
    */
   async stopUpdates(): Promise<void> {
-    if (this.#pauseAheadSteps === undefined) return;
+    if (this.#nextPause === undefined) return;
     await this.#stopSteps?.();
     this.#hasStoppedUpdates = true;
   }

@@ -1,7 +1,7 @@
 /** Each worker has its own fixed part of the data; the parts form one combined batch. */
 import { defineJob, tf } from '../../../src/index.js';
 
-const saveSecs = process.env.SYNC_SAVE_SECS;
+const { SYNC_SAVE_SECS: saveSecs, SYNC_SAVE_STEPS: saveSteps } = process.env;
 export const ROWS = 8;
 export const STEPS = 40;
 
@@ -36,5 +36,6 @@ export default defineJob({
     sync: true,
     logEverySecs: 1,
     ...(saveSecs ? { checkpoint: { everySecs: Number(saveSecs) } } : {}),
+    ...(saveSteps ? { checkpoint: { everySteps: Number(saveSteps) } } : {}),
   },
 });
