@@ -225,7 +225,7 @@ class Save {
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => {
       const { waiting } = this.#state;
-      const error = new ShoalError('SHOAL_TIMEOUT', `${waiting.join(', ')} did not ${what} within ${ms} ms`);
+      const error = new ShoalError('SHOAL_TIMEOUT', `${waiting.join(', ')} did not ${what} within ${Math.round(ms)} ms`);
       this.#tell({ type: 'failed', error });
     }, ms);
   }
