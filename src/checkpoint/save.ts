@@ -225,7 +225,10 @@ class Save {
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => {
       const { waiting } = this.#state;
-      const error = new ShoalError('SHOAL_TIMEOUT', `${waiting.join(', ')} did not ${what} within ${Math.round(ms)} ms`);
+      const error = new ShoalError(
+        'SHOAL_TIMEOUT',
+        `${waiting.join(', ')} did not ${what} within ${Math.round(ms)} ms`,
+      );
       this.#tell({ type: 'failed', error });
     }, ms);
   }
@@ -280,13 +283,15 @@ class Save {
     const { signal } = this.#stop;
     const ready = (async () => {
       await faultPoint('checkpoint.pause');
-      signal.throwIfAborted();
       return pauseControl!.atStep?.();
     })();
     for (const worker of workers) {
       this.#begin(
         (async () => {
-          await pauseControl!.pause(worker, { leaseMs, atStep: await ready, signal });
+          const atStep = await ready;
+          // No one would end a pause that begins after the save was aborted.
+          signal.throwIfAborted();
+          await pauseControl!.pause(worker, { leaseMs, atStep, signal });
           return { type: 'paused', worker } as const;
         })().catch((error: unknown) => {
           // The watch has reported the worker as lost: the save no longer waits for it.
