@@ -155,6 +155,31 @@ it('a worker that is lost before it is resumed is logged, and neither the save n
   expect(steps(await expectComplete())).toEqual([1]);
 });
 
+it('a save that is aborted while it reads the step to pause at pauses no worker', async () => {
+  const stop = new AbortController();
+  let step = (_: number) => {};
+  const atStep = new Promise<number>((resolve) => {
+    step = resolve;
+  });
+  const paused: string[] = [];
+  const chief = cluster.chief({
+    pauseControl: {
+      workers: () => ['worker/0'],
+      atStep: () => {
+        stop.abort(new ShoalError('SHOAL_ABORTED', 'the cluster is being recovered'));
+        return atStep;
+      },
+      pause: async (worker) => void paused.push(worker),
+      resume: async () => {},
+    },
+  });
+  const request = cluster.request(1, { consistency: 'consistent', signal: stop.signal });
+  await expect(chief.save(request)).rejects.toMatchObject({ code: 'SHOAL_ABORTED' });
+  step(3);
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  expect(paused).toEqual([]);
+});
+
 describe('two chiefs at once', () => {
   /** Two concurrent saves, while all values change between steps. */
   async function race(delayMs: number): Promise<void> {
