@@ -197,5 +197,8 @@ describe('a pause at a step', () => {
     gate.leave();
     await turn();
     expect(pause.state()).toBe('resolved');
+    const next = watch(gate.enter());
+    await turn();
+    expect(next.state()).toBe('pending');
   });
 });

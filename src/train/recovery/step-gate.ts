@@ -127,8 +127,9 @@ export class StepGate {
 
   #isOpen(): boolean {
     if (!this.#pause) return true;
-    const { atStep, seenStep } = this.#pause;
-    return atStep !== undefined && !this.#hasEnded && (seenStep === undefined || seenStep < atStep);
+    const { atStep, seenStep, isComplete } = this.#pause;
+    if (atStep === undefined || isComplete) return false;
+    return !this.#hasEnded && (seenStep === undefined || seenStep < atStep);
   }
 
   #settle(): void {
