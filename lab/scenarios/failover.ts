@@ -10,12 +10,10 @@ import type { Context } from '../experiment.js';
 import { Lateness } from '../hosts/lateness.js';
 import { Leftovers } from '../hosts/leftovers.js';
 import type { FailoverCase } from './failover-cases.js';
-import { learnt } from './line.js';
+import { CONVERGED_SOON, learnt } from './line.js';
 
 /** Hosts besides those of the tasks: two tasks may move at once. */
 const SPARE = 2;
-/** From this step on W and b have converged. */
-const LEARNT_AT = 300;
 /** The steps of a cluster whose end is tested. */
 const LAST_STEPS = { async: 2000, sync: 300 } as const;
 /** What a task logs that has waited for the others in vain. */
@@ -43,7 +41,7 @@ export async function failover(ctx: Context, mode: Mode, cases: readonly Failove
     await run.make(failure);
     if (failure.moment !== 'end') continue;
     const lastStep = cluster.options.lastStep as number;
-    learnt(ctx, cluster.task(CHIEF), RESULT, lastStep, LEARNT_AT);
+    learnt(ctx, cluster.task(CHIEF), RESULT, lastStep, CONVERGED_SOON);
     await leftovers.check(ctx, cluster.scenario, {
       keeps: 3,
       belongs: ['.shoal', 'data'],

@@ -13,7 +13,7 @@ import { gather } from '../cluster/gather.js';
 import type { Context } from '../experiment.js';
 import { Lateness } from '../hosts/lateness.js';
 import { Leftovers } from '../hosts/leftovers.js';
-import { learnt } from '../scenarios/line.js';
+import { CONVERGED_SOON, learnt } from '../scenarios/line.js';
 import type { ScenarioTask } from '../scenarios/scenario-run.js';
 import { timesConsumed, wronglyApplied } from './applied.js';
 import { type Burst, describeFault, endedBy } from './faults.js';
@@ -179,7 +179,7 @@ class SoakRun {
     await this.#allExit(`all tasks exit with 0 at step ${lastStep}`, [EXIT.done]);
     await this.#checkStored('at the end');
     if (RESULT.test(cluster.task(CHIEF).process.output))
-      learnt(this.#ctx, cluster.task(CHIEF), RESULT, lastStep, 300);
+      learnt(this.#ctx, cluster.task(CHIEF), RESULT, lastStep, CONVERGED_SOON);
     const belongs = ['.shoal', ...(job.data ? ['data'] : [])];
     await leftovers.check(this.#ctx, cluster.scenario, { keeps: KEEPS, belongs, away: cluster.spares });
     const violations = this.#recorder.violations();
