@@ -8,21 +8,22 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { initCerts, issueCert } from '../src/cluster/spec/certs.js';
-import { type ClusterRates, runCluster, startCluster } from './cluster/run-cluster.js';
+import {
+  type ClusterRates,
+  inTurns,
+  runCluster,
+  startCluster,
+  TURN_START_SECONDS,
+} from './cluster/run-cluster.js';
 import { type Benchmark, compare, type Row, type Side } from './harness.js';
 
 const ROUNDS = 3;
 /** Node compiles the hot code meanwhile, in all processes at once. */
 const WARM_SECONDS = 8;
 const SECONDS = 5;
-/**
- * The turns of two clusters that run at the same time, and how many there are in a round. On a shared machine the speed
- * of a processor changes by a third within a minute, which is more than TLS costs.
- */
+/** The turns of two clusters that run at the same time, and how many there are in a round. */
 const TURN_SECONDS = 1;
 const TURNS = 7;
-/** Node still compiles hot code in these. */
-const WARM_TURNS = 10;
 
 const MODELS = [
   { id: 'linear', name: 'linear regression', goals: { grpc: [1, 1.5], direct: [3, 4] } },
@@ -112,7 +113,7 @@ async function tlsRows(report: (row: Row) => void, rounds: number): Promise<void
     for (const { id, name, inflight } of MODELS.flatMap((model) =>
       INFLIGHT.map((inflight) => ({ ...model, inflight })),
     )) {
-      const [plain, tls] = await inTurns(id, inflight, certs, TURNS * rounds);
+      const [plain, tls] = await plainAndTls(id, inflight, certs, TURNS * rounds);
       const row = compare(
         'cluster',
         `${name}, ${shapeOf(2, 3)}, mutual TLS, ${inflight} in flight`,
@@ -129,15 +130,22 @@ async function tlsRows(report: (row: Row) => void, rounds: number): Promise<void
   }
 }
 
-/** Steps per second without and with TLS. Both clusters run all the time and take short turns. */
-async function inTurns(
+/** Steps per second without and with TLS. */
+async function plainAndTls(
   model: string,
   inflight: number,
   certs: string,
   turns: number,
 ): Promise<[plain: number[], tls: number[]]> {
   const start = (own?: string) => {
-    const settings = { model, inflight, warm: WARM_SECONDS, seconds: TURN_SECONDS, turns: true, certs: own };
+    const settings = {
+      model,
+      inflight,
+      warm: WARM_SECONDS,
+      seconds: TURN_SECONDS,
+      turnStart: TURN_START_SECONDS,
+      certs: own,
+    };
     return startCluster({
       side: 'shoal',
       program: 'cluster',
@@ -151,12 +159,8 @@ async function inTurns(
   await without.warm();
   await using secured = await start(certs);
   await secured.warm();
-  const [plain, tls]: [number[], number[]] = [[], []];
-  for (let turn = 0; turn < WARM_TURNS + turns; turn++) {
-    plain.push((await without.measure()).rate);
-    tls.push((await secured.measure()).rate);
-  }
-  return [plain.slice(WARM_TURNS), tls.slice(WARM_TURNS)];
+  const [plain = [], tls = []] = await inTurns([without, secured], turns);
+  return [plain.map(({ rate }) => rate), tls.map(({ rate }) => rate)];
 }
 
 function measure(

@@ -27,6 +27,8 @@ export interface ClusterRates {
 }
 
 const TIMEOUT_MS = 300_000;
+/** Until all workers make steps. */
+export const TURN_START_SECONDS = 0.3;
 /** Linux counts CPU time in hundredths of a second. */
 const TICK_MS = 10;
 
@@ -34,7 +36,7 @@ const TICK_MS = 10;
 export interface RunningCluster extends AsyncDisposable {
   /** Resolves when all workers have warmed up, or have ended their last turn. */
   readonly warm: () => Promise<void>;
-  /** More than once only with the setting `turns`. */
+  /** More than once only with the setting `turnStart`. */
   readonly measure: () => Promise<ClusterRates>;
 }
 
@@ -42,6 +44,25 @@ export async function runCluster(run: ClusterRun): Promise<ClusterRates> {
   await using cluster = await startCluster(run);
   await cluster.warm();
   return await cluster.measure();
+}
+
+/**
+ * Measures clusters that have the setting `turnStart` one after the other, again and again, and returns the results of
+ * each. On a shared machine the speed of a processor changes by a third within a minute; in short turns it changes for
+ * all. The results of the first `warmTurns` turns do not count: Node still compiles hot code in these.
+ */
+export async function inTurns(
+  clusters: readonly RunningCluster[],
+  turns: number,
+  warmTurns = 10,
+): Promise<ClusterRates[][]> {
+  const results: ClusterRates[][] = clusters.map(() => []);
+  for (let turn = 0; turn < warmTurns + turns; turn++)
+    for (const [at, cluster] of clusters.entries()) {
+      const rates = await cluster.measure();
+      if (turn >= warmTurns) results[at]?.push(rates);
+    }
+  return results;
 }
 
 export async function startCluster({

@@ -1,6 +1,7 @@
 // One task of a cluster that trains until it is killed. A worker prints "warm" after its warm-up, starts to count at
 // the next input line, and prints "rate STEPS_PER_SECOND": so all workers measure the same seconds. With the setting
-// `turns` it can be measured again and again, and makes no steps between the measurements.
+// `turnStart`, the seconds from the first step of a turn until it counts, it can be measured again and again, and makes no
+// steps between the measurements.
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { replicaDeviceSetter, resolveConfig } from '../../dist/cluster/index.js';
@@ -10,9 +11,6 @@ import { Graph } from '../../dist/index.js';
 import { RecoverableSession } from '../../dist/train/recovery/recoverable-session.js';
 
 export const settings = JSON.parse(process.env.BENCH);
-
-/** From the first step of a turn until all workers make steps. */
-const TURN_START_MS = 300;
 
 /** Trains the model of `build` on a worker, after its `init` op if it has one. A ps only serves. */
 export async function trainTask(build) {
@@ -37,7 +35,7 @@ export async function trainTask(build) {
 }
 
 async function measure(step) {
-  const { inflight, warm, seconds, turns } = settings;
+  const { inflight, warm, seconds, turnStart } = settings;
   let steps = 0;
   let turn = Promise.resolve();
   const trainForever = async () => {
@@ -51,11 +49,11 @@ async function measure(step) {
     await sleep(warm * 1000);
     for (;;) {
       let go = () => {};
-      if (turns) turn = new Promise((resolve) => (go = resolve));
+      if (turnStart) turn = new Promise((resolve) => (go = resolve));
       console.log('warm');
       await once(process.stdin, 'data');
       go();
-      if (turns) await sleep(TURN_START_MS);
+      if (turnStart) await sleep(turnStart * 1000);
       const [start, before] = [performance.now(), steps];
       await sleep(seconds * 1000);
       console.log(`rate ${((steps - before) / (performance.now() - start)) * 1000}`);

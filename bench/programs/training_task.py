@@ -1,8 +1,11 @@
 # One task of a cluster of Python TensorFlow that trains until it is killed. A worker prints "warm" after its warm-up,
-# starts to count at the next input line, and prints "rate STEPS_PER_SECOND": so all workers measure the same seconds.
+# starts to count at the next input line, and prints "rate STEPS_PER_SECOND": so all workers measure the same seconds. With
+# the setting `turnStart`, the seconds from the first step of a turn until it counts, it can be measured again and again, and
+# makes no steps between the measurements.
 import argparse
 import json
 import os
+import queue
 import sys
 import threading
 import time
@@ -45,8 +48,8 @@ class Task:
             log_step_count_steps=None,
             config=config,
         ) as session:
-            started = threading.Event()
-            threading.Thread(target=lambda: (sys.stdin.readline(), started.set()), daemon=True).start()
+            lines = queue.Queue()
+            threading.Thread(target=lambda: [lines.put(line) for line in sys.stdin], daemon=True).start()
 
             def train_until(is_over):
                 steps = 0
@@ -55,11 +58,19 @@ class Task:
                     steps += 1
                 return steps
 
-            warm_at = time.perf_counter() + self.bench["warm"]
-            train_until(lambda: time.perf_counter() > warm_at)
-            print("warm", flush=True)
-            train_until(started.is_set)
-            start = time.perf_counter()
-            steps = train_until(lambda: time.perf_counter() > start + self.bench["seconds"])
-            print(f"rate {steps / (time.perf_counter() - start)}", flush=True)
-            train_until(lambda: False)
+            def train_for(seconds):
+                end = time.perf_counter() + seconds
+                return train_until(lambda: time.perf_counter() > end)
+
+            train_for(self.bench["warm"])
+            while True:
+                print("warm", flush=True)
+                if "turnStart" in self.bench:
+                    lines.get()
+                    train_for(self.bench["turnStart"])
+                else:
+                    train_until(lambda: not lines.empty())
+                    lines.get()
+                start = time.perf_counter()
+                steps = train_for(self.bench["seconds"])
+                print(f"rate {steps / (time.perf_counter() - start)}", flush=True)

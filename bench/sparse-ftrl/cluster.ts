@@ -6,11 +6,12 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { writeSparseExamples } from '../../examples/sparse-linear/sparse-examples.js';
-import { type ClusterRates, runCluster } from '../cluster/run-cluster.js';
+import { type ClusterRates, inTurns, startCluster, TURN_START_SECONDS } from '../cluster/run-cluster.js';
 import { compare, median, type Row, type Side } from '../harness.js';
 
 const [PS, WORKERS, BATCH, IDS] = [2, 2, 1000, 50];
 const WARM_SECONDS = 8;
+const TURN_SECONDS = 2;
 const GOALS = { grpc: 1.5, direct: 2 };
 const ENGINES = ['grpc', 'direct'] as const;
 
@@ -21,9 +22,9 @@ export async function clusterRows(
 ): Promise<void> {
   const number = (name: string, byDefault: number) => Number(flags.get(name) ?? byDefault);
   const features = number('features', 30_000_000);
-  const rounds = number('rounds', 3);
+  const turns = number('turns', 15);
   const inflight = number('inflight', 3);
-  const seconds = number('seconds', 10);
+  const where = `sparse FTRL, ${features / 1e6} million rows, ${PS} ps + ${WORKERS} workers`;
   const directory = await mkdtemp(join(tmpdir(), 'shoal-bench-'));
   try {
     const paths = await writeSparseExamples({
@@ -34,40 +35,42 @@ export async function clusterRows(
       idsPerRecord: IDS,
     });
     const files = Array.from({ length: WORKERS }, (_, i) => paths.filter((_, at) => at % WORKERS === i));
-    const train = (side: Side, stepsInFlight: number, engine?: (typeof ENGINES)[number]) => {
+    const start = (side: Side, stepsInFlight: number, engine?: (typeof ENGINES)[number]) => {
       const settings = {
         features,
         batch: BATCH,
         files,
         inflight: stepsInFlight,
         warm: WARM_SECONDS,
-        seconds,
+        seconds: TURN_SECONDS,
+        turnStart: TURN_START_SECONDS,
       };
       const program = 'sparse-cluster';
-      return runCluster({ side, program, ps: PS, workers: WORKERS, settings, ...(engine && { engine }) });
+      return startCluster({ side, program, ps: PS, workers: WORKERS, settings, ...(engine && { engine }) });
     };
-    const python: ClusterRates[] = [];
-    const kinds = ENGINES.flatMap((engine) =>
-      [1, inflight].map((count) => ({ engine, count, runs: [] as ClusterRates[] })),
-    );
-    for (let round = 0; round < rounds; round++) {
-      python.push(await train('python', 1));
-      for (const { engine, count, runs } of kinds) runs.push(await train('shoal', count, engine));
-    }
-    const where = `sparse FTRL, ${features / 1e6} million rows, ${PS} ps + ${WORKERS} workers`;
-    const nameOf = (engine: string, count: number) => `${engine}, ${count} in flight`;
-    for (const { engine, count, runs } of kinds)
-      reportSide(report, `${where}, ${nameOf(engine, count)}`, runs, python, GOALS[engine]);
-    for (const [name, runs] of [
-      ...kinds.map(({ engine, count, runs }) => [nameOf(engine, count), runs] as const),
-      ['python', python] as const,
-    ]) {
-      const cpu = runs.flatMap(({ cpuMs, rate }) => (cpuMs === undefined ? [] : [cpuMs / rate / seconds]));
-      if (cpu.length > 0) log(`${name}: ${median(cpu).toFixed(1)} ms of CPU time per step, over all tasks`);
+    const only = flags.get('engine');
+    const engines = ENGINES.filter((engine) => only === undefined || engine === only);
+    const kinds = engines.flatMap((engine) => [1, inflight].map((count) => ({ engine, count })));
+    await using python = await start('python', 1);
+    await python.warm();
+    for (const { engine, count } of kinds) {
+      await using shoal = await start('shoal', count, engine);
+      await shoal.warm();
+      const [theirs = [], ours = []] = await inTurns([python, shoal], turns);
+      const name = `${engine}, ${count} in flight`;
+      reportSide(report, `${where}, ${name}`, ours, theirs, GOALS[engine]);
+      log(`CPU time per step, over all tasks: ${name} ${cpuPerStep(ours)}, Python ${cpuPerStep(theirs)}`);
     }
   } finally {
     await rm(directory, { recursive: true, force: true });
   }
+}
+
+function cpuPerStep(runs: readonly ClusterRates[]): string {
+  const each = runs.flatMap(({ cpuMs, rate }) =>
+    cpuMs === undefined ? [] : [cpuMs / (rate * (TURN_START_SECONDS + TURN_SECONDS))],
+  );
+  return each.length > 0 ? `${median(each).toFixed(1)} ms` : 'unknown';
 }
 
 function reportSide(
