@@ -155,12 +155,18 @@ async function plainAndTls(
       engine: 'direct',
     });
   };
-  await using without = await start();
-  await without.warm();
-  await using secured = await start(certs);
-  await secured.warm();
-  const [plain = [], tls = []] = await inTurns([without, secured], turns);
-  return [plain.map(({ rate }) => rate), tls.map(({ rate }) => rate)];
+  const rates = { plain: [] as number[], tls: [] as number[] };
+  // Of two equal clusters, the one that was started last is faster by up to a fifth.
+  for (const order of [['plain', 'tls'] as const, ['tls', 'plain'] as const]) {
+    await using first = await start(order[0] === 'tls' ? certs : undefined);
+    await first.warm();
+    await using second = await start(order[1] === 'tls' ? certs : undefined);
+    await second.warm();
+    const results = await inTurns([first, second], Math.ceil(turns / 2));
+    for (const [at, side] of order.entries())
+      rates[side].push(...(results[at] ?? []).map(({ rate }) => rate));
+  }
+  return [rates.plain, rates.tls];
 }
 
 function measure(

@@ -34,7 +34,9 @@ export interface PauseControl {
 }
 
 export interface PauseOptions {
+  /** How long the pause lasts without a `resume`. */
   readonly leaseMs: number;
+  /** Synchronous training: the global step at which to pause; default: at once. */
   readonly atStep?: number | undefined;
   readonly signal: AbortSignal;
 }

@@ -12,6 +12,11 @@ const BLOCK_BYTES = 64 * 1024;
 const WRITE_BYTES = 1 << 20;
 /** How many bytes the socket gets before earlier ones are written. */
 const WINDOW_BYTES = 2 << 20;
+/**
+ * Less than this waits until earlier output is written, and then leaves in one write: with TLS every write costs a
+ * record, a system call and a callback.
+ */
+const GATHER_BYTES = 128 * 1024;
 const ZEROS = new Uint8Array(8);
 
 type WordArray = NodeJS.TypedArray & { set(values: ArrayLike<unknown>, offset?: number): void };
@@ -103,8 +108,9 @@ export class OutputQueue {
     this.pendingBytes += padding;
   }
 
-  /** Writes as much as the socket takes. */
+  /** Writes as much as the socket takes, or little output together with what follows. */
   flush(): void {
+    if (this.#inFlight > 0 && this.pendingBytes - this.#inFlight < GATHER_BYTES) return;
     this.#queueBlock();
     this.#pump();
   }
@@ -170,7 +176,7 @@ export class OutputQueue {
     // The socket reports the error itself.
     if (this.#closed || error) return;
     this.#onWritten();
-    if (this.#queue.length > 0) this.#pump();
+    if (this.pendingBytes > this.#inFlight) this.flush();
   }
 }
 

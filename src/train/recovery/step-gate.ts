@@ -7,15 +7,9 @@
  * global step may be lower than one that was read before.
  */
 import { abortError } from '../../async/deadline.js';
+import type { PauseOptions } from '../../checkpoint/save.js';
 import { invalid, ShoalError } from '../../errors/errors.js';
 import { StepTimes } from './step-limit.js';
-
-export interface PauseOptions {
-  /** Synchronous training: the global step at which to pause; default: at once. */
-  readonly atStep?: number;
-  /** How long the pause lasts without a `resume`. */
-  readonly leaseMs: number;
-}
 
 interface Pause {
   readonly atStep: number | undefined;
@@ -108,7 +102,7 @@ export class StepGate {
   }
 
   /** Resolves when no step is running, and none will begin before `resume` or the end of the lease. */
-  pause({ atStep, leaseMs }: PauseOptions): Promise<void> {
+  pause({ atStep, leaseMs }: Omit<PauseOptions, 'signal'>): Promise<void> {
     if (!(leaseMs > 0)) throw invalid(`leaseMs must be greater than 0; it is ${leaseMs}`);
     this.#end('another pause replaced this one');
     return new Promise((resolve, reject) => {
