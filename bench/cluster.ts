@@ -10,9 +10,9 @@ import { join } from 'node:path';
 import { initCerts, issueCert } from '../src/cluster/spec/certs.js';
 import {
   type ClusterRates,
-  inTurns,
+  type ClusterRun,
+  inBothOrders,
   runCluster,
-  startCluster,
   TURN_START_SECONDS,
 } from './cluster/run-cluster.js';
 import { type Benchmark, compare, type Row, type Side } from './harness.js';
@@ -137,36 +137,23 @@ async function plainAndTls(
   certs: string,
   turns: number,
 ): Promise<[plain: number[], tls: number[]]> {
-  const start = (own?: string) => {
-    const settings = {
+  const run = (own?: string): ClusterRun => ({
+    side: 'shoal',
+    program: 'cluster',
+    ps: 2,
+    workers: 3,
+    settings: {
       model,
       inflight,
       warm: WARM_SECONDS,
       seconds: TURN_SECONDS,
       turnStart: TURN_START_SECONDS,
       certs: own,
-    };
-    return startCluster({
-      side: 'shoal',
-      program: 'cluster',
-      ps: 2,
-      workers: 3,
-      settings,
-      engine: 'direct',
-    });
-  };
-  const rates = { plain: [] as number[], tls: [] as number[] };
-  // Of two equal clusters, the one that was started last is faster by up to a fifth.
-  for (const order of [['plain', 'tls'] as const, ['tls', 'plain'] as const]) {
-    await using first = await start(order[0] === 'tls' ? certs : undefined);
-    await first.warm();
-    await using second = await start(order[1] === 'tls' ? certs : undefined);
-    await second.warm();
-    const results = await inTurns([first, second], Math.ceil(turns / 2));
-    for (const [at, side] of order.entries())
-      rates[side].push(...(results[at] ?? []).map(({ rate }) => rate));
-  }
-  return [rates.plain, rates.tls];
+    },
+    engine: 'direct',
+  });
+  const [plain, tls] = await inBothOrders(run(), run(certs), turns);
+  return [plain.map(({ rate }) => rate), tls.map(({ rate }) => rate)];
 }
 
 function measure(

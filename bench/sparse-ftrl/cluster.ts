@@ -6,7 +6,12 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { writeSparseExamples } from '../../examples/sparse-linear/sparse-examples.js';
-import { type ClusterRates, inTurns, startCluster, TURN_START_SECONDS } from '../cluster/run-cluster.js';
+import {
+  type ClusterRates,
+  type ClusterRun,
+  inBothOrders,
+  TURN_START_SECONDS,
+} from '../cluster/run-cluster.js';
 import { compare, median, type Row, type Side } from '../harness.js';
 
 const [PS, WORKERS, BATCH, IDS] = [2, 2, 1000, 50];
@@ -35,7 +40,7 @@ export async function clusterRows(
       idsPerRecord: IDS,
     });
     const files = Array.from({ length: WORKERS }, (_, i) => paths.filter((_, at) => at % WORKERS === i));
-    const start = (side: Side, stepsInFlight: number, engine?: (typeof ENGINES)[number]) => {
+    const run = (side: Side, stepsInFlight: number, engine?: (typeof ENGINES)[number]): ClusterRun => {
       const settings = {
         features,
         batch: BATCH,
@@ -46,17 +51,14 @@ export async function clusterRows(
         turnStart: TURN_START_SECONDS,
       };
       const program = 'sparse-cluster';
-      return startCluster({ side, program, ps: PS, workers: WORKERS, settings, ...(engine && { engine }) });
+      return { side, program, ps: PS, workers: WORKERS, settings, ...(engine && { engine }) };
     };
     const only = flags.get('engine');
     const engines = ENGINES.filter((engine) => only === undefined || engine === only);
     const kinds = engines.flatMap((engine) => [1, inflight].map((count) => ({ engine, count })));
-    await using python = await start('python', 1);
-    await python.warm();
+    if (kinds.length === 0) throw new Error(`--engine must be ${ENGINES.join(' or ')}, not ${only}`);
     for (const { engine, count } of kinds) {
-      await using shoal = await start('shoal', count, engine);
-      await shoal.warm();
-      const [theirs = [], ours = []] = await inTurns([python, shoal], turns);
+      const [theirs, ours] = await inBothOrders(run('python', 1), run('shoal', count, engine), turns);
       const name = `${engine}, ${count} in flight`;
       reportSide(report, `${where}, ${name}`, ours, theirs, GOALS[engine]);
       log(`CPU time per step, over all tasks: ${name} ${cpuPerStep(ours)}, Python ${cpuPerStep(theirs)}`);
