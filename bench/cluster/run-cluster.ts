@@ -83,7 +83,7 @@ export async function inBothOrders(
   const inOrder = async (first: ClusterRun, second: ClusterRun) => {
     await using a = await started(first);
     await using b = await started(second);
-    return inTurns([a, b], each);
+    return await inTurns([a, b], each);
   };
   const [ones = [], others = []] = await inOrder(one, other);
   const [others2 = [], ones2 = []] = await inOrder(other, one);
