@@ -9,6 +9,10 @@
  * in the page cache. Each load is therefore measured twice: with the files in the page cache, and evicted from it. A
  * bare read of the files, in the same round, shows the limit of the disk.
  *
+ * A process that serves a model loads it once, when it starts. So there are three rows for each: the first load of a new
+ * process, with and without the start of the process, and later loads of a process, which find compiled code and started
+ * thread pools.
+ *
  * `--sizes=180,720` in MB, `--rounds=5`, `--dir=DIRECTORY` on the disk to measure. These are the defaults; DIRECTORY is
  * `.shoal`.
  */
@@ -36,6 +40,13 @@ const WARMUP_LOADS = 1;
 
 /** Where a load reads the files of a model from. */
 const CACHES = ['page cache', 'disk'] as const;
+
+interface Loads {
+  /** The first load of a process, from the start of the process. */
+  readonly fromStartMs: number[];
+  readonly firstMs: number[];
+  readonly laterMs: number[];
+}
 
 interface ExportTimes {
   readonly ms: number;
@@ -97,7 +108,7 @@ async function measure(
 ): Promise<number> {
   const clusters: Partial<Record<Side, BenchProcess[]>> = {};
   const found: Record<Side, Measurements> = { shoal: noMeasurements(), python: noMeasurements() };
-  const loads = CACHES.map(() => ({ shoal: [] as number[], python: [] as number[] }));
+  const loads = CACHES.map((cache) => ({ cache, of: { shoal: noLoads(), python: noLoads() } }));
   const bareMs: number[] = [];
   const loaders = {
     shoal: new BenchProcess('shoal', 'load-saved-model'),
@@ -126,15 +137,29 @@ async function measure(
       }
       // Both load the same export.
       const firsts = new Set<number>();
-      for (const [i, cache] of CACHES.entries()) {
+      for (const { cache, of } of loads) {
         for (const side of order) {
           const files = await filesBelow(targets.shoal);
-          await (cache === 'page cache' ? readIntoCache(files) : evict(files));
-          const { ms, first } = await loaders[side].request<{ ms: number; first: number }>({
-            dir: targets.shoal,
-          });
-          firsts.add(first);
-          if (round >= WARMUP_LOADS) loads[i]?.[side].push(ms);
+          const load = async (loader: BenchProcess) => {
+            const { ms, first } = await loader.request<{ ms: number; first: number }>({ dir: targets.shoal });
+            firsts.add(first);
+            return ms;
+          };
+          const prepare = () => (cache === 'page cache' ? readIntoCache(files) : evict(files));
+          await prepare();
+          const ms = await load(loaders[side]);
+          if (round < WARMUP_LOADS) continue;
+          await prepare();
+          const startedAt = performance.now();
+          const fresh = new BenchProcess(side, 'load-saved-model');
+          const { fromStartMs, firstMs, laterMs } = of[side];
+          try {
+            firstMs.push(await load(fresh));
+            fromStartMs.push(performance.now() - startedAt);
+          } finally {
+            await fresh.kill();
+          }
+          laterMs.push(ms);
         }
       }
       const bare = await bareReadMs(await filesBelow(targets.shoal));
@@ -152,11 +177,14 @@ async function measure(
   row('export', 'ms', shoal.ms, python.ms, 1);
   row("export, with Python's files flushed", 'ms', shoal.syncedMs, python.syncedMs, 1);
   row('CPU time of the exporter', 'ms', shoal.cpuMs, python.cpuMs);
-  for (const [i, cache] of CACHES.entries()) {
-    const { shoal, python } = loads[i] as Record<Side, number[]>;
-    row(`load and first prediction from the ${cache}`, 'ms', shoal, python, 2);
+  for (const { cache, of } of loads) {
+    const { shoal, python } = of;
+    const what = `load and first prediction from the ${cache}`;
+    row(`${what}, with the start of the process`, 'ms', shoal.fromStartMs, python.fromStartMs, 2);
+    row(`${what}, in a new process`, 'ms', shoal.firstMs, python.firstMs, 2);
+    row(`${what}, in a process that has loaded it before`, 'ms', shoal.laterMs, python.laterMs, 2);
     if (cache === 'disk' && bareMs.length > 0) {
-      const limit = median(python) / median(bareMs);
+      const limit = median(python.laterMs) / median(bareMs);
       log(
         `a bare read of these files takes ${median(bareMs).toFixed(0)} ms: no load from this disk can be more than ${limit.toFixed(2)} times as fast as Python's`,
       );
@@ -164,6 +192,8 @@ async function measure(
   }
   return median(shoal.growthMb);
 }
+
+const noLoads = (): Loads => ({ fromStartMs: [], firstMs: [], laterMs: [] });
 
 const noMeasurements = (): Measurements => ({ ms: [], syncedMs: [], cpuMs: [], growthMb: [] });
 

@@ -5,6 +5,7 @@
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { sleep } from '../../src/async/deadline.js';
+import { LAST_STEPS_MS } from '../../src/train/checkpoints/retrying-saver.js';
 import type { Context } from '../experiment.js';
 import type { Lab, LabHost, LabProcess } from '../hosts/hosts.js';
 import { ROOT } from '../hosts/root.js';
@@ -205,9 +206,6 @@ export const savesOf = ({ lines }: ScenarioTask): { at: number; step: number; to
     const [, step, secs = '0'] = /^saved .*model\.ckpt-(\d+)(?: in ([\d.]+) s)?/.exec(text) ?? [];
     return step === undefined ? [] : [{ at, step: Number(step), tookMs: Number(secs) * 1000 }];
   });
-
-/** How long a chief waits for the last steps of the others before its last save. */
-const LAST_STEPS_MS = 20_000;
 
 /**
  * Asserts that checkpoints were saved at the start, at the interval and at the end, and not more often. A supervisor's

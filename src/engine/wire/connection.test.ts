@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import * as fc from 'fast-check';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { ShoalError } from '../../errors/errors.js';
 import { liveHandles } from '../../native/handle.js';
 import { DTYPES, type DType } from '../../tensor/dtype.js';
@@ -217,6 +217,31 @@ describe('a connection', () => {
     await expect.poll(() => liveHandles().tensor).toBe(before);
     expect(client.connection.queuedBytes).toBe(0);
     client.connection.close();
+  });
+
+  it('gathers the messages of one iteration of the event loop with TLS, once several came together', async () => {
+    const tick = () => new Promise<void>((resolve) => process.nextTick(resolve));
+    for (const encrypted of [true, false]) {
+      const { client: socket, server: peer } = await pairs.pair();
+      const client = new End(Object.assign(socket, { encrypted }), 'the server');
+      const server = new End(peer, 'the client');
+      const writes = vi.spyOn(socket, 'write');
+      const writesOf = async (...groups: number[]) => {
+        writes.mockClear();
+        for (const [i, count] of groups.entries()) {
+          if (i > 0) await tick().then(tick);
+          for (let id = 0; id < count; id++) client.connection.send(message([Tensor.of(id)], id));
+        }
+        await server.take(groups.reduce((a, b) => a + b));
+        return writes.mock.calls.length;
+      };
+      expect(await writesOf(1)).toBe(1);
+      expect(await writesOf(2)).toBe(1);
+      // Sent from two callbacks of one iteration.
+      expect(await writesOf(1, 1)).toBe(encrypted ? 1 : 2);
+      expect(await writesOf(1)).toBe(1);
+      client.connection.close();
+    }
   });
 
   it('carries large tensors in JavaScript memory, and large strings', async () => {

@@ -7,6 +7,7 @@
  */
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
+import type { TLSSocket } from 'node:tls';
 import { isShoalError, messageOf, ShoalError } from '../../errors/errors.js';
 import { Decoder, type Message } from './decoder.js';
 import { encode } from './encoder.js';
@@ -35,8 +36,16 @@ export class Connection {
   readonly #limits: WireLimits;
   readonly #decoder: Decoder;
   readonly #output: OutputQueue;
+  readonly #isEncrypted: boolean;
   #closed = false;
   #isFlushDue = false;
+  /** Messages since the last flush. */
+  #unsent = 0;
+  /**
+   * Whether messages wait for others of the same iteration of the event loop, because the last ones came together or
+   * during a write. Only with TLS: every write costs a record, a system call and a callback there.
+   */
+  #isBusy = false;
   #isPaused = false;
   #stallTimer: NodeJS.Timeout | undefined;
   /** Checks since output was last written. */
@@ -49,6 +58,7 @@ export class Connection {
     this.#limits = { ...WIRE_LIMITS, ...options.limits };
     this.#decoder = new Decoder(this.#limits, (message) => this.#deliver(message));
     this.#output = new OutputQueue(socket, () => this.#written());
+    this.#isEncrypted = (socket as TLSSocket).encrypted === true;
     socket.on('error', (cause) => this.#broken(messageOf(cause), cause));
     socket.on('end', () => this.#broken('it closed the connection'));
     socket.on('close', () => this.#broken('it closed the connection'));
@@ -76,9 +86,11 @@ export class Connection {
   send(message: Message): void {
     if (this.#closed) return;
     encode(message, this.#output, this.#limits);
+    this.#unsent += 1;
     if (this.#isFlushDue) return;
     this.#isFlushDue = true;
-    process.nextTick(() => this.#flush());
+    if (this.#isBusy) setImmediate(() => this.#flush());
+    else process.nextTick(() => this.#flush());
   }
 
   /** Closes at once; output that is not written is dropped. */
@@ -99,7 +111,9 @@ export class Connection {
   #flush(): void {
     this.#isFlushDue = false;
     if (this.#closed) return;
-    this.#output.flush();
+    const isWriting = this.#output.flush();
+    this.#isBusy = this.#isEncrypted && (this.#unsent > 1 || !isWriting);
+    this.#unsent = 0;
     if (this.#output.pendingBytes > this.#limits.maxQueuedBytes && !this.#isPaused) {
       this.#isPaused = true;
       this.#socket.pause();

@@ -108,11 +108,12 @@ export class OutputQueue {
     this.pendingBytes += padding;
   }
 
-  /** Writes as much as the socket takes, or little output together with what follows. */
-  flush(): void {
-    if (this.#inFlight > 0 && this.pendingBytes - this.#inFlight < GATHER_BYTES) return;
+  /** Writes as much as the socket takes. False: the output is small and leaves after the write in progress. */
+  flush(): boolean {
+    if (this.#inFlight > 0 && this.pendingBytes - this.#inFlight < GATHER_BYTES) return false;
     this.#queueBlock();
     this.#pump();
+    return true;
   }
 
   /** Drops all output. Memory that the socket still uses is released when the socket has closed. */

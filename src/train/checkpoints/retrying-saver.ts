@@ -43,7 +43,7 @@ interface LastSaveOptions extends Pick<TryOptions, 'hold'> {
 const RETRY = { baseMs: 1000, maxMs: 60_000 };
 const LAST_RETRY = { baseMs: 200, maxMs: 5_000 };
 /** The minimum time that the chief waits for the last steps of the other workers. */
-const LAST_STEPS_MS = 20_000;
+export const LAST_STEPS_MS = 20_000;
 const READ_MS = 30_000;
 
 export class RetryingSaver {
