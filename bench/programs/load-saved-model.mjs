@@ -1,6 +1,10 @@
 // Loads a SavedModel and predicts once: {"dir"} → {"ms", "first"}.
 import { createInterface } from 'node:readline';
+import { library } from '../../dist/native/library.js';
 import { loadSavedModel } from '../../dist/saved-model/index.js';
+
+// Otherwise the first model would load TensorFlow, which Python's import has done.
+library();
 
 for await (const line of createInterface({ input: process.stdin })) {
   const start = performance.now();

@@ -4,13 +4,25 @@
  * leaves either nothing or a verified wheel, from which the next set-up resumes.
  *
  * All work happens in `<install folder>.setup`, which belongs to the holder of `<install folder>.lock`.
+ *
+ * A small library for checksums is installed in the same way. It is optional: without it, a slower one is used.
  */
 import { existsSync } from 'node:fs';
 import { mkdir, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { checkSpace } from './disk-space.mjs';
 import { SetupError } from './errors.mjs';
-import { cacheDir, installDir, pinFor, platformKey, pythonRecordFile, readLock, search } from './locate.mjs';
+import {
+  cacheDir,
+  crc32cDir,
+  crc32cLibrary,
+  installDir,
+  pinFor,
+  platformKey,
+  pythonRecordFile,
+  readLock,
+  search,
+} from './locate.mjs';
 import { withLock } from './lock-file.mjs';
 import { startProgress } from './progress.mjs';
 import { findPython, findPythonTensorFlow, pip } from './python.mjs';
@@ -21,21 +33,27 @@ const HEADERS =
   /^tensorflow\/(include\/(?:tensorflow\/c\/|xla\/tsl\/c\/|(?:tensorflow\/core|tsl)\/platform\/ctstring).*\.h)$/;
 
 /**
- * Ensures that TensorFlow's libraries are installed and returns their location.
+ * Ensures that the libraries are installed and returns the location of TensorFlow's.
  * @param {{ env?: object, lock?: object, platform?: string, signal?: AbortSignal, waitMs?: number,
  *   log?: (line: string) => void }} [options]
  * @returns {Promise<{ dir: string, ccPath: string, frameworkPath: string, source: string, version?: string,
  *   fetched: boolean }>}
  */
-export async function fetchTensorFlow(options = {}) {
-  const {
-    env = process.env,
-    lock = readLock(),
-    platform = platformKey(),
-    signal,
-    waitMs,
-    log = () => {},
-  } = options;
+export async function fetchTensorFlow({
+  env = process.env,
+  lock = readLock(),
+  platform = platformKey(),
+  signal,
+  waitMs,
+  log = () => {},
+} = {}) {
+  const options = { env, lock, platform, signal, waitMs, log };
+  const place = await installTensorFlow(options);
+  await installCrc32c(options);
+  return place;
+}
+
+async function installTensorFlow({ env, lock, platform, signal, waitMs, log }) {
   const look = () => search({ env, lock, platform });
   const present = look();
   if (present.found) return { ...present.found, fetched: false };
@@ -62,6 +80,36 @@ export async function fetchTensorFlow(options = {}) {
       return { ...look().found, fetched: true };
     },
   );
+}
+
+/** Installs the checksum library of the platform, if there is one. A failure is logged. */
+async function installCrc32c({ env, lock, platform, signal, waitMs, log }) {
+  const find = () => crc32cLibrary({ env, lock, platform });
+  if (!lock.platforms[platform]?.crc32c || find()) return;
+  const pin = pinFor(lock, platform);
+  const target = crc32cDir(pin, env);
+  try {
+    const python = await findPython({ env, signal });
+    const what = `${pin.crc32c.package} ${pin.crc32c.version}`;
+    await withLock(`${target}.lock`, { what, waitMs, signal, log }, async () => {
+      if (find()) return;
+      const work = `${target}.setup`;
+      await rm(work, { recursive: true, force: true });
+      await mkdir(work, { recursive: true });
+      try {
+        const wheel = join(work, pin.crc32c.wheel.file);
+        await download(pin.crc32c, what, python, join(work, 'pip'), wheel, { env, signal });
+        await extract(wheel, await listWheel(wheel), pin.crc32c.library, join(work, 'unpacked'), { signal });
+        await publish(join(work, 'unpacked'), target, work);
+      } finally {
+        await rm(work, { recursive: true, force: true });
+      }
+    });
+  } catch (error) {
+    signal?.throwIfAborted();
+    const [line] = String(error.message).split('\n');
+    log(`checksums are computed by a slower library, because ${target} could not be installed: ${line}`);
+  }
 }
 
 /** Records a Python TensorFlow that can be used instead of a download; returns whether there is one. */
@@ -104,13 +152,14 @@ async function obtainWheel(pin, python, work, { env, signal, log }) {
     log('resuming with the wheel that an earlier set-up downloaded');
     return wheel;
   }
-  await download(pin, python, join(work, `pip-${process.pid}`), wheel, { env, signal });
+  const what = `TensorFlow ${pin.version}`;
+  await download(pin, what, python, join(work, `pip-${process.pid}`), wheel, { env, signal });
   return wheel;
 }
 
-async function download(pin, python, dir, wheel, { env, signal }) {
+async function download(pin, what, python, dir, wheel, { env, signal }) {
   await mkdir(dir, { recursive: true });
-  const progress = startProgress({ label: `downloading TensorFlow ${pin.version}`, total: pin.wheel.size });
+  const progress = startProgress({ label: `downloading ${what}`, total: pin.wheel.size });
   const watch = setInterval(async () => progress.update(Math.min(pin.wheel.size, await bytesIn(dir))), 250);
   let done = false;
   try {
@@ -132,7 +181,7 @@ async function download(pin, python, dir, wheel, { env, signal }) {
         ...['--implementation', 'cp', '--abi', pin.pip.abi, `${pin.package}==${pin.version}`],
       ],
       // pip downloads into its temporary folder first: inside `dir` its progress is visible, and it is cleaned up.
-      { what: `downloading TensorFlow ${pin.version}`, env: { ...env, TMPDIR: dir }, signal },
+      { what: `downloading ${what}`, env: { ...env, TMPDIR: dir }, signal },
     );
     done = true;
   } finally {
@@ -163,10 +212,8 @@ async function unpack(pin, wheel, dir, { signal }) {
   let done = false;
   try {
     for (const library of libraries) {
-      const entry = entries.find(({ name }) => name === `tensorflow/${library.file}`);
-      const actual =
-        entry && (await extractEntry(wheel, entry, join(dir, library.file), { signal, onBytes }));
-      if (actual !== library.sha256) throw wrongHash(library, actual ?? 'none, because the file is missing');
+      const pinned = { ...library, entry: `tensorflow/${library.file}` };
+      await extract(wheel, entries, pinned, dir, { signal, onBytes });
     }
     for (const entry of entries) {
       const header = HEADERS.exec(entry.name)?.[1];
@@ -177,6 +224,13 @@ async function unpack(pin, wheel, dir, { signal }) {
     progress.end(done);
     if (!done) await rm(dir, { recursive: true, force: true });
   }
+}
+
+/** Extracts a library from the entries of a wheel to a directory, and compares its hash. */
+async function extract(wheel, entries, library, dir, { signal, onBytes }) {
+  const entry = entries.find(({ name }) => name === library.entry);
+  const actual = entry && (await extractEntry(wheel, entry, join(dir, library.file), { signal, onBytes }));
+  if (actual !== library.sha256) throw wrongHash(library, actual ?? 'none, because the file is missing');
 }
 
 /** A damaged install folder is renamed first: processes that have its libraries mapped keep them. */

@@ -11,6 +11,14 @@ export interface PlatformPin {
   readonly pip: { readonly platform: string; readonly python: string; readonly abi: string };
   readonly wheel: PinnedFile;
   readonly libraries: { readonly cc: PinnedFile; readonly framework: PinnedFile };
+  /** A small library that computes checksums; not every platform has one. */
+  readonly crc32c?: {
+    readonly package: string;
+    readonly version: string;
+    readonly pip: PlatformPin['pip'];
+    readonly wheel: PinnedFile;
+    readonly library: PinnedFile & { readonly entry: string };
+  };
 }
 
 export interface Pin extends PlatformPin {
@@ -58,4 +66,5 @@ export function readLock(file?: string): TensorFlowLock;
 export function pinFor(lock: TensorFlowLock, platform: string): Pin;
 export function cacheDir(env?: Readonly<Record<string, string | undefined>>): string;
 export function installDir(pin: Pin, env?: Readonly<Record<string, string | undefined>>): string;
+export function crc32cLibrary(options?: SearchOptions): string | undefined;
 export function pythonRecordFile(pin: Pin, env?: Readonly<Record<string, string | undefined>>): string;

@@ -60,6 +60,23 @@ export function installDir(pin, env = process.env) {
   return join(cacheDir(env), `tensorflow-${pin.version}-${pin.platform}`);
 }
 
+/** The folder of the pinned checksum library inside the cache. */
+export function crc32cDir(pin, env = process.env) {
+  return join(cacheDir(env), `crc32c-${pin.crc32c.version}-${pin.platform}`);
+}
+
+/**
+ * The checksum library of the platform, if set-up has installed it. It is optional.
+ * @returns {string | undefined}
+ */
+export function crc32cLibrary({ env = process.env, lock = readLock(), platform = platformKey() } = {}) {
+  if (!lock.platforms[platform]?.crc32c) return undefined;
+  const pin = pinFor(lock, platform);
+  const { file, size } = pin.crc32c.library;
+  const path = join(crc32cDir(pin, env), file);
+  return sizeOf(path) === size ? path : undefined;
+}
+
 /** The file in which set-up records a Python installation whose libraries can be used. */
 export function pythonRecordFile(pin, env = process.env) {
   return join(cacheDir(env), `python-tensorflow-${pin.platform}.json`);

@@ -10,6 +10,7 @@
 
 import { messageOf, ShoalError } from '../errors/errors.js';
 import { type CApi, type CName, DECLARATIONS, type Pointer } from './c-api.js';
+import { useCrc32cLibrary } from './crc32c-library.js';
 import koffi, { type LibraryHandle } from './ffi.js';
 import { type LocatedLibrary, locateTensorFlow } from './locate.js';
 import { applyOneDnnSetting, askOneDnn } from './onednn.js';
@@ -159,6 +160,7 @@ function load(located: LocatedLibrary): Library {
     const libc = { memcpy, madvise, mmap, munmap, mincore, getpagesize };
     const oneDnn = askOneDnn(framework);
     keepHeapSlack();
+    useCrc32cLibrary();
     return { C: api, libc, cc, framework, located, oneDnn };
   } catch (error) {
     if (error instanceof ShoalError) throw error;

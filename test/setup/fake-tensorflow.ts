@@ -37,6 +37,13 @@ export interface FakeLock {
       pip: { platform: string; python: string; abi: string };
       wheel: FakeFile;
       libraries: { cc: FakeFile; framework: FakeFile };
+      crc32c?: {
+        package: string;
+        version: string;
+        pip: { platform: string; python: string; abi: string };
+        wheel: FakeFile;
+        library: FakeFile & { entry: string };
+      };
     }
   >;
 }

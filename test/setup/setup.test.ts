@@ -89,6 +89,39 @@ describe('an undisturbed set-up', () => {
     expect(JSON.parse(again.stdout)).toMatchObject({ dir: installed(), fetched: false });
   });
 
+  /** The lock file with a checksum library, for which a file of the fake wheel stands in. */
+  const withChecksums = (sha256?: string) =>
+    alteredLock((lock) => {
+      const pin = lock.platforms['test-any']!;
+      const { file, ...framework } = pin.libraries.framework;
+      const library = { ...framework, entry: `tensorflow/${file}`, file: 'libcrc32c.so.1' };
+      pin.crc32c = {
+        ...{ package: pin.package, pip: pin.pip, version: lock.version, wheel: pin.wheel },
+        library: sha256 === undefined ? library : { ...library, sha256 },
+      };
+    });
+
+  test('installs the checksum library too, once', async () => {
+    const index = await serve();
+    const lockFile = withChecksums();
+    const { code } = await start({ index: index.url, lockFile }).ended;
+    expect(code).toBe(0);
+    expect(readdirSync(cache).sort()).toEqual(['crc32c-0.0.7-test-any', 'tensorflow-0.0.7-test-any']);
+    expect(readFileSync(join(cache, 'crc32c-0.0.7-test-any/libcrc32c.so.1'), 'utf8')).toBe('framework');
+    const again = await start({ lockFile, env: { PATH: '/nowhere' } }).ended;
+    expect(again).toMatchObject({ code: 0, stderr: '' });
+  });
+
+  test('succeeds without the checksum library, says so, and leaves nothing of it', async () => {
+    const index = await serve();
+    const lockFile = withChecksums('another');
+    const { code, stderr } = await start({ index: index.url, lockFile }).ended;
+    expect(code).toBe(0);
+    expect(stderr).toContain('checksums are computed by a slower library, because');
+    expect(stderr).toContain('libcrc32c.so.1 is not the pinned file');
+    expect(readdirSync(cache)).toEqual(['tensorflow-0.0.7-test-any']);
+  });
+
   test('replaces a truncated library in the cache', async () => {
     const index = await serve();
     await start({ index: index.url }).ended;
