@@ -170,8 +170,10 @@ export class JobExports {
   }
 
   async #exportOrLog(): Promise<undefined> {
-    const { recoveryGuard, log } = this.#parts;
-    if (!recoveryGuard.isStable) return;
+    const { session, recoveryGuard, log } = this.#parts;
+    // The snapshot of an export would end the pause of the workers, which then made steps that are lost.
+    const isHeld = session.server?.checkpoints.leavingSave.isHeld ?? false;
+    if (!recoveryGuard.isStable || isHeld) return;
     try {
       await this.#export();
     } catch (error) {
