@@ -182,11 +182,11 @@ async function measure(
     const what = `load and first prediction from the ${cache}`;
     row(`${what}, with the start of the process`, 'ms', shoal.fromStartMs, python.fromStartMs, 2);
     row(`${what}, in a new process`, 'ms', shoal.firstMs, python.firstMs, 2);
-    row(`${what}, in a process that has loaded it before`, 'ms', shoal.laterMs, python.laterMs, 2);
+    row(`${what}, in a running process`, 'ms', shoal.laterMs, python.laterMs, 2);
     if (cache === 'disk' && bareMs.length > 0) {
       const limit = median(python.laterMs) / median(bareMs);
       log(
-        `a bare read of these files takes ${median(bareMs).toFixed(0)} ms: no load from this disk can be more than ${limit.toFixed(2)} times as fast as Python's`,
+        `a bare read of these files takes ${median(bareMs).toFixed(0)} ms: no load from this disk in a running process can be more than ${limit.toFixed(2)} times as fast as Python's`,
       );
     }
   }

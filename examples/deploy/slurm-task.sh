@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # One task of a job under Slurm: the first PS_COUNT tasks are ps, the others are workers.
 set -u
-SHOAL=${SHOAL:-npx shoal}
+SHOAL=${SHOAL:-node_modules/.bin/shoal}
 PORT=${PORT:-2222}
 mapfile -t hosts < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
 

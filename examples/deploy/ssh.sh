@@ -4,7 +4,7 @@ set -u
 PS=${PS:-node1:2222,node2:2222}
 WORKERS=${WORKERS:-node3:2222,node4:2222}
 SSH=${SSH:-ssh}
-SHOAL=${SHOAL:-npx shoal}
+SHOAL=${SHOAL:-node_modules/.bin/shoal}
 PROJECT=${PROJECT:-my-model} # on every host: the job and a file `token` with mode 600
 
 # keep JOB INDEX ADDRESS: runs a task until it ends with a code after which a restart makes no sense.

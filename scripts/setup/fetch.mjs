@@ -32,6 +32,10 @@ import { extractEntry, listWheel, sha256Of } from './wheel.mjs';
 const HEADERS =
   /^tensorflow\/(include\/(?:tensorflow\/c\/|xla\/tsl\/c\/|(?:tensorflow\/core|tsl)\/platform\/ctstring).*\.h)$/;
 
+/** How long the installation of the checksum library may take, and after which time a failed one is tried again. */
+const CRC32C_MS = 20_000;
+const CRC32C_RETRY_MS = 24 * 3600_000;
+
 /**
  * Ensures that the libraries are installed and returns the location of TensorFlow's.
  * @param {{ env?: object, lock?: object, platform?: string, signal?: AbortSignal, waitMs?: number,
@@ -82,33 +86,46 @@ async function installTensorFlow({ env, lock, platform, signal, waitMs, log }) {
   );
 }
 
-/** Installs the checksum library of the platform, if there is one. A failure is logged. */
-async function installCrc32c({ env, lock, platform, signal, waitMs, log }) {
-  const find = () => crc32cLibrary({ env, lock, platform });
-  if (!lock.platforms[platform]?.crc32c || find()) return;
-  const pin = pinFor(lock, platform);
-  const target = crc32cDir(pin, env);
+/**
+ * Installs the checksum library of the platform, if one is pinned. A failure is logged, takes at most some seconds, and
+ * is not repeated for a day: a machine without network would pay for it at every start.
+ */
+async function installCrc32c({ env, lock, platform, signal, log }) {
+  const pinned = lock.platforms[platform]?.crc32c;
+  if (!pinned) return;
+  const what = `${pinned.package} ${pinned.version}`;
   try {
-    const python = await findPython({ env, signal });
-    const what = `${pin.crc32c.package} ${pin.crc32c.version}`;
-    await withLock(`${target}.lock`, { what, waitMs, signal, log }, async () => {
-      if (find()) return;
+    const pin = pinFor(lock, platform);
+    const target = crc32cDir(pin, env);
+    const isInstalled = () => crc32cLibrary({ env, lock, platform }) !== undefined;
+    if (isInstalled()) return;
+    const failure = `${target}.failed`;
+    if (Date.now() - ((await stat(failure).catch(() => undefined))?.mtimeMs ?? 0) < CRC32C_RETRY_MS) return;
+    await withLock(`${target}.lock`, { what, waitMs: CRC32C_MS, signal, log }, async () => {
+      if (isInstalled()) return;
+      await writeFile(failure, '');
       const work = `${target}.setup`;
       await rm(work, { recursive: true, force: true });
       await mkdir(work, { recursive: true });
+      const limit = AbortSignal.timeout(CRC32C_MS);
+      const either = signal ? AbortSignal.any([signal, limit]) : limit;
       try {
-        const wheel = join(work, pin.crc32c.wheel.file);
-        await download(pin.crc32c, what, python, join(work, 'pip'), wheel, { env, signal });
-        await extract(wheel, await listWheel(wheel), pin.crc32c.library, join(work, 'unpacked'), { signal });
+        const python = await findPython({ env, signal: either });
+        const wheel = join(work, pinned.wheel.file);
+        const options = { env, signal: either, isSmall: true };
+        await download(pinned, what, python, join(work, `pip-${process.pid}`), wheel, options);
+        await extract(wheel, await listWheel(wheel), pinned.library, join(work, 'unpacked'), { signal });
         await publish(join(work, 'unpacked'), target, work);
+        await rm(failure, { force: true });
       } finally {
         await rm(work, { recursive: true, force: true });
+        if (signal?.aborted) await rm(failure, { force: true });
       }
     });
   } catch (error) {
     signal?.throwIfAborted();
-    const [line] = String(error.message).split('\n');
-    log(`checksums are computed by a slower library, because ${target} could not be installed: ${line}`);
+    const why = error.reason ?? error.code ?? error.message;
+    log(`${what} could not be installed (${why}): a slower library computes checksums`);
   }
 }
 
@@ -157,9 +174,12 @@ async function obtainWheel(pin, python, work, { env, signal, log }) {
   return wheel;
 }
 
-async function download(pin, what, python, dir, wheel, { env, signal }) {
+/** With `isSmall`: without progress lines and repeated attempts. */
+async function download(pin, what, python, dir, wheel, { env, signal, isSmall = false }) {
   await mkdir(dir, { recursive: true });
-  const progress = startProgress({ label: `downloading ${what}`, total: pin.wheel.size });
+  const progress = isSmall
+    ? { update() {}, end() {} }
+    : startProgress({ label: `downloading ${what}`, total: pin.wheel.size });
   const watch = setInterval(async () => progress.update(Math.min(pin.wheel.size, await bytesIn(dir))), 250);
   let done = false;
   try {
@@ -173,7 +193,7 @@ async function download(pin, what, python, dir, wheel, { env, signal }) {
           '--only-binary=:all:',
           '--no-cache-dir',
           '--retries',
-          '3',
+          isSmall ? '0' : '3',
           '--dest',
           dir,
         ],

@@ -5,6 +5,7 @@
  * Order: SHOAL_TF_DIR, the per-user cache, the Python installation that set-up recorded.
  * SHOAL_TF=cache or SHOAL_TF=python restricts the search to that one.
  */
+import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { basename, dirname, join, resolve } from 'node:path';
@@ -66,15 +67,17 @@ export function crc32cDir(pin, env = process.env) {
 }
 
 /**
- * The checksum library of the platform, if set-up has installed it. It is optional.
+ * The checksum library of the platform, if set-up has installed it. It is optional. It is small, so its hash is compared:
+ * a damaged library could crash the process.
  * @returns {string | undefined}
  */
 export function crc32cLibrary({ env = process.env, lock = readLock(), platform = platformKey() } = {}) {
   if (!lock.platforms[platform]?.crc32c) return undefined;
   const pin = pinFor(lock, platform);
-  const { file, size } = pin.crc32c.library;
+  const { file, size, sha256 } = pin.crc32c.library;
   const path = join(crc32cDir(pin, env), file);
-  return sizeOf(path) === size ? path : undefined;
+  if (sizeOf(path) !== size) return undefined;
+  return createHash('sha256').update(readFileSync(path)).digest('hex') === sha256 ? path : undefined;
 }
 
 /** The file in which set-up records a Python installation whose libraries can be used. */

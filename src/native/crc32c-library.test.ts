@@ -8,8 +8,10 @@ import { crc32cLibrary } from '../../scripts/setup/locate.mjs';
 import { crc32c, useCrc32c } from '../bytes/crc32c.js';
 import { useCrc32cLibrary } from './crc32c-library.js';
 
-test('set-up has installed the library, and it computes the same as the npm package', () => {
-  expect(crc32cLibrary()).toBeDefined();
+/** On other machines it may be impossible to install it, or the platform may have none. */
+const isExpected = process.env.CI !== undefined && process.platform === 'linux';
+
+test.runIf(isExpected || crc32cLibrary())('the library computes the same as the npm package', () => {
   expect(useCrc32cLibrary()).toBe(true);
   expect(crc32c(new TextEncoder().encode('123456789'.repeat(20)))).toBe(
     packageCrc32c('123456789'.repeat(20)),

@@ -47,11 +47,11 @@ export function documentedCommands(): DocumentedCommand[] {
 
 const COMMAND = /(?:^|[\s"'/])(?:npx shoal|shoal|\$SHOAL|npm run shoal --) +(.*)$/;
 /** The form of a command in YAML. */
-const LIST = /\[("npx", "shoal", .*)\]/;
+const LIST = /\["node_modules\/\.bin\/shoal", (.*)\]/;
 
 function commandsIn(line: string, place: string): DocumentedCommand[] {
   const list = LIST.exec(line)?.[1];
-  if (list) return [{ place, args: (JSON.parse(`[${list}]`) as string[]).slice(2) }];
+  if (list) return [{ place, args: JSON.parse(`[${list}]`) as string[] }];
   if (/^\s*(#|[A-Z]\w*=\S*$|Description=)/.test(line)) return [];
   const text = COMMAND.exec(line)?.[1];
   return text === undefined ? [] : [{ place, args: words(text) }];

@@ -7,6 +7,7 @@ import {
   readdirSync,
   readFileSync,
   rmSync,
+  utimesSync,
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -117,9 +118,29 @@ describe('an undisturbed set-up', () => {
     const lockFile = withChecksums('another');
     const { code, stderr } = await start({ index: index.url, lockFile }).ended;
     expect(code).toBe(0);
-    expect(stderr).toContain('checksums are computed by a slower library, because');
-    expect(stderr).toContain('libcrc32c.so.1 is not the pinned file');
-    expect(readdirSync(cache)).toEqual(['tensorflow-0.0.7-test-any']);
+    expect(stderr).toContain(
+      'tensorflow-cpu 0.0.7 could not be installed (wrong-hash): a slower library computes checksums',
+    );
+    const failed = 'crc32c-0.0.7-test-any.failed';
+    expect(readdirSync(cache).sort()).toEqual([failed, 'tensorflow-0.0.7-test-any']);
+    // It is not tried again at every start, but after a day.
+    expect(await start({ lockFile }).ended).toMatchObject({ code: 0, stderr: '' });
+    utimesSync(join(cache, failed), new Date(0), new Date(0));
+    const repaired = await start({ index: index.url, lockFile: withChecksums() }).ended;
+    expect(repaired).toMatchObject({ code: 0, stderr: '' });
+    expect(readdirSync(cache).sort()).toEqual(['crc32c-0.0.7-test-any', 'tensorflow-0.0.7-test-any']);
+    writeFileSync(join(cache, 'crc32c-0.0.7-test-any/libcrc32c.so.1'), 'FRAMEWORK');
+    await start({ index: index.url, lockFile: withChecksums() }).ended;
+    expect(readFileSync(join(cache, 'crc32c-0.0.7-test-any/libcrc32c.so.1'), 'utf8')).toBe('framework');
+  });
+
+  test('needs no cache for the libraries in SHOAL_TF_DIR', async () => {
+    const index = await serve();
+    await start({ index: index.url }).ended;
+    const run = { lockFile: withChecksums(), cache: join(fake.lockFile, 'below-a-file') };
+    const { code, stderr } = await start({ ...run, env: { SHOAL_TF_DIR: installed() } }).ended;
+    expect(stderr).toContain('(ENOTDIR): a slower library computes checksums');
+    expect(code).toBe(0);
   });
 
   test('replaces a truncated library in the cache', async () => {

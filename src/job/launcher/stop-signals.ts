@@ -9,6 +9,22 @@ export interface StopSignals {
 }
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+const PARENT_CHECK_MS = 250;
+
+/**
+ * npx runs a program in a shell and passes signals to that shell only, which ends and leaves the program behind. So the
+ * end of the parent counts as SIGTERM there.
+ */
+function watchParent(onEnd: () => void): NodeJS.Timeout | undefined {
+  if (process.env.npm_command !== 'exec') return undefined;
+  const parent = process.ppid;
+  const timer = setInterval(() => {
+    if (process.ppid === parent) return;
+    clearInterval(timer);
+    onEnd();
+  }, PARENT_CHECK_MS);
+  return timer.unref();
+}
 
 /** `alsoStop` asks for a graceful stop too; default: none. */
 export function stopSignals(alsoStop?: AbortSignal): StopSignals {
@@ -23,6 +39,7 @@ export function stopSignals(alsoStop?: AbortSignal): StopSignals {
     else kill.abort(name);
   };
   for (const name of SIGNALS) process.on(name, handle);
+  const parentWatch = watchParent(() => count === 0 && handle('SIGTERM'));
   const stopToo = () => stop.abort(alsoStop?.reason);
   if (alsoStop?.aborted) stopToo();
   alsoStop?.addEventListener('abort', stopToo, { once: true });
@@ -30,6 +47,7 @@ export function stopSignals(alsoStop?: AbortSignal): StopSignals {
     stop: stop.signal,
     kill: kill.signal,
     dispose: () => {
+      clearInterval(parentWatch);
       for (const name of SIGNALS) process.off(name, handle);
     },
   };
