@@ -34,7 +34,7 @@ export async function runVerify(this: ShoalContext, flags: VerifyFlags, name?: s
     }
     answer(
       done.map((report) => plain(job, report)),
-      () => done.flatMap((report) => lines(open, report)),
+      () => done.flatMap((report) => lines(open, report, flags.job)),
     );
     return done;
   });
@@ -86,7 +86,8 @@ function plain(job: string, report: VerifyReport) {
   };
 }
 
-function lines(open: OpenStore, report: VerifyReport): readonly string[] {
+/** `job`: the one that the user named. */
+function lines(open: OpenStore, report: VerifyReport, job: string | undefined): readonly string[] {
   const { manifest, files, problems, bytesRead } = report;
   const copies = files.reduce((sum, file) => sum + file.copies.length, 0);
   const damaged = damagedCopies(report);
@@ -99,7 +100,7 @@ function lines(open: OpenStore, report: VerifyReport): readonly string[] {
     ...lost.map((file) => `  ${file} has no undamaged copy`),
     ...problems.map((problem) => `  ${problem}`),
     lost.length === 0 && problems.length === 0
-      ? `  to repair it: shoal checkpoint repair ${manifest.prefix}`
+      ? `  to repair it: shoal checkpoint repair ${manifest.prefix}${job === undefined ? '' : ` --job ${job}`}`
       : '  start other tasks that may hold copies, or use another checkpoint',
   ];
 }
