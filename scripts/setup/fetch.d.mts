@@ -8,6 +8,8 @@ export interface FetchOptions {
   readonly signal?: AbortSignal;
   /** How long to wait for a concurrent set-up; default: 30 minutes. */
   readonly waitMs?: number;
+  /** Whether a checksum library that could not be installed is tried again before a day has passed; default: false. */
+  readonly retriesAll?: boolean;
   /** Logs a line for each action. */
   readonly log?: (line: string) => void;
 }

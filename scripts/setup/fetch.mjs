@@ -39,7 +39,7 @@ const CRC32C_RETRY_MS = 24 * 3600_000;
 /**
  * Ensures that the libraries are installed and returns the location of TensorFlow's.
  * @param {{ env?: object, lock?: object, platform?: string, signal?: AbortSignal, waitMs?: number,
- *   log?: (line: string) => void }} [options]
+ *   retriesAll?: boolean, log?: (line: string) => void }} [options]
  * @returns {Promise<{ dir: string, ccPath: string, frameworkPath: string, source: string, version?: string,
  *   fetched: boolean }>}
  */
@@ -49,9 +49,10 @@ export async function fetchTensorFlow({
   platform = platformKey(),
   signal,
   waitMs,
+  retriesAll = false,
   log = () => {},
 } = {}) {
-  const options = { env, lock, platform, signal, waitMs, log };
+  const options = { env, lock, platform, signal, waitMs, retriesAll, log };
   const place = await installTensorFlow(options);
   await installCrc32c(options);
   return place;
@@ -88,9 +89,9 @@ async function installTensorFlow({ env, lock, platform, signal, waitMs, log }) {
 
 /**
  * Installs the checksum library of the platform, if one is pinned. A failure is logged, takes at most some seconds, and
- * is not repeated for a day: a machine without network would pay for it at every start.
+ * is not repeated for a day, unless the user asks for set-up: a machine without network would pay for it at every start.
  */
-async function installCrc32c({ env, lock, platform, signal, log }) {
+async function installCrc32c({ env, lock, platform, signal, retriesAll, log }) {
   const pinned = lock.platforms[platform]?.crc32c;
   if (!pinned) return;
   const what = `${pinned.package} ${pinned.version}`;
@@ -100,7 +101,8 @@ async function installCrc32c({ env, lock, platform, signal, log }) {
     const isInstalled = () => crc32cLibrary({ env, lock, platform }) !== undefined;
     if (isInstalled()) return;
     const failure = `${target}.failed`;
-    if (Date.now() - ((await stat(failure).catch(() => undefined))?.mtimeMs ?? 0) < CRC32C_RETRY_MS) return;
+    const failedAt = (await stat(failure).catch(() => undefined))?.mtimeMs ?? 0;
+    if (!retriesAll && Date.now() - failedAt < CRC32C_RETRY_MS) return;
     await withLock(`${target}.lock`, { what, waitMs: CRC32C_MS, signal, log }, async () => {
       if (isInstalled()) return;
       await writeFile(failure, '');
@@ -124,7 +126,8 @@ async function installCrc32c({ env, lock, platform, signal, log }) {
     });
   } catch (error) {
     signal?.throwIfAborted();
-    const why = error.reason ?? error.code ?? error.message;
+    const isLate = error.name === 'TimeoutError';
+    const why = isLate ? `not within ${CRC32C_MS / 1000} s` : (error.reason ?? error.code ?? error.message);
     log(`${what} could not be installed (${why}): a slower library computes checksums`);
   }
 }

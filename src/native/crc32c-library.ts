@@ -3,23 +3,14 @@
  * used where it is not installed. TensorFlow's own function is not an alternative: its builds do not use the processor's
  * crc instruction.
  */
-import { crc32cLibrary } from '../../scripts/setup/locate.mjs';
 import { type Crc32c, useCrc32c } from '../bytes/crc32c.js';
 import koffi from './ffi.js';
+import { locateCrc32c } from './locate.js';
 
 /** Makes `crc32c` use the library, if it is installed and works. */
-export function useCrc32cLibrary(path = installedLibrary()): boolean {
+export function useCrc32cLibrary(path = locateCrc32c()): boolean {
   const native = path === undefined ? undefined : load(path);
   return native !== undefined && useCrc32c(native);
-}
-
-function installedLibrary(): string | undefined {
-  try {
-    return crc32cLibrary();
-  } catch {
-    // The lock file of this installation is missing, for example; checksums do not depend on it.
-    return undefined;
-  }
 }
 
 function load(path: string): Crc32c | undefined {

@@ -2,7 +2,13 @@
  * Finds TensorFlow's libraries on this machine. The search is shared with the setup scripts, which run before any
  * TypeScript; this file adds Shoal's types and errors.
  */
-import { cacheDir, type LibraryPlace, type SearchedPlace, search } from '../../scripts/setup/locate.mjs';
+import {
+  cacheDir,
+  crc32cLibrary,
+  type LibraryPlace,
+  type SearchedPlace,
+  search,
+} from '../../scripts/setup/locate.mjs';
 import { messageOf, type ShoalCode, ShoalError } from '../errors/errors.js';
 
 export type { LibrarySource, SearchedPlace } from '../../scripts/setup/locate.mjs';
@@ -36,6 +42,15 @@ export function searchPlaces(env: Environment = process.env): ReturnType<typeof 
     return search({ env });
   } catch (error) {
     throw asShoalError(error);
+  }
+}
+
+/** The checksum library that set-up has installed; undefined if there is none, or if directories cannot be read. */
+export function locateCrc32c(env: Environment = process.env): string | undefined {
+  try {
+    return crc32cLibrary({ env });
+  } catch {
+    return undefined;
   }
 }
 

@@ -53,6 +53,7 @@ test('doctor --json lists all findings and exits with 0 where Shoal can run', as
     'node',
     'library',
     'request ids',
+    'checksums',
     'cpu',
     'oneDNN',
     'gpu',

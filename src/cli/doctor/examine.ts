@@ -1,4 +1,5 @@
 /** Runs every check. Checks are read-only: nothing is fetched, changed or loaded. */
+import { checkChecksums } from './checksums.js';
 import { checkCpu } from './cpu.js';
 import { checkDisk } from './disk.js';
 import type { Diagnosis } from './finding.js';
@@ -21,6 +22,7 @@ export async function examine(env: Readonly<NodeJS.ProcessEnv> = process.env): P
     checkNode(process.versions.node),
     library,
     ...(requestIds ? [requestIds] : []),
+    checkChecksums(env),
     checkCpu(),
     checkOneDnn(env),
     checkGpu(),

@@ -12,7 +12,7 @@ export const doctorCommand = command<DoctorFlags>({
   docs: {
     brief: 'Check this machine and report problems and how to fix them',
     fullDescription:
-      'Checks the platform, Node, TensorFlow’s libraries, CPU, GPU, thread pool, disk, user namespaces and Python.\n' +
+      'Checks the platform, Node, TensorFlow’s libraries, checksums, CPU, GPU, thread pool, disk, user namespaces and Python.\n' +
       'Loads no library. Exits with 0 if Shoal can run here, with 1 if it cannot.',
   },
 });

@@ -8,7 +8,7 @@ import type { SetupFlags } from './command.js';
 export async function runSetup(this: CommandContext, flags: SetupFlags): Promise<void> {
   const { stdout, stderr } = this.process;
   const log = (line: string): void => stderr.write(`shoal: ${line}\n`);
-  const library = await interruptible((signal) => fetchTensorFlow({ signal, log })).catch(
+  const library = await interruptible((signal) => fetchTensorFlow({ signal, log, retriesAll: true })).catch(
     (error: unknown) => {
       throw asShoalError(error);
     },
