@@ -58,6 +58,8 @@ export class Checkpoints {
   readonly #view: CheckpointView | undefined;
   #running: Promise<unknown> | undefined;
   #kept: readonly Manifest[] | undefined;
+  /** Attempts that a restore has skipped for an older one. */
+  readonly #skipped = new Set<string>();
   /** Whether unfinished saves may have left files. */
   #isUnswept = true;
   #sweptAt = Number.NEGATIVE_INFINITY;
@@ -160,7 +162,8 @@ export class Checkpoints {
     try {
       await this.#options.confirmChief?.();
       const manifests = await this.list({ known: this.#known });
-      const old = expired(manifests, retention).filter(({ attempt }) => attempt !== newest.attempt);
+      const policy = { ...retention, skipped: this.#skipped };
+      const old = expired(manifests, policy).filter(({ attempt }) => attempt !== newest.attempt);
       // Older checkpoints are removed only while this one is complete.
       const isThere =
         old.length > 0 &&
@@ -226,6 +229,8 @@ export class Checkpoints {
     const restored = await restoreNewest(this.#options, survey, request, (manifest) =>
       this.#checkJob(manifest),
     );
+    for (const { sequence, attempt } of survey.manifests)
+      if (sequence > restored.manifest.sequence) this.#skipped.add(attempt);
     const { store, log } = this.#options;
     void replaceDamaged(store, survey.damaged, { log });
     return restored;

@@ -37,6 +37,14 @@ const policy = fc.record({
 const sequences = (manifests: readonly Manifest[]) => manifests.map(({ sequence }) => sequence);
 
 describe('checkpoint retention', () => {
+  it('keeps as many that are restorable, besides those that a restore has skipped', () => {
+    const newest = Array.from({ length: 6 }, (_, i) => manifest(6 - i, 0));
+    const skipped = new Set(['a0005', 'a0002']);
+    expect(sequences(expired(newest, { keep: 2, skipped }))).toEqual([1, 2, 3]);
+    expect(sequences(expired(newest, { keep: 3, skipped }))).toEqual([1, 2]);
+    expect(sequences(expired(newest, { keep: 5, skipped }))).toEqual([]);
+  });
+
   it('never removes the newest ones, whatever their times', () => {
     fc.assert(
       fc.property(history, policy, (manifests, retention) => {

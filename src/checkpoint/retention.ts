@@ -8,6 +8,8 @@ export interface Retention {
   readonly everyHours?: number;
   /** Attempts that are kept at any age, e.g. the best by some metric, or one that is being read. */
   readonly pinned?: ReadonlySet<string>;
+  /** Attempts that a restore has skipped as damaged or incomplete: they do not count among the newest. */
+  readonly skipped?: ReadonlySet<string>;
 }
 
 const HOUR_MS = 3_600_000;
@@ -15,10 +17,12 @@ const HOUR_MS = 3_600_000;
 /** The checkpoints that may be removed, oldest first, from a list with the newest first. The newest is always kept. */
 export function expired(
   manifests: readonly Manifest[],
-  { keep, everyHours, pinned }: Retention,
+  { keep, everyHours, pinned, skipped }: Retention,
 ): readonly Manifest[] {
   if (keep <= 0) return [];
-  const old = manifests.slice(Math.max(1, keep)).reverse();
+  const last = manifests.filter(({ attempt }) => !skipped?.has(attempt))[keep - 1];
+  if (!last) return [];
+  const old = manifests.slice(manifests.indexOf(last) + 1).reverse();
   let lastKept = Number.NEGATIVE_INFINITY;
   return old.filter(({ attempt, savedAtMs }) => {
     if (pinned?.has(attempt)) return false;

@@ -165,6 +165,22 @@ describe('a saver in one process', () => {
     expect(await readFile(join(dir, 'checkpoint'), 'utf8')).toContain('model.ckpt-4');
   });
 
+  test('does not count a damaged checkpoint that a restore has skipped', async () => {
+    const one = model(1);
+    await using session = await Session.create({ graph: one.graph });
+    await session.run(one.init);
+    const path = join(dir, 'model.ckpt');
+    for (const globalStep of [1, 2, 3]) await new Saver({ maxToKeep: 2 }).save(session, path, { globalStep });
+    await writeFile(join(dir, 'model.ckpt-3.data-00000-of-00001'), 'damaged');
+    const saver = new Saver({ maxToKeep: 2 });
+    expect((await saver.restoreNewest(session, dir))?.manifest.prefix).toBe('model.ckpt-2');
+    await saver.save(session, path, { globalStep: 4 });
+    const names = async () => (await saver.list(session, dir)).map(({ prefix }) => prefix);
+    expect(await names()).toEqual(['model.ckpt-4', 'model.ckpt-3', 'model.ckpt-2']);
+    await saver.save(session, path, { globalStep: 5 });
+    expect(await names()).toEqual(['model.ckpt-5', 'model.ckpt-4']);
+  });
+
   test('removes unfinished files older than an hour, and no others', async () => {
     const partials = join(dir, '.shoal-uploads');
     await mkdir(partials);
