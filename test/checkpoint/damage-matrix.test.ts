@@ -120,6 +120,7 @@ it('a place that returns wrong bytes of the right length is skipped', async () =
     cluster.disks.at(place).lies = (bytes) => Buffer.alloc(bytes.byteLength, 3);
     await chief.restoreNewest({ variables: cluster.variables });
     cluster.disks.at(place).lies = undefined;
+    await replaced();
     expect(await cluster.step(), place).toBe(2);
   }
 });

@@ -51,6 +51,7 @@ class Owner {
     readonly name: string,
     disks: Disks,
     replicas: number,
+    log: (line: string) => void,
   ) {
     const at = OWNERS.indexOf(name);
     const variables = this.#graph.asDefault(() =>
@@ -73,7 +74,7 @@ class Owner {
     );
     this.#session = Session.open({ graph: this.#graph });
     const access = new SessionVariables(this.#session, variables);
-    this.service = new ShardService({ access, openStore: () => disks.store(name, replicas) });
+    this.service = new ShardService({ access, openStore: () => disks.store(name, replicas), log });
   }
 
   async set(step: number): Promise<void> {
@@ -105,7 +106,8 @@ export class TestCluster implements AsyncDisposable {
 
   constructor(replicas = 1) {
     this.#replicas = replicas;
-    this.owners = OWNERS.map((name) => new Owner(name, this.disks, replicas));
+    const log = (line: string) => void this.log.push(line);
+    this.owners = OWNERS.map((name) => new Owner(name, this.disks, replicas, log));
   }
 
   chief({ incarnation = 1, ...options }: ChiefOptions = {}): Checkpoints {
