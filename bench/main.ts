@@ -68,13 +68,10 @@ for (const benchmark of benchmarks) {
         console.log(JSON.stringify(row));
         return;
       }
-      const shownGoal = row.goal === undefined ? '' : Number(row.goal.toFixed(2));
       const goal =
         row.goal === undefined
           ? ''
-          : row.ratio >= row.goal
-            ? `  goal ${shownGoal}: met`
-            : `  goal ${shownGoal}: MISSED`;
+          : `  goal ${Number(row.goal.toFixed(2))}: ${row.ratio >= row.goal ? 'met' : 'MISSED'}`;
       console.log(
         `  ${row.row.padEnd(34)} shoal ${show(row.shoal)} ${row.unit}, ${row.baselineName ?? 'python'} ${show(row.baseline)} ${row.unit}: ` +
           `ratio ${row.ratio.toFixed(2)} (${row.spread.map((r) => r.toFixed(2)).join(' to ')})${goal}`,

@@ -105,7 +105,6 @@ async function installCrc32c({ env, lock, platform, signal, retriesAll, log }) {
     if (!retriesAll && Date.now() - failedAt < CRC32C_RETRY_MS) return;
     await withLock(`${target}.lock`, { what, waitMs: CRC32C_MS, signal, log }, async () => {
       if (isInstalled()) return;
-      await writeFile(failure, '');
       const work = `${target}.setup`;
       await rm(work, { recursive: true, force: true });
       await mkdir(work, { recursive: true });
@@ -119,9 +118,11 @@ async function installCrc32c({ env, lock, platform, signal, retriesAll, log }) {
         await extract(wheel, await listWheel(wheel), pinned.library, join(work, 'unpacked'), { signal });
         await publish(join(work, 'unpacked'), target, work);
         await rm(failure, { force: true });
+      } catch (error) {
+        if (!signal?.aborted) await writeFile(failure, '');
+        throw error;
       } finally {
         await rm(work, { recursive: true, force: true });
-        if (signal?.aborted) await rm(failure, { force: true });
       }
     });
   } catch (error) {
