@@ -18,7 +18,7 @@ const load = existsSync(source)
       register();
       return import(pathToFileURL(source).href);
     })
-  : import('../dist/cli/main.js');
+  : import('../dist/bundle/cli.js');
 
 load
   .then(({ main }) => main(process.argv.slice(2)))

@@ -16,11 +16,11 @@ const { name, exports } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'u
 
 /** The name of each description, such as `shoal-train`, and the source file behind it. */
 const ENTRIES: Readonly<Record<string, string>> = Object.fromEntries(
-  Object.entries<{ default?: string }>(exports)
-    .filter(([, target]) => target.default)
+  Object.entries<{ types?: string }>(exports)
+    .filter(([, target]) => target.types)
     .map(([subpath, target]) => [
       subpath === '.' ? name : `${name}-${basename(subpath)}`,
-      target.default?.replace('./dist/', 'src/').replace(/\.js$/, '.ts'),
+      target.types?.replace('./dist/', 'src/').replace(/\.d\.ts$/, '.ts'),
     ]),
 );
 

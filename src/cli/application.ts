@@ -1,6 +1,6 @@
 /** The command tree. Each command is declared in its own file; its implementation is loaded when it runs. */
 import { type Application, buildApplication, buildRouteMap, text_en } from '@stricli/core';
-import { packageVersion } from '../files/package-version.js';
+import { packageVersion } from '../files/package.js';
 import { certsCommands } from './commands/certs/command.js';
 import { checkpointCommands } from './commands/checkpoint/command.js';
 import { completeCommand, completionCommand } from './commands/completion/command.js';

@@ -1,8 +1,9 @@
 /** Where in the user's program an error arose. */
 import { relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { PACKAGE_ROOT } from '../files/package.js';
 
-const PACKAGE = fileURLToPath(new URL('../../', import.meta.url));
+const PACKAGE = fileURLToPath(PACKAGE_ROOT);
 const FRAME = /^ {4}at (?:.*\()?(?:async )?(file:\/\/)?(\/[^?]*?)(?:\?[^:]*)?:(\d+):(\d+)\)?$/;
 
 /**

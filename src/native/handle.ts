@@ -83,7 +83,11 @@ export function listLiveHandles(): { kind: HandleKind; origin: string }[] {
 
 /** Modules that create handles for others: the call site of interest is their caller. */
 const INTERNAL_MODULES = ['native', 'tensor', 'graph', 'ops', 'variables', 'session'];
-const ownFolders = INTERNAL_MODULES.map((name) => fileURLToPath(new URL(`../${name}/`, import.meta.url)));
+const FOLDER = new URL('.', import.meta.url);
+/** The bundle is one folder: there, every frame of the package is skipped. */
+const ownFolders = FOLDER.pathname.endsWith('/native/')
+  ? INTERNAL_MODULES.map((name) => fileURLToPath(new URL(`../${name}/`, FOLDER)))
+  : [fileURLToPath(FOLDER)];
 const isOwn = (frame: string): boolean =>
   !frame.includes('.test.') && ownFolders.some((folder) => frame.includes(folder));
 

@@ -9,6 +9,7 @@ import { type Ended, startNode } from '../setup/run-setup.js';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const TSC = join(ROOT, 'node_modules/typescript/bin/tsc');
+const BUNDLE = join(ROOT, 'scripts/dev/bundle.mjs');
 
 /** A project that has the package installed. */
 export class InstalledPackage {
@@ -20,10 +21,11 @@ export class InstalledPackage {
     const stage = join(this.#scratch, 'stage');
     const manifest = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
     for (const file of ['package.json', ...manifest.files] as string[])
-      if (file !== 'dist') cpSync(join(ROOT, file), join(stage, file), { recursive: true });
+      if (!file.startsWith('dist/')) cpSync(join(ROOT, file), join(stage, file), { recursive: true });
     // Not to the checkout's dist/: other tests may run at the same time.
     const build = ['-p', join(ROOT, 'tsconfig.build.json'), '--outDir', join(stage, 'dist')];
     execFileSync(process.execPath, [TSC, ...build], { stdio: 'inherit' });
+    execFileSync(process.execPath, [BUNDLE, join(stage, 'dist')], { stdio: 'inherit' });
     const npm = (directory: string, ...args: string[]) =>
       execFileSync('npm', args, { cwd: directory, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
     const packed = npm(stage, 'pack', '--silent', '--pack-destination', this.#scratch).trim();

@@ -135,3 +135,16 @@ test('a project made by shoal init has no type errors and trains', async () => {
   const { code, stderr } = await installed.node(shoal, 'run', 'made/job.ts');
   expect(code, stderr).toBe(0);
 });
+
+test('errors and leaks name the place in the file of the user', async () => {
+  installed.write('wrong.mjs', JOB.replace(/lastStep: [\d_]+/, "lastStep: 'all'"));
+  const wrong = await installed.node('node_modules/shoal/bin/shoal.cjs', 'run', 'wrong.mjs');
+  expect(wrong).toMatchObject({ code: 2 });
+  expect(wrong.stderr).toMatch(/\bwrong\.mjs:\d+:\d+/);
+  installed.write(
+    'leak.mjs',
+    "import { Graph, listLiveHandles } from 'shoal';\nglobalThis.kept = new Graph();\nconsole.log(listLiveHandles().map(({ origin }) => origin));\n",
+  );
+  const leak = await installed.node('leak.mjs');
+  expect(leak.stdout, leak.stderr).toMatch(/leak\.mjs:2:\d+/);
+});

@@ -2,19 +2,17 @@
  * Loads a user's job file, TypeScript or JavaScript. `import … from 'shoal'` in it resolves to the running Shoal,
  * wherever the file is and whatever is installed there: two copies would not share graphs.
  */
-import { existsSync, readFileSync, statSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
 import { register } from 'node:module';
 import { extname, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { isShoalError, messageOf } from '../../errors/errors.js';
+import { isCheckout, PACKAGE_ROOT, packageFields } from '../../files/package.js';
 import { isJob, type JobDefinition } from '../../job/define-job.js';
 import { UsageError } from '../failure.js';
 
 const STACK_FRAMES = 50;
 const SOURCE_FILE = /\.[cm]?[jt]sx?$/;
-const packageRoot = new URL('../../../', import.meta.url);
-/** A checkout runs its sources, an installed package its build. */
-const isSource = import.meta.url.endsWith('.ts');
 
 /**
  * Runs on Node's loader thread. Loads .ts files as ES modules: without `"type": "module"` in package.json Node would
@@ -31,18 +29,17 @@ export const resolve = async (specifier, context, next) => {
 };`;
 
 function ownEntries(): Readonly<Record<string, string>> {
-  const { name, exports } = JSON.parse(readFileSync(new URL('package.json', packageRoot), 'utf8')) as {
-    readonly name: string;
-    readonly exports: Readonly<Record<string, string | { readonly default: string }>>;
-  };
+  const { name, exports } = packageFields();
   return Object.fromEntries(
     Object.entries(exports).map(([path, target]) => {
-      const file = typeof target === 'string' ? target : target.default;
-      const place = isSource ? file.replace(/^\.\/dist\/(.*)\.js$/, './src/$1.ts') : file;
-      return [`${name}${path.slice(1)}`, new URL(place, packageRoot).href];
+      const file = typeof target === 'string' ? target : isCheckout ? sourceOf(target.types) : target.default;
+      return [`${name}${path.slice(1)}`, new URL(file, PACKAGE_ROOT).href];
     }),
   );
 }
+
+/** The source of an entry point, by the place of its types. */
+const sourceOf = (types: string): string => types.replace(/^\.\/dist\/(.*)\.d\.ts$/, './src/$1.ts');
 
 /** Loads the job in `file`, which finds `args` in process.argv. */
 export async function loadJob(file: string, args: readonly string[]): Promise<JobDefinition> {
@@ -60,11 +57,14 @@ export async function loadJob(file: string, args: readonly string[]): Promise<Jo
   process.argv = [process.argv[0]!, path, ...args];
   // The frames of Shoal must not displace those of the user's file: errors show its line.
   Error.stackTraceLimit = Math.max(Error.stackTraceLimit, STACK_FRAMES);
-  if (!isSource && ['.ts', '.mts', '.tsx'].includes(extname(path))) {
+  const entries = ownEntries();
+  // What is loaded before the hooks below does not pass through the loader's thread.
+  await import(entries.shoal as string);
+  if (!isCheckout && ['.ts', '.mts', '.tsx'].includes(extname(path))) {
     const { register: registerTypeScript } = await import('tsx/esm/api');
     registerTypeScript();
   }
-  register(`data:text/javascript,${encodeURIComponent(HOOKS)}`, { data: ownEntries() });
+  register(`data:text/javascript,${encodeURIComponent(HOOKS)}`, { data: entries });
   const module = await importUser(path);
   if (!('default' in module)) {
     const names = Object.keys(module).join(', ');

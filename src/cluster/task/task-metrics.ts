@@ -1,5 +1,5 @@
 /** The metrics that every task has: what it is, its membership, its process, and the traffic of its agent. */
-import { packageVersion } from '../../files/package-version.js';
+import { packageVersion } from '../../files/package.js';
 import { Metrics } from '../../metrics/metrics.js';
 import type { Traffic } from '../agent/traffic.js';
 import type { Membership, Status } from '../membership/types.js';

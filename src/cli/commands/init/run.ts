@@ -5,10 +5,8 @@ import { fileURLToPath } from 'node:url';
 import type { CommandContext } from '@stricli/core';
 import { ShoalError } from '../../../errors/errors.js';
 import { makeDirectory } from '../../../files/directories.js';
-import { packageVersion } from '../../../files/package-version.js';
+import { isCheckout, PACKAGE_ROOT, packageVersion } from '../../../files/package.js';
 import { projectFiles } from './project.js';
-
-const PACKAGE = new URL('../../../../', import.meta.url);
 
 export async function runInit(
   this: CommandContext,
@@ -49,9 +47,9 @@ function projectName(directory: string): string {
 
 /** How a project depends on this package: by its version, or by the file from which it was installed. */
 async function ownSource(): Promise<string> {
-  const directory = fileURLToPath(PACKAGE);
+  const directory = fileURLToPath(PACKAGE_ROOT);
   // A checkout is in no registry.
-  if (import.meta.url.endsWith('.ts')) return `file:${directory}`;
+  if (isCheckout) return `file:${directory}`;
   const user = resolve(directory, '../..');
   const { dependencies, devDependencies } = await readFile(join(user, 'package.json'), 'utf8').then(
     (text) => JSON.parse(text) as Record<string, Record<string, string> | undefined>,

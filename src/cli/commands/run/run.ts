@@ -5,6 +5,7 @@ import { refuseOpenHost } from '../../../cluster/spec/address-rules.js';
 import { engineOf, resolveConfig } from '../../../cluster/spec/config.js';
 import { ShoalError } from '../../../errors/errors.js';
 import { requireDirectory } from '../../../files/directories.js';
+import { PACKAGE_ROOT } from '../../../files/package.js';
 import type { JobDefinition } from '../../../job/define-job.js';
 import { startFresh } from '../../../job/fresh-start.js';
 import { claimDirectory } from '../../../job/launcher/cluster-file.js';
@@ -21,7 +22,7 @@ import { runHere } from '../../job/run-here.js';
 import { taskArguments } from '../../task-flags.js';
 import type { RunFlags } from './command.js';
 
-const BIN = fileURLToPath(new URL('../../../../bin/shoal.cjs', import.meta.url));
+const BIN = fileURLToPath(new URL('bin/shoal.cjs', PACKAGE_ROOT));
 
 export async function runJobCommand(this: ShoalContext, flags: RunFlags, file: string): Promise<void> {
   const path = resolve(file);

@@ -1,0 +1,71 @@
+// Puts the compiled package into a few files, dist/bundle. Node spends about a millisecond on each file that it loads, and
+// the package with its dependencies has a thousand: see docs/design/026-bundled-package.md.
+//
+//   node scripts/dev/bundle.mjs [DIST]
+//
+// DIST has the output of the compiler; default: dist. All files of the bundle are in one directory, two levels below the
+// package, because modules find the files of the package by their own place.
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join, relative, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { build } from 'esbuild';
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+const dist = resolve(process.argv[2] ?? join(ROOT, 'dist'));
+const target = join(dist, 'bundle');
+
+const { exports, engines } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
+
+/** The entry points of the package by the names of their files in the bundle. Their types are not bundled. */
+const entries = Object.values(exports).flatMap((entry) =>
+  entry.types === undefined
+    ? []
+    : [{ out: entry.default.match(/^\.\/dist\/bundle\/(.*)\.js$/)[1], in: moduleOf(entry.types) }],
+);
+
+function moduleOf(types) {
+  return join(dist, relative('dist', types).replace(/\.d\.ts$/, '.js'));
+}
+
+rmSync(target, { recursive: true, force: true });
+const { metafile } = await build({
+  entryPoints: [...entries, { out: 'cli', in: join(dist, 'cli/main.js') }],
+  outdir: target,
+  bundle: true,
+  splitting: true,
+  format: 'esm',
+  platform: 'node',
+  target: `node${/\d+/.exec(engines.node)[0]}`,
+  // They have native code or hooks of their own, or are rarely used.
+  external: ['koffi', '@node-rs/crc32', 'tsx', '@peculiar/x509', 'reflect-metadata'],
+  metafile: true,
+  logLevel: 'warning',
+  absWorkingDir: ROOT,
+  // The output of the compiler may be outside of the checkout.
+  nodePaths: [join(ROOT, 'node_modules')],
+});
+writeFileSync(join(target, 'LICENSES.txt'), licenses(Object.keys(metafile.inputs)));
+
+/** The licences of the packages of which the bundle has code. */
+function licenses(inputs) {
+  const packages = new Map();
+  for (const file of inputs) {
+    const [directory] = /^.*node_modules\/(?:@[^/]+\/)?[^/]+(?=\/)/.exec(file) ?? [];
+    if (directory) packages.set(directory, [...(packages.get(directory) ?? []), file]);
+  }
+  return [...packages].map(([directory, files]) => licenseOf(directory, files)).join('\n');
+}
+
+/** The licence file of a package, or the notices at the top of its files: the bundle has no comments. */
+function licenseOf(directory, files) {
+  const { name, version, license } = JSON.parse(readFileSync(join(ROOT, directory, 'package.json'), 'utf8'));
+  const file = readdirSync(join(ROOT, directory)).find((entry) => /^licen[cs]e/i.test(entry));
+  const notices =
+    file === undefined ? files.map(noticeOf) : [readFileSync(join(ROOT, directory, file), 'utf8')];
+  return `${name} ${version}, ${license}\n\n${[...new Set(notices)].map((text) => `${text.trim()}\n\n`).join('')}`;
+}
+
+function noticeOf(file) {
+  const [comment] = /^(?:\/\/.*\n)*/.exec(readFileSync(join(ROOT, file), 'utf8'));
+  return comment.replace(/^\/\/ ?/gm, '');
+}
