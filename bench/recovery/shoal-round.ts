@@ -38,7 +38,7 @@ export async function startTraining(cluster: RecoveryCluster): Promise<void> {
 
 /** Kills a task at a random moment after a save, and measures the recovery. */
 export async function killOnce(cluster: RecoveryCluster, victim: TaskName): Promise<Recovery> {
-  await cluster.waitFor(CHIEF, /^saved model\.ckpt-/, clock());
+  await cluster.waitFor(CHIEF, /^saved \S*model\.ckpt-/, clock());
   await sleep(Math.random() * 1000);
   const isPs = victim.startsWith('ps');
   const before = isPs ? await phaseSecs(cluster) : undefined;
@@ -71,7 +71,7 @@ async function detection(cluster: RecoveryCluster, victim: TaskName, since: numb
   const lost = new RegExp(`/job:${job}/task:${index} is lost`);
   const found =
     job === 'ps'
-      ? WORKERS.map((name) => cluster.waitFor(name, /^a step failed/, since))
+      ? WORKERS.map((name) => cluster.waitFor(name, /^a step failed|waits for /, since))
       : (['ps 0', 'ps 1'] as const).map((name) => cluster.waitFor(name, lost, since));
   return Math.max(...(await Promise.all(found)).map(({ at }) => at));
 }

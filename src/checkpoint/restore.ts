@@ -11,7 +11,7 @@ import { dtypeName } from '../formats/tensor-bundle/dtypes.js';
 import type { Store } from '../store/store.js';
 import { dtypeNumber } from '../tensor/dtype.js';
 import type { Log } from '../text/log.js';
-import { healthOf, type Survey, type UnreadableManifest } from './catalog.js';
+import { type FileHealth, healthOf, type Survey, type UnreadableManifest } from './catalog.js';
 import { readInput } from './input-file.js';
 import type { Manifest } from './manifest.js';
 import { readManifest } from './read-manifest.js';
@@ -100,20 +100,13 @@ async function restoreOnce(
     const bundle = await BundleReader.open(reader, manifest.prefix);
     return { index: bundle.index, input: readsInput ? await readInput(reader, manifest) : undefined };
   })().finally(() => reader.close());
-  // The check for lost files below gives a better error.
-  reading.catch(() => {});
-  const { missing: allLost, files } = await healthOf(store, namespace, manifest, { signal });
-  // No variable is restored from the graph in the `.meta` file.
-  const isNeeded = (file: string) => !file.endsWith('.meta') && (readsInput || file !== manifest.inputFile);
-  const lostFiles = allLost.filter(isNeeded);
-  if (lostFiles.length > 0) {
-    throw new NotRestorable(
-      'SHOAL_UNREACHABLE',
-      `${manifest.prefix} is not complete: no copy of ${lostFiles.join(', ')} is reachable`,
-      { hint: 'Start the tasks that hold it; `shoal checkpoint inspect` lists them.' },
-    );
-  }
-  const { index, input } = await reading.catch((error: unknown) => {
+  const stop = new AbortController();
+  const either = signal ? AbortSignal.any([signal, stop.signal]) : stop.signal;
+  const checking = locateFiles(context, manifest, request);
+  checking.catch((error: unknown) => stop.abort(error));
+  const { index, input } = await reading.catch(async (error: unknown) => {
+    // The check for lost files gives a better error.
+    await checking;
     signal?.throwIfAborted();
     if (isShoalError(error, 'SHOAL_UNSUPPORTED')) throw error;
     throw isShoalError(error) ? new NotRestorable(error.code, messageOf(error), { cause: error }) : error;
@@ -128,8 +121,6 @@ async function restoreOnce(
   }
   const notices: string[] = [];
   let { bytesRead } = reader;
-  const stop = new AbortController();
-  const either = signal ? AbortSignal.any([signal, stop.signal]) : stop.signal;
   // Owners do not need the input state, which may be large if it is inline.
   const withoutInput = { ...manifest, input: null };
   const ask = async (name: string) => {
@@ -144,8 +135,15 @@ async function restoreOnce(
     if (answer.damage !== undefined) throw new NotRestorable('SHOAL_CORRUPT', `${name}: ${answer.damage}`);
   };
   const owners = [...found.keys()];
-  await allEnded(owners.filter((name) => !last.has(name)).map(ask), stop);
-  await allEnded(owners.filter((name) => last.has(name)).map(ask), stop);
+  const restoreOwners = async (isLast: boolean) => {
+    const failure = await allEnded(owners.filter((name) => last.has(name) === isLast).map(ask), stop);
+    // Before any variable that had no value gets one. A restore that was stopped because of lost files fails with these.
+    const files = await checking;
+    if (failure) throw failure.error;
+    return files;
+  };
+  await restoreOwners(false);
+  const files = await restoreOwners(true);
   const wanted = new Set([...request.variables.values()].flat().map(({ key }) => key));
   const unused = [...index.tensors.keys()].filter((key) => !wanted.has(key));
   void replaceDamaged(store, reader.damaged, { log });
@@ -153,18 +151,39 @@ async function restoreOnce(
   return { manifest, missing, unused, bytesRead, places, notices, ...(readsInput && { input }) };
 }
 
-/** Throws the first failure after all have ended: a running one could overwrite values of the next checkpoint. */
-async function allEnded(works: readonly Promise<void>[], stop: AbortController): Promise<void> {
-  const failures: unknown[] = [];
+/** Where the files are that a restore needs. Rejects if one of them has no copy. */
+async function locateFiles(
+  { store, namespace }: RestoreContext,
+  manifest: Manifest,
+  { signal, readsInput = false }: RestoreRequest,
+): Promise<readonly FileHealth[]> {
+  const { missing, files } = await healthOf(store, namespace, manifest, { signal });
+  // No variable is restored from the graph in the `.meta` file.
+  const isNeeded = (file: string) => !file.endsWith('.meta') && (readsInput || file !== manifest.inputFile);
+  const lost = missing.filter(isNeeded);
+  if (lost.length === 0) return files;
+  throw new NotRestorable(
+    'SHOAL_UNREACHABLE',
+    `${manifest.prefix} is not complete: no copy of ${lost.join(', ')} is reachable`,
+    { hint: 'Start the tasks that hold it; `shoal checkpoint inspect` lists them.' },
+  );
+}
+
+/** The first failure, after all have ended: a running one could overwrite values of the next checkpoint. */
+async function allEnded(
+  works: readonly Promise<void>[],
+  stop: AbortController,
+): Promise<{ readonly error: unknown } | undefined> {
+  const failures: { readonly error: unknown }[] = [];
   await Promise.all(
     works.map((work) =>
       work.catch((error: unknown) => {
-        failures.push(error);
+        failures.push({ error });
         stop.abort(error);
       }),
     ),
   );
-  if (failures.length > 0) throw failures[0];
+  return failures[0];
 }
 
 /**

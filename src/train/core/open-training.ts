@@ -32,6 +32,7 @@ import {
 import { RecoveryGuard } from '../recovery/recovery-guard.js';
 import { partialRefused, type RecoveryMode } from '../recovery/recovery-mode.js';
 import { describeRecovery, type RecoveryEvent, RecoveryReport } from '../recovery/recovery-report.js';
+import { ReplacedVariables, type ReplacedVariablesOptions } from '../recovery/replaced-variables.js';
 import type { StepGate } from '../recovery/step-gate.js';
 import type { Server } from '../task/server.js';
 import type { TrainingRunner } from '../task/training-runner.js';
@@ -149,6 +150,7 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
       onPhases: (phases) => server.metrics.recovered(mode, phases),
     });
   const opened = await openRunner(options, recoveryGuard, inputRelease);
+  const { allThere } = opened;
   const plain: TrainingRunner = recoveryReport ? { ...opened.runner, recoveryReport } : opened.runner;
   const close = async () => {
     recoveryReport?.close();
@@ -175,6 +177,7 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
     isComplete: () => server?.isComplete({ workers: options.needsWorkers ?? true }) ?? true,
     isRecoverable: server ? (error) => isRecoverable(error) || isVoidStep(error) : () => false,
     isAlone: !server,
+    ...(server && allThere && { replaced: replacedVariables(server, allThere) }),
     gate,
     onStepTime: metrics && ((ms) => metrics.steps.observe(ms / 1000)),
     onRecovered:
@@ -285,11 +288,28 @@ const closing = (close: () => Promise<void>) => async (error: unknown) => {
   throw error;
 };
 
+interface OpenedRunner {
+  readonly runner: TrainingRunner;
+  /** Resolves when all ps are there; undefined without a cluster. */
+  readonly allThere?: ReplacedVariablesOptions['allThere'];
+  readonly close: () => Promise<void>;
+}
+
+const replacedVariables = (
+  { task, psTasks, checkpoints }: Server,
+  allThere: ReplacedVariablesOptions['allThere'],
+): ReplacedVariables =>
+  new ReplacedVariables({
+    ps: () => psTasks.flatMap((id) => task.member(id) ?? []),
+    ownerOf: (device) => checkpoints.ownerOf(device),
+    allThere,
+  });
+
 async function openRunner(
   options: OpenTrainingOptions,
   recoveryGuard: RecoveryGuard,
   { beforeClose }: InputRelease,
-): Promise<{ runner: TrainingRunner; close: () => Promise<void> }> {
+): Promise<OpenedRunner> {
   const { graph, server, master, config, maxWaitMs, signal, log } = options;
   if (server) {
     const session = server.session(graph, {
@@ -302,7 +322,11 @@ async function openRunner(
     });
     const run: TrainingRunner['run'] = (fetches, runOptions) => session.run(fetches, runOptions);
     const now = () => session.now();
-    return { runner: { graph, server, recoveryGuard, run, now }, close: () => session.close() };
+    return {
+      runner: { graph, server, recoveryGuard, run, now },
+      allThere: (runSignal) => session.current(runSignal),
+      close: () => session.close(),
+    };
   }
   const session = await Session.create({
     graph,

@@ -15,6 +15,7 @@ import { getGlobalStep } from '../../variables/global-step.js';
 import { reportUninitializedVariables } from '../../variables/initialize.js';
 import type { Variable } from '../../variables/variable.js';
 import { globalVariables, localVariables } from '../../variables/variable-scope.js';
+import type { ReplacedVariables } from './replaced-variables.js';
 
 export interface ReadinessOptions {
   readonly runner: Runner;
@@ -50,6 +51,8 @@ export interface ReadinessOptions {
   readonly isRecoverable: (error: unknown) => boolean;
   /** Whether there are no other tasks: unreachable stores are not waited for. */
   readonly isAlone?: boolean;
+  /** Finds variables without values by the processes of the ps; default: all ps are asked. */
+  readonly replaced?: ReplacedVariables;
 }
 
 /** A shorter wait is not logged: tasks that start together wait for each other. */
@@ -109,7 +112,7 @@ export class Readiness {
       let cause: unknown;
       try {
         waitsFor = await this.#advance(progress);
-        if (waitsFor === undefined) return;
+        if (waitsFor === undefined) return this.#options.replaced?.complete();
       } catch (error) {
         if (signal?.aborted || !this.#isTransient(error)) throw error;
         cause = error;
@@ -141,14 +144,14 @@ export class Readiness {
   /** Does what is possible now; returns what it must wait for, if anything. */
   async #advance(progress: Progress): Promise<string | undefined> {
     const { isChief, readyForLocalInitOp, localInit, readyOp } = this.#options;
-    const global = (await this.#missing()).filter((variable) => !this.#local.has(variable));
+    const global = (isChief && (await this.#replaced())) || this.#globalOf(await this.#missing());
     if (global.length > 0) {
       if (!isChief) return `waiting for the chief to initialize or restore ${namesOf(global)}`;
       return (await this.#restoreOrInitialize(global, progress)) ?? this.#advance(progress);
     }
     if (isChief && !progress.isWhole && (await this.#isTorn())) {
       this.#options.log?.('the last step was applied on some ps only: going back to the last checkpoint');
-      const all = this.#variables.filter((variable) => !this.#local.has(variable));
+      const all = this.#globalOf(this.#variables);
       return (await this.#restoreOrInitialize(all, progress)) ?? this.#advance(progress);
     }
     const early = await this.#notReady(readyForLocalInitOp);
@@ -169,8 +172,9 @@ export class Readiness {
     const { again } = progress;
     await this.#reset();
     if (await restore?.(missing, again)) {
-      const left = (await this.#missing()).filter((variable) => !this.#local.has(variable));
+      const left = this.#globalOf(await this.#missing());
       progress.isWhole = left.length === 0;
+      if (left.length === 0) this.#options.replaced?.complete();
       // Initial values beside restored ones would be an inconsistent state: wait, and restore again.
       return left.length > 0 ? `restored, but ${namesOf(left)} have no value; restoring again` : undefined;
     }
@@ -218,6 +222,20 @@ export class Readiness {
     const { graph, runner } = this.#options;
     const ops = graph.getCollection<Operation>(GraphKeys.resetOps);
     if (ops.length > 0) await runner.run(ops, this.#within(30_000));
+  }
+
+  #globalOf(variables: readonly Variable[]): Variable[] {
+    return variables.filter((variable) => !this.#local.has(variable));
+  }
+
+  /** The global variables of replaced ps; undefined if no ps was replaced. */
+  async #replaced(): Promise<readonly Variable[] | undefined> {
+    const { replaced, signal } = this.#options;
+    const lost = await replaced?.among(this.#globalOf(this.#variables), signal);
+    if (!lost || lost.length === 0) return undefined;
+    // The check after the restore is faster if a ps that has just started has answered it before.
+    this.#missing().catch(() => {});
+    return lost;
   }
 
   async #missing(): Promise<Variable[]> {
