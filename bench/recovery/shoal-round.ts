@@ -71,7 +71,7 @@ async function detection(cluster: RecoveryCluster, victim: TaskName, since: numb
   const lost = new RegExp(`/job:${job}/task:${index} is lost`);
   const found =
     job === 'ps'
-      ? WORKERS.map((name) => cluster.waitFor(name, /^a step failed|waits for /, since))
+      ? WORKERS.map((name) => cluster.waitFor(name, /^a step failed/, since))
       : (['ps 0', 'ps 1'] as const).map((name) => cluster.waitFor(name, lost, since));
   return Math.max(...(await Promise.all(found)).map(({ at }) => at));
 }

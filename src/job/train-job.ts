@@ -199,7 +199,7 @@ async function trainOnce(
     // Values that have become NaN must not replace the last good ones.
     const hasDiverged = job.train.onNan === 'stop' && Number.isNaN(made.loss);
     // A ps that was stopped too has had the chief save before.
-    const isLate = made.interrupted && server !== undefined && !server.hasAllPs();
+    const isLate = made.interrupted && server !== undefined && server.lostPs().length > 0;
     if (hasDiverged) log('the loss is NaN: the last values are neither saved nor exported');
     else if (isLate && checkpoints) log('a ps is gone: nothing can be saved any more');
     else

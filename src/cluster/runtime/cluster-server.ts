@@ -124,9 +124,9 @@ export class ClusterServer {
       .every((id) => id === this.task.task || this.task.member(id)?.status === 'alive');
   }
 
-  /** Whether no ps is known to be lost or to have left. @internal */
-  hasAllPs(): boolean {
-    return this.psTasks.every((id) => isPresent(this.task.member(id)?.status ?? 'dead'));
+  /** The ps that are known to be lost or to have left. @internal */
+  lostPs(): readonly TaskId[] {
+    return this.psTasks.filter((id) => !isPresent(this.task.member(id)?.status ?? 'dead'));
   }
 
   /** A session over this task and the ps. */

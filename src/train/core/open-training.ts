@@ -174,6 +174,7 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
     // A step in this process depends on no task that could be lost.
     stepMs: server ? options.stepMs : Number.POSITIVE_INFINITY,
     stepFloorMs: options.stepFloorMs,
+    lostPs: server && (() => server.lostPs()),
     isComplete: () => server?.isComplete({ workers: options.needsWorkers ?? true }) ?? true,
     isRecoverable: server ? (error) => isRecoverable(error) || isVoidStep(error) : () => false,
     isAlone: !server,

@@ -1,5 +1,6 @@
 /** Recovery in one process: TensorFlow's op destroys a variable, as the loss of a ps does. */
 import { describe, expect, it } from 'vitest';
+import { taskId } from '../../cluster/spec/task-id.js';
 import { ShoalError } from '../../errors/errors.js';
 import { Graph } from '../../graph/graph.js';
 import * as raw from '../../ops/generated/index.js';
@@ -11,6 +12,7 @@ import type { Variable } from '../../variables/variable.js';
 import { variable } from '../../variables/variable-scope.js';
 import { readsOnly } from './reads-only.js';
 import { type RecoverableOptions, RecoverableSession } from './recoverable-session.js';
+import { ReplacedVariables } from './replaced-variables.js';
 import { StepGate } from './step-gate.js';
 
 function model() {
@@ -64,6 +66,34 @@ describe('variables without values', () => {
     ]);
     expect(session.recoveries).toBe(1);
     expect(lines.at(-1)).toMatch(/complete again/);
+  });
+
+  it('are restored without a question if their ps is another process', async () => {
+    const parts = model();
+    await using runner = Session.open({ graph: parts.graph });
+    const processes = { w: 'a', b: 'a' };
+    const replaced = new ReplacedVariables({
+      ps: () => Object.entries(processes).map(([name, nonce]) => ({ task: taskId(name, 0), nonce })),
+      ownerOf: (device) => device,
+      allThere: async () => {},
+    });
+    const calls: string[][] = [];
+    const restore = async (missing: readonly Variable[]) => {
+      calls.push(missing.map(({ name }) => name));
+      await runner.run([...parts.set, parts.step.initializer]);
+      return true;
+    };
+    const { session } = sessionOf(parts, runner, { restore, replaced });
+    await session.ready();
+    processes.b = 'another';
+    // Only b is lost as far as TensorFlow knows, but its process is that of w's ps.
+    Object.defineProperty(parts.w, 'device', { value: taskId('b', 0) });
+    await runner.run(parts.lose(parts.b as Variable));
+    expect(await numbers(session, parts)).toEqual([10, 20]);
+    expect(calls).toEqual([['w', 'b', 'global_step'], ['w']]);
+    await runner.run(parts.lose(parts.b as Variable));
+    expect(await numbers(session, parts)).toEqual([10, 20]);
+    expect(calls.at(-1)).toEqual(['b']);
   });
 
   it('are initialized if nothing can be restored, with a log line if values were lost', async () => {
@@ -297,4 +327,24 @@ describe('a step of deterministic training that was applied in part', () => {
     await fourth.session.ready();
     expect(fourth.restored).toEqual([['w', 'global_step']]);
   });
+});
+
+it('begins a recovery for a step while a ps is known to be lost, instead of waiting in the session', async () => {
+  const parts = model();
+  await using runner = Session.open({ graph: parts.graph });
+  let lost = ['/job:ps/task:1'];
+  const events: string[] = [];
+  const { session, lines } = sessionOf(parts, runner, {
+    lostPs: () => lost,
+    onLost: () => {
+      events.push('lost');
+      lost = [];
+    },
+  });
+  await session.ready();
+  await session.run(parts.train);
+  expect(events).toEqual(['lost']);
+  expect(lines[0]).toBe('a step failed: /job:ps/task:1 is lost; waiting for the cluster');
+  expect(session.recoveries).toBe(1);
+  expect((await session.run(parts.step)).number()).toBe(1);
 });

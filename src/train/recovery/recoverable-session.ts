@@ -32,6 +32,11 @@ export interface RecoverableOptions extends Omit<ReadinessOptions, 'isRecoverabl
    * fails with an error; default: it is repeated without end.
    */
   readonly isComplete?: () => boolean;
+  /**
+   * The ps that are known to be lost. A step that would need them begins a recovery, which ends saves; in the session it
+   * would only wait. Default: none.
+   */
+  readonly lostPs?: () => readonly string[];
   /** Pauses steps during a snapshot. */
   readonly gate?: StepGate;
   /** Cancels the wait of a step that is paused; default: `signal`. */
@@ -151,6 +156,8 @@ export class RecoverableSession {
     { before, after }: StepParts<FetchResult<F>>,
   ): Promise<FetchResult<F>> {
     if (this.#recovering) await this.#recovering;
+    const lost = this.#options.lostPs?.() ?? [];
+    if (lost.length > 0) throw new ShoalError('SHOAL_TF_UNAVAILABLE', `${lost.join(', ')} is lost`);
     before?.();
     const begun = performance.now();
     const result = await this.#runOnce(fetches, options).catch((error: unknown) => {

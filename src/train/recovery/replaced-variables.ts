@@ -24,7 +24,10 @@ export class ReplacedVariables {
   }
 
   /** Waits until all ps are there, and returns those of the variables that are certainly lost. Others may be lost too. */
-  async among(variables: readonly Variable[], signal?: AbortSignal): Promise<readonly Variable[]> {
+  async among<V extends Pick<Variable, 'device'>>(
+    variables: readonly V[],
+    signal?: AbortSignal,
+  ): Promise<readonly V[]> {
     const { ps, ownerOf, allThere } = this.#options;
     if (this.#nonces.size === 0) return [];
     await allThere(signal);
