@@ -73,6 +73,8 @@ const MAX_INITIALIZATIONS = 3;
 /** What has been done to reach readiness. */
 interface Progress {
   readonly again: boolean;
+  /** Whether the replaced ps are known: from then on all ps are asked. */
+  knowsReplaced: boolean;
   initializations: number;
   hasLocalInit: boolean;
   /** Whether the variables are known to be of one step. */
@@ -98,7 +100,13 @@ export class Readiness {
   async reach(again: boolean): Promise<void> {
     const { recoveryMs = 300_000, startMs = recoveryMs, signal, log, progressMs = 10_000 } = this.#options;
     const limitMs = again ? recoveryMs : startMs;
-    const progress: Progress = { again, initializations: 0, hasLocalInit: false, isWhole: false };
+    const progress: Progress = {
+      again,
+      knowsReplaced: false,
+      initializations: 0,
+      hasLocalInit: false,
+      isWhole: false,
+    };
     const begun = performance.now();
     let logged = { what: '', at: 0 };
     let stuckSince: number | undefined;
@@ -144,7 +152,7 @@ export class Readiness {
   /** Does what is possible now; returns what it must wait for, if anything. */
   async #advance(progress: Progress): Promise<string | undefined> {
     const { isChief, readyForLocalInitOp, localInit, readyOp } = this.#options;
-    const global = (isChief && (await this.#replaced())) || this.#globalOf(await this.#missing());
+    const global = (await this.#replaced(progress)) ?? this.#globalOf(await this.#missing());
     if (global.length > 0) {
       if (!isChief) return `waiting for the chief to initialize or restore ${namesOf(global)}`;
       return (await this.#restoreOrInitialize(global, progress)) ?? this.#advance(progress);
@@ -174,7 +182,6 @@ export class Readiness {
     if (await restore?.(missing, again)) {
       const left = this.#globalOf(await this.#missing());
       progress.isWhole = left.length === 0;
-      if (left.length === 0) this.#options.replaced?.complete();
       // Initial values beside restored ones would be an inconsistent state: wait, and restore again.
       return left.length > 0 ? `restored, but ${namesOf(left)} have no value; restoring again` : undefined;
     }
@@ -228,10 +235,12 @@ export class Readiness {
     return variables.filter((variable) => !this.#local.has(variable));
   }
 
-  /** The global variables of replaced ps; undefined if no ps was replaced. */
-  async #replaced(): Promise<readonly Variable[] | undefined> {
-    const { replaced, signal } = this.#options;
+  /** The global variables of replaced ps, for the chief; undefined if no ps was replaced, or they have been restored. */
+  async #replaced(progress: Progress): Promise<readonly Variable[] | undefined> {
+    const { replaced, signal, isChief } = this.#options;
+    if (!isChief || progress.knowsReplaced) return undefined;
     const lost = await replaced?.among(this.#globalOf(this.#variables), signal);
+    progress.knowsReplaced = true;
     if (!lost || lost.length === 0) return undefined;
     // The check after the restore is faster if a ps that has just started has answered it before.
     this.#missing().catch(() => {});

@@ -96,6 +96,23 @@ describe('variables without values', () => {
     expect(calls.at(-1)).toEqual(['b']);
   });
 
+  it('are initialized once if their ps is another process and there is no checkpoint', async () => {
+    const parts = model();
+    await using runner = Session.open({ graph: parts.graph });
+    let nonce = 'a';
+    const replaced = new ReplacedVariables({
+      ps: () => [{ task: taskId('ps', 0), nonce }],
+      ownerOf: () => taskId('ps', 0),
+      allThere: async () => {},
+    });
+    const { session, lines } = sessionOf(parts, runner, { restore: async () => false, replaced });
+    await session.ready();
+    nonce = 'another';
+    await runner.run([parts.w, parts.b].map((each) => parts.lose(each as Variable)));
+    expect(await numbers(session, parts)).toEqual([1, 2]);
+    expect(lines.filter((line) => /restarting from initial values/.test(line))).toHaveLength(1);
+  });
+
   it('are initialized if nothing can be restored, with a log line if values were lost', async () => {
     const parts = model();
     await using runner = Session.open({ graph: parts.graph });
