@@ -104,6 +104,9 @@ describe.each(['grpc', 'direct'])('a monitored session on two ps and two workers
       expect(other.output()).toMatch(
         /event: lost \/job:ps\/task:1, restored step undefined, continues at \d+/,
       );
+      expect(chief.output()).toMatch(
+        /exact recovery: restored model\.ckpt-\d+ from .*; \d+ steps are repeated/,
+      );
       const after = [
         ...chief.output().matchAll(/complete again[^\n]*\n(?:(?!step)[^\n]*\n)*step (\d+) /g),
       ].at(-1);

@@ -16,7 +16,7 @@ import { RetryingSaver, readLastStep, waitForLastSteps } from '../checkpoints/re
 import { writeGraph } from '../checkpoints/write-graph.js';
 import type { Coordinator } from '../recovery/coordinator.js';
 import type { SaverLike, TrainingRunner } from '../task/training-runner.js';
-import { globalStepRead, readStep } from './global-step.js';
+import { fetchedStep, globalStepRead, readStep } from './global-step.js';
 import {
   type HookSetup,
   type SessionRunArgs,
@@ -132,8 +132,8 @@ export class CheckpointSaverHook extends SessionRunHook<Tensor<'int64'>> {
   }
 
   override async afterRun(context: SessionRunContext, values: SessionRunValues<Tensor<'int64'>>) {
-    if (this.#saving || this.#retrying.held) return;
-    if (!this.#isDue(values.results.number() + 1)) return;
+    const seen = fetchedStep(context, values);
+    if (this.#saving || this.#retrying.held || !this.#isDue(seen + 1)) return;
     const step = await readStep(context.session, this.#step);
     if (this.#saving || !this.#isDue(step)) return;
     this.#timer.update(step);

@@ -2,8 +2,10 @@
 import { invalid } from '../../errors/errors.js';
 import type { Graph } from '../../graph/graph.js';
 import type { Output } from '../../graph/operation.js';
+import type { Tensor } from '../../tensor/tensor.js';
 import { getGlobalStep } from '../../variables/global-step.js';
 import type { TrainingRunner } from '../task/training-runner.js';
+import type { SessionRunContext, SessionRunValues } from './session-run-hook.js';
 
 /** The output that reads the graph's global step. `hook` is named in the error if there is none. */
 export function globalStepRead(graph: Graph, hook: string): Output<'int64'> {
@@ -18,5 +20,17 @@ export function globalStepRead(graph: Graph, hook: string): Output<'int64'> {
 
 /** Reads the current step. */
 export async function readStep(session: TrainingRunner, step: Output<'int64'>): Promise<number> {
-  return (await session.run(step)).number();
+  return seen(session, await session.run(step));
+}
+
+/** The step that a hook has fetched in a run. */
+export const fetchedStep = (
+  { session }: SessionRunContext,
+  { results }: SessionRunValues<Tensor<'int64'>>,
+): number => seen(session, results);
+
+function seen({ server }: TrainingRunner, value: Tensor<'int64'>): number {
+  const step = value.number();
+  server?.onStep(step);
+  return step;
 }

@@ -6,7 +6,7 @@ import type { Output } from '../../graph/operation.js';
 import type { FileWriter } from '../../summary/file-writer.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import { chromeTrace } from './chrome-trace.js';
-import { globalStepRead, readStep } from './global-step.js';
+import { fetchedStep, globalStepRead, readStep } from './global-step.js';
 import {
   type HookSetup,
   type SessionRunArgs,
@@ -57,7 +57,7 @@ export class ProfilerHook extends SessionRunHook<Tensor<'int64'>> {
   }
 
   override async afterRun(context: SessionRunContext, values: SessionRunValues<Tensor<'int64'>>) {
-    let step = values.results.number() + 1;
+    let step = fetchedStep(context, values) + 1;
     if (this.#nextStep === undefined) this.#timer.update(step - 1);
     const { metadata } = values;
     if (this.#requested.has(context) && metadata) {

@@ -3,7 +3,7 @@ import type { Output } from '../../graph/operation.js';
 import type { FileWriter } from '../../summary/file-writer.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import { getGlobalStep } from '../../variables/global-step.js';
-import { globalStepRead, readStep } from './global-step.js';
+import { fetchedStep, globalStepRead, readStep } from './global-step.js';
 import {
   type HookSetup,
   type SessionRunArgs,
@@ -56,7 +56,7 @@ export class StepCounterHook extends SessionRunHook<Tensor<'int64'>> {
   }
 
   override async afterRun(context: SessionRunContext, values: SessionRunValues<Tensor<'int64'>>) {
-    const seen = values.results.number();
+    const seen = fetchedStep(context, values);
     if (this.#timer.shouldTriggerForStep(seen + 1)) {
       const step = await readStep(context.session, this.#step);
       if (this.#timer.shouldTriggerForStep(step)) {

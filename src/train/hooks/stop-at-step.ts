@@ -7,7 +7,7 @@ import type { Output } from '../../graph/operation.js';
 import type { Tensor } from '../../tensor/tensor.js';
 import type { Coordinator } from '../recovery/coordinator.js';
 import type { TrainingRunner } from '../task/training-runner.js';
-import { globalStepRead, readStep } from './global-step.js';
+import { fetchedStep, globalStepRead, readStep } from './global-step.js';
 import {
   type HookSetup,
   type SessionRunArgs,
@@ -59,7 +59,7 @@ export class StopAtStepHook extends SessionRunHook<Tensor<'int64'>> {
   override async afterRun(context: SessionRunContext, values: SessionRunValues<Tensor<'int64'>>) {
     const lastStep = this.#lastStep as number;
     // The value may be from before this run's update: read it again only where that makes a difference.
-    if (values.results.number() + 1 < lastStep) return;
+    if (fetchedStep(context, values) + 1 < lastStep) return;
     if ((await readStep(context.session, this.#step)) >= lastStep) context.requestStop();
   }
 }

@@ -60,10 +60,13 @@ export class Server extends ClusterServer {
   readonly checkpoints: CheckpointService;
   /** @internal */
   readonly metrics: TrainingMetrics;
+  /** Called with the global step when a hook has read it: for the status, and for the steps that a loss costs. @internal */
+  readonly onStep: (step: number) => void;
 
-  private constructor(parts: ServerParts, options: OpenServerOptions) {
+  private constructor(parts: ServerParts, options: OpenServerOptions, onStep: (step: number) => void) {
     super(parts);
     const { blobRoot: directory, replicas, onNotice: log } = options;
+    this.onStep = onStep;
     this.metrics = new TrainingMetrics(this.task.metrics);
     const { shardBytes } = this.metrics;
     const onWritten = (bytes: number) => shardBytes.add(bytes);
@@ -72,8 +75,11 @@ export class Server extends ClusterServer {
 
   /** Starts a task whose configuration is resolved. @internal */
   static async open(options: OpenServerOptions): Promise<Server> {
-    const parts = await startParts({ blobPolicy: checkpointBlobPolicy, ...options });
-    return new Server(parts, options);
+    let step: number | null = null;
+    const parts = await startParts({ blobPolicy: checkpointBlobPolicy, step: () => step, ...options });
+    return new Server(parts, options, (now) => {
+      step = now;
+    });
   }
 
   static async start(options: ServerOptions = {}): Promise<Server> {
