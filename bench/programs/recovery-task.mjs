@@ -10,7 +10,10 @@ const log = (line) => console.log(line);
 
 const server = await Server.start({ directory, log });
 console.log(`agent at ${server.task.agentAddress}`);
-if (server.psTasks.includes(server.task.task)) await server.join({ log });
+if (server.psTasks.includes(server.task.task)) {
+  await server.join({ log });
+  process.exit();
+}
 
 const device = tf.replicaDeviceSetter({ psTasks: server.psTasks.length, workerDevice: server.task.task });
 const { train, globalStep, loss } = tf.device(device, () => {

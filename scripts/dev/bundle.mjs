@@ -67,5 +67,5 @@ function licenseOf(directory, files) {
 
 function noticeOf(file) {
   const [comment] = /^(?:\/\/.*\n)*/.exec(readFileSync(join(ROOT, file), 'utf8'));
-  return comment.replace(/^\/\/ ?/gm, '');
+  return /copyright|licen[cs]e/i.test(comment) ? comment.replace(/^\/\/ ?/gm, '') : '';
 }

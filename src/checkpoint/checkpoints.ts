@@ -79,16 +79,6 @@ export class Checkpoints {
     return this.#kept;
   }
 
-  /**
-   * All checkpoints, if this process knows them without asking the other tasks: it has saved the newest one, and no save
-   * or restore has failed since.
-   */
-  get known(): Survey | undefined {
-    const isKnown = this.#newest !== undefined && this.#kept?.[0]?.sequence === this.#newest;
-    if (!isKnown || this.#running) return undefined;
-    return { manifests: this.#kept ?? [], unreadable: [], damaged: [], unanswered: [] };
-  }
-
   get isSaving(): boolean {
     return this.#running !== undefined;
   }
@@ -132,8 +122,6 @@ export class Checkpoints {
         return outcome;
       } catch (error) {
         this.#isUnswept = true;
-        // Its manifest may be on some disks.
-        this.#kept = undefined;
         const isFinal = attempt >= attempts || request.signal?.aborted || !isWorthAnother(error);
         if (!request.signal?.aborted)
           log?.(`saving a checkpoint failed: ${firstLineOf(error)}${isFinal ? '' : '; retrying'}`, 'warn');
@@ -240,10 +228,7 @@ export class Checkpoints {
     if (survey.manifests.length + survey.unreadable.length === 0) return undefined;
     const restored = await restoreNewest(this.#options, survey, request, (manifest) =>
       this.#checkJob(manifest),
-    ).catch((error: unknown) => {
-      this.#kept = undefined;
-      throw error;
-    });
+    );
     for (const { sequence, attempt } of survey.manifests)
       if (sequence > restored.manifest.sequence) this.#skipped.add(attempt);
     const { store, log } = this.#options;

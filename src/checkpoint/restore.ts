@@ -135,6 +135,8 @@ async function restoreOnce(
     if (answer.damage !== undefined) throw new NotRestorable('SHOAL_CORRUPT', `${name}: ${answer.damage}`);
   };
   const owners = [...found.keys()];
+  // Nothing tells the values of a restore that fails in the middle from those before it.
+  if (last.size === 0) await checking;
   const restoreOwners = async (isLast: boolean) => {
     const failure = await allEnded(owners.filter((name) => last.has(name) === isLast).map(ask), stop);
     // Before any variable that had no value gets one. A restore that was stopped because of lost files fails with these.

@@ -16,7 +16,7 @@ export function userFrameOf(error: unknown, directory = process.cwd()): string |
     const [, scheme, place = '', line, column] = FRAME.exec(frame) ?? [];
     const path = scheme === undefined ? place : decodeURIComponent(place);
     // What follows is the caller of the command line.
-    if (isIn(path, 'src/cli/', 'dist/cli/')) break;
+    if (isIn(path, 'src/cli/')) break;
     if (path === '' || path.includes('/node_modules/') || isIn(path, 'src/', 'dist/', 'scripts/')) continue;
     const short = relative(directory, path);
     return `${short.startsWith('..') ? path : short}:${line}:${column}`;

@@ -145,6 +145,9 @@ export class ClusterSession {
     // Every run adds a listener, and an input pipeline alone may have a dozen runs in flight.
     setMaxListeners(0, over.signal);
     const session = await this.#openNow(members, { config, timeoutMs: openMs, signal });
+    // Its loss has ended no session, because there was none.
+    const lost = this.#server.lostPs();
+    if (lost.length > 0) throw new ShoalError('SHOAL_TF_UNAVAILABLE', `${lost.join(', ')} was lost again`);
     this.#generation = { epoch, session, over, ps: members, joined: new WeakMap(), doubtful: false };
     return this.#generation;
   }

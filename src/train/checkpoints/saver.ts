@@ -266,8 +266,6 @@ export class Saver implements SaverLike {
   ): Promise<Survey> {
     const { checkpoints, holders } = this.#context(session, directory);
     holders?.begin();
-    const { known } = checkpoints;
-    if (known) return known;
     let survey = await checkpoints.survey({ signal });
     while (!checkpoints.hasNewest(survey) && holders?.shouldWait(survey)) {
       await holders.waitForMissing(survey, signal);

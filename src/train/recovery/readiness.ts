@@ -182,6 +182,7 @@ export class Readiness {
     if (await restore?.(missing, again)) {
       const left = this.#globalOf(await this.#missing());
       progress.isWhole = left.length === 0;
+      if (left.length === 0) this.#options.replaced?.complete();
       // Initial values beside restored ones would be an inconsistent state: wait, and restore again.
       return left.length > 0 ? `restored, but ${namesOf(left)} have no value; restoring again` : undefined;
     }

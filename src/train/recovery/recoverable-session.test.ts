@@ -365,3 +365,25 @@ it('begins a recovery for a step while a ps is known to be lost, instead of wait
   expect(session.recoveries).toBe(1);
   expect((await session.run(parts.step)).number()).toBe(1);
 });
+
+it('the signal of a run ends its wait for a recovery, which continues', async () => {
+  const parts = model();
+  await using runner = Session.open({ graph: parts.graph });
+  let lost = ['/job:ps/task:0', '/job:ps/task:1'];
+  let come = () => {};
+  const { session, lines } = sessionOf(parts, runner, {
+    lostPs: () => lost,
+    onLost: () => new Promise<void>((resolve) => (come = resolve)),
+  });
+  await session.ready();
+  const stop = new AbortController();
+  const stopped = session.run(parts.train, { signal: stop.signal });
+  setTimeout(() => stop.abort('enough'), 50);
+  await expect(stopped).rejects.toMatchObject({ code: 'SHOAL_ABORTED' });
+  expect(lines[0]).toContain('/job:ps/task:0, /job:ps/task:1 are lost');
+  expect(session.isRecovering).toBe(true);
+  lost = [];
+  come();
+  await session.run(parts.train);
+  expect(session.recoveries).toBe(1);
+});

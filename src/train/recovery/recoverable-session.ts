@@ -5,6 +5,7 @@
  *
  * `run` is a training step and passes the gate, if there is one. `runUngated` is for everything else.
  */
+import { withDeadline } from '../../async/deadline.js';
 import { firstLineOf, isShoalError, ShoalError } from '../../errors/errors.js';
 import type { Graph } from '../../graph/graph.js';
 import type { Fetch, Fetches, FetchResult } from '../../session/fetches.js';
@@ -157,7 +158,11 @@ export class RecoverableSession {
   ): Promise<FetchResult<F>> {
     if (this.#recovering) await this.#recovering;
     const lost = this.#options.lostPs?.() ?? [];
-    if (lost.length > 0) throw new ShoalError('SHOAL_TF_UNAVAILABLE', `${lost.join(', ')} is lost`);
+    if (lost.length > 0)
+      throw new ShoalError(
+        'SHOAL_TF_UNAVAILABLE',
+        `${lost.join(', ')} ${lost.length === 1 ? 'is' : 'are'} lost`,
+      );
     before?.();
     const begun = performance.now();
     const result = await this.#runOnce(fetches, options).catch((error: unknown) => {
@@ -206,7 +211,8 @@ export class RecoverableSession {
       `a step failed: ${firstLineOf(error)}; waiting for the cluster`,
       this.#recovering ? 'debug' : 'warn',
     );
-    await this.#makeReady();
+    // Others may wait for the same recovery: the caller's signal ends its own wait only.
+    await withDeadline(this.#makeReady(), 'Waiting for the cluster', { signal: options.signal });
   }
 
   /** A session may be lost while no step is running: the next step then finds uninitialized iterators. */
