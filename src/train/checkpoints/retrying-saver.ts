@@ -170,6 +170,8 @@ export class RetryingSaver {
     step: number | undefined,
     { attempts = 3, hold }: LastSaveOptions = {},
   ): Promise<boolean> {
+    // A save before a ps leaves may be running; the ps is gone after it.
+    await this.#held;
     if (step !== undefined && step === this.#savedStep) {
       await this.#tidy(session);
       return true;
@@ -225,8 +227,11 @@ export async function readLastStep(
   seen: number,
   log: Log,
 ): Promise<number | undefined> {
-  const globalStep = session.server && getGlobalStep(session.graph);
+  const { server } = session;
+  const globalStep = server && getGlobalStep(session.graph);
   if (!globalStep) return seen;
+  // A ps leaves when all steps are paused and saved: there are no later ones.
+  if (server.psTasks.some((id) => server.task.member(id)?.status === 'left')) return seen;
   try {
     return (await session.run(globalStep.toOutput(), { timeoutMs: READ_MS })).number();
   } catch (error) {

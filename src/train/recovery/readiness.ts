@@ -193,7 +193,11 @@ export class Readiness {
         { hint: 'Let the init op initialize every global variable, or omit it.' },
       );
     }
-    if (again) log?.(`lost ${namesOf(missing)} and there is no checkpoint; restarting from initial values`);
+    if (again)
+      log?.(
+        `lost ${namesOf(missing)}, and there is no checkpoint: restarting from initial values; other variables keep theirs`,
+        'warn',
+      );
     progress.isWhole = true;
     if (initialize) {
       await initialize(missing, again);

@@ -121,7 +121,9 @@ describe('variables without values', () => {
     expect(lines).toEqual([]);
     await runner.run(parts.lose(parts.b as Variable));
     expect(await numbers(session, parts)).toEqual([1, 2]);
-    expect(lines).toContain('lost b and there is no checkpoint; restarting from initial values');
+    expect(lines).toContain(
+      'lost b, and there is no checkpoint: restarting from initial values; other variables keep theirs',
+    );
   });
 
   it('are never initialized next to restored ones', async () => {

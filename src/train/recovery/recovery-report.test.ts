@@ -34,6 +34,18 @@ it('names the lost tasks, the checkpoint, its places and the repeated steps', ()
   expect(lostSteps).toEqual([23]);
 });
 
+it('does not name a worker that was lost and back before', () => {
+  const { made, events } = report();
+  events.emit({ type: 'lost', member: member('worker', 0), why: 'refused' });
+  events.emit({ type: 'back', member: member('worker', 0), replaced: true });
+  events.emit({ type: 'lost', member: member('worker', 1), why: 'refused' });
+  events.emit({ type: 'lost', member: member('ps', 1), why: 'refused' });
+  made.begin();
+  events.emit({ type: 'back', member: member('worker', 1), replaced: true });
+  events.emit({ type: 'back', member: member('ps', 1), replaced: true });
+  expect(made.end(1000).lost).toEqual([taskId('ps', 1), taskId('worker', 1)]);
+});
+
 it('is about one recovery only', () => {
   const { made, events } = report();
   events.emit({ type: 'lost', member: member('ps', 1), why: 'refused' });

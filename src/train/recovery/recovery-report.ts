@@ -72,6 +72,7 @@ export class RecoveryReport {
   /** The highest step that any task had reported when the recovery began. */
   #step: number | undefined;
   #restored: Restored | undefined;
+  #isActive = false;
   readonly #now: () => number;
   /** When the phases of the current recovery ended. */
   #ended: Partial<Record<RecoveryPhase, number>> = {};
@@ -80,9 +81,14 @@ export class RecoveryReport {
     this.#options = options;
     this.#now = options.now ?? (() => performance.now());
     this.#stop = options.task.events.on('*', (event) => {
-      const isLost = event.type === 'lost' || (event.type === 'back' && event.replaced);
-      if (isLost) this.#lost.add(event.member.task);
-      if (event.type === 'back' && parseTaskId(event.member.task).job === 'ps') this.#end('wait');
+      if (event.type !== 'lost' && event.type !== 'back') return;
+      const { task } = event.member;
+      const isPs = parseTaskId(task).job === 'ps';
+      if (event.type === 'lost' || event.replaced) this.#lost.add(task);
+      if (event.type === 'lost') return;
+      if (isPs) this.#end('wait');
+      // Steps do not need the other tasks: it was no part of a recovery.
+      else if (!this.#isActive) this.#lost.delete(task);
     });
   }
 
@@ -95,6 +101,7 @@ export class RecoveryReport {
 
   /** A recovery begins. */
   begin(): void {
+    this.#isActive = true;
     const steps = this.#options.task.members().flatMap(({ step }) => step ?? []);
     this.#step = steps.length === 0 ? undefined : Math.max(...steps);
     this.#restored = undefined;
@@ -115,6 +122,7 @@ export class RecoveryReport {
   /** The recovery is complete. */
   end(ms: number): Recovery {
     this.#end('resume');
+    this.#isActive = false;
     const { mode = 'exact', onLostSteps, onPhases } = this.#options;
     onPhases?.(this.#phases(ms));
     const restored = this.#restoredCheckpoint();
