@@ -21,3 +21,30 @@ test('saves that are abandoned during one recovery are logged once', async () =>
     'the save of step 7 was abandoned: the cluster is being recovered; the next save follows',
   ]);
 });
+
+test('the last save waits for the one before a ps leaves, and is not made twice', async () => {
+  using graph = new Graph();
+  await using session = Session.open({ graph });
+  const runner = { graph, run: session.run.bind(session) };
+  let finish = () => {};
+  const written = new Promise<void>((resolve) => {
+    finish = resolve;
+  });
+  const paths: string[] = [];
+  const saver = {
+    save: async (_: unknown, path: string) => {
+      paths.push(path);
+      await written;
+      return `${path}-7`;
+    },
+    restore: async () => undefined,
+    latest: async () => undefined,
+  };
+  const saves = new RetryingSaver({ saver: () => saver, path: 'model.ckpt', log: () => {} });
+  const held = saves.saveHeld(runner, 7, { ms: 1000, until: new Promise(() => {}) });
+  const last = saves.saveLast(runner, 7);
+  finish();
+  expect(await held).toBe(7);
+  expect(await last).toBe(true);
+  expect(paths).toEqual(['model.ckpt']);
+});
