@@ -31,7 +31,12 @@ import {
 } from '../recovery/recoverable-session.js';
 import { RecoveryGuard } from '../recovery/recovery-guard.js';
 import { partialRefused, type RecoveryMode } from '../recovery/recovery-mode.js';
-import { describeRecovery, type RecoveryEvent, RecoveryReport } from '../recovery/recovery-report.js';
+import {
+  describeRecovery,
+  describeRestored,
+  type RecoveryEvent,
+  RecoveryReport,
+} from '../recovery/recovery-report.js';
 import { ReplacedVariables, type ReplacedVariablesOptions } from '../recovery/replaced-variables.js';
 import type { StepGate } from '../recovery/step-gate.js';
 import type { Server } from '../task/server.js';
@@ -206,6 +211,8 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
       await leased?.ready();
       await feeders?.begin();
       recoveryGuard.resume();
+      const restored = again ? undefined : recoveryReport?.started();
+      if (restored) log(`others were training: ${describeRestored(restored)}`);
       await options.onReady?.(again);
       for (const hook of hooks) await hook.afterCreateSession?.(runner, coordinator);
     },

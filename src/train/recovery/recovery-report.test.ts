@@ -3,7 +3,7 @@ import type { Member } from '../../cluster/membership/types.js';
 import { taskId } from '../../cluster/spec/task-id.js';
 import { TaskEvents } from '../../cluster/task/task-events.js';
 import type { RecoveryMode } from './recovery-mode.js';
-import { describeRecovery, RecoveryReport } from './recovery-report.js';
+import { describeRecovery, describeRestored, RecoveryReport } from './recovery-report.js';
 
 const member = (job: string, index: number, step: number | null = null) =>
   ({ task: taskId(job, index), step }) as Member;
@@ -44,6 +44,21 @@ it('does not name a worker that was lost and back before', () => {
   events.emit({ type: 'back', member: member('worker', 1), replaced: true });
   events.emit({ type: 'back', member: member('ps', 1), replaced: true });
   expect(made.end(1000).lost).toEqual([taskId('ps', 1), taskId('worker', 1)]);
+});
+
+it('of a task that starts is about a checkpoint that it has restored while others were training', () => {
+  const { made, lostSteps } = report();
+  expect(made.started()).toBeUndefined();
+  const places = ['ps/0', 'worker/0'];
+  made.restored({ manifest: { prefix: 'model.ckpt-123', step: 123 }, places });
+  expect(made.started()).toBeUndefined();
+  made.restored({ manifest: { prefix: 'model.ckpt-100', step: 100 }, places });
+  const restored = made.started();
+  expect(restored && describeRestored(restored)).toBe(
+    'restored model.ckpt-100 from ps/0, worker/0; 23 steps are repeated',
+  );
+  expect(made.started()).toBeUndefined();
+  expect(lostSteps).toEqual([23]);
 });
 
 it('is about one recovery only', () => {

@@ -102,10 +102,27 @@ export class RecoveryReport {
   /** A recovery begins. */
   begin(): void {
     this.#isActive = true;
-    const steps = this.#options.task.members().flatMap(({ step }) => step ?? []);
-    this.#step = steps.length === 0 ? undefined : Math.max(...steps);
+    this.#step = this.#highestStep();
     this.#restored = undefined;
     this.#ended = {};
+  }
+
+  #highestStep(): number | undefined {
+    const steps = this.#options.task.members().flatMap(({ step }) => step ?? []);
+    return steps.length === 0 ? undefined : Math.max(...steps);
+  }
+
+  /**
+   * This task is ready for its first step. If it has restored a checkpoint although others were training, as a chief that
+   * was lost together with a ps, that is the end of their recovery: returns what was restored, with the steps since.
+   */
+  started(): RestoredCheckpoint | undefined {
+    this.#step = this.#highestStep();
+    const restored = this.#restoredCheckpoint();
+    this.#restored = undefined;
+    if (!restored?.steps) return undefined;
+    this.#options.onLostSteps?.(restored.steps);
+    return restored;
   }
 
   /** This task, as chief, knows which checkpoint to restore. */
@@ -170,7 +187,13 @@ export function describeRecovery({ mode, ms, lost, restored }: Recovery): string
   return `${parts.filter((part) => part !== undefined).join('; ')}; training continues`;
 }
 
-function describeRestored({ checkpoint, places, tasks, steps, isRepeated }: RestoredCheckpoint): string {
+export function describeRestored({
+  checkpoint,
+  places,
+  tasks,
+  steps,
+  isRepeated,
+}: RestoredCheckpoint): string {
   const where = tasks === undefined ? '' : ` on ${tasks.join(', ')} only`;
   const what = `restored ${checkpoint}${where} from ${places.join(', ')}`;
   if (steps === undefined) return what;
