@@ -66,7 +66,7 @@ async function main({ native }) {
 }
 
 /**
- * Builds the package without type checks, together with the programs of this test, which import it by its name.
+ * Builds the package without type checks, together with the programs of this test, which import its modules.
  */
 async function stage(dir, { signal }) {
   await mkdir(dir);

@@ -1,9 +1,9 @@
 /** Checks between two processes: a session on a ps, shared variables, the loss of the ps. */
 import assert from 'node:assert/strict';
-import { Graph, Session, tf } from 'shoal';
 import { TensorFlowServer } from '../../dist/cluster/runtime/tensorflow-server.js';
 import { clusterConfig } from '../../dist/cluster/spec/cluster-config.js';
 import { replicaDeviceSetter } from '../../dist/cluster/spec/device-setter.js';
+import { Graph, Session, tf } from '../../dist/index.js';
 import { send } from './reporter.mjs';
 
 const TIMEOUT_MS = 60_000;

@@ -1,8 +1,8 @@
 /** Checks in one process: the library, tensors of every dtype, graphs, sessions, errors. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { Graph, listLiveHandles, liveHandles, Session, Tensor, tf } from 'shoal';
 import { crc32c } from '../../dist/bytes/crc32c.js';
+import { Graph, listLiveHandles, liveHandles, Session, Tensor, tf } from '../../dist/index.js';
 import { library } from '../../dist/native/library.js';
 
 const TIMEOUT_MS = 60_000;
