@@ -5,7 +5,6 @@ import { afterEach, beforeEach, expect, it } from 'vitest';
 import type { Checkpoints } from '../../src/checkpoint/checkpoints.js';
 import type { Manifest } from '../../src/checkpoint/manifest.js';
 import { fileBlob } from '../../src/checkpoint/names.js';
-import type { ShardOwner } from '../../src/checkpoint/shard-owner.js';
 import { PLACES, TestCluster } from './test-cluster.js';
 
 let cluster: TestCluster;
@@ -14,18 +13,13 @@ let chief: Checkpoints;
 beforeEach(() => {
   cluster = new TestCluster();
   // The owner whose shard is lost reads later than the other one has assigned.
-  const owner = (name: string): ShardOwner => {
-    const service = cluster.owner(name);
-    return {
-      snapshot: (...args) => service.snapshot(...args),
-      write: (...args) => service.write(...args),
-      drop: (...args) => service.drop(...args),
-      restore: async (...args) => {
+  const owner = (name: string) =>
+    cluster.ownerWith(name, (service) => ({
+      restore: async (...given) => {
         if (name === late) await sleep(100);
-        return service.restore(...args);
+        return service.restore(...given);
       },
-    };
-  };
+    }));
   chief = cluster.chief({ owner });
 });
 afterEach(() => cluster[Symbol.asyncDispose]());

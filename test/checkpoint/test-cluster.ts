@@ -128,6 +128,18 @@ export class TestCluster implements AsyncDisposable {
     return this.owners.find((owner) => owner.name === name)!.service;
   }
 
+  /** An owner of which some methods are replaced. */
+  ownerWith(name: string, changes: (owner: ShardOwner) => Partial<ShardOwner>): ShardOwner {
+    const owner = this.owner(name);
+    return {
+      snapshot: (...given) => owner.snapshot(...given),
+      write: (...given) => owner.write(...given),
+      drop: (...given) => owner.drop(...given),
+      restore: (...given) => owner.restore(...given),
+      ...changes(owner),
+    };
+  }
+
   get variables(): ReadonlyMap<string, readonly SavedVariable[]> {
     return new Map(this.owners.map(({ name, saved }) => [name, saved]));
   }

@@ -261,18 +261,13 @@ describe('the input state', () => {
 it('a manifest that is too large to be read back is not saved', async () => {
   let long = 'x'.repeat(MAX_MANIFEST_BYTES);
   const oversized = cluster.chief({
-    owner: (name) => {
-      const owner = cluster.owner(name);
-      return {
-        snapshot: (...given) => owner.snapshot(...given),
-        drop: (...given) => owner.drop(...given),
-        restore: (...given) => owner.restore(...given),
+    owner: (name) =>
+      cluster.ownerWith(name, (owner) => ({
         write: async (...given) => {
           const written = await owner.write(...given);
           return { ...written, file: { ...written.file, places: [...written.file.places, long] } };
         },
-      };
-    },
+      })),
   });
   await expect(cluster.save(oversized, 1)).rejects.toThrow(
     /manifest of model.ckpt-1 has \d+ bytes; the limit is/,

@@ -61,6 +61,8 @@ export interface ServerParts {
 
 export class ClusterServer {
   readonly spec: ClusterSpec;
+  /** The ps of the cluster specification, in order. */
+  readonly psTasks: readonly TaskId[];
   readonly task: ClusterTask;
   /** @internal */
   readonly engine: Engine;
@@ -75,6 +77,7 @@ export class ClusterServer {
 
   protected constructor({ spec, task, engine, lostWorkerMs }: ServerParts) {
     this.spec = spec;
+    this.psTasks = psTasksOf(spec);
     this.task = task;
     this.engine = engine;
     this.finished = new FinishedWorkers(task);
@@ -109,11 +112,6 @@ export class ClusterServer {
 
   get isChief(): boolean {
     return this.task.isChief;
-  }
-
-  /** The ps of the cluster specification, in order. */
-  get psTasks(): readonly TaskId[] {
-    return psTasksOf(this.spec);
   }
 
   /** Whether every ps and every task that trains is alive. */
